@@ -1,0 +1,78 @@
+"""functad: pure functions, composable transforms, for NumPy and Numba.
+
+Knows the public names only. The larger parts (`functad.nn`, `functad.data`, …) load at first use.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from functad.api import (
+    ShapeDtypeStruct,
+    closure_convert,
+    eval_jaxpr,
+    eval_shape,
+    grad,
+    hessian,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jit,
+    jvp,
+    linear_transpose,
+    linearize,
+    make_jaxpr,
+    named_call,
+    named_scope,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+from functad.array import Array
+from functad.config import config, debug_infs, debug_nans, enable_x64, log_compiles
+from functad.ir import check_program
+from functad.pretty import program_to_text
+
+__version__ = "0.1.0"
+
+_SUBMODULES = ("data", "dtypes", "errors", "io", "lax", "nn", "numpy", "optim", "random", "tree", "tree_util")
+
+__all__ = [
+    "Array",
+    "ShapeDtypeStruct",
+    "check_program",
+    "closure_convert",
+    "config",
+    "debug_infs",
+    "debug_nans",
+    "enable_x64",
+    "eval_jaxpr",
+    "eval_shape",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jit",
+    "jvp",
+    "linear_transpose",
+    "linearize",
+    "log_compiles",
+    "make_jaxpr",
+    "named_call",
+    "named_scope",
+    "program_to_text",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    *_SUBMODULES,
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"functad.{name}")
+    raise AttributeError(f"module 'functad' has no attribute {name!r}; see functad.__all__ for what it has")
+
+
+def __dir__() -> list[str]:
+    return __all__

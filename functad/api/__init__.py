@@ -1,0 +1,44 @@
+"""The transforms as users call them, with JAX's signatures.
+
+Knows pytrees, argument numbers and static arguments; the work is done by the layers below.
+"""
+
+from functad.api.arguments import ShapeDtypeStruct
+from functad.api.autodiff import (
+    grad,
+    hessian,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linear_transpose,
+    linearize,
+    value_and_grad,
+    vjp,
+)
+from functad.api.compilation import jit
+from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call
+from functad.api.mapping import vmap
+from functad.tracing import named_scope
+
+__all__ = [
+    "ShapeDtypeStruct",
+    "closure_convert",
+    "eval_jaxpr",
+    "eval_shape",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jit",
+    "jvp",
+    "linear_transpose",
+    "linearize",
+    "make_jaxpr",
+    "named_call",
+    "named_scope",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

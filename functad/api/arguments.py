@@ -1,0 +1,205 @@
+"""What every transform does with its user's arguments: flatten, convert, name them in errors.
+
+Knows pytrees and arrays; no transform.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array, ArrayImpl
+from functad.errors import ArgumentError, DTypeError
+from functad.ir import Aval
+from functad.tracing import Origin
+from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+
+_PYTHON_SCALARS = (bool, int, float, complex)
+
+
+class ShapeDtypeStruct:
+    """The shape and dtype of an array, without its elements: stands for an argument when only types matter.
+
+    >>> import functad, numpy as np
+    >>> functad.eval_shape(lambda x: x.T, functad.ShapeDtypeStruct((2, 3), np.float32))
+    ShapeDtypeStruct(shape=(3, 2), dtype=float32)
+    """
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> None:
+        self.shape: tuple[int, ...] = tuple(shape)
+        self.dtype: np.dtype = dtypes.as_dtype(dtype)
+        self.weak_type = weak_type
+
+    @property
+    def aval(self) -> Aval:
+        return Aval(self.shape, self.dtype, self.weak_type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self.aval == other.aval
+
+    def __hash__(self) -> int:
+        return hash(self.aval)
+
+
+def check_callable(fun: Any, transform: str) -> None:
+    if not callable(fun):
+        raise ArgumentError(f"{transform} expects a function as its first argument, but was given {fun!r}")
+
+
+def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
+    """A leaf as an Array or tracer. NumPy arrays are copied unless they are only read during the call."""
+    if isinstance(x, Array):
+        return x
+    if isinstance(x, np.ndarray):
+        dtype = dtypes.as_dtype(x.dtype)
+        if not copy and x.dtype == dtype:
+            return ArrayImpl(x.view())
+        return ArrayImpl(np.array(x, dtype))
+    if isinstance(x, np.generic):
+        return ArrayImpl(np.asarray(x, dtypes.as_dtype(x.dtype)))
+    if isinstance(x, _PYTHON_SCALARS):
+        dtype, weak = dtypes.dtype_of(x)
+        return ArrayImpl(np.asarray(x, dtype), weak)
+    if hasattr(x, "__array__"):
+        return as_value(np.asarray(x), where)
+    raise DTypeError(
+        f"{where()} is {x!r} of type {type(x).__name__}, which is no array. Pass an Array, a NumPy array or a "
+        "number; mark an option as static (`jit(f, static_argnames=...)`), or close over it with "
+        "`lambda x: f(x, option)`"
+    )
+
+
+def leaf_aval(x: Any, where: Callable[[], str]) -> Aval:
+    """The type of a leaf; `ShapeDtypeStruct` stands for itself."""
+    if isinstance(x, (Array, ShapeDtypeStruct)):
+        return x.aval
+    if isinstance(x, np.ndarray):
+        return Aval(x.shape, dtypes.as_dtype(x.dtype))
+    return as_value(x, where).aval
+
+
+def positional_names(fun: Callable[..., Any], count: int) -> list[str]:
+    """The names of the first `count` positional parameters of a function, as far as they can be known."""
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return [f"args[{i}]" for i in range(count)]
+    names: list[str] = []
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            names += [f"{p.name}[{i}]" for i in range(count - len(names))]
+        elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+            names.append(p.name)
+    return (names + [f"args[{i}]" for i in range(len(names), count)])[:count]
+
+
+class LeafNames:
+    """Names such as `params['w']` for the leaves of a call's arguments, worked out only when an error asks.
+
+    args: position → argument; kwargs: keyword → argument.
+    """
+
+    def __init__(self, fun: Callable[..., Any], args: dict[int, Any], kwargs: dict[str, Any] | None = None) -> None:
+        self.fun = fun
+        self.args = args
+        self.kwargs = kwargs or {}
+
+    def __getitem__(self, i: int) -> str:
+        return self.all()[i]
+
+    def all(self) -> list[str]:
+        names = positional_names(self.fun, max(self.args, default=-1) + 1)
+        found = []
+        for position, arg in self.args.items():
+            found += [names[position] + keystr(path) for path, _ in tree_flatten_with_path(arg)[0]]
+        for key in sorted(self.kwargs):
+            found += [key + keystr(path) for path, _ in tree_flatten_with_path(self.kwargs[key])[0]]
+        return found
+
+    def origins(self, count: int) -> list[Origin]:
+        return [partial(self.__getitem__, i) for i in range(count)]
+
+    def describe(self, i: int) -> Callable[[], str]:
+        return lambda: f"argument `{self[i]}` of {function_name(self.fun)}"
+
+
+def function_name(fun: Any) -> str:
+    return getattr(fun, "__name__", None) or type(fun).__name__
+
+
+class FlatFunction:
+    """A function of pytrees as one of leaves: `flat(*leaves) -> list of output values`.
+
+    After a call `out_tree` is the structure of what the function returned, and `aux` the auxiliary output.
+    """
+
+    def __init__(
+        self, fun: Callable[..., Any], in_tree: PyTreeDef, *, has_aux: bool = False, transform: str = "the transform"
+    ) -> None:
+        self.fun = fun
+        self.in_tree = in_tree
+        self.has_aux = has_aux
+        self.transform = transform
+        self.out_tree: PyTreeDef | None = None
+        self.aux_tree: PyTreeDef | None = None
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        args, kwargs = tree_unflatten(self.in_tree, leaves)
+        result = self.fun(*args, **kwargs)
+        aux_leaves: list[Any] = []
+        if self.has_aux:
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise ArgumentError(
+                    f"{self.transform} with has_aux=True expects {function_name(self.fun)} to return a pair "
+                    f"(output, auxiliary), but it returned {_short(result)}; return such a pair, or drop has_aux"
+                )
+            result, aux = result
+            aux_leaves, self.aux_tree = tree_flatten(aux)
+        outs, self.out_tree = tree_flatten(result)
+        return [self._checked(o, i) for i, o in enumerate(outs)] + aux_leaves
+
+    def _checked(self, out: Any, i: int) -> Any:
+        if isinstance(out, Array):
+            return out
+        return as_value(out, lambda: f"output {i} of {function_name(self.fun)}")
+
+
+def _short(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) <= 80 else f"a {type(x).__name__}"
+
+
+def normalize_argnums(argnums: int | Sequence[int], count: int, transform: str, name: str) -> tuple[int, ...]:
+    """Argument numbers as non-negative ones, checked against the number of positional arguments given."""
+    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    result = []
+    for n in numbers:
+        if not isinstance(n, (int, np.integer)) or not -count <= n < count:
+            raise ArgumentError(
+                f"{transform}: argnums={argnums!r} does not fit a call of {name} with {count} positional "
+                f"argument{'s' if count != 1 else ''}; give positions in 0..{count - 1} "
+                "(keyword arguments have none: pass what is differentiated by position)"
+            )
+        result.append(int(n) % count)
+    if len(set(result)) != len(result):
+        raise ArgumentError(f"{transform}: argnums={argnums!r} names the same argument twice")
+    return tuple(result)

@@ -1,0 +1,338 @@
+"""`jit` for users: signatures, static arguments, the cache of traced Programs, and looking at each stage.
+
+Knows when a Program can be used again; the equation `jit_p` and its rules are in `functad.call`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.api.arguments import (
+    FlatFunction,
+    LeafNames,
+    ShapeDtypeStruct,
+    as_value,
+    check_callable,
+    function_name,
+    leaf_aval,
+    positional_names,
+)
+from functad.array import Array
+from functad.call import closed, executable, jit_p, optimized
+from functad.config import config
+from functad.errors import ArgumentError, ShapeError
+from functad.ir import Aval, Program
+from functad.tracing import Trace, Tracer, bind, eval_program, program_from_ops
+from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+) -> Any:
+    """Trace a function once for each signature, optimise it, and run the result from then on.
+
+    Args:
+        fun: a pure function of pytrees of arrays. Without it, `jit(**options)` is a decorator.
+        static_argnums, static_argnames: arguments that are Python values and part of the signature; they must
+            be hashable. Naming one by position also names it by keyword.
+        donate_argnums, donate_argnames: arguments that the caller will not use again, so that a compiled backend may
+            reuse their memory.
+        keep_unused: accepted for JAX's sake; unused inputs are always kept.
+        inline: put the equations of the function into the caller's Program, instead of one `jit` equation.
+
+    Returns:
+        A callable with the same arguments, and with `.trace(*args)`, `.lower(*args)`, `.clear_cache()`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> step = functad.jit(lambda x: x * 2. + 1.)
+    >>> step(jnp.arange(3.))
+    Array([1., 3., 5.], dtype=float32)
+    """
+    options = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "inline": inline,
+    }
+    if fun is None:
+        return lambda f: JitFunction(f, **options)
+    return JitFunction(fun, **options)
+
+
+class _Signature(NamedTuple):
+    """What a traced Program depends on; equal signatures share it."""
+
+    in_tree: PyTreeDef
+    avals: tuple[Aval, ...]
+    statics: tuple[Any, ...]
+    enable_x64: bool
+
+
+class _Entry(NamedTuple):
+    program: Program
+    out_tree: PyTreeDef
+    donated: tuple[bool, ...]
+
+
+class _Call(NamedTuple):
+    """A call's arguments, sorted: the arrays as leaves, and all that the signature holds."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dynamic_args: dict[int, Any]
+    dynamic_kwargs: dict[str, Any]
+    leaves: list[Any]
+    in_tree: PyTreeDef
+    statics: tuple[Any, ...]
+
+
+class JitFunction:
+    """A jitted function: what `jit` returns."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        static_argnums: Any = None,
+        static_argnames: Any = None,
+        donate_argnums: Any = None,
+        donate_argnames: Any = None,
+        inline: bool = False,
+    ) -> None:
+        check_callable(fun, "jit")
+        self.__wrapped__: Callable[..., Any]
+        update_wrapper(self, fun)
+        self._fun = fun
+        self._inline = inline
+        static = _resolve(fun, static_argnums, static_argnames, "static")
+        donate = _resolve(fun, donate_argnums, donate_argnames, "donate")
+        self._static_argnums, self._static_argnames = static
+        self._donate_argnums, self._donate_argnames = donate
+        both = (self._static_argnums & self._donate_argnums) | (self._static_argnames & self._donate_argnames)
+        if both:
+            raise ArgumentError(f"jit: {sorted(map(str, both))} cannot be both static and donated")
+        self._entries: dict[_Signature, _Entry] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = self._sort(args, kwargs)
+        names = self._names(call)
+        values = [x if isinstance(x, Array) else as_value(x, names.describe(i), copy=False)
+                  for i, x in enumerate(call.leaves)]
+        entry = self._entry(call, [v.aval for v in values])
+        program = entry.program
+        if self._inline:
+            outs = eval_program(program, values)
+        else:
+            params: dict[str, Any] = {"name": self._name(), "jaxpr": closed(program)}
+            if any(entry.donated):
+                params["donated_invars"] = (False,) * len(program.consts) + entry.donated
+            outs = bind(jit_p, *program.consts, *values, **params)
+        return tree_unflatten(entry.out_tree, outs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method, `self` is the first argument, static by its identity unless it is a pytree."""
+        return self if instance is None else partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {self._name()}>"
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Trace for arguments of these types (arrays or `ShapeDtypeStruct`s), without running."""
+        call = self._sort(args, kwargs)
+        names = self._names(call)
+        avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
+        entry = self._entry(call, avals)
+        return Traced(self._name(), entry.program, call.in_tree, entry.out_tree)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace and optimise for arguments of these types, without running."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The shapes and dtypes of the result."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forget all traced Programs."""
+        self._entries.clear()
+
+    def _cache_size(self) -> int:
+        return len(self._entries)
+
+    def _name(self) -> str:
+        return function_name(self._fun)
+
+    def _names(self, call: _Call) -> LeafNames:
+        return LeafNames(self._fun, call.dynamic_args, call.dynamic_kwargs)
+
+    def _sort(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        if not self._static_argnums and not self._static_argnames:
+            leaves, in_tree = tree_flatten((args, kwargs))
+            return _Call(args, kwargs, dict(enumerate(args)), kwargs, leaves, in_tree, ())
+        static_numbers = {n % len(args) for n in self._static_argnums if -len(args) <= n < len(args)}
+        dynamic_args = {i: a for i, a in enumerate(args) if i not in static_numbers}
+        dynamic_kwargs = {k: v for k, v in kwargs.items() if k not in self._static_argnames}
+        statics = [(i, args[i]) for i in sorted(static_numbers)]
+        statics += [(k, kwargs[k]) for k in sorted(kwargs) if k in self._static_argnames]
+        for where, value in statics:
+            _check_hashable(where, value, self._fun)
+        leaves, in_tree = tree_flatten((tuple(dynamic_args.values()), dynamic_kwargs))
+        typed = tuple((where, type(value), value) for where, value in statics)
+        return _Call(args, kwargs, dynamic_args, dynamic_kwargs, leaves, in_tree, typed)
+
+    def _entry(self, call: _Call, avals: Sequence[Aval]) -> _Entry:
+        signature = _Signature(call.in_tree, tuple(avals), call.statics, config.enable_x64)
+        entry = self._entries.get(signature)
+        if entry is None:
+            entry, reusable = self._trace(call, avals)
+            if reusable:
+                self._entries[signature] = entry
+        return entry
+
+    def _trace(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
+        def of_dynamic(*dynamic: Any, **dynamic_kwargs: Any) -> Any:
+            args = list(call.args)
+            for i, a in zip(call.dynamic_args, dynamic):
+                args[i] = a
+            return self._fun(*args, **{**call.kwargs, **dynamic_kwargs})
+
+        flat_fun = FlatFunction(of_dynamic, call.in_tree, transform="jit")
+        origins = self._names(call).origins(len(avals))
+        with Trace(f"jit of {self._name()}", records_all=True) as trace:
+            inputs = [trace.new_input(a, o) for a, o in zip(avals, origins)]
+            outs = flat_fun(*inputs)
+        program = program_from_ops(trace, inputs, outs, self._name())
+        assert flat_fun.out_tree is not None
+        # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
+        reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
+        return _Entry(program, flat_fun.out_tree, self._donated(call)), reusable
+
+    def _donated(self, call: _Call) -> tuple[bool, ...]:
+        donated: list[bool] = []
+        numbers = {n % len(call.args) for n in self._donate_argnums if -len(call.args) <= n < len(call.args)}
+        for i, arg in call.dynamic_args.items():
+            donated += [i in numbers] * len(tree_flatten(arg)[0])
+        for key in sorted(call.dynamic_kwargs):
+            donated += [key in self._donate_argnames] * len(tree_flatten(call.dynamic_kwargs[key])[0])
+        return tuple(donated)
+
+
+class Traced:
+    """A function traced for one signature: `.jaxpr`, `.out_info`, `.lower()`."""
+
+    def __init__(self, fun_name: str, program: Program, in_tree: PyTreeDef, out_tree: PyTreeDef) -> None:
+        self.fun_name = fun_name
+        self.jaxpr = program
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+
+    @property
+    def out_info(self) -> Any:
+        """The output's structure with a `ShapeDtypeStruct` for each array."""
+        shapes = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in self.jaxpr.out_avals]
+        return tree_unflatten(self.out_tree, shapes)
+
+    def lower(self) -> Lowered:
+        return Lowered(self)
+
+
+class Lowered:
+    """A traced function, optimised: `.jaxpr` before and `.optimized` after, `.compile()`."""
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+        self.jaxpr = traced.jaxpr
+        self.in_tree = traced.in_tree
+        self.out_tree = traced.out_tree
+        self.out_info = traced.out_info
+
+    @property
+    def optimized(self) -> Program:
+        """The Program that runs: calls inlined, constants folded, common subexpressions shared."""
+        return optimized(closed(self.jaxpr))
+
+    def as_text(self) -> str:
+        return str(self.optimized)
+
+    def compile(self) -> Compiled:
+        return Compiled(self._traced)
+
+
+class Compiled:
+    """An executable for one signature; called like the function, without its static arguments."""
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+        self._program = closed(traced.jaxpr)
+        executable(self._program)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree_flatten((args, kwargs))
+        if in_tree != self._traced.in_tree:
+            raise ArgumentError(
+                f"the compiled {self._traced.fun_name} takes arguments of structure {self._traced.in_tree}, but was "
+                f"called with {in_tree}"
+            )
+        values = [as_value(x, lambda: "an argument", copy=False) for x in leaves]
+        for i, (value, aval) in enumerate(zip(values, self._traced.jaxpr.in_avals)):
+            if not value.aval.same_type(aval):
+                raise ShapeError(
+                    f"the compiled {self._traced.fun_name} takes {aval.str_short()} as array {i}, but was given "
+                    f"{value.aval.str_short()}; call the jitted function itself, which compiles for every type"
+                )
+        outs = bind(jit_p, *self._traced.jaxpr.consts, *values, name=self._traced.fun_name, jaxpr=self._program)
+        return tree_unflatten(self._traced.out_tree, outs)
+
+
+def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:
+    """Positions and names of the marked parameters: each given by one also gets the other."""
+    numbers = set() if argnums is None else {argnums} if isinstance(argnums, (int, np.integer)) else set(argnums)
+    names = set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
+    if not numbers and not names:
+        return numbers, names
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return numbers, names
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for n in numbers:
+        if not takes_any and not -len(positional) <= n < len(positional):
+            raise ArgumentError(
+                f"jit: {what}_argnums={argnums!r} does not fit {function_name(fun)}, which has "
+                f"{len(positional)} positional parameters: {', '.join(positional) or 'none'}"
+            )
+    for name in names:
+        if not takes_any_name and name not in {p.name for p in parameters}:
+            raise ArgumentError(
+                f"jit: {what}_argnames={argnames!r}: {function_name(fun)} has no parameter {name!r}; "
+                f"it has {', '.join(p.name for p in parameters) or 'none'}"
+            )
+    resolved_names = names | {positional[n] for n in numbers if -len(positional) <= n < len(positional)}
+    resolved_numbers = {n % len(positional) if n < 0 and not takes_any else n for n in numbers}
+    return resolved_numbers | {i for i, p in enumerate(positional) if p in names}, resolved_names
+
+
+def _check_hashable(where: Any, value: Any, fun: Callable[..., Any]) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        name = where if isinstance(where, str) else positional_names(fun, where + 1)[where]
+        raise ArgumentError(
+            f"jit: the static argument `{name}` of {function_name(fun)} has the value {value!r} of type "
+            f"{type(value).__name__}, which has no hash. Static arguments are part of the signature: pass a tuple instead of "
+            "a list, a frozen dataclass instead of a dict; or do not mark it static if it holds arrays"
+        ) from None

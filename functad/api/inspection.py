@@ -1,0 +1,191 @@
+"""Looking at functions as Programs: make_jaxpr, eval_jaxpr, eval_shape, closure_convert, named_call.
+
+Knows how to trace a function of pytrees; runs nothing on values but `eval_jaxpr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from functad.api.arguments import (
+    FlatFunction,
+    LeafNames,
+    ShapeDtypeStruct,
+    as_value,
+    check_callable,
+    function_name,
+    leaf_aval,
+    normalize_argnums,
+)
+from functad.errors import ArgumentError
+from functad.ir import Program
+from functad.tracing import Tracer, eval_program, named_scope, trace_to_program
+from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
+
+
+def trace_function(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], transform: str, name: str | None = None
+) -> tuple[Program, PyTreeDef, PyTreeDef]:
+    """The Program of a function for arguments of these types, with the structures of inputs and output."""
+    leaves, in_tree = tree_flatten((args, kwargs))
+    names = LeafNames(fun, dict(enumerate(args)), kwargs)
+    avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(leaves)]
+    flat_fun = FlatFunction(fun, in_tree, transform=transform)
+    program = trace_to_program(
+        flat_fun, avals, name=name or function_name(fun), arg_names=names.origins(len(avals))
+    )
+    assert flat_fun.out_tree is not None
+    return program, in_tree, flat_fun.out_tree
+
+
+def make_jaxpr(
+    fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
+) -> Callable[..., Any]:
+    """A function that traces `fun` instead of running it.
+
+    Args:
+        fun: a function of pytrees of arrays.
+        static_argnums: positional arguments that are Python values, not arrays.
+        return_shape: also return the types of the output.
+
+    Returns:
+        A function of the arguments of `fun` (or `ShapeDtypeStruct`s) that gives its `Program`: printable, with
+        `.eqns`, `.invars`, `.outvars`, `.constvars`, `.consts`, `.in_avals`, `.out_avals`.
+
+    >>> import functad
+    >>> functad.make_jaxpr(lambda x: 2. * x)(1.)
+    { lambda ; a:f32[]. let b:f32[] = mul 2.0:f32[] a in (b,) }
+    """
+    check_callable(fun, "make_jaxpr")
+
+    @wraps(fun, updated=())
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        numbers = normalize_argnums(static_argnums, len(args), "make_jaxpr", function_name(fun)) if args else ()
+        dynamic = tuple(a for i, a in enumerate(args) if i not in numbers)
+
+        @wraps(fun, updated=())
+        def of_dynamic(*dynamic_args: Any, **dynamic_kwargs: Any) -> Any:
+            given = iter(dynamic_args)
+            return fun(*[a if i in numbers else next(given) for i, a in enumerate(args)], **dynamic_kwargs)
+
+        program, _, out_tree = trace_function(of_dynamic if numbers else fun, dynamic, kwargs, "make_jaxpr")
+        if not return_shape:
+            return program
+        shapes = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.out_avals]
+        return program, tree_unflatten(out_tree, shapes)
+
+    return traced
+
+
+def eval_jaxpr(jaxpr: Program, consts: Sequence[Any], *args: Any) -> list[Any]:
+    """Run a Program, equation by equation, on flat arguments; transforms see through it.
+
+    Args:
+        jaxpr: what `make_jaxpr` gave.
+        consts: values for its `constvars`, usually `jaxpr.consts`.
+        args: one array an input.
+
+    Returns:
+        The list of its outputs.
+
+    >>> import functad
+    >>> program = functad.make_jaxpr(lambda x: 2. * x)(1.)
+    >>> functad.eval_jaxpr(program, program.consts, 4.)
+    [Array(8., dtype=float32, weak_type=True)]
+    """
+    for what, given, wanted in (("arguments", args, jaxpr.invars), ("consts", consts, jaxpr.constvars)):
+        if len(given) != len(wanted):
+            raise ArgumentError(f"eval_jaxpr: the Program takes {len(wanted)} {what}, but {len(given)} were given")
+    values = []
+    for i, (a, v) in enumerate(zip(args, jaxpr.invars)):
+        value = as_value(a, lambda i=i: f"argument {i} of eval_jaxpr")  # type: ignore[misc]
+        if not value.aval.same_type(v.aval):
+            raise ArgumentError(
+                f"eval_jaxpr: argument {i} must have type {v.aval.str_short()}, but has {value.aval.str_short()}"
+            )
+        values.append(value)
+    return eval_program(jaxpr, values, consts)
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The shapes and dtypes of what `fun(*args, **kwargs)` would return, without computing anything.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.eval_shape(lambda x, y: x @ y, jnp.ones((2, 3)), jnp.ones((3, 4)))
+    ShapeDtypeStruct(shape=(2, 4), dtype=float32)
+    """
+    check_callable(fun, "eval_shape")
+    program, _, out_tree = trace_function(fun, args, kwargs, "eval_shape")
+    shapes = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.out_avals]
+    return tree_unflatten(out_tree, shapes)
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Turn the traced values that a function closes over into arguments.
+
+    Args:
+        fun: a function of pytrees.
+        example_args: arguments of the types it will be called with.
+
+    Returns:
+        `(converted, values)` such that `converted(*args, *values)` equals `fun(*args)` and closes over nothing
+        that is being differentiated or mapped.
+
+    >>> import functad
+    >>> def f(x):
+    ...     converted, values = functad.closure_convert(lambda y: x * y, 1.)
+    ...     return converted(3., *values)
+    >>> functad.grad(f)(2.)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    check_callable(fun, "closure_convert")
+    program, in_tree, out_tree = trace_function(fun, example_args, {}, "closure_convert")
+    hoisted = [isinstance(c, Tracer) for c in program.consts]
+
+    def converted(*args_and_values: Any) -> Any:
+        n = len(args_and_values) - sum(hoisted)
+        args, given = args_and_values[:n], iter(args_and_values[n:])
+        leaves, structure = tree_flatten((args, {}))
+        if structure != in_tree:
+            raise ArgumentError(
+                f"closure_convert: the converted function was made for arguments {tree_structure(example_args)}, "
+                f"but was called with {tree_structure(args)} and {sum(hoisted)} hoisted values"
+            )
+        consts = [next(given) if h else c for h, c in zip(hoisted, program.consts)]
+        return tree_unflatten(out_tree, eval_program(program, [_array(x) for x in leaves], consts))
+
+    return converted, [c for c, h in zip(program.consts, hoisted) if h]
+
+
+def _array(x: Any) -> Any:
+    return as_value(x, lambda: "an argument of the converted function")
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """A function whose equations carry its name with their source line (see `named_scope`).
+
+    >>> import functad
+    >>> f = functad.named_call(lambda x: x * x, name="square")
+    >>> functad.make_jaxpr(f)(2.).eqns[0].source.scopes
+    ('square',)
+    """
+    check_callable(fun, "named_call")
+
+    @wraps(fun, updated=())
+    def named(*args: Any, **kwargs: Any) -> Any:
+        with named_scope(name or function_name(fun)):
+            return fun(*args, **kwargs)
+
+    return named
+
+
+__all__ = [
+    "closure_convert",
+    "eval_jaxpr",
+    "eval_shape",
+    "make_jaxpr",
+    "named_call",
+    "trace_function",
+]

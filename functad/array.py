@@ -1,0 +1,152 @@
+"""Array values: the class users see, and its concrete form on the CPU.
+
+Knows nothing of tracing or of primitives: the operators and methods are installed by `functad.numpy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.errors import ImmutableArrayError, UnhashableTracerError
+from functad.ir import Aval
+
+_SET_ITEM = """{what} is immutable: `x[index] = value` cannot work in a pure function.
+Instead of
+    x[{index}] = value
+write
+    x = x.at[{index}].set(value)      # also .add, .multiply, .min, .max
+"""
+
+
+class Array:
+    """An immutable n-dimensional array: concrete (`ArrayImpl`) or standing for one while a function is traced.
+
+    Operators and methods are those of `jax.Array`; `numpy.asarray(x)` of a concrete array copies nothing.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.array([1., 2.]) * 2
+    Array([2., 4.], dtype=float32)
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000
+
+    aval: Aval
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    ndim: int
+    size: int
+    weak_type: bool
+
+    def __hash__(self) -> int:
+        raise UnhashableTracerError(
+            f"{self._describe()} cannot be hashed: it was used in a set, as a dict key, or as a static argument "
+            "of `jit`. Use a Python int, str or tuple there (`x.item()`, `tuple(x.tolist())`), "
+            "or do not mark that argument static."
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise ImmutableArrayError(_SET_ITEM.format(what=self._describe(), index=_index_text(index)))
+
+    def _describe(self) -> str:
+        return f"an Array of type {self.aval.str_short()}"
+
+
+def install_methods(methods: dict[str, Callable[..., Any] | property]) -> None:
+    """Attach operators and methods to all arrays; called once, by the layer that defines them."""
+    for name, method in methods.items():
+        setattr(Array, name, method)
+
+
+class ArrayImpl(Array):
+    """A concrete array: wraps a read-only `numpy.ndarray`."""
+
+    __slots__ = ("__weakref__", "_aval", "_value", "weak_type")
+
+    def __init__(self, value: Any, weak_type: bool = False) -> None:
+        if type(value) is not np.ndarray:
+            value = np.asarray(value)
+        value.flags.writeable = False
+        self._value: np.ndarray = value
+        self.weak_type: bool = weak_type
+        self._aval: Aval | None = None
+
+    @property
+    def aval(self) -> Aval:  # type: ignore[override]
+        if self._aval is None:
+            self._aval = Aval(self._value.shape, self._value.dtype, self.weak_type)
+        return self._aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self._value.shape
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return self._value.dtype
+
+    @property
+    def ndim(self) -> int:  # type: ignore[override]
+        return self._value.ndim
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self._value.size
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if dtype is not None and np.dtype(dtype) != self._value.dtype:
+            return self._value.astype(dtype)
+        return self._value.copy() if copy else self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __int__(self) -> int:
+        return int(self._value)
+
+    def __float__(self) -> float:
+        return float(self._value)
+
+    def __complex__(self) -> complex:
+        return complex(self._value)
+
+    def __index__(self) -> int:
+        return self._value.__index__()
+
+    def __format__(self, spec: str) -> str:
+        return format(self._value[()], spec) if self._value.ndim == 0 else format(str(self), spec)
+
+    def __repr__(self) -> str:
+        body = np.array2string(self._value, separator=", ", prefix="Array(")
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"Array({body}, dtype={self._value.dtype.name}{weak})"
+
+    def __str__(self) -> str:
+        return str(self._value)
+
+    def __reduce__(self) -> Any:
+        return (_rebuild, (self._value, self.weak_type))
+
+    def __copy__(self) -> ArrayImpl:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ArrayImpl:
+        return self
+
+
+def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
+    return ArrayImpl(value, weak_type)
+
+
+def _index_text(index: Any) -> str:
+    if isinstance(index, tuple):
+        return ", ".join(_index_text(i) for i in index)
+    if isinstance(index, slice):
+        parts = ["" if p is None else str(p) for p in (index.start, index.stop)]
+        return ":".join(parts) + (f":{index.step}" if index.step is not None else "")
+    if index is Ellipsis:
+        return "..."
+    return str(index) if isinstance(index, (int, type(None))) else "index"

@@ -1,0 +1,74 @@
+"""The errors users see: each says what happened, where, and how to fix it.
+
+This file knows nothing of the rest of functad; every other file may import it.
+"""
+
+from __future__ import annotations
+
+
+class FunctadError(Exception):
+    """Base class of every error that functad raises on purpose."""
+
+
+class ShapeError(FunctadError, TypeError):
+    """Operands have shapes that do not fit together."""
+
+
+class DTypeError(FunctadError, TypeError):
+    """An operand has a dtype that the operation does not take."""
+
+
+class ArgumentError(FunctadError, ValueError):
+    """An argument has a value that the function does not take."""
+
+
+class TreeError(FunctadError, ValueError):
+    """Two pytrees that should have the same structure do not."""
+
+
+class OutOfBoundsError(FunctadError, IndexError):
+    """An index is known to lie outside of the array."""
+
+
+class TracerError(FunctadError, TypeError):
+    """A traced value was used where only a known value can be."""
+
+
+class ConcretizationError(TracerError):
+    """Python asked for the value of an abstract tracer (`if`, `int()`, `float()`, NumPy)."""
+
+
+class LeakedTracerError(TracerError):
+    """A tracer was used after the function that it belongs to had returned."""
+
+
+class UnhashableTracerError(TracerError):
+    """A tracer (or an Array) was hashed: used in a set, as a dict key or as a static argument."""
+
+
+class ImmutableArrayError(FunctadError, TypeError):
+    """In-place assignment to an immutable array."""
+
+
+class UnsupportedNumpyError(FunctadError, TypeError):
+    """A NumPy function without functad counterpart was called on a functad value."""
+
+
+class NoRuleError(FunctadError, NotImplementedError):
+    """A transform needs a rule that a primitive declares absent, with its reason."""
+
+
+class DifferentiationError(FunctadError, TypeError):
+    """The function or the argument cannot be differentiated (non-scalar output, integer input)."""
+
+
+class BatchingError(FunctadError, ValueError):
+    """`vmap` was given axes or sizes that do not fit its arguments."""
+
+
+class ProgramError(FunctadError, AssertionError):
+    """A Program violates the IR's rules (scope, single assignment, types)."""
+
+
+class DataError(FunctadError, OSError):
+    """A data file is missing, truncated, damaged, or could not be downloaded."""

@@ -1,0 +1,376 @@
+"""The intermediate representation: Aval, Var, Literal, Eqn, Program, and the Primitive record.
+
+Knows nothing of tracing, of any particular primitive, or of any transform.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from functad import dtypes
+from functad.errors import NoRuleError, ProgramError
+
+
+class Aval:
+    """What is known of an array before it has a value: shape, dtype, and whether the dtype is weak."""
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(self, shape: Sequence[int], dtype: np.dtype, weak_type: bool = False) -> None:
+        self.shape: tuple[int, ...] = tuple(shape)
+        self.dtype: np.dtype = dtype
+        self.weak_type: bool = weak_type
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Aval):
+            return NotImplemented
+        return (
+            self.shape == other.shape and self.dtype == other.dtype and self.weak_type == other.weak_type
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.weak_type))
+
+    def same_type(self, other: Aval) -> bool:
+        """Equal shape and dtype, weakness aside."""
+        return self.shape == other.shape and self.dtype == other.dtype
+
+    def str_short(self) -> str:
+        return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"Aval({self.dtype.name}[{','.join(map(str, self.shape))}]{weak})"
+
+
+class Var:
+    """A variable: assigned once, compared by identity, named only when printed."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var(id={id(self)}):{self.aval.str_short()}"
+
+
+class Literal:
+    """A scalar constant written in place."""
+
+    __slots__ = ("aval", "value")
+
+    def __init__(self, value: Any, aval: Aval) -> None:
+        self.value = value
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"{self.value}:{self.aval.str_short()}"
+
+
+Atom = Union[Var, Literal]
+
+
+class Source:
+    """The user's line that an equation came from; formatted only when asked for."""
+
+    __slots__ = ("code", "line", "scopes")
+
+    def __init__(self, code: Any, line: int, scopes: tuple[str, ...] = ()) -> None:
+        self.code = code
+        self.line = line
+        self.scopes = scopes  # the `named_scope`s it lies in
+
+    def __str__(self) -> str:
+        scopes = f" [{'/'.join(self.scopes)}]" if self.scopes else ""
+        return f"{self.code.co_filename}:{self.line} ({self.code.co_name}){scopes}"
+
+    __repr__ = __str__
+
+
+class Eqn:
+    """One equation: `outvars = primitive[params] invars`."""
+
+    __slots__ = ("invars", "outvars", "params", "primitive", "source")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        invars: Sequence[Atom],
+        params: dict[str, Any],
+        outvars: Sequence[Var],
+        source: Source | None = None,
+    ) -> None:
+        self.primitive = primitive
+        self.invars: tuple[Atom, ...] = tuple(invars)
+        self.params = params
+        self.outvars: tuple[Var, ...] = tuple(outvars)
+        self.source = source
+
+    def replace(self, **changes: Any) -> Eqn:
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return Eqn(**{**fields, **changes})
+
+
+class Program:
+    """A typed, linear, closed program: `{ lambda constvars ; invars. let eqns in outvars }`.
+
+    `consts` are the values of `constvars`: arrays, or tracers of an outer trace while one is active.
+    Programs are immutable; what is derived from one (its compiled form, its transposed, …) is memoised
+    in `cache`, so that it lives exactly as long as the Program does.
+    """
+
+    __slots__ = ("__weakref__", "cache", "consts", "constvars", "eqns", "invars", "name", "outvars")
+
+    def __init__(
+        self,
+        invars: Sequence[Var],
+        constvars: Sequence[Var],
+        consts: Sequence[Any],
+        eqns: Sequence[Eqn],
+        outvars: Sequence[Atom],
+        name: str = "program",
+    ) -> None:
+        self.invars: tuple[Var, ...] = tuple(invars)
+        self.constvars: tuple[Var, ...] = tuple(constvars)
+        self.consts: tuple[Any, ...] = tuple(consts)
+        self.eqns: tuple[Eqn, ...] = tuple(eqns)
+        self.outvars: tuple[Atom, ...] = tuple(outvars)
+        self.name = name
+        self.cache: dict[Any, Any] = {}
+
+    @property
+    def in_avals(self) -> list[Aval]:
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[Aval]:
+        return [v.aval for v in self.outvars]
+
+    @property
+    def jaxpr(self) -> Program:
+        """The Program itself: JAX keeps constants apart (ClosedJaxpr), functad does not."""
+        return self
+
+    def replace(self, **changes: Any) -> Program:
+        names = ("invars", "constvars", "consts", "eqns", "outvars", "name")
+        return Program(**{**{name: getattr(self, name) for name in names}, **changes})
+
+    def close(self) -> Program:
+        """The same Program with its constants turned into leading inputs."""
+        return self.replace(invars=self.constvars + self.invars, constvars=(), consts=())
+
+    def __repr__(self) -> str:
+        return _formatter(self)
+
+    __str__ = __repr__
+
+
+def _unformatted(program: Program) -> str:
+    return f"<Program {program.name}: {len(program.eqns)} equations>"
+
+
+_formatter: Callable[[Program], str] = _unformatted
+
+
+def set_formatter(formatter: Callable[[Program], str]) -> None:
+    """Let the printer, which lies in a layer above, say how a Program prints."""
+    global _formatter
+    _formatter = formatter
+
+
+def subprograms(params: dict[str, Any]) -> Iterator[Program]:
+    """The Programs held by an equation's parameters."""
+    for value in params.values():
+        if isinstance(value, Program):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from (v for v in value if isinstance(v, Program))
+
+
+# --- primitives -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A rule that cannot exist, with the reason; calling it raises that reason."""
+
+    why: str
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        raise NoRuleError(self.why)
+
+
+@dataclass(frozen=True)
+class ZeroDerivative:
+    """The jvp rule of a function whose derivative is zero wherever it exists (`floor`, `sign`, `lt`)."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Linearize:
+    """The derivative of a call-like primitive, which must run its forward pass exactly once.
+
+    `rule(primals, active, **params) -> (outputs, pushforward)`, where `pushforward(tangents) -> tangent outputs`
+    is linear and takes a `Zero` or a tangent for every primal.
+    """
+
+    rule: Callable[..., tuple[Sequence[Any], Callable[[Sequence[Any]], Sequence[Any]]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One input on which the table-driven tests check a primitive.
+
+    `args` are arrays (or Aval-free NumPy scalars); float64 copies of the float ones serve the derivative checks.
+    `differentiable=False` skips the derivative checks of this example (kinks, integer results).
+    """
+
+    args: tuple[Any, ...]
+    params: dict[str, Any]
+    differentiable: bool = True
+    tolerance: float = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Primitive:
+    """Everything functad knows of one operation, in one record without defaults.
+
+    abstract_eval: `(*avals, **params) -> Aval` (a list of them with `multiple_results`)
+    impl:          `(*ndarrays, **params) -> ndarray` (a list with `multiple_results`)
+    jvp:           `(primals, output, tangents, **params) -> tangent output`; tangents may be `Zero`
+    transpose:     `(cotangent, *args, **params) -> cotangents`; linear arguments are `UndefinedPrimal`
+    batch:         `(axis_size, args, dims, **params) -> (output, dim)`; a dim of None is not mapped
+    examples:      `() -> list[Example]`, on which every rule is tested
+    """
+
+    name: str
+    doc: str
+    multiple_results: bool
+    abstract_eval: Callable[..., Any]
+    impl: Callable[..., Any]
+    jvp: Callable[..., Any] | Linearize | ZeroDerivative | Absent
+    transpose: Callable[..., Any] | Absent
+    batch: Callable[..., Any] | Absent
+    examples: Callable[[], list[Example]] | Absent
+
+    def __post_init__(self) -> None:
+        if self.name in registry:
+            raise ProgramError(f"two primitives are named {self.name!r}; names must be unique")
+        registry[self.name] = self
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+registry: dict[str, Primitive] = {}
+"""All primitives by name; the table-driven tests walk it."""
+
+
+class Zero:
+    """A tangent or cotangent known to be zero, never materialised unless somebody asks."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Zero({self.aval.str_short()})"
+
+
+class UndefinedPrimal:
+    """Stands in a transpose rule for an argument in which the operation is linear."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.aval.shape)
+
+    def __repr__(self) -> str:
+        return f"UndefinedPrimal({self.aval.str_short()})"
+
+
+# --- the checker ----------------------------------------------------------------------------------
+
+
+def check_program(program: Program, enclosing: str = "") -> None:
+    """Raise ProgramError unless the Program is well formed.
+
+    Checks that every variable is assigned once and before its use, that constants fit their variables, and
+    that the outputs of every equation have the types its primitive's shape rule gives; sub-programs too.
+
+    >>> import functad
+    >>> check_program(functad.make_jaxpr(lambda x: x + 1.)(2.))
+    """
+    where = f"{enclosing}{program.name}"
+    defined: set[Var] = set()
+
+    def define(var: Var, what: str) -> None:
+        if var in defined:
+            raise ProgramError(f"{where}: {what} assigns variable {var} for the second time\n{program}")
+        defined.add(var)
+
+    def use(atom: Atom, what: str) -> None:
+        if isinstance(atom, Var) and atom not in defined:
+            raise ProgramError(f"{where}: {what} uses variable {atom} before its assignment\n{program}")
+
+    if len(program.constvars) != len(program.consts):
+        raise ProgramError(f"{where}: {len(program.constvars)} constvars but {len(program.consts)} values")
+    for var, const in zip(program.constvars, program.consts):
+        define(var, "the constant list")
+        if var.aval.shape != np.shape(const) or var.aval.dtype != const.dtype:
+            raise ProgramError(f"{where}: a constant of type {const.dtype}{np.shape(const)} for variable {var}")
+    for var in program.invars:
+        define(var, "the input list")
+    for number, eqn in enumerate(program.eqns):
+        what = f"equation {number} ({eqn.primitive.name})"
+        for atom in eqn.invars:
+            use(atom, what)
+        for sub in subprograms(eqn.params):
+            check_program(sub, f"{where}/{what}/")
+        _check_types(eqn, f"{where}: {what}", program)
+        for var in eqn.outvars:
+            define(var, what)
+    for atom in program.outvars:
+        use(atom, "the output list")
+
+
+def _check_types(eqn: Eqn, what: str, program: Program) -> None:
+    expected = eqn.primitive.abstract_eval(*[v.aval for v in eqn.invars], **eqn.params)
+    if not eqn.primitive.multiple_results:
+        expected = [expected]
+    if len(expected) != len(eqn.outvars):
+        raise ProgramError(f"{what} has {len(eqn.outvars)} outputs, its shape rule gives {len(expected)}")
+    for var, aval in zip(eqn.outvars, expected):
+        if not var.aval.same_type(aval):
+            raise ProgramError(
+                f"{what} has an output of type {var.aval.str_short()}, its shape rule gives {aval.str_short()}"
+                f"\n{program}"
+            )

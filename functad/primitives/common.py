@@ -1,0 +1,388 @@
+"""What all families of primitives share: the few structural primitives that rules are written with, and helpers.
+
+Knows nothing of element-wise mathematics; those records are made by `builders`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.errors import ShapeError
+from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.tracing import aval_of, bind
+
+# --- add_any: the sum of two cotangents -------------------------------------------------------------
+
+
+def add_cotangents(x: Any, y: Any) -> Any:
+    """Accumulate two cotangents of equal type."""
+    return bind(add_any_p, x, y)
+
+
+def _add_any_jvp(primals: Any, out: Any, tangents: Any) -> Any:
+    x, y = tangents
+    return y if isinstance(x, Zero) else x if isinstance(y, Zero) else add_cotangents(x, y)
+
+
+def _add_any_batch(axis_size: int, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
+    x, y = (move_batch_axis_to_front(a, d, axis_size) for a, d in zip(args, dims))
+    return add_cotangents(x, y), 0
+
+
+add_any_p = Primitive(
+    name="add_any",
+    doc="Sum of two cotangents of equal type.",
+    multiple_results=False,
+    abstract_eval=lambda x, y: Aval(x.shape, x.dtype),
+    impl=np.add,
+    jvp=_add_any_jvp,
+    transpose=lambda ct, x, y: [ct, ct],
+    batch=_add_any_batch,
+    examples=lambda: [Example(args=(normal(2, 3), normal(2, 3, seed=1)), params={})],
+)
+
+# --- broadcast_in_dim -------------------------------------------------------------------------------
+
+
+def broadcast_in_dim(operand: Any, *, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+    """Repeat an array along new or size-1 axes; operand axis i becomes axis `broadcast_dimensions[i]`."""
+    shape, dims = tuple(shape), tuple(broadcast_dimensions)
+    aval = aval_of(operand)
+    if aval.shape == shape and dims == tuple(range(len(shape))):
+        return operand
+    return bind(broadcast_in_dim_p, operand, shape=shape, broadcast_dimensions=dims)
+
+
+def _broadcast_in_dim_aval(x: Aval, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Aval:
+    dims = broadcast_dimensions
+    ordered = all(a < b for a, b in zip(dims, dims[1:]))
+    fits = len(dims) == len(x.shape) and all(
+        0 <= d < len(shape) and n in (1, shape[d]) for n, d in zip(x.shape, dims)
+    )
+    if not (ordered and fits):
+        raise ShapeError(
+            f"broadcast_in_dim: an operand of shape {x.shape} does not fit shape={shape} with "
+            f"broadcast_dimensions={dims}: there must be one strictly increasing result axis for each operand axis, "
+            "whose size is the operand's or to which a size of 1 is repeated"
+        )
+    return Aval(shape, x.dtype)
+
+
+def _broadcast_in_dim_impl(
+    x: np.ndarray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> np.ndarray:
+    aligned = [1] * len(shape)
+    for size, dim in zip(np.shape(x), broadcast_dimensions):
+        aligned[dim] = size
+    return np.broadcast_to(np.reshape(x, aligned), shape)
+
+
+def _broadcast_in_dim_transpose(
+    ct: Any, x: UndefinedPrimal, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> list[Any]:
+    # The transpose of repeating along an axis is summing over it.
+    repeated = {d for d, n in zip(broadcast_dimensions, x.shape) if n == 1 and shape[d] != 1}
+    axes = tuple(i for i in range(len(shape)) if i in repeated or i not in broadcast_dimensions)
+    return [reshape(reduce_sum(ct, axes=axes), x.shape)]
+
+
+def _broadcast_in_dim_batch(
+    axis_size: int,
+    args: Sequence[Any],
+    dims: Sequence[int],
+    *,
+    shape: tuple[int, ...],
+    broadcast_dimensions: tuple[int, ...],
+) -> tuple[Any, int]:
+    operand = move_axis(args[0], dims[0], 0)
+    new_dims = (0, *(d + 1 for d in broadcast_dimensions))
+    return broadcast_in_dim(operand, shape=(axis_size, *shape), broadcast_dimensions=new_dims), 0
+
+
+broadcast_in_dim_p = Primitive(
+    name="broadcast_in_dim",
+    doc="Repeat an array along new axes and along axes of size 1.",
+    multiple_results=False,
+    abstract_eval=_broadcast_in_dim_aval,
+    impl=_broadcast_in_dim_impl,
+    jvp=lambda primals, out, tangents, **params: bind(broadcast_in_dim_p, tangents[0], **params),
+    transpose=_broadcast_in_dim_transpose,
+    batch=_broadcast_in_dim_batch,
+    examples=lambda: [
+        Example(args=(normal(3),), params={"shape": (2, 3), "broadcast_dimensions": (1,)}),
+        Example(args=(normal(1, 3),), params={"shape": (2, 4, 3), "broadcast_dimensions": (0, 2)}),
+        Example(args=(normal(),), params={"shape": (2,), "broadcast_dimensions": ()}),
+        Example(args=(normal(0, 2),), params={"shape": (0, 3, 2), "broadcast_dimensions": (0, 2)}),
+    ],
+)
+
+# --- reduce_sum -------------------------------------------------------------------------------------
+
+
+def reduce_sum(operand: Any, *, axes: Sequence[int]) -> Any:
+    """Sum over the given axes, which are dropped."""
+    axes = tuple(axes)
+    return bind(reduce_sum_p, operand, axes=axes) if axes else operand
+
+
+def reduced_aval(name: str, x: Aval, axes: tuple[int, ...], dtype: np.dtype | None = None) -> Aval:
+    """The shape rule of every reduction."""
+    if len(set(axes)) != len(axes) or any(not 0 <= a < x.ndim for a in axes):
+        raise ShapeError(
+            f"{name}: axes={axes} do not fit an operand of shape {x.shape}: "
+            f"they must be distinct and lie in 0..{x.ndim - 1}"
+        )
+    return Aval([n for i, n in enumerate(x.shape) if i not in axes], dtype or x.dtype)
+
+
+def batched_axes(dim: int, axes: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """Axes of the unbatched operand as axes of the batched one, and where the mapped axis is in the result."""
+    shifted = tuple(a + (a >= dim) for a in axes)
+    return shifted, dim - sum(a < dim for a in shifted)
+
+
+def _reduce_sum_batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
+    new_axes, out_dim = batched_axes(dims[0], axes)
+    return reduce_sum(args[0], axes=new_axes), out_dim
+
+
+def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
+    if x.dtype == np.float16:  # as in NumPy's own pairwise sum, but without overflow half-way
+        return np.sum(x, axis=axes, dtype=np.float32).astype(np.float16)
+    return np.sum(x, axis=axes, dtype=x.dtype)
+
+
+def expand_reduced(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:
+    """Repeat a reduction's result along the axes that were reduced, back to the operand's shape."""
+    kept = tuple(i for i in range(len(shape)) if i not in axes)
+    return broadcast_in_dim(x, shape=tuple(shape), broadcast_dimensions=kept)
+
+
+reduce_sum_p = Primitive(
+    name="reduce_sum",
+    doc="Sum over some axes.",
+    multiple_results=False,
+    abstract_eval=lambda x, *, axes: reduced_aval("reduce_sum", x, axes),
+    impl=_reduce_sum_impl,
+    jvp=lambda primals, out, tangents, *, axes: reduce_sum(tangents[0], axes=axes),
+    transpose=lambda ct, x, *, axes: [expand_reduced(ct, axes, x.shape)],
+    batch=_reduce_sum_batch,
+    examples=lambda: [
+        Example(args=(normal(3, 4),), params={"axes": (0,)}),
+        Example(args=(normal(2, 3, 4),), params={"axes": (0, 2)}),
+        Example(args=(normal(3),), params={"axes": (0,)}),
+        Example(args=(normal(0, 3),), params={"axes": (0,)}),
+        Example(args=(np.arange(6, dtype=np.int32).reshape(2, 3),), params={"axes": (1,)}, differentiable=False),
+    ],
+)
+
+# --- transpose and reshape --------------------------------------------------------------------------
+
+
+def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+    """Permute the axes: result axis i is operand axis `permutation[i]`."""
+    permutation = tuple(permutation)
+    if permutation == tuple(range(len(permutation))):
+        return operand
+    return bind(transpose_p, operand, permutation=permutation)
+
+
+def _transpose_aval(x: Aval, *, permutation: tuple[int, ...]) -> Aval:
+    if sorted(permutation) != list(range(x.ndim)):
+        raise ShapeError(
+            f"transpose: permutation={permutation} does not permute the axes 0..{x.ndim - 1} "
+            f"of an operand of shape {x.shape}"
+        )
+    return Aval([x.shape[i] for i in permutation], x.dtype)
+
+
+def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+def _transpose_batch(axis_size: int, args: Any, dims: Any, *, permutation: tuple[int, ...]) -> tuple[Any, int]:
+    (d,) = dims
+    return transpose(args[0], (d, *(i + (i >= d) for i in permutation))), 0
+
+
+transpose_p = Primitive(
+    name="transpose",
+    doc="Permute the axes.",
+    multiple_results=False,
+    abstract_eval=_transpose_aval,
+    impl=lambda x, *, permutation: np.transpose(x, permutation),
+    jvp=lambda primals, out, tangents, *, permutation: transpose(tangents[0], permutation),
+    transpose=lambda ct, x, *, permutation: [transpose(ct, _inverse(permutation))],
+    batch=_transpose_batch,
+    examples=lambda: [
+        Example(args=(normal(2, 3),), params={"permutation": (1, 0)}),
+        Example(args=(normal(2, 3, 4),), params={"permutation": (2, 0, 1)}),
+    ],
+)
+
+
+def reshape(operand: Any, new_sizes: Sequence[int]) -> Any:
+    """The same elements in row-major order with another shape."""
+    new_sizes = tuple(new_sizes)
+    return operand if aval_of(operand).shape == new_sizes else bind(reshape_p, operand, new_sizes=new_sizes)
+
+
+def _reshape_aval(x: Aval, *, new_sizes: tuple[int, ...]) -> Aval:
+    if math.prod(new_sizes) != x.size or any(n < 0 for n in new_sizes):
+        raise ShapeError(
+            f"reshape: an operand of shape {x.shape} ({x.size} elements) cannot have "
+            f"shape {new_sizes} ({math.prod(new_sizes)} elements)"
+        )
+    return Aval(new_sizes, x.dtype)
+
+
+def _reshape_batch(axis_size: int, args: Any, dims: Any, *, new_sizes: tuple[int, ...]) -> tuple[Any, int]:
+    return reshape(move_axis(args[0], dims[0], 0), (axis_size, *new_sizes)), 0
+
+
+reshape_p = Primitive(
+    name="reshape",
+    doc="The same elements with another shape.",
+    multiple_results=False,
+    abstract_eval=_reshape_aval,
+    impl=lambda x, *, new_sizes: np.reshape(x, new_sizes),
+    jvp=lambda primals, out, tangents, *, new_sizes: reshape(tangents[0], new_sizes),
+    transpose=lambda ct, x, *, new_sizes: [reshape(ct, x.shape)],
+    batch=_reshape_batch,
+    examples=lambda: [
+        Example(args=(normal(2, 3),), params={"new_sizes": (3, 2)}),
+        Example(args=(normal(2, 3, 4),), params={"new_sizes": (24,)}),
+        Example(args=(normal(1),), params={"new_sizes": ()}),
+        Example(args=(normal(0, 3),), params={"new_sizes": (3, 0)}),
+    ],
+)
+
+# --- convert_element_type ---------------------------------------------------------------------------
+
+
+def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
+    """Convert to a dtype; a no-op where dtype and weakness are already right."""
+    dtype, aval = dtypes.as_dtype(new_dtype), aval_of(operand)
+    if aval.dtype == dtype and aval.weak_type == weak_type:
+        return operand
+    return bind(convert_element_type_p, operand, new_dtype=dtype, weak_type=weak_type)
+
+
+def _convert_impl(x: np.ndarray, *, new_dtype: np.dtype, weak_type: bool) -> np.ndarray:
+    if x.dtype.kind == "c" and new_dtype.kind != "c":
+        x = x != 0 if new_dtype.kind == "b" else x.real
+    return x.astype(new_dtype, copy=False)
+
+
+def _convert_jvp(primals: Any, out: Any, tangents: Any, *, new_dtype: np.dtype, weak_type: bool) -> Any:
+    if new_dtype.kind not in "fc":
+        return Zero(Aval(out.shape, dtypes.float0))
+    return convert_element_type(tangents[0], new_dtype)
+
+
+def _convert_batch(axis_size: int, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+    return bind(convert_element_type_p, args[0], **params), dims[0]
+
+
+convert_element_type_p = Primitive(
+    name="convert_element_type",
+    doc="Convert every element to another dtype.",
+    multiple_results=False,
+    abstract_eval=lambda x, *, new_dtype, weak_type: Aval(x.shape, new_dtype, weak_type),
+    impl=_convert_impl,
+    jvp=_convert_jvp,
+    transpose=lambda ct, x, *, new_dtype, weak_type: [convert_element_type(ct, x.dtype)],
+    batch=_convert_batch,
+    examples=lambda: [
+        Example(args=(normal(2, 3),), params={"new_dtype": np.dtype("float64"), "weak_type": False}),
+        Example(
+            args=(normal(2, 3),),
+            params={"new_dtype": np.dtype("int32"), "weak_type": False},
+            differentiable=False,
+        ),
+    ],
+)
+
+# --- helpers for rules ------------------------------------------------------------------------------
+
+
+def scalar_like(x: Any, value: float) -> Any:
+    """A NumPy scalar of the dtype of x: what rules use as a constant; it is printed in place."""
+    return x.dtype.type(value)
+
+
+def full(shape: Sequence[int], value: Any) -> Any:
+    """An array filled with a NumPy scalar (or a rank-0 array)."""
+    return broadcast_in_dim(value, shape=tuple(shape), broadcast_dimensions=())
+
+
+def full_like(x: Any, value: float) -> Any:
+    aval = aval_of(x)
+    return full(aval.shape, aval.dtype.type(value))
+
+
+def zeros_of(aval: Aval) -> Any:
+    """A materialised zero of the given type (a NumPy array of no bytes for float0)."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    return full(aval.shape, aval.dtype.type(0))
+
+
+def instantiate(x: Any) -> Any:
+    """x, or real zeros where x is a `Zero`."""
+    return zeros_of(x.aval) if isinstance(x, Zero) else x
+
+
+def move_axis(x: Any, source: int, destination: int) -> Any:
+    """Move one axis elsewhere, keeping the order of the others."""
+    if source == destination:
+        return x
+    order = [i for i in range(aval_of(x).ndim) if i != source]
+    order.insert(destination, source)
+    return transpose(x, order)
+
+
+def move_batch_axis_to_front(x: Any, dim: int | None, axis_size: int) -> Any:
+    """x with the mapped axis in front; an unmapped x is repeated along a new one."""
+    if dim is not None:
+        return move_axis(x, dim, 0)
+    shape = aval_of(x).shape
+    return broadcast_in_dim(x, shape=(axis_size, *shape), broadcast_dimensions=range(1, len(shape) + 1))
+
+
+def unbroadcast(ct: Any, x: UndefinedPrimal) -> Any:
+    """The cotangent of an operand that was repeated from rank 0 to the shape of the result."""
+    if isinstance(ct, Zero):
+        return ct
+    shape = aval_of(ct).shape
+    return ct if shape == x.shape else reduce_sum(ct, axes=range(len(shape)))
+
+
+def is_linear(x: Any) -> bool:
+    return isinstance(x, UndefinedPrimal)
+
+
+NOT_LINEAR = Absent("the operation is not linear in any argument, so it has no transpose")
+
+
+# --- inputs for examples ----------------------------------------------------------------------------
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    """Float32 standard normal test data."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32).reshape(shape)
+
+
+def uniform(*shape: int, low: float = 0.0, high: float = 1.0, seed: int = 0) -> np.ndarray:
+    """Float32 test data, uniform in [low, high)."""
+    return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32).reshape(shape)
+
+
+def integers(*shape: int, low: int = 0, high: int = 10, seed: int = 0, dtype: Any = np.int32) -> np.ndarray:
+    """Integer test data, uniform in [low, high)."""
+    return np.random.default_rng(seed).integers(low, high, shape).astype(dtype).reshape(shape)

@@ -1,0 +1,456 @@
+"""Tracing: `bind` hands an operation to the innermost trace that wants it; traces record.
+
+Knows no particular primitive and no transform. There is one kind of tracer, and it only records.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Union
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array, ArrayImpl
+from functad.errors import ConcretizationError, LeakedTracerError, TracerError
+from functad.ir import (
+    Atom,
+    Aval,
+    Eqn,
+    Linearize,
+    Literal,
+    Primitive,
+    Program,
+    Source,
+    Var,
+    ZeroDerivative,
+)
+
+
+class _State(threading.local):
+    trace: Trace | None = None
+    scopes: tuple[str, ...] = ()
+
+
+_state = _State()
+
+
+Origin = Union[str, Callable[[], str], Primitive]  # the name of an argument, maybe made on demand
+
+
+class Op:
+    """One recorded operation. `args` are the trace's own tracers, and values of the parent for all else."""
+
+    __slots__ = ("args", "outs", "params", "primitive", "pushforward", "source", "trace")
+
+    def __init__(
+        self,
+        trace: Trace,
+        primitive: Primitive,
+        args: Sequence[Any],
+        params: dict[str, Any],
+        outs: Sequence[Any],
+        source: Source | None,
+        pushforward: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
+    ) -> None:
+        self.trace = trace
+        self.primitive = primitive
+        self.args = args
+        self.params = params
+        self.outs = outs
+        self.source = source
+        self.pushforward = pushforward
+
+
+class Trace:
+    """A recording in progress. Two switches make every use of it:
+
+    keeps_values: each operation is also run in the parent trace, and tracers hold the result (`grad`, `jvp`).
+    records_all:  operations on values of other traces are recorded too (`jit`, `make_jaxpr`, loop bodies);
+                  otherwise what does not depend on this trace's own tracers is left to the parent.
+    """
+
+    __slots__ = ("alive", "depends_on_values", "keeps_values", "name", "ops", "parent", "records_all")
+
+    def __init__(self, name: str, *, keeps_values: bool = False, records_all: bool = False) -> None:
+        self.name = name
+        self.keeps_values = keeps_values
+        self.records_all = records_all
+        self.parent: Trace | None = None
+        self.ops: list[Op] = []
+        self.alive = False
+        self.depends_on_values = False  # Python looked at the value of an outer tracer: valid for this run only
+
+    def __enter__(self) -> Trace:
+        self.parent = _state.trace
+        self.alive = True
+        _state.trace = self
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.alive = False
+        _state.trace = self.parent
+
+    def new_input(self, aval: Aval | None, name: Origin, value: Any = None) -> Tracer:
+        return Tracer(self, aval, value, name)
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if self.keeps_values:
+            return self._record_with_values(primitive, args, params)
+        avals = [aval_of(a) for a in args]
+        out_avals = infer_avals(primitive, avals, params)
+        for a in args:
+            if isinstance(a, Tracer) and a.trace is not self and not a.trace.alive:
+                raise _leak(a)
+        source = user_source()
+        outs = [Tracer(self, aval, None, primitive) for aval in out_avals]
+        for out in outs:
+            out.source = source
+        self.ops.append(Op(self, primitive, args, params, outs, source))
+        return outs if primitive.multiple_results else outs[0]
+
+    def _record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        values = [a.value if isinstance(a, Tracer) and a.trace is self else a for a in args]
+        rule = primitive.jvp
+        pushforward = None
+        if isinstance(rule, Linearize):
+            active = [isinstance(a, Tracer) and a.trace is self for a in args]
+            results, pushforward = rule.rule(values, active, **params)
+        else:
+            results = bind_in(self.parent, primitive, values, params)
+            if isinstance(rule, ZeroDerivative):
+                return results
+        source = user_source()
+        multiple = primitive.multiple_results
+        outs: list[Any] = []
+        for result in results if multiple else (results,):
+            if result.dtype.kind in "fc":
+                tracer = Tracer(self, None, result, primitive)
+                tracer.source = source
+                outs.append(tracer)
+            else:
+                outs.append(result)
+        self.ops.append(Op(self, primitive, args, params, outs, source, pushforward))
+        return outs if multiple else outs[0]
+
+
+class Tracer(Array):
+    """Stands for an array while a function is traced."""
+
+    __slots__ = ("__weakref__", "_aval", "origin", "source", "trace", "value")
+
+    def __init__(self, trace: Trace, aval: Aval | None, value: Any, origin: Origin) -> None:
+        self.trace = trace
+        self._aval = aval
+        self.value = value
+        self.origin = origin
+        self.source: Source | None = None
+
+    @property
+    def aval(self) -> Aval:  # type: ignore[override]
+        if self._aval is None:
+            self._aval = self.value.aval
+        return self._aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:  # type: ignore[override]
+        return len(self.aval.shape)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:  # type: ignore[override]
+        return self.aval.weak_type
+
+    def _describe(self) -> str:
+        kind = f"traced value of type {self.aval.str_short()}"
+        if not isinstance(self.origin, Primitive):
+            name = self.origin if isinstance(self.origin, str) else self.origin()
+            return f"the {kind} (argument `{name}` of {self.trace.name})"
+        where = f" at {self.source}" if self.source else ""
+        return f"the {kind} (result of `{self.origin.name}`{where}, traced by {self.trace.name})"
+
+    def __repr__(self) -> str:
+        value = f" with value {self.value!r}" if self.value is not None else ""
+        return f"Tracer<{self.aval.str_short()}>{value}"
+
+    def concrete(self, wanted: str, rewrite: str) -> np.ndarray:
+        """The NumPy value behind this tracer, or an error that says why there is none."""
+        if not self.trace.alive:
+            raise _leak(self)
+        value = self
+        while isinstance(value, Tracer):
+            if value.value is None:
+                where = f"\nYour line: {user_source()}"
+                raise ConcretizationError(
+                    f"{wanted} needs the value of {value._describe()}, but it has none while the function is "
+                    f"being traced: only its shape and dtype are known.{where}\n{rewrite}"
+                )
+            value = value.value
+        inner = _state.trace
+        while inner is not None and inner is not self.trace:
+            inner.depends_on_values = True
+            inner = inner.parent
+        return np.asarray(value)
+
+    def __bool__(self) -> bool:
+        return bool(self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", _BOOL_REWRITE))
+
+    def __int__(self) -> int:
+        return int(self.concrete("`int()`", _SCALAR_REWRITE))
+
+    def __float__(self) -> float:
+        return float(self.concrete("`float()`", _SCALAR_REWRITE))
+
+    def __complex__(self) -> complex:
+        return complex(self.concrete("`complex()`", _SCALAR_REWRITE))
+
+    def __index__(self) -> int:
+        return self.concrete("Using it as a Python index or a size", _INDEX_REWRITE).__index__()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise ConcretizationError(
+            f"NumPy asked for the values of {self._describe()} (`numpy.asarray`, or a NumPy function that functad "
+            f"cannot trace).\nYour line: {user_source()}\n"
+            "Use the function of the same name in `functad.numpy`, or keep this computation out of the "
+            "transformed function."
+        )
+
+
+_BOOL_REWRITE = """Instead of
+    if x > 0: y = f(x)
+    else:     y = g(x)
+write
+    y = functad.numpy.where(x > 0, f(x), g(x))        # computes both, selects element-wise
+or, when the value is an option rather than data, mark the argument static: jit(f, static_argnames="x")."""
+
+_SCALAR_REWRITE = """Instead of
+    y = float(x) * 2
+write
+    y = x * 2                      # arithmetic on the traced value itself; x.astype(dtype) converts
+or compute the Python number outside of the transformed function and pass it in as a static argument
+(jit(f, static_argnames="x"))."""
+
+_INDEX_REWRITE = """Shapes, axes and slice bounds must be known Python integers. Instead of
+    y = a[:n]
+write
+    y = functad.lax.dynamic_slice(a, (start,), (size,))     # the size known, the start traced
+    y = functad.numpy.where(functad.numpy.arange(len(a)) < n, a, 0)
+or mark the argument static: jit(f, static_argnames="n")."""
+
+
+# --- bind -----------------------------------------------------------------------------------------
+
+
+def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
+    """Apply a primitive: the innermost trace that wants the operation records it, else it runs now.
+
+    args are Arrays, tracers, ndarrays or NumPy scalars of the dtypes the primitive takes; params are static.
+    """
+    return bind_in(_state.trace, primitive, args, params)
+
+
+def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """`bind` as seen from the given trace: it and its parents are asked in turn."""
+    while trace is not None:
+        if trace.records_all:
+            return trace.record(primitive, args, params)
+        for a in args:
+            if type(a) is Tracer and a.trace is trace:
+                return trace.record(primitive, args, params)
+        trace = trace.parent
+    return evaluate(primitive, args, params)
+
+
+def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Run a primitive's NumPy implementation on concrete arguments."""
+    values = []
+    weak = len(args) > 0
+    for a in args:
+        if type(a) is ArrayImpl:
+            values.append(a._value)
+            weak = weak and a.weak_type
+        elif isinstance(a, Tracer):
+            raise _leak(a)
+        else:
+            values.append(a)
+            weak = False
+    with np.errstate(all="ignore"):
+        result = primitive.impl(*values, **params)
+    if primitive.multiple_results:
+        called = params.get("jaxpr")  # a called Program knows which of its results are weak
+        weaks = [a.weak_type for a in called.out_avals] if called is not None else [False] * len(result)
+        return [_wrap(r, w, values) for r, w in zip(result, weaks)]
+    if "weak_type" in params:
+        weak = params["weak_type"]
+    elif weak:
+        weak = result.dtype == values[0].dtype
+    return _wrap(result, weak, values)
+
+
+def _wrap(result: Any, weak: bool, values: Sequence[Any]) -> ArrayImpl:
+    """An Array of a result; never a second owner's array whose flags would change under him."""
+    for value in values:
+        if result is value and result.flags.writeable:
+            return ArrayImpl(result.copy(), weak)
+    return ArrayImpl(result, weak)
+
+
+def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval]:
+    """The types of a primitive's results. A single result is weak when all operands are and the dtype stays."""
+    out = primitive.abstract_eval(*avals, **params)
+    if primitive.multiple_results:
+        return list(out)
+    if "weak_type" in params:
+        return [Aval(out.shape, out.dtype, params["weak_type"])]
+    if avals and avals[0].dtype == out.dtype and all(a.weak_type for a in avals):
+        return [Aval(out.shape, out.dtype, True)]
+    return [out]
+
+
+def aval_of(x: Any) -> Aval:
+    """The type of anything array-like, Python scalars included."""
+    if isinstance(x, Array):
+        return x.aval
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Aval(x.shape, x.dtype)
+    dtype, weak = dtypes.dtype_of(x)
+    return Aval(np.shape(x), dtype, weak)
+
+
+def is_tracer(x: Any) -> bool:
+    return isinstance(x, Tracer)
+
+
+def current_trace() -> Trace | None:
+    return _state.trace
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Name a part of a function: the equations recorded inside carry the name with their source line.
+
+    >>> import functad
+    >>> def f(x):
+    ...     with functad.named_scope("square"):
+    ...         return x * x
+    >>> functad.make_jaxpr(f)(2.).eqns[0].source.scopes
+    ('square',)
+    """
+    outer = _state.scopes
+    _state.scopes = (*outer, name)
+    try:
+        yield
+    finally:
+        _state.scopes = outer
+
+
+# --- functions to Programs ------------------------------------------------------------------------
+
+
+def trace_to_program(
+    fun: Callable[..., Sequence[Any]],
+    in_avals: Sequence[Aval],
+    *,
+    name: str = "fn",
+    arg_names: Sequence[Origin] | None = None,
+) -> Program:
+    """Trace a flat function, `fun(*tracers) -> sequence of outputs`, into a Program.
+
+    Values that the function closes over become constants: arrays, or tracers of an enclosing trace.
+    """
+    with Trace(name, records_all=True) as trace:
+        names = arg_names or [f"argument {i}" for i in range(len(in_avals))]
+        inputs = [trace.new_input(aval, n) for aval, n in zip(in_avals, names)]
+        outs = list(fun(*inputs))
+    return program_from_ops(trace, inputs, outs, name)
+
+
+def program_from_ops(trace: Trace, inputs: Sequence[Tracer], outs: Sequence[Any], name: str) -> Program:
+    """The Program of a finished trace: own tracers become variables, all else literals and constants."""
+    variables: dict[int, Var] = {id(t): Var(t.aval) for t in inputs}
+    constvars: dict[int, Var] = {}
+    consts: list[Any] = []
+
+    def atom(x: Any) -> Atom:
+        if isinstance(x, Tracer) and x.trace is trace:
+            return variables[id(x)]
+        if isinstance(x, Tracer) and not x.trace.alive:
+            raise _leak(x)
+        aval = aval_of(x)
+        if aval.shape == () and not isinstance(x, Tracer):
+            return Literal(np.asarray(x, aval.dtype)[()], aval)
+        if id(x) not in constvars:
+            constvars[id(x)] = Var(aval)
+            consts.append(x)
+        return constvars[id(x)]
+
+    eqns = []
+    for op in trace.ops:
+        invars = [atom(a) for a in op.args]
+        outvars = []
+        for out in op.outs:
+            variables[id(out)] = var = Var(out.aval)
+            outvars.append(var)
+        eqns.append(Eqn(op.primitive, invars, op.params, outvars, op.source))
+    outvars_ = [atom(x) for x in outs]
+    return Program([variables[id(t)] for t in inputs], list(constvars.values()), consts, eqns, outvars_, name)
+
+
+def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | None = None) -> list[Any]:
+    """Run a Program equation by equation with `bind`: evaluates it, or records it into the active trace."""
+    env: dict[Var, Any] = dict(zip(program.constvars, program.consts if consts is None else consts))
+    env.update(zip(program.invars, args))
+
+    def read(atom: Atom) -> Any:
+        return atom.value if isinstance(atom, Literal) else env[atom]
+
+    for eqn in program.eqns:
+        result = bind(eqn.primitive, *[read(a) for a in eqn.invars], **eqn.params)
+        env.update(zip(eqn.outvars, result if eqn.primitive.multiple_results else (result,)))
+    return [read(a) for a in program.outvars]
+
+
+# --- where the user is ----------------------------------------------------------------------------
+
+_PACKAGE = __name__.partition(".")[0]
+_is_library: dict[str, bool] = {}
+
+
+def user_source() -> Source | None:
+    """The innermost frame outside of functad and NumPy."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        library = _is_library.get(module)
+        if library is None:
+            library = _is_library[module] = module.partition(".")[0] in (_PACKAGE, "numpy", "contextlib")
+        if not library:
+            return Source(frame.f_code, frame.f_lineno, _state.scopes)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def _leak(tracer: Tracer) -> TracerError:
+    return LeakedTracerError(
+        f"{tracer._describe()} was used after that function had returned.\nUsed at: {user_source()}\n"
+        "A traced value lives only while its function is being traced; it got out through a global, an "
+        "attribute, a list, or a closure. Instead of\n"
+        "    saved.append(y)\n"
+        "return the value from the function, (with `has_aux=True` where the transform takes one result):\n"
+        "    def f(x): ...; return loss, y\n"
+        "    grads, y = functad.grad(f, has_aux=True)(x)"
+    )

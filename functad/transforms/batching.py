@@ -1,0 +1,60 @@
+"""Batching: trace for one example, then run the batch rules over the recorded operations.
+
+Knows the batch rules of primitives; nothing of pytrees or of `in_axes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.ir import Aval
+from functad.primitives.common import move_axis
+from functad.primitives.structure import broadcast_in_dim
+from functad.tracing import Origin, Trace, Tracer, aval_of
+
+
+def batch_flat(
+    fun: Callable[..., Sequence[Any]],
+    axis_size: int,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    arg_names: Sequence[Origin] | None = None,
+) -> tuple[list[Any], list[int | None]]:
+    """Outputs of `fun` mapped over axis `dims[i]` of each argument (None: not mapped), and their axes."""
+    with Trace("vmap") as trace:
+        names = arg_names or [f"argument {i}" for i in range(len(args))]
+        inputs = [
+            a if d is None else trace.new_input(_without_axis(aval_of(a), d), n)
+            for a, d, n in zip(args, dims, names)
+        ]
+        outs = list(fun(*inputs))
+    env: dict[int, tuple[Any, int | None]] = {
+        id(t): (a, d) for t, a, d in zip(inputs, args, dims) if d is not None
+    }
+
+    def read(x: Any) -> tuple[Any, int | None]:
+        return env[id(x)] if type(x) is Tracer and x.trace is trace else (x, None)
+
+    for op in trace.ops:
+        values, value_dims = zip(*[read(a) for a in op.args])
+        result, result_dims = op.primitive.batch(axis_size, values, value_dims, **op.params)
+        if not op.primitive.multiple_results:
+            result, result_dims = (result,), (result_dims,)
+        env.update(zip(map(id, op.outs), zip(result, result_dims)))
+    pairs = [read(o) for o in outs]
+    return [v for v, _ in pairs], [d for _, d in pairs]
+
+
+def place_batch_axis(x: Any, dim: int | None, wanted: int, axis_size: int) -> Any:
+    """Move the mapped axis of an output where it is wanted; an unmapped output is repeated along it."""
+    if dim is not None:
+        return move_axis(x, dim, wanted)
+    aval = aval_of(x)
+    shape = (*aval.shape[:wanted], axis_size, *aval.shape[wanted:])
+    kept = tuple(i for i in range(len(shape)) if i != wanted)
+    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=kept)
+
+
+def _without_axis(aval: Aval, dim: int) -> Aval:
+    return Aval(aval.shape[:dim] + aval.shape[dim + 1 :], aval.dtype, aval.weak_type)

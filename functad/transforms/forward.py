@@ -1,0 +1,91 @@
+"""Forward mode: trace with values, then push tangents through the recorded operations.
+
+Knows the jvp and linearize rules of primitives; nothing of pytrees or of transposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.array import Array
+from functad.errors import DifferentiationError
+from functad.ir import Absent, Aval, Linearize, Zero
+from functad.tracing import Op, Origin, Trace, Tracer, aval_of
+
+
+def trace_with_values(
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    active: Sequence[bool],
+    name: str,
+    arg_names: Sequence[Origin] | None = None,
+) -> tuple[list[Any], Trace, list[Tracer | None]]:
+    """Run a flat function on values, recording what depends on the active ones.
+
+    Returns its outputs (tracers, or plain values where nothing depends), the trace, and the input tracers.
+    """
+    with Trace(name, keeps_values=True) as trace:
+        names = arg_names or [f"argument {i}" for i in range(len(primals))]
+        inputs = [
+            trace.new_input(None if isinstance(p, Array) else aval_of(p), n, p) if a else None
+            for p, a, n in zip(primals, active, names)
+        ]
+        outs = list(fun(*[p if t is None else t for p, t in zip(primals, inputs)]))
+    return outs, trace, inputs
+
+
+def push_forward(ops: Sequence[Op], tangents: dict[int, Any]) -> None:
+    """Extend `tangents` (by tracer id; absent means zero) from the inputs of a trace to all its tracers."""
+    get = tangents.get
+    for op in ops:
+        incoming = [get(id(a)) for a in op.args]
+        if all(t is None for t in incoming):
+            continue
+        incoming = [Zero(aval_of(a)) if t is None else t for a, t in zip(op.args, incoming)]
+        if op.pushforward is not None:
+            outgoing = op.pushforward(incoming)
+        else:
+            outgoing = _apply_jvp_rule(op, incoming)
+        for out, t in zip(op.outs, outgoing):
+            if not isinstance(t, Zero):
+                tangents[id(out)] = t
+
+
+def _apply_jvp_rule(op: Op, tangents: list[Any]) -> Sequence[Any]:
+    rule = op.primitive.jvp
+    if isinstance(rule, Absent):
+        raise DifferentiationError(
+            f"`{op.primitive.name}` at {op.source} cannot be differentiated: {rule.why}. "
+            "Use `functad.lax.stop_gradient` on its input if no derivative is wanted through it."
+        )
+    assert callable(rule) and not isinstance(rule, Linearize)
+    trace = op.trace
+    primals = [a.value if type(a) is Tracer and a.trace is trace else a for a in op.args]
+    outs = [o.value if type(o) is Tracer and o.trace is trace else o for o in op.outs]
+    if op.primitive.multiple_results:
+        return rule(primals, outs, tangents, **op.params)
+    return (rule(primals, outs[0], tangents, **op.params),)
+
+
+def is_differentiable(aval: Aval) -> bool:
+    return aval.dtype.kind in "fc"
+
+
+def jvp_flat(
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    arg_names: Sequence[Origin] | None = None,
+) -> tuple[list[Any], list[Any]]:
+    """Primal and tangent outputs of a flat function; tangents may be `Zero`, in and out."""
+    active = [not isinstance(t, Zero) for t in tangents]
+    outs, trace, inputs = trace_with_values(fun, primals, active, "jvp", arg_names)
+    env = {id(i): t for i, t in zip(inputs, tangents) if i is not None}
+    push_forward(trace.ops, env)
+    return untrace(outs, trace), [env.get(id(o)) if id(o) in env else Zero(aval_of(o)) for o in outs]
+
+
+def untrace(outs: Sequence[Any], trace: Trace) -> list[Any]:
+    """The values behind a finished value-keeping trace's outputs."""
+    return [o.value if isinstance(o, Tracer) and o.trace is trace else o for o in outs]

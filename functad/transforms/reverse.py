@@ -1,0 +1,113 @@
+"""Reverse mode: linearize (values forward, a linear recording of the tangents), then transpose.
+
+Knows the transpose rules of primitives; the primal function runs exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.ir import Program, UndefinedPrimal, Zero
+from functad.primitives.common import add_cotangents, instantiate
+from functad.tracing import Origin, Trace, Tracer, aval_of, bind, program_from_ops
+from functad.transforms.forward import push_forward, trace_with_values, untrace
+
+
+class LinearMap:
+    """A linear function, recorded: what `linearize` returns. Its constants are the residuals."""
+
+    def __init__(self, trace: Trace, inputs: Sequence[Tracer], outs: Sequence[Any]) -> None:
+        self.trace = trace
+        self.inputs = list(inputs)
+        self.outs = list(outs)
+
+    def __call__(self, tangents: Sequence[Any]) -> list[Any]:
+        """Tangent outputs (`Zero` where nothing flows) for one tangent an input."""
+        env: dict[int, Any] = {id(i): instantiate(t) for i, t in zip(self.inputs, tangents)}
+        for op in self.trace.ops:
+            args = [env[id(a)] if self._owns(a) else a for a in op.args]
+            result = bind(op.primitive, *args, **op.params)
+            env.update(zip(map(id, op.outs), result if op.primitive.multiple_results else (result,)))
+        return [env[id(o)] if self._owns(o) else o for o in self.outs]
+
+    def transpose(self, cotangents: Sequence[Any]) -> list[Any]:
+        """Cotangents of the inputs (`Zero` where none arrives) for one cotangent an output."""
+        env: dict[int, Any] = {}
+
+        def accumulate(tracer: Any, cotangent: Any) -> None:
+            if cotangent is None or isinstance(cotangent, Zero):
+                return
+            key = id(tracer)
+            present = env.get(key)
+            env[key] = cotangent if present is None else add_cotangents(present, cotangent)
+
+        for out, cotangent in zip(self.outs, cotangents):
+            if self._owns(out):
+                accumulate(out, cotangent)
+        trace = self.trace
+        for op in reversed(trace.ops):
+            arriving: Any = [env.pop(id(o), None) for o in op.outs]
+            if all(c is None for c in arriving):
+                continue
+            if op.primitive.multiple_results:
+                arriving = [Zero(o.aval) if c is None else c for c, o in zip(arriving, op.outs)]
+            else:
+                arriving = arriving[0]
+            owned = [type(a) is Tracer and a.trace is trace for a in op.args]
+            args = [UndefinedPrimal(a.aval) if own else a for a, own in zip(op.args, owned)]
+            leaving = op.primitive.transpose(arriving, *args, **op.params)
+            for a, own, cotangent in zip(op.args, owned, leaving):
+                if own:
+                    accumulate(a, cotangent)
+        return [env[id(i)] if id(i) in env else Zero(i.aval) for i in self.inputs]
+
+    def to_program(self, name: str) -> Program:
+        """The linear map as a Program from tangents to tangents; its consts are the residuals."""
+        outs = [instantiate(o) for o in self.outs]
+        return program_from_ops(self.trace, self.inputs, outs, name)
+
+    def _owns(self, x: Any) -> bool:
+        return type(x) is Tracer and x.trace is self.trace
+
+
+def linearize_flat(
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    active: Sequence[bool],
+    arg_names: Sequence[Origin] | None = None,
+    differentiated_outputs: int | None = None,
+) -> tuple[list[Any], LinearMap]:
+    """Outputs of a flat function and its derivative as a LinearMap from the active inputs.
+
+    With `differentiated_outputs=n` only the first n outputs are mapped (the others are auxiliary).
+    """
+    outs, trace, inputs = trace_with_values(fun, primals, active, "grad", arg_names)
+    env: dict[int, Any] = {}
+    with Trace("the linear part of grad") as linear:
+        tangents = []
+        for tracer in inputs:
+            if tracer is not None:
+                t = linear.new_input(tracer.aval, "tangent")
+                env[id(tracer)] = t
+                tangents.append(t)
+        push_forward(trace.ops, env)
+    differentiated = outs if differentiated_outputs is None else outs[:differentiated_outputs]
+    linear_outs = [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in differentiated]
+    return untrace(outs, trace), LinearMap(linear, tangents, linear_outs)
+
+
+def transpose_flat(
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    cotangents: Callable[[Sequence[Any]], Sequence[Any]],
+) -> list[Any]:
+    """Transpose a function that is linear in those primals that are `UndefinedPrimal`.
+
+    `cotangents(outputs)` gives the cotangents once the outputs are known.
+    """
+    with Trace("linear_transpose") as trace:
+        inputs = [trace.new_input(p.aval, "linear") if isinstance(p, UndefinedPrimal) else p for p in primals]
+        outs = list(fun(*inputs))
+    tracers = [i for i, p in zip(inputs, primals) if isinstance(p, UndefinedPrimal)]
+    return LinearMap(trace, tracers, outs).transpose(cotangents(outs))

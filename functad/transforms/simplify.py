@@ -1,0 +1,228 @@
+"""Simplification: inline calls, fold constants, share common subexpressions, apply algebra, drop dead code.
+
+Each pass is a function from Program to Program with the same results; `simplify` runs them in order. No pass
+assumes that NaN, infinities or signed zeros do not occur.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.config import config
+from functad.ir import Atom, Eqn, Literal, Program, Var, check_program, subprograms
+from functad.transforms.dead_code import eliminate_dead_code
+
+
+def simplify(program: Program) -> Program:
+    """All passes in order; with `config.check_programs` the result of each is checked.
+
+    >>> import functad
+    >>> import functad.numpy as jnp
+    >>> from functad.transforms.simplify import simplify
+    >>> print(simplify(functad.make_jaxpr(lambda x: jnp.sin(x) * 1. + jnp.sin(x))(2.)))
+    { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = add b b in (c,) }
+    """
+    for a_pass in PASSES:
+        program = a_pass(program)
+        if config.check_programs:
+            check_program(program)
+    return program
+
+
+class _Rewriter:
+    """Rebuilds a Program equation by equation under a substitution of variables."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.known: dict[Var, Atom] = {}
+        self.eqns: list[Eqn] = []
+
+    def read(self, atom: Atom) -> Atom:
+        return self.known.get(atom, atom) if isinstance(atom, Var) else atom
+
+    def read_all(self, eqn: Eqn) -> Eqn:
+        invars = tuple(self.read(a) for a in eqn.invars)
+        return eqn if invars == eqn.invars else eqn.replace(invars=invars)
+
+    def finish(self) -> Program:
+        outvars = [self.read(a) for a in self.program.outvars]
+        return self.program.replace(eqns=self.eqns, outvars=outvars)
+
+
+def inline_calls(program: Program) -> Program:
+    """Replace every `jit` equation by the equations of the Program that it calls."""
+    if not any(e.primitive.name == "jit" for e in program.eqns):
+        return program
+    out = _Rewriter(program)
+    constvars, consts = list(program.constvars), list(program.consts)
+    for eqn in program.eqns:
+        eqn = out.read_all(eqn)
+        if eqn.primitive.name != "jit":
+            out.eqns.append(eqn)
+            continue
+        inner = inline_calls(eqn.params["jaxpr"])
+        names: dict[Var, Atom] = dict(zip(inner.invars, eqn.invars))
+        for var, const in zip(inner.constvars, inner.consts):
+            names[var] = fresh = Var(var.aval)
+            constvars.append(fresh)
+            consts.append(const)
+        for e in inner.eqns:
+            outvars = [Var(v.aval) for v in e.outvars]
+            invars = [names[a] if isinstance(a, Var) else a for a in e.invars]
+            out.eqns.append(e.replace(invars=invars, outvars=outvars))
+            names.update(zip(e.outvars, outvars))
+        for var, atom in zip(eqn.outvars, inner.outvars):
+            out.known[var] = names[atom] if isinstance(atom, Var) else atom
+    return out.finish().replace(constvars=constvars, consts=consts)
+
+
+def fold_constants(program: Program) -> Program:
+    """Compute now the equations whose operands and results are all scalar constants."""
+    out = _Rewriter(program)
+    for eqn in program.eqns:
+        eqn = out.read_all(eqn)
+        foldable = (
+            eqn.invars
+            and all(isinstance(a, Literal) for a in eqn.invars)
+            and all(v.aval.shape == () for v in eqn.outvars)
+            and not eqn.primitive.multiple_results
+            and not any(subprograms(eqn.params))
+        )
+        if foldable:
+            (var,) = eqn.outvars
+            with np.errstate(all="ignore"):
+                value = eqn.primitive.impl(*[a.value for a in eqn.invars if isinstance(a, Literal)], **eqn.params)
+            out.known[var] = Literal(np.asarray(value)[()], var.aval)
+        else:
+            out.eqns.append(eqn)
+    return out.finish()
+
+
+def share_common_subexpressions(program: Program) -> Program:
+    """Compute equal equations once."""
+    out = _Rewriter(program)
+    seen: dict[Any, Eqn] = {}
+    for eqn in program.eqns:
+        eqn = out.read_all(eqn)
+        try:
+            key = (eqn.primitive.name, tuple(map(_atom_key, eqn.invars)), tuple(sorted(eqn.params.items())))
+            earlier = seen.setdefault(key, eqn)
+        except TypeError:  # a parameter that has no hash: nothing equals it
+            earlier = eqn
+        if earlier is eqn:
+            out.eqns.append(eqn)
+        else:
+            out.known.update(zip(eqn.outvars, earlier.outvars))
+    return out.finish()
+
+
+def _atom_key(atom: Atom) -> Any:
+    if isinstance(atom, Var):
+        return atom
+    # The bytes tell 0.0 from -0.0, and let NaN equal itself.
+    return (atom.aval.dtype.str, np.asarray(atom.value).tobytes())
+
+
+def simplify_algebra(program: Program) -> Program:
+    """Drop operations that give back their operand, such as `x * 1`, `neg (neg x)` and double transposes."""
+    out = _Rewriter(program)
+    definitions: dict[Var, Eqn] = {}
+    for eqn in program.eqns:
+        eqn = out.read_all(eqn)
+        rule = _ALGEBRA.get(eqn.primitive.name)
+        result = rule(eqn, definitions) if rule else None
+        if isinstance(result, Eqn):
+            eqn = result
+        elif result is not None and result.aval.same_type(eqn.outvars[0].aval):
+            out.known[eqn.outvars[0]] = result
+            continue
+        out.eqns.append(eqn)
+        definitions.update((v, eqn) for v in eqn.outvars)
+    return out.finish()
+
+
+def _is_literal(atom: Atom, value: float) -> bool:
+    if not isinstance(atom, Literal) or atom.value != value:
+        return False
+    return value != 0 or math.copysign(1.0, atom.value) == math.copysign(1.0, value)
+
+
+def _mul(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    x, y = eqn.invars
+    return y if _is_literal(x, 1) else x if _is_literal(y, 1) else None  # x·1 = x, NaN and −0 included
+
+
+def _div(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    return eqn.invars[0] if _is_literal(eqn.invars[1], 1) else None
+
+
+def _sub(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    return eqn.invars[0] if _is_literal(eqn.invars[1], 0.0) else None  # x − (+0) = x, also for x = −0
+
+
+def _add(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    x, y = eqn.invars  # x + (−0) = x; x + (+0) is not x for x = −0, except among integers
+    zero = -0.0 if eqn.outvars[0].aval.dtype.kind in "fc" else 0
+    return y if _is_literal(x, zero) else x if _is_literal(y, zero) else None
+
+
+def _definition(atom: Atom, name: str, definitions: dict[Var, Eqn]) -> Eqn | None:
+    eqn = definitions.get(atom) if isinstance(atom, Var) else None
+    return eqn if eqn is not None and eqn.primitive.name == name else None
+
+
+def _neg(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    inner = _definition(eqn.invars[0], "neg", definitions)
+    return inner.invars[0] if inner else None
+
+
+def _transpose(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | Eqn | None:
+    permutation = eqn.params["permutation"]
+    inner = _definition(eqn.invars[0], "transpose", definitions)
+    if inner:
+        permutation = tuple(inner.params["permutation"][i] for i in permutation)
+        eqn = eqn.replace(invars=inner.invars, params={"permutation": permutation})
+    return eqn.invars[0] if permutation == tuple(range(len(permutation))) else eqn
+
+
+def _reshape(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | Eqn | None:
+    inner = _definition(eqn.invars[0], "reshape", definitions)
+    if inner:
+        eqn = eqn.replace(invars=inner.invars)
+    return eqn.invars[0] if eqn.invars[0].aval.shape == eqn.params["new_sizes"] else eqn
+
+
+def _convert(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    return eqn.invars[0] if eqn.invars[0].aval.dtype == eqn.params["new_dtype"] else None
+
+
+def _identity(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    return eqn.invars[0]
+
+
+_ALGEBRA: dict[str, Callable[[Eqn, dict[Var, Eqn]], Atom | Eqn | None]] = {
+    "mul": _mul,
+    "div": _div,
+    "sub": _sub,
+    "add": _add,
+    "add_any": _add,
+    "neg": _neg,
+    "transpose": _transpose,
+    "reshape": _reshape,
+    "convert_element_type": _convert,
+    "stop_gradient": _identity,
+    "copy": _identity,
+}
+
+PASSES: tuple[Callable[[Program], Program], ...] = (
+    inline_calls,
+    eliminate_dead_code,
+    fold_constants,
+    simplify_algebra,
+    share_common_subexpressions,
+    eliminate_dead_code,
+)
