@@ -1,0 +1,200 @@
+"""The options of functad: their names, defaults, global values and thread-local overrides.
+
+This file must not know what the options do: the files that read an option decide that.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
+
+from functad.errors import ArgumentError
+
+
+class Option(NamedTuple):
+    """One option: its default, its allowed values and what it is for."""
+
+    default: bool | str
+    choices: tuple[bool | str, ...]
+    doc: str
+
+
+_SWITCH = (False, True)
+
+OPTIONS: dict[str, Option] = {
+    "enable_x64": Option(False, _SWITCH, "Python scalars and new arrays take 64 bits instead of 32"),
+    "debug_nans": Option(False, _SWITCH, "raise as soon as an operation makes a NaN"),
+    "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
+    "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
+    "default_backend": Option("interpreter", ("interpreter",), "what runs a Program under jit"),
+    "check_programs": Option(False, _SWITCH, "verify every Program after every pass"),
+}
+
+
+class Config(threading.local):
+    """The value of every option, seen from the current thread.
+
+    `config.enable_x64` reads an option. `config.update` sets it for all threads, `config.context` for the
+    current thread until the block ends. JAX's names (`jax_enable_x64`) are accepted everywhere.
+
+    >>> from functad.config import config
+    >>> config.update("jax_log_compiles", True)
+    >>> config.log_compiles
+    True
+    >>> config.update("log_compiles", False)
+    >>> with config.context(enable_x64=True):
+    ...     config.enable_x64
+    True
+    >>> config.enable_x64
+    False
+    """
+
+    # A global value is an attribute of the class, an override one of the instance, of which
+    # threading.local keeps one dict a thread: so reading an option is one plain attribute access.
+    enable_x64: bool
+    debug_nans: bool
+    debug_infs: bool
+    log_compiles: bool
+    default_backend: str
+    check_programs: bool
+
+    def update(self, name: str, value: bool | str) -> None:
+        """Set an option for all threads.
+
+        Args:
+            name: the option, such as `"enable_x64"`, or JAX's name for it, `"jax_enable_x64"`.
+            value: the new value; `True` or `False` for a switch.
+
+        Raises:
+            ArgumentError: there is no such option, or it does not take that value.
+        """
+        name = _option_name(name)
+        setattr(type(self), name, _checked_value(name, value))
+
+    @contextmanager
+    def context(self, **overrides: bool | str) -> Iterator[None]:
+        """Override options in the current thread until the `with` block ends.
+
+        Args:
+            **overrides: the options and their values, such as `enable_x64=True`.
+
+        Raises:
+            ArgumentError: there is no such option, or it does not take that value.
+        """
+        values = {}
+        for given, value in overrides.items():
+            name = _option_name(given)
+            values[name] = _checked_value(name, value)
+        active = self.__dict__
+        previous = {name: active[name] for name in values if name in active}
+        active.update(values)
+        try:
+            yield
+        finally:
+            for name in values:
+                del active[name]
+            active.update(previous)
+
+    def read(self, name: str) -> bool | str:
+        """The value of the option `name`, which may be JAX's name for it."""
+        value: bool | str = getattr(self, _option_name(name))
+        return value
+
+    @property
+    def values(self) -> dict[str, bool | str]:
+        """All options and their values in the current thread."""
+        return {name: getattr(self, name) for name in OPTIONS}
+
+    def __setattr__(self, name: str, value: bool | str) -> None:
+        # Python would set it for this thread alone; whoever assigns means all threads.
+        self.update(name, value)
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
+        return f"Config({settings})"
+
+
+def set_defaults(environment: Mapping[str, str]) -> None:
+    """Give every option its default, or what `FUNCTAD_<OPTION>` in `environment` says."""
+    for name, option in OPTIONS.items():
+        variable = f"FUNCTAD_{name.upper()}"
+        text = environment.get(variable)
+        setattr(Config, name, option.default if text is None else _parse(variable, text, option))
+
+
+def _alias(name: str) -> property:
+    return property(lambda config: getattr(config, name), doc=f"JAX's name for `{name}`.")
+
+
+# Aliases are properties because a `__getattr__` on the class would slow down reading every option.
+for _name in OPTIONS:
+    setattr(Config, f"jax_{_name}", _alias(_name))
+
+
+def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
+    """A context in which Python scalars and new arrays take 64 bits (or 32, for `enable_x64(False)`).
+
+    >>> from functad.config import config, enable_x64
+    >>> with enable_x64(True):
+    ...     config.enable_x64
+    True
+    """
+    return config.context(enable_x64=new_val)
+
+
+def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
+    """A context in which an operation that makes a NaN raises."""
+    return config.context(debug_nans=new_val)
+
+
+def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:
+    """A context in which an operation that makes an infinity raises."""
+    return config.context(debug_infs=new_val)
+
+
+def log_compiles(new_val: bool = True) -> AbstractContextManager[None]:
+    """A context in which each trace and compilation by jit is logged."""
+    return config.context(log_compiles=new_val)
+
+
+def _option_name(name: str) -> str:
+    plain = name.removeprefix("jax_")
+    if plain in OPTIONS:
+        return plain
+    close = difflib.get_close_matches(plain, OPTIONS, n=3)
+    suggestion = f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+    known = "\n".join(f"  {known}: {option.doc}" for known, option in OPTIONS.items())
+    raise ArgumentError(f"functad has no option {name!r}.{suggestion} The options are:\n{known}")
+
+
+def _checked_value(name: str, value: bool | str) -> bool | str:
+    option = OPTIONS[name]
+    for choice in option.choices:
+        if choice == value:
+            return choice
+    allowed = " or ".join(repr(choice) for choice in option.choices)
+    raise ArgumentError(f"option {name!r} ({option.doc}) takes {allowed}, got {value!r}")
+
+
+def _parse(variable: str, text: str, option: Option) -> bool | str:
+    if option.choices != _SWITCH:
+        if text in option.choices:
+            return text
+        allowed = ", ".join(str(choice) for choice in option.choices)
+        raise ArgumentError(f"environment variable {variable} must be one of {allowed}, got {text!r}")
+    word = text.strip().lower()
+    if word in ("1", "true", "yes", "on"):
+        return True
+    if word in ("", "0", "false", "no", "off"):
+        return False
+    raise ArgumentError(
+        f"environment variable {variable} must be 1, true, yes, on or 0, false, no, off; got {text!r}"
+    )
+
+
+config = Config()
+set_defaults(os.environ)

@@ -1,0 +1,393 @@
+"""The dtypes of functad, their names, weak types, and the promotion table that joins them.
+
+This file knows no shapes and no arrays: of a value it reads its dtype and whether it is weak.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import numpy as np
+
+from functad.config import config
+from functad.errors import ArgumentError, DTypeError
+
+bool_ = np.dtype(np.bool_)
+int8 = np.dtype(np.int8)
+int16 = np.dtype(np.int16)
+int32 = np.dtype(np.int32)
+int64 = np.dtype(np.int64)
+uint8 = np.dtype(np.uint8)
+uint16 = np.dtype(np.uint16)
+uint32 = np.dtype(np.uint32)
+uint64 = np.dtype(np.uint64)
+float16 = np.dtype(np.float16)
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+complex64 = np.dtype(np.complex64)
+complex128 = np.dtype(np.complex128)
+
+SHORT_NAMES: dict[np.dtype, str] = {
+    bool_: "bool",
+    int8: "i8",
+    int16: "i16",
+    int32: "i32",
+    int64: "i64",
+    uint8: "u8",
+    uint16: "u16",
+    uint32: "u32",
+    uint64: "u64",
+    float16: "f16",
+    float32: "f32",
+    float64: "f64",
+    complex64: "c64",
+    complex128: "c128",
+}
+SUPPORTED: tuple[np.dtype, ...] = tuple(SHORT_NAMES)
+
+# The tangent dtype of integers and booleans: their derivative holds no information, so no bytes.
+float0 = np.dtype([("float0", np.void, 0)])
+SHORT_NAMES[float0] = "float0"
+
+_PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
+    bool: (bool_, bool_),
+    int: (int32, int64),
+    float: (float32, float64),
+    complex: (complex64, complex128),
+}
+
+
+def default_int_dtype() -> np.dtype:
+    """The dtype of a Python int: int32, or int64 when `config.enable_x64`."""
+    return int64 if config.enable_x64 else int32
+
+
+def default_float_dtype() -> np.dtype:
+    """The dtype of a Python float: float32, or float64 when `config.enable_x64`."""
+    return float64 if config.enable_x64 else float32
+
+
+def default_complex_dtype() -> np.dtype:
+    """The dtype of a Python complex: complex64, or complex128 when `config.enable_x64`."""
+    return complex128 if config.enable_x64 else complex64
+
+
+def short_name(dtype: np.dtype) -> str:
+    """The name of a dtype in printed Programs.
+
+    >>> short_name(np.dtype("float32"))
+    'f32'
+    """
+    return SHORT_NAMES[as_dtype(dtype)]
+
+
+def as_dtype(spec: Any) -> np.dtype:
+    """The dtype that `spec` names; a 64-bit one is never cut down.
+
+    Args:
+        spec: an `np.dtype`, a NumPy scalar type, a name such as `"float32"`, an object with a `.dtype`, or
+            `bool`, `int`, `float`, `complex`, which mean the default dtype of that kind.
+
+    Returns:
+        One of the supported dtypes, in native byte order.
+
+    Raises:
+        DTypeError: functad has no such dtype.
+
+    >>> as_dtype("float64"), as_dtype(float)
+    (dtype('float64'), dtype('float32'))
+    """
+    try:
+        known = _DTYPES.get(spec)
+    except TypeError:  # it cannot be hashed
+        known = None
+    return _as_dtype_slow(spec) if known is None else known
+
+
+def canonicalize_dtype(dtype: Any) -> np.dtype:
+    """JAX's name for `as_dtype`: unlike JAX's, it keeps an explicit 64-bit dtype."""
+    return as_dtype(dtype)
+
+
+def dtype_of(x: Any) -> tuple[np.dtype, bool]:
+    """The dtype of a value and whether it is weak, that is, yields to the dtypes that it meets.
+
+    Args:
+        x: a Python scalar (weak, of the default dtype; but `bool` is not weak), a NumPy array or scalar
+            (never weak), or an object with `.dtype` and, if it can be weak, `.weak_type`.
+
+    Raises:
+        DTypeError: `x` is no number or array, or has an unsupported dtype.
+
+    >>> dtype_of(2.0), dtype_of(np.float64(2.0))
+    ((dtype('float32'), True), (dtype('float64'), False))
+    """
+    scalar = _PYTHON_SCALARS.get(type(x))
+    if scalar is not None:
+        dtype = scalar[config.enable_x64]
+        return dtype, dtype is not bool_
+    if isinstance(x, (np.ndarray, np.generic)):
+        return as_dtype(x.dtype), False
+    own_dtype = getattr(x, "dtype", None)
+    if own_dtype is None or isinstance(x, type):
+        return _dtype_of_subclass(x)
+    return as_dtype(own_dtype), bool(getattr(x, "weak_type", False))
+
+
+def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
+    """The dtype and weakness of the result of an operation on operands of several dtypes.
+
+    Args:
+        *operands: for each operand its dtype and whether it is weak, as `dtype_of` gives them.
+
+    Returns:
+        The dtype to convert all operands to, and whether the result is weak.
+
+    Raises:
+        ArgumentError: there are no operands.
+        DTypeError: an operand is float0 and another is not.
+
+    >>> lattice_join((np.dtype("int32"), False), (np.dtype("float32"), True))
+    (dtype('float32'), True)
+    """
+    joins = _JOINS[config.enable_x64]
+    known = joins.get(operands)
+    if known is None:
+        known = _join(frozenset(operands), config.enable_x64)
+        if len(operands) <= 3:  # longer ones would let the table grow without bound
+            joins[operands] = known
+    return known
+
+
+def promote_types(a: Any, b: Any) -> np.dtype:
+    """The dtype that holds both `a` and `b`, which are dtypes in any form that `as_dtype` takes.
+
+    `int`, `float` and `complex` count as weak.
+
+    >>> promote_types("uint8", "int8"), promote_types("float16", float)
+    (dtype('int16'), dtype('float16'))
+    """
+    return lattice_join(_pair_of_spec(a), _pair_of_spec(b))[0]
+
+
+def result_type(*args: Any) -> np.dtype:
+    """The dtype of the result of an operation on `args`.
+
+    Args:
+        *args: arrays, scalars, or dtypes in any form that `as_dtype` takes.
+
+    >>> result_type(np.zeros(3, "float16"), 2.0, np.int64)
+    dtype('float16')
+    """
+    return lattice_join(*[_pair_of_argument(arg) for arg in args])[0]
+
+
+def to_inexact_dtype(dtype: Any) -> np.dtype:
+    """The dtype in which `sin`, `mean` and the like compute.
+
+    Floating and complex dtypes stay. Integers and booleans become float32, but 64-bit integers become
+    float64 when `config.enable_x64`.
+
+    >>> to_inexact_dtype("int64"), to_inexact_dtype("float16")
+    (dtype('float32'), dtype('float16'))
+    """
+    given = as_dtype(dtype)
+    if given.kind in "fc":
+        return given
+    return default_float_dtype() if given in _NARROWED else float32
+
+
+def issubdtype(a: Any, b: Any) -> bool:
+    """Whether dtype `a` is `b` or one of the kind `b`, such as `np.floating`.
+
+    >>> issubdtype("float32", np.floating), issubdtype("int8", np.unsignedinteger)
+    (True, False)
+    """
+    return bool(np.issubdtype(a, b))
+
+
+def finfo(dtype: Any) -> np.finfo:
+    """The limits of a floating or complex dtype (`eps`, `max`, `tiny`, …), as NumPy's `finfo` gives them."""
+    dtype = as_dtype(dtype)
+    if dtype.kind not in "fc":
+        raise DTypeError(f"finfo takes a floating or complex dtype, got {dtype}; use iinfo for integers")
+    return np.finfo(dtype)
+
+
+def iinfo(dtype: Any) -> np.iinfo:
+    """The limits of an integer dtype (`min`, `max`, `bits`), as NumPy's `iinfo` gives them."""
+    dtype = as_dtype(dtype)
+    if dtype.kind not in "iu":
+        raise DTypeError(f"iinfo takes an integer dtype, got {dtype}; use finfo for floats")
+    return np.iinfo(dtype)
+
+
+def _build_dtypes() -> dict[Any, np.dtype]:
+    table: dict[Any, np.dtype] = {float0: float0}
+    for dtype in SUPPORTED:
+        table[dtype] = table[dtype.type] = table[dtype.name] = dtype
+    return table
+
+
+# Every usual way to name a dtype whose meaning does not depend on the options.
+_DTYPES = _build_dtypes()
+
+_PYTHON_NAMES = {"int": int, "float": float, "complex": complex}
+
+
+def _as_dtype_slow(spec: Any) -> np.dtype:
+    if isinstance(spec, str):
+        spec = _PYTHON_NAMES.get(spec, spec)
+    if isinstance(spec, type) and spec in _PYTHON_SCALARS:
+        return _PYTHON_SCALARS[spec][config.enable_x64]
+    if spec is None:
+        raise DTypeError("None is no dtype; name one, such as 'float32'")
+    if isinstance(spec, type) and issubclass(spec, np.generic) and spec.__subclasses__():
+        raise DTypeError(f"np.{spec.__name__} is a kind of dtypes, not a dtype; name one, such as 'float32'")
+    own_dtype = getattr(spec, "dtype", None)
+    if isinstance(own_dtype, np.dtype):
+        spec = own_dtype
+    try:
+        dtype = np.dtype(spec)
+    except (TypeError, ValueError):
+        raise DTypeError(_unknown_dtype_text(spec)) from None
+    native = _DTYPES.get(dtype.newbyteorder("="))
+    if native is None:
+        raise DTypeError(_unsupported_dtype_text(dtype))
+    return native
+
+
+def _unknown_dtype_text(spec: Any) -> str:
+    names = [dtype.name for dtype in SUPPORTED]
+    short = {short: dtype.name for dtype, short in SHORT_NAMES.items()}
+    close = [short[spec]] if spec in short else difflib.get_close_matches(str(spec), names, n=2)
+    suggestion = f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
+    return f"{spec!r} is no dtype.{suggestion} The dtypes are {', '.join(names)}."
+
+
+_FIXES = {
+    "O": "the values are Python objects (None, a ragged list, mixed types?); make them numbers first, "
+    "for example np.asarray(x, dtype='float32')",
+    "U": "text has no arithmetic; encode it as integers first",
+    "S": "text has no arithmetic; encode it as integers first",
+    "T": "text has no arithmetic; encode it as integers first",
+    "M": "convert to numbers first, for example x.astype('int64')",
+    "m": "convert to numbers first, for example x.astype('int64')",
+    "f": "convert first, for example x.astype('float64')",
+    "c": "convert first, for example x.astype('complex128')",
+    "V": "convert first; a structured array becomes a dict of its fields, {name: x[name] for name in "
+    "x.dtype.names}, other kinds x.astype('float32')",
+}
+
+
+def _unsupported_dtype_text(dtype: np.dtype) -> str:
+    names = ", ".join(supported.name for supported in SUPPORTED)
+    fix = _FIXES.get(dtype.kind, "convert first, for example x.astype('float32')")
+    return f"dtype {dtype} is not supported: {fix}. The supported dtypes are {names}."
+
+
+def _dtype_of_subclass(x: Any) -> tuple[np.dtype, bool]:
+    for scalar_type, dtypes in _PYTHON_SCALARS.items():
+        if isinstance(x, scalar_type):  # an IntEnum, for example
+            return dtypes[config.enable_x64], True
+    raise DTypeError(
+        f"a value of type {type(x).__name__} has no dtype: {x!r:.80}. "
+        "Pass a number or an array; make an array of a list with functad.numpy.asarray."
+    )
+
+
+def _pair_of_spec(spec: Any) -> tuple[np.dtype, bool]:
+    return as_dtype(spec), spec is int or spec is float or spec is complex
+
+
+def _pair_of_argument(arg: Any) -> tuple[np.dtype, bool]:
+    if isinstance(arg, (str, type, np.dtype)):
+        return _pair_of_spec(arg)
+    return dtype_of(arg)
+
+
+# The promotion lattice: each dtype and the next larger ones; a join is the least upper bound. The weak
+# Python scalars sit just below the smallest dtypes of their kind, so that they yield to them.
+_WEAK_INT, _WEAK_FLOAT, _WEAK_COMPLEX = "int*", "float*", "complex*"
+_Node = np.dtype | str
+_NEXT: dict[_Node, tuple[_Node, ...]] = {
+    bool_: (_WEAK_INT,),
+    _WEAK_INT: (uint8, int8),
+    uint8: (uint16, int16),
+    uint16: (uint32, int32),
+    uint32: (uint64, int64),
+    uint64: (_WEAK_FLOAT,),
+    int8: (int16,),
+    int16: (int32,),
+    int32: (int64,),
+    int64: (_WEAK_FLOAT,),
+    _WEAK_FLOAT: (float16, _WEAK_COMPLEX),
+    float16: (float32,),
+    float32: (float64, complex64),
+    float64: (complex128,),
+    _WEAK_COMPLEX: (complex64,),
+    complex64: (complex128,),
+    complex128: (),
+}
+_WEAK_NODES = {"b": bool_, "i": _WEAK_INT, "u": _WEAK_INT, "f": _WEAK_FLOAT, "c": _WEAK_COMPLEX}
+_WIDTHS = {_WEAK_INT: (int32, int64), _WEAK_FLOAT: (float32, float64), _WEAK_COMPLEX: (complex64, complex128)}
+_NARROWED = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
+
+
+def _build_upper_bounds() -> dict[_Node, frozenset[_Node]]:
+    bounds: dict[_Node, frozenset[_Node]] = {}
+
+    def visit(node: _Node) -> frozenset[_Node]:
+        if node not in bounds:
+            bounds[node] = frozenset({node}).union(*(visit(larger) for larger in _NEXT[node]))
+        return bounds[node]
+
+    for node in _NEXT:
+        visit(node)
+    return bounds
+
+
+_UPPER_BOUNDS = _build_upper_bounds()
+
+# Results already joined, without and with enable_x64.
+_JOINS: tuple[dict[Any, tuple[np.dtype, bool]], ...] = ({}, {})
+
+
+def _join(operands: frozenset[tuple[np.dtype, bool]], x64: bool) -> tuple[np.dtype, bool]:
+    if not operands:
+        raise ArgumentError("promotion needs at least one operand or dtype, got none")
+    if len(operands) == 1:
+        return next(iter(operands))
+    dtypes = {dtype for dtype, _ in operands}
+    if float0 in dtypes:
+        if dtypes == {float0}:
+            return float0, False
+        others = ", ".join(sorted(dtype.name for dtype in dtypes - {float0}))
+        raise DTypeError(
+            f"float0, the tangent dtype of integers and booleans, does not combine with {others}; "
+            "it carries no information, so drop it or replace it by zeros of the other dtype"
+        )
+    wide = any(dtype in _NARROWED for dtype in dtypes)
+    all_weak = all(weak for _, weak in operands)
+    if all_weak or len(dtypes) == 1:
+        node = _least_upper_bound(dtypes)
+    else:
+        node = _least_upper_bound({_WEAK_NODES[dtype.kind] if weak else dtype for dtype, weak in operands})
+    if isinstance(node, str):
+        return _WIDTHS[node][x64 or _keeps_64_bits(node, operands)], True
+    if not (x64 or wide):
+        node = _NARROWED.get(node, node)
+    return node, all_weak
+
+
+def _least_upper_bound(nodes: set[Any]) -> _Node:
+    common = frozenset.intersection(*(_UPPER_BOUNDS[node] for node in nodes))
+    return next(node for node in common if _UPPER_BOUNDS[node] == common)
+
+
+def _keeps_64_bits(node: str, operands: frozenset[tuple[np.dtype, bool]]) -> bool:
+    if any(weak and dtype in _NARROWED for dtype, weak in operands):
+        return True
+    # No integer holds both uint64 and a signed one, so they make a float; a float32 would lose most digits.
+    return node == _WEAK_FLOAT and all(dtype.kind in "biu" for dtype, _ in operands)

@@ -1,0 +1,112 @@
+"""The promotion table, the defaults and the names, compared with JAX."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from functad import dtypes
+from functad.config import enable_x64
+
+jax = pytest.importorskip("jax", reason="jax is not installed: the oracle tests compare functad with it")
+
+# There is no weak bool.
+OPERANDS = [
+    (dtype, weak) for dtype in dtypes.SUPPORTED for weak in (False, True) if not (weak and dtype.kind == "b")
+]
+NARROW = [
+    (dtype, weak) for dtype, weak in OPERANDS if dtype not in ("int64", "uint64", "float64", "complex128")
+]
+PYTHON_TYPES = [bool, int, float, complex]
+
+
+def _jax_join(*operands):
+    """The dtype and weakness of JAX's stack of scalars with these dtypes."""
+    scalars = [jax.ShapeDtypeStruct((), dtype, weak_type=weak) for dtype, weak in operands]
+    stacked = jax.eval_shape(lambda *xs: jax.numpy.stack(xs), *scalars)
+    return np.dtype(stacked.dtype), stacked.weak_type
+
+
+@pytest.mark.parametrize("a", OPERANDS, ids=str)
+def test_promotion_table_with_x64(a):
+    with jax.enable_x64(True), enable_x64(True):
+        table = {b: dtypes.lattice_join(a, b) for b in OPERANDS}
+        assert table == {b: _jax_join(a, b) for b in OPERANDS}
+
+
+@pytest.mark.parametrize("a", NARROW, ids=str)
+def test_promotion_table_without_x64_for_narrow_operands(a):
+    table = {b: dtypes.lattice_join(a, b) for b in NARROW}
+    assert table == {b: _jax_join(a, b) for b in NARROW}
+
+
+@pytest.mark.parametrize("x64, operands", [(False, NARROW), (True, OPERANDS)])
+def test_promotion_of_several_operands(x64, operands):
+    chosen = random.Random(0)
+    with jax.enable_x64(x64), enable_x64(x64):
+        for _ in range(100):
+            several = chosen.choices(operands, k=chosen.randint(3, 5))
+            assert dtypes.lattice_join(*several) == _jax_join(*several)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("scalar", [True, 3, 3.0, 3j], ids=repr)
+def test_python_scalars(x64, scalar):
+    with jax.enable_x64(x64), enable_x64(x64):
+        expected = jax.numpy.asarray(scalar)
+        assert dtypes.dtype_of(scalar) == (expected.dtype, expected.weak_type)
+        assert dtypes.as_dtype(type(scalar)) == jax.numpy.zeros(1, type(scalar)).dtype
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_promote_types_and_result_type(x64):
+    specs = [dtype for dtype, weak in (OPERANDS if x64 else NARROW) if not weak] + PYTHON_TYPES
+    with jax.enable_x64(x64), enable_x64(x64):
+        for a, b in itertools.product(specs, repeat=2):
+            # JAX's promote_types leaves the cut to 32 bits to whoever makes an array of the result.
+            expected = jax.dtypes.canonicalize_dtype(jax.numpy.promote_types(a, b))
+            assert dtypes.promote_types(a, b) == expected
+            assert dtypes.result_type(a, b) == jax.numpy.result_type(a, b)
+        values = [np.zeros(2, dtype) for dtype in specs if isinstance(dtype, np.dtype)] + [True, 3, 3.0, 3j]
+        for a, b in itertools.product(values, repeat=2):
+            assert dtypes.result_type(a, b) == jax.numpy.result_type(a, b)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_short_names_are_those_that_jax_prints(x64):
+    with jax.enable_x64(x64), enable_x64(x64):
+        for dtype in {dtype for dtype, _ in (OPERANDS if x64 else NARROW)}:
+            printed = str(jax.make_jaxpr(lambda x: x)(np.zeros(3, dtype)))
+            assert f"a:{dtypes.short_name(dtype)}[3]" in printed
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_to_inexact_dtype_is_that_of_sin(x64):
+    with jax.enable_x64(x64), enable_x64(x64):
+        for dtype in {dtype for dtype, _ in (OPERANDS if x64 else NARROW)}:
+            expected = jax.eval_shape(jax.numpy.sin, jax.ShapeDtypeStruct((), dtype)).dtype
+            assert dtypes.to_inexact_dtype(dtype) == expected
+
+
+def test_issubdtype():
+    kinds = [np.floating, np.integer, np.unsignedinteger, np.signedinteger, np.inexact, np.number, np.bool_]
+    specs = [*dtypes.SUPPORTED, *PYTHON_TYPES, dtypes.float0, "float32", np.int8]
+    for spec, kind in itertools.product(specs, [*kinds, *dtypes.SUPPORTED]):
+        assert dtypes.issubdtype(spec, kind) == jax.dtypes.issubdtype(spec, kind), (spec, kind)
+
+
+def test_finfo_and_iinfo():
+    for dtype in dtypes.SUPPORTED:
+        if dtype.kind in "fc":
+            ours, theirs = dtypes.finfo(dtype), jax.numpy.finfo(dtype)
+            assert (ours.eps, ours.max, ours.tiny) == (theirs.eps, theirs.max, theirs.tiny)
+        elif dtype.kind in "iu":
+            ours, theirs = dtypes.iinfo(dtype), jax.numpy.iinfo(dtype)
+            assert (ours.min, ours.max, ours.bits) == (theirs.min, theirs.max, theirs.bits)
+
+
+def test_float0_is_the_same_dtype():
+    assert dtypes.float0 == jax.dtypes.float0

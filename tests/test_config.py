@@ -1,0 +1,193 @@
+"""The options: reading, setting, overriding in one thread, environment variables, errors."""
+
+from __future__ import annotations
+
+import threading
+import timeit
+from collections.abc import Iterator
+
+import pytest
+
+from functad.config import (
+    OPTIONS,
+    Config,
+    config,
+    debug_infs,
+    debug_nans,
+    enable_x64,
+    log_compiles,
+    set_defaults,
+)
+from functad.errors import ArgumentError
+
+
+@pytest.fixture(autouse=True)
+def _restore_options() -> Iterator[None]:
+    before = config.values
+    yield
+    for name, value in before.items():
+        config.update(name, value)
+
+
+def test_defaults():
+    set_defaults({})
+    assert config.values == {
+        "enable_x64": False,
+        "debug_nans": False,
+        "debug_infs": False,
+        "log_compiles": False,
+        "default_backend": "interpreter",
+        "check_programs": False,
+    }
+    assert all(option.doc for option in OPTIONS.values())
+
+
+@pytest.mark.parametrize("name", ["enable_x64", "jax_enable_x64"])
+def test_update_and_read_under_both_names(name):
+    config.update(name, True)
+    assert config.enable_x64 is True
+    assert config.jax_enable_x64 is True
+    assert config.read("enable_x64") is True
+    assert config.read("jax_enable_x64") is True
+
+
+def test_assignment_sets_for_all_threads():
+    config.enable_x64 = True
+    seen = _in_another_thread(lambda: config.enable_x64)
+    assert seen is True
+    config.jax_enable_x64 = False
+    assert config.enable_x64 is False
+
+
+def test_update_reaches_other_threads_and_context_does_not():
+    config.update("debug_nans", True)
+    with config.context(enable_x64=True):
+        seen = _in_another_thread(lambda: (config.debug_nans, config.enable_x64))
+    assert seen == (True, False)
+
+
+def test_context_nests_and_restores():
+    with config.context(enable_x64=True, jax_debug_nans=True):
+        assert (config.enable_x64, config.debug_nans) == (True, True)
+        with config.context(enable_x64=False):
+            assert (config.enable_x64, config.debug_nans) == (False, True)
+        assert config.enable_x64 is True
+    assert (config.enable_x64, config.debug_nans) == (False, False)
+
+
+def test_context_restores_after_an_exception():
+    with pytest.raises(KeyError), config.context(enable_x64=True):
+        raise KeyError
+    assert config.enable_x64 is False
+
+
+def test_context_shadows_update_until_it_ends():
+    with config.context(enable_x64=False):
+        config.update("enable_x64", True)
+        assert config.enable_x64 is False
+    assert config.enable_x64 is True
+
+
+@pytest.mark.parametrize(
+    "manager, name",
+    [
+        (enable_x64, "enable_x64"),
+        (debug_nans, "debug_nans"),
+        (debug_infs, "debug_infs"),
+        (log_compiles, "log_compiles"),
+    ],
+)
+def test_context_functions(manager, name):
+    with manager():
+        assert config.read(name) is True
+        with manager(False):
+            assert config.read(name) is False
+    assert config.read(name) is False
+
+
+def test_a_context_is_also_a_decorator():
+    @enable_x64(True)
+    def read() -> bool:
+        return config.enable_x64
+
+    assert read() is True
+    assert config.enable_x64 is False
+
+
+def test_unknown_option_lists_the_options_and_the_closest():
+    with pytest.raises(ArgumentError, match=r"no option 'enable_x46'.* Did you mean 'enable_x64'\?") as info:
+        config.update("enable_x46", True)
+    assert all(name in str(info.value) for name in OPTIONS)
+    with pytest.raises(ArgumentError, match="no option 'jax_platforms'"):
+        config.read("jax_platforms")
+    with pytest.raises(ArgumentError, match="no option 'x64'"), config.context(x64=True):
+        pytest.fail("the block must not run")
+    with pytest.raises(ArgumentError, match="no option 'foo'"):
+        config.foo = True
+
+
+def test_unknown_attribute():
+    assert not hasattr(config, "enable_x46")
+
+
+@pytest.mark.parametrize(
+    "name, value, allowed",
+    [
+        ("enable_x64", "yes", "False or True"),
+        ("enable_x64", 2, "False or True"),
+        ("default_backend", "gpu", "'interpreter'"),
+    ],
+)
+def test_wrong_value(name, value, allowed):
+    with pytest.raises(ArgumentError, match=f"{name}.* takes {allowed}, got {value!r}"):
+        config.update(name, value)
+
+
+def test_a_failing_context_overrides_nothing():
+    with pytest.raises(ArgumentError), config.context(enable_x64=True, debug_nans="maybe"):
+        pytest.fail("the block must not run")
+    assert config.enable_x64 is False
+
+
+def test_one_and_zero_are_switch_values():
+    config.update("enable_x64", 1)
+    assert config.enable_x64 is True
+    config.update("enable_x64", 0)
+    assert config.enable_x64 is False
+
+
+@pytest.mark.parametrize(
+    "text, value", [("1", True), ("true", True), ("ON", True), ("0", False), ("off", False), ("", False)]
+)
+def test_environment(text, value):
+    set_defaults({"FUNCTAD_ENABLE_X64": text, "FUNCTAD_DEBUG_NANS": "yes"})
+    assert config.enable_x64 is value
+    assert config.debug_nans is True
+    assert config.debug_infs is False
+
+
+def test_wrong_environment():
+    with pytest.raises(ArgumentError, match="FUNCTAD_ENABLE_X64 must be 1, true.*got 'maybe'"):
+        set_defaults({"FUNCTAD_ENABLE_X64": "maybe"})
+    with pytest.raises(ArgumentError, match="FUNCTAD_DEFAULT_BACKEND must be one of interpreter, got 'tpu'"):
+        set_defaults({"FUNCTAD_DEFAULT_BACKEND": "tpu"})
+
+
+def test_repr_shows_the_values():
+    with enable_x64():
+        assert repr(config).startswith("Config(enable_x64=True, debug_nans=False")
+
+
+def test_reading_is_one_attribute_access():
+    # 60 to 100 ns; the bound is loose because test machines are busy.
+    seconds = min(timeit.repeat(lambda: config.enable_x64, number=10_000, repeat=5))
+    assert seconds / 10_000 < 1e-6
+    assert "__getattr__" not in vars(Config)
+
+
+def _in_another_thread(read):
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(read()))
+    thread.start()
+    thread.join()
+    return seen[0]
