@@ -1,0 +1,45 @@
+# Every target sets up what it needs. PYTHON chooses the interpreter that makes the environments.
+PYTHON ?= python3
+ORACLE_PYTHON ?= $(PYTHON)
+BIN := .venv/bin
+ORACLE_BIN := .venv-oracle/bin
+
+.DELETE_ON_ERROR:
+.PHONY: train test lint types oracle clean
+
+train: .venv/installed-test  ## train a convolutional network on MNIST
+	$(BIN)/python -m functad train cnn
+
+test: .venv/installed-test  ## run the tests and the examples of the docstrings
+	$(BIN)/python -m pytest
+
+lint: .venv/installed-dev  ## check style and formatting
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+
+types: .venv/installed-dev  ## check types
+	$(BIN)/python -m mypy
+
+oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an environment of its own
+	$(ORACLE_BIN)/python -m pytest tests/oracle
+
+clean:  ## remove the environments and what the tools left behind
+	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp says that the extra of its name is installed as pyproject.toml asks.
+# The environment is made only where none works: it may be missing, or its Python may have gone.
+define install
+	$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(2) -m venv --clear $(1)
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$(3)]"
+	touch $@
+endef
+
+.venv/installed-test: pyproject.toml
+	$(call install,.venv,$(PYTHON),test)
+
+.venv/installed-dev: .venv/installed-test
+	$(call install,.venv,$(PYTHON),dev)
+
+.venv-oracle/installed-oracle: pyproject.toml
+	$(call install,.venv-oracle,$(ORACLE_PYTHON),oracle)

@@ -1,0 +1,151 @@
+"""Progress in a terminal: one line that is rewritten; elsewhere a plain line now and then.
+
+This file must not know what progresses: it is told counts and a text, and prints them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TextIO
+
+from functad.errors import ArgumentError
+
+_REWRITE_INTERVAL = 0.1
+_BAR_CELLS = 24
+
+
+class Progress:
+    """Shows how far a loop is: share done, rate, time left, and a text of the caller's.
+
+    In a terminal one line is rewritten at most ten times a second; a pipe or a file gets a plain line at most
+    every `plain_interval` seconds. Used as a context manager, it leaves the cursor on a fresh line also when
+    the block raises (Ctrl-C included). The exception goes on.
+
+    Args:
+        total: how many steps there are, at least 0.
+        label: what stands before the figures.
+        unit: `""` for steps, `"B"` for bytes (which are shown as kB, MB, ...).
+        leave: whether the last state stays visible after the end; if not, a terminal's line is wiped.
+        stream: where to print; standard error by default.
+        plain_interval: seconds between two plain lines.
+        clock: gives the time in seconds.
+
+    Raises:
+        ArgumentError: `total` is negative.
+
+    >>> ticks = iter([0.0, 2.0])
+    >>> with Progress(4, "epoch 1", stream=sys.stdout, clock=lambda: next(ticks)) as progress:
+    ...     progress.update(4, "loss 0.25")
+    epoch 1: 100 % 4/4, 2/s, took 0:02, loss 0.25
+    """
+
+    def __init__(
+        self,
+        total: int,
+        label: str = "",
+        *,
+        unit: str = "",
+        leave: bool = True,
+        stream: TextIO | None = None,
+        plain_interval: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if total < 0:
+            raise ArgumentError(f"Progress: total is {total}; it is the number of steps, so at least 0.")
+        self.total = total
+        self.count = 0
+        self.text = ""
+        self._label = label
+        self._unit = unit
+        self._leave = leave
+        self._stream = sys.stderr if stream is None else stream
+        self._rewrites = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._interval = _REWRITE_INTERVAL if self._rewrites else plain_interval
+        self._clock = clock
+        self._start = self._shown_at = self._now = clock()
+        self._shown_count = -1
+        self._width = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._close(finished=kind is None)
+
+    def update(self, count: int = 1, text: str | None = None) -> None:
+        """Note that `count` more steps are done, and show it if the last showing is old enough.
+
+        Args:
+            count: the number of steps done since the last call.
+            text: what to show behind the figures, such as the loss; None keeps the last text.
+        """
+        self.count += count
+        if text is not None:
+            self.text = text
+        self._now = self._clock()
+        complete = self.count >= self.total and self._leave
+        if complete or self._now - self._shown_at >= self._interval:
+            self._show(ended=self.count >= self.total)
+
+    def _close(self, *, finished: bool) -> None:
+        if self._rewrites and finished and not self._leave:
+            self._write("\r" + " " * self._width + "\r")
+            return
+        if self._shown_count != self.count and (self._leave or not finished):
+            self._show(ended=True)
+        if self._rewrites and self._width:
+            self._write("\n")
+
+    def _show(self, *, ended: bool) -> None:
+        self._shown_at = self._now
+        self._shown_count = self.count
+        line = self._line(ended)
+        if not self._rewrites:
+            self._write(line + "\n")
+            return
+        line = line[: shutil.get_terminal_size().columns - 1]
+        padding = " " * max(self._width - len(line), 0)
+        self._width = len(line)
+        self._write("\r" + line + padding)
+
+    def _line(self, ended: bool) -> str:
+        elapsed = self._now - self._start
+        share = min(self.count / self.total, 1.0) if self.total else 1.0
+        rate = self.count / elapsed if elapsed > 0 else 0.0
+        if ended:
+            timing = f"took {_clock_text(elapsed)}"
+        else:
+            timing = f"{_clock_text((self.total - self.count) / rate)} left" if rate else "? left"
+        cells = round(share * _BAR_CELLS)
+        bar = f" [{'#' * cells}{'.' * (_BAR_CELLS - cells)}]" if self._rewrites else ""
+        figures = f"{share * 100:3.0f} %{bar} {self._amounts()}, {_amount(rate, self._unit)}/s, {timing}"
+        return (f"{self._label}: " if self._label else "") + figures + (f", {self.text}" if self.text else "")
+
+    def _amounts(self) -> str:
+        return f"{_amount(self.count, self._unit)}/{_amount(self.total, self._unit)}"
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "B":
+        for prefix in ("", "k", "M", "G"):
+            if value < 1000 or prefix == "G":
+                return f"{value:.3g} {prefix}B"
+            value /= 1000
+    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+
+
+def _clock_text(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
