@@ -2,3 +2,18 @@
 
 Knows no transform; importing this package fills `functad.ir.registry`.
 """
+
+from functad.primitives import bitcast as bitcast
+from functad.primitives import contraction as contraction
+from functad.primitives import convolution as convolution
+from functad.primitives import cumulative as cumulative
+from functad.primitives import dynamic_slicing as dynamic_slicing
+from functad.primitives import elementwise as elementwise
+from functad.primitives import gather_scatter as gather_scatter
+from functad.primitives import joining as joining
+from functad.primitives import random_bits as random_bits
+from functad.primitives import reduction as reduction
+from functad.primitives import sorting as sorting
+from functad.primitives import structure as structure
+from functad.primitives import window as window
+from functad.primitives import window_select as window_select

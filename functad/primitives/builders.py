@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import DTypeError, ShapeError
-from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
+from functad.errors import DifferentiationError, DTypeError, ShapeError
+from functad.ir import Absent, Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.primitives.common import (
     NOT_LINEAR,
     add_cotangents,
@@ -31,24 +31,22 @@ INTEGERS = "iu"
 BITS = "iub"
 ANY = "fciub"
 
+ResultDtype = np.dtype | Callable[[np.dtype], np.dtype] | None  # None: that of the operands
+
 _KIND_NAMES = {"f": "float", "c": "complex", "i": "signed integer", "u": "unsigned integer", "b": "bool"}
+_SUGGESTED = {"f": "float32", "i": "int32", "b": "bool", "c": "complex64"}
 
 
-def elementwise_aval(name: str, kinds: str, dtype: np.dtype | None, *avals: Aval) -> Aval:
+def elementwise_aval(name: str, kinds: str, result_dtype: ResultDtype, *avals: Aval) -> Aval:
     """The shape rule of every element-wise operation: equal dtypes, and equal shapes or rank 0."""
     first = avals[0]
     for a in avals:
-        if a.dtype.kind not in kinds:
-            accepted = ", ".join(_KIND_NAMES[k] for k in kinds)
-            raise DTypeError(
-                f"{name} takes {accepted}, but was given {a.str_short()}; "
-                "convert it first, for instance with x.astype('float32')"
-            )
+        check_kind(name, kinds, a)
         if a.dtype != first.dtype:
             types = ", ".join(a.str_short() for a in avals)
             raise DTypeError(
-                f"{name} takes operands of one dtype, but was given {types}; functad.numpy promotes by itself, "
-                "functad.lax wants x.astype(...)"
+                f"{name} takes operands of one dtype, but was given {types}; "
+                "functad.numpy promotes by itself, functad.lax wants x.astype(...)"
             )
     shapes = {a.shape for a in avals if a.shape}
     if len(shapes) > 1:
@@ -57,11 +55,27 @@ def elementwise_aval(name: str, kinds: str, dtype: np.dtype | None, *avals: Aval
             f"{name} takes operands of equal shape (or scalars), but was given {types}; "
             "functad.numpy broadcasts by itself, functad.lax wants broadcast_in_dim"
         )
-    return Aval(shapes.pop() if shapes else (), dtype or first.dtype)
+    dtype = result_dtype(first.dtype) if callable(result_dtype) else result_dtype or first.dtype
+    return Aval(shapes.pop() if shapes else (), dtype)
+
+
+def check_kind(name: str, kinds: str, x: Aval) -> None:
+    """Raise unless the dtype of x is of one of the kinds."""
+    if x.dtype.kind not in kinds:
+        accepted = ", ".join(_KIND_NAMES[k] for k in kinds)
+        dtype = next(suggested for kind, suggested in _SUGGESTED.items() if kind in kinds)
+        raise DTypeError(
+            f"{name} takes {accepted}, but was given {x.str_short()}; "
+            f"convert it first, for instance with x.astype('{dtype}')"
+        )
 
 
 def elementwise_batch(
-    primitive: Callable[[], Primitive], axis_size: int, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    primitive: Callable[[], Primitive],
+    axis_size: int,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    **params: Any,
 ) -> tuple[Any, int]:
     """The batch rule of every element-wise operation, whatever its number of operands and results."""
     avals = [aval_of(a) for a in args]
@@ -93,39 +107,49 @@ def nary(
     name: str,
     impl: Callable[..., Any],
     *,
-    jvps: Sequence[Callable[..., Any] | None] | ZeroDerivative,
+    jvps: Sequence[Callable[..., Any] | Absent | None] | ZeroDerivative | Absent,
     doc: str,
     kinds: str = FLOATS,
-    result_dtype: np.dtype | None = None,
+    result_dtype: ResultDtype = None,
+    abstract_eval: Callable[..., Aval] | None = None,
     transpose: Any = NOT_LINEAR,
     examples: Callable[[], list[Example]],
 ) -> Primitive:
     """An element-wise operation of any number of operands of one dtype.
 
-    jvps: for each operand `(tangent, out, *primals) -> its contribution to the tangent`, or None for zero.
+    jvps: for each operand `(tangent, out, *primals, **params) -> its share of the tangent` (or `Zero`);
+    None for an operand whose derivative is zero, `Absent` for one that has none.
+    abstract_eval: a shape rule where `elementwise_aval` of the accepted kinds does not do.
     """
     record: list[Primitive] = []
 
     def jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any], **params: Any) -> Any:
-        assert not isinstance(jvps, ZeroDerivative)
+        assert not isinstance(jvps, (ZeroDerivative, Absent))
         total: Any = None
-        for rule, t in zip(jvps, tangents):
+        for i, (rule, t) in enumerate(zip(jvps, tangents)):
             if rule is None or isinstance(t, Zero):
                 continue
+            if isinstance(rule, Absent):
+                raise DifferentiationError(f"`{name}` has no derivative in its argument {i}: {rule.why}")
             term = rule(t, out, *primals, **params)
+            if isinstance(term, Zero):
+                continue
             if aval_of(term).shape != out.shape:  # a scalar operand's tangent
                 term = full(out.shape, term)
             total = term if total is None else add_cotangents(total, term)
         return Zero(Aval(out.shape, out.dtype)) if total is None else total
+
+    def default_aval(*avals: Aval, **params: Any) -> Aval:
+        return elementwise_aval(name, kinds, result_dtype, *avals)
 
     record.append(
         Primitive(
             name=name,
             doc=doc,
             multiple_results=False,
-            abstract_eval=lambda *avals, **params: elementwise_aval(name, kinds, result_dtype, *avals),
+            abstract_eval=abstract_eval or default_aval,
             impl=impl,
-            jvp=jvps if isinstance(jvps, ZeroDerivative) else jvp,
+            jvp=jvps if isinstance(jvps, (ZeroDerivative, Absent)) else jvp,
             transpose=transpose,
             batch=lambda size, args, dims, **params: elementwise_batch(
                 lambda: record[0], size, args, dims, **params
@@ -140,25 +164,43 @@ def unary(
     name: str,
     impl: Callable[..., Any],
     *,
-    jvp: Callable[..., Any] | ZeroDerivative,
+    jvp: Callable[..., Any] | ZeroDerivative | Absent,
     doc: str,
     kinds: str = FLOATS,
-    result_dtype: np.dtype | None = None,
+    result_dtype: ResultDtype = None,
+    abstract_eval: Callable[..., Aval] | None = None,
     transpose: Any = NOT_LINEAR,
     data: Callable[[], np.ndarray] = lambda: normal(2, 3),
+    complex_data: Callable[[], np.ndarray] | None = None,
+    params: Sequence[dict[str, Any]] = ({},),
     tolerance: float = 1e-5,
 ) -> Primitive:
-    """An element-wise operation of one operand; `jvp(tangent, out, x)`; `data` gives its example."""
-    flat = isinstance(jvp, ZeroDerivative)
+    """An element-wise operation of one operand; `jvp(tangent, out, x, **params)`.
+
+    data: the points of its examples, away from kinks and poles; they are shown in rank 0 and empty, too.
+    params: the parameters to show, each with the data.
+    """
+
+    def examples() -> list[Example]:
+        x = data()
+        arrays = [x] if complex_data is None else [x, complex_data()]
+        shown = [(a, p) for a in arrays for p in params]
+        shown += [(a, params[0]) for a in (x.ravel()[0], x[:0])]
+        differentiable = x.dtype.kind in "fc"
+        return [
+            Example(args=(a,), params=p, differentiable=differentiable, tolerance=tolerance) for a, p in shown
+        ]
+
     return nary(
         name,
         impl,
-        jvps=jvp if isinstance(jvp, ZeroDerivative) else [jvp],
+        jvps=jvp if isinstance(jvp, (ZeroDerivative, Absent)) else [jvp],
         doc=doc,
         kinds=kinds,
         result_dtype=result_dtype,
+        abstract_eval=abstract_eval,
         transpose=transpose,
-        examples=lambda: [Example(args=(data(),), params={}, differentiable=not flat, tolerance=tolerance)],
+        examples=examples,
     )
 
 
@@ -166,21 +208,27 @@ def binary(
     name: str,
     impl: Callable[..., Any],
     *,
-    jvps: Sequence[Callable[..., Any] | None] | ZeroDerivative,
+    jvps: Sequence[Callable[..., Any] | Absent | None] | ZeroDerivative | Absent,
     doc: str,
     kinds: str = NUMBERS,
-    result_dtype: np.dtype | None = None,
+    result_dtype: ResultDtype = None,
+    abstract_eval: Callable[..., Aval] | None = None,
     transpose: Any = NOT_LINEAR,
     data: Callable[[], tuple[np.ndarray, np.ndarray]] = lambda: (normal(2, 3), normal(2, 3, seed=1)),
     tolerance: float = 1e-5,
 ) -> Primitive:
-    """An element-wise operation of two operands, shown on equal shapes and with a scalar on either side."""
-    flat = isinstance(jvps, ZeroDerivative)
+    """An element-wise operation of two operands; each of `jvps` is `(tangent, out, x, y)`.
+
+    data: the points of its examples, away from kinks and poles; shown on equal shapes, with a scalar on
+    either side, in rank 0, and empty.
+    """
 
     def examples() -> list[Example]:
         x, y = data()
-        pairs = [(x, y), (x.ravel()[0], y), (x, y.ravel()[0])]
-        return [Example(args=p, params={}, differentiable=not flat, tolerance=tolerance) for p in pairs]
+        x0, y0 = x.ravel()[0], y.ravel()[0]
+        pairs = [(x, y), (x0, y), (x, y0), (x0, y0), (x[:0], y[:0])]
+        differentiable = x.dtype.kind in "fc"
+        return [Example(args=p, params={}, differentiable=differentiable, tolerance=tolerance) for p in pairs]
 
     return nary(
         name,
@@ -189,6 +237,7 @@ def binary(
         doc=doc,
         kinds=kinds,
         result_dtype=result_dtype,
+        abstract_eval=abstract_eval,
         transpose=transpose,
         examples=examples,
     )

@@ -1,119 +1,155 @@
-"""Element-wise arithmetic and elementary functions: each record is its formula and its derivative.
+"""All element-wise operations under one name, gathered from the files of their families.
 
-Knows no shapes beyond "equal or rank 0"; promotion and broadcasting are done by the callers.
+Knows nothing itself.
 """
+# ruff: noqa: F401
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from functad.primitives.builders import NUMBERS, binary, unary
-from functad.primitives.common import is_linear, scalar_like, unbroadcast
-from functad.tracing import bind
-
-# --- arithmetic -------------------------------------------------------------------------------------
-
-
-def neg(x: Any) -> Any:
-    return bind(neg_p, x)
-
-
-def add(x: Any, y: Any) -> Any:
-    return bind(add_p, x, y)
-
-
-def sub(x: Any, y: Any) -> Any:
-    return bind(sub_p, x, y)
-
-
-def mul(x: Any, y: Any) -> Any:
-    return bind(mul_p, x, y)
-
-
-def div(x: Any, y: Any) -> Any:
-    return bind(div_p, x, y)
-
-
-def _add_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    return [unbroadcast(ct, x) if is_linear(x) else None, unbroadcast(ct, y) if is_linear(y) else None]
-
-
-def _sub_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    return [unbroadcast(ct, x) if is_linear(x) else None, neg(unbroadcast(ct, y)) if is_linear(y) else None]
-
-
-def _mul_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    if is_linear(x):
-        return [unbroadcast(mul(ct, y), x), None]
-    return [None, unbroadcast(mul(x, ct), y)]
-
-
-def _div_impl(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if x.dtype.kind in "fc":
-        return np.divide(x, y)
-    # Integer division truncates towards zero, as in C; NumPy's floors.
-    quotient, remainder = np.divmod(x, y)
-    return quotient + ((remainder != 0) & ((x < 0) != (y < 0))).astype(quotient.dtype)
-
-
-neg_p = unary(
-    "neg",
-    np.negative,
-    jvp=lambda t, out, x: neg(t),  # d(−x) = −dx
-    transpose=lambda ct, x: [neg(ct)],
-    kinds=NUMBERS,
-    doc="−x.",
+from functad.primitives.arithmetic import (
+    RoundingMethod,
+    abs,
+    abs_p,
+    add,
+    add_p,
+    ceil,
+    ceil_p,
+    complex,
+    complex_p,
+    conj,
+    conj_p,
+    copy,
+    copy_p,
+    div,
+    div_p,
+    floor,
+    floor_p,
+    imag,
+    imag_p,
+    integer_pow,
+    integer_pow_p,
+    max,
+    max_p,
+    min,
+    min_p,
+    mul,
+    mul_p,
+    neg,
+    neg_p,
+    nextafter,
+    nextafter_p,
+    real,
+    real_p,
+    rem,
+    rem_p,
+    round,
+    round_p,
+    sign,
+    sign_p,
+    square,
+    square_p,
+    stop_gradient,
+    stop_gradient_p,
+    sub,
+    sub_p,
 )
-add_p = binary(
-    "add",
-    np.add,
-    jvps=[lambda t, out, x, y: t, lambda t, out, x, y: t],  # d(x + y) = dx + dy
-    transpose=_add_transpose,
-    doc="x + y.",
+from functad.primitives.bits import (
+    clz,
+    clz_p,
+    population_count,
+    population_count_p,
+    shift_left,
+    shift_left_p,
+    shift_right_arithmetic,
+    shift_right_arithmetic_p,
+    shift_right_logical,
+    shift_right_logical_p,
 )
-sub_p = binary(
-    "sub",
-    np.subtract,
-    jvps=[lambda t, out, x, y: t, lambda t, out, x, y: neg(t)],  # d(x − y) = dx − dy
-    transpose=_sub_transpose,
-    doc="x − y.",
+from functad.primitives.logic import (
+    and_,
+    and_p,
+    clamp,
+    clamp_p,
+    eq,
+    eq_p,
+    ge,
+    ge_p,
+    gt,
+    gt_p,
+    is_finite,
+    is_finite_p,
+    le,
+    le_p,
+    lt,
+    lt_p,
+    ne,
+    ne_p,
+    not_,
+    not_p,
+    or_,
+    or_p,
+    select_n,
+    select_n_p,
+    xor,
+    xor_p,
 )
-mul_p = binary(
-    "mul",
-    np.multiply,
-    jvps=[lambda t, out, x, y: mul(t, y), lambda t, out, x, y: mul(x, t)],  # d(xy) = y dx + x dy
-    transpose=_mul_transpose,
-    doc="x · y.",
+from functad.primitives.transcendental import (
+    acos,
+    acos_p,
+    acosh,
+    acosh_p,
+    asin,
+    asin_p,
+    asinh,
+    asinh_p,
+    atan,
+    atan2,
+    atan2_p,
+    atan_p,
+    atanh,
+    atanh_p,
+    cbrt,
+    cbrt_p,
+    cos,
+    cos_p,
+    cosh,
+    cosh_p,
+    digamma,
+    digamma_p,
+    erf,
+    erf_inv,
+    erf_inv_p,
+    erf_p,
+    erfc,
+    erfc_p,
+    exp,
+    exp2,
+    exp2_p,
+    exp_p,
+    expm1,
+    expm1_p,
+    lgamma,
+    lgamma_p,
+    log,
+    log1p,
+    log1p_p,
+    log_p,
+    logistic,
+    logistic_p,
+    polygamma,
+    polygamma_p,
+    pow,
+    pow_p,
+    rsqrt,
+    rsqrt_p,
+    sin,
+    sin_p,
+    sinh,
+    sinh_p,
+    sqrt,
+    sqrt_p,
+    tan,
+    tan_p,
+    tanh,
+    tanh_p,
 )
-div_p = binary(
-    "div",
-    _div_impl,
-    jvps=[
-        lambda t, out, x, y: div(t, y),  # ∂(x/y)/∂x = 1/y
-        lambda t, out, x, y: mul(mul(neg(t), out), div(scalar_like(y, 1), y)),  # ∂(x/y)/∂y = −(x/y)/y
-    ],
-    transpose=lambda ct, x, y: [unbroadcast(div(ct, y), x), None],
-    data=lambda: (np.float32([[1, -2, 3]]), np.float32([[2, 0.5, -4]])),
-    doc="x / y; for integers, truncated towards zero.",
-)
-
-# --- exponentials and trigonometry ------------------------------------------------------------------
-
-
-def exp(x: Any) -> Any:
-    return bind(exp_p, x)
-
-
-def sin(x: Any) -> Any:
-    return bind(sin_p, x)
-
-
-def cos(x: Any) -> Any:
-    return bind(cos_p, x)
-
-
-exp_p = unary("exp", np.exp, jvp=lambda t, out, x: mul(t, out), doc="e^x.")  # d exp(x) = exp(x) dx
-sin_p = unary("sin", np.sin, jvp=lambda t, out, x: mul(t, cos(x)), doc="Sine.")  # d sin(x) = cos(x) dx
-cos_p = unary("cos", np.cos, jvp=lambda t, out, x: mul(t, neg(sin(x))), doc="Cosine.")  # d cos(x) = −sin(x) dx

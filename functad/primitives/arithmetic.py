@@ -1,0 +1,456 @@
+"""Element-wise arithmetic, its integer powers and roundings, and the parts of complex numbers.
+
+Knows no shapes beyond "equal or rank 0"; promotion and broadcasting are done by the callers.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.errors import ArgumentError, DTypeError
+from functad.ir import Absent, Aval, Example, Zero, ZeroDerivative
+from functad.primitives.builders import (
+    ANY,
+    FLOATS,
+    NUMBERS,
+    REALS,
+    binary,
+    elementwise_aval,
+    nary,
+    unary,
+)
+from functad.primitives.common import (
+    convert_element_type,
+    full_like,
+    is_linear,
+    normal,
+    scalar_like,
+    unbroadcast,
+)
+from functad.primitives.logic import eq, ge, select_n
+from functad.tracing import bind
+
+# --- the four operations ----------------------------------------------------------------------------
+
+
+def neg(x: Any) -> Any:
+    return bind(neg_p, x)
+
+
+def add(x: Any, y: Any) -> Any:
+    return bind(add_p, x, y)
+
+
+def sub(x: Any, y: Any) -> Any:
+    return bind(sub_p, x, y)
+
+
+def mul(x: Any, y: Any) -> Any:
+    return bind(mul_p, x, y)
+
+
+def div(x: Any, y: Any) -> Any:
+    return bind(div_p, x, y)
+
+
+def rem(x: Any, y: Any) -> Any:
+    return bind(rem_p, x, y)
+
+
+def _add_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    return [unbroadcast(ct, x) if is_linear(x) else None, unbroadcast(ct, y) if is_linear(y) else None]
+
+
+def _sub_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    return [unbroadcast(ct, x) if is_linear(x) else None, neg(unbroadcast(ct, y)) if is_linear(y) else None]
+
+
+def _mul_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    if is_linear(x):
+        return [unbroadcast(mul(ct, y), x), None]
+    return [None, unbroadcast(mul(x, ct), y)]
+
+
+def _div_impl(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype.kind in "fc":
+        return np.divide(x, y)
+    if x.dtype.kind == "u":
+        quotient = np.floor_divide(x, y)
+    else:
+        # Integer division truncates towards zero, as in C; NumPy's floors.
+        quotient, remainder = np.divmod(x, y)
+        quotient += ((remainder != 0) & ((x < 0) != (y < 0))).astype(quotient.dtype)
+    return np.where(y == 0, np.invert(np.zeros_like(y)), quotient)  # x / 0 sets every bit
+
+
+def _rem_impl(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    remainder = np.fmod(x, y)  # of the sign of x
+    return remainder if x.dtype.kind == "f" else np.where(y == 0, x, remainder)
+
+
+def _truncated_quotient(x: Any, y: Any) -> Any:
+    quotient = div(x, y)
+    return mul(sign(quotient), floor(abs(quotient)))
+
+
+neg_p = unary(
+    "neg",
+    np.negative,
+    jvp=lambda t, out, x: neg(t),  # d(−x) = −dx
+    transpose=lambda ct, x: [neg(ct)],
+    kinds=NUMBERS,
+    doc="−x.",
+)
+add_p = binary(
+    "add",
+    np.add,
+    jvps=[lambda t, out, x, y: t, lambda t, out, x, y: t],  # d(x + y) = dx + dy
+    transpose=_add_transpose,
+    doc="x + y.",
+)
+sub_p = binary(
+    "sub",
+    np.subtract,
+    jvps=[lambda t, out, x, y: t, lambda t, out, x, y: neg(t)],  # d(x − y) = dx − dy
+    transpose=_sub_transpose,
+    doc="x − y.",
+)
+mul_p = binary(
+    "mul",
+    np.multiply,
+    jvps=[lambda t, out, x, y: mul(t, y), lambda t, out, x, y: mul(x, t)],  # d(xy) = y dx + x dy
+    transpose=_mul_transpose,
+    doc="x · y.",
+)
+div_p = binary(
+    "div",
+    _div_impl,
+    jvps=[
+        lambda t, out, x, y: div(t, y),  # ∂(x/y)/∂x = 1/y
+        lambda t, out, x, y: mul(mul(neg(t), out), div(scalar_like(y, 1), y)),  # ∂(x/y)/∂y = −(x/y)/y
+    ],
+    transpose=lambda ct, x, y: [unbroadcast(div(ct, y), x), None],
+    data=lambda: (np.float32([[1, -2, 3]]), np.float32([[2, 0.5, -4]])),
+    doc="x / y; for integers, truncated towards zero.",
+)
+rem_p = binary(
+    "rem",
+    _rem_impl,
+    jvps=[
+        lambda t, out, x, y: t,  # ∂(x rem y)/∂x = 1
+        lambda t, out, x, y: mul(neg(t), _truncated_quotient(x, y)),  # ∂(x rem y)/∂y = −trunc(x/y)
+    ],
+    kinds=REALS,
+    data=lambda: (np.float32([[5, -7, 1]]), np.float32([[2, 1.5, -4]])),
+    doc="The remainder of x / y, of the sign of x.",
+)
+
+# --- integer powers ---------------------------------------------------------------------------------
+
+
+def square(x: Any) -> Any:
+    return bind(square_p, x)
+
+
+def integer_pow(x: Any, y: int) -> Any:
+    return bind(integer_pow_p, x, y=y)
+
+
+def _integer_pow_aval(x: Aval, *, y: int) -> Aval:
+    if y < 0 and x.dtype.kind in "iu":
+        raise ArgumentError(
+            f"integer_pow: an integer ({x.str_short()}) has no power {y}; convert it to a float first"
+        )
+    return elementwise_aval("integer_pow", NUMBERS, None, x)
+
+
+def _integer_pow_impl(x: np.ndarray, *, y: int) -> Any:
+    if y == 0:
+        return np.ones_like(x)
+    power, squared, rest = None, x, y if y > 0 else -y
+    while rest:
+        if rest & 1:
+            power = squared if power is None else power * squared
+        rest >>= 1
+        if rest:
+            squared = squared * squared
+    return power if y > 0 else np.reciprocal(power)
+
+
+def _integer_pow_jvp(t: Any, out: Any, x: Any, *, y: int) -> Any:
+    if y == 0:
+        return Zero(Aval(out.shape, out.dtype))
+    if y == 1:
+        return t
+    # d x^y = y x^(y−1) dx
+    return mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
+
+
+square_p = unary(
+    "square",
+    np.square,
+    jvp=lambda t, out, x: mul(t, mul(scalar_like(x, 2), x)),  # d x² = 2x dx
+    kinds=NUMBERS,
+    doc="x².",
+)
+integer_pow_p = unary(
+    "integer_pow",
+    _integer_pow_impl,
+    jvp=_integer_pow_jvp,
+    kinds=NUMBERS,
+    abstract_eval=_integer_pow_aval,
+    data=lambda: np.float32([[0.5, -1.5, 2]]),
+    params=[{"y": y} for y in (3, 2, 1, 0, -1, -2, 6)],
+    doc="x to a power that is a static integer.",
+)
+
+# --- larger and smaller -----------------------------------------------------------------------------
+
+
+def max(x: Any, y: Any) -> Any:
+    return bind(max_p, x, y)
+
+
+def min(x: Any, y: Any) -> Any:
+    return bind(min_p, x, y)
+
+
+def share_of_extremum(t: Any, out: Any, x: Any, y: Any) -> Any:
+    """The tangent t of x where x is the larger (or smaller) of x and y; half of it where they are equal."""
+    ones, zeros, twos = (full_like(out, value) for value in (1, 0, 2))
+    return mul(t, div(select_n(eq(x, out), zeros, ones), select_n(eq(y, out), ones, twos)))
+
+
+_EXTREMUM_JVPS = [
+    lambda t, out, x, y: share_of_extremum(t, out, x, y),
+    lambda t, out, x, y: share_of_extremum(t, out, y, x),
+]
+
+max_p = binary("max", np.maximum, jvps=_EXTREMUM_JVPS, kinds=REALS + "b", doc="The larger; NaN if either is.")
+min_p = binary(
+    "min", np.minimum, jvps=_EXTREMUM_JVPS, kinds=REALS + "b", doc="The smaller; NaN if either is."
+)
+
+# --- sign and magnitude -----------------------------------------------------------------------------
+
+
+def abs(x: Any) -> Any:
+    return bind(abs_p, x)
+
+
+def sign(x: Any) -> Any:
+    return bind(sign_p, x)
+
+
+def _real_dtype(dtype: np.dtype) -> np.dtype:
+    return {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}.get(dtype, dtype)
+
+
+def _complex_dtype(dtype: np.dtype) -> np.dtype:
+    if dtype.itemsize < 4:
+        raise DTypeError(f"no complex dtype has parts of dtype {dtype}; convert them to float32 first")
+    return dtypes.complex64 if dtype == dtypes.float32 else dtypes.complex128
+
+
+def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return select_n(ge(x, scalar_like(x, 0)), neg(t), t)  # d|x| = ±dx; at 0 the right derivative, dx
+    magnitude = convert_element_type(out, x.dtype)
+    magnitude = select_n(eq(magnitude, scalar_like(x, 0)), magnitude, full_like(x, 1))
+    return real(mul(t, div(conj(x), magnitude)))  # d|x| = Re(x* dx) / |x|
+
+
+def _sign_impl(x: np.ndarray) -> Any:
+    if x.dtype.kind == "c":
+        magnitude = np.abs(x)
+        return np.where(magnitude == 0, magnitude, x / magnitude).astype(x.dtype)
+    return np.copysign(np.sign(x), x) if x.dtype.kind == "f" else np.sign(x)
+
+
+def _complex_normal() -> np.ndarray:
+    return (normal(2, 2) + 1j * normal(2, 2, seed=1)).astype(np.complex64)
+
+
+abs_p = unary(
+    "abs",
+    np.abs,
+    jvp=_abs_jvp,
+    kinds="fci",
+    result_dtype=_real_dtype,
+    complex_data=_complex_normal,
+    doc="The magnitude.",
+)
+sign_p = unary(
+    "sign",
+    _sign_impl,
+    jvp=ZeroDerivative("the sign is constant but for a jump at 0"),
+    kinds=NUMBERS,
+    doc="−1, 0 or 1; of a complex number, x / |x|.",
+)
+
+# --- rounding and neighbours ------------------------------------------------------------------------
+
+
+class RoundingMethod(enum.IntEnum):
+    """Where `round` takes a number half-way between two integers."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+    __repr__ = __str__ = int.__repr__  # parameters are printed as JAX prints them
+
+
+def floor(x: Any) -> Any:
+    return bind(floor_p, x)
+
+
+def ceil(x: Any) -> Any:
+    return bind(ceil_p, x)
+
+
+def round(x: Any, rounding_method: int = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    return bind(round_p, x, rounding_method=RoundingMethod(rounding_method))
+
+
+def nextafter(x: Any, y: Any) -> Any:
+    return bind(nextafter_p, x, y)
+
+
+def _round_impl(x: np.ndarray, *, rounding_method: RoundingMethod) -> Any:
+    if rounding_method is RoundingMethod.TO_NEAREST_EVEN:
+        return np.rint(x)
+    whole = np.trunc(x)
+    away = np.copysign((np.abs(x - whole) >= 0.5).astype(x.dtype), x)
+    return whole + away
+
+
+_STEPS = ZeroDerivative("it is constant but for its jumps")
+
+floor_p = unary("floor", np.floor, jvp=_STEPS, kinds=FLOATS, doc="The integer at or below x.")
+ceil_p = unary("ceil", np.ceil, jvp=_STEPS, kinds=FLOATS, doc="The integer at or above x.")
+round_p = unary(
+    "round",
+    _round_impl,
+    jvp=_STEPS,
+    kinds=FLOATS,
+    params=[{"rounding_method": method} for method in RoundingMethod],
+    doc="The nearest integer; from half-way, as `rounding_method` says.",
+)
+nextafter_p = binary(
+    "nextafter",
+    lambda x, y: np.where(x == y, y, np.nextafter(x, y)),  # of equal numbers y, as in C, which matters for ±0
+    jvps=Absent("the neighbour of a floating-point number is not a function of the reals"),
+    kinds=FLOATS,
+    doc="The floating-point number next to x in the direction of y.",
+)
+
+# --- complex numbers --------------------------------------------------------------------------------
+
+
+def real(x: Any) -> Any:
+    return bind(real_p, x)
+
+
+def imag(x: Any) -> Any:
+    return bind(imag_p, x)
+
+
+def conj(x: Any) -> Any:
+    return bind(conj_p, x, input_dtype=x.dtype)
+
+
+def complex(x: Any, y: Any) -> Any:
+    return bind(complex_p, x, y)
+
+
+def _zeros(x: Any) -> Any:
+    return full_like(x, 0)
+
+
+def _complex_impl(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    z = np.empty(np.broadcast_shapes(x.shape, y.shape), _complex_dtype(x.dtype))
+    z.real, z.imag = x, y
+    return z
+
+
+def _complex_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    return [
+        unbroadcast(real(ct), x) if is_linear(x) else None,
+        unbroadcast(neg(imag(ct)), y) if is_linear(y) else None,
+    ]
+
+
+real_p = unary(
+    "real",
+    np.real,
+    jvp=lambda t, out, x: real(t),  # d Re(x) = Re(dx)
+    transpose=lambda ct, x: [complex(ct, _zeros(ct))],
+    kinds="c",
+    result_dtype=_real_dtype,
+    data=_complex_normal,
+    doc="The real part.",
+)
+imag_p = unary(
+    "imag",
+    np.imag,
+    jvp=lambda t, out, x: imag(t),  # d Im(x) = Im(dx)
+    transpose=lambda ct, x: [complex(_zeros(ct), neg(ct))],
+    kinds="c",
+    result_dtype=_real_dtype,
+    data=_complex_normal,
+    doc="The imaginary part.",
+)
+conj_p = unary(
+    "conj",
+    lambda x, *, input_dtype: np.conj(x),
+    jvp=lambda t, out, x, *, input_dtype: conj(t),  # d x* = dx*
+    transpose=lambda ct, x, *, input_dtype: [conj(ct)],
+    kinds="c",
+    data=_complex_normal,
+    params=[{"input_dtype": dtypes.complex64}],
+    doc="The complex conjugate.",
+)
+complex_p = binary(
+    "complex",
+    _complex_impl,
+    jvps=[
+        lambda t, out, x, y: complex(t, _zeros(t)),  # d(x + iy) = dx + i dy
+        lambda t, out, x, y: complex(_zeros(t), t),
+    ],
+    transpose=_complex_transpose,
+    kinds=FLOATS,
+    result_dtype=_complex_dtype,
+    doc="x + iy.",
+)
+
+# --- the identity, for two purposes -----------------------------------------------------------------
+
+
+def stop_gradient(x: Any) -> Any:
+    return bind(stop_gradient_p, x)
+
+
+def copy(x: Any) -> Any:
+    return bind(copy_p, x)
+
+
+stop_gradient_p = nary(
+    "stop_gradient",
+    lambda x: x,
+    jvps=ZeroDerivative("that is its purpose"),
+    kinds=ANY,
+    doc="x, but a constant for differentiation.",
+    examples=lambda: [Example(args=(normal(2, 3),), params={}, differentiable=False)],
+)
+copy_p = unary(
+    "copy",
+    np.copy,
+    jvp=lambda t, out, x: copy(t),
+    transpose=lambda ct, x: [ct],
+    kinds=ANY,
+    doc="x in new memory.",
+)

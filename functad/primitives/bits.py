@@ -1,0 +1,108 @@
+"""Integers as rows of bits: shifts and counts.
+
+Knows no logic between two operands; that is in `logic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.ir import Primitive, ZeroDerivative
+from functad.primitives.builders import INTEGERS, binary, unary
+from functad.primitives.common import integers
+from functad.tracing import bind
+
+_DISCRETE = ZeroDerivative("operands and result are integers")
+
+
+def shift_left(x: Any, y: Any) -> Any:
+    return bind(shift_left_p, x, y)
+
+
+def shift_right_logical(x: Any, y: Any) -> Any:
+    return bind(shift_right_logical_p, x, y)
+
+
+def shift_right_arithmetic(x: Any, y: Any) -> Any:
+    return bind(shift_right_arithmetic_p, x, y)
+
+
+def population_count(x: Any) -> Any:
+    return bind(population_count_p, x)
+
+
+def clz(x: Any) -> Any:
+    return bind(clz_p, x)
+
+
+def _bits(x: np.ndarray) -> np.ndarray:
+    """The same bits as an unsigned integer."""
+    return x.view(f"u{x.dtype.itemsize}")
+
+
+def _width(x: np.ndarray) -> int:
+    return 8 * x.dtype.itemsize
+
+
+def _shift_bits(shift: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A shift that brings in zeros; counts beyond the width, negative ones among them, leave only zeros."""
+    bits, count = _bits(x), _bits(y)
+    # C leaves a shift by more than the width undefined.
+    shifted = np.where(count < _width(x), shift(bits, count), bits.dtype.type(0))
+    return shifted.view(x.dtype)
+
+
+def _shift_right_arithmetic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A shift that brings in copies of the sign; counts beyond the width, or negative, leave only those."""
+    signed = x.view(f"i{x.dtype.itemsize}")  # the highest bit counts as a sign in unsigned integers, too
+    count = np.minimum(_bits(y), _width(x) - 1).view(signed.dtype)
+    return np.right_shift(signed, count).view(x.dtype)
+
+
+def _population_count(x: np.ndarray) -> np.ndarray:
+    octets = np.ascontiguousarray(x).view(np.uint8).reshape((*x.shape, x.dtype.itemsize))
+    return np.unpackbits(octets, axis=-1).sum(axis=-1, dtype=x.dtype)
+
+
+def _count_leading_zeros(x: np.ndarray) -> np.ndarray:
+    filled = _bits(x)
+    step = 1
+    while step < _width(x):  # set every bit below the highest that is set
+        filled = filled | (filled >> filled.dtype.type(step))
+        step *= 2
+    return (_width(x) - _population_count(filled)).astype(x.dtype)
+
+
+def _shift(name: str, impl: Callable[..., Any], doc: str) -> Primitive:
+    return binary(
+        name,
+        impl,
+        jvps=_DISCRETE,
+        kinds=INTEGERS,
+        data=lambda: (integers(2, 3, low=-99, high=99), integers(2, 3, low=-1, high=40, seed=1)),
+        doc=doc,
+    )
+
+
+def _count(name: str, impl: Callable[..., Any], doc: str) -> Primitive:
+    return unary(
+        name, impl, jvp=_DISCRETE, kinds=INTEGERS, data=lambda: integers(2, 3, low=-99, high=99), doc=doc
+    )
+
+
+shift_left_p = _shift(
+    "shift_left", lambda x, y: _shift_bits(np.left_shift, x, y), "The bits moved up; zeros come in."
+)
+shift_right_logical_p = _shift(
+    "shift_right_logical",
+    lambda x, y: _shift_bits(np.right_shift, x, y),
+    "The bits moved down; zeros come in.",
+)
+shift_right_arithmetic_p = _shift(
+    "shift_right_arithmetic", _shift_right_arithmetic, "The bits moved down; copies of the sign come in."
+)
+population_count_p = _count("population_count", _population_count, "The number of bits that are set.")
+clz_p = _count("clz", _count_leading_zeros, "The number of zeros before the highest bit that is set.")

@@ -1,0 +1,78 @@
+"""Sorting of several arrays together, and running sums, products, maxima, minima and log-sum-exps.
+
+It must not know tracing or derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from functad.primitives.kernels.special import cumulative_logsumexp
+
+# Running sums and products are kept in this dtype, so that the error does not grow with the length.
+_ACCUMULATOR: dict[np.dtype, np.dtype] = {
+    np.dtype(np.float16): np.dtype(np.float32),
+    np.dtype(np.float32): np.dtype(np.float64),
+    np.dtype(np.complex64): np.dtype(np.complex128),
+}
+
+
+def sort(operands: Sequence[np.ndarray], *, dimension: int, num_keys: int = 1) -> tuple[np.ndarray, ...]:
+    """Sort arrays of equal shape together along `dimension`, by the first `num_keys` of them.
+
+    Stable and lexicographic; NaN comes last and -0.0 equals 0.0.
+    """
+    keys = operands[:num_keys]
+    if len(operands) == 1:
+        # The fastest sort is not stable, which shows only where equal elements can be told apart.
+        kind: Literal["stable"] | None = "stable" if _equals_can_differ(keys[0]) else None
+        return (np.sort(keys[0], axis=dimension, kind=kind),)
+    if num_keys == 1:
+        order = np.argsort(keys[0], axis=dimension, kind="stable")
+    else:
+        order = np.lexsort(tuple(reversed(keys)), axis=dimension)
+    return tuple(np.take_along_axis(operand, order, axis=dimension) for operand in operands)
+
+
+def cumsum(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
+    """Running sum along `axis`, from the end if `reverse`."""
+    return _accumulate(np.add, x, axis, reverse, _ACCUMULATOR.get(x.dtype, x.dtype))
+
+
+def cumprod(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
+    """Running product along `axis`, from the end if `reverse`."""
+    return _accumulate(np.multiply, x, axis, reverse, _ACCUMULATOR.get(x.dtype, x.dtype))
+
+
+def cummax(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
+    """Running maximum along `axis`, from the end if `reverse`; NaN persists."""
+    return _accumulate(np.maximum, x, axis, reverse, x.dtype)
+
+
+def cummin(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
+    """Running minimum along `axis`, from the end if `reverse`; NaN persists."""
+    return _accumulate(np.minimum, x, axis, reverse, x.dtype)
+
+
+def cumlogsumexp(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
+    """Running `log(sum(exp(x)))` along `axis`, from the end if `reverse`."""
+    if not reverse:
+        return cumulative_logsumexp(x, axis)
+    return np.flip(cumulative_logsumexp(np.flip(x, axis), axis), axis)
+
+
+def _equals_can_differ(x: np.ndarray) -> bool:
+    if x.dtype.kind == "c":
+        return True
+    return x.dtype.kind == "f" and bool(np.any((x == 0) & np.signbit(x)))
+
+
+def _accumulate(
+    ufunc: np.ufunc, x: np.ndarray, axis: int, reverse: bool, accumulator: np.dtype
+) -> np.ndarray:
+    source = np.flip(x, axis) if reverse else x
+    out = ufunc.accumulate(source, axis=axis, dtype=accumulator).astype(x.dtype, copy=False)
+    return np.flip(out, axis) if reverse else out

@@ -1,0 +1,453 @@
+"""Special functions as vectorised NumPy: error functions, gamma family, logistic, cumulative log-sum-exp.
+
+It must not know tracing or primitives; SciPy is never imported.
+
+Everything but the logistic function is evaluated in float64 and rounded once to the input's dtype. Callers
+run these kernels under `np.errstate(all="ignore")`: out-of-domain points give NaN or infinity, as in JAX.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from functad.primitives.kernels import error_coefficients as table
+
+_Floats = npt.NDArray[np.float64]
+_Kernel = Callable[[_Floats], _Floats]
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    """Error function by three rational approximations.
+
+    Source: W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969).
+    """
+    return _in_float64(_erf64, x)
+
+
+def erfc(x: np.ndarray) -> np.ndarray:
+    """Complementary error function, relatively accurate down to the smallest normal number.
+
+    Source: W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969).
+    """
+    return _in_float64(_erfc64, x)
+
+
+def erf_inv(x: np.ndarray) -> np.ndarray:
+    """Inverse error function on [-1, 1]; infinite at the ends, NaN outside.
+
+    Source: M. J. Wichura, "Algorithm AS 241: the percentage points of the normal distribution",
+    Applied Statistics 37 (1988), routine PPND16, with `erf_inv(x) = PPND16((1 + x) / 2) / sqrt(2)`.
+    """
+    return _in_float64(_erf_inv64, x)
+
+
+def lgamma(x: np.ndarray) -> np.ndarray:
+    """Logarithm of the absolute value of the gamma function; infinite at its poles.
+
+    Sources: Abramowitz & Stegun, Handbook of Mathematical Functions: the zeta series 6.1.33 on [0.5, 2.5] (so
+    the roots 1 and 2 keep their relative accuracy), Stirling's series 6.1.41 above 10, reflection 6.1.17 for
+    negative arguments (where accuracy near the function's roots is absolute, not relative).
+    """
+    return _in_float64(_lgamma64, x)
+
+
+def digamma(x: np.ndarray) -> np.ndarray:
+    """Logarithmic derivative of the gamma function; NaN at its poles.
+
+    Sources: Abramowitz & Stegun 6.3.18 (asymptotic series), 6.3.5 (recurrence), 6.3.7 (reflection); on [1, 2]
+    the rational approximation about the positive root of J. Maddock, Boost.Math, "Digamma" (2007).
+    """
+    return _in_float64(_digamma64, x)
+
+
+def trigamma(x: np.ndarray) -> np.ndarray:
+    """Derivative of `digamma`; infinite at its poles."""
+    return polygamma(1, x)
+
+
+def polygamma(order: int, x: np.ndarray) -> np.ndarray:
+    """Derivative of `digamma` of the given order (`order=0` is `digamma` itself).
+
+    Source: Abramowitz & Stegun 6.4.10 (Hurwitz zeta) and 6.4.7 (reflection for negative arguments).
+    """
+    if order == 0:
+        return digamma(x)
+    return _in_float64(lambda flat: _polygamma64(order, flat), x)
+
+
+def zeta(s: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Hurwitz zeta function, the sum over k >= 0 of `(q + k) ** -s`, for `s > 1` and `q > 0`.
+
+    Infinite at `s = 1` and where `q` is zero or a negative integer, NaN elsewhere outside of the domain.
+    Source: Euler-Maclaurin summation, Abramowitz & Stegun 23.1.30 and 23.2.7.
+    """
+    s, q = np.broadcast_arrays(s, q)
+    dtype = np.result_type(s, q)
+    exponent, start = s.astype(np.float64), q.astype(np.float64)
+    return np.asarray(_zeta64(exponent, start)).astype(dtype)
+
+
+def logistic(x: np.ndarray) -> np.ndarray:
+    """Logistic function `1 / (1 + exp(-x))`, relatively accurate in both tails."""
+    x = np.asarray(x)
+    if x.dtype.kind == "c":
+        return np.asarray(1 / (1 + np.exp(-x)), x.dtype)
+    work = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    decay = np.exp(-np.abs(work))
+    numerator = np.where(np.signbit(work), decay, work.dtype.type(1))
+    decay = decay + work.dtype.type(1)
+    return np.asarray(numerator / decay).astype(x.dtype, copy=False)
+
+
+def cumulative_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
+    """Running `log(sum(exp(x)))` along `axis`, pairwise stable: no common shift, so nothing underflows."""
+    work = x.astype(np.float64) if x.dtype.itemsize < 8 else x
+    return np.logaddexp.accumulate(work, axis=axis).astype(x.dtype, copy=False)
+
+
+def _in_float64(kernel: _Kernel, x: np.ndarray) -> np.ndarray:
+    x = np.asarray(x)
+    flat = x.astype(np.float64).ravel()
+    return kernel(flat).reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def _piecewise(x: _Floats, pieces: Sequence[tuple[npt.NDArray[np.bool_], _Kernel]]) -> _Floats:
+    """Evaluate each kernel where its mask holds (masks are disjoint); NaN where none does."""
+    out = np.full(x.shape, np.nan)
+    for mask, kernel in pieces:
+        where = np.flatnonzero(mask)
+        if 0 < where.size == x.size:
+            return kernel(x)
+        if where.size:
+            out[where] = kernel(x[where])
+    return out
+
+
+def _horner(coefficients: Sequence[float], x: _Floats) -> _Floats:
+    """Polynomial with the highest power's coefficient first."""
+    total = np.full(x.shape, coefficients[0])
+    for coefficient in coefficients[1:]:
+        total *= x
+        total += coefficient
+    return total
+
+
+# Error functions.
+_SPLITTER = 2.0**27 + 1
+_ERF_SMALL = 0.46875
+_ERFC_MIDDLE = 4.0
+_ERF_SATURATES = 6.0
+_ERFC_UNDERFLOWS = 28.0
+_INVERSE_SQRT_PI = 1 / math.sqrt(math.pi)
+
+
+def _erf64(x: _Floats) -> _Floats:
+    size = np.abs(x)
+    return _piecewise(
+        x,
+        (
+            (size <= _ERF_SMALL, _erf_small),
+            (
+                (size > _ERF_SMALL) & (size <= _ERFC_MIDDLE),
+                lambda v: np.copysign(1 - _erfc_middle(np.abs(v)), v),
+            ),
+            (
+                (size > _ERFC_MIDDLE) & (size < _ERF_SATURATES),
+                lambda v: np.copysign(1 - _erfc_large(np.abs(v)), v),
+            ),
+            (size >= _ERF_SATURATES, np.sign),
+        ),
+    )
+
+
+def _erfc64(x: _Floats) -> _Floats:
+    return _piecewise(
+        x,
+        (
+            (np.abs(x) <= _ERF_SMALL, lambda v: 1 - _erf_small(v)),
+            ((x > _ERF_SMALL) & (x <= _ERFC_MIDDLE), _erfc_middle),
+            ((x > _ERFC_MIDDLE) & (x < _ERFC_UNDERFLOWS), _erfc_large),
+            (x >= _ERFC_UNDERFLOWS, np.zeros_like),
+            (x < -_ERF_SMALL, lambda v: 1 - _erf64(v)),
+        ),
+    )
+
+
+def _erf_small(x: _Floats) -> _Floats:
+    square = x * x
+    return x * (_horner(table.ERF_SMALL_P, square) / _horner(table.ERF_SMALL_Q, square))
+
+
+def _erfc_middle(x: _Floats) -> _Floats:
+    return _times_gaussian(_horner(table.ERFC_MIDDLE_P, x) / _horner(table.ERFC_MIDDLE_Q, x), x)
+
+
+def _erfc_large(x: _Floats) -> _Floats:
+    inverse = 1 / (x * x)
+    ratio = inverse * (_horner(table.ERFC_LARGE_P, inverse) / _horner(table.ERFC_LARGE_Q, inverse))
+    return _times_gaussian((_INVERSE_SQRT_PI - ratio) / x, x)
+
+
+def _times_gaussian(factor: _Floats, x: _Floats) -> _Floats:
+    """`factor * exp(-x**2)`, with the rounding error of the square (Dekker's product) put back."""
+    square = x * x
+    head = _SPLITTER * x
+    head = head - (head - x)
+    tail = x - head
+    error = ((head * head - square) + 2 * head * tail) + tail * tail
+    # Far out, two half exponentials: a single one would be subnormal before the product is.
+    half = np.where(x < 26, 0.0, -0.5 * square)
+    product = factor * np.exp(-square - half) * np.exp(half)
+    return product - product * error
+
+
+# Inverse error function.
+_QUANTILE_CENTRE = 0.85
+# The change of variable folded in, which saves roundings.
+_ERF_INV_CENTRE_P = tuple(coefficient * math.sqrt(0.125) for coefficient in table.QUANTILE_CENTRE_P)
+_ERF_INV_MIDDLE_P = tuple(coefficient * math.sqrt(0.5) for coefficient in table.QUANTILE_MIDDLE_P)
+_ERF_INV_TAIL_P = tuple(coefficient * math.sqrt(0.5) for coefficient in table.QUANTILE_TAIL_P)
+_QUANTILE_MIDDLE = 5.0
+
+
+def _erf_inv64(x: _Floats) -> _Floats:
+    size = np.abs(x)
+    return _piecewise(
+        x,
+        (
+            (size <= _QUANTILE_CENTRE, _erf_inv_centre),
+            ((size > _QUANTILE_CENTRE) & (size < 1), _erf_inv_tail),
+            (size == 1, lambda v: np.copysign(np.inf, v)),
+        ),
+    )
+
+
+def _erf_inv_centre(x: _Floats) -> _Floats:
+    q = 0.5 * x
+    r = 0.180625 - q * q
+    return x * (_horner(_ERF_INV_CENTRE_P, r) / _horner(table.QUANTILE_CENTRE_Q, r))
+
+
+def _erf_inv_tail(x: _Floats) -> _Floats:
+    r = np.sqrt(-np.log(0.5 * (1 - np.abs(x))))
+    middle, tail = r - 1.6, r - _QUANTILE_MIDDLE
+    size = np.where(
+        r <= _QUANTILE_MIDDLE,
+        _horner(_ERF_INV_MIDDLE_P, middle) / _horner(table.QUANTILE_MIDDLE_Q, middle),
+        _horner(_ERF_INV_TAIL_P, tail) / _horner(table.QUANTILE_TAIL_Q, tail),
+    )
+    return np.copysign(size, x)
+
+
+# Gamma family. lgamma(2 + z) = (1 - Euler's gamma) z + sum over k >= 2 of (-1)^k (zeta(k) - 1) z^k / k.
+_ZETA_MINUS_ONE = (
+    6.4493406684822643647e-1,
+    2.020569031595942854e-1,
+    8.2323233711138191516e-2,
+    3.6927755143369926331e-2,
+    1.7343061984449139715e-2,
+    8.3492773819228268398e-3,
+    4.0773561979443393787e-3,
+    2.0083928260822144179e-3,
+    9.9457512781808533715e-4,
+    4.941886041194645587e-4,
+    2.4608655330804829864e-4,
+    1.2271334757848914675e-4,
+    6.1248135058704829259e-5,
+    3.0588236307020493552e-5,
+    1.5282259408651871733e-5,
+    7.6371976378997622736e-6,
+    3.8172932649998398565e-6,
+    1.9082127165539389257e-6,
+    9.5396203387279611315e-7,
+    4.7693298678780646312e-7,
+    2.3845050272773299e-7,
+    1.1921992596531107307e-7,
+    5.9608189051259479612e-8,
+    2.9803503514652280186e-8,
+    1.4901554828365041235e-8,
+    7.450711789835429492e-9,
+    3.7253340247884570548e-9,
+)
+_EULER_GAMMA = 0.57721566490153286061
+_LGAMMA_SERIES = tuple(
+    (-1) ** k * _ZETA_MINUS_ONE[k - 2] / k for k in range(len(_ZETA_MINUS_ONE) + 1, 1, -1)
+) + (1 - _EULER_GAMMA, 0.0)
+_STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+_HALF_LOG_TWO_PI = 0.91893853320467274178
+_ASYMPTOTIC_FROM = 10.0
+
+
+def _lgamma64(x: _Floats) -> _Floats:
+    return _piecewise(
+        x,
+        (
+            (x < 0, _lgamma_negative),
+            (x == 0, lambda v: np.full(v.shape, np.inf)),
+            ((x > 0) & (x < 0.5), lambda v: _lgamma_around_two(v) - np.log1p(v) - np.log(v)),
+            ((x >= 0.5) & (x < 1.5), lambda v: _lgamma_around_two(v - 1) - np.log1p(v - 1)),
+            ((x >= 1.5) & (x < _ASYMPTOTIC_FROM), _lgamma_recurrence),
+            (x >= _ASYMPTOTIC_FROM, _lgamma_stirling),
+        ),
+    )
+
+
+def _lgamma_around_two(z: _Floats) -> _Floats:
+    return _horner(_LGAMMA_SERIES, z)
+
+
+def _lgamma_recurrence(x: _Floats) -> _Floats:
+    product = np.ones_like(x)
+    for _ in range(int(_ASYMPTOTIC_FROM) - 2):
+        above = x > 2.5
+        x = np.where(above, x - 1, x)
+        product = np.where(above, product * x, product)
+    return _lgamma_around_two(x - 2) + np.log(product)
+
+
+def _lgamma_stirling(x: _Floats) -> _Floats:
+    inverse = 1 / x
+    correction = inverse * _horner(_STIRLING, inverse * inverse)
+    main: _Floats = (x - 0.5) * (np.log(x) - 1)
+    return main + (_HALF_LOG_TWO_PI - 0.5 + correction)
+
+
+def _lgamma_negative(x: _Floats) -> _Floats:
+    size = -x
+    distance = np.abs(size - np.rint(size))
+    reflected = np.log(math.pi / (size * np.sin(math.pi * distance))) - _lgamma64(size)
+    # gamma(x) is 1/x to the last bit there, where the product above would underflow.
+    return np.where(size < 1e-20, -np.log(size), np.where(np.isinf(x), np.inf, reflected))
+
+
+# Boost.Math, digamma on [1, 2]: (x - root) * (0.99558... + P(x - 1) / Q(x - 1)), the root in three parts.
+_DIGAMMA_ROOT = (1569415565 / 2**30, 381566830 / 2**60, 0.9016312093258695918615325266959189453125e-19)
+_DIGAMMA_OFFSET = 0.99558162689208984375
+_DIGAMMA_P = (
+    -0.0020713321167745952,
+    -0.045251321448739056,
+    -0.28919126444774784,
+    -0.65031853770896507,
+    -0.32555031186804491,
+    0.25479851061131551,
+)
+_DIGAMMA_Q = (
+    -0.55789841321675513e-6,
+    0.0021284987017821144,
+    0.054151797245674225,
+    0.43593529692665969,
+    1.4606242909763515,
+    2.0767117023730469,
+    1.0,
+)
+_DIGAMMA_ASYMPTOTIC = (-3617 / 8160, 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+
+
+def _digamma64(x: _Floats) -> _Floats:
+    return _piecewise(
+        x,
+        (
+            ((x < 0) & (x != np.floor(x)), _digamma_negative),
+            ((x > 0) & (x < 1), lambda v: _digamma_one_to_two(v + 1) - 1 / v),
+            ((x >= 1) & (x <= 2), _digamma_one_to_two),
+            ((x > 2) & (x < _ASYMPTOTIC_FROM), _digamma_recurrence),
+            (x >= _ASYMPTOTIC_FROM, _digamma_asymptotic),
+        ),
+    )
+
+
+def _digamma_one_to_two(x: _Floats) -> _Floats:
+    distance = ((x - _DIGAMMA_ROOT[0]) - _DIGAMMA_ROOT[1]) - _DIGAMMA_ROOT[2]
+    ratio = _horner(_DIGAMMA_P, x - 1) / _horner(_DIGAMMA_Q, x - 1)
+    return distance * _DIGAMMA_OFFSET + distance * ratio
+
+
+def _digamma_recurrence(x: _Floats) -> _Floats:
+    total = np.zeros_like(x)
+    for _ in range(int(_ASYMPTOTIC_FROM) - 2):
+        above = x > 2
+        x = np.where(above, x - 1, x)
+        total += np.where(above, 1 / x, 0.0)
+    return total + _digamma_one_to_two(x)
+
+
+def _digamma_asymptotic(x: _Floats) -> _Floats:
+    inverse = 1 / x
+    square = inverse * inverse
+    return np.log(x) - 0.5 * inverse - square * _horner(_DIGAMMA_ASYMPTOTIC, square)
+
+
+def _digamma_negative(x: _Floats) -> _Floats:
+    return _digamma64(1 - x) - math.pi / np.tan(math.pi * (x - np.rint(x)))
+
+
+def _polygamma64(order: int, x: _Floats) -> _Floats:
+    pole = math.inf if order % 2 else math.nan
+    return _piecewise(
+        x,
+        (
+            (x > 0, lambda v: _polygamma_positive(order, v)),
+            ((x <= 0) & (x == np.floor(x)) & (x > -np.inf), lambda v: np.full(v.shape, pole)),
+            ((x < 0) & (x != np.floor(x)), lambda v: _polygamma_negative(order, v)),
+        ),
+    )
+
+
+def _polygamma_positive(order: int, x: _Floats) -> _Floats:
+    sign = 1.0 if order % 2 else -1.0
+    return sign * math.factorial(order) * _zeta64(np.full(x.shape, order + 1.0), x)
+
+
+def _polygamma_negative(order: int, x: _Floats) -> _Floats:
+    """`(-1)^n psi_n(1 - x) - psi_n(x) = pi d^n cot(pi x) / dx^n`, n the order."""
+    cotangent = 1 / np.tan(math.pi * (x - np.rint(x)))
+    derivative = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(order):
+        derivative = derivative.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
+    sign = -1.0 if order % 2 else 1.0
+    return sign * _polygamma_positive(order, 1 - x) - math.pi ** (order + 1) * derivative(cotangent)
+
+
+# Bernoulli numbers over factorials, B_2j / (2j)!, j = 1 ... 12.
+_BERNOULLI_OVER_FACTORIAL = tuple(
+    bernoulli / math.factorial(2 * j)
+    for j, bernoulli in enumerate(
+        (
+            1 / 6,
+            -1 / 30,
+            1 / 42,
+            -1 / 30,
+            5 / 66,
+            -691 / 2730,
+            7 / 6,
+            -3617 / 510,
+            43867 / 798,
+            -174611 / 330,
+            854513 / 138,
+            -236364091 / 2730,
+        ),
+        start=1,
+    )
+)
+_ZETA_DIRECT_TERMS = 10
+
+
+def _zeta64(s: _Floats, q: _Floats) -> _Floats:
+    total = np.zeros(np.shape(s))
+    for k in range(_ZETA_DIRECT_TERMS):
+        total += (q + k) ** -s
+    end = q + _ZETA_DIRECT_TERMS
+    power = end**-s
+    total += power * (end / (s - 1) + 0.5)
+    factor = s * power / end
+    for j, coefficient in enumerate(_BERNOULLI_OVER_FACTORIAL, start=1):
+        total += coefficient * factor
+        factor = factor * (s + (2 * j - 1)) * (s + 2 * j) / (end * end)
+    pole = (s == 1) | ((q <= 0) & (q == np.floor(q)))
+    invalid = (s < 1) | (q <= 0) | np.isnan(s) | np.isnan(q)
+    finite = np.where(np.isinf(q) | np.isinf(s), np.where(np.isinf(q), 0.0, q**-s), total)
+    return np.where(pole, np.inf, np.where(invalid, np.nan, finite))

@@ -1,0 +1,493 @@
+"""Element-wise powers, exponentials, trigonometric and special functions: a formula and its derivative each.
+
+Knows no numerical algorithms: those of the special functions are in `kernels.special`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functad.ir import Absent, Aval, Example
+from functad.primitives.arithmetic import add, div, integer_pow, mul, neg, square, sub
+from functad.primitives.builders import FLOATS, INEXACT, binary, elementwise_aval, nary, unary
+from functad.primitives.common import convert_element_type, full_like, integers, normal, scalar_like, uniform
+from functad.primitives.kernels import special
+from functad.primitives.logic import eq, select_n
+from functad.tracing import bind
+
+
+def _positive() -> np.ndarray:
+    return uniform(2, 3, low=0.3, high=3.0)
+
+
+def _between_ends() -> np.ndarray:
+    return uniform(2, 3, low=-0.9, high=0.9)
+
+
+def _complex() -> np.ndarray:
+    return (uniform(3, low=0.2, high=2.0) + 1j * normal(3)).astype(np.complex64)
+
+
+def _plus(x: Any, constant: float) -> Any:
+    return add(x, scalar_like(x, constant))
+
+
+def _minus_from(constant: float, x: Any) -> Any:
+    return sub(scalar_like(x, constant), x)
+
+
+def _times(constant: float, x: Any) -> Any:
+    return mul(scalar_like(x, constant), x)
+
+
+# --- exponentials and logarithms --------------------------------------------------------------------
+
+
+def exp(x: Any) -> Any:
+    return bind(exp_p, x)
+
+
+def exp2(x: Any) -> Any:
+    return bind(exp2_p, x)
+
+
+def expm1(x: Any) -> Any:
+    return bind(expm1_p, x)
+
+
+def log(x: Any) -> Any:
+    return bind(log_p, x)
+
+
+def log1p(x: Any) -> Any:
+    return bind(log1p_p, x)
+
+
+def logistic(x: Any) -> Any:
+    return bind(logistic_p, x)
+
+
+exp_p = unary(
+    "exp",
+    np.exp,
+    jvp=lambda t, out, x: mul(t, out),  # d e^x = e^x dx
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="e^x.",
+)
+exp2_p = unary(
+    "exp2",
+    np.exp2,
+    jvp=lambda t, out, x: _times(math.log(2), mul(t, out)),  # d 2^x = ln(2) 2^x dx
+    doc="2^x.",
+)
+expm1_p = unary(
+    "expm1",
+    np.expm1,
+    jvp=lambda t, out, x: mul(t, _plus(out, 1)),  # d(e^x − 1) = e^x dx
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="e^x − 1, accurate near 0.",
+)
+log_p = unary(
+    "log",
+    np.log,
+    jvp=lambda t, out, x: div(t, x),  # d ln(x) = dx / x
+    kinds=INEXACT,
+    data=_positive,
+    complex_data=_complex,
+    doc="Natural logarithm.",
+)
+log1p_p = unary(
+    "log1p",
+    np.log1p,
+    jvp=lambda t, out, x: div(t, _plus(x, 1)),  # d ln(1 + x) = dx / (1 + x)
+    kinds=INEXACT,
+    data=_between_ends,
+    complex_data=_complex,
+    doc="ln(1 + x), accurate near 0.",
+)
+logistic_p = unary(
+    "logistic",
+    special.logistic,
+    jvp=lambda t, out, x: mul(t, mul(out, _minus_from(1, out))),  # d σ(x) = σ(x) (1 − σ(x)) dx
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="1 / (1 + e^−x).",
+)
+
+# --- powers and roots -------------------------------------------------------------------------------
+
+
+def pow(x: Any, y: Any) -> Any:
+    return bind(pow_p, x, y)
+
+
+def sqrt(x: Any) -> Any:
+    return bind(sqrt_p, x)
+
+
+def rsqrt(x: Any) -> Any:
+    return bind(rsqrt_p, x)
+
+
+def cbrt(x: Any) -> Any:
+    return bind(cbrt_p, x)
+
+
+def _pow_aval(x: Aval, y: Aval) -> Aval:
+    if y.dtype.kind in "iu":
+        y = Aval(y.shape, x.dtype)
+    return elementwise_aval("pow", INEXACT, None, x, y)
+
+
+def _pow_impl(x: np.ndarray, y: np.ndarray) -> Any:
+    if y.dtype.kind in "iu":
+        wide = np.complex128 if x.dtype.kind == "c" else np.float64
+        return np.power(x.astype(wide), y.astype(wide)).astype(x.dtype)
+    return np.power(x, y)
+
+
+def _pow_base_jvp(t: Any, out: Any, x: Any, y: Any) -> Any:
+    # ∂x^y/∂x = y x^(y−1)
+    if y.dtype.kind not in "iu":
+        return mul(t, mul(y, pow(x, _plus(y, -1))))
+    y = convert_element_type(y, x.dtype)
+    vanishes = eq(y, scalar_like(y, 0))  # then x^(−1) may be infinite, but the derivative of 1 is 0
+    slope = mul(select_n(vanishes, y, full_like(y, 1)), pow(x, _plus(y, -1)))
+    return mul(t, select_n(vanishes, slope, full_like(slope, 0)))
+
+
+def _pow_exponent_jvp(t: Any, out: Any, x: Any, y: Any) -> Any:
+    # ∂x^y/∂y = ln(x) x^y, and 0 at x = 0
+    return mul(t, mul(log(select_n(eq(x, scalar_like(x, 0)), x, full_like(x, 1))), out))
+
+
+def _pow_examples() -> list[Example]:
+    x, y, n = _positive(), normal(2, 3), np.int32([[-1, 2, 1], [0, 3, -2]])
+    pairs = [(x, y), (x[0, 0], y), (x, y[0, 0]), (x[0, 0], y[0, 0]), (x[:0], y[:0])]
+    pairs += [
+        (normal(2, 3), n),
+        (x, np.int32(3)),
+        (x, np.int32(0)),
+        (x[0, 0], n),
+        (x, n.astype(np.uint8) % 4),
+    ]
+    return [Example(args=p, params={}) for p in pairs]
+
+
+pow_p = nary(
+    "pow",
+    _pow_impl,
+    jvps=[_pow_base_jvp, _pow_exponent_jvp],
+    abstract_eval=_pow_aval,
+    doc="x^y; the exponent may be an integer array.",
+    examples=_pow_examples,
+)
+sqrt_p = unary(
+    "sqrt",
+    np.sqrt,
+    jvp=lambda t, out, x: mul(t, div(scalar_like(x, 0.5), out)),  # d √x = dx / (2√x)
+    kinds=INEXACT,
+    data=_positive,
+    complex_data=_complex,
+    doc="Square root.",
+)
+rsqrt_p = unary(
+    "rsqrt",
+    lambda x: np.reciprocal(np.sqrt(x)),
+    jvp=lambda t, out, x: mul(t, _times(-0.5, div(out, x))),  # d x^(−1/2) = −x^(−1/2) / (2x) dx
+    kinds=INEXACT,
+    data=_positive,
+    complex_data=_complex,
+    doc="1 / √x.",
+)
+cbrt_p = unary(
+    "cbrt",
+    np.cbrt,
+    jvp=lambda t, out, x: mul(t, _times(1 / 3, integer_pow(out, -2))),  # d x^(1/3) = x^(−2/3) / 3 dx
+    data=lambda: np.float32([[0.7, -1.5, 2.0]]),
+    doc="Cube root.",
+)
+
+# --- trigonometry -----------------------------------------------------------------------------------
+
+
+def sin(x: Any) -> Any:
+    return bind(sin_p, x)
+
+
+def cos(x: Any) -> Any:
+    return bind(cos_p, x)
+
+
+def tan(x: Any) -> Any:
+    return bind(tan_p, x)
+
+
+def asin(x: Any) -> Any:
+    return bind(asin_p, x)
+
+
+def acos(x: Any) -> Any:
+    return bind(acos_p, x)
+
+
+def atan(x: Any) -> Any:
+    return bind(atan_p, x)
+
+
+def atan2(x: Any, y: Any) -> Any:
+    return bind(atan2_p, x, y)
+
+
+def _squared_length(x: Any, y: Any) -> Any:
+    return add(square(x), square(y))
+
+
+sin_p = unary(
+    "sin",
+    np.sin,
+    jvp=lambda t, out, x: mul(t, cos(x)),  # d sin(x) = cos(x) dx
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="Sine.",
+)
+cos_p = unary(
+    "cos",
+    np.cos,
+    jvp=lambda t, out, x: neg(mul(t, sin(x))),  # d cos(x) = −sin(x) dx
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="Cosine.",
+)
+tan_p = unary(
+    "tan",
+    np.tan,
+    jvp=lambda t, out, x: mul(t, _plus(square(out), 1)),  # d tan(x) = (1 + tan²x) dx
+    kinds=INEXACT,
+    data=_between_ends,
+    complex_data=_complex,
+    doc="Tangent.",
+)
+asin_p = unary(
+    "asin",
+    np.arcsin,
+    jvp=lambda t, out, x: mul(t, rsqrt(_minus_from(1, square(x)))),  # d asin(x) = dx / √(1 − x²)
+    kinds=INEXACT,
+    data=_between_ends,
+    complex_data=_complex,
+    doc="Inverse sine.",
+)
+acos_p = unary(
+    "acos",
+    np.arccos,
+    jvp=lambda t, out, x: mul(t, neg(rsqrt(_minus_from(1, square(x))))),  # d acos(x) = −dx / √(1 − x²)
+    kinds=INEXACT,
+    data=_between_ends,
+    complex_data=_complex,
+    doc="Inverse cosine.",
+)
+atan_p = unary(
+    "atan",
+    np.arctan,
+    jvp=lambda t, out, x: div(t, _plus(square(x), 1)),  # d atan(x) = dx / (1 + x²)
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="Inverse tangent.",
+)
+atan2_p = binary(
+    "atan2",
+    np.arctan2,
+    jvps=[
+        lambda t, out, x, y: mul(t, div(y, _squared_length(x, y))),  # ∂atan2(x, y)/∂x = y / (x² + y²)
+        lambda t, out, x, y: mul(t, div(neg(x), _squared_length(x, y))),  # ∂atan2(x, y)/∂y = −x / (x² + y²)
+    ],
+    kinds=FLOATS,
+    doc="The angle of the point with ordinate x and abscissa y.",
+)
+
+# --- hyperbolic functions ---------------------------------------------------------------------------
+
+
+def sinh(x: Any) -> Any:
+    return bind(sinh_p, x)
+
+
+def cosh(x: Any) -> Any:
+    return bind(cosh_p, x)
+
+
+def tanh(x: Any) -> Any:
+    return bind(tanh_p, x)
+
+
+def asinh(x: Any) -> Any:
+    return bind(asinh_p, x)
+
+
+def acosh(x: Any) -> Any:
+    return bind(acosh_p, x)
+
+
+def atanh(x: Any) -> Any:
+    return bind(atanh_p, x)
+
+
+def _acosh_jvp(t: Any, out: Any, x: Any) -> Any:
+    # d acosh(x) = dx / √(x² − 1); for complex x the square root of the product is on the wrong branch
+    if x.dtype.kind == "c":
+        return mul(t, mul(rsqrt(_plus(x, -1)), rsqrt(_plus(x, 1))))
+    return mul(t, rsqrt(_plus(square(x), -1)))
+
+
+sinh_p = unary(
+    "sinh",
+    np.sinh,
+    jvp=lambda t, out, x: mul(t, cosh(x)),  # d sinh(x) = cosh(x) dx
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="Hyperbolic sine.",
+)
+cosh_p = unary(
+    "cosh",
+    np.cosh,
+    jvp=lambda t, out, x: mul(t, sinh(x)),  # d cosh(x) = sinh(x) dx
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="Hyperbolic cosine.",
+)
+tanh_p = unary(
+    "tanh",
+    np.tanh,
+    # d tanh(x) = (1 + tanh(x)) (1 − tanh(x)) dx, which loses no digits where tanh(x) is near 1
+    jvp=lambda t, out, x: mul(add(t, mul(t, out)), _minus_from(1, out)),
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="Hyperbolic tangent.",
+)
+asinh_p = unary(
+    "asinh",
+    np.arcsinh,
+    jvp=lambda t, out, x: mul(t, rsqrt(_plus(square(x), 1))),  # d asinh(x) = dx / √(1 + x²)
+    kinds=INEXACT,
+    complex_data=_complex,
+    doc="Inverse hyperbolic sine.",
+)
+acosh_p = unary(
+    "acosh",
+    np.arccosh,
+    jvp=_acosh_jvp,
+    kinds=INEXACT,
+    data=lambda: uniform(2, 3, low=1.3, high=4.0),
+    complex_data=lambda: _complex() - np.complex64(1),
+    doc="Inverse hyperbolic cosine.",
+)
+atanh_p = unary(
+    "atanh",
+    np.arctanh,
+    jvp=lambda t, out, x: mul(
+        integer_pow(_plus(x, 1), -1), div(t, _minus_from(1, x))
+    ),  # dx / ((1 + x) (1 − x))
+    kinds=INEXACT,
+    data=_between_ends,
+    complex_data=_complex,
+    doc="Inverse hyperbolic tangent.",
+)
+
+# --- error functions and the gamma family -----------------------------------------------------------
+
+
+def erf(x: Any) -> Any:
+    return bind(erf_p, x)
+
+
+def erfc(x: Any) -> Any:
+    return bind(erfc_p, x)
+
+
+def erf_inv(x: Any) -> Any:
+    return bind(erf_inv_p, x)
+
+
+def lgamma(x: Any) -> Any:
+    return bind(lgamma_p, x)
+
+
+def digamma(x: Any) -> Any:
+    return bind(digamma_p, x)
+
+
+def polygamma(m: Any, x: Any) -> Any:
+    return bind(polygamma_p, m, x)
+
+
+def _gaussian(x: Any) -> Any:
+    return exp(neg(square(x)))
+
+
+def _polygamma_impl(m: np.ndarray, x: np.ndarray) -> np.ndarray:
+    m, x = np.broadcast_arrays(m, x)
+    result = np.full(x.shape, np.nan, x.dtype)
+    for order in np.unique(m):
+        if order >= 0 and order == np.floor(order) and np.isfinite(order):
+            chosen = m == order
+            result[chosen] = special.polygamma(int(order), x[chosen])
+    return result
+
+
+def _polygamma_jvp(t: Any, out: Any, m: Any, x: Any) -> Any:
+    return mul(t, polygamma(_plus(m, 1), x))  # ∂ψ⁽ᵐ⁾(x)/∂x = ψ⁽ᵐ⁺¹⁾(x)
+
+
+def _polygamma_examples() -> list[Example]:
+    m, x = integers(2, 3, high=4, dtype=np.float32), _positive()
+    return [Example(args=a, params={}) for a in [(m, x), (np.float32(1), x), (m, x[0, 0]), (m[:0], x[:0])]]
+
+
+erf_p = unary(
+    "erf",
+    special.erf,
+    jvp=lambda t, out, x: _times(2 / math.sqrt(math.pi), mul(t, _gaussian(x))),  # d erf(x) = 2/√π e^(−x²) dx
+    doc="Error function.",
+)
+erfc_p = unary(
+    "erfc",
+    special.erfc,
+    jvp=lambda t, out, x: _times(
+        -2 / math.sqrt(math.pi), mul(t, _gaussian(x))
+    ),  # d erfc(x) = −2/√π e^(−x²) dx
+    doc="1 − erf(x), accurate where it is small.",
+)
+erf_inv_p = unary(
+    "erf_inv",
+    special.erf_inv,
+    # with y = erf⁻¹(x), dy = √π/2 e^(y²) dx
+    jvp=lambda t, out, x: _times(math.sqrt(math.pi) / 2, mul(t, exp(square(out)))),
+    data=_between_ends,
+    doc="Inverse of the error function.",
+)
+lgamma_p = unary(
+    "lgamma",
+    special.lgamma,
+    jvp=lambda t, out, x: mul(t, digamma(x)),  # d ln|Γ(x)| = ψ(x) dx
+    data=_positive,
+    doc="Logarithm of the magnitude of the gamma function.",
+)
+digamma_p = unary(
+    "digamma",
+    special.digamma,
+    jvp=lambda t, out, x: mul(t, polygamma(scalar_like(x, 1), x)),  # dψ(x) = ψ⁽¹⁾(x) dx
+    data=_positive,
+    doc="ψ(x), the logarithmic derivative of the gamma function.",
+)
+polygamma_p = nary(
+    "polygamma",
+    _polygamma_impl,
+    jvps=[Absent("the order of a derivative is an integer"), _polygamma_jvp],
+    doc="ψ⁽ᵐ⁾(x), the m-th derivative of the digamma function.",
+    examples=_polygamma_examples,
+)

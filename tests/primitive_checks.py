@@ -1,0 +1,669 @@
+"""The checks that every primitive passes: its rules against its implementation, on its own examples.
+
+Knows the fields of a `Primitive` and the flat transforms; no primitive by name.
+
+`cases()` lists all examples of all primitives. `checks_for(case)` names the checks that apply to one of
+them, `CHECKS[name](case)` runs one, and raises an AssertionError that names the primitive, the example and
+the rule. `check_complete(primitive)` demands that each of its rules is reached by some check.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import ArrayImpl
+from functad.errors import DifferentiationError, FunctadError, NoRuleError
+from functad.ir import (
+    Absent,
+    Example,
+    Primitive,
+    UndefinedPrimal,
+    Zero,
+    ZeroDerivative,
+    check_program,
+    registry,
+)
+from functad.ir import subprograms as programs_in
+from functad.primitives.common import instantiate
+from functad.tracing import aval_of, bind, eval_program, infer_avals, trace_to_program
+from functad.transforms.batching import batch_flat, place_batch_axis
+from functad.transforms.forward import jvp_flat
+from functad.transforms.reverse import linearize_flat
+
+STEP = 1e-5  # of the central differences: errors of about 1e-10 from the third derivative and from rounding
+BATCH = 3  # size of the mapped axis
+OUTER_BATCH = 2  # of the outer axis of two nested ones
+
+
+class Case(NamedTuple):
+    """One example of one primitive."""
+
+    primitive: Primitive
+    index: int
+    example: Example
+
+    def __str__(self) -> str:
+        return f"{self.primitive.name}-{self.index}"
+
+    def describe(self) -> str:
+        types = ", ".join(aval_of(a).str_short() for a in self.example.args)
+        return f"primitive `{self.primitive.name}`, example {self.index} ({types}; {self.example.params})"
+
+
+def cases() -> list[Case]:
+    """Every example of every registered primitive."""
+    return [case for name in sorted(registry) for case in cases_of(registry[name])]
+
+
+def cases_of(primitive: Primitive) -> list[Case]:
+    if isinstance(primitive.examples, Absent):
+        return []
+    return [Case(primitive, i, example) for i, example in enumerate(primitive.examples())]
+
+
+def mutant(primitive: Primitive, **rules: Any) -> Primitive:
+    """A copy with other rules that is not registered: what negative controls feed to the checks."""
+    copy = object.__new__(Primitive)
+    for field in Primitive.__dataclass_fields__:
+        object.__setattr__(copy, field, rules.get(field, getattr(primitive, field)))
+    return copy
+
+
+def checks_for(case: Case) -> list[str]:
+    """The names of the checks that apply to a case."""
+    names = ["types", "program"]
+    rule = case.primitive.jvp
+    if _active(case.example.args):
+        if isinstance(rule, Absent):
+            names.append("jvp_absent")
+        elif isinstance(rule, ZeroDerivative):
+            names.append("zero_derivative")
+        elif case.example.differentiable:
+            names += ["jvp", "vjp", "jvp_of_jvp", "vjp_of_vjp"]
+        else:
+            names.append("tangent_types")
+        if not isinstance(case.primitive.transpose, Absent) and _linear_subsets(case):
+            names.append("transpose")
+    if case.example.args:
+        names += ["batch_absent"] if isinstance(case.primitive.batch, Absent) else ["batch", "nested_batch"]
+    return names
+
+
+def check_complete(primitive: Primitive) -> None:
+    """Every rule is reached by a check of some example, or says why it does not exist."""
+    label = f"primitive `{primitive.name}`"
+    for field in ("jvp", "transpose", "batch", "examples"):
+        rule = getattr(primitive, field)
+        if isinstance(rule, (Absent, ZeroDerivative)):
+            assert rule.why.strip(), f"{label}: {field} gives no reason for being {type(rule).__name__}"
+        if isinstance(rule, Absent):
+            _assert_raises(rule, NoRuleError, rule.why, f"{label}, rule {field}")
+    assert primitive.doc.strip(), f"{label}: has no doc"
+    if isinstance(primitive.examples, Absent):
+        return
+    reached = {name for case in cases_of(primitive) for name in checks_for(case)}
+    assert reached, f"{label}: examples() is empty"
+    demanded = {"jvp": "jvp", "transpose": "transpose", "batch": "batch"}
+    for field, check in demanded.items():
+        if isinstance(getattr(primitive, field), (Absent, ZeroDerivative)):
+            continue
+        assert check in reached, (
+            f"{label}: no example reaches its {field} rule; add one (differentiable, with float arguments, "
+            f"not empty), or declare the rule Absent"
+        )
+
+
+def _checker(rule: str) -> Callable[[Callable[[Case, str], None]], Callable[[Case], None]]:
+    """Make a failure of a check, or an exception in a rule, name the primitive, the example and the rule."""
+
+    def decorate(check: Callable[[Case, str], None]) -> Callable[[Case], None]:
+        @functools.wraps(check)
+        def checked(case: Case) -> None:
+            label = f"{case.describe()}, rule {rule}"
+            try:
+                check(case, label)
+            except AssertionError:
+                raise
+            except Exception as error:
+                raise AssertionError(f"{label}: raised {type(error).__name__}: {error}") from error
+
+        return checked
+
+    return decorate
+
+
+# --- types and evaluation -----------------------------------------------------------------------------
+
+
+@_checker("abstract_eval")
+def check_types(case: Case, label: str) -> None:
+    """The shape rule agrees with the implementation, for every dtype it accepts in place of the floats."""
+    primitive, args, params = case.primitive, case.example.args, case.example.params
+    _check_types_of(primitive, args, params, label)
+    for dtype in dtypes.SUPPORTED if _active(args) else ():
+        converted = [_as_dtype(a, dtype) if i in _active(args) else a for i, a in enumerate(args)]
+        try:
+            primitive.abstract_eval(*[aval_of(a) for a in converted], **params)
+        except FunctadError:
+            continue  # the primitive does not take this dtype
+        _check_types_of(primitive, converted, params, f"{label} with {dtype} arguments")
+
+
+def _check_types_of(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], label: str) -> None:
+    values = [np.array(a) for a in args]
+    kept = [v.copy() for v in values]
+    for v in values:
+        v.flags.writeable = False
+    avals = _as_list(primitive, primitive.abstract_eval(*[aval_of(v) for v in values], **params))
+    with np.errstate(all="ignore"):
+        results = _as_list(primitive, primitive.impl(*values, **params))
+    assert len(avals) == len(results), f"{label}: gives {len(avals)} results, impl {len(results)}"
+    for i, (aval, result) in enumerate(zip(avals, results)):
+        assert isinstance(result, (np.ndarray, np.generic)), (
+            f"{label}: impl returned a {type(result).__name__}"
+        )
+        found = f"{result.dtype}{list(result.shape)}"
+        assert aval.shape == result.shape and aval.dtype == result.dtype, (
+            f"{label}: result {i} should be {aval.str_short()}, impl gave {found}"
+        )
+    for i, (value, before) in enumerate(zip(values, kept)):
+        assert np.array_equal(value, before, equal_nan=value.dtype.kind in "fc"), (
+            f"{label}: impl changed argument {i}"
+        )
+
+
+def _as_dtype(x: Any, dtype: np.dtype) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        x = np.asarray(x) if dtype.kind == "c" else np.real(x)
+        return np.asarray(np.abs(x) if dtype.kind in "ub" else x).astype(dtype)
+
+
+@_checker("impl")
+def check_program_evaluation(case: Case, label: str) -> None:
+    """Traced into a Program, the operation passes `check_program` and gives what it gives directly."""
+    fun, args = _function(case.primitive, case.example), _arrays(case.example.args)
+    direct = fun(*args)
+    program = trace_to_program(fun, [aval_of(a) for a in args])
+    check_program(program)
+    for i, (a, b) in enumerate(zip(direct, eval_program(program, args), strict=True)):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"), (
+            f"{label}: result {i} is {a} when run directly, but {b} through a Program"
+        )
+
+
+# --- derivatives --------------------------------------------------------------------------------------
+
+
+@_checker("jvp")
+def check_jvp(case: Case, label: str) -> None:
+    """Tangents equal central differences: along all float arguments at once, and along each alone."""
+    fun, args = _wide(case)
+    for active in _activations(fun, args):
+        _compare_jvp(fun, args, active, case.example.tolerance, f"{label}, tangents of arguments {active}")
+
+
+@_checker("jvp, then transpose (vjp)")
+def check_vjp(case: Case, label: str) -> None:
+    """Cotangents and tangents agree in the inner product, for all float arguments and for each alone."""
+    fun, args = _wide(case)
+    for active in _activations(fun, args):
+        _compare_vjp(fun, args, active, case.example.tolerance, f"{label}, cotangents of arguments {active}")
+
+
+@_checker("jvp, of the jvp")
+def check_jvp_of_jvp(case: Case, label: str) -> None:
+    """Second derivatives forward over forward: the jvp of the jvp equals differences of the jvp."""
+    fun, args = _wide(case)
+    active = differentiable_arguments(fun, args)
+    tangents = _directions(args, active, seed=3)
+
+    def pushed(*values: Any) -> list[Any]:
+        primals, given = values[: len(args)], iter(values[len(args) :])
+        full = [next(given) if i in active else Zero(aval_of(a)) for i, a in enumerate(args)]
+        return _inexact([instantiate(t) for t in jvp_flat(fun, primals, full)[1]])
+
+    inputs = [*args, *[tangents[i] for i in active]]
+    _compare_jvp(pushed, inputs, [*active, *range(len(args), len(inputs))], case.example.tolerance, label)
+
+
+@_checker("jvp, then transpose (vjp), of the vjp")
+def check_vjp_of_vjp(case: Case, label: str) -> None:
+    """Second derivatives reverse over reverse: the vjp of the vjp agrees with differences of the vjp."""
+    fun, args = _wide(case)
+    active = differentiable_arguments(fun, args)
+    outs = fun(*args)
+    cotangents = _directions(outs, _active(outs), seed=4)
+
+    def pulled(*values: Any) -> list[Any]:
+        primals, given = values[: len(args)], iter(values[len(args) :])
+        full = [next(given) if i in cotangents else Zero(aval_of(o)) for i, o in enumerate(outs)]
+        _, linear = linearize_flat(fun, primals, [i in active for i in range(len(args))])
+        return [instantiate(ct) for ct in linear.transpose(full)]
+
+    inputs = [*args, *cotangents.values()]
+    _compare_vjp(pulled, inputs, [*active, *range(len(args), len(inputs))], case.example.tolerance, label)
+
+
+@_checker("jvp")
+def check_zero_derivative(case: Case, label: str) -> None:
+    """A derivative declared zero: no tangent comes out, and differences vanish where there is no kink."""
+    fun, args = _wide(case)
+    active = _active(args)
+    tangents = _directions(args, active)
+    for i, t in enumerate(jvp_flat(fun, args, _with_zeros(args, tangents))[1]):
+        assert isinstance(t, Zero), f"{label}: declared ZeroDerivative, but result {i} has a tangent"
+    if case.example.differentiable:
+        for i, difference in enumerate(_differences(fun, args, tangents)):
+            if difference is not None:
+                assert not np.any(difference), (
+                    f"{label}: declared ZeroDerivative, but differences of result {i} are {difference}; "
+                    "if the example lies on a kink, mark it differentiable=False"
+                )
+
+
+@_checker("jvp")
+def check_tangent_types(case: Case, label: str) -> None:
+    """Where no derivative can be compared, tangents still have the type of the results, or are Zero."""
+    fun, args = _function(case.primitive, case.example), _arrays(case.example.args)
+    outs, tangents = jvp_flat(fun, args, _with_zeros(args, _directions(args, _active(args))))
+    for i, (out, t) in enumerate(zip(outs, tangents)):
+        _check_tangent(out, t, f"{label}, result {i}")
+
+
+@_checker("jvp")
+def check_jvp_absent(case: Case, label: str) -> None:
+    """A derivative declared absent raises, with its reason."""
+    fun, args = _function(case.primitive, case.example), _arrays(case.example.args)
+    tangents = _with_zeros(args, _directions(args, _active(args)))
+    _assert_raises(lambda: jvp_flat(fun, args, tangents), DifferentiationError, case.primitive.jvp.why, label)
+
+
+def differentiable_arguments(fun: Callable[..., Any], args: Sequence[Any]) -> tuple[int, ...]:
+    """The float arguments but those in which the jvp rule says that it has no derivative."""
+    return tuple(i for i in _active(args) if not _refuses(fun, args, i))
+
+
+def refused_arguments(case: Case) -> tuple[int, ...]:
+    """The float arguments in which the jvp rule says that it has no derivative."""
+    fun, args = _wide(case)
+    return tuple(i for i in _active(args) if _refuses(fun, args, i))
+
+
+def _refuses(fun: Callable[..., Any], args: Sequence[Any], i: int) -> bool:
+    try:
+        jvp_flat(fun, args, _with_zeros(args, _directions(args, (i,))))
+    except DifferentiationError:
+        return True
+    return False
+
+
+def _compare_jvp(fun: Any, args: Sequence[Any], active: Sequence[int], tolerance: float, label: str) -> None:
+    directions = _directions(args, active)
+    outs, tangents = jvp_flat(fun, args, _with_zeros(args, directions))
+    for i, (out, t, expected) in enumerate(
+        zip(outs, tangents, _differences(fun, args, directions), strict=True)
+    ):
+        _check_tangent(out, t, f"{label}, result {i}")
+        if expected is not None:
+            found = np.asarray(instantiate(t))
+            _assert_close(found, expected, tolerance, f"{label}: tangent of result {i} against differences")
+
+
+def _compare_vjp(fun: Any, args: Sequence[Any], active: Sequence[int], tolerance: float, label: str) -> None:
+    directions = _directions(args, active)
+    outs, linear = linearize_flat(fun, args, [i in directions for i in range(len(args))])
+    outs = [np.asarray(o) for o in outs]
+    cotangents = _directions(outs, _active(outs), seed=2)
+    arriving = [cotangents.get(i, Zero(aval_of(o))) for i, o in enumerate(outs)]
+    leaving = linear.transpose(arriving)
+    for i, ct in zip(active, leaving, strict=True):
+        _check_tangent(args[i], ct, f"{label}, argument {i}")
+    differences = _differences(fun, args, directions)
+    left = [(cotangents[i], differences[i]) for i in cotangents]
+    right = [(instantiate(ct), directions[i]) for i, ct in zip(active, leaving)]
+    _assert_equal_products(left, right, tolerance, f"{label}: <ct, differences> against <vjp(ct), t>")
+
+
+def _check_tangent(primal: Any, tangent: Any, label: str) -> None:
+    if isinstance(tangent, Zero):
+        return
+    assert primal.dtype.kind in "fc", f"{label}: {primal.dtype} has a tangent that is not Zero"
+    found, wanted = aval_of(tangent), aval_of(primal)
+    assert found.same_type(wanted), (
+        f"{label}: tangent of type {found.str_short()}, should be {wanted.str_short()}"
+    )
+
+
+def _differences(fun: Any, args: Sequence[Any], directions: dict[int, Any]) -> list[Any]:
+    """Central differences of the float results along a direction; None for the others."""
+
+    def moved(step: float) -> list[Any]:
+        shifted = [
+            ArrayImpl(np.asarray(a) + step * directions[i]) if i in directions else a
+            for i, a in enumerate(args)
+        ]
+        return [np.asarray(o) for o in fun(*shifted)]
+
+    results = []
+    for up, down in zip(moved(STEP), moved(-STEP)):
+        with np.errstate(invalid="ignore"):  # equal infinities, as of the maximum of nothing
+            change = np.where(up == down, 0, up - down) / (2 * STEP) if up.dtype.kind in "fc" else None
+        results.append(change)
+    return results
+
+
+# --- transposition ------------------------------------------------------------------------------------
+
+
+@_checker("transpose")
+def check_transpose(case: Case, label: str) -> None:
+    """<ct, f(t) - f(0)> = <transpose(ct), t> for every set of arguments in which f is affine."""
+    fun, args = _wide(case)
+    params = _wide_params(case.example.params)
+    for linear in _linear_subsets(case):
+        here = f"{label}, linear in arguments {linear}"
+        directions = _directions(args, linear, seed=5)
+        base, there = (
+            _at(fun, args, {i: np.zeros_like(d) for i, d in directions.items()}),
+            _at(fun, args, directions),
+        )
+        all_cotangents = _directions(there, _active(there), seed=6)
+        known = [UndefinedPrimal(aval_of(a)) if i in linear else a for i, a in enumerate(args)]
+        for cotangents in _some_zero(all_cotangents):
+            arriving = [
+                _array(cotangents[i]) if i in cotangents else Zero(aval_of(o)) for i, o in enumerate(there)
+            ]
+            ct = arriving if case.primitive.multiple_results else arriving[0]
+            leaving = case.primitive.transpose(ct, *known, **params)
+            assert len(leaving) == len(args), (
+                f"{here}: gave {len(leaving)} cotangents for {len(args)} arguments"
+            )
+            right = []
+            for i in linear:
+                if leaving[i] is not None:
+                    _check_tangent(args[i], leaving[i], f"{here}, argument {i}")
+                    right.append((instantiate(leaving[i]), directions[i]))
+            left = [(c, there[i] - base[i]) for i, c in cotangents.items()]
+            _assert_equal_products(
+                left, right, case.example.tolerance, f"{here}: <ct, f(t)> against <transpose(ct), t>"
+            )
+
+
+def _linear_subsets(case: Case) -> list[tuple[int, ...]]:
+    """The sets of arguments in which the operation is affine, found by trial; none where there is no element.
+
+    Affine, not linear: `select_n(which, t, 0)` is transposed with one of two cases known.
+    """
+    fun, args = _wide(case)
+    active = _active(args)
+    sets = [s for n in range(1, len(active) + 1) for s in itertools.combinations(active, n)]
+    return [s for s in sets if all(np.size(args[i]) for i in s) and _is_affine(fun, args, s)]
+
+
+def _is_affine(fun: Any, args: Sequence[Any], subset: tuple[int, ...]) -> bool:
+    a, b = _directions(args, subset, seed=7), _directions(args, subset, seed=8)
+    total = {i: a[i] - 3 * b[i] for i in subset}
+    zero = {i: np.zeros_like(a[i]) for i in subset}
+    fa, fb, ftotal, f0 = (_at(fun, args, values) for values in (a, b, total, zero))
+    results = [r for r in zip(fa, fb, ftotal, f0) if r[0].dtype.kind in "fc"]
+    if not any(r[0].size for r in results) or not all(np.all(np.isfinite(x)) for r in results for x in r):
+        return False
+    return all(np.allclose(t - z, (x - z) - 3 * (y - z), rtol=1e-9, atol=1e-9) for x, y, t, z in results)
+
+
+def _at(fun: Any, args: Sequence[Any], values: dict[int, Any]) -> list[np.ndarray]:
+    return [
+        np.asarray(o) for o in fun(*[_array(values[i]) if i in values else a for i, a in enumerate(args)])
+    ]
+
+
+def _some_zero(cotangents: dict[int, Any]) -> Iterator[dict[int, Any]]:
+    """All cotangents, and with several of them, each alone."""
+    yield cotangents
+    if len(cotangents) > 1:
+        for i, ct in cotangents.items():
+            yield {i: ct}
+
+
+# --- batching -----------------------------------------------------------------------------------------
+
+
+@_checker("batch")
+def check_batch(case: Case, label: str) -> None:
+    """The batch rule equals a loop, for every combination of arguments mapped in front or at the end."""
+    primitive, example = case.primitive, case.example
+    fun, args = _function(primitive, example), [np.asarray(a) for a in example.args]
+    stacks = _stacks(primitive, args, example.params, BATCH)
+    for dims in _dim_choices(args):
+        here = f"{label}, mapped axes {dims}"
+        batched = [_array(a if d is None else np.moveaxis(s, 0, d)) for a, s, d in zip(args, stacks, dims)]
+        results, out_dims = primitive.batch(BATCH, batched, dims, **example.params)
+        if not primitive.multiple_results:
+            results, out_dims = [results], [out_dims]
+        rows = [fun(*_select(args, stacks, dims, k)) for k in range(BATCH)]
+        for i, (result, dim) in enumerate(zip(results, out_dims, strict=True)):
+            expected = np.stack([np.asarray(row[i]) for row in rows])
+            found = np.asarray(place_batch_axis(result, dim, 0, BATCH))
+            _assert_same(found, expected, f"{here}: result {i} (axis {dim}) against a loop")
+
+
+@_checker("batch, nested")
+def check_nested_batch(case: Case, label: str) -> None:
+    """A vmap of a vmap equals two loops: each maps all, or one argument, or all but the other's."""
+    primitive, example = case.primitive, case.example
+    fun, args = _function(primitive, example), [np.asarray(a) for a in example.args]
+    stacks = _stacks(primitive, args, example.params, OUTER_BATCH * 2)
+    everything = tuple(range(len(args)))
+    choices = {(everything, everything)}
+    for i in everything:
+        others = tuple(j for j in everything if j != i)
+        choices |= {((i,), everything), (everything, (i,)), ((i,), others or everything)}
+    for outer, inner in sorted(choices):
+        here = f"{label}, outer vmap of arguments {outer}, inner of {inner}"
+        inputs = [_nest(s, i in outer, i in inner) for i, s in enumerate(stacks)]
+        inner_dims = [0 if i in inner else None for i in everything]
+        outer_dims = [0 if i in outer else None for i in everything]
+
+        def mapped(*values: Any, inner_dims: Any = inner_dims) -> list[Any]:
+            results, dims = batch_flat(fun, 2, values, inner_dims)
+            return [place_batch_axis(r, d, 0, 2) for r, d in zip(results, dims)]
+
+        results, dims = batch_flat(mapped, OUTER_BATCH, [_array(x) for x in inputs], outer_dims)
+        for i, (result, dim) in enumerate(zip(results, dims, strict=True)):
+            found = np.asarray(place_batch_axis(result, dim, 0, OUTER_BATCH))
+            for o, n in itertools.product(range(OUTER_BATCH), range(2)):
+                chosen = [_pick(x, o, n, j in outer, j in inner) for j, x in enumerate(inputs)]
+                expected = np.asarray(fun(*chosen)[i])
+                _assert_same(found[o, n], expected, f"{here}: result {i} at [{o}, {n}] against a loop")
+
+
+@_checker("batch")
+def check_batch_absent(case: Case, label: str) -> None:
+    """A batch rule declared absent raises, with its reason."""
+    fun, args = _function(case.primitive, case.example), [np.asarray(a) for a in case.example.args]
+    mapped = [_array(np.stack([a] * BATCH)) for a in args]
+    _assert_raises(
+        lambda: batch_flat(fun, BATCH, mapped, [0] * len(mapped)),
+        NoRuleError,
+        case.primitive.batch.why,
+        label,
+    )
+
+
+def _dim_choices(args: Sequence[np.ndarray]) -> list[tuple[int | None, ...]]:
+    """Each argument not mapped, mapped in front, or at its end; with many arguments, not all mixtures."""
+    if len(args) <= 3:
+        choices = list(itertools.product(*[dict.fromkeys((None, 0, a.ndim)) for a in args]))
+    else:
+        choices = list(itertools.product(*[(None, 0) for _ in args])) if len(args) <= 6 else []
+        choices += [tuple(0 for _ in args), tuple(a.ndim for a in args)]
+        choices += [tuple(a.ndim if i == j else None for i, a in enumerate(args)) for j in range(len(args))]
+    return [c for c in dict.fromkeys(choices) if any(d is not None for d in c)]
+
+
+def _stacks(primitive: Primitive, args: Sequence[np.ndarray], params: Any, size: int) -> list[np.ndarray]:
+    """Each argument stacked with rearrangements of itself, which mostly stay in the operation's domain."""
+    return [_stack(primitive, args, params, i, size) for i in range(len(args))]
+
+
+def _stack(primitive: Primitive, args: Sequence[np.ndarray], params: Any, i: int, size: int) -> np.ndarray:
+    x = args[i]
+    if x.ndim == 0 and x.dtype.kind in "fc":
+        return np.stack([x * x.dtype.type(1 - 0.125 * k) for k in range(size)])
+    if x.ndim == 0:
+        rows = [x, *[x // (k + 1) if x.dtype.kind in "iu" else x ^ bool(k % 2) for k in range(1, size)]]
+    elif x.dtype.kind in "fc":
+        rows = [np.roll(x.ravel(), k).reshape(x.shape) for k in range(size)]
+    else:
+        rows = [np.roll(x, k, axis=0) for k in range(size)]
+    try:
+        with np.errstate(all="ignore"):
+            for row in rows:
+                primitive.impl(*[row if j == i else a for j, a in enumerate(args)], **params)
+    except FunctadError:  # indices that would leave their array
+        rows = [x] * size
+    return np.stack([np.asarray(row, x.dtype) for row in rows])
+
+
+def _select(args: Sequence[Any], stacks: Sequence[Any], dims: Sequence[int | None], k: int) -> list[Any]:
+    return [_array(a if d is None else s[k]) for a, s, d in zip(args, stacks, dims)]
+
+
+def _nest(stack: np.ndarray, outer: bool, inner: bool) -> np.ndarray:
+    if outer and inner:
+        return stack.reshape(OUTER_BATCH, 2, *stack.shape[1:])
+    return stack[:OUTER_BATCH] if outer else stack[:2] if inner else stack[0]
+
+
+def _pick(x: np.ndarray, o: int, n: int, outer: bool, inner: bool) -> ArrayImpl:
+    if outer:
+        x = x[o]
+    return _array(x[n] if inner else x)
+
+
+# --- arguments ----------------------------------------------------------------------------------------
+
+
+def _function(primitive: Primitive, example: Example) -> Callable[..., list[Any]]:
+    return lambda *args: list(_as_list(primitive, bind(primitive, *args, **example.params)))
+
+
+def _wide(case: Case) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """The function and its arguments with every float and every float dtype parameter in 64 bits."""
+    primitive, params = case.primitive, _wide_params(case.example.params)
+    args = [_array(np.asarray(a).astype(_wide_dtype(np.asarray(a).dtype))) for a in case.example.args]
+    if any(True for _ in programs_in(case.example.params)):
+        narrow = [a for a in case.example.args if _wide_dtype(np.asarray(a).dtype) != np.asarray(a).dtype]
+        assert not narrow, f"{case.describe()}: examples with a Program as parameter need float64 arguments"
+    infer_avals(primitive, [aval_of(a) for a in args], params)  # a clear error where 64 bits are not accepted
+    return (lambda *values: list(_as_list(primitive, bind(primitive, *values, **params)))), args
+
+
+def _wide_params(params: dict[str, Any]) -> dict[str, Any]:
+    return {k: _wide_dtype(v) if isinstance(v, np.dtype) else v for k, v in params.items()}
+
+
+def _wide_dtype(dtype: np.dtype) -> np.dtype:
+    return {"f": dtypes.float64, "c": dtypes.complex128}.get(dtype.kind, dtype)
+
+
+def _arrays(args: Sequence[Any]) -> list[ArrayImpl]:
+    return [_array(a) for a in args]
+
+
+def _array(x: Any) -> ArrayImpl:
+    return ArrayImpl(np.array(x))
+
+
+def _active(args: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(i for i, a in enumerate(args) if a.dtype.kind in "fc")
+
+
+def _inexact(results: Sequence[Any]) -> list[Any]:
+    return [r for r in results if r.dtype.kind in "fc"]
+
+
+def _activations(fun: Any, args: Sequence[Any]) -> list[tuple[int, ...]]:
+    active = differentiable_arguments(fun, args)
+    return [active] if len(active) == 1 else [active, *[(i,) for i in active]]
+
+
+def _directions(args: Sequence[Any], which: Sequence[int], seed: int = 1) -> dict[int, np.ndarray]:
+    """A random array of the type of each chosen argument."""
+    rng = np.random.default_rng(seed)
+    chosen = {}
+    for i in which:
+        a = args[i]
+        d = rng.standard_normal(a.shape)
+        if a.dtype.kind == "c":
+            d = d + 1j * rng.standard_normal(a.shape)
+        chosen[i] = np.asarray(d, a.dtype)
+    return chosen
+
+
+def _with_zeros(args: Sequence[Any], tangents: dict[int, Any]) -> list[Any]:
+    return [_array(tangents[i]) if i in tangents else Zero(aval_of(a)) for i, a in enumerate(args)]
+
+
+def _as_list(primitive: Primitive, results: Any) -> Sequence[Any]:
+    return results if primitive.multiple_results else [results]
+
+
+# --- comparisons --------------------------------------------------------------------------------------
+
+
+def _assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float, label: str) -> None:
+    excess = np.abs(found - expected) - tolerance * (1 + np.abs(expected))
+    if found.size and not np.max(excess) <= 0:
+        raise AssertionError(f"{label}: found\n{found}\nexpected\n{expected}\n(tolerance {tolerance})")
+
+
+def _assert_equal_products(left: Any, right: Any, tolerance: float, label: str) -> None:
+    """Compare two inner products, the real part of sum(a * b), relative to the size of their terms."""
+    pairs = [[np.asarray(a) * np.asarray(b) for a, b in side] for side in (left, right)]
+    found, expected = (sum(float(np.sum(p).real) for p in side) for side in (pairs[1], pairs[0]))
+    scale = 1 + max(sum(float(np.sum(np.abs(p))) for p in side) for side in pairs)
+    if not abs(found - expected) <= tolerance * scale:
+        raise AssertionError(f"{label}: found {found}, expected {expected} (tolerance {tolerance * scale})")
+
+
+def _assert_same(found: np.ndarray, expected: np.ndarray, label: str) -> None:
+    same_type = found.dtype == expected.dtype and found.shape == expected.shape
+    exact = expected.dtype.kind not in "fc"
+    rtol = 0.0 if exact else float(np.finfo(expected.dtype).eps) * 50
+    if not (same_type and np.allclose(found, expected, rtol=rtol, atol=rtol, equal_nan=True)):
+        types = f"{found.dtype}{list(found.shape)} and {expected.dtype}{list(expected.shape)}"
+        raise AssertionError(f"{label} ({types}): found\n{found}\nexpected\n{expected}")
+
+
+def _assert_raises(call: Callable[[], Any], error: type[Exception], why: str, label: str) -> None:
+    try:
+        call()
+    except error as raised:
+        assert why in str(raised), f"{label}: raised {raised}, which does not give the reason: {why}"
+    else:
+        raise AssertionError(f"{label}: declared Absent, but it did not raise")
+
+
+CHECKS: dict[str, Callable[[Case], None]] = {
+    "types": check_types,
+    "program": check_program_evaluation,
+    "jvp": check_jvp,
+    "vjp": check_vjp,
+    "jvp_of_jvp": check_jvp_of_jvp,
+    "vjp_of_vjp": check_vjp_of_vjp,
+    "zero_derivative": check_zero_derivative,
+    "tangent_types": check_tangent_types,
+    "jvp_absent": check_jvp_absent,
+    "transpose": check_transpose,
+    "batch": check_batch,
+    "nested_batch": check_nested_batch,
+    "batch_absent": check_batch_absent,
+}

@@ -1,0 +1,50 @@
+"""The Threefry kernel against the published known answers.
+
+Knows kernels/threefry.py only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from functad.primitives.kernels.threefry import threefry2x32
+
+# (key, counter, result) from the known-answer tests of the authors' Random123 library, 20 rounds.
+KNOWN = [
+    ((0x00000000, 0x00000000), (0x00000000, 0x00000000), (0x6B200159, 0x99BA4EFE)),
+    ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+    ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+]
+
+
+@pytest.mark.parametrize(("key", "counter", "expected"), KNOWN)
+def test_known_answers(key, counter, expected):
+    got = threefry2x32(*(np.array(word, np.uint32) for word in (*key, *counter)))
+    assert tuple(int(word) for word in got) == expected
+
+
+def test_all_known_answers_at_once_with_a_key_an_element():
+    words = np.array([[*key, *counter] for key, counter, _ in KNOWN], np.uint32).T
+    got = threefry2x32(*words)
+    np.testing.assert_array_equal(np.stack(got, axis=1), np.array([e for _, _, e in KNOWN], np.uint32))
+
+
+def test_blocks_and_broadcasting_do_not_change_the_numbers():
+    counter = np.arange(10_001, dtype=np.uint32)
+    key1, key2 = np.uint32(7), np.uint32(9)
+    whole = threefry2x32(key1, key2, counter, counter[::-1])
+    spread = threefry2x32(np.full_like(counter, key1), np.full_like(counter, key2), counter, counter[::-1])
+    for a, b in zip(whole, spread, strict=True):
+        np.testing.assert_array_equal(a, b)
+    single = threefry2x32(key1, key2, counter[4097], counter[::-1][4097])
+    assert (whole[0][4097], whole[1][4097]) == (single[0], single[1])
+
+
+def test_arguments_stay_as_they_were_and_shapes_are_kept():
+    counter = np.zeros((2, 3), np.uint32)
+    got = threefry2x32(np.uint32(1), np.uint32(2), counter, counter)
+    assert [word.shape for word in got] == [(2, 3), (2, 3)]
+    assert not counter.any()
+    empty = threefry2x32(*[np.zeros((0, 2), np.uint32)] * 4)
+    assert [(word.shape, word.dtype) for word in empty] == [((0, 2), np.uint32)] * 2
