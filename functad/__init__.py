@@ -1,11 +1,13 @@
 """functad: pure functions, composable transforms, for NumPy and Numba.
 
-Knows the public names only. The larger parts (`functad.nn`, `functad.data`, …) load at first use.
+Knows the public names only. `functad.numpy`, which gives arrays their operators, loads at once; the other parts
+(`functad.nn`, `functad.data`, …) at first use.
 """
 
 from importlib import import_module
 from typing import Any
 
+from functad import numpy as numpy
 from functad.api import (
     ShapeDtypeStruct,
     closure_convert,
@@ -34,7 +36,7 @@ from functad.pretty import program_to_text
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("data", "dtypes", "errors", "io", "lax", "nn", "numpy", "optim", "random", "tree", "tree_util")
+_SUBMODULES = ("data", "dtypes", "errors", "io", "lax", "nn", "optim", "random", "tree", "tree_util")
 
 __all__ = [
     "Array",
@@ -60,6 +62,7 @@ __all__ = [
     "make_jaxpr",
     "named_call",
     "named_scope",
+    "numpy",
     "program_to_text",
     "value_and_grad",
     "vjp",

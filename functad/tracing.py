@@ -33,6 +33,8 @@ from functad.ir import (
 class _State(threading.local):
     trace: Trace | None = None
     scopes: tuple[str, ...] = ()
+    source: Source | None = None  # while a transform works on an equation: where that came from
+    quiet: bool = False
 
 
 _state = _State()
@@ -278,45 +280,56 @@ def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run a primitive's NumPy implementation on concrete arguments."""
     values = []
-    weak = len(args) > 0
+    weak = False  # any operand
+    foreign = False  # an ndarray that is not an Array's own
     for a in args:
         if type(a) is ArrayImpl:
             values.append(a._value)
-            weak = weak and a.weak_type
-        elif isinstance(a, Tracer):
+            weak = weak or a.weak_type
+        elif type(a) is Tracer:
             raise _leak(a)
         else:
             values.append(a)
-            weak = False
-    with np.errstate(all="ignore"):
+            foreign = foreign or type(a) is np.ndarray
+    if _state.quiet:
         result = primitive.impl(*values, **params)
+    else:
+        with np.errstate(all="ignore"):
+            result = primitive.impl(*values, **params)
+    if foreign:
+        result = _unaliased(result, values)
     if primitive.multiple_results:
         called = params.get("jaxpr")  # a called Program knows which of its results are weak
         weaks = [a.weak_type for a in called.out_avals] if called is not None else [False] * len(result)
-        return [_wrap(r, w, values) for r, w in zip(result, weaks)]
+        return [ArrayImpl(r, w) for r, w in zip(result, weaks)]
     if "weak_type" in params:
         weak = params["weak_type"]
     elif weak:
-        weak = result.dtype == values[0].dtype
-    return _wrap(result, weak, values)
-
-
-def _wrap(result: Any, weak: bool, values: Sequence[Any]) -> ArrayImpl:
-    """An Array of a result; never a second owner's array whose flags would change under him."""
-    for value in values:
-        if result is value and result.flags.writeable:
-            return ArrayImpl(result.copy(), weak)
+        weak = _stays_weak(result.dtype, [aval_of(a) for a in args])
     return ArrayImpl(result, weak)
 
 
+def _stays_weak(dtype: np.dtype, operands: Sequence[Aval]) -> bool:
+    """A single result is weak when all operands of its dtype are: conditions and indices have no say."""
+    weak = [a.weak_type for a in operands if a.dtype == dtype]
+    return len(weak) > 0 and all(weak)
+
+
+def _unaliased(result: Any, values: Sequence[Any]) -> Any:
+    """Copies of results that are somebody's own array, whose flags must not change under him."""
+    if isinstance(result, (list, tuple)):
+        return [_unaliased(r, values) for r in result]
+    return result.copy() if any(result is v for v in values) else result
+
+
 def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval]:
-    """The types of a primitive's results. A single result is weak when all operands are and the dtype stays."""
+    """The types of a primitive's results."""
     out = primitive.abstract_eval(*avals, **params)
     if primitive.multiple_results:
         return list(out)
     if "weak_type" in params:
         return [Aval(out.shape, out.dtype, params["weak_type"])]
-    if avals and avals[0].dtype == out.dtype and all(a.weak_type for a in avals):
+    if any(a.weak_type for a in avals) and _stays_weak(out.dtype, avals):
         return [Aval(out.shape, out.dtype, True)]
     return [out]
 
@@ -430,8 +443,38 @@ _PACKAGE = __name__.partition(".")[0]
 _is_library: dict[str, bool] = {}
 
 
+class transforming:
+    """Entered while rules run over recorded operations, with no user code in between.
+
+    NumPy's floating-point warnings are silenced once for all of them; and what the rules record bears the
+    line of the operation they work on, which `set_source` tells.
+    """
+
+    __slots__ = ("errstate", "quiet", "source")
+
+    def __enter__(self) -> None:
+        self.source = _state.source
+        self.quiet = _state.quiet
+        if not self.quiet:
+            self.errstate = np.errstate(all="ignore")
+            self.errstate.__enter__()
+            _state.quiet = True
+
+    def __exit__(self, *exc: Any) -> None:
+        _state.source = self.source
+        if not self.quiet:
+            _state.quiet = False
+            self.errstate.__exit__(*exc)
+
+
+def set_source(source: Source | None) -> None:
+    _state.source = source
+
+
 def user_source() -> Source | None:
-    """The innermost frame outside of functad and NumPy."""
+    """The innermost frame outside of functad and NumPy, or that of the equation being transformed."""
+    if _state.source is not None:
+        return _state.source
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

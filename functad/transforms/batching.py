@@ -11,7 +11,7 @@ from typing import Any
 from functad.ir import Aval
 from functad.primitives.common import move_axis
 from functad.primitives.structure import broadcast_in_dim
-from functad.tracing import Origin, Trace, Tracer, aval_of
+from functad.tracing import Origin, Trace, Tracer, aval_of, set_source, transforming
 
 
 def batch_flat(
@@ -36,12 +36,14 @@ def batch_flat(
     def read(x: Any) -> tuple[Any, int | None]:
         return env[id(x)] if type(x) is Tracer and x.trace is trace else (x, None)
 
-    for op in trace.ops:
-        values, value_dims = zip(*[read(a) for a in op.args])
-        result, result_dims = op.primitive.batch(axis_size, values, value_dims, **op.params)
-        if not op.primitive.multiple_results:
-            result, result_dims = (result,), (result_dims,)
-        env.update(zip(map(id, op.outs), zip(result, result_dims)))
+    with transforming():
+        for op in trace.ops:
+            set_source(op.source)
+            values, value_dims = zip(*[read(a) for a in op.args])
+            result, result_dims = op.primitive.batch(axis_size, values, value_dims, **op.params)
+            if not op.primitive.multiple_results:
+                result, result_dims = (result,), (result_dims,)
+            env.update(zip(map(id, op.outs), zip(result, result_dims)))
     pairs = [read(o) for o in outs]
     return [v for v, _ in pairs], [d for _, d in pairs]
 

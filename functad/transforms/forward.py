@@ -11,7 +11,7 @@ from typing import Any
 from functad.array import Array
 from functad.errors import DifferentiationError
 from functad.ir import Absent, Aval, Linearize, Zero
-from functad.tracing import Op, Origin, Trace, Tracer, aval_of
+from functad.tracing import Op, Origin, Trace, Tracer, aval_of, set_source, transforming
 
 
 def trace_with_values(
@@ -38,18 +38,20 @@ def trace_with_values(
 def push_forward(ops: Sequence[Op], tangents: dict[int, Any]) -> None:
     """Extend `tangents` (by tracer id; absent means zero) from the inputs of a trace to all its tracers."""
     get = tangents.get
-    for op in ops:
-        incoming = [get(id(a)) for a in op.args]
-        if all(t is None for t in incoming):
-            continue
-        incoming = [Zero(aval_of(a)) if t is None else t for a, t in zip(op.args, incoming)]
-        if op.pushforward is not None:
-            outgoing = op.pushforward(incoming)
-        else:
-            outgoing = _apply_jvp_rule(op, incoming)
-        for out, t in zip(op.outs, outgoing):
-            if not isinstance(t, Zero):
-                tangents[id(out)] = t
+    with transforming():
+        for op in ops:
+            incoming = [get(id(a)) for a in op.args]
+            if all(t is None for t in incoming):
+                continue
+            set_source(op.source)
+            incoming = [Zero(aval_of(a)) if t is None else t for a, t in zip(op.args, incoming)]
+            if op.pushforward is not None:
+                outgoing = op.pushforward(incoming)
+            else:
+                outgoing = _apply_jvp_rule(op, incoming)
+            for out, t in zip(op.outs, outgoing):
+                if not isinstance(t, Zero):
+                    tangents[id(out)] = t
 
 
 def _apply_jvp_rule(op: Op, tangents: list[Any]) -> Sequence[Any]:

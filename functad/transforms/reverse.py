@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.ir import Program, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, instantiate
-from functad.tracing import Origin, Trace, Tracer, aval_of, bind, program_from_ops
+from functad.tracing import Origin, Trace, Tracer, aval_of, bind, program_from_ops, set_source, transforming
 from functad.transforms.forward import push_forward, trace_with_values, untrace
 
 
@@ -25,10 +25,12 @@ class LinearMap:
     def __call__(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangent outputs (`Zero` where nothing flows) for one tangent an input."""
         env: dict[int, Any] = {id(i): instantiate(t) for i, t in zip(self.inputs, tangents)}
-        for op in self.trace.ops:
-            args = [env[id(a)] if self._owns(a) else a for a in op.args]
-            result = bind(op.primitive, *args, **op.params)
-            env.update(zip(map(id, op.outs), result if op.primitive.multiple_results else (result,)))
+        with transforming():
+            for op in self.trace.ops:
+                set_source(op.source)
+                args = [env[id(a)] if self._owns(a) else a for a in op.args]
+                result = bind(op.primitive, *args, **op.params)
+                env.update(zip(map(id, op.outs), result if op.primitive.multiple_results else (result,)))
         return [env[id(o)] if self._owns(o) else o for o in self.outs]
 
     def transpose(self, cotangents: Sequence[Any]) -> list[Any]:
@@ -46,20 +48,21 @@ class LinearMap:
             if self._owns(out):
                 accumulate(out, cotangent)
         trace = self.trace
-        for op in reversed(trace.ops):
-            arriving: Any = [env.pop(id(o), None) for o in op.outs]
-            if all(c is None for c in arriving):
-                continue
-            if op.primitive.multiple_results:
-                arriving = [Zero(o.aval) if c is None else c for c, o in zip(arriving, op.outs)]
-            else:
-                arriving = arriving[0]
-            owned = [type(a) is Tracer and a.trace is trace for a in op.args]
-            args = [UndefinedPrimal(a.aval) if own else a for a, own in zip(op.args, owned)]
-            leaving = op.primitive.transpose(arriving, *args, **op.params)
-            for a, own, cotangent in zip(op.args, owned, leaving):
-                if own:
-                    accumulate(a, cotangent)
+        with transforming():
+            for op in reversed(trace.ops):
+                arriving: Any = [env.pop(id(o), None) for o in op.outs]
+                if all(c is None for c in arriving):
+                    continue
+                if op.primitive.multiple_results:
+                    arriving = [Zero(o.aval) if c is None else c for c, o in zip(arriving, op.outs)]
+                else:
+                    arriving = arriving[0]
+                set_source(op.source)
+                args = [UndefinedPrimal(a.aval) if type(a) is Tracer and a.trace is trace else a for a in op.args]
+                leaving = op.primitive.transpose(arriving, *args, **op.params)
+                for a, arg, cotangent in zip(op.args, args, leaving):
+                    if type(arg) is UndefinedPrimal:
+                        accumulate(a, cotangent)
         return [env[id(i)] if id(i) in env else Zero(i.aval) for i in self.inputs]
 
     def to_program(self, name: str) -> Program:

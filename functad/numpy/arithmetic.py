@@ -1,0 +1,341 @@
+"""Arithmetic, powers, division, and element-wise extrema.
+
+Knows promotion and the element-wise primitives; shapes are joined by promotion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array, ArrayImpl
+from functad.errors import ArgumentError
+from functad.numpy.building import binary, scalar, select
+from functad.numpy.promotion import (
+    asarray,
+    convert,
+    operand,
+    promote_args,
+    promote_args_inexact,
+    promote_args_numeric,
+    promote_dtypes_inexact,
+    promote_pair,
+    promote_shapes,
+)
+from functad.primitives import elementwise as el
+from functad.tracing import aval_of
+
+# --- arithmetic -------------------------------------------------------------------------------------
+
+
+def add(x1: Any, x2: Any, /) -> Any:
+    """x1 + x2, element-wise; of booleans, logical or."""
+    x, y = promote_pair("add", x1, x2)
+    return el.or_(x, y) if x.dtype.kind == "b" else el.add(x, y)
+
+
+def multiply(x1: Any, x2: Any, /) -> Any:
+    """x1 · x2, element-wise; of booleans, logical and."""
+    x, y = promote_pair("multiply", x1, x2)
+    return el.and_(x, y) if x.dtype.kind == "b" else el.mul(x, y)
+
+
+subtract = binary("subtract", "x1 - x2, element-wise.", "sub")
+
+
+def true_divide(x1: Any, x2: Any, /) -> Any:
+    """x1 / x2, element-wise; integers are converted to floats first."""
+    x, y = promote_pair("true_divide", x1, x2)
+    if x.dtype.kind not in "fc":
+        x, y = promote_dtypes_inexact(x, y)
+    return el.div(x, y)
+
+
+divide = true_divide
+
+
+def negative(x: Any, /) -> Any:
+    """-x, element-wise."""
+    return el.neg(asarray(x))
+
+
+def positive(x: Any, /) -> Any:
+    """x itself."""
+    return asarray(x)
+
+
+def absolute(x: Any, /) -> Any:
+    """The absolute value (of complex numbers the modulus), element-wise."""
+    x = asarray(x)
+    return x if x.dtype.kind in "ub" else el.abs(x)
+
+
+abs = absolute  # noqa: A001
+
+
+def fabs(x: Any, /) -> Any:
+    """The absolute value as a float, element-wise."""
+    return el.abs(*promote_args_inexact("fabs", x))
+
+
+def sign(x: Any, /) -> Any:
+    """-1, 0 or 1 after the sign of x, element-wise."""
+    return el.sign(asarray(x))
+
+
+def signbit(x: Any, /) -> Any:
+    """Whether the sign bit is set, so also for -0.0."""
+    x = asarray(x)
+    if x.dtype.kind in "ub":
+        return filled(np.bool_(False), x.shape)
+    if x.dtype.kind == "i":
+        return el.lt(x, scalar(x, 0))
+    # 1/x tells -0.0 from 0.0; NaNs have no sign that arithmetic could see.
+    return el.or_(el.lt(x, scalar(x, 0)), el.lt(el.div(scalar(x, 1), x), scalar(x, 0)))
+
+
+def copysign(x1: Any, x2: Any, /) -> Any:
+    """x1 with the sign of x2, element-wise."""
+    x, y = promote_args_inexact("copysign", x1, x2)
+    magnitude = el.abs(x)
+    return select(signbit(y), el.neg(magnitude), magnitude)
+
+
+def square(x: Any, /) -> Any:
+    """x², element-wise."""
+    x = asarray(x)
+    if x.dtype.kind == "b":
+        return x
+    return el.square(x)
+
+
+def reciprocal(x: Any, /) -> Any:
+    """1 / x, element-wise; integers are converted to floats first."""
+    (x,) = promote_args_inexact("reciprocal", x)
+    return el.integer_pow(x, -1)
+
+
+def floor_divide(x1: Any, x2: Any, /) -> Any:
+    """The largest integer not above x1 / x2, element-wise."""
+    x, y = promote_args_numeric("floor_divide", x1, x2)
+    kind = x.dtype.kind
+    if kind == "u":
+        return el.div(x, y)
+    if kind == "i":
+        quotient = el.div(x, y)
+        inexact = el.and_(el.ne(el.sign(x), el.sign(y)), el.ne(el.rem(x, y), scalar(x, 0)))
+        return select(inexact, el.sub(quotient, scalar(x, 1)), quotient)
+    return _float_divmod(x, y)[0]
+
+
+def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    remainder = el.rem(x, y)
+    whole = el.div(select(el.eq(y, scalar(y, 0)), x, el.sub(x, remainder)), y)
+    wrong_side = el.and_(el.ne(remainder, scalar(x, 0)), el.ne(el.sign(y), el.sign(remainder)))
+    remainder = select(wrong_side, el.add(remainder, y), remainder)
+    whole = select(wrong_side, el.sub(whole, scalar(x, 1)), whole)
+    return el.round(whole, 0), remainder
+
+
+def remainder(x1: Any, x2: Any, /) -> Any:
+    """The rest of the floor division, with the sign of x2, element-wise."""
+    x, y = promote_args_numeric("remainder", x1, x2)
+    truncated = el.rem(x, y)
+    zero = scalar(x, 0)
+    if x.dtype.kind == "u":
+        return truncated
+    opposite = el.ne(el.lt(truncated, zero), el.lt(y, zero))
+    return select(el.and_(opposite, el.ne(truncated, zero)), el.add(truncated, y), truncated)
+
+
+mod = remainder
+
+
+def fmod(x1: Any, x2: Any, /) -> Any:
+    """The rest of the truncated division, with the sign of x1, element-wise."""
+    x, y = promote_args_numeric("fmod", x1, x2)
+    return el.rem(x, y)
+
+
+def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:  # noqa: A001
+    """`(x1 // x2, x1 % x2)`, element-wise."""
+    x, y = promote_args_numeric("divmod", x1, x2)
+    if x.dtype.kind == "f":
+        return _float_divmod(x, y)
+    return floor_divide(x, y), remainder(x, y)
+
+
+def power(x1: Any, x2: Any, /) -> Any:
+    """x1 to the power of x2, element-wise.
+
+    An exponent that is one known integer gives repeated multiplication, exact for integers and differentiable
+    at 0. Integers to a negative power raise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.power(jnp.array([1., 2., 3.]), 2)
+    Array([1., 4., 9.], dtype=float32)
+    """
+    exponent = _static_exponent(x2)
+    if exponent is not None:
+        return _static_power(x1, x2, exponent)
+    x, y = operand("power", x1), operand("power", x2)
+    x_kind, y_kind = dtypes.dtype_of(x)[0].kind, dtypes.dtype_of(y)[0].kind
+    if x_kind in "iub" and y_kind in "iub":
+        return _integer_array_power(*promote_args_numeric("power", x, y))
+    if y_kind in "iub":
+        # The exponent stays an integer, so that the derivative at a base of 0 is right.
+        x, y = asarray(x), asarray(y)
+        if y_kind == "b":
+            y = convert(y, dtypes.default_int_dtype())
+        x, y = promote_shapes("power", x, y)
+        return el.pow(x, y)
+    x, y = promote_args_inexact("power", x, y)
+    return el.pow(x, y)
+
+
+pow = power  # noqa: A001
+
+
+def _static_exponent(x: Any) -> int | None:
+    """The exponent, where it is one integer whose value is known."""
+    if type(x) is int:
+        return x
+    if isinstance(x, np.integer) or (isinstance(x, (ArrayImpl, np.ndarray)) and x.shape == ()):
+        value = np.asarray(x)
+        return int(value) if value.dtype.kind in "iu" else None
+    return None
+
+
+def _static_power(x: Any, given: Any, exponent: int) -> Any:
+    x = operand("power", x)
+    if type(given) is int:
+        dtype, weak = dtypes.dtype_of(x)
+        if dtype.kind == "b":
+            dtype, weak = dtypes.default_int_dtype(), True
+        x = convert(x, dtype, weak) if isinstance(x, Array) else ArrayImpl(np.asarray(x, dtype), weak)
+    else:
+        x, _ = promote_dtypes_keeping_floats(x, given)
+    if exponent < 0 and x.dtype.kind in "iu":
+        raise ArgumentError(
+            f"power: integers cannot be raised to the negative power {exponent}; "
+            "convert the base to floats first, for example x.astype('float32')"
+        )
+    return el.integer_pow(x, exponent)
+
+
+def promote_dtypes_keeping_floats(x: Any, y: Any) -> tuple[Any, Any]:
+    """Join the dtypes of a base and an integer exponent; a float base keeps its own."""
+    dtype, weak = dtypes.lattice_join(dtypes.dtype_of(x), dtypes.dtype_of(y))
+    return convert(x, dtype, weak), y
+
+
+def _integer_array_power(x: Any, y: Any) -> Any:
+    """Binary exponentiation with as many steps as the exponent has bits; negative exponents give 0 or ±1."""
+    one, zero = scalar(x, 1), scalar(x, 0)
+    result = el.add(el.mul(x, zero), one) if x.shape else one
+    base, rest = x, y
+    for _ in range(min(x.dtype.itemsize * 8, 63)):
+        odd = el.ne(el.and_(rest, one), zero)
+        result = select(odd, el.mul(result, base), result)
+        base = el.mul(base, base)
+        rest = el.shift_right_logical(rest, one)
+    return result
+
+
+def float_power(x1: Any, x2: Any, /) -> Any:
+    """x1 to the power of x2 in floats, element-wise."""
+    return el.pow(*promote_args_inexact("float_power", x1, x2))
+
+
+def gcd(x1: Any, x2: Any, /) -> Any:
+    """The greatest common divisor of integers, element-wise."""
+    x, y = _integers("gcd", x1, x2)
+    x, y = _absolute_integer(x), _absolute_integer(y)
+    # Euclid's worst case is two consecutive Fibonacci numbers: about 1.44 steps a bit.
+    for _ in range(int(x.dtype.itemsize * 8 * 1.45)):
+        done = el.eq(y, scalar(y, 0))
+        x, y = select(done, x, y), select(done, y, el.rem(x, select(done, scalar(y, 1), y)))
+    return x
+
+
+def lcm(x1: Any, x2: Any, /) -> Any:
+    """The least common multiple of integers, element-wise."""
+    x, y = _integers("lcm", x1, x2)
+    x, y = _absolute_integer(x), _absolute_integer(y)
+    divisor = gcd(x, y)
+    nothing = el.eq(divisor, scalar(x, 0))
+    safe = select(nothing, scalar(x, 1), divisor)
+    return select(nothing, scalar(x, 0), el.mul(x, el.div(y, safe)))
+
+
+def _integers(name: str, x1: Any, x2: Any) -> list[Any]:
+    x, y = promote_args(name, x1, x2)
+    if aval_of(x).dtype.kind not in "iu":
+        raise ArgumentError(f"{name} takes integers, but was given {aval_of(x).str_short()}")
+    return [asarray(x), asarray(y)]
+
+
+def _absolute_integer(x: Any) -> Any:
+    return x if x.dtype.kind == "u" else el.abs(x)
+
+
+def ldexp(x1: Any, x2: Any, /) -> Any:
+    """x1 · 2^x2, element-wise."""
+    (x,) = promote_args_inexact("ldexp", x1)
+    y = asarray(x2)
+    x, y = promote_shapes("ldexp", x, convert(y, x.dtype))
+    return el.mul(x, el.exp2(y))
+
+
+def heaviside(x1: Any, x2: Any, /) -> Any:
+    """0 where x1 is negative, 1 where it is positive, x2 where it is 0."""
+    x, y = promote_args_inexact("heaviside", x1, x2)
+    zero, one = scalar(x, 0), scalar(x, 1)
+    step = select(el.lt(x, zero), zero, select(el.gt(x, zero), one, y))
+    return select(el.ne(x, x), x, step)
+
+
+def nextafter(x1: Any, x2: Any, /) -> Any:
+    """The next float after x1 towards x2, element-wise."""
+    return el.nextafter(*promote_args_inexact("nextafter", x1, x2))
+
+
+def spacing(x: Any, /) -> Any:
+    """The distance from x to the next float away from 0."""
+    (x,) = promote_args_inexact("spacing", x)
+    return el.sub(el.nextafter(x, el.mul(el.sign(x), scalar(x, np.inf))), x)
+
+
+# --- extrema ----------------------------------------------------------------------------------------
+
+maximum = binary("maximum", "The larger of x1 and x2, element-wise; NaN if either is.", "max")
+minimum = binary("minimum", "The smaller of x1 and x2, element-wise; NaN if either is.", "min")
+
+
+def fmax(x1: Any, x2: Any, /) -> Any:
+    """The larger of x1 and x2, element-wise; a NaN loses."""
+    x, y = promote_args("fmax", x1, x2)
+    return select(el.or_(el.gt(x, y), el.ne(y, y)), x, y)
+
+
+def fmin(x1: Any, x2: Any, /) -> Any:
+    """The smaller of x1 and x2, element-wise; a NaN loses."""
+    x, y = promote_args("fmin", x1, x2)
+    return select(el.or_(el.lt(x, y), el.ne(y, y)), x, y)
+
+
+def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:  # noqa: A002
+    """Values below `min` become `min`, values above `max` become `max`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.clip(jnp.array([-1., 0.5, 2.]), 0, 1)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    x = asarray(arr)
+    if min is not None:
+        x = maximum(min, x)
+    if max is not None:
+        x = minimum(max, x)
+    return x

@@ -1,0 +1,282 @@
+"""Operators and methods of arrays, traced ones too: each is a function of this package, attached at import.
+
+Knows the functions it delegates to; computes nothing itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array, install_methods
+from functad.errors import ArgumentError, TracerError
+from functad.numpy import (
+    arithmetic,
+    indexing,
+    linear,
+    logic,
+    manipulation,
+    reductions,
+    selecting,
+    sorting,
+    ufuncs,
+    updates,
+)
+from functad.numpy.promotion import SCALARS, asarray, convert
+from functad.tracing import Tracer
+
+# --- operators --------------------------------------------------------------------------------------
+
+
+def _is_operand(x: Any) -> bool:
+    return type(x) in SCALARS or isinstance(
+        x, (Array, np.ndarray, np.generic, list, tuple, int, float, complex)
+    )
+
+
+def _operator(fun: Callable[[Any, Any], Any], symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The operator and its reflection, for when the array stands on the right."""
+
+    def forward(self: Any, other: Any) -> Any:
+        return fun(self, other) if _is_operand(other) else NotImplemented
+
+    def reflected(self: Any, other: Any) -> Any:
+        return fun(other, self) if _is_operand(other) else NotImplemented
+
+    forward.__doc__ = f"x {symbol} y"
+    reflected.__doc__ = f"y {symbol} x"
+    return forward, reflected
+
+
+_BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "add": (arithmetic.add, "+"),
+    "sub": (arithmetic.subtract, "-"),
+    "mul": (arithmetic.multiply, "*"),
+    "truediv": (arithmetic.true_divide, "/"),
+    "floordiv": (arithmetic.floor_divide, "//"),
+    "mod": (arithmetic.remainder, "%"),
+    "divmod": (arithmetic.divmod, "divmod"),
+    "pow": (arithmetic.power, "**"),
+    "matmul": (linear.matmul, "@"),
+    "and": (logic.bitwise_and, "&"),
+    "or": (logic.bitwise_or, "|"),
+    "xor": (logic.bitwise_xor, "^"),
+    "lshift": (logic.left_shift, "<<"),
+    "rshift": (logic.right_shift, ">>"),
+}
+_COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "eq": (logic.equal, "=="),
+    "ne": (logic.not_equal, "!="),
+    "lt": (logic.less, "<"),
+    "le": (logic.less_equal, "<="),
+    "gt": (logic.greater, ">"),
+    "ge": (logic.greater_equal, ">="),
+}
+
+
+def _operators() -> dict[str, Any]:
+    methods: dict[str, Any] = {}
+    for name, (fun, symbol) in _BINARY.items():
+        methods[f"__{name}__"], methods[f"__r{name}__"] = _operator(fun, symbol)
+    for name, (fun, symbol) in _COMPARISONS.items():
+        methods[f"__{name}__"], _ = _operator(fun, symbol)
+    return methods
+
+
+# --- the container protocol -------------------------------------------------------------------------
+
+
+def _len(self: Any) -> int:
+    if not self.shape:
+        raise ArgumentError(f"len() of an array of rank 0: {self._describe()} has no axes")
+    return self.shape[0]
+
+
+def _iter(self: Any) -> Iterator[Any]:
+    if not self.shape:
+        raise TracerError(f"{self._describe()} has rank 0, so it cannot be iterated over or unpacked")
+    return iter(manipulation.unstack(self))
+
+
+def _contains(self: Any, item: Any) -> bool:
+    return bool(reductions.any(logic.equal(self, item)))
+
+
+def _reversed(self: Any) -> Iterator[Any]:
+    return iter(manipulation.unstack(self)[::-1])
+
+
+# --- values and conversion --------------------------------------------------------------------------
+
+_VALUES = """Instead of
+    values = x.tolist()
+keep computing with the array itself, or return it from the transformed function and convert it outside."""
+
+
+def _known(self: Any, wanted: str) -> np.ndarray:
+    return self.concrete(wanted, _VALUES) if isinstance(self, Tracer) else np.asarray(self)
+
+
+def _item(self: Any, *args: Any) -> Any:
+    """The one element (or the one at an index) as a Python number."""
+    return _known(self, "`.item()`").item(*args)
+
+
+def _tolist(self: Any) -> Any:
+    """Nested lists of Python numbers."""
+    return _known(self, "`.tolist()`").tolist()
+
+
+def _tobytes(self: Any) -> bytes:
+    """The raw bytes of the elements."""
+    return _known(self, "`.tobytes()`").tobytes()
+
+
+def _dlpack(self: Any, **kwargs: Any) -> Any:
+    return np.array(_known(self, "`__dlpack__`")).__dlpack__(**kwargs)
+
+
+def _round_protocol(self: Any, ndigits: int | None = None) -> Any:
+    return ufuncs.round(self, ndigits or 0)
+
+
+def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+    """The elements converted to another dtype."""
+    return astype(self, dtype)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+    """The elements converted to another dtype; complex numbers become real by dropping the imaginary part.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.astype(jnp.array([1.7, -2.2]), int)
+    Array([ 1, -2], dtype=int32)
+    """
+    return convert(asarray(x), dtypes.as_dtype(float if dtype is None else dtype))
+
+
+def _sizes(args: tuple[Any, ...]) -> Any:
+    return args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+
+
+def _reshape(self: Any, *args: Any, order: str = "C") -> Any:
+    """The same elements in another shape, given as one tuple or as several sizes."""
+    return manipulation.reshape(self, _sizes(args), order)
+
+
+def _transpose(self: Any, *args: Any) -> Any:
+    """The axes permuted, by default reversed."""
+    axes = _sizes(args)
+    return manipulation.transpose(self, None if axes == () or axes == (None,) else axes)
+
+
+def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
+    """The array itself: there is one device."""
+    return self
+
+
+def _block_until_ready(self: Any) -> Any:
+    """The array itself: computations are finished when they return."""
+    return self
+
+
+def _copy(self: Any) -> Any:
+    """The array itself: arrays are immutable."""
+    return self
+
+
+def _devices(self: Any) -> set[str]:
+    """The devices that hold the array."""
+    return {"cpu"}
+
+
+def _namespace(self: Any, *, api_version: str | None = None) -> Any:
+    return namespace()
+
+
+def namespace() -> Any:
+    """The module that collects all functions: `functad.numpy`."""
+    return sys.modules[__package__]
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "all": reductions.all,
+    "any": reductions.any,
+    "argmax": reductions.argmax,
+    "argmin": reductions.argmin,
+    "argsort": sorting.argsort,
+    "astype": _astype,
+    "block_until_ready": _block_until_ready,
+    "clip": arithmetic.clip,
+    "conj": ufuncs.conjugate,
+    "conjugate": ufuncs.conjugate,
+    "copy": _copy,
+    "cumprod": reductions.cumprod,
+    "cumsum": reductions.cumsum,
+    "devices": _devices,
+    "diagonal": linear.diagonal,
+    "dot": linear.dot,
+    "flatten": manipulation.ravel,
+    "item": _item,
+    "max": reductions.max,
+    "mean": reductions.mean,
+    "min": reductions.min,
+    "nonzero": selecting.nonzero,
+    "prod": reductions.prod,
+    "ptp": reductions.ptp,
+    "ravel": manipulation.ravel,
+    "repeat": selecting.repeat,
+    "reshape": _reshape,
+    "round": ufuncs.round,
+    "searchsorted": sorting.searchsorted,
+    "sort": sorting.sort,
+    "squeeze": manipulation.squeeze,
+    "std": reductions.std,
+    "sum": reductions.sum,
+    "swapaxes": manipulation.swapaxes,
+    "take": selecting.take,
+    "to_device": _to_device,
+    "tobytes": _tobytes,
+    "tolist": _tolist,
+    "trace": linear.trace,
+    "transpose": _transpose,
+    "var": reductions.var,
+}
+
+
+_PROPERTIES: dict[str, Callable[[Any], Any]] = {
+    "T": manipulation.transpose,
+    "mT": manipulation.matrix_transpose,
+    "at": updates.At,
+    "device": lambda self: "cpu",
+    "imag": ufuncs.imag,
+    "itemsize": lambda self: self.dtype.itemsize,
+    "nbytes": lambda self: self.size * self.dtype.itemsize,
+    "real": ufuncs.real,
+}
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    "__abs__": arithmetic.absolute,
+    "__array_namespace__": _namespace,
+    "__contains__": _contains,
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": lambda self: (1, 0),  # kDLCPU, device 0
+    "__getitem__": indexing.getitem,
+    "__invert__": logic.bitwise_not,
+    "__iter__": _iter,
+    "__len__": _len,
+    "__neg__": arithmetic.negative,
+    "__pos__": arithmetic.positive,
+    "__reversed__": _reversed,
+    "__round__": _round_protocol,
+}
+
+
+def install() -> None:
+    """Attach all operators and methods to `functad.Array`."""
+    properties = {name: property(fun, doc=fun.__doc__) for name, fun in _PROPERTIES.items()}
+    install_methods({**_operators(), **_SPECIAL, **_METHODS, **properties})

@@ -1,0 +1,84 @@
+"""Small pieces that many array functions are written with: constants of an operand's type, selection, filling.
+
+Knows no public function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.array import Array, ArrayImpl
+from functad.numpy.promotion import operand, promote_args, promote_args_inexact, promote_pair
+from functad.primitives import elementwise as el
+from functad.primitives.common import broadcast_in_dim
+from functad.tracing import aval_of
+
+
+def scalar(x: Any, value: Any) -> Any:
+    """A constant of the dtype of x, weak where x is, so that a result with x stays as weak as x."""
+    if isinstance(x, Array) and x.weak_type:
+        return ArrayImpl(np.asarray(value).astype(x.dtype), True)
+    return x.dtype.type(value)
+
+
+def real_scalar(x: Any, value: Any) -> Any:
+    """As `scalar`, of the real dtype where x is complex."""
+    return np.zeros((), x.dtype).real.dtype.type(value)
+
+
+def filled(value: Any, shape: tuple[int, ...]) -> Any:
+    """An operand of rank 0 repeated to a shape; others as they are."""
+    if aval_of(value).shape == shape:
+        return value
+    return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
+
+
+def select(condition: Any, on_true: Any, on_false: Any) -> Any:
+    """Element-wise choice between operands of one dtype, of which some may have rank 0."""
+    shape = condition.shape or aval_of(on_true).shape or aval_of(on_false).shape
+    return el.select_n(filled(condition, shape), filled(on_false, shape), filled(on_true, shape))
+
+
+def as_array(name: str, x: Any) -> Any:
+    """One operand as an Array (or NumPy scalar), with the function's name in the error."""
+    (x,) = promote_args(name, operand(name, x))
+    return x
+
+
+# --- makers of element-wise functions ---------------------------------------------------------------
+
+
+def named(fun: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    fun.__name__ = fun.__qualname__ = name
+    fun.__doc__ = doc
+    return fun
+
+
+def unary_inexact(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
+    """A function of floats: integers and booleans are converted first."""
+
+    def fun(x: Any, /) -> Any:
+        return getattr(el, primitive or name)(*promote_args_inexact(name, x))
+
+    return named(fun, name, doc)
+
+
+def binary(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
+    """A function of two operands that takes every dtype."""
+
+    def fun(x1: Any, x2: Any, /) -> Any:
+        return getattr(el, primitive or name)(*promote_pair(name, x1, x2))
+
+    return named(fun, name, doc)
+
+
+def binary_inexact(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
+    """A function of two floats: integers and booleans are converted first."""
+
+    def fun(x1: Any, x2: Any, /) -> Any:
+        return getattr(el, primitive or name)(*promote_args_inexact(name, x1, x2))
+
+    return named(fun, name, doc)

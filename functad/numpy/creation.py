@@ -1,0 +1,477 @@
+"""Making arrays: constants, ranges, grids, and matrices of simple structure.
+
+Knows promotion and a few primitives.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array, ArrayImpl
+from functad.errors import ArgumentError, ConcretizationError
+from functad.numpy import arithmetic
+from functad.numpy.building import as_array, scalar, select
+from functad.numpy.promotion import (
+    asarray,
+    broadcast_operand,
+    canonical_axis,
+    canonical_dtype,
+    canonical_shape,
+    convert,
+    operand,
+    promote_shapes,
+)
+from functad.primitives import elementwise as el
+from functad.primitives import joining, structure
+from functad.primitives.common import broadcast_in_dim
+from functad.primitives.common import reshape as reshape_to
+from functad.tracing import Tracer, aval_of
+
+
+def array(
+    object: Any,  # noqa: A002
+    dtype: Any = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+) -> Any:
+    """Make an Array; see `asarray`. With `ndmin` axes of size 1 are put in front up to that many.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.array([[1, 2], [3, 4]])
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
+    x = asarray(object, dtype)
+    if ndmin > x.ndim:
+        x = reshape_to(x, (1,) * (ndmin - x.ndim) + x.shape)
+    return x
+
+
+def copy(a: Any, order: str | None = None) -> Any:
+    """The array itself: arrays are immutable."""
+    return asarray(a)
+
+
+# --- constant arrays --------------------------------------------------------------------------------
+
+
+def zeros(shape: Any, dtype: Any = None) -> Any:
+    """An array of zeros, float32 by default.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.zeros((2, 2))
+    Array([[0., 0.],
+           [0., 0.]], dtype=float32)
+    """
+    return _constant("zeros", shape, 0, dtype)
+
+
+def ones(shape: Any, dtype: Any = None) -> Any:
+    """An array of ones, float32 by default."""
+    return _constant("ones", shape, 1, dtype)
+
+
+def empty(shape: Any, dtype: Any = None) -> Any:
+    """An array to be replaced later; it holds zeros."""
+    return _constant("empty", shape, 0, dtype)
+
+
+def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
+    wanted = canonical_dtype(dtype) or dtypes.default_float_dtype()
+    return _repeated(wanted.type(value), canonical_shape(name, shape))
+
+
+def _repeated(value: Any, shape: tuple[int, ...]) -> Any:
+    if shape == ():
+        return value if isinstance(value, Array) else ArrayImpl(np.array(value))
+    return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """An array filled with one value, or with values that broadcast to the shape; its dtype is the value's."""
+    wanted = canonical_dtype(dtype)
+    sizes = canonical_shape("full", shape)
+    value = asarray(fill_value, wanted)
+    return _repeated(value, sizes) if value.shape == () else broadcast_operand(value, sizes)
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None) -> Any:
+    """Zeros of the shape and dtype of `a`."""
+    return full_like(a, 0, dtype, shape)
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Any = None) -> Any:
+    """Ones of the shape and dtype of `a`."""
+    return full_like(a, 1, dtype, shape)
+
+
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None) -> Any:
+    """An array to be replaced later, of the shape and dtype of `prototype`; it holds zeros."""
+    return full_like(prototype, 0, dtype, shape)
+
+
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
+    """An array of the shape and dtype of `a`, filled with one value or with values that broadcast."""
+    like_shape, like_dtype, like_weak = _type_of("full_like", a)
+    sizes = like_shape if shape is None else canonical_shape("full_like", shape)
+    wanted = canonical_dtype(dtype)
+    value = convert(operand("full_like", fill_value), wanted or like_dtype, wanted is None and like_weak)
+    return _repeated(value, sizes) if aval_of(value).shape == () else broadcast_operand(value, sizes)
+
+
+def _type_of(name: str, a: Any) -> tuple[tuple[int, ...], np.dtype, bool]:
+    if hasattr(a, "shape") and hasattr(a, "dtype"):  # also a ShapeDtypeStruct
+        return tuple(a.shape), dtypes.as_dtype(a.dtype), bool(getattr(a, "weak_type", False))
+    aval = as_array(name, a) if not isinstance(a, (bool, int, float, complex)) else asarray(a)
+    return aval.shape, aval.dtype, aval.weak_type
+
+
+# --- ranges -----------------------------------------------------------------------------------------
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
+    """The numbers from `start` (by default 0) to before `stop` in equal steps.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.arange(4), jnp.arange(1., 2., 0.5)
+    (Array([0, 1, 2, 3], dtype=int32), Array([1. , 1.5], dtype=float32))
+    """
+    bounds = [_known("arange", v) for v in (start, stop, step) if v is not None]
+    wanted = canonical_dtype(dtype) or dtypes.result_type(*[v for v in (start, stop, step) if v is not None])
+    if stop is None and step is None and wanted.kind in "iuf" and bounds[0].dtype.kind in "iu":
+        return structure.iota(wanted, (max(int(bounds[0]), 0),), 0)
+    first, last = (0, bounds[0]) if stop is None else (bounds[0], bounds[1])
+    increment = 1 if step is None else bounds[-1]
+    if increment == 0:
+        raise ArgumentError("arange: step must not be 0")
+    if wanted.kind in "iub" and all(b.dtype.kind in "iub" for b in bounds):
+        values = np.arange(int(first), int(last), int(increment))
+    else:
+        values = np.arange(first, last, increment)
+    return ArrayImpl(values.astype(wanted))
+
+
+def _known(name: str, value: Any) -> np.ndarray:
+    try:
+        known = np.asarray(value.concrete(name, "") if isinstance(value, Tracer) else value)
+    except ConcretizationError:
+        raise ConcretizationError(
+            f"{name}: the bounds of a range decide its shape, so they must be known, but {value._describe()} is "
+            "traced. Instead of\n    jnp.arange(n)\nmake a range of the largest size and mask it\n"
+            "    jnp.where(jnp.arange(largest) < n, …, 0)\nor mark the argument static: "
+            'jit(f, static_argnames="n")'
+        ) from None
+    if known.ndim:
+        raise ArgumentError(f"{name} takes scalars, got an array of shape {known.shape}")
+    return known
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """`num` numbers at equal distances from `start` to `stop`, which is included unless `endpoint=False`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    count = _count("linspace", num)
+    result_dtype = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
+    computed = dtypes.to_inexact_dtype(result_dtype)
+    first, last = (convert(asarray(v), computed) for v in (start, stop))
+    first, last = promote_shapes("linspace", first, last)
+    shape = first.shape or last.shape
+    first, last = broadcast_operand(first, shape), broadcast_operand(last, shape)
+    intervals = count - 1 if endpoint else count
+    distance = el.sub(last, first)
+    step = (
+        el.div(distance, computed.type(intervals))
+        if intervals > 0
+        else _repeated(computed.type(np.nan), shape)
+    )
+    inner = count - 1 if endpoint and count > 1 else count
+    fraction = structure.iota(computed, (inner,), 0)
+    if intervals > 0:
+        fraction = el.div(fraction, computed.type(intervals))
+    fraction = reshape_to(fraction, (inner, *(1,) * len(shape)))
+    # Weights of both ends, so that the values are symmetric and the last one is exact.
+    values = arithmetic.add(
+        arithmetic.multiply(structure.expand_dims(first, (0,)), el.sub(computed.type(1), fraction)),
+        arithmetic.multiply(structure.expand_dims(last, (0,)), fraction),
+    )
+    if inner != count:
+        values = joining.concatenate([values, structure.expand_dims(last, (0,))], 0)
+    place = canonical_axis("linspace", axis, values.ndim)
+    if place:
+        order = [i for i in range(1, values.ndim)]
+        order.insert(place, 0)
+        values = structure.transpose(values, order)
+    if result_dtype.kind in "iu":
+        values = el.floor(values)
+    values = convert(values, result_dtype)
+    return (values, step) if retstep else values
+
+
+def _parts(*values: Any) -> list[Any]:
+    return [v if isinstance(v, (bool, int, float, complex)) else asarray(v) for v in values]
+
+
+def _count(name: str, num: Any) -> int:
+    try:
+        count = operator.index(num)
+    except TypeError:
+        raise ArgumentError(f"{name}: num must be an integer, got {num!r}") from None
+    if count < 0:
+        raise ArgumentError(f"{name}: num must not be negative, got {count}")
+    return count
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """`num` numbers whose logarithms to a base are at equal distances from `start` to `stop`."""
+    wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
+    exponents = linspace(start, stop, num, endpoint, dtype=dtypes.to_inexact_dtype(wanted), axis=axis)
+    return convert(arithmetic.power(convert(asarray(base), exponents.dtype), exponents), wanted)
+
+
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """`num` numbers with equal ratios from `start` to `stop`; both have the same sign."""
+    wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
+    computed = dtypes.to_inexact_dtype(wanted)
+    first, last = (convert(asarray(v), computed) for v in (start, stop))
+    sign = el.sign(first)
+    first, last = arithmetic.divide(first, sign), arithmetic.divide(last, sign)
+    ten = computed.type(np.log(10))
+    values = logspace(el.div(el.log(first), ten), el.div(el.log(last), ten), num, endpoint, 10.0, computed, 0)
+    values = arithmetic.multiply(sign, values)
+    if axis:
+        place = canonical_axis("geomspace", axis, values.ndim)
+        order = list(range(1, values.ndim))
+        order.insert(place, 0)
+        values = structure.transpose(values, order)
+    return convert(values, wanted)
+
+
+# --- grids ------------------------------------------------------------------------------------------
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+    """Coordinate arrays of the grid that vectors of coordinates span.
+
+    With `indexing="ij"` axis i runs along the i-th vector; with "xy" the first two axes are exchanged.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    vectors = [as_array("meshgrid", x) for x in xi]
+    for i, v in enumerate(vectors):
+        if v.ndim > 1:
+            raise ArgumentError(f"meshgrid: argument {i} has shape {v.shape}, but must be a vector")
+    axes = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) >= 2:
+        axes[0], axes[1] = 1, 0
+    sizes = [0] * len(vectors)
+    for axis, v in zip(axes, vectors):
+        sizes[axis] = v.size
+    grids = []
+    for axis, v in zip(axes, vectors):
+        v = reshape_to(asarray(v), (v.size,))
+        shape = tuple(n if i == axis or not sparse else 1 for i, n in enumerate(sizes))
+        grids.append(broadcast_in_dim(v, shape=shape, broadcast_dimensions=(axis,)))
+    return grids
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """The index of every element of an array: result[i] holds the positions along axis i."""
+    sizes = canonical_shape("indices", tuple(dimensions))
+    wanted = canonical_dtype(dtype) or dtypes.default_int_dtype()
+    if sparse:
+        return tuple(
+            reshape_to(structure.iota(wanted, (n,), 0), tuple(n if j == i else 1 for j in range(len(sizes))))
+            for i, n in enumerate(sizes)
+        )
+    if not sizes:
+        return zeros((0,), wanted)
+    return joining.concatenate(
+        [structure.expand_dims(structure.iota(wanted, sizes, i), (0,)) for i in range(len(sizes))], 0
+    )
+
+
+# --- matrices ---------------------------------------------------------------------------------------
+
+
+def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
+    """A matrix with ones on its k-th diagonal.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.eye(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    sizes = canonical_shape("eye", (N, N if M is None else M))
+    wanted = canonical_dtype(dtype) or dtypes.default_float_dtype()
+    return convert(_diagonal_mask(sizes, k, el.eq), wanted)
+
+
+def identity(n: Any, dtype: Any = None) -> Any:
+    """The identity matrix of size n."""
+    return eye(n, dtype=dtype)
+
+
+def _diagonal_mask(sizes: tuple[int, ...], k: int, compare: Callable[[Any, Any], Any]) -> Any:
+    """Compare row + k with column."""
+    rows = structure.iota(dtypes.int32, sizes, 0)
+    columns = structure.iota(dtypes.int32, sizes, 1)
+    return compare(el.add(rows, np.int32(k)), columns)
+
+
+def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
+    """A matrix with ones on and below its k-th diagonal."""
+    sizes = canonical_shape("tri", (N, N if M is None else M))
+    return convert(_diagonal_mask(sizes, k, el.ge), canonical_dtype(dtype) or dtypes.default_float_dtype())
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """The lower triangle of a matrix (or stack of them); above its k-th diagonal are zeros."""
+    return _triangle("tril", m, k, lower=True)
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """The upper triangle of a matrix (or stack of them); below its k-th diagonal are zeros."""
+    return _triangle("triu", m, k - 1, lower=False)
+
+
+def _triangle(name: str, m: Any, k: int, lower: bool) -> Any:
+    x = as_array(name, m)
+    if x.ndim < 2:
+        raise ArgumentError(f"{name} takes a matrix or a stack of them, got shape {x.shape}")
+    mask = broadcast_operand(_diagonal_mask(x.shape[-2:], k, el.ge), x.shape)
+    zero = scalar(x, 0)
+    return select(mask, x, zero) if lower else select(mask, zero, x)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """The rows and columns of the lower triangle of an n×m matrix."""
+    rows, columns = np.tril_indices(n, k, m)
+    return _index_array(rows), _index_array(columns)
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """The rows and columns of the upper triangle of an n×m matrix."""
+    rows, columns = np.triu_indices(n, k, m)
+    return _index_array(rows), _index_array(columns)
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """`tril_indices` for the shape of a matrix."""
+    rows, columns = _matrix_shape("tril_indices_from", arr)
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """`triu_indices` for the shape of a matrix."""
+    rows, columns = _matrix_shape("triu_indices_from", arr)
+    return triu_indices(rows, k, columns)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+    """The indices of the main diagonal of an array with `ndim` axes of size n."""
+    return (arange(n),) * ndim
+
+
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    """`diag_indices` for the shape of an array."""
+    shape = as_array("diag_indices_from", arr).shape
+    if len(shape) < 2 or len(set(shape)) > 1:
+        raise ArgumentError(f"diag_indices_from takes an array of equal sizes, got shape {shape}")
+    return diag_indices(shape[0], len(shape))
+
+
+def mask_indices(n: int, mask_func: Callable[[Any, int], Any], k: int = 0) -> tuple[Any, Any]:
+    """The rows and columns that a function such as `triu` leaves of an n×n matrix."""
+    rows, columns = np.nonzero(np.asarray(mask_func(ones((n, n)), k)))
+    return _index_array(rows), _index_array(columns)
+
+
+def _matrix_shape(name: str, arr: Any) -> tuple[int, ...]:
+    shape = as_array(name, arr).shape
+    if len(shape) != 2:
+        raise ArgumentError(f"{name} takes a matrix, got shape {shape}")
+    return shape
+
+
+def _index_array(values: np.ndarray) -> ArrayImpl:
+    return ArrayImpl(values.astype(dtypes.default_int_dtype()))
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """The matrix whose columns are powers of a vector."""
+    v = as_array("vander", x)
+    if v.ndim != 1:
+        raise ArgumentError(f"vander takes a vector, got shape {v.shape}")
+    count = v.size if N is None else _count("vander", N)
+    exponents = structure.iota(dtypes.default_int_dtype(), (count,), 0)
+    if not increasing:
+        exponents = el.sub(exponents.dtype.type(count - 1), exponents)
+    return arithmetic.power(structure.expand_dims(v, (1,)), structure.expand_dims(exponents, (0,)))
+
+
+# --- from elsewhere ---------------------------------------------------------------------------------
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+    """An array of the raw bytes of a buffer."""
+    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
+
+
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+    """The array whose element at (i, j, …) is `function(i, j, …)`, called once on arrays of indices."""
+    sizes = canonical_shape("fromfunction", shape)
+    grid = [structure.iota(dtypes.as_dtype(dtype), sizes, i) for i in range(len(sizes))]
+    return function(*grid, **kwargs)
+
+
+def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
+    """An array of the numbers in a file."""
+    return asarray(np.fromfile(file, dtypes.as_dtype(dtype), count, sep, offset))
+
+
+def load(file: Any, **kwargs: Any) -> Any:
+    """An array (or a dict-like of them) that `save` or `savez` wrote."""
+    loaded = np.load(file, **kwargs)
+    return asarray(loaded) if isinstance(loaded, np.ndarray) else loaded
+
+
+def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:  # noqa: A002
+    """An array of the numbers that an iterator gives."""
+    return asarray(np.fromiter(iter, dtypes.as_dtype(dtype), count))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+    """An array of the numbers written in a text."""
+    return asarray(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
+
+
+def from_dlpack(x: Any, /) -> Any:
+    """An array of another library's array, copied."""
+    return asarray(np.from_dlpack(x))

@@ -1,0 +1,90 @@
+"""The dtypes under their names (`jnp.float32`), usable as dtypes and as functions that make an array of that dtype.
+
+Knows the table of dtypes; nothing of array functions but `asarray`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.numpy.promotion import asarray
+
+
+class ScalarType:
+    """A dtype by name: `zeros(3, jnp.int8)`, `x.dtype == jnp.int8`, `jnp.int8(3)`."""
+
+    def __init__(self, name: str, dtype: Callable[[], np.dtype]) -> None:
+        self.__name__ = name
+        self._dtype = dtype
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._dtype()
+
+    def __call__(self, x: Any = 0) -> Any:
+        return asarray(x, self._dtype())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (ScalarType, np.dtype, type, str)) and self.dtype == _dtype_or_none(other)
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"functad.numpy.{self.__name__}"
+
+
+def _dtype_or_none(spec: Any) -> np.dtype | None:
+    try:
+        return np.dtype(spec)
+    except TypeError:
+        return None
+
+
+def _fixed(dtype: np.dtype) -> ScalarType:
+    return ScalarType(dtype.name, lambda: dtype)
+
+
+bool_ = _fixed(dtypes.bool_)
+int8, int16, int32, int64 = map(_fixed, (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64))
+uint8, uint16, uint32, uint64 = map(_fixed, (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64))
+float16, float32, float64 = map(_fixed, (dtypes.float16, dtypes.float32, dtypes.float64))
+complex64, complex128 = map(_fixed, (dtypes.complex64, dtypes.complex128))
+single, double, csingle, cdouble = float32, float64, complex64, complex128
+
+# The defaults of their kind: 32 bits, or 64 with `enable_x64`.
+int_ = ScalarType("int_", dtypes.default_int_dtype)
+uint = ScalarType("uint", lambda: np.dtype(f"uint{8 * dtypes.default_int_dtype().itemsize}"))
+float_ = ScalarType("float_", dtypes.default_float_dtype)
+complex_ = ScalarType("complex_", dtypes.default_complex_dtype)
+
+
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether a dtype (or the dtype of an array) can be converted to another without loss."""
+    own = dtypes.dtype_of(from_)[0] if hasattr(from_, "shape") else dtypes.as_dtype(from_)
+    return bool(np.can_cast(own, dtypes.as_dtype(to), casting))  # type: ignore[arg-type]
+
+
+_KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is another one, or of a kind such as "integral", "real floating" or "numeric"."""
+    own = dtypes.as_dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(own, k) for k in kind)
+    if isinstance(kind, str) and kind in _KINDS:
+        return own.kind in _KINDS[kind]
+    return own == dtypes.as_dtype(kind)

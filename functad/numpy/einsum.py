@@ -1,0 +1,201 @@
+"""`einsum`: index notation read into labels, and contracted pair by pair.
+
+Knows sums, diagonals, transpositions and `dot_general`; the order of contractions is found greedily.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.array import Array
+from functad.errors import ArgumentError, ShapeError
+from functad.numpy import linear
+from functad.numpy.promotion import asarray, canonical_dtype, convert, operand, promote_dtypes
+from functad.primitives.common import broadcast_in_dim, reduce_sum
+from functad.primitives.common import transpose as permute
+
+
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: Any = "optimal",
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Sums of products written in index notation.
+
+    Args:
+        subscripts: such as `"ij,jk->ik"`; without `->` the labels that occur once, sorted, are kept. `...` stands
+            for any axes. Lists of integers after each operand are accepted too.
+        operands: one array for each group of labels.
+        optimize: accepted for NumPy's sake; with three operands or more the cheapest pair is contracted first.
+        preferred_element_type: the dtype of the result.
+
+    Raises:
+        ArgumentError, ShapeError: the labels do not fit the arrays.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.einsum("ij,j->i", jnp.ones((2, 3)), jnp.arange(3.))
+    Array([3., 3.], dtype=float32)
+    """
+    if isinstance(subscripts, str):
+        text = subscripts.replace(" ", "")
+        given: Sequence[Any] = operands
+    else:
+        text, given = _text_of_lists((subscripts, *operands))
+    arrays = [asarray(x) for x in promote_dtypes(*[operand("einsum", x) for x in given])]
+    inputs, output = _read(text, arrays)
+    sizes = _sizes(text, inputs, arrays)
+    terms = [
+        _reduced(x, labels, sizes, inputs[:i] + inputs[i + 1 :], output)
+        for i, (x, labels) in enumerate(zip(arrays, inputs))
+    ]
+    while len(terms) > 1:
+        left, right = _cheapest_pair([labels for _, labels in terms], sizes)
+        (x, x_labels), (y, y_labels) = terms[left], terms[right]
+        rest = [t for i, t in enumerate(terms) if i not in (left, right)]
+        kept = set(output).union(*(labels for _, labels in rest))
+        pair = _contract(x, x_labels, y, y_labels, kept, output if not rest else "", preferred_element_type)
+        terms = [*rest, pair]
+    result, labels = terms[0]
+    result = permute(result, [labels.index(c) for c in output])
+    wanted = canonical_dtype(preferred_element_type)
+    return result if wanted is None else convert(result, wanted)
+
+
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "optimal") -> tuple[list[Any], str]:
+    """The order in which `einsum` contracts its operands, as pairs of positions, and a text that says it."""
+    shapes = [np.empty(asarray(x).shape, np.int8) for x in operands]
+    return np.einsum_path(subscripts, *shapes, optimize="greedy")
+
+
+# --- reading the notation ---------------------------------------------------------------------------
+
+
+def _text_of_lists(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The form `einsum(x, [0, 1], y, [1, 2], [0, 2])` as text."""
+    letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    names: dict[Any, str] = {Ellipsis: "..."}
+    pairs = list(arguments)
+    result = pairs.pop() if len(pairs) % 2 else None
+
+    def text(labels: Sequence[Any]) -> str:
+        for label in sorted((c for c in labels if c is not Ellipsis), key=str):
+            if label not in names:
+                names[label] = next(letters)
+        return "".join(names[label] for label in labels)
+
+    everything = sorted({c for labels in pairs[1::2] for c in labels if c is not Ellipsis})
+    text(everything)
+    written = ",".join(text(labels) for labels in pairs[1::2])
+    return (written if result is None else f"{written}->{text(result)}"), pairs[0::2]
+
+
+def _read(text: str, arrays: Sequence[Any]) -> tuple[list[str], str]:
+    """The labels of each operand and of the result, with those of `...` spelled out."""
+    left, arrow, right = text.partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(arrays):
+        raise ArgumentError(f"einsum: {text!r} names {len(inputs)} operands, but {len(arrays)} were given")
+    unused = _unused_letters(text)
+    ranks = [x.ndim - len(s.replace("...", "")) for s, x in zip(inputs, arrays) if "..." in s]
+    spelled = "".join(next(unused) for _ in range(max(ranks, default=0)))
+    labels = []
+    for s, x in zip(inputs, arrays):
+        if "..." in s:
+            count = x.ndim - len(s.replace("...", ""))
+            s = s.replace("...", spelled[len(spelled) - count :] if count > 0 else "")
+        if len(s) != x.ndim:
+            raise ArgumentError(
+                f"einsum: the labels {s!r} in {text!r} do not fit an array of shape {x.shape}"
+            )
+        labels.append(s)
+    if not arrow:
+        counts = Counter("".join(s.replace("...", "") for s in inputs))
+        right = ("..." if "..." in left else "") + "".join(sorted(c for c, n in counts.items() if n == 1))
+    output = right.replace("...", spelled)
+    for c in output:
+        if output.count(c) > 1 or not any(c in s for s in labels):
+            raise ArgumentError(
+                f"einsum: label {c!r} of the result in {text!r} must occur once, and in an operand"
+            )
+    return labels, output
+
+
+def _unused_letters(text: str) -> Iterator[str]:
+    return (c for c in map(chr, range(ord("A"), ord("A") + 500)) if c.isalpha() and c not in text)
+
+
+def _sizes(text: str, inputs: Sequence[str], arrays: Sequence[Any]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for labels, x in zip(inputs, arrays):
+        for c, n in zip(labels, x.shape):
+            if sizes.get(c, n) != n and 1 not in (sizes[c], n):
+                shapes = ", ".join(str(a.shape) for a in arrays)
+                raise ShapeError(
+                    f"einsum: label {c!r} in {text!r} has the sizes {sizes[c]} and {n} (shapes {shapes})"
+                )
+            sizes[c] = max(sizes.get(c, 1), n) if n else 0
+    return sizes
+
+
+# --- contracting ------------------------------------------------------------------------------------
+
+
+def _reduced(
+    x: Any, labels: str, sizes: dict[str, int], others: Sequence[str], output: str
+) -> tuple[Any, str]:
+    """One operand with diagonals taken, and summed over labels that nobody else has."""
+    for c in sorted({c for c in labels if labels.count(c) > 1}):
+        while labels.count(c) > 1:
+            first = labels.index(c)
+            second = labels.index(c, first + 1)
+            x = linear.diagonal(x, 0, first, second)
+            labels = labels[:first] + labels[first + 1 : second] + labels[second + 1 :] + c
+    wanted = set(output).union(*others)
+    alone = [i for i, c in enumerate(labels) if c not in wanted]
+    x = reduce_sum(x, axes=alone)
+    labels = "".join(c for c in labels if c in wanted)
+    shape = tuple(sizes[c] for c in labels)  # a size of 1 is repeated where another operand has more
+    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(shape))), labels
+
+
+def _cheapest_pair(terms: Sequence[str], sizes: dict[str, int]) -> tuple[int, int]:
+    """The two operands whose product takes the fewest multiplications; of equals the first ones."""
+    pairs = [(i, j) for i in range(len(terms)) for j in range(i + 1, len(terms))]
+    return min(pairs, key=lambda p: math.prod(sizes[c] for c in set(terms[p[0]] + terms[p[1]])))
+
+
+def _contract(
+    x: Array, x_labels: str, y: Array, y_labels: str, kept: set[str], output: str, preferred: Any
+) -> tuple[Any, str]:
+    """The product of two operands, summed over the labels that nobody wants any more."""
+    x, x_labels = _sum_alone(x, x_labels, y_labels, kept)
+    y, y_labels = _sum_alone(y, y_labels, x_labels, kept)
+    shared = [c for c in x_labels if c in y_labels]
+    batch = [c for c in shared if c in kept]
+    summed = [c for c in shared if c not in kept]
+    x_free = [c for c in x_labels if c not in shared]
+    y_free = [c for c in y_labels if c not in shared]
+    if output and "".join(batch + y_free + x_free) == output:
+        x, x_labels, x_free, y, y_labels, y_free = y, y_labels, y_free, x, x_labels, x_free
+    result = linear.dot_general(
+        x,
+        y,
+        ([x_labels.index(c) for c in summed], [y_labels.index(c) for c in summed]),
+        ([x_labels.index(c) for c in batch], [y_labels.index(c) for c in batch]),
+        preferred,
+    )
+    return result, "".join(batch + x_free + y_free)
+
+
+def _sum_alone(x: Any, labels: str, others: str, kept: set[str]) -> tuple[Any, str]:
+    alone = [i for i, c in enumerate(labels) if c not in kept and c not in others]
+    return reduce_sum(x, axes=alone), "".join(c for i, c in enumerate(labels) if i not in alone)

@@ -1,0 +1,314 @@
+"""`x[index]`: an index expression is read into entries, and lowered to slices, a dynamic slice, or one gather.
+
+Knows shapes and index arrays; updates of indexed elements are in `updates`, `take` and its like in `selecting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.array import ArrayImpl
+from functad.errors import ArgumentError, ConcretizationError, DTypeError, OutOfBoundsError, ShapeError
+from functad.numpy.index_plan import NEW, Entry, plan_of
+from functad.numpy.promotion import asarray, convert
+from functad.primitives import dynamic_slicing, gather_scatter, structure
+from functad.primitives import elementwise as el
+from functad.primitives.common import broadcast_in_dim
+from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
+from functad.tracing import Tracer, aval_of
+
+# --- reading an index expression --------------------------------------------------------------------
+
+
+def read_index(shape: tuple[int, ...], index: Any, checked: bool = True) -> list[Entry]:
+    """The entries of an index expression: one for each axis of the array, and one for each new axis.
+
+    With `checked`, an index known to lie outside of the array raises.
+    """
+    parts = _expand_masks(index if isinstance(index, tuple) else (index,))
+    consumed = len(parts) - sum(p is None or p is Ellipsis for p in parts)
+    if consumed > len(shape):
+        raise OutOfBoundsError(
+            f"an array of shape {shape} has {len(shape)} axes, but {consumed} were indexed"
+        )
+    if sum(p is Ellipsis for p in parts) > 1:
+        raise ArgumentError("an index takes one ellipsis (...) at most")
+    whole = [slice(None)] * (len(shape) - consumed)
+    if any(p is Ellipsis for p in parts):
+        at = next(i for i, p in enumerate(parts) if p is Ellipsis)
+        parts[at : at + 1] = whole
+    else:
+        parts += whole
+    entries: list[Entry] = []
+    axis = 0
+    for part in parts:
+        if part is None:
+            entries.append(NEW)
+        else:
+            entries.append(_read_part(part, axis, shape, checked))
+            axis += 1
+    return entries
+
+
+def _expand_masks(parts: Sequence[Any]) -> list[Any]:
+    """Replace each boolean mask by the integer arrays of its true positions."""
+    expanded: list[Any] = []
+    for part in parts:
+        if isinstance(part, (list, tuple, range)):
+            part = asarray(part) if len(part) else np.zeros(0, np.int32)
+        if isinstance(part, (bool, np.bool_)) or getattr(part, "dtype", None) == np.bool_:
+            expanded.extend(_positions_of_mask(part))
+        else:
+            expanded.append(part)
+    return expanded
+
+
+def _positions_of_mask(mask: Any) -> list[Any]:
+    if isinstance(mask, Tracer):
+        known = mask.concrete("A boolean index", _MASK_REWRITE)
+    else:
+        known = np.asarray(mask)
+    if known.ndim == 0:
+        raise ArgumentError(
+            "a single True or False is no index; to keep or drop everything write x[None] or x[:0], "
+            "to choose between two values functad.numpy.where(condition, a, b)"
+        )
+    return [_Positions(p, n) for p, n in zip(np.nonzero(known), known.shape)]
+
+
+class _Positions(NamedTuple):
+    """The true positions of a mask along one axis, and the size that the mask has there."""
+
+    values: np.ndarray
+    size: int
+
+
+_MASK_REWRITE = """The number of elements that a mask selects must be known. Instead of
+    x[mask].sum()
+write
+    functad.numpy.where(mask, x, 0).sum()
+    functad.numpy.sum(x, where=mask)
+and instead of `x.at[mask].set(v)`
+    functad.numpy.where(mask, v, x)"""
+
+
+def _read_part(part: Any, axis: int, shape: tuple[int, ...], checked: bool) -> Entry:
+    size = shape[axis]
+    if isinstance(part, slice):
+        return _read_slice(part, size)
+    if isinstance(part, _Positions):
+        if part.size != size:
+            raise ShapeError(
+                f"a boolean index of size {part.size} does not fit axis {axis} of an array of shape {shape}"
+            )
+        return Entry("array", value=ArrayImpl(part.values.astype(np.int32)))
+    if type(part) is int or isinstance(part, np.integer):
+        return Entry("int", value=_wrapped(int(part), axis, shape, checked))
+    if isinstance(part, Tracer):
+        if part.dtype.kind not in "iu":
+            raise _not_an_index(part)
+        return Entry("array", value=wrap_indices(part, axis, shape))
+    if isinstance(part, (ArrayImpl, np.ndarray)):
+        known = np.asarray(part)
+        if known.dtype.kind not in "iu":
+            raise _not_an_index(part)
+        if known.ndim == 0:
+            return Entry("int", value=_wrapped(int(known), axis, shape, checked))
+        return Entry("array", value=wrap_indices(known, axis, shape, checked))
+    if hasattr(part, "__index__"):
+        return Entry("int", value=_wrapped(part.__index__(), axis, shape, checked))
+    raise _not_an_index(part)
+
+
+def _read_slice(part: slice, size: int) -> Entry:
+    bounds = []
+    for bound in (part.start, part.stop, part.step):
+        if isinstance(bound, Tracer) and bound.dtype.kind not in "iu":
+            raise _not_an_index(bound)
+        bounds.append(bound)
+    try:
+        start, stop, step = slice(*bounds).indices(size)
+    except ConcretizationError:
+        raise
+    except (TypeError, ValueError) as problem:
+        raise ArgumentError(f"the slice {part} is no index: {problem}") from None
+    length = len(range(start, stop, step))
+    return Entry("slice", start if length else 0, length, step if length else 1)
+
+
+def _not_an_index(part: Any) -> Exception:
+    what = aval_of(part).str_short() if hasattr(part, "dtype") else f"{part!r} of type {type(part).__name__}"
+    return DTypeError(
+        f"{what} is no index: an index is made of integers, slices, None, ..., and integer or boolean arrays; "
+        "convert with x.astype(int) if whole numbers are meant"
+    )
+
+
+def _wrapped(index: int, axis: int, shape: tuple[int, ...], checked: bool) -> int:
+    size = shape[axis]
+    if checked and not -size <= index < size:
+        raise _out_of_bounds(index, axis, shape)
+    return index + size if index < 0 else index
+
+
+def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], checked: bool = True) -> Any:
+    """An index array with negative positions counted from the end; known ones outside of the axis raise."""
+    if isinstance(index, Tracer):
+        return _wrap_traced(index, shape[axis])
+    known = np.asarray(index)
+    if checked:
+        check_bounds(known, axis, shape)
+    limited = np.clip(known, -(2**31), 2**31 - 1).astype(np.int32)
+    return ArrayImpl(np.where(limited < 0, limited + np.int32(shape[axis]), limited))
+
+
+def check_bounds(index: np.ndarray, axis: int, shape: tuple[int, ...]) -> None:
+    """Raise where a known index array points outside of an axis."""
+    if index.size:
+        low, high = int(index.min()), int(index.max())
+        if low < -shape[axis] or high >= shape[axis]:
+            raise _out_of_bounds(high if high >= shape[axis] else low, axis, shape)
+
+
+def _out_of_bounds(index: int, axis: int, shape: tuple[int, ...]) -> OutOfBoundsError:
+    size = shape[axis]
+    allowed = f"{-size} to {size - 1}" if size else "none, the axis is empty"
+    return OutOfBoundsError(
+        f"index {index} is out of bounds for axis {axis} of size {size} of an array of shape {shape} "
+        f"(allowed: {allowed}). To have it clipped or filled say so: x.at[index].get(mode='clip')"
+    )
+
+
+def _wrap_traced(index: Any, size: int) -> Any:
+    if index.dtype.kind == "u":
+        return index
+    zero = index.dtype.type(0)
+    return el.select_n(el.lt(index, zero), index, el.add(index, index.dtype.type(size)))
+
+
+# --- x[index] ---------------------------------------------------------------------------------------
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """x[index], with NumPy's rules for basic and advanced indexing."""
+    entries = read_index(x.shape, index)
+    kinds = {e.kind for e in entries}
+    if "array" not in kinds:
+        return slice_basic(x, entries)
+    if all(aval_of(e.value).shape == () for e in entries if e.kind == "array"):
+        return _dynamic(x, entries)
+    return gather(x, entries, GatherScatterMode.PROMISE_IN_BOUNDS, None)
+
+
+def slice_basic(x: Any, entries: Sequence[Entry]) -> Any:
+    """Apply slices, known integers and new axes: slice, reverse, squeeze, broadcast."""
+    starts, limits, strides = [], [], []
+    reversed_axes, dropped, kept_rank = [], [], 0
+    places: list[int] = []  # of the axes that stay, in the result
+    result_rank = 0
+    axis = 0
+    for entry in entries:
+        if entry.kind == "new":
+            result_rank += 1
+            continue
+        if entry.kind == "int":
+            first, count, step = entry.value, 1, 1
+            dropped.append(axis)
+        else:
+            first, count, step = entry.start, entry.length, entry.step
+            places.append(result_rank)
+            result_rank += 1
+            kept_rank += 1
+            if step < 0:
+                reversed_axes.append(axis)
+                first, step = first + (count - 1) * step, -step
+        starts.append(first)
+        limits.append(first + (count - 1) * step + 1 if count else first)
+        strides.append(step if count > 1 else 1)
+        axis += 1
+    if limits != list(x.shape) or any(starts) or any(s != 1 for s in strides):
+        x = structure.slice_(x, starts, limits, None if all(s == 1 for s in strides) else strides)
+    if reversed_axes:
+        x = structure.rev(x, reversed_axes)
+    if dropped:
+        x = structure.squeeze(x, dropped)
+    if result_rank != kept_rank:
+        x = _with_new_axes(x, places, result_rank)
+    return x
+
+
+def _with_new_axes(x: Any, places: Sequence[int], rank: int) -> Any:
+    sizes = [1] * rank
+    for place, size in zip(places, x.shape):
+        sizes[place] = size
+    return broadcast_in_dim(x, shape=sizes, broadcast_dimensions=places)
+
+
+def _sliced_first(x: Any, entries: Sequence[Entry]) -> tuple[Any, list[Entry]]:
+    """Apply the slices only; the other entries then meet whole axes."""
+    only_slices = [e if e.kind == "slice" else _whole(n) for e, n in zip(_without_new(entries), x.shape)]
+    rest = [Entry("slice", 0, e.length) if e.kind == "slice" else e for e in entries]
+    return slice_basic(x, only_slices), rest
+
+
+def _without_new(entries: Sequence[Entry]) -> list[Entry]:
+    return [e for e in entries if e.kind != "new"]
+
+
+def _whole(size: int) -> Entry:
+    return Entry("slice", 0, size)
+
+
+def _dynamic(x: Any, entries: Sequence[Entry]) -> Any:
+    """Known and traced integers: one slice whose position is computed."""
+    x, entries = _sliced_first(x, entries)
+    consuming = _without_new(entries)
+    starts = [
+        np.int32(0) if e.kind == "slice" else np.int32(e.value) if e.kind == "int" else e.value
+        for e in consuming
+    ]
+    common = next(e.value.dtype for e in consuming if e.kind == "array")
+    starts = [convert(s, common) for s in starts]
+    sizes = [n if e.kind == "slice" else 1 for e, n in zip(consuming, x.shape)]
+    x = dynamic_slicing.dynamic_slice(x, starts, sizes)
+    return slice_basic(x, [e if e.kind in ("slice", "new") else Entry("int", value=0) for e in entries])
+
+
+# --- index arrays -----------------------------------------------------------------------------------
+
+
+def gather(x: Any, entries: Sequence[Entry], mode: GatherScatterMode, fill_value: Any) -> Any:
+    """The elements that index arrays name."""
+    x, entries = _sliced_first(x, entries)
+    plan = plan_of(x.shape, entries)
+    result = gather_scatter.gather(
+        x,
+        plan.indices,
+        dimension_numbers=GatherDimensionNumbers(plan.window_dims, plan.collapsed, plan.indexed, (), ()),
+        slice_sizes=plan.sizes,
+        indices_are_sorted=plan.distinct,
+        unique_indices=plan.distinct,
+        mode=mode,
+        fill_value=fill_value,
+    )
+    return structure.expand_dims(result, plan.new_axes) if plan.new_axes else result
+
+
+_MODES = {
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    "clip": GatherScatterMode.CLIP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+}
+
+
+def mode_of(mode: Any) -> GatherScatterMode:
+    """The mode of a gather or scatter by its name."""
+    if isinstance(mode, GatherScatterMode):
+        return mode
+    if mode not in _MODES:
+        raise ArgumentError(f"mode must be one of {', '.join(map(repr, _MODES))}, got {mode!r}")
+    return _MODES[mode]

@@ -1,0 +1,278 @@
+"""Comparison, logic, bits, and the tests for NaN and infinity.
+
+Knows promotion and the element-wise primitives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array
+from functad.errors import DTypeError
+from functad.numpy.building import as_array, binary, filled, named, scalar, select
+from functad.numpy.promotion import (
+    asarray,
+    convert,
+    operand,
+    promote_args,
+    promote_args_inexact,
+    promote_pair,
+    promote_shapes,
+)
+from functad.primitives import elementwise as el
+from functad.primitives import reduction
+from functad.tracing import aval_of
+
+# --- comparison -------------------------------------------------------------------------------------
+
+equal = binary("equal", "x1 == x2, element-wise.", "eq")
+not_equal = binary("not_equal", "x1 != x2, element-wise.", "ne")
+
+
+def _ordering(name: str, primitive: str, doc: str) -> Callable[..., Any]:
+    def fun(x1: Any, x2: Any, /) -> Any:
+        x, y = promote_pair(name, x1, x2)
+        if x.dtype.kind == "c":
+            # By the real part, then by the imaginary one, as NumPy orders complex numbers.
+            strict = {"le": "lt", "ge": "gt"}.get(primitive, primitive)
+            same = el.eq(el.real(x), el.real(y))
+            by_imaginary = getattr(el, primitive)(el.imag(x), el.imag(y))
+            return select(same, by_imaginary, getattr(el, strict)(el.real(x), el.real(y)))
+        return getattr(el, primitive)(x, y)
+
+    return named(fun, name, doc)
+
+
+less = _ordering("less", "lt", "x1 < x2, element-wise.")
+less_equal = _ordering("less_equal", "le", "x1 <= x2, element-wise.")
+greater = _ordering("greater", "gt", "x1 > x2, element-wise.")
+greater_equal = _ordering("greater_equal", "ge", "x1 >= x2, element-wise.")
+
+# --- logic ------------------------------------------------------------------------------------------
+
+
+def _truth(name: str, x: Any) -> Any:
+    x = as_array(name, x)
+    return x if x.dtype.kind == "b" else el.ne(x, scalar(x, 0))
+
+
+def _logical(name: str, primitive: str, doc: str) -> Callable[..., Any]:
+    def fun(x1: Any, x2: Any, /) -> Any:
+        return getattr(el, primitive)(*promote_shapes(name, _truth(name, x1), _truth(name, x2)))
+
+    return named(fun, name, doc)
+
+
+logical_and = _logical("logical_and", "and_", "Whether both x1 and x2 are true (not zero), element-wise.")
+logical_or = _logical("logical_or", "or_", "Whether x1 or x2 is true (not zero), element-wise.")
+logical_xor = _logical(
+    "logical_xor", "xor", "Whether exactly one of x1 and x2 is true (not zero), element-wise."
+)
+
+
+def logical_not(x: Any, /) -> Any:
+    """Whether x is false (zero), element-wise."""
+    return el.not_(_truth("logical_not", x))
+
+
+# --- bits -------------------------------------------------------------------------------------------
+
+
+def _bitwise(name: str, primitive: str, doc: str) -> Callable[..., Any]:
+    def fun(x1: Any, x2: Any, /) -> Any:
+        return getattr(el, primitive)(*_check_bits(name, promote_pair(name, x1, x2)))
+
+    return named(fun, name, doc)
+
+
+def _check_bits(name: str, args: Any) -> Any:
+    for a in args:
+        if a.dtype.kind not in "biu":
+            raise DTypeError(
+                f"{name} takes integers or booleans, but was given {aval_of(a).str_short()}; "
+                "convert first, for example x.astype('int32'), or use logical_and, logical_or, logical_not"
+            )
+    return args
+
+
+bitwise_and = _bitwise("bitwise_and", "and_", "x1 & x2, bit by bit.")
+bitwise_or = _bitwise("bitwise_or", "or_", "x1 | x2, bit by bit.")
+bitwise_xor = _bitwise("bitwise_xor", "xor", "x1 ^ x2, bit by bit.")
+
+
+def bitwise_not(x: Any, /) -> Any:
+    """~x, bit by bit."""
+    return el.not_(*_check_bits("bitwise_not", [as_array("bitwise_not", x)]))
+
+
+invert = bitwise_invert = bitwise_not
+
+
+def left_shift(x1: Any, x2: Any, /) -> Any:
+    """x1 << x2, element-wise."""
+    return el.shift_left(*_check_bits("left_shift", promote_args("left_shift", x1, x2)))
+
+
+def right_shift(x1: Any, x2: Any, /) -> Any:
+    """x1 >> x2, element-wise; the sign of x1 stays."""
+    x, y = _check_bits("right_shift", promote_args("right_shift", x1, x2))
+    return el.shift_right_logical(x, y) if x.dtype.kind == "u" else el.shift_right_arithmetic(x, y)
+
+
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
+
+
+def bitwise_count(x: Any, /) -> Any:
+    """The number of bits set in |x|, as uint8."""
+    (x,) = _check_bits("bitwise_count", [as_array("bitwise_count", x)])
+    magnitude = el.abs(x) if x.dtype.kind == "i" else x
+    return convert(el.population_count(magnitude), dtypes.uint8)
+
+
+# --- finiteness -------------------------------------------------------------------------------------
+
+
+def isnan(x: Any, /) -> Any:
+    """Where x is NaN.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isnan(jnp.array([1., jnp.nan]))
+    Array([False,  True], dtype=bool)
+    """
+    x = as_array("isnan", x)
+    return el.ne(x, x)
+
+
+def isfinite(x: Any, /) -> Any:
+    """Where x is neither infinite nor NaN."""
+    x = as_array("isfinite", x)
+    if x.dtype.kind == "c":
+        return el.and_(isfinite(el.real(x)), isfinite(el.imag(x)))
+    if x.dtype.kind != "f":
+        return filled(np.bool_(True), x.shape)
+    return el.is_finite(x)
+
+
+def isinf(x: Any, /) -> Any:
+    """Where x is positive or negative infinity."""
+    x = as_array("isinf", x)
+    if x.dtype.kind == "c":
+        return el.or_(isinf(el.real(x)), isinf(el.imag(x)))
+    if x.dtype.kind != "f":
+        return filled(np.bool_(False), x.shape)
+    return el.eq(el.abs(x), scalar(x, np.inf))
+
+
+def isposinf(x: Any, /, out: None = None) -> Any:
+    """Where x is positive infinity."""
+    return _is_infinity("isposinf", x, np.inf)
+
+
+def isneginf(x: Any, /, out: None = None) -> Any:
+    """Where x is negative infinity."""
+    return _is_infinity("isneginf", x, -np.inf)
+
+
+def _is_infinity(name: str, x: Any, which: float) -> Any:
+    x = as_array(name, x)
+    if x.dtype.kind == "c":
+        raise DTypeError(f"{name} takes real numbers, but was given {aval_of(x).str_short()}")
+    if x.dtype.kind != "f":
+        return filled(np.bool_(False), x.shape)
+    return el.eq(x, scalar(x, which))
+
+
+# --- approximate and whole-array equality -----------------------------------------------------------
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Where |a - b| <= atol + rtol·|b|; equal infinities are close."""
+    x, y = promote_args("isclose", a, b)
+    if x.dtype.kind not in "fc":
+        x, y = promote_args_inexact("isclose", x, y)
+    real = np.zeros((), x.dtype).real.dtype
+    limit = el.add(
+        convert(operand("isclose", atol), real), el.mul(convert(operand("isclose", rtol), real), el.abs(y))
+    )
+    difference = el.abs(el.sub(x, y))
+    x_finite, y_finite = isfinite(x), isfinite(y)
+    both = el.and_(*promote_shapes("isclose", x_finite, y_finite))
+    close = el.and_(el.le(difference, limit), both)
+    result = el.or_(close, el.and_(el.not_(both), el.eq(x, y)))
+    if equal_nan:
+        result = el.or_(result, el.and_(el.ne(x, x), el.ne(y, y)))
+    return result
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether `isclose` holds everywhere, as a rank-0 boolean Array.
+
+    >>> import functad.numpy as jnp
+    >>> bool(jnp.allclose(jnp.array([1., 2.]), jnp.array([1., 2. + 1e-7])))
+    True
+    """
+    return _everywhere(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether two arrays have one shape and equal elements."""
+    x, y = as_array("array_equal", a1), as_array("array_equal", a2)
+    if x.shape != y.shape:
+        return asarray(np.bool_(False))
+    same = equal(x, y)
+    if equal_nan:
+        same = el.or_(same, el.and_(isnan(x), isnan(y)))
+    return _everywhere(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether two arrays are equal after broadcasting."""
+    x, y = as_array("array_equiv", a1), as_array("array_equiv", a2)
+    try:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return asarray(np.bool_(False))
+    return _everywhere(equal(x, y))
+
+
+def _everywhere(x: Any) -> Any:
+    x = asarray(x)
+    return reduction.reduce_and(x, axes=tuple(range(x.ndim)))
+
+
+# --- kinds of values --------------------------------------------------------------------------------
+
+
+def iscomplex(x: Any) -> Any:
+    """Where the imaginary part is not 0."""
+    x = as_array("iscomplex", x)
+    if x.dtype.kind != "c":
+        return filled(np.bool_(False), x.shape)
+    imaginary = el.imag(x)
+    return el.ne(imaginary, scalar(imaginary, 0))
+
+
+def isreal(x: Any) -> Any:
+    """Where the imaginary part is 0."""
+    return el.not_(iscomplex(x))
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is complex."""
+    return dtypes.dtype_of(operand("iscomplexobj", x))[0].kind == "c"
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype is not complex."""
+    return not iscomplexobj(x)
+
+
+def isscalar(element: Any) -> bool:
+    """Whether `element` is a number or an array of rank 0."""
+    if isinstance(element, (Array, np.ndarray)):
+        return element.ndim == 0
+    return bool(np.isscalar(element))

@@ -1,0 +1,493 @@
+"""Functions that rearrange elements: reshaping, joining, splitting, repeating, reversing.
+
+Knows promotion and the structural primitives; padding is in `padding`, indexing in `indexing`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.array import Array
+from functad.errors import ArgumentError, ShapeError
+from functad.numpy.building import as_array
+from functad.numpy.promotion import (
+    asarray,
+    broadcast_operand,
+    canonical_axes,
+    canonical_axis,
+    canonical_dtype,
+    canonical_shape,
+    constant,
+    convert,
+    joint_shape,
+    promote_dtypes,
+)
+from functad.primitives import joining, structure
+from functad.primitives.common import broadcast_in_dim
+from functad.primitives.common import reshape as reshape_to
+from functad.primitives.common import transpose as permute
+from functad.tracing import aval_of
+
+# --- shape and order of axes ------------------------------------------------------------------------
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """The shape of an array."""
+    return aval_of(as_array("shape", a)).shape
+
+
+def ndim(a: Any) -> int:
+    """The number of axes of an array."""
+    return len(shape(a))
+
+
+def size(a: Any, axis: Any = None) -> int:
+    """The number of elements, of the whole array or along some axes."""
+    sizes = shape(a)
+    return math.prod(sizes[i] for i in canonical_axes("size", axis, len(sizes)))
+
+
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:  # noqa: A002
+    """The same elements in another shape, one size of which may be -1.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.reshape(jnp.arange(6), (2, -1))
+    Array([[0, 1, 2],
+           [3, 4, 5]], dtype=int32)
+    """
+    x = as_array("reshape", a)
+    sizes = _resolved_shape(x, shape)
+    if order == "F":
+        return permute(reshape_to(permute(x, range(x.ndim)[::-1]), sizes[::-1]), range(len(sizes))[::-1])
+    if order != "C":
+        raise ArgumentError(f"reshape: order must be 'C' or 'F', got {order!r}")
+    return reshape_to(x, sizes)
+
+
+def _resolved_shape(x: Any, wanted: Any) -> tuple[int, ...]:
+    given = tuple(wanted) if isinstance(wanted, (tuple, list, np.ndarray, Array)) else (wanted,)
+    sizes = [n.__index__() if hasattr(n, "__index__") else n for n in given]
+    if not all(isinstance(n, int) for n in sizes) or sizes.count(-1) > 1 or any(n < -1 for n in sizes):
+        raise ShapeError(f"reshape: {tuple(given)} is no shape; it takes integers, of which one may be -1")
+    known = math.prod(n for n in sizes if n != -1)
+    if -1 in sizes:
+        if known == 0 or x.size % known:
+            raise ShapeError(
+                f"reshape: an array of shape {x.shape} ({x.size} elements) does not divide into {tuple(sizes)}"
+            )
+        sizes[sizes.index(-1)] = x.size // known
+    elif known != x.size:
+        raise ShapeError(
+            f"reshape: an array of shape {x.shape} ({x.size} elements) cannot have shape {tuple(sizes)} "
+            f"({known} elements)"
+        )
+    return tuple(sizes)
+
+
+def ravel(a: Any, order: str = "C") -> Any:
+    """All elements in one axis."""
+    return reshape(a, (-1,) if size(a) else (0,), order)
+
+
+def transpose(a: Any, axes: Any = None) -> Any:
+    """Permute the axes, by default reverse them: result axis i is axis `axes[i]`."""
+    x = as_array("transpose", a)
+    order = tuple(range(x.ndim))[::-1] if axes is None else canonical_axes("transpose", axes, x.ndim)
+    if len(order) != x.ndim:
+        raise ArgumentError(
+            f"transpose: axes={axes} must name all {x.ndim} axes of an array of shape {x.shape}"
+        )
+    return permute(x, order)
+
+
+permute_dims = transpose
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """Swap the last two axes."""
+    x = as_array("matrix_transpose", x)
+    if x.ndim < 2:
+        raise ArgumentError(f"matrix_transpose takes at least two axes, got shape {x.shape}")
+    return swapaxes(x, -1, -2)
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Exchange two axes."""
+    x = as_array("swapaxes", a)
+    first, second = (canonical_axis("swapaxes", i, x.ndim) for i in (axis1, axis2))
+    order = list(range(x.ndim))
+    order[first], order[second] = order[second], order[first]
+    return permute(x, order)
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """Move axes elsewhere; the others keep their order.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.moveaxis(jnp.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    x = as_array("moveaxis", a)
+    sources = canonical_axes("moveaxis", source, x.ndim)
+    destinations = canonical_axes("moveaxis", destination, x.ndim)
+    if len(sources) != len(destinations):
+        raise ArgumentError(f"moveaxis: source={source} and destination={destination} differ in length")
+    order = [i for i in range(x.ndim) if i not in sources]
+    for place, axis in sorted(zip(destinations, sources)):
+        order.insert(place, axis)
+    return permute(x, order)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """Move one axis before another."""
+    x = as_array("rollaxis", a)
+    index = canonical_axis("rollaxis", axis, x.ndim)
+    place = start + x.ndim if start < 0 else start
+    if not 0 <= place <= x.ndim:
+        raise ArgumentError(f"rollaxis: start={start} is out of bounds for {x.ndim} axes")
+    return moveaxis(x, index, place - (index < place))
+
+
+def expand_dims(a: Any, axis: Any) -> Any:
+    """Insert axes of size 1 so that they are the given ones of the result."""
+    x = as_array("expand_dims", a)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    axes = canonical_axes("expand_dims", axis, x.ndim + count)
+    kept = [i for i in range(x.ndim + count) if i not in axes]
+    sizes = [1] * (x.ndim + count)
+    for i, n in zip(kept, x.shape):
+        sizes[i] = n
+    return broadcast_in_dim(x, shape=sizes, broadcast_dimensions=kept)
+
+
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """Drop axes of size 1, by default all of them."""
+    x = as_array("squeeze", a)
+    if axis is None:
+        axes = tuple(i for i, n in enumerate(x.shape) if n == 1)
+    else:
+        axes = canonical_axes("squeeze", axis, x.ndim)
+        for i in axes:
+            if x.shape[i] != 1:
+                raise ShapeError(
+                    f"squeeze: axis {i} of an array of shape {x.shape} has size {x.shape[i]}, not 1"
+                )
+    return structure.squeeze(x, axes) if axes else x
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """Arrays with at least one axis."""
+    return _each([x if x.ndim else reshape_to(x, (1,)) for x in map(asarray, arys)])
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """Arrays with at least two axes; a vector becomes a row."""
+    return _each([x if x.ndim >= 2 else reshape_to(x, (1, x.size)) for x in map(asarray, arys)])
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """Arrays with at least three axes."""
+    results = []
+    for x in map(asarray, arys):
+        new = {0: (1, 1, 1), 1: (1, x.size, 1), 2: (*x.shape, 1)}.get(x.ndim, x.shape)
+        results.append(reshape_to(x, new))
+    return _each(results)
+
+
+def _each(results: list[Any]) -> Any:
+    return results[0] if len(results) == 1 else results
+
+
+def broadcast_to(array: Any, shape: Any) -> Any:  # noqa: A002
+    """Repeat an array to a shape that it broadcasts to."""
+    x, wanted = as_array("broadcast_to", array), canonical_shape("broadcast_to", shape)
+    if x.ndim > len(wanted) or any(n not in (1, m) for n, m in zip(x.shape[::-1], wanted[::-1])):
+        raise ShapeError(
+            f"broadcast_to: an array of shape {x.shape} does not broadcast to {wanted}: counted from the last, "
+            "each of its sizes must be 1 or the wanted one"
+        )
+    return broadcast_operand(x, wanted)
+
+
+def broadcast_arrays(*args: Any) -> list[Any]:
+    """Arrays repeated to their joint shape."""
+    arrays = [asarray(a) for a in args]
+    joint = joint_shape("broadcast_arrays", [x.shape for x in arrays])
+    return [broadcast_operand(x, joint) for x in arrays]
+
+
+# --- joining ----------------------------------------------------------------------------------------
+
+
+def _joined_operands(name: str, arrays: Any, dtype: Any = None) -> list[Any]:
+    if not isinstance(arrays, (list, tuple)):
+        x = as_array(name, arrays)
+        if x.ndim == 0:
+            raise ArgumentError(f"{name} takes a sequence of arrays, got one array of rank 0")
+        arrays = list(x)
+    if len(arrays) == 0:
+        raise ArgumentError(f"{name} takes at least one array, got an empty sequence")
+    operands = [asarray(a) for a in arrays]
+    wanted = canonical_dtype(dtype)
+    return promote_dtypes(*operands) if wanted is None else [convert(x, wanted) for x in operands]
+
+
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+    """Join arrays along an axis they have; with `axis=None` their flattened elements.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.concatenate([jnp.zeros(2), jnp.ones(1)])
+    Array([0., 0., 1.], dtype=float32)
+    """
+    operands = _joined_operands("concatenate", arrays, dtype)
+    if axis is None:
+        operands, axis = [ravel(x) for x in operands], 0
+    ranks = {x.ndim for x in operands}
+    if ranks == {0}:
+        raise ShapeError("concatenate: arrays of rank 0 have no axis to be joined along; use stack")
+    index = canonical_axis("concatenate", axis, operands[0].ndim)
+    rests = {x.shape[:index] + x.shape[index + 1 :] for x in operands}
+    if len(ranks) > 1 or len(rests) > 1:
+        raise ShapeError(
+            f"concatenate: arrays of shapes {', '.join(str(x.shape) for x in operands)} differ "
+            f"in more than axis {index}"
+        )
+    return joining.concatenate(operands, index)
+
+
+concat = concatenate
+
+
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+    """Join arrays of one shape along a new axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.stack([jnp.zeros(2), jnp.ones(2)], axis=1)
+    Array([[0., 1.],
+           [0., 1.]], dtype=float32)
+    """
+    operands = _joined_operands("stack", arrays, dtype)
+    if len({x.shape for x in operands}) > 1:
+        raise ShapeError(
+            f"stack: arrays have the different shapes {', '.join(str(x.shape) for x in operands)}"
+        )
+    index = canonical_axis("stack", axis, operands[0].ndim + 1)
+    return joining.concatenate([expand_dims(x, index) for x in operands], index)
+
+
+def vstack(tup: Any, dtype: Any = None) -> Any:
+    """Join along the first axis; vectors are rows."""
+    return concatenate([atleast_2d(x) for x in _joined_operands("vstack", tup)], 0, dtype)
+
+
+def hstack(tup: Any, dtype: Any = None) -> Any:
+    """Join along the second axis; vectors along their only one."""
+    operands = [atleast_1d(x) for x in _joined_operands("hstack", tup)]
+    return concatenate(operands, 0 if operands[0].ndim == 1 else 1, dtype)
+
+
+def dstack(tup: Any, dtype: Any = None) -> Any:
+    """Join along the third axis."""
+    return concatenate([atleast_3d(x) for x in _joined_operands("dstack", tup)], 2, dtype)
+
+
+def column_stack(tup: Any) -> Any:
+    """Join vectors as the columns of a matrix, and matrices along their second axis."""
+    operands = _joined_operands("column_stack", tup)
+    return concatenate([reshape_to(x, (x.size, 1)) if x.ndim < 2 else x for x in operands], 1)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """Join two arrays, by default their flattened elements."""
+    if axis is None:
+        return concatenate([ravel(arr), ravel(values)], 0)
+    return concatenate([arr, values], axis)
+
+
+def block(arrays: Any) -> Any:
+    """Assemble an array of nested lists of blocks: the innermost lists along the last axis."""
+    depth = _block_depth(arrays)
+
+    def assemble(part: Any, level: int) -> Any:
+        if not isinstance(part, list):
+            x = asarray(part)
+            return reshape_to(x, (1,) * (depth - x.ndim) + x.shape) if x.ndim < depth else x
+        joined = [assemble(p, level - 1) for p in part]
+        rank = max(x.ndim for x in joined)
+        joined = [reshape_to(x, (1,) * (rank - x.ndim) + x.shape) for x in joined]
+        return concatenate(joined, -level)
+
+    return assemble(arrays, depth)
+
+
+def _block_depth(part: Any) -> int:
+    if not isinstance(part, list):
+        return 0
+    if not part:
+        raise ArgumentError("block: a list of blocks is empty")
+    depths = {_block_depth(p) for p in part}
+    if len(depths) > 1:
+        raise ArgumentError("block: the nested lists differ in depth")
+    return depths.pop() + 1
+
+
+# --- splitting --------------------------------------------------------------------------------------
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Cut an axis into equal parts, or before the given positions."""
+    return _split("split", ary, indices_or_sections, axis, equal=True)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """As `split`, but the parts need not be equal: the first ones get the rest."""
+    return _split("array_split", ary, indices_or_sections, axis, equal=False)
+
+
+def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool) -> list[Any]:
+    x = as_array(name, ary)
+    index = canonical_axis(name, axis, x.ndim)
+    length = x.shape[index]
+    given = indices_or_sections
+    if isinstance(given, (tuple, list)) or np.ndim(given) == 1:
+        cuts = [_clamped(int(constant(c, "split positions must be known")), length) for c in given]
+        bounds = [0, *cuts, length]
+    else:
+        parts = int(constant(given, "the number of parts must be known"))
+        if parts < 1:
+            raise ArgumentError(f"{name}: the number of parts must be positive, got {parts}")
+        if equal and length % parts:
+            raise ShapeError(
+                f"{name}: axis {index} of an array of shape {x.shape} does not divide into {parts} equal parts; "
+                "use array_split for unequal ones"
+            )
+        each, rest = divmod(length, parts)
+        bounds = [i * each + min(i, rest) for i in range(parts + 1)]
+    return [slice_axis(x, index, start, max(start, stop)) for start, stop in zip(bounds, bounds[1:])]
+
+
+def _clamped(position: int, length: int) -> int:
+    position = position + length if position < 0 else position
+    return min(max(position, 0), length)
+
+
+def slice_axis(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
+    """x[start:stop:step] along one axis, all bounds inside it."""
+    if (start, stop, step) == (0, x.shape[axis], 1):
+        return x
+    starts, limits, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
+    starts[axis], limits[axis], strides[axis] = start, stop, step
+    return structure.slice_(x, starts, limits, None if step == 1 else strides)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`split` along the first axis."""
+    return split(ary, indices_or_sections, 0)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`split` along the second axis, of vectors along their only one."""
+    return split(ary, indices_or_sections, 1 if ndim(ary) > 1 else 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`split` along the third axis."""
+    return split(ary, indices_or_sections, 2)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The slices of an array along an axis, without that axis."""
+    x = as_array("unstack", x)
+    index = canonical_axis("unstack", axis, x.ndim)
+    return tuple(structure.squeeze(slice_axis(x, index, i, i + 1), (index,)) for i in range(x.shape[index]))
+
+
+# --- repeating --------------------------------------------------------------------------------------
+
+
+def tile(A: Any, reps: Any) -> Any:
+    """Repeat a whole array along its axes (and new ones in front)."""
+    x = as_array("tile", A)
+    counts = canonical_shape("tile", reps)
+    rank = max(x.ndim, len(counts))
+    counts = (1,) * (rank - len(counts)) + counts
+    sizes = (1,) * (rank - x.ndim) + x.shape
+    interleaved = [n for pair in zip(counts, sizes) for n in pair]
+    x = broadcast_in_dim(reshape_to(x, sizes), shape=interleaved, broadcast_dimensions=range(1, 2 * rank, 2))
+    return reshape_to(x, tuple(c * n for c, n in zip(counts, sizes)))
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """An array of another size, filled with the elements of `a` over and over."""
+    x, wanted = ravel(a), canonical_shape("resize", new_shape)
+    count = math.prod(wanted)
+    if x.size == 0:
+        if count:
+            raise ArgumentError(f"resize: an empty array has no elements to fill shape {wanted} with")
+        return reshape_to(x, wanted)
+    repeats = -(-count // x.size)
+    return reshape_to(slice_axis(tile(x, repeats), 0, 0, count), wanted)
+
+
+# --- reversing and rotating -------------------------------------------------------------------------
+
+
+def flip(m: Any, axis: Any = None) -> Any:
+    """Reverse the order of the elements along some axes, by default along all."""
+    x = as_array("flip", m)
+    axes = canonical_axes("flip", axis, x.ndim)
+    return structure.rev(x, axes) if axes else x
+
+
+def flipud(m: Any) -> Any:
+    """Reverse the first axis."""
+    return flip(m, 0)
+
+
+def fliplr(m: Any) -> Any:
+    """Reverse the second axis."""
+    return flip(m, 1)
+
+
+def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
+    """Rotate by k quarter turns, from the first of two axes towards the second."""
+    x = as_array("rot90", m)
+    if len(axes) != 2:
+        raise ArgumentError(f"rot90: axes={tuple(axes)} must name two axes")
+    first, second = canonical_axes("rot90", tuple(axes), x.ndim)
+    turns = k % 4
+    if turns == 0:
+        return x
+    if turns == 1:
+        return swapaxes(flip(x, second), first, second)
+    if turns == 2:
+        return flip(x, (first, second))
+    return flip(swapaxes(x, first, second), second)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """Move elements along axes; what leaves at the end comes back at the beginning."""
+    x = as_array("roll", a)
+    if axis is None:
+        return reshape_to(roll(ravel(x), shift, 0), x.shape)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
+    if len(shifts) == 1:
+        shifts = tuple(shifts) * len(axes)
+    if len(axes) == 1:
+        axes = tuple(axes) * len(shifts)
+    for amount, one in zip(shifts, axes):
+        index = canonical_axis("roll", one, x.ndim)
+        length = x.shape[index]
+        places = int(constant(amount, "use take or gather for a traced shift")) % length if length else 0
+        if places:
+            tail, head = (
+                slice_axis(x, index, length - places, length),
+                slice_axis(x, index, 0, length - places),
+            )
+            x = joining.concatenate([tail, head], index)
+    return x

@@ -1,0 +1,388 @@
+"""Calculus and signals on arrays: differences, interpolation, convolution, polynomials, mapping over axes.
+
+Knows other functions of this package, and `vmap`-free forms of what NumPy loops over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.errors import ArgumentError, ShapeError
+from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, sorting, ufuncs
+from functad.numpy.building import as_array, filled
+from functad.numpy.promotion import (
+    asarray,
+    broadcast_operand,
+    canonical_axes,
+    canonical_axis,
+    convert,
+    operand,
+    promote_dtypes,
+    promote_dtypes_inexact,
+)
+from functad.primitives import convolution, structure
+from functad.primitives import elementwise as el
+from functad.primitives.common import reshape as reshape_to
+
+# --- differences ------------------------------------------------------------------------------------
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along an axis, n times.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.diff(jnp.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
+    """
+    x = as_array("diff", a)
+    if n < 0:
+        raise ArgumentError(f"diff: n must not be negative, got {n}")
+    if n == 0:
+        return x
+    if x.ndim == 0:
+        raise ArgumentError("diff takes an array with at least one axis")
+    place = canonical_axis("diff", axis, x.ndim)
+    ends = [_end(v, x, place) for v in (prepend, append)]
+    parts = [p for p in (ends[0], x, ends[1]) if p is not None]
+    x = manipulation.concatenate(parts, place) if len(parts) > 1 else x
+    for _ in range(n):
+        length = x.shape[place]
+        later = manipulation.slice_axis(x, place, min(1, length), length)
+        earlier = manipulation.slice_axis(x, place, 0, max(length - 1, 0))
+        x = logic.not_equal(later, earlier) if x.dtype.kind == "b" else el.sub(later, earlier)
+    return x
+
+
+def _end(value: Any, x: Any, place: int) -> Any:
+    if value is None:
+        return None
+    value = asarray(value)
+    if value.ndim == 0:
+        value = broadcast_operand(value, (*x.shape[:place], 1, *x.shape[place + 1 :]))
+    return value
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours in the flattened array, with more elements at both ends."""
+    x = manipulation.ravel(ary)
+    parts = [diff(x)]
+    if to_begin is not None:
+        parts.insert(0, convert(manipulation.ravel(to_begin), x.dtype))
+    if to_end is not None:
+        parts.append(convert(manipulation.ravel(to_end), x.dtype))
+    return manipulation.concatenate(parts)
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+    """Central differences along the given axes, one-sided at the ends.
+
+    Args:
+        varargs: the spacing: one number, or for each axis a number or the coordinates of the elements.
+
+    Returns:
+        An array, or a list of them where there are several axes.
+    """
+    if edge_order not in (None, 1):
+        raise ArgumentError(f"gradient: edge_order must be 1, got {edge_order}")
+    (x,) = promote_dtypes_inexact(operand("gradient", f))
+    axes = canonical_axes("gradient", axis, x.ndim)
+    spacings = varargs or (1.0,)
+    if len(spacings) == 1:
+        spacings = spacings * len(axes)
+    if len(spacings) != len(axes):
+        raise ArgumentError(f"gradient: {len(varargs)} spacings for {len(axes)} axes")
+    results = [_gradient_along(x, i, h) for i, h in zip(axes, spacings)]
+    return results[0] if len(results) == 1 else results
+
+
+def _gradient_along(x: Any, axis: int, spacing: Any) -> Any:
+    length = x.shape[axis]
+    if length < 2:
+        raise ShapeError(f"gradient: axis {axis} of an array of shape {x.shape} needs at least two elements")
+    h = convert(asarray(spacing), x.dtype)
+
+    def part(start: int, stop: int) -> Any:
+        return manipulation.slice_axis(x, axis, start, stop)
+
+    ends = [(part(1, 2), part(0, 1)), (part(length - 1, length), part(length - 2, length - 1))]
+    if h.ndim == 0:
+        first, last = (arithmetic.divide(arithmetic.subtract(b, a), h) for b, a in ends)
+        inner = arithmetic.divide(
+            arithmetic.multiply(arithmetic.subtract(part(2, length), part(0, length - 2)), 0.5), h
+        )
+    else:
+        steps = reshape_to(diff(h), tuple(length - 1 if i == axis else 1 for i in range(x.ndim)))
+        before, after = (manipulation.slice_axis(steps, axis, i, length - 2 + i) for i in (0, 1))
+        first = arithmetic.divide(arithmetic.subtract(*ends[0]), manipulation.slice_axis(steps, axis, 0, 1))
+        last = arithmetic.divide(
+            arithmetic.subtract(*ends[1]), manipulation.slice_axis(steps, axis, length - 2, length - 1)
+        )
+        left = arithmetic.divide(arithmetic.subtract(part(1, length - 1), part(0, length - 2)), before)
+        right = arithmetic.divide(arithmetic.subtract(part(2, length), part(1, length - 1)), after)
+        weighted = arithmetic.add(arithmetic.multiply(left, after), arithmetic.multiply(right, before))
+        inner = arithmetic.divide(weighted, arithmetic.add(before, after))
+    return manipulation.concatenate([first, inner, last], axis)
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along an axis of values at the places `x`, or at the distance `dx`, by the trapezoidal rule."""
+    if x is None:
+        (values,) = promote_dtypes_inexact(operand("trapezoid", y))
+        widths: Any = asarray(dx)
+    else:
+        values, places = promote_dtypes_inexact(operand("trapezoid", y), operand("trapezoid", x))
+        widths = (
+            diff(places) if places.ndim == 1 else manipulation.moveaxis(diff(places, axis=axis), axis, -1)
+        )
+    values = manipulation.moveaxis(values, axis, -1)
+    pairs = arithmetic.add(values[..., 1:], values[..., :-1])
+    return arithmetic.multiply(reductions.sum(arithmetic.multiply(pairs, widths), -1), 0.5)
+
+
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
+    """Phases with jumps of more than half a period replaced by their complement."""
+    (x,) = promote_dtypes_inexact(operand("unwrap", p))
+    steps = diff(x, axis=axis)
+    half = period / 2
+    wrapped = arithmetic.subtract(arithmetic.mod(arithmetic.add(steps, half), period), half)
+    at_edge = logic.logical_and(logic.equal(wrapped, -half), logic.greater(steps, 0))
+    wrapped = selecting.where(at_edge, half, wrapped)
+    limit = half if discont is None else discont
+    correction = selecting.where(
+        logic.less(arithmetic.absolute(steps), limit), 0.0, arithmetic.subtract(wrapped, steps)
+    )
+    first = manipulation.slice_axis(x, canonical_axis("unwrap", axis, x.ndim), 0, 1)
+    rest = manipulation.slice_axis(x, canonical_axis("unwrap", axis, x.ndim), 1, x.shape[axis])
+    moved = arithmetic.add(rest, reductions.cumsum(correction, axis))
+    return manipulation.concatenate([first, moved], axis)
+
+
+# --- interpolation ----------------------------------------------------------------------------------
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """Straight lines between the points (xp, fp), evaluated at x; beyond the ends `left` and `right`.
+
+    Args:
+        xp: ascending vector.
+        left, right: by default the first and the last of `fp`; "extrapolate" continues the line.
+        period: the points repeat at this distance.
+    """
+    at, places, values = promote_dtypes_inexact(*[operand("interp", v) for v in (x, xp, fp)])
+    at, places, values = asarray(at), asarray(places), asarray(values)
+    if places.ndim != 1 or places.shape != values.shape:
+        raise ShapeError(
+            f"interp takes vectors xp and fp of one length, got shapes {places.shape} and {values.shape}"
+        )
+    if period is not None:
+        length = abs(float(period))
+        at, places = arithmetic.mod(at, length), arithmetic.mod(places, length)
+        order = sorting.argsort(places)
+        places, values = selecting.take(places, order, 0), selecting.take(values, order, 0)
+        places = manipulation.concatenate([places[-1:] - length, places, places[:1] + length])
+        values = manipulation.concatenate([values[-1:], values, values[:1]])
+    upper = arithmetic.clip(sorting.searchsorted(places, at, side="right"), 1, max(places.size - 1, 1))
+    if places.size == 1:
+        result = broadcast_operand(values, (1,))[0] + arithmetic.multiply(at, 0)
+    else:
+        x0, x1 = (selecting.take(places, i, 0, mode="clip") for i in (upper - 1, upper))
+        f0, f1 = (selecting.take(values, i, 0, mode="clip") for i in (upper - 1, upper))
+        width = arithmetic.subtract(x1, x0)
+        tiny = float(np.finfo(places.dtype).tiny)
+        flat = logic.less_equal(arithmetic.absolute(width), tiny)
+        slope = arithmetic.divide(arithmetic.subtract(at, x0), selecting.where(flat, 1.0, width))
+        result = selecting.where(
+            flat, f0, arithmetic.add(f0, arithmetic.multiply(slope, arithmetic.subtract(f1, f0)))
+        )
+    if period is None:
+        for side, outside, edge in (
+            (left, logic.less(at, places[0]), values[0]),
+            (right, logic.greater(at, places[-1]), values[-1]),
+        ):
+            if isinstance(side, str) and side == "extrapolate":
+                continue
+            result = selecting.where(outside, edge if side is None else side, result)
+    return result
+
+
+# --- convolution ------------------------------------------------------------------------------------
+
+
+def convolve(
+    a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
+) -> Any:
+    """The convolution of two vectors: "full", "same" (as long as the longer one) or "valid" (without the ends)."""
+    return _convolve("convolve", a, v, mode, flipped=True)
+
+
+def correlate(
+    a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None
+) -> Any:
+    """The cross-correlation of two vectors; modes as for `convolve`."""
+    return _convolve("correlate", a, v, mode, flipped=False)
+
+
+def _convolve(name: str, a: Any, v: Any, mode: str, flipped: bool) -> Any:
+    x, y = promote_dtypes_inexact(operand(name, a), operand(name, v))
+    x, y = asarray(x), asarray(y)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ShapeError(f"{name} takes vectors, got shapes {x.shape} and {y.shape}")
+    if not x.size or not y.size:
+        raise ShapeError(f"{name} takes vectors with elements, got shapes {x.shape} and {y.shape}")
+    if not flipped:
+        y = ufuncs.conjugate(y)
+    swapped = x.size < y.size
+    if swapped:
+        x, y = y, x
+    kernel = structure.rev(y, (0,)) if flipped or swapped else y
+    if swapped and not flipped:
+        x, kernel = structure.rev(x, (0,)), y
+        kernel = structure.rev(kernel, (0,))
+        x = structure.rev(x, (0,))
+    size = y.size
+    paddings = {"full": (size - 1, size - 1), "same": (size // 2, size - size // 2 - 1), "valid": (0, 0)}
+    if mode not in paddings:
+        raise ArgumentError(f"{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+    padding = paddings[mode]
+    result = _slide(x, kernel, padding)
+    return structure.rev(result, (0,)) if swapped and not flipped else result
+
+
+def _slide(x: Any, kernel: Any, padding: tuple[int, int]) -> Any:
+    spec = (0, 1, 2)
+    result = convolution.conv_general_dilated(
+        reshape_to(x, (1, 1, x.size)),
+        reshape_to(kernel, (1, 1, kernel.size)),
+        window_strides=(1,),
+        padding=(padding,),
+        lhs_dilation=(1,),
+        rhs_dilation=(1,),
+        dimension_numbers=convolution.ConvDimensionNumbers(spec, spec, spec),
+    )
+    return reshape_to(result, (result.shape[2],))
+
+
+# --- polynomials ------------------------------------------------------------------------------------
+
+
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+    """The value at x of the polynomial with the given coefficients, that of the highest power first."""
+    coefficients, at = promote_dtypes(operand("polyval", p), operand("polyval", x))
+    coefficients, at = asarray(coefficients), asarray(at)
+    result = filled(at.dtype.type(0), at.shape)
+    for i in range(coefficients.shape[0]):
+        result = arithmetic.add(arithmetic.multiply(result, at), coefficients[i])
+    return asarray(result)
+
+
+def polyadd(a1: Any, a2: Any) -> Any:
+    """The coefficients of the sum of two polynomials."""
+    x, y = (
+        manipulation.atleast_1d(v) for v in promote_dtypes(operand("polyadd", a1), operand("polyadd", a2))
+    )
+    size = max(x.size, y.size)
+    x, y = (structure.pad(v, v.dtype.type(0), [(size - v.size, 0, 0)]) for v in (x, y))
+    return arithmetic.add(x, y)
+
+
+def polysub(a1: Any, a2: Any) -> Any:
+    """The coefficients of the difference of two polynomials."""
+    return polyadd(a1, arithmetic.negative(asarray(a2)))
+
+
+def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
+    """The coefficients of the product of two polynomials."""
+    x, y = (
+        manipulation.atleast_1d(v)
+        for v in promote_dtypes_inexact(operand("polymul", a1), operand("polymul", a2))
+    )
+    return convolve(x, y, "full")
+
+
+def polyder(p: Any, m: int = 1) -> Any:
+    """The coefficients of the m-th derivative of a polynomial."""
+    (x,) = promote_dtypes_inexact(operand("polyder", p))
+    if m < 0:
+        raise ArgumentError(f"polyder: m must not be negative, got {m}")
+    for _ in range(m):
+        powers = np.arange(x.size - 1, 0, -1).astype(x.dtype)
+        x = arithmetic.multiply(x[:-1], asarray(powers))
+    return x
+
+
+def polyint(p: Any, m: int = 1, k: Any = 0) -> Any:
+    """The coefficients of the m-th integral of a polynomial, with the given integration constants."""
+    (x,) = promote_dtypes_inexact(operand("polyint", p))
+    constants = np.broadcast_to(np.asarray(k), (m,)) if np.size(k) == 1 else np.asarray(k)
+    if len(constants) != m:
+        raise ArgumentError(f"polyint: k must be one constant or {m} of them, got {k}")
+    for constant in constants:
+        powers = np.arange(x.size, 0, -1).astype(x.dtype)
+        x = append_one(arithmetic.divide(x, asarray(powers)), constant)
+    return x
+
+
+def append_one(x: Any, value: Any) -> Any:
+    return manipulation.concatenate([x, asarray(np.asarray(value, x.dtype)[None])])
+
+
+# --- mapping over axes ------------------------------------------------------------------------------
+
+
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """Apply a function of a vector to every line along an axis; its result replaces the axis."""
+    x = as_array("apply_along_axis", arr)
+    place = canonical_axis("apply_along_axis", axis, x.ndim)
+    lines = manipulation.moveaxis(x, place, -1)
+    rest, length = lines.shape[:-1], lines.shape[-1]
+    flat = reshape_to(lines, (int(np.prod(rest)), length))
+    results = [asarray(func1d(line, *args, **kwargs)) for line in flat]
+    if not results:
+        raise ArgumentError(f"apply_along_axis: an array of shape {x.shape} has no lines along axis {axis}")
+    inner = results[0].shape
+    stacked = reshape_to(manipulation.stack(results), (*rest, *inner))
+    first = len(rest)
+    return manipulation.moveaxis(
+        stacked, tuple(range(first, first + len(inner))), tuple(range(place, place + len(inner)))
+    )
+
+
+def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
+    """Apply a reduction along several axes in turn, keeping their places."""
+    x = as_array("apply_over_axes", a)
+    for axis in canonical_axes("apply_over_axes", axes, x.ndim):
+        result = asarray(func(x, axis))
+        if result.ndim == x.ndim - 1:
+            result = structure.expand_dims(result, (axis,))
+        if result.ndim != x.ndim:
+            raise ShapeError(f"apply_over_axes: the function made shape {result.shape} of {x.shape}")
+        x = result
+    return x
+
+
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """Index arrays that pick the rectangle which vectors of indices span."""
+    results = []
+    for i, a in enumerate(args):
+        x = as_array("ix_", a)
+        if x.ndim != 1:
+            raise ArgumentError(f"ix_ takes vectors, but argument {i} has shape {x.shape}")
+        if x.dtype.kind == "b":
+            x = selecting.nonzero(x)[0]
+        results.append(reshape_to(x, tuple(x.size if j == i else 1 for j in range(len(args)))))
+    return tuple(results)
+
+
+def trim_zeros(filt: Any, trim: str = "fb") -> Any:
+    """A vector without the zeros at its front and back."""
+    x = as_array("trim_zeros", filt)
+    (positions,) = selecting.nonzero(x)
+    known = np.asarray(positions)
+    if not known.size:
+        return x[:0]
+    start = int(known[0]) if "f" in trim.lower() else 0
+    stop = int(known[-1]) + 1 if "b" in trim.lower() else x.size
+    return x[start:stop]

@@ -1,0 +1,344 @@
+"""What array functions do with their arguments first: make arrays of them, join their dtypes, broadcast their shapes.
+
+Knows no function in particular; everything else in this package is built on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array, ArrayImpl
+from functad.errors import ArgumentError, DTypeError, FunctadError, ShapeError
+from functad.primitives import joining
+from functad.primitives.common import broadcast_in_dim, convert_element_type
+from functad.tracing import Tracer, aval_of
+
+SCALARS: frozenset[type] = frozenset({bool, int, float, complex})
+"""The Python types of weakly typed operands (`bool`, which joins like them but is not weak, included)."""
+
+# --- arrays of anything -----------------------------------------------------------------------------
+
+
+def asarray(x: Any, dtype: Any = None, order: str | None = None, copy: bool | None = None) -> Any:
+    """Make an Array of a number, a NumPy array, or nested sequences of them.
+
+    Args:
+        x: an Array (returned as it is), a NumPy array (copied, its dtype kept, 64 bits too), a Python
+            scalar (gives a weak type), or nested lists and tuples, which may hold traced values.
+        dtype: the dtype to convert to; by default that of `x`, and 32 bits for Python numbers.
+        order: accepted for NumPy's sake; arrays have no visible memory order.
+        copy: accepted for NumPy's sake; an Array is immutable, so it never needs a copy.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.asarray([1, 2.5])
+    Array([1. , 2.5], dtype=float32)
+    """
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(x, Array):
+        return x if wanted is None else convert_element_type(x, wanted)
+    if type(x) in SCALARS:
+        own, weak = dtypes.dtype_of(x)
+        return ArrayImpl(checked_scalar(x, wanted or own, "asarray"), weak and wanted is None)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return ArrayImpl(np.array(x, dtype=wanted or dtypes.as_dtype(x.dtype), order="C"))
+    if isinstance(x, (list, tuple, range)):
+        return _array_of_sequence(x, wanted)
+    return _array_of_object(x, wanted)
+
+
+def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
+    """A Python scalar as a rank-0 array of the dtype, with an error where it cannot hold the value."""
+    if type(x) is int and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not info.min <= x <= info.max:
+            raise DTypeError(
+                f"{name}: the Python integer {x} does not fit in {dtype} ({info.min} to {info.max}); "
+                f"convert the other operand to a larger dtype first, or reduce the number"
+            )
+    if type(x) is complex and dtype.kind != "c":
+        raise DTypeError(
+            f"{name}: the complex number {x} does not fit in {dtype}; use {x}.real, or a complex dtype"
+        )
+    with np.errstate(all="ignore"):
+        return np.asarray(x).astype(dtype)
+
+
+def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
+    leaves = list(_leaves(x))
+    if any(isinstance(leaf, Tracer) for leaf in leaves):
+        return _stack_of_sequence(x, dtype)
+    if dtype is None:
+        dtype = _common_dtype(leaves)
+    try:
+        values = np.array(_without_arrays(x), dtype=None if dtype.kind in "iu" else dtype)
+    except (ValueError, TypeError) as problem:
+        raise ShapeError(
+            f"asarray: the nested sequence {_abbreviated(x)} is no array: its parts have different shapes "
+            f"or are no numbers ({problem}); pad them to one shape first"
+        ) from None
+    if dtype.kind in "iu" and values.dtype.kind in "iu" and values.size:
+        checked_scalar(int(values.max()), dtype, "asarray")
+        checked_scalar(int(values.min()), dtype, "asarray")
+    with np.errstate(all="ignore"):
+        return ArrayImpl(values.astype(dtype, copy=False))
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    for item in x:
+        if isinstance(item, (list, tuple, range)):
+            yield from _leaves(item)
+        else:
+            yield item
+
+
+def _common_dtype(leaves: Sequence[Any]) -> np.dtype:
+    if not leaves:
+        return dtypes.default_float_dtype()
+    scalar_types = {type(leaf) for leaf in leaves} & SCALARS
+    pairs = {dtypes.dtype_of(scalar_type()) for scalar_type in scalar_types}
+    pairs.update(dtypes.dtype_of(leaf) for leaf in leaves if type(leaf) not in SCALARS)
+    return dtypes.lattice_join(*pairs)[0]
+
+
+def _without_arrays(x: Any) -> Any:
+    if isinstance(x, (list, tuple, range)):
+        return [_without_arrays(item) for item in x]
+    return np.asarray(x) if isinstance(x, Array) else x
+
+
+def _stack_of_sequence(x: Any, dtype: np.dtype | None) -> Any:
+    parts = promote_dtypes(*[asarray(item, dtype) for item in x])
+    shapes = {part.shape for part in parts}
+    if len(shapes) > 1:
+        raise ShapeError(
+            f"asarray: the parts of a nested sequence have the different shapes "
+            f"{', '.join(str(part.shape) for part in parts)}; pad them to one shape first"
+        )
+    rows = [expand_front(part) for part in parts]
+    stacked = joining.concatenate(rows, dimension=0)
+    return convert_element_type(stacked, stacked.dtype)
+
+
+def expand_front(x: Any) -> Any:
+    """x with a new leading axis of size 1."""
+    shape = x.shape
+    return broadcast_in_dim(x, shape=(1, *shape), broadcast_dimensions=range(1, len(shape) + 1))
+
+
+def _array_of_object(x: Any, dtype: np.dtype | None) -> Any:
+    if hasattr(x, "__jax_array__"):
+        return asarray(x.__jax_array__(), dtype)
+    if isinstance(x, (int, float, complex)):  # an IntEnum, for example
+        return asarray(x.real if isinstance(x, int) else x, dtype)
+    if hasattr(x, "__array__") or hasattr(x, "__array_interface__") or hasattr(x, "__buffer__"):
+        return asarray(np.asarray(x), dtype)
+    if isinstance(x, (bytes, bytearray, memoryview)):
+        return asarray(np.asarray(memoryview(x)), dtype)
+    raise DTypeError(
+        f"asarray: {_abbreviated(x)} of type {type(x).__name__} is no array: pass a number, an array, or nested "
+        "lists of them" + ("; is a return statement missing?" if x is None else "")
+    )
+
+
+def _abbreviated(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+# --- dtypes -----------------------------------------------------------------------------------------
+
+
+def operand(name: str, x: Any) -> Any:
+    """x as an operand of a function: Python and NumPy scalars stay, everything else becomes an Array."""
+    if isinstance(x, (Array, np.generic)) or type(x) in SCALARS:
+        return x
+    try:
+        return asarray(x)
+    except FunctadError as problem:
+        raise type(problem)(f"{name}: {problem}") from None
+
+
+def promote_dtypes(*args: Any) -> list[Any]:
+    """The operands converted to the one dtype that promotion gives them."""
+    dtype, weak = dtypes.lattice_join(*[dtypes.dtype_of(a) for a in args])
+    return [convert(a, dtype, weak) for a in args]
+
+
+def promote_dtypes_inexact(*args: Any) -> list[Any]:
+    """As `promote_dtypes`, but integers and booleans become floats."""
+    dtype, weak = dtypes.lattice_join(*[dtypes.dtype_of(a) for a in args])
+    inexact = dtypes.to_inexact_dtype(dtype)
+    return [convert(a, inexact, weak) for a in args]
+
+
+def convert(x: Any, dtype: np.dtype, weak: bool = False, name: str = "promotion") -> Any:
+    """An operand in another dtype: arrays by an operation, scalars at once."""
+    if isinstance(x, Array):
+        return convert_element_type(x, dtype, weak)
+    if type(x) in SCALARS:
+        value = checked_scalar(x, dtype, name)
+        return ArrayImpl(value, True) if weak else value[()]
+    with np.errstate(all="ignore"):
+        value = x.astype(dtype)
+    return ArrayImpl(value, True) if weak else value
+
+
+def canonical_dtype(dtype: Any) -> np.dtype | None:
+    """The dtype that a `dtype=` argument names, None where it is not given."""
+    return None if dtype is None else dtypes.as_dtype(dtype)
+
+
+# --- shapes -----------------------------------------------------------------------------------------
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape to which arrays of the given shapes (or sizes) broadcast.
+
+    >>> broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    return joint_shape("broadcast_shapes", [(s,) if isinstance(s, int) else tuple(s) for s in shapes])
+
+
+def joint_shape(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    rank = max((len(s) for s in shapes), default=0)
+    result = []
+    for axis in range(rank):
+        sizes = {s[axis - rank + len(s)] for s in shapes if axis - rank + len(s) >= 0}
+        others = sizes - {1}
+        if len(others) > 1:
+            raise ShapeError(
+                f"{name}: arrays of shapes {', '.join(map(str, shapes))} do not broadcast: axis {axis - rank} "
+                f"(from the end) has the sizes {', '.join(map(str, sorted(others)))}, and only a size of 1 is repeated. "
+                "Use reshape or expand_dims to say which axes belong together"
+            )
+        result.append(others.pop() if others else 1)
+    return tuple(result)
+
+
+def broadcast_operand(x: Any, shape: tuple[int, ...]) -> Any:
+    """Repeat an array to a shape that it broadcasts to."""
+    own = np.shape(x) if not isinstance(x, Array) else x.shape
+    if own == shape:
+        return x
+    first = len(shape) - len(own)
+    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(first, len(shape)))
+
+
+def promote_shapes(name: str, *args: Any) -> list[Any]:
+    """The operands repeated to their joint shape; those of rank 0 stay, as element-wise primitives take them."""
+    shapes = [aval_of(a).shape for a in args]
+    if len({s for s in shapes if s}) < 2:
+        return list(args)
+    joint = joint_shape(name, shapes)
+    return [broadcast_operand(a, joint) if s else a for a, s in zip(args, shapes)]
+
+
+# --- both, as most functions want it ----------------------------------------------------------------
+
+
+def promote_pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """Two operands with one dtype, and one shape or rank 0: what every binary operator starts with."""
+    tx, ty = type(x), type(y)
+    if tx is ArrayImpl:
+        dtype, shape, weak = x._value.dtype, x._value.shape, x.weak_type
+    elif tx is Tracer:
+        aval = x.aval
+        dtype, shape, weak = aval.dtype, aval.shape, aval.weak_type
+    elif (tx is float or tx is int) and (ty is Tracer or ty is ArrayImpl):
+        y, x = promote_pair(name, y, x)
+        return x, y
+    else:
+        x, y = promote_args(name, x, y)
+        return x, y
+    if ty is ArrayImpl:
+        value = y._value
+        if value.dtype is dtype and value.shape == shape and y.weak_type is weak:
+            return x, y
+    elif ty is Tracer:
+        aval = y.aval
+        if aval.dtype is dtype and aval.shape == shape and aval.weak_type is weak:
+            return x, y
+    elif (ty is float and dtype.kind in "fc") or (ty is int and dtype.kind in "fc" and -1e4 < y < 1e4):
+        if weak:
+            return x, ArrayImpl(np.array(y, dtype), True)
+        if -6e4 < y < 6e4:  # fits every float dtype; what does not is checked on the slow path
+            return x, dtype.type(y)
+    x, y = promote_args(name, x, y)
+    return x, y
+
+
+def promote_args(name: str, *args: Any) -> list[Any]:
+    """Operands of any kind with one dtype, and one shape or rank 0."""
+    return promote_shapes(name, *promote_dtypes(*[operand(name, a) for a in args]))
+
+
+def promote_args_inexact(name: str, *args: Any) -> list[Any]:
+    """As `promote_args`, but integers and booleans become floats: for `sin`, `mean` and the like."""
+    if len(args) == 1:
+        (x,) = args
+        if type(x) is Tracer or type(x) is ArrayImpl:
+            return [x if x.dtype.kind in "fc" else promote_dtypes_inexact(x)[0]]
+    return promote_shapes(name, *promote_dtypes_inexact(*[operand(name, a) for a in args]))
+
+
+def promote_args_numeric(name: str, *args: Any) -> list[Any]:
+    """As `promote_args`, but booleans become integers."""
+    promoted = promote_args(name, *args)
+    if aval_of(promoted[0]).dtype.kind != "b":
+        return promoted
+    return [convert(a, dtypes.default_int_dtype()) for a in promoted]
+
+
+# --- axes -------------------------------------------------------------------------------------------
+
+
+def canonical_axis(name: str, axis: Any, ndim: int) -> int:
+    """An axis counted from the front, checked."""
+    try:
+        index = axis.__index__()
+    except (AttributeError, TypeError):
+        raise ArgumentError(f"{name}: axis must be an integer, got {axis!r}") from None
+    if not -ndim <= index < ndim:
+        raise ArgumentError(f"{name}: axis {index} is out of bounds for an array with {ndim} axes")
+    return index % ndim
+
+
+def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """An `axis` argument, one, several or None for all, as a tuple of distinct axes counted from the front."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(
+        canonical_axis(name, a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))
+    )
+    if len(set(axes)) != len(axes):
+        raise ArgumentError(f"{name}: axis={axis} names an axis twice")
+    return axes
+
+
+def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
+    """A `shape` argument, an integer or several, as a tuple of Python integers that are not negative."""
+    sizes = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    try:
+        result = tuple(n.__index__() for n in sizes)
+    except AttributeError:
+        raise ArgumentError(f"{name}: shape must be an integer or several, got {shape!r}") from None
+    if any(n < 0 for n in result):
+        raise ArgumentError(f"{name}: shape={result} has a negative size")
+    return result
+
+
+def size_of(shape: Sequence[int]) -> int:
+    return math.prod(shape)
+
+
+def constant(x: Any, why: str) -> np.ndarray:
+    """The NumPy value of a concrete argument; an abstract one raises, with `why` as the rewrite to use."""
+    if isinstance(x, Tracer):
+        return x.concrete("this", why)
+    return np.asarray(x)

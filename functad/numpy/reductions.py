@@ -1,0 +1,636 @@
+"""Reductions along axes: sums, products, extrema, logic, means and variances, and the NaN-skipping ones.
+
+Knows promotion and the reduction primitives; quantiles and covariances are in `statistics`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.errors import ArgumentError, UnsupportedNumpyError
+from functad.numpy import arithmetic, logic, ufuncs
+from functad.numpy.building import as_array, filled, select
+from functad.numpy.promotion import (
+    asarray,
+    broadcast_operand,
+    canonical_axes,
+    canonical_axis,
+    canonical_dtype,
+    convert,
+    joint_shape,
+    operand,
+    promote_dtypes,
+)
+from functad.primitives import cumulative, joining, reduction
+from functad.primitives import elementwise as el
+from functad.primitives.common import broadcast_in_dim, reduce_sum, reshape
+from functad.tracing import aval_of
+
+# --- the shared part --------------------------------------------------------------------------------
+
+
+def _refuse_out(name: str, out: Any) -> None:
+    if out is not None:
+        raise UnsupportedNumpyError(
+            f"{name}: out= cannot work, because arrays are immutable; use the returned value instead: "
+            f"result = functad.numpy.{name}(x)"
+        )
+
+
+def _keep_dims(result: Any, axes: tuple[int, ...], shape: tuple[int, ...], keepdims: bool) -> Any:
+    """Put axes of size 1 back where a reduction dropped them."""
+    if not keepdims or not axes:
+        return result
+    kept_shape = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    kept = [i for i in range(len(shape)) if i not in axes]
+    return broadcast_in_dim(result, shape=kept_shape, broadcast_dimensions=kept)
+
+
+def _masked(name: str, x: Any, where: Any, identity: Any) -> Any:
+    """x with `identity` wherever the mask is false."""
+    if where is None:
+        return x
+    mask = _mask(name, where)
+    shape = joint_shape(name, [x.shape, mask.shape])
+    return select(broadcast_operand(mask, shape), broadcast_operand(x, shape), x.dtype.type(identity))
+
+
+def _mask(name: str, where: Any) -> Any:
+    mask = asarray(where)
+    if mask.dtype.kind != "b":
+        raise ArgumentError(
+            f"{name}: where= must be boolean, got {mask.aval.str_short()}; write where=(mask != 0)"
+        )
+    return mask
+
+
+def _with_initial(name: str, result: Any, initial: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    if initial is None:
+        return result
+    value = convert(operand(name, initial), result.dtype)
+    if aval_of(value).shape != ():
+        raise ArgumentError(f"{name}: initial= must be a scalar, got shape {aval_of(value).shape}")
+    return combine(value, result)
+
+
+def integer_sum_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype in which sums and products of a dtype are taken: small integers grow to the default one."""
+    default = dtypes.default_int_dtype()
+    if dtype.kind == "b":
+        return default
+    if dtype.kind in "iu" and dtype.itemsize < default.itemsize:
+        return default if dtype.kind == "i" else np.dtype(f"uint{8 * default.itemsize}")
+    return dtype
+
+
+def _accumulating(
+    name: str,
+    reduce: Callable[..., Any],
+    combine: Callable[[Any, Any], Any],
+    identity: int,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    out: None,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+    promote_integers: bool,
+) -> Any:
+    _refuse_out(name, out)
+    x = as_array(name, a)
+    axes = canonical_axes(name, axis, x.ndim)
+    wanted = canonical_dtype(dtype)
+    if wanted is None:
+        wanted = integer_sum_dtype(x.dtype) if promote_integers or x.dtype.kind == "b" else x.dtype
+    x = _masked(name, convert(x, wanted), where, identity)
+    result = reduce(x, axes=axes) if axes else x
+    return _keep_dims(_with_initial(name, result, initial, combine), axes, x.shape, keepdims)
+
+
+# --- sums, products, extrema, logic -----------------------------------------------------------------
+
+
+def sum(  # noqa: A001
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
+) -> Any:
+    """The sum over the given axes, by default over all.
+
+    Args:
+        a: array of any shape; booleans and small integers are summed in the default integer dtype.
+        axis: an axis, a tuple of them, or None for all.
+        dtype: the dtype to sum in.
+        keepdims: keep the reduced axes with size 1.
+        initial: a number added to the sum.
+        where: boolean array that broadcasts with `a`: which elements count.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.sum(jnp.ones((2, 3)), axis=0)
+    Array([2., 2., 2.], dtype=float32)
+    """
+    return _accumulating(
+        "sum", reduce_sum, el.add, 0, a, axis, dtype, out, keepdims, initial, where, promote_integers
+    )
+
+
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
+) -> Any:
+    """The product over the given axes, by default over all; arguments as for `sum`."""
+    return _accumulating(
+        "prod",
+        reduction.reduce_prod,
+        el.mul,
+        1,
+        a,
+        axis,
+        dtype,
+        out,
+        keepdims,
+        initial,
+        where,
+        promote_integers,
+    )
+
+
+def _extremum(
+    name: str, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any, largest: bool
+) -> Any:
+    _refuse_out(name, out)
+    x = as_array(name, a)
+    axes = canonical_axes(name, axis, x.ndim)
+    if where is not None and initial is None:
+        raise ArgumentError(f"{name}: with where=, initial= must say what the result is where nothing counts")
+    if initial is None and math.prod(x.shape[i] for i in axes) == 0:
+        raise ArgumentError(
+            f"{name}: an array of shape {x.shape} has no elements along axis={axis}, and {name} of nothing is "
+            "undefined; pass initial= to give it a value"
+        )
+    if x.dtype.kind == "b":
+        reduce = reduction.reduce_or if largest else reduction.reduce_and
+        combine = el.or_ if largest else el.and_
+    else:
+        reduce = reduction.reduce_max if largest else reduction.reduce_min
+        combine = el.max if largest else el.min
+    x = _masked(name, convert(x, x.dtype), where, lowest(x.dtype) if largest else highest(x.dtype))
+    result = reduce(x, axes=axes) if axes else x
+    return _keep_dims(_with_initial(name, result, initial, combine), axes, x.shape, keepdims)
+
+
+def lowest(dtype: np.dtype) -> Any:
+    """What no element of the dtype lies below."""
+    if dtype.kind == "b":
+        return False
+    return -np.inf if dtype.kind in "fc" else np.iinfo(dtype).min
+
+
+def highest(dtype: np.dtype) -> Any:
+    """What no element of the dtype lies above."""
+    if dtype.kind == "b":
+        return True
+    return np.inf if dtype.kind in "fc" else np.iinfo(dtype).max
+
+
+def max(  # noqa: A001
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """The largest element along the given axes, by default of all; NaN if there is one.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.max(jnp.array([[1., 5.], [3., 2.]]), axis=1)
+    Array([5., 3.], dtype=float32)
+    """
+    return _extremum("max", a, axis, out, keepdims, initial, where, largest=True)
+
+
+def min(  # noqa: A001
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """The smallest element along the given axes, by default of all; NaN if there is one."""
+    return _extremum("min", a, axis, out, keepdims, initial, where, largest=False)
+
+
+amax, amin = max, min
+
+
+def _logical_reduction(
+    name: str,
+    a: Any,
+    axis: Any,
+    out: None,
+    keepdims: bool,
+    where: Any,
+    reduce: Callable[..., Any],
+    identity: bool,
+) -> Any:
+    _refuse_out(name, out)
+    x = as_array(name, a)
+    if x.dtype.kind != "b":
+        x = el.ne(x, x.dtype.type(0))
+    axes = canonical_axes(name, axis, x.ndim)
+    x = _masked(name, x, where, identity)
+    return _keep_dims(reduce(x, axes=axes) if axes else x, axes, x.shape, keepdims)
+
+
+def any(  # noqa: A001
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
+    """Whether any element is true (not zero) along the given axes, by default of all."""
+    return _logical_reduction("any", a, axis, out, keepdims, where, reduction.reduce_or, False)
+
+
+def all(  # noqa: A001
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
+    """Whether all elements are true (not zero) along the given axes, by default of all."""
+    return _logical_reduction("all", a, axis, out, keepdims, where, reduction.reduce_and, True)
+
+
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The number of elements that are not zero along the given axes, by default of all."""
+    return sum(logic.not_equal(a, 0), axis=axis, keepdims=keepdims)
+
+
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """The distance from the smallest to the largest element along the given axes."""
+    _refuse_out("ptp", out)
+    return arithmetic.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+
+
+# --- positions of extrema ---------------------------------------------------------------------------
+
+
+def _position(name: str, a: Any, axis: Any, out: None, keepdims: bool, primitive: Callable[..., Any]) -> Any:
+    _refuse_out(name, out)
+    x = as_array(name, a)
+    shape = x.shape
+    if axis is None:
+        flat, index = reshape(x, (x.size,)), 0
+        axes = tuple(range(x.ndim))
+    else:
+        flat, index = x, canonical_axis(name, axis, x.ndim)
+        axes = (index,)
+    if flat.shape[index] == 0:
+        raise ArgumentError(f"{name}: an array of shape {shape} has no elements along axis={axis}")
+    result = primitive(flat, axis=index, index_dtype=dtypes.default_int_dtype())
+    return _keep_dims(result, axes, shape, keepdims)
+
+
+def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """The index of the (first) largest element along an axis, by default in the flattened array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.argmax(jnp.array([[1., 5.], [3., 2.]]), axis=1)
+    Array([1, 0], dtype=int32)
+    """
+    return _position("argmax", a, axis, out, bool(keepdims), reduction.argmax)
+
+
+def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """The index of the (first) smallest element along an axis, by default in the flattened array."""
+    return _position("argmin", a, axis, out, bool(keepdims), reduction.argmin)
+
+
+# --- means and variances ----------------------------------------------------------------------------
+
+
+def _count(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool, dtype: np.dtype) -> Any:
+    """How many elements count in each reduction, as a scalar of the dtype where that is known."""
+    if where is None:
+        return dtype.type(math.prod(x.shape[i] for i in axes))
+    mask = broadcast_operand(_mask("mean", where), joint_shape("mean", [x.shape, asarray(where).shape]))
+    return sum(mask, axis=axes, dtype=dtype, keepdims=keepdims)
+
+
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    """The arithmetic mean along the given axes, by default of all elements; integers give floats.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.mean(jnp.array([1, 2, 4]))
+    Array(2.3333333, dtype=float32)
+    """
+    _refuse_out("mean", out)
+    x = as_array("mean", a)
+    axes = canonical_axes("mean", axis, x.ndim)
+    wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(x.dtype)
+    computed = dtypes.float32 if wanted == dtypes.float16 else wanted
+    if where is None:
+        total = sum(x, axes, dtype=computed, keepdims=keepdims)
+        count = computed.type(math.prod(x.shape[i] for i in axes)) if computed.kind in "fc" else None
+    else:
+        total = sum(x, axes, dtype=computed, keepdims=keepdims, where=where)
+        count = _count(x, axes, where, keepdims, computed)
+    if count is None:
+        return convert(arithmetic.true_divide(total, math.prod(x.shape[i] for i in axes)), wanted)
+    return convert(el.div(total, count), wanted)
+
+
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    """The weighted mean along the given axes; with `returned=True` also the sums of the weights."""
+    x = as_array("average", a)
+    if weights is None:
+        result = mean(x, axis, keepdims=keepdims)
+        axes = canonical_axes("average", axis, x.ndim)
+        total = filled(result.dtype.type(math.prod(x.shape[i] for i in axes)), result.shape)
+        return (result, total) if returned else result
+    x, w = promote_dtypes(x, as_array("average", weights))
+    if x.dtype.kind not in "fc":
+        inexact = dtypes.to_inexact_dtype(x.dtype)
+        x, w = convert(x, inexact), convert(w, inexact)
+    if x.shape != w.shape:
+        if axis is None or w.ndim != 1 or w.shape[0] != x.shape[canonical_axis("average", axis, x.ndim)]:
+            raise ArgumentError(
+                f"average: weights of shape {w.shape} fit neither the array's shape {x.shape} nor, as a vector, "
+                f"its axis={axis}"
+            )
+        index = canonical_axis("average", axis, x.ndim)
+        w = broadcast_in_dim(w, shape=x.shape, broadcast_dimensions=(index,))
+    total = sum(w, axis, keepdims=keepdims)
+    result = arithmetic.true_divide(sum(arithmetic.multiply(x, w), axis, keepdims=keepdims), total)
+    return (result, total) if returned else result
+
+
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: Any = None,
+) -> Any:
+    """The variance along the given axes, by default of all elements.
+
+    Args:
+        ddof: what is subtracted from the number of elements in the divisor (`correction` is the Array API's name).
+
+    The other arguments are those of `sum`.
+    """
+    _refuse_out("var", out)
+    freedom = ddof if correction is None else correction
+    x = as_array("var", a)
+    axes = canonical_axes("var", axis, x.ndim)
+    given = canonical_dtype(dtype)
+    wanted = dtypes.to_inexact_dtype(x.dtype) if given is None else given
+    if x.dtype.kind == "c" and given is None:
+        wanted = np.zeros((), x.dtype).real.dtype
+    computed = dtypes.promote_types(x.dtype, wanted)
+    computed = dtypes.float32 if computed == dtypes.float16 else dtypes.to_inexact_dtype(computed)
+    x = convert(x, computed)
+    deviation = arithmetic.subtract(x, mean(x, axes, keepdims=True, where=where))
+    if computed.kind == "c":
+        squared = el.add(el.square(el.real(deviation)), el.square(el.imag(deviation)))
+    else:
+        squared = el.square(deviation)
+    total = sum(squared, axes, keepdims=keepdims, where=where)
+    if where is None and isinstance(freedom, (int, float)):
+        count = math.prod(x.shape[i] for i in axes) - freedom
+        return convert(el.div(total, total.dtype.type(count if count > 0 else np.nan)), wanted)
+    count = arithmetic.subtract(
+        _count(x, axes, where, keepdims, total.dtype), convert(operand("var", freedom), total.dtype)
+    )
+    return convert(
+        select(el.gt(count, total.dtype.type(0)), arithmetic.divide(total, count), total.dtype.type(np.nan)),
+        wanted,
+    )
+
+
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: Any = None,
+) -> Any:
+    """The standard deviation along the given axes; arguments as for `var`."""
+    return ufuncs.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, correction=correction))
+
+
+# --- cumulative -------------------------------------------------------------------------------------
+
+
+def _cumulative(name: str, a: Any, axis: Any, dtype: Any, out: None, primitive: Callable[..., Any]) -> Any:
+    _refuse_out(name, out)
+    x = as_array(name, a)
+    if axis is None:
+        x, index = reshape(x, (x.size,)), 0
+    else:
+        index = canonical_axis(name, axis, x.ndim)
+    wanted = canonical_dtype(dtype)
+    if wanted is None:
+        wanted = dtypes.default_int_dtype() if x.dtype.kind == "b" else x.dtype
+    return primitive(convert(x, wanted), axis=index, reverse=False)
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """The running sum along an axis, by default of the flattened array."""
+    return _cumulative("cumsum", a, axis, dtype, out, cumulative.cumsum)
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """The running product along an axis, by default of the flattened array."""
+    return _cumulative("cumprod", a, axis, dtype, out, cumulative.cumprod)
+
+
+def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    """The running sum as the Array API names it; with `include_initial` it begins with 0."""
+    return _array_api_cumulative("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    """The running product as the Array API names it; with `include_initial` it begins with 1."""
+    return _array_api_cumulative("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
+
+
+def _array_api_cumulative(
+    name: str, fun: Callable[..., Any], start: int, x: Any, axis: Any, dtype: Any, include_initial: bool
+) -> Any:
+    x = as_array(name, x)
+    if axis is None and x.ndim != 1:
+        raise ArgumentError(f"{name}: an array of shape {x.shape} has not one axis, so axis= must name one")
+    index = canonical_axis(name, 0 if axis is None else axis, x.ndim)
+    result = fun(x, index, dtype)
+    if not include_initial:
+        return result
+    front = filled(
+        result.dtype.type(start), tuple(1 if i == index else n for i, n in enumerate(result.shape))
+    )
+    return joining.concatenate([front, result], index)
+
+
+# --- skipping NaN -----------------------------------------------------------------------------------
+
+
+def _replacing_nan(name: str, a: Any, value: Any) -> tuple[Any, Any]:
+    """The array with every NaN replaced, and where they were (None where the dtype has none)."""
+    x = as_array(name, a)
+    if x.dtype.kind not in "fc":
+        return x, None
+    mask = el.ne(x, x)
+    return select(mask, x.dtype.type(value), x), mask
+
+
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """`sum` that counts NaN as 0."""
+    return sum(_replacing_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
+
+
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """`prod` that counts NaN as 1."""
+    return prod(_replacing_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """`cumsum` that counts NaN as 0."""
+    return cumsum(_replacing_nan("nancumsum", a, 0)[0], axis, dtype, out)
+
+
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """`cumprod` that counts NaN as 1."""
+    return cumprod(_replacing_nan("nancumprod", a, 1)[0], axis, dtype, out)
+
+
+def _nan_extremum(
+    name: str,
+    fun: Callable[..., Any],
+    fill: float,
+    a: Any,
+    axis: Any,
+    out: None,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+) -> Any:
+    x, mask = _replacing_nan(name, a, fill)
+    result = fun(x, axis, out, keepdims, initial, where)
+    if mask is None or initial is not None:
+        return result
+    return select(all(mask, axis, keepdims=keepdims, where=where), result.dtype.type(np.nan), result)
+
+
+def nanmax(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """`max` that ignores NaN; NaN where there is nothing else."""
+    return _nan_extremum("nanmax", max, -np.inf, a, axis, out, keepdims, initial, where)
+
+
+def nanmin(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """`min` that ignores NaN; NaN where there is nothing else."""
+    return _nan_extremum("nanmin", min, np.inf, a, axis, out, keepdims, initial, where)
+
+
+def _nan_position(
+    name: str, fun: Callable[..., Any], fill: float, a: Any, axis: Any, out: None, keepdims: bool | None
+) -> Any:
+    x, mask = _replacing_nan(name, a, fill)
+    result = fun(x, axis, out, keepdims)
+    if mask is None:
+        return result
+    return select(all(mask, axis, keepdims=bool(keepdims)), result.dtype.type(-1), result)
+
+
+def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """`argmax` that ignores NaN; -1 where there is nothing else."""
+    return _nan_position("nanargmax", argmax, -np.inf, a, axis, out, keepdims)
+
+
+def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """`argmin` that ignores NaN; -1 where there is nothing else."""
+    return _nan_position("nanargmin", argmin, np.inf, a, axis, out, keepdims)
+
+
+def _not_nan(name: str, a: Any, where: Any) -> tuple[Any, Any]:
+    x = as_array(name, a)
+    if x.dtype.kind not in "fc":
+        return x, where
+    good = el.eq(x, x)
+    return x, good if where is None else logic.logical_and(good, where)
+
+
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, where: Any = None
+) -> Any:
+    """`mean` of what is not NaN."""
+    x, good = _not_nan("nanmean", a, where)
+    return mean(x, axis, dtype, out, keepdims, where=good)
+
+
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """`var` of what is not NaN."""
+    x, good = _not_nan("nanvar", a, where)
+    return var(x, axis, dtype, out, ddof, keepdims, where=good)
+
+
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """`std` of what is not NaN."""
+    return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))

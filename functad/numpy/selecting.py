@@ -1,0 +1,474 @@
+"""Choosing elements: by conditions, by index arrays along an axis, and by where they are not zero.
+
+Knows the plan of `x[index]` only through `getitem`; updates are in `updates`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import ArrayImpl
+from functad.errors import ArgumentError, ConcretizationError, ShapeError
+from functad.numpy import arithmetic, indexing, manipulation, updates
+from functad.numpy.building import as_array, filled, select
+from functad.numpy.promotion import (
+    asarray,
+    broadcast_operand,
+    canonical_axis,
+    convert,
+    joint_shape,
+    operand,
+    promote_dtypes,
+)
+from functad.primitives import cumulative, gather_scatter, joining, structure
+from functad.primitives import elementwise as el
+from functad.primitives.common import reshape as reshape_to
+from functad.primitives.dimension_numbers import GatherDimensionNumbers
+from functad.tracing import Tracer, aval_of
+
+# --- by conditions ----------------------------------------------------------------------------------
+
+
+def where(
+    condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None
+) -> Any:
+    """Elements of `x` where the condition is true and of `y` where it is not; with the condition alone, `nonzero`.
+
+    Both choices are computed, and a derivative flows through the chosen one only.
+
+    >>> import functad.numpy as jnp
+    >>> x = jnp.array([-1., 2.])
+    >>> jnp.where(x > 0, x, 0.)
+    Array([0., 2.], dtype=float32)
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise ArgumentError("where takes the condition alone, or the condition and both choices")
+    mask = as_boolean(condition, "where")
+    on_true, on_false = promote_dtypes(operand("where", x), operand("where", y))
+    shape = joint_shape("where", [aval_of(a).shape for a in (mask, on_true, on_false)])
+    if mask.shape:
+        mask = broadcast_operand(mask, shape)
+    return el.select_n(mask, broadcast_operand(on_false, shape), broadcast_operand(on_true, shape))
+
+
+def as_boolean(x: Any, name: str) -> Any:
+    x = as_array(name, x)
+    return x if x.dtype.kind == "b" else el.ne(x, x.dtype.type(0))
+
+
+def select_cases(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """Elements of the first choice whose condition is true, and `default` where none is."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ArgumentError(
+            f"select takes as many choices as conditions, at least one; got {len(condlist)} and {len(choicelist)}"
+        )
+    *choices, result = promote_dtypes(*[operand("select", c) for c in (*choicelist, default)])
+    for condition, choice in zip(condlist[::-1], choices[::-1]):
+        result = where(condition, choice, result)
+    return asarray(result)
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """A function by cases: where condition i is true, `funclist[i](x)` (or that constant); the last wins.
+
+    One function more than conditions stands for "else"; without it the result is 0 there. All are evaluated.
+    """
+    x = as_array("piecewise", x)
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
+    functions = list(funclist)
+    if len(functions) == len(conditions) + 1:
+        result = _piece(functions.pop(), x, args, kw)
+    elif len(functions) == len(conditions):
+        result = filled(x.dtype.type(0), x.shape)
+    else:
+        raise ArgumentError(f"piecewise: {len(conditions)} conditions take as many functions, or one more")
+    for condition, function in zip(conditions, functions):
+        result = where(condition, _piece(function, x, args, kw), result)
+    return result
+
+
+def _piece(function: Any, x: Any, args: Any, kw: Any) -> Any:
+    value = function(x, *args, **kw) if callable(function) else function
+    return convert(asarray(value), x.dtype)
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+    """At each place the element of the choice that `a` names there."""
+    index = as_array("choose", a)
+    options = [asarray(c) for c in choices]
+    count = len(options)
+    if mode == "wrap":
+        index = arithmetic.mod(index, count)
+    elif mode == "clip":
+        index = arithmetic.clip(index, 0, count - 1)
+    elif mode != "raise":
+        raise ArgumentError(f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
+    elif not isinstance(index, Tracer):
+        indexing.check_bounds(np.asarray(index), 0, (count,))
+    shape = joint_shape("choose", [index.shape, *(c.shape for c in options)])
+    stacked = manipulation.stack([broadcast_operand(c, shape) for c in promote_dtypes(*options)])
+    return take_along_axis(stacked, structure.expand_dims(broadcast_operand(index, shape), (0,)), 0)[0]
+
+
+# --- by index arrays along an axis ------------------------------------------------------------------
+
+_MODES = ("fill", "clip", "wrap", "promise_in_bounds")
+
+
+def take(
+    a: Any,
+    indices: Any,
+    axis: Any = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
+) -> Any:
+    """Slices of an array at the given positions along an axis, by default of the flattened array.
+
+    Args:
+        indices: integers of any shape, which replaces the axis in the result.
+        mode: for positions outside of the array: "fill" (NaN, or the extreme integer, or `fill_value`), "clip",
+            "wrap". Without it known ones raise, and traced ones give the fill value.
+    """
+    x, index = as_array("take", a), as_array("take", indices)
+    if axis is None:
+        x, place = reshape_to(x, (x.size,)), 0
+    else:
+        place = canonical_axis("take", axis, x.ndim)
+    if mode not in (None, *_MODES):
+        raise ArgumentError(f"take: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    if mode == "wrap":
+        index, mode = arithmetic.mod(index, x.shape[place]), "promise_in_bounds"
+    if mode == "clip":
+        index, mode = arithmetic.clip(index, 0, x.shape[place] - 1), "promise_in_bounds"
+    whole = (slice(None),) * place
+    entries = indexing.read_index(x.shape, (*whole, index), checked=mode is None)
+    gather_mode = indexing.mode_of(mode or "fill")
+    return indexing.gather(x, entries, gather_mode, fill_value)
+
+
+def _along_axis(name: str, x: Any, indices: Any, axis: Any) -> tuple[Any, Any, int]:
+    """The array and the indices repeated to one shape, the axis aside."""
+    index = as_array(name, indices)
+    if index.dtype.kind not in "iu":
+        raise ArgumentError(f"{name}: the indices must be integers, got {aval_of(index).str_short()}")
+    if x.ndim != index.ndim:
+        raise ShapeError(
+            f"{name}: the indices must have as many axes as the array, but have shape {index.shape}, the array "
+            f"{x.shape}"
+        )
+    place = canonical_axis(name, axis, x.ndim)
+    rests = [v.shape[:place] + v.shape[place + 1 :] for v in (x, index)]
+    joint = joint_shape(name, rests)
+    x = broadcast_operand(x, (*joint[:place], x.shape[place], *joint[place:]))
+    index = broadcast_operand(index, (*joint[:place], index.shape[place], *joint[place:]))
+    return x, index, place
+
+
+def take_along_axis(
+    arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None
+) -> Any:
+    """At each place the element of the same line along an axis at the given position; inverts `argsort`.
+
+    >>> import functad.numpy as jnp
+    >>> x = jnp.array([[3., 1., 2.]])
+    >>> jnp.take_along_axis(x, jnp.argsort(x, axis=1), axis=1)
+    Array([[1., 2., 3.]], dtype=float32)
+    """
+    x = as_array("take_along_axis", arr)
+    if axis is None:
+        return take_along_axis(manipulation.ravel(x), manipulation.ravel(indices), 0, mode, fill_value)
+    x, index, place = _along_axis("take_along_axis", x, indices, axis)
+    index = indexing.wrap_indices(index, place, x.shape, checked=mode is None)
+    others = tuple(i for i in range(x.ndim) if i != place)
+    return gather_scatter.gather(
+        x,
+        structure.expand_dims(index, (index.ndim,)),
+        dimension_numbers=GatherDimensionNumbers((), (place,), (place,), others, others),
+        slice_sizes=(1,) * x.ndim,
+        indices_are_sorted=False,
+        unique_indices=False,
+        mode=indexing.mode_of(mode or "fill"),
+        fill_value=fill_value,
+    )
+
+
+def put_along_axis(
+    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: str | None = None
+) -> Any:
+    """A copy of an array with one element a place replaced along an axis; `inplace=False` says that it is one."""
+    if inplace:
+        raise ArgumentError(
+            "put_along_axis: arrays are immutable; write "
+            "x = functad.numpy.put_along_axis(x, indices, values, axis, inplace=False)"
+        )
+    x = as_array("put_along_axis", arr)
+    if axis is None:
+        flat = put_along_axis(manipulation.ravel(x), manipulation.ravel(indices), values, 0, False, mode=mode)
+        return reshape_to(flat, x.shape)
+    place = canonical_axis("put_along_axis", axis, x.ndim)
+    index = as_array("put_along_axis", indices)
+    grid = [
+        reshape_to(np.arange(n, dtype=np.int32), [n if j == i else 1 for j in range(x.ndim)])
+        for i, n in enumerate(x.shape)
+    ]
+    grid[place] = index
+    return x.at[tuple(grid)].set(values, mode=mode)
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+    """A copy of an array with elements of the flattened array replaced; `inplace=False` says that it is one."""
+    if inplace:
+        raise ArgumentError(
+            "put: arrays are immutable; write x = functad.numpy.put(x, indices, values, inplace=False)"
+        )
+    x = as_array("put", a)
+    index, values = manipulation.ravel(ind), manipulation.ravel(v)
+    if index.size == 0:
+        return x
+    values = manipulation.resize(values, index.shape)
+    if mode == "clip":
+        index = arithmetic.clip(index, 0, x.size - 1)
+    elif mode == "wrap":
+        index = arithmetic.mod(index, x.size)
+    return reshape_to(manipulation.ravel(x).at[index].set(values), x.shape)
+
+
+def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None) -> Any:
+    """Repeat each element along an axis, by default of the flattened array.
+
+    Args:
+        repeats: how often, for all or for each position; a traced one needs `total_repeat_length`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.repeat(jnp.array([1, 2]), 2)
+    Array([1, 1, 2, 2], dtype=int32)
+    """
+    x = as_array("repeat", a)
+    if axis is None:
+        x, place = reshape_to(x, (x.size,)), 0
+    else:
+        place = canonical_axis("repeat", axis, x.ndim)
+    length = x.shape[place]
+    if isinstance(repeats, Tracer):
+        return _repeat_traced(x, repeats, place, total_repeat_length)
+    counts = np.asarray(repeats)
+    if counts.size and counts.min() < 0:
+        raise ArgumentError(f"repeat: repeats must not be negative, got {repeats}")
+    if counts.ndim == 0 and total_repeat_length is None:
+        count = int(counts)
+        shape = (*x.shape[: place + 1], count, *x.shape[place + 1 :])
+        kept = [i for i in range(x.ndim + 1) if i != place + 1]
+        spread = structure.broadcast_in_dim(x, shape=shape, broadcast_dimensions=kept)
+        return reshape_to(spread, (*x.shape[:place], length * count, *x.shape[place + 1 :]))
+    positions = np.repeat(np.arange(length), np.broadcast_to(counts.ravel(), (length,)))
+    if total_repeat_length is not None:
+        missing = max(total_repeat_length - len(positions), 0)
+        last = positions[-1:] if len(positions) else np.zeros(1, int)
+        positions = np.concatenate([positions, np.repeat(last, missing)])[:total_repeat_length]
+    return take(x, positions, place)
+
+
+def _repeat_traced(x: Any, repeats: Any, place: int, total: int | None) -> Any:
+    if total is None:
+        raise ConcretizationError(
+            "repeat: the numbers of repetitions are traced, so the size of the result is unknown; instead of\n"
+            "    jnp.repeat(x, n)\nwrite\n    jnp.repeat(x, n, total_repeat_length=largest)"
+        )
+    length = x.shape[place]
+    counts = broadcast_operand(manipulation.ravel(repeats), (length,))
+    positions = _counting_up(cumulative.cumsum(counts, axis=0, reverse=False), total)
+    return take(x, arithmetic.minimum(positions, length - 1), place, mode="promise_in_bounds")
+
+
+def _counting_up(marks: Any, length: int) -> Any:
+    """For each k below `length`, how many of the ascending marks are at most k."""
+    steps = updates.At(filled(marks.dtype.type(0), (length,)))[marks].add(1, mode="drop")
+    return cumulative.cumsum(steps, axis=0, reverse=False)
+
+
+# --- by where they are not zero ---------------------------------------------------------------------
+
+_SIZE_REWRITE = """How many elements are not zero decides the shape of the result, so it must be known. Instead of
+    i, = jnp.nonzero(x)
+write
+    i, = jnp.nonzero(x, size=largest, fill_value=-1)"""
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+    """The indices of the elements that are not zero, one array an axis.
+
+    Args:
+        size: the length of the result, needed where `a` is traced: cut, or filled up with `fill_value` (or 0).
+    """
+    x = as_array("nonzero", a)
+    if x.ndim == 0:
+        raise ArgumentError("nonzero takes an array with at least one axis; use atleast_1d")
+    if size is None:
+        known = x.concrete("nonzero without size=", _SIZE_REWRITE) if isinstance(x, Tracer) else np.asarray(x)
+        return tuple(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known))
+    mask = manipulation.ravel(as_boolean(x, "nonzero"))
+    index_dtype = dtypes.default_int_dtype()
+    flat = _counting_up(cumulative.cumsum(convert(mask, index_dtype), axis=0, reverse=False), size)
+    found = el.lt(flat, index_dtype.type(mask.size))
+    fills = fill_value if isinstance(fill_value, (tuple, list)) else (fill_value or 0,) * x.ndim
+    if len(fills) != x.ndim:
+        raise ArgumentError(f"nonzero: fill_value has {len(fills)} entries, but the array {x.ndim} axes")
+    results = []
+    stride = mask.size
+    for n, fill in zip(x.shape, fills):
+        stride = stride // n if n else 1
+        position = el.rem(el.div(flat, index_dtype.type(max(stride, 1))), index_dtype.type(max(n, 1)))
+        results.append(select(found, position, convert(operand("nonzero", fill), index_dtype)))
+    return tuple(results)
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The indices of the elements of the flattened array that are not zero."""
+    return nonzero(manipulation.ravel(a), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The indices of the elements that are not zero, one row each."""
+    x = as_array("argwhere", a)
+    if x.ndim == 0:
+        return manipulation.reshape(argwhere(manipulation.ravel(x), size=size), (-1, 0))
+    return manipulation.stack(nonzero(x, size=size, fill_value=fill_value), axis=1)
+
+
+def compress(
+    condition: Any,
+    a: Any,
+    axis: Any = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+    out: None = None,
+) -> Any:
+    """Slices along an axis where a condition is true; with `size`, cut or filled up to that many."""
+    x = as_array("compress", a)
+    if axis is None:
+        x, axis = manipulation.ravel(x), 0
+    place = canonical_axis("compress", axis, x.ndim)
+    mask = as_boolean(condition, "compress")
+    if size is None:
+        return take(x, nonzero(mask)[0], place)
+    positions = nonzero(mask, size=size, fill_value=x.shape[place])[0]
+    return take(x, positions, place, mode="fill", fill_value=fill_value)
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+    """The elements at which a condition is true, as a vector."""
+    return compress(
+        manipulation.ravel(condition), manipulation.ravel(arr), 0, size=size, fill_value=fill_value
+    )
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+    """A copy of an array with the values put in turn where the mask is true; `inplace=False` says that it is one."""
+    if inplace:
+        raise ArgumentError(
+            "place: arrays are immutable; write x = functad.numpy.place(x, mask, v, inplace=False)"
+        )
+    x, values = as_array("place", arr), manipulation.ravel(vals)
+    chosen = manipulation.ravel(as_boolean(mask, "place"))
+    order = el.sub(cumulative.cumsum(convert(chosen, dtypes.int32), axis=0, reverse=False), np.int32(1))
+    spread = take(values, arithmetic.mod(order, values.size), mode="promise_in_bounds")
+    return where(reshape_to(chosen, x.shape), convert(reshape_to(spread, x.shape), x.dtype), x)
+
+
+def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool = False) -> Any:
+    """The array without the given positions (or slice, or mask) along an axis, by default of the flattened array."""
+    x = as_array("delete", arr)
+    if axis is None:
+        x, axis = manipulation.ravel(x), 0
+    index = canonical_axis("delete", axis, x.ndim)
+    length = x.shape[index]
+    if not isinstance(obj, slice):
+        obj = np.asarray(obj.concrete("delete", "") if isinstance(obj, Tracer) else obj)
+        if obj.dtype.kind != "b":
+            indexing.check_bounds(obj, index, x.shape)
+            obj = obj.astype(np.int64)
+    kept = np.delete(np.arange(length), obj)
+    return take(x, kept, index)
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """The array with values inserted before the given positions along an axis, by default of the flattened array."""
+    x = as_array("insert", arr)
+    new = asarray(values)
+    if axis is None:
+        x, axis = manipulation.ravel(x), 0
+    index = canonical_axis("insert", axis, x.ndim)
+    x, new = promote_dtypes(x, new)[0], convert(new, x.dtype)
+    length = x.shape[index]
+    known = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(obj)
+    scalar_position = known.ndim == 0
+    positions = known.reshape(-1)
+    positions = np.where(positions < 0, positions + length, positions)
+    if positions.size and (positions.min() < 0 or positions.max() > length):
+        raise ArgumentError(f"insert: position {known} is out of bounds for axis {index} of size {length}")
+    if scalar_position and new.ndim == x.ndim:
+        count = new.shape[index]
+        positions = np.repeat(positions, count)
+    elif scalar_position and new.ndim > 1:
+        new = manipulation.moveaxis(new, 0, index) if new.ndim == x.ndim else new
+    count = len(positions)
+    shape = (*x.shape[:index], count, *x.shape[index + 1 :])
+    if new.ndim == 1 and x.ndim > 1 and not scalar_position:
+        new = reshape_to(new, (1,) * 0 + new.shape)
+    new = broadcast_operand(new, shape)
+    order = np.argsort(positions, kind="stable")
+    places = positions[order] + np.arange(count)
+    merged = np.empty(length + count, np.int64)
+    is_new = np.zeros(length + count, bool)
+    is_new[places] = True
+    merged[places] = length + order
+    merged[~is_new] = np.arange(length)
+    return take(joining.concatenate([x, new], index), merged, index)
+
+
+# --- flat and separate indices ----------------------------------------------------------------------
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """Flat indices as one index array an axis of an array of the given shape."""
+    flat = as_array("unravel_index", indices)
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    results = []
+    for n in sizes[::-1]:
+        results.append(arithmetic.mod(flat, n))
+        flat = arithmetic.floor_divide(flat, n)
+    return tuple(results[::-1])
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C"
+) -> Any:
+    """Index arrays, one an axis of an array of shape `dims`, as flat indices."""
+    sizes = tuple(dims)
+    if len(multi_index) != len(sizes):
+        raise ArgumentError(f"ravel_multi_index: {len(multi_index)} index arrays for {len(sizes)} axes")
+    strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    if order == "F":
+        strides = [math.prod(sizes[:i]) for i in range(len(sizes))]
+    total: Any = 0
+    for index, n, stride in zip(multi_index, sizes, strides):
+        position = as_array("ravel_multi_index", index)
+        if mode == "clip":
+            position = arithmetic.clip(position, 0, n - 1)
+        elif mode == "wrap":
+            position = arithmetic.mod(position, n)
+        elif not isinstance(position, Tracer):
+            indexing.check_bounds(np.asarray(position), 0, (n,))
+        total = arithmetic.add(total, arithmetic.multiply(position, stride))
+    return total

@@ -1,0 +1,342 @@
+"""Sorting, ranking, searching in sorted arrays, and sets of values.
+
+Knows the sort primitive and gathers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import ArrayImpl
+from functad.errors import ArgumentError, ShapeError
+from functad.numpy import logic, manipulation, reductions, selecting, updates
+from functad.numpy.building import as_array, filled, select
+from functad.numpy.promotion import asarray, canonical_axis, convert, operand, promote_dtypes
+from functad.primitives import cumulative, joining, sorting, structure
+from functad.primitives import elementwise as el
+from functad.tracing import Tracer
+
+# --- sorting ----------------------------------------------------------------------------------------
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Any:
+    """The elements in ascending order along an axis; NaN comes last.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.sort(jnp.array([3, 1, 2]))
+    Array([1, 2, 3], dtype=int32)
+    """
+    x, place = _line("sort", a, axis)
+    (result,) = _sort([x], place, stable, 1)
+    return structure.rev(result, (place,)) if descending else result
+
+
+def _line(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
+    x = as_array(name, a)
+    if axis is None:
+        return manipulation.ravel(x), 0
+    return x, canonical_axis(name, axis, x.ndim)
+
+
+def _sort(operands: Sequence[Any], dimension: int, stable: bool, num_keys: int) -> list[Any]:
+    return list(sorting.sort(tuple(operands), dimension=dimension, is_stable=stable, num_keys=num_keys))
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Any:
+    """The indices that sort an array along an axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.argsort(jnp.array([3, 1, 2]))
+    Array([1, 2, 0], dtype=int32)
+    """
+    x, place = _line("argsort", a, axis)
+    positions = structure.iota(dtypes.default_int_dtype(), x.shape, place)
+    if not descending:
+        return _sort([x, positions], place, stable, 1)[1]
+    # Reversed before and after, so that equal elements keep their order.
+    backwards = _sort([structure.rev(x, (place,)), structure.rev(positions, (place,))], place, stable, 1)[1]
+    return structure.rev(backwards, (place,))
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """The indices that sort by several keys, of which the last one counts most."""
+    columns = [asarray(k) for k in (keys if isinstance(keys, (list, tuple)) else list(asarray(keys)))]
+    if not columns:
+        raise ArgumentError("lexsort takes at least one key")
+    if len({c.shape for c in columns}) > 1:
+        raise ShapeError(
+            f"lexsort: the keys have the different shapes {', '.join(str(c.shape) for c in columns)}"
+        )
+    if columns[0].ndim == 0:
+        return asarray(dtypes.default_int_dtype().type(0))
+    place = canonical_axis("lexsort", axis, columns[0].ndim)
+    positions = structure.iota(dtypes.default_int_dtype(), columns[0].shape, place)
+    return _sort([*columns[::-1], positions], place, True, len(columns))[-1]
+
+
+def sort_complex(a: Any) -> Any:
+    """The elements sorted by real, then imaginary part, as complex numbers."""
+    x = sort(a, 0)
+    return convert(x, dtypes.lattice_join((x.dtype, False), (dtypes.complex64, False))[0])
+
+
+def partition(a: Any, kth: int, axis: int = -1) -> Any:
+    """An array in which the kth element is in its sorted place, smaller ones before it and larger ones after."""
+    x, place = _line("partition", a, axis)
+    canonical_axis("partition", kth, x.shape[place])
+    return sort(x, place)
+
+
+def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+    """The indices that partition an array, see `partition`."""
+    x, place = _line("argpartition", a, axis)
+    canonical_axis("argpartition", kth, x.shape[place])
+    return argsort(x, place)
+
+
+# --- searching --------------------------------------------------------------------------------------
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
+    """Where to insert values into a sorted vector so that it stays sorted: before equal elements, or after them.
+
+    NaN counts as larger than everything.
+    """
+    if side not in ("left", "right"):
+        raise ArgumentError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    table, values = promote_dtypes(as_array("searchsorted", a), as_array("searchsorted", v))
+    table, values = asarray(table), asarray(values)
+    if table.ndim != 1:
+        raise ArgumentError(f"searchsorted takes a sorted vector, got shape {table.shape}")
+    if sorter is not None:
+        table = selecting.take(table, sorter, 0)
+    index_dtype = dtypes.default_int_dtype()
+    low = filled(index_dtype.type(0), values.shape)
+    if table.size == 0:
+        return asarray(low)
+    high = filled(index_dtype.type(table.size), values.shape)
+    for _ in range(table.size.bit_length()):
+        middle = el.div(el.add(low, high), index_dtype.type(2))
+        probe = selecting.take(table, middle, 0, mode="clip")
+        before = _sorts_before(probe, values) if side == "left" else el.not_(_sorts_before(values, probe))
+        active = el.lt(low, high)
+        low = select(el.and_(before, active), el.add(middle, index_dtype.type(1)), low)
+        high = select(el.and_(el.not_(before), active), middle, high)
+    return asarray(low)
+
+
+def _sorts_before(x: Any, y: Any) -> Any:
+    less = logic.less(x, y)
+    if x.dtype.kind not in "fc":
+        return less
+    return el.or_(less, el.and_(el.ne(y, y), el.eq(x, x)))
+
+
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+    """The number of the bin in which each element lies; `bins` ascend or descend."""
+    values, edges = as_array("digitize", x), as_array("digitize", bins)
+    if edges.ndim != 1:
+        raise ArgumentError(f"digitize: bins must be a vector, got shape {edges.shape}")
+    side = "left" if right else "right"
+    index_dtype = dtypes.default_int_dtype()
+    if edges.size == 0:
+        return filled(index_dtype.type(0), values.shape)
+    ascending = searchsorted(edges, values, side)
+    other = "right" if right else "left"
+    descending = el.sub(index_dtype.type(edges.size), searchsorted(structure.rev(edges, (0,)), values, other))
+    return selecting.where(logic.greater_equal(edges[-1], edges[0]), ascending, descending)
+
+
+# --- sets of values ---------------------------------------------------------------------------------
+
+
+class UniqueAllResult(NamedTuple):
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    values: Any
+    inverse_indices: Any
+
+
+_SIZE_REWRITE = """The number of different values decides the shape of the result, so it must be known. Instead of
+    jnp.unique(x)
+write
+    jnp.unique(x, size=largest, fill_value=0)"""
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,  # noqa: A002
+) -> Any:
+    """The different values of an array in ascending order.
+
+    Args:
+        return_index, return_inverse, return_counts: also return where each value first occurs, which value each
+            element is, and how often each value occurs.
+        axis: compare whole slices along an axis; by default elements.
+        size: the number of values, needed where `ar` is traced: cut, or filled up with `fill_value` (or the
+            smallest value).
+    """
+    x = as_array("unique", ar)
+    if size is None:
+        known = x.concrete("unique without size=", _SIZE_REWRITE) if isinstance(x, Tracer) else np.asarray(x)
+        parts = np.unique(known, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+        if not (return_index or return_inverse or return_counts):
+            return ArrayImpl(np.asarray(parts))
+        first, *others = parts
+        return (ArrayImpl(first), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in others))
+    if axis is not None:
+        raise ArgumentError(
+            "unique: size= is for elements; with axis= leave it out and keep the array untraced"
+        )
+    return _unique_of_size(x, return_index, return_inverse, return_counts, equal_nan, size, fill_value)
+
+
+def _unique_of_size(
+    x: Any,
+    return_index: bool,
+    return_inverse: bool,
+    return_counts: bool,
+    equal_nan: bool,
+    size: int,
+    fill_value: Any,
+) -> Any:
+    shape = x.shape
+    flat = manipulation.ravel(x)
+    count = flat.size
+    index_dtype = dtypes.default_int_dtype()
+    values, order = _sort([flat, structure.iota(index_dtype, flat.shape, 0)], 0, True, 1)
+    different = el.ne(values[1:], values[:-1])
+    if equal_nan and x.dtype.kind in "fc":
+        different = el.and_(different, el.or_(el.eq(values[1:], values[1:]), el.eq(values[:-1], values[:-1])))
+    starts = joining.concatenate([filled(np.bool_(True), (min(count, 1),)), different], 0)
+    (positions,) = selecting.nonzero(starts, size=size, fill_value=count)
+    found = el.lt(positions, index_dtype.type(count))
+    fill = values[0] if fill_value is None else convert(operand("unique", fill_value), x.dtype)
+    results = [select(found, selecting.take(values, positions, 0, mode="clip"), fill)]
+    if return_index:
+        results.append(selecting.take(order, selecting.where(found, positions, 0), 0, mode="clip"))
+    if return_inverse:
+        ranks = el.sub(
+            cumulative.cumsum(convert(starts, index_dtype), axis=0, reverse=False), index_dtype.type(1)
+        )
+        inverse = updates.At(filled(index_dtype.type(0), (count,)))[order].set(ranks)
+        results.append(manipulation.reshape(inverse, shape))
+    if return_counts:
+        ends = joining.concatenate([positions[1:], filled(index_dtype.type(count), (1,))], 0)
+        results.append(el.sub(ends, positions))
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
+    """The different values, where they first occur, which one each element is, and how often they occur."""
+    return UniqueAllResult(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCountsResult:
+    """The different values, and how often they occur."""
+    return UniqueCountsResult(
+        *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverseResult:
+    """The different values, and which one each element is."""
+    return UniqueInverseResult(
+        *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The different values."""
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "auto",
+) -> Any:
+    """Where elements occur among the given values."""
+    x, values = promote_dtypes(as_array("isin", element), as_array("isin", test_elements))
+    values = manipulation.ravel(values)
+    pairs = logic.equal(structure.expand_dims(asarray(x), (x.ndim,)), values)
+    found = reductions.any(pairs, axis=-1)
+    return el.not_(found) if invert else found
+
+
+def _known_values(name: str, *arrays: Any) -> list[np.ndarray]:
+    rewrite = (
+        f"Keep {name} outside of the transformed function: the size of its result depends on the values."
+    )
+    promoted = promote_dtypes(*[as_array(name, a) for a in arrays])
+    return [x.concrete(name, rewrite) if isinstance(x, Tracer) else np.asarray(x) for x in promoted]
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The different values of two arrays together, in ascending order."""
+    return unique(
+        manipulation.concatenate([manipulation.ravel(ar1), manipulation.ravel(ar2)]),
+        size=size,
+        fill_value=fill_value,
+    )
+
+
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """The values that occur in both arrays, in ascending order."""
+    x, y = _known_values("intersect1d", ar1, ar2)
+    result = np.intersect1d(x, y, assume_unique, return_indices)
+    if not return_indices:
+        return ArrayImpl(np.asarray(result))
+    values, *positions = result
+    return (ArrayImpl(values), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in positions))
+
+
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """The values of the first array that do not occur in the second, in ascending order."""
+    return ArrayImpl(np.setdiff1d(*_known_values("setdiff1d", ar1, ar2), assume_unique))
+
+
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """The values that occur in exactly one of two arrays, in ascending order."""
+    return ArrayImpl(np.setxor1d(*_known_values("setxor1d", ar1, ar2), assume_unique))

@@ -1,0 +1,332 @@
+"""Quantiles, histograms and covariances.
+
+Knows sorting and the reductions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.errors import ArgumentError, ConcretizationError, ShapeError
+from functad.numpy import (
+    arithmetic,
+    linear,
+    logic,
+    manipulation,
+    reductions,
+    selecting,
+    sorting,
+    ufuncs,
+    updates,
+)
+from functad.numpy.building import as_array, filled
+from functad.numpy.creation import linspace
+from functad.numpy.promotion import (
+    asarray,
+    canonical_axes,
+    convert,
+    operand,
+    promote_dtypes_inexact,
+)
+from functad.primitives import elementwise as el
+from functad.primitives.common import reshape as reshape_to
+from functad.tracing import Tracer
+
+# --- quantiles --------------------------------------------------------------------------------------
+
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    interpolation: None = None,
+) -> Any:
+    """The values below which a fraction `q` of the elements lies; NaN if there is one.
+
+    Args:
+        q: fractions from 0 to 1, of any shape, which comes first in the result.
+        method: between two elements "linear", "lower", "higher", "midpoint" or "nearest".
+    """
+    return _quantile("quantile", a, q, axis, method, keepdims, skip_nan=False)
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    interpolation: None = None,
+) -> Any:
+    """`quantile` of what is not NaN."""
+    return _quantile("nanquantile", a, q, axis, method, keepdims, skip_nan=True)
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    interpolation: None = None,
+) -> Any:
+    """`quantile` with percentages from 0 to 100."""
+    return _quantile("percentile", a, _fractions(q), axis, method, keepdims, skip_nan=False)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    interpolation: None = None,
+) -> Any:
+    """`percentile` of what is not NaN."""
+    return _quantile("nanpercentile", a, _fractions(q), axis, method, keepdims, skip_nan=True)
+
+
+def _fractions(q: Any) -> Any:
+    (q,) = promote_dtypes_inexact(operand("percentile", q))
+    return arithmetic.divide(q, 100)
+
+
+def median(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    """The middle element along the given axes, or the mean of the two middle ones."""
+    return quantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
+
+
+def nanmedian(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    """`median` of what is not NaN."""
+    return nanquantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
+
+
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool) -> Any:
+    if method not in _METHODS:
+        raise ArgumentError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
+    x, fractions = promote_dtypes_inexact(operand(name, a), operand(name, q))
+    x, fractions = asarray(convert(x, x.dtype)), asarray(convert(fractions, x.dtype))
+    axes = canonical_axes(name, axis, x.ndim)
+    kept = tuple(i for i in range(x.ndim) if i not in axes)
+    rest = tuple(x.shape[i] for i in kept)
+    count = math.prod(x.shape[i] for i in axes)
+    if count == 0:
+        raise ArgumentError(f"{name}: an array of shape {x.shape} has no elements along axis={axis}")
+    lines = sorting.sort(reshape_to(manipulation.transpose(x, kept + axes), (*rest, count)), -1)
+    flat = reshape_to(fractions, (fractions.size,))
+    has_nan = logic.isnan(lines)
+    if skip_nan:
+        counts = reductions.sum(logic.logical_not(has_nan), axis=-1, dtype=x.dtype, keepdims=True)
+        empty = logic.equal(counts, 0)
+        position = arithmetic.multiply(flat, arithmetic.maximum(arithmetic.subtract(counts, 1), 0))
+    else:
+        empty = reductions.any(has_nan, axis=-1, keepdims=True)
+        position = arithmetic.multiply(flat, x.dtype.type(count - 1))
+        position = reshape_to(position, (1,) * len(rest) + position.shape)
+    values = _between(lines, position, method, count)
+    values = selecting.where(empty, x.dtype.type(np.nan), values)
+    values = manipulation.moveaxis(values, -1, 0)
+    reduced = tuple(1 if i in axes else n for i, n in enumerate(x.shape)) if keepdims else rest
+    return reshape_to(values, fractions.shape + reduced)
+
+
+def _between(lines: Any, position: Any, method: str, count: int) -> Any:
+    """Elements of sorted lines at fractional positions."""
+    below, above = ufuncs.floor(position), ufuncs.ceil(position)
+
+    def at(index: Any) -> Any:
+        limited = convert(arithmetic.clip(index, 0, count - 1), dtypes.int32)
+        return selecting.take_along_axis(lines, limited, -1, mode="clip")
+
+    if method == "lower":
+        return at(below)
+    if method == "higher":
+        return at(above)
+    if method == "nearest":
+        return at(selecting.where(logic.less_equal(arithmetic.subtract(position, below), 0.5), below, above))
+    if method == "midpoint":
+        return arithmetic.multiply(arithmetic.add(at(below), at(above)), 0.5)
+    weight = arithmetic.subtract(position, below)
+    return arithmetic.add(
+        arithmetic.multiply(at(below), arithmetic.subtract(1, weight)), arithmetic.multiply(at(above), weight)
+    )
+
+
+# --- counting ---------------------------------------------------------------------------------------
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+    """How often each integer from 0 on occurs, or the sums of their weights.
+
+    Args:
+        x: vector of integers that are not negative.
+        length: the length of the result, needed where `x` is traced; larger integers are not counted.
+    """
+    values = as_array("bincount", x)
+    if values.ndim != 1 or values.dtype.kind not in "iub":
+        raise ArgumentError(f"bincount takes a vector of integers, got {values.aval.str_short()}")
+    if length is None:
+        if isinstance(values, Tracer) and values.value is None:
+            raise ConcretizationError(
+                "bincount: the largest integer decides the length of the result, but the array is traced; instead of\n"
+                "    jnp.bincount(x)\nwrite\n    jnp.bincount(x, length=largest + 1)"
+            )
+        known = np.asarray(values)
+        length = max(minlength, int(known.max()) + 1 if known.size else 0)
+    counted = (
+        asarray(dtypes.default_int_dtype().type(1)) if weights is None else as_array("bincount", weights)
+    )
+    if weights is not None and counted.shape != values.shape:
+        raise ShapeError(f"bincount: weights of shape {counted.shape} for integers of shape {values.shape}")
+    index = arithmetic.clip(convert(values, dtypes.int32) if values.dtype.kind == "b" else values, 0, None)
+    start = asarray(filled(counted.dtype.type(0), (length,)))
+    return updates.At(start)[index].add(counted, mode="drop")
+
+
+def histogram_bin_edges(
+    a: Any,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,  # noqa: A002
+) -> Any:
+    """The edges of equal bins from the smallest to the largest element (or in `range`)."""
+    x = as_array("histogram_bin_edges", a)
+    dtype = dtypes.to_inexact_dtype(x.dtype)
+    if isinstance(bins, str):
+        raise ArgumentError(f"histogram: bins must be a number or edges, got {bins!r}")
+    if np.ndim(bins) == 1:
+        return convert(asarray(bins), dtype)
+    count = int(bins)
+    if range is None:
+        low, high = (reductions.min(x), reductions.max(x)) if x.size else (0, 1)
+    else:
+        low, high = range
+    low, high = (convert(asarray(v), dtype) for v in (low, high))
+    flat = logic.equal(low, high)
+    low = selecting.where(flat, arithmetic.subtract(low, 0.5), low)
+    high = selecting.where(flat, arithmetic.add(high, 0.5), high)
+    return linspace(low, high, count + 1, dtype=dtype)
+
+
+def histogram(
+    a: Any,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,
+    density: bool | None = None,  # noqa: A002
+) -> tuple[Any, Any]:
+    """How many elements lie in each bin, and the edges of the bins; the last bin includes its upper edge."""
+    x = manipulation.ravel(as_array("histogram", a))
+    edges = histogram_bin_edges(x, bins, range)
+    if weights is None:
+        counted = filled(dtypes.to_inexact_dtype(x.dtype).type(1), x.shape)
+    else:
+        counted = manipulation.ravel(weights)
+    last = edges.size - 1
+    values = convert(x, edges.dtype)
+    place = sorting.searchsorted(edges, values, side="right")
+    place = selecting.where(logic.equal(values, edges[-1]), last, place)
+    start = asarray(filled(counted.dtype.type(0), (edges.size,)))
+    counts = updates.At(start)[place].add(counted, mode="drop")[1:]
+    if density:
+        widths = arithmetic.subtract(edges[1:], edges[:-1])
+        counts = arithmetic.divide(counts, arithmetic.multiply(widths, reductions.sum(counts)))
+    return counts, edges
+
+
+# --- covariance -------------------------------------------------------------------------------------
+
+
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+) -> Any:
+    """The covariance matrix of variables, one a row of observations (or one a column, with `rowvar=False`)."""
+    parts = [as_array("cov", m)] + ([] if y is None else [as_array("cov", y)])
+    parts = promote_dtypes_inexact(*parts)
+    for p in parts:
+        if p.ndim > 2:
+            raise ShapeError(f"cov takes vectors and matrices, got shape {p.shape}")
+    rows = [manipulation.atleast_2d(p) for p in parts]
+    rows = [
+        r if rowvar or p.ndim < 2 or r.shape[0] == 1 else manipulation.transpose(r)
+        for r, p in zip(rows, parts)
+    ]
+    x = rows[0] if len(rows) == 1 else manipulation.concatenate(rows, 0)
+    freedom = (0 if bias else 1) if ddof is None else ddof
+    weights = _weights(fweights, aweights, x)
+    if weights is None:
+        centre = reductions.mean(x, axis=1, keepdims=True)
+        divisor: Any = x.shape[1] - freedom
+    else:
+        total = reductions.sum(weights)
+        centre = arithmetic.divide(
+            reductions.sum(arithmetic.multiply(x, weights), axis=1, keepdims=True), total
+        )
+        if aweights is None:
+            divisor = arithmetic.subtract(total, freedom)
+        else:
+            spread = reductions.sum(arithmetic.multiply(weights, asarray(aweights)))
+            divisor = arithmetic.subtract(
+                total, arithmetic.divide(arithmetic.multiply(freedom, spread), total)
+            )
+    deviation = arithmetic.subtract(x, centre)
+    weighted = deviation if weights is None else arithmetic.multiply(deviation, weights)
+    product = linear.dot(deviation, ufuncs.conjugate(manipulation.transpose(weighted)))
+    if isinstance(divisor, int):
+        divisor = x.dtype.type(divisor if divisor > 0 else 0)
+    return manipulation.squeeze(arithmetic.divide(product, divisor))
+
+
+def _weights(fweights: Any, aweights: Any, x: Any) -> Any:
+    weights: Any = None
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is None:
+            continue
+        value = as_array("cov", given)
+        if value.shape != (x.shape[1],):
+            raise ShapeError(f"cov: {name} has shape {value.shape}, but there are {x.shape[1]} observations")
+        value = convert(value, x.dtype)
+        weights = value if weights is None else arithmetic.multiply(weights, value)
+    return weights
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    """The matrix of correlation coefficients of variables, see `cov`."""
+    c = cov(x, y, rowvar)
+    if c.ndim == 0:
+        return arithmetic.divide(c, c)
+    deviation = ufuncs.sqrt(ufuncs.real(linear.diagonal(c)))
+    c = arithmetic.divide(arithmetic.divide(c, deviation[:, None]), deviation[None, :])
+    if c.dtype.kind == "c":
+        return el.complex(arithmetic.clip(el.real(c), -1, 1), arithmetic.clip(el.imag(c), -1, 1))
+    return arithmetic.clip(c, -1, 1)

@@ -1,0 +1,249 @@
+"""Exponentials, trigonometry, rounding and complex parts, element-wise.
+
+Knows promotion and the element-wise primitives; arithmetic and comparison have their own files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.errors import ArgumentError
+from functad.numpy.building import binary_inexact, named, real_scalar, scalar, select, unary_inexact
+from functad.numpy.promotion import asarray, convert, operand, promote_args_inexact
+from functad.primitives import elementwise as el
+
+# --- exponentials, logarithms, roots ----------------------------------------------------------------
+
+exp = unary_inexact(
+    "exp",
+    """e^x, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.exp(jnp.array([0., 1.]))
+    Array([1.       , 2.7182817], dtype=float32)
+    """,
+)
+exp2 = unary_inexact("exp2", "2^x, element-wise.")
+expm1 = unary_inexact("expm1", "e^x - 1, accurate also near 0.")
+log = unary_inexact("log", "The natural logarithm, element-wise.")
+log1p = unary_inexact("log1p", "log(1 + x), accurate also near 0.")
+sqrt = unary_inexact("sqrt", "The square root, element-wise.")
+cbrt = unary_inexact("cbrt", "The cube root, element-wise.")
+
+
+def log2(x: Any, /) -> Any:
+    """The logarithm to base 2, element-wise."""
+    (x,) = promote_args_inexact("log2", x)
+    return el.div(el.log(x), scalar(x, np.log(2)))
+
+
+def log10(x: Any, /) -> Any:
+    """The logarithm to base 10, element-wise."""
+    (x,) = promote_args_inexact("log10", x)
+    return el.div(el.log(x), scalar(x, np.log(10)))
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Any:
+    """log(e^x1 + e^x2) without overflow, element-wise."""
+    x, y = promote_args_inexact("logaddexp", x1, x2)
+    return _log_add(x, y, 1.0)
+
+
+def logaddexp2(x1: Any, x2: Any, /) -> Any:
+    """log2(2^x1 + 2^x2) without overflow, element-wise."""
+    x, y = promote_args_inexact("logaddexp2", x1, x2)
+    return _log_add(x, y, float(np.log(2)))
+
+
+def _log_add(x: Any, y: Any, scale: float) -> Any:
+    larger = el.max(x, y)
+    difference = el.sub(x, y)
+    exponent = el.neg(el.abs(difference))
+    if scale == 1.0:
+        rest = el.log1p(el.exp(exponent))
+    else:
+        rest = el.div(el.log1p(el.exp2(exponent)), scalar(larger, scale))
+    # inf - inf is no number, but both infinities are their own sum.
+    return el.select_n(el.ne(difference, difference), el.add(larger, rest), el.add(x, y))
+
+
+# --- trigonometry -----------------------------------------------------------------------------------
+
+sin = unary_inexact(
+    "sin",
+    """The sine of x in radians, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.sin(jnp.array([0., jnp.pi / 2]))
+    Array([0., 1.], dtype=float32)
+    """,
+)
+cos = unary_inexact("cos", "The cosine of x in radians, element-wise.")
+tan = unary_inexact("tan", "The tangent of x in radians, element-wise.")
+arcsin = unary_inexact("arcsin", "The inverse sine, in radians, element-wise.", "asin")
+arccos = unary_inexact("arccos", "The inverse cosine, in radians, element-wise.", "acos")
+arctan = unary_inexact("arctan", "The inverse tangent, in radians, element-wise.", "atan")
+sinh = unary_inexact("sinh", "The hyperbolic sine, element-wise.")
+cosh = unary_inexact("cosh", "The hyperbolic cosine, element-wise.")
+tanh = unary_inexact("tanh", "The hyperbolic tangent, element-wise.")
+arcsinh = unary_inexact("arcsinh", "The inverse hyperbolic sine, element-wise.", "asinh")
+arccosh = unary_inexact("arccosh", "The inverse hyperbolic cosine, element-wise.", "acosh")
+arctanh = unary_inexact("arctanh", "The inverse hyperbolic tangent, element-wise.", "atanh")
+arctan2 = binary_inexact("arctan2", "The angle of the point (x2, x1) in the plane, in radians.", "atan2")
+asin, acos, atan, asinh, acosh, atanh, atan2 = arcsin, arccos, arctan, arcsinh, arccosh, arctanh, arctan2
+
+
+def deg2rad(x: Any, /) -> Any:
+    """Degrees to radians."""
+    (x,) = promote_args_inexact("deg2rad", x)
+    return el.mul(x, scalar(x, np.pi / 180))
+
+
+def rad2deg(x: Any, /) -> Any:
+    """Radians to degrees."""
+    (x,) = promote_args_inexact("rad2deg", x)
+    return el.mul(x, scalar(x, 180 / np.pi))
+
+
+radians = deg2rad
+degrees = rad2deg
+
+
+def sinc(x: Any, /) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0, with all its derivatives."""
+    (x,) = promote_args_inexact("sinc", x)
+    scaled = el.mul(scalar(x, np.pi), x)
+    # Near 0 the series 1 - s^2/6 + s^4/120 - s^6/5040; the quotient's derivative is 0/0 there.
+    small = el.lt(el.abs(scaled), real_scalar(x, 0.1))
+    safe = select(small, scalar(x, 1.0), scaled)
+    squared = el.square(scaled)
+    series = scalar(x, 1.0)
+    for power in (42.0, 20.0, 6.0):
+        series = el.sub(scalar(x, 1.0), el.mul(el.div(squared, scalar(x, power)), series))
+    return select(small, series, el.div(el.sin(safe), safe))
+
+
+def hypot(x1: Any, x2: Any, /) -> Any:
+    """sqrt(x1^2 + x2^2) without overflow half-way, element-wise."""
+    x, y = promote_args_inexact("hypot", x1, x2)
+    x, y = el.abs(x), el.abs(y)
+    infinite = el.or_(el.eq(x, scalar(x, np.inf)), el.eq(y, scalar(x, np.inf)))
+    larger, smaller = el.max(x, y), el.min(x, y)
+    zero = el.eq(larger, scalar(x, 0))
+    ratio = el.div(smaller, select(zero, scalar(x, 1), larger))
+    length = el.mul(larger, el.sqrt(el.add(scalar(x, 1), el.square(ratio))))
+    return select(infinite, scalar(x, np.inf), select(zero, larger, length))
+
+
+# --- rounding ---------------------------------------------------------------------------------------
+
+
+def _rounding(name: str, doc: str) -> Callable[..., Any]:
+    def fun(x: Any, /) -> Any:
+        x = asarray(x)
+        return x if x.dtype.kind in "iub" else getattr(el, name)(x)
+
+    return named(fun, name, doc)
+
+
+floor = _rounding("floor", "The largest integer not above x, element-wise, in the dtype of x.")
+ceil = _rounding("ceil", "The smallest integer not below x, element-wise, in the dtype of x.")
+
+
+def trunc(x: Any, /) -> Any:
+    """x without its fraction, in the dtype of x."""
+    x = asarray(x)
+    if x.dtype.kind in "iub":
+        return x
+    return select(el.lt(x, scalar(x, 0)), el.ceil(x), el.floor(x))
+
+
+fix = trunc
+
+
+def rint(x: Any, /) -> Any:
+    """The nearest integer as a float; halves go to the even one."""
+    (x,) = promote_args_inexact("rint", x)
+    return _round_to_even(x)
+
+
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:  # noqa: A001
+    """Round to a number of decimals; halves go to the even neighbour."""
+    x = asarray(a)
+    if x.dtype.kind in "iub":
+        if decimals < 0:
+            raise ArgumentError(
+                f"round: integers cannot be rounded to {decimals} decimals; convert to floats first"
+            )
+        return x
+    if decimals == 0:
+        return _round_to_even(x)
+    working = convert(x, dtypes.float32) if x.dtype == dtypes.float16 else x
+    factor = scalar(working, 10.0**decimals)
+    rounded = el.div(_round_to_even(el.mul(working, factor)), factor)
+    return convert(rounded, x.dtype, x.weak_type)
+
+
+around = round
+
+
+def _round_to_even(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return el.complex(el.round(el.real(x), 1), el.round(el.imag(x), 1))
+    return el.round(x, 1)
+
+
+def modf(x: Any, /) -> tuple[Any, Any]:
+    """The fraction and the whole part, both with the sign of x."""
+    (x,) = promote_args_inexact("modf", x)
+    whole = trunc(x)
+    return el.sub(x, whole), whole
+
+
+# --- complex parts ----------------------------------------------------------------------------------
+
+
+def real(val: Any, /) -> Any:
+    """The real part; of a real array the array itself."""
+    x = asarray(val)
+    return el.real(x) if x.dtype.kind == "c" else x
+
+
+def imag(val: Any, /) -> Any:
+    """The imaginary part; of a real array zeros."""
+    x = asarray(val)
+    return el.imag(x) if x.dtype.kind == "c" else el.mul(x, scalar(x, 0)) if x.dtype.kind != "b" else x
+
+
+def conjugate(x: Any, /) -> Any:
+    """The complex conjugate; of a real array the array itself."""
+    x = asarray(x)
+    return el.conj(x) if x.dtype.kind == "c" else x
+
+
+conj = conjugate
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    """The angle of complex numbers in radians, or in degrees."""
+    (z,) = promote_args_inexact("angle", z)
+    result = el.atan2(imag(z), real(z))
+    return rad2deg(result) if deg else result
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Replace NaN by `nan`, and infinities by the largest finite numbers or by what is given."""
+    x = asarray(x)
+    if x.dtype.kind in "iub":
+        return x
+    limits = np.finfo(x.dtype)
+    high = limits.max if posinf is None else posinf
+    low = limits.min if neginf is None else neginf
+    fill = [convert(operand("nan_to_num", v), x.dtype) for v in (nan, high, low)]
+    x = select(el.ne(x, x), fill[0], x)
+    x = select(el.eq(x, scalar(x, np.inf)), fill[1], x)
+    return select(el.eq(x, scalar(x, -np.inf)), fill[2], x)

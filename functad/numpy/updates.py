@@ -1,0 +1,188 @@
+"""`x.at[index]`: copies of an array in which indexed elements are replaced, added to, multiplied, …
+
+Knows the plan of an index and the scatter primitives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functad import dtypes
+from functad.errors import DTypeError, ShapeError
+from functad.numpy import arithmetic, indexing
+from functad.numpy.building import filled
+from functad.numpy.index_plan import plan_of
+from functad.numpy.promotion import asarray, convert, operand
+from functad.primitives import gather_scatter, structure
+from functad.primitives.common import broadcast_in_dim, reshape
+from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
+from functad.tracing import aval_of
+
+
+class At:
+    """What `x.at` gives: index it, then say what to do with those elements.
+
+    >>> import functad.numpy as jnp
+    >>> x = jnp.zeros(3)
+    >>> x.at[1].set(5.).at[-1].add(2.)
+    Array([0., 5., 2.], dtype=float32)
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Any) -> AtIndex:
+        return AtIndex(self.array, index)
+
+    def __repr__(self) -> str:
+        return f"At({self.array!r})"
+
+
+class AtIndex:
+    """Indexed elements of an array, about to be read or updated.
+
+    All methods take `mode`: what happens at positions outside of the array, "drop" (for `get`: "fill"), "clip"
+    or "promise_in_bounds". Without it known positions raise, and traced ones are dropped (filled).
+    `indices_are_sorted` and `unique_indices` are promises that may make the update faster.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Any, index: Any) -> None:
+        self.array = array
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"AtIndex({self.array!r}, {self.index!r})"
+
+    def get(
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        fill_value: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The elements themselves: `x[index]`, with a choice for positions outside of the array."""
+        if mode is None and fill_value is None:
+            return indexing.getitem(self.array, self.index)
+        x = self.array
+        entries = indexing.read_index(x.shape, self.index, checked=mode is None)
+        return indexing.gather(x, entries, indexing.mode_of(mode or "fill"), fill_value)
+
+    def set(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
+        """The array with the elements replaced. Of several values for one element the last one counts."""
+        return _scatter("set", gather_scatter.scatter, self, values, mode, promises)
+
+    def add(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
+        """The array with values added; to an element named twice both are added."""
+        return _scatter("add", gather_scatter.scatter_add, self, values, mode, promises)
+
+    def subtract(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
+        """The array with values subtracted."""
+        negated = arithmetic.negative(_cast("subtract", self.array, values))
+        return _scatter("subtract", gather_scatter.scatter_add, self, negated, mode, promises)
+
+    def multiply(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
+        """The array with the elements multiplied by values."""
+        return _scatter("multiply", gather_scatter.scatter_mul, self, values, mode, promises)
+
+    mul = multiply
+
+    def divide(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
+        """The array with the elements divided by values."""
+        return arithmetic.divide(self.array, self._elsewhere_one("divide", values, mode, promises))
+
+    def power(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
+        """The array with the elements raised to powers."""
+        return arithmetic.power(self.array, self._elsewhere_one("power", values, mode, promises))
+
+    def min(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
+        """The array with the smaller of each element and its value."""
+        return _scatter("min", gather_scatter.scatter_min, self, values, mode, promises)
+
+    def max(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
+        """The array with the larger of each element and its value."""
+        return _scatter("max", gather_scatter.scatter_max, self, values, mode, promises)
+
+    def apply(self, func: Callable[[Any], Any], *, mode: Any = None, **promises: bool) -> Any:
+        """The array with a function applied to the elements."""
+        return self.set(func(self.get(mode=mode)), mode=mode, **promises)
+
+    def _elsewhere_one(self, name: str, values: Any, mode: Any, promises: dict[str, bool]) -> Any:
+        x = self.array
+        ones = AtIndex(filled(x.dtype.type(1), x.shape), self.index)
+        return _scatter(name, gather_scatter.scatter_mul, ones, values, mode, promises)
+
+
+_PROMISES = ("indices_are_sorted", "unique_indices", "wrap_negative_indices")
+
+
+def _scatter(
+    name: str, primitive: Callable[..., Any], at: AtIndex, values: Any, mode: Any, promises: dict[str, bool]
+) -> Any:
+    for promise in promises:
+        if promise not in _PROMISES:
+            raise TypeError(f"x.at[...].{name}() got an unexpected keyword argument {promise!r}")
+    x = at.array
+    entries = indexing.read_index(x.shape, at.index, checked=mode is None)
+    plan = plan_of(x.shape, entries)
+    updates = _fit(name, _cast(name, x, values), plan.shape, plan.new_axes, x.shape)
+    if plan.reversed_dims:
+        updates = structure.rev(updates, plan.reversed_dims)
+    numbers = ScatterDimensionNumbers(plan.window_dims, plan.collapsed, plan.indexed, (), ())
+    return primitive(
+        x,
+        plan.indices,
+        updates,
+        dimension_numbers=numbers,
+        indices_are_sorted=plan.distinct or promises.get("indices_are_sorted", False),
+        unique_indices=plan.distinct or promises.get("unique_indices", False),
+        mode=GatherScatterMode.FILL_OR_DROP if mode is None else indexing.mode_of(mode),
+    )
+
+
+def _cast(name: str, x: Any, values: Any) -> Any:
+    """The values in the dtype of the array, if that kind of number can hold them."""
+    values = operand(f"x.at[...].{name}", values)
+    dtype, weak = dtypes.dtype_of(values)
+    joint = dtypes.lattice_join((x.dtype, x.weak_type), (dtype, weak))[0]
+    if joint != x.dtype and "biufc".index(_family(joint)) > "biufc".index(_family(x.dtype)):
+        raise DTypeError(
+            f"x.at[...].{name}: values of dtype {dtype} do not fit into an array of dtype {x.dtype}; convert one of "
+            f"them: x.astype({joint.name!r}), or the values with .astype({x.dtype.name!r})"
+        )
+    return asarray(convert(values, x.dtype, x.weak_type and weak))
+
+
+def _family(dtype: Any) -> str:
+    return "i" if dtype.kind == "u" else dtype.kind
+
+
+def _fit(
+    name: str, values: Any, shape: tuple[int, ...], new_axes: tuple[int, ...], array_shape: tuple[int, ...]
+) -> Any:
+    """The values repeated to the shape of `x[index]`, without its new axes."""
+    whole = list(shape)
+    for axis in new_axes:
+        whole.insert(axis, 1)
+    own = aval_of(values).shape
+    while len(own) > len(whole) and own[0] == 1:
+        own = own[1:]
+    values = reshape(values, own)
+    if len(own) > len(whole) or any(n not in (1, m) for n, m in zip(own[::-1], whole[::-1])):
+        raise ShapeError(
+            f"x.at[...].{name}: values of shape {aval_of(values).shape} do not broadcast to the shape "
+            f"{tuple(whole)} of the indexed part of an array of shape {array_shape}"
+        )
+    # The new axes have size 1, so do the values there.
+    kept = [i for i in range(len(whole)) if i not in new_axes]
+    first = len(whole) - len(own)
+    dropped = [i - first for i in new_axes if i >= first]
+    values = structure.squeeze(values, dropped)
+    places = [kept.index(i) for i in range(first, len(whole)) if i in kept]
+    return broadcast_in_dim(values, shape=shape, broadcast_dimensions=places)

@@ -1,0 +1,219 @@
+"""Continuous distributions, each as a function of uniform random numbers.
+
+Knows no generator: all randomness comes from `uniform`. The parameters are differentiable.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.numpy.promotion import (
+    broadcast_operand,
+    canonical_shape,
+    convert,
+    joint_shape,
+    operand,
+)
+from functad.primitives import elementwise as el
+from functad.primitives.bitcast import bitcast_convert_type
+from functad.primitives.joining import unstack
+from functad.random.keys import random_bits, split
+from functad.tracing import aval_of
+
+_UNSIGNED: dict[int, np.dtype] = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+
+
+def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
+    """Uniform random numbers in [minval, maxval).
+
+    Args:
+        key: a key, uint32 of shape (2,).
+        shape: the shape of the result.
+        dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
+        minval, maxval: bounds that broadcast to `shape`.
+
+    >>> import functad
+    >>> functad.random.uniform(functad.random.key(0), (2,))
+    Array([0.947667 , 0.9785799], dtype=float32)
+    """
+    dtype, shape = float_dtype("uniform", dtype), canonical_shape("uniform", shape)
+    return _uniform("uniform", key, shape, dtype, minval, maxval)
+
+
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Standard normal random numbers.
+
+    Args:
+        key: a key, uint32 of shape (2,).
+        shape: the shape of the result.
+        dtype: a floating or complex dtype, by default float32 (float64 with `enable_x64`). Complex
+            numbers have independent parts of variance 1/2.
+
+    >>> import functad
+    >>> functad.random.normal(functad.random.key(0), (2,))
+    Array([1.622642 , 2.0252647], dtype=float32)
+    """
+    shape = canonical_shape("normal", shape)
+    if dtype is not None and dtypes.as_dtype(dtype).kind == "c":
+        complex_dtype = dtypes.as_dtype(dtype)
+        part = np.empty(0, complex_dtype).real.dtype
+        parts = [_normal("normal", k, shape, part) for k in unstack(split(key))]
+        return el.div(el.complex(*parts), complex_dtype.type(math.sqrt(2)))
+    return _normal("normal", key, shape, float_dtype("normal", dtype))
+
+
+def _normal(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    above_minus_one = np.nextafter(dtype.type(-1), dtype.type(0))
+    u = _uniform(name, key, shape, dtype, above_minus_one, 1.0)
+    return el.mul(dtype.type(math.sqrt(2)), el.erf_inv(u))
+
+
+def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Standard normal random numbers restricted to (lower, upper).
+
+    Args:
+        key: a key, uint32 of shape (2,).
+        lower, upper: bounds that broadcast to `shape`.
+        shape: the shape of the result, by default that of the bounds.
+        dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
+
+    >>> import functad
+    >>> functad.random.truncated_normal(functad.random.key(0), -1., 1., (2,))
+    Array([0.8618594, 0.9412884], dtype=float32)
+    """
+    dtype = float_dtype("truncated_normal", dtype)
+    low, high = (convert(operand("truncated_normal", b), dtype) for b in (lower, upper))
+    shapes = [aval_of(b).shape for b in (low, high)]
+    shape = (
+        joint_shape("truncated_normal", shapes)
+        if shape is None
+        else canonical_shape("truncated_normal", shape)
+    )
+    low, high = (_spread("truncated_normal", b, shape) for b in (low, high))
+    root = dtype.type(math.sqrt(2))
+    u = _uniform("truncated_normal", key, shape, dtype, el.erf(el.div(low, root)), el.erf(el.div(high, root)))
+    out = el.mul(root, el.erf_inv(u))
+    # Rounding must not give the bounds themselves.
+    above = el.nextafter(el.stop_gradient(low), dtype.type(math.inf))
+    below = el.nextafter(el.stop_gradient(high), dtype.type(-math.inf))
+    return el.min(el.max(out, above), below)
+
+
+def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
+    """Random numbers of the standard Gumbel distribution, `-log(-log(u))`.
+
+    Args:
+        key: a key, uint32 of shape (2,).
+        shape: the shape of the result.
+        dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
+        mode: "low" (the default), or "high" for twice the random bits, hence finer large values.
+
+    >>> import functad
+    >>> functad.random.gumbel(functad.random.key(0), (2,))
+    Array([2.9233725, 3.8326178], dtype=float32)
+    """
+    dtype, shape = float_dtype("gumbel", dtype), canonical_shape("gumbel", shape)
+    info = np.finfo(dtype)
+    if check_mode("gumbel", mode) == "low":
+        u = _uniform("gumbel", key, shape, dtype, info.tiny, 1.0)
+        return el.neg(el.log(el.neg(el.log(u))))
+    coarse, fine = unstack(_uniform("gumbel", key, (2, *shape), dtype, 0.0, 1.0))
+    refined = el.add(el.add(coarse, el.mul(dtype.type(info.eps), fine)), dtype.type(info.tiny))
+    x = el.select_n(el.ge(coarse, dtype.type(0.5)), refined, coarse)
+    return el.neg(el.log(el.neg(el.log1p(el.neg(x)))))
+
+
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Random numbers of the exponential distribution of rate 1, `-log(1 - u)`; arguments as for `uniform`.
+
+    >>> import functad
+    >>> functad.random.exponential(functad.random.key(0), (2,))
+    Array([2.950128 , 3.8434246], dtype=float32)
+    """
+    dtype, shape = float_dtype("exponential", dtype), canonical_shape("exponential", shape)
+    return el.neg(el.log1p(el.neg(_uniform("exponential", key, shape, dtype, 0.0, 1.0))))
+
+
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Random numbers of the Laplace distribution of scale 1; arguments as for `uniform`.
+
+    >>> import functad
+    >>> functad.random.laplace(functad.random.key(0), (2,)).shape
+    (2,)
+    """
+    dtype, shape = float_dtype("laplace", dtype), canonical_shape("laplace", shape)
+    above_minus_one = dtype.type(-1) + dtype.type(np.finfo(dtype).epsneg)
+    u = _uniform("laplace", key, shape, dtype, above_minus_one, 1.0)
+    return el.mul(el.sign(u), el.log1p(el.neg(el.abs(u))))
+
+
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Random numbers of the standard logistic distribution, `log(u / (1 - u))`; arguments as for `uniform`.
+
+    >>> import functad
+    >>> functad.random.logistic(functad.random.key(0), (2,)).shape
+    (2,)
+    """
+    dtype, shape = float_dtype("logistic", dtype), canonical_shape("logistic", shape)
+    u = _uniform("logistic", key, shape, dtype, np.finfo(dtype).tiny, 1.0)
+    return el.sub(el.log(u), el.log1p(el.neg(u)))
+
+
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Random numbers of the standard Cauchy distribution, `tan(pi (u - 1/2))`; arguments as for `uniform`.
+
+    >>> import functad
+    >>> functad.random.cauchy(functad.random.key(0), (2,)).shape
+    (2,)
+    """
+    dtype, shape = float_dtype("cauchy", dtype), canonical_shape("cauchy", shape)
+    u = _uniform("cauchy", key, shape, dtype, np.finfo(dtype).eps, 1.0)
+    return el.tan(el.mul(dtype.type(math.pi), el.sub(u, dtype.type(0.5))))
+
+
+def float_dtype(name: str, dtype: Any) -> np.dtype:
+    """The dtype that an argument names, checked to be a floating one."""
+    if dtype is None:
+        return dtypes.default_float_dtype()
+    dtype = dtypes.as_dtype(dtype)
+    if dtype.kind != "f":
+        raise DTypeError(f"{name}: dtype must be a floating dtype, got {dtype}; try 'float32'")
+    return dtype
+
+
+def check_mode(name: str, mode: str | None) -> str:
+    if mode not in (None, "low", "high"):
+        raise ArgumentError(f"{name}: mode={mode!r} is unknown: it must be 'low' or 'high'")
+    return mode or "low"
+
+
+def _uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype, minval: Any, maxval: Any) -> Any:
+    # Random mantissa bits under the exponent of 1 make a number in [1, 2).
+    word = _UNSIGNED[dtype.itemsize]
+    mantissa = np.finfo(dtype).nmant
+    random = random_bits(name, key, word, shape)
+    random = el.shift_right_logical(random, word.type(8 * dtype.itemsize - mantissa))
+    random = el.or_(random, dtype.type(1).view(word))
+    unit = el.sub(bitcast_convert_type(random, dtype), dtype.type(1))
+    if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
+        return unit
+    low, high = (_spread(name, convert(operand(name, b), dtype), shape) for b in (minval, maxval))
+    span = el.sub(high, low)
+    return el.max(low, el.add(el.mul(unit, span), low))
+
+
+def _spread(name: str, bound: Any, shape: tuple[int, ...]) -> Any:
+    """A bound of the shape of the result, or of rank 0."""
+    own = aval_of(bound).shape
+    if own == ():
+        return bound
+    if joint_shape(name, [own, shape]) != shape:
+        raise ShapeError(
+            f"{name}: a parameter of shape {own} does not broadcast to shape={shape} of the result"
+        )
+    return broadcast_operand(bound, shape)
