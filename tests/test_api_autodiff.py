@@ -1,0 +1,224 @@
+"""jvp, linearize, linear_transpose, vjp, grad, jacobians, hessian: values, nesting, errors."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import lax
+from functad.errors import ArgumentError, DifferentiationError, DTypeError, TreeError
+
+grad, jvp, vjp, jit, vmap = functad.grad, functad.jvp, functad.vjp, functad.jit, functad.vmap
+
+
+def close(x, y, tolerance=1e-5):
+    np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance)
+    return True
+
+
+def f(x):
+    return jnp.sin(x) * x + jnp.exp(-x * x)
+
+
+def df(x):
+    return np.cos(x) * x + np.sin(x) - 2 * x * np.exp(-x * x)
+
+
+@pytest.mark.parametrize("wrap", [lambda g: g, jit], ids=["plain", "jit"])
+def test_first_derivatives_agree_in_all_modes(wrap):
+    x = np.float64(0.7)
+    assert close(grad(wrap(f))(x), df(x), 1e-12)
+    assert close(wrap(grad(f))(x), df(x), 1e-12)
+    assert close(jvp(wrap(f), (x,), (np.float64(1),))[1], df(x), 1e-12)
+    assert close(vjp(wrap(f), x)[1](np.float64(1))[0], df(x), 1e-12)
+    assert close(functad.linearize(wrap(f), x)[1](np.float64(2)), 2 * df(x), 1e-12)
+
+
+def test_higher_derivatives_of_sine():
+    g, expected = jnp.sin, [np.sin, np.cos, lambda x: -np.sin(x), lambda x: -np.cos(x), np.sin]
+    for order in range(5):
+        assert close(g(np.float64(0.3)), expected[order](0.3), 1e-12), order
+        g = grad(g)
+
+
+def test_perturbation_confusion():
+    assert grad(lambda x: x * grad(lambda y: x + y)(2.0))(3.0) == 1
+    assert jvp(lambda x: x * jvp(lambda y: x + y, (2.0,), (1.0,))[1], (3.0,), (1.0,))[1] == 1
+    # d/dx (x · d/dy (x·y²)) at y = 2: d/dx 4x² = 8x
+    assert grad(lambda x: x * grad(lambda y: x * y * y)(2.0))(3.0) == 24
+
+
+def test_value_and_grad_with_argnums_aux_and_keywords():
+    def loss(params, x, *, scale=1.0):
+        return jnp.sum(params["w"] * x) * scale, {"count": x.size, "x": x}
+
+    params, x = {"w": np.arange(3.0), "b": (np.float32(1),)}, np.ones(3)
+    (value, aux), (gp, gx) = functad.value_and_grad(loss, argnums=(0, 1), has_aux=True)(params, x, scale=2.0)
+    assert value == 6 and aux["count"] == 3 and np.array_equal(aux["x"], x)
+    assert np.array_equal(gp["w"], [2, 2, 2]) and gp["b"][0] == 0 and gp["b"][0].dtype == np.float32
+    assert np.array_equal(gx, [0, 2, 4])
+    g, aux = grad(loss, argnums=-1, has_aux=True)(params, x)
+    assert np.array_equal(g, params["w"]) and aux["count"] == 3
+
+
+def test_gradients_keep_structure_and_dtype():
+    Point = namedtuple("Point", "x y")
+    tree = [Point(np.float32(2), np.float64(3)), {"k": (np.ones(2, np.float32), None)}]
+    g = grad(lambda t: t[0].x * t[0].y + jnp.sum(t[1]["k"][0]))(tree)
+    assert isinstance(g[0], Point) and g[1]["k"][1] is None
+    assert g[0].x == 3 and g[0].x.dtype == np.float32 and g[0].y == 2 and g[0].y.dtype == np.float64
+
+
+def test_the_forward_pass_runs_once():
+    runs = []
+
+    def counted(x):
+        runs.append(1)
+        return jnp.sin(x) * x
+
+    functad.value_and_grad(counted)(1.0)
+    jvp(counted, (1.0,), (1.0,))
+    _, pull = vjp(counted, 1.0)
+    pull(1.0)
+    pull(2.0)
+    assert len(runs) == 3
+
+
+def test_the_forward_pass_of_a_jitted_function_runs_once():
+    """Count the equations executed: `grad(jit(f))` computes each sine of the primal once."""
+    program = functad.make_jaxpr(functad.value_and_grad(jit(lambda x: jnp.sin(jnp.sin(x)))))(1.0)
+    forward = [e for e in program.eqns if e.primitive.name == "jit"][0].params["jaxpr"]
+    assert [e.primitive.name for e in forward.eqns].count("sin") == 2
+    assert sum(str(e).count("sin") for e in program.eqns[1:]) == 0
+
+
+def test_jacobians_of_pytrees():
+    def g(p):
+        return {"s": jnp.sin(p["a"]) * p["b"], "t": p["b"] ** 2}
+
+    p = {"a": np.arange(3.0), "b": np.float64(2)}
+    for jacobian in (functad.jacfwd, functad.jacrev, lambda h: jit(functad.jacrev(h)), lambda h: functad.jacfwd(jit(h))):
+        j = jacobian(g)(p)
+        assert close(j["s"]["a"], np.diag(2 * np.cos(p["a"])), 1e-12)
+        assert close(j["s"]["b"], np.sin(p["a"]), 1e-12)
+        assert close(j["t"]["a"], np.zeros(3)) and close(j["t"]["b"], 4.0)
+
+
+def test_jacobian_argnums_and_aux():
+    def g(x, y):
+        return x * y, "aux"
+
+    (jx, jy), aux = functad.jacrev(g, argnums=(0, 1), has_aux=True)(np.arange(2.0), np.float64(3))
+    assert close(jx, 3 * np.eye(2)) and close(jy, [0, 1]) and aux == "aux"
+
+
+def test_hessian_is_symmetric_and_right():
+    h = functad.hessian(lambda x: jnp.sum(x**3) + x[0] * x[1])(np.array([1.0, 2.0]))
+    assert close(h, [[6, 1], [1, 12]])
+    hvp = jvp(grad(lambda x: jnp.sum(x**3)), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))[1]
+    assert close(hvp, [6, 0])
+
+
+def test_linear_transpose_of_a_matrix_product():
+    a = np.arange(6.0).reshape(2, 3)
+    t = functad.linear_transpose(lambda x: a @ x, functad.ShapeDtypeStruct((3,), np.float64))
+    assert np.array_equal(t(np.ones(2))[0], a.T @ np.ones(2))
+    with pytest.raises(functad.errors.FunctadError):
+        functad.linear_transpose(lambda x: jnp.sin(x), 1.0)(1.0)
+
+
+def test_stop_gradient():
+    assert grad(lambda x: x * lax.stop_gradient(x))(3.0) == 3
+
+
+def test_integer_primals_have_float0_tangents():
+    x, n = np.float32(2), np.int32(3)
+    zeros = np.zeros((), functad.dtypes.float0)
+    out, tangent = jvp(lambda x, n: x * n, (x, n), (np.float32(1), zeros))
+    assert out == 6 and tangent == 3
+    _, pull = vjp(lambda x, n: x * n, x, n)
+    gx, gn = pull(np.float32(1))
+    assert gx == 3 and gn.dtype == functad.dtypes.float0
+    g = grad(lambda x, n: x * n, argnums=(0, 1), allow_int=True)(x, n)
+    assert g[1].dtype == functad.dtypes.float0
+
+
+def test_plain_numpy_losses_differentiate():
+    def loss(params, batch):
+        x, y = batch
+        prediction = np.tanh(np.dot(x, params["w"])) + params["b"]
+        return np.mean(np.square(prediction - y)) + np.sum(np.concatenate([params["w"].ravel(), [params["b"]]]) ** 2)
+
+    rng = np.random.default_rng(0)
+    params = {"w": rng.standard_normal((4, 2)), "b": np.float64(0.5)}
+    batch = rng.standard_normal((8, 4)), rng.standard_normal((8, 2))
+    g = grad(loss)(params, batch)
+    step = 1e-6
+    for index in [(0, 0), (3, 1)]:
+        up, down = params["w"].copy(), params["w"].copy()
+        up[index] += step
+        down[index] -= step
+        numeric = (loss({**params, "w": up}, batch) - loss({**params, "w": down}, batch)) / (2 * step)
+        assert g["w"][index] == pytest.approx(numeric, rel=1e-6)
+
+
+# --- errors -----------------------------------------------------------------------------------------
+
+
+def test_non_scalar_output():
+    with pytest.raises(DifferentiationError, match=r"f32\[3\].*`\.sum\(\)`"):
+        grad(lambda x: x * 2)(np.ones(3, np.float32))
+    with pytest.raises(DifferentiationError, match="has_aux=True"):
+        grad(lambda x: (x, x))(1.0)
+    with pytest.raises(DifferentiationError, match=r"i32\[\]"):
+        grad(lambda x: jnp.argmax(x))(np.ones(3, np.float32))
+
+
+def test_integer_input_is_named():
+    with pytest.raises(DifferentiationError, match=r"`params\['layer'\]\[1\]` of type i32\[2\].*allow_int"):
+        grad(lambda params: params["layer"][0])({"layer": [1.0, np.ones(2, np.int32)]})
+
+
+def test_wrong_argnums():
+    with pytest.raises(ArgumentError, match="argnums=2 does not fit a call of <lambda> with 1 positional argument;"):
+        grad(lambda x: x, argnums=2)(1.0)
+    with pytest.raises(ArgumentError, match="twice"):
+        grad(lambda x, y: x, argnums=(0, -2))(1.0, 2.0)
+
+
+def test_missing_aux():
+    with pytest.raises(ArgumentError, match="has_aux=True expects .* a pair"):
+        grad(lambda x: x, has_aux=True)(1.0)
+
+
+def test_an_argument_that_is_no_array():
+    with pytest.raises(DTypeError, match=r"argument `p\['mode'\]` of <lambda> is 'fast' of type str.*static"):
+        grad(lambda p: p["x"])({"x": 1.0, "mode": "fast"})
+
+
+def test_tangents_must_fit_the_primals():
+    x = {"a": np.ones(3, np.float32)}
+    with pytest.raises(TreeError, match="structure of the primals"):
+        jvp(lambda x: x["a"], (x,), ({"b": np.ones(3, np.float32)},))
+    with pytest.raises(DifferentiationError, match=r"tangent of `x\['a'\]` must have type f32\[3\], but has f32\[2\]"):
+        jvp(lambda x: x["a"], (x,), ({"a": np.ones(2, np.float32)},))
+    with pytest.raises(ArgumentError, match=r"primals must be a tuple or list.*`\(primal,\)`"):
+        jvp(lambda x: x, 1.0, (1.0,))
+
+
+def test_cotangents_must_fit_the_output():
+    _, pull = vjp(lambda x: {"y": x * 2}, np.ones(3, np.float32))
+    with pytest.raises(TreeError, match="structure of the function's output"):
+        pull(np.ones(3, np.float32))
+    with pytest.raises(DifferentiationError, match=r"must have type f32\[3\], but has f64\[3\].*astype"):
+        pull({"y": np.ones(3)})
+
+
+def test_not_a_function():
+    for transform in (grad, jit, vmap, functad.jacfwd, functad.make_jaxpr):
+        with pytest.raises(ArgumentError, match="expects a function"):
+            transform(3.0)

@@ -1,0 +1,255 @@
+"""jit: one trace a signature, static arguments, methods, nesting, stages; make_jaxpr and friends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.errors import ArgumentError, DTypeError, ShapeError
+
+jit, grad, vmap = functad.jit, functad.grad, functad.vmap
+
+
+def counted(fun):
+    def wrapped(*args, **kwargs):
+        wrapped.traces += 1
+        return fun(*args, **kwargs)
+
+    wrapped.traces = 0
+    return wrapped
+
+
+def test_traces_once_for_each_signature():
+    f = counted(lambda x: x * 2)
+    g = jit(f)
+    for x in (1.0, 2.0, 3.5):
+        assert g(x) == 2 * x
+    assert f.traces == 1
+    g(np.ones(3, np.float32))
+    g(np.zeros(3, np.float32))
+    assert f.traces == 2
+    g(np.ones(3))
+    g(1)
+    assert f.traces == 4 and g._cache_size() == 4
+    g.clear_cache()
+    g(1)
+    assert f.traces == 5
+
+
+def test_jitted_and_plain_results_agree_with_dtypes():
+    def f(x, y):
+        return {"a": jnp.sin(x) @ y, "b": (x.sum(), y.argmax())}
+
+    x, y = np.linspace(0, 1, 6, dtype=np.float32).reshape(2, 3), np.arange(6.0).reshape(3, 2)
+    plain, jitted = f(jnp.asarray(x), jnp.asarray(y)), jit(f)(x, y)
+    assert jitted["a"].dtype == plain["a"].dtype == np.float64
+    np.testing.assert_array_equal(plain["a"], jitted["a"])
+    assert jitted["b"][1] == plain["b"][1] and jitted["b"][1].dtype == plain["b"][1].dtype
+
+
+def test_static_arguments():
+    f = counted(lambda x, n, mode="up": x * n if mode == "up" else x / n)
+    g = jit(f, static_argnums=1, static_argnames="mode")
+    assert g(4.0, 2) == 8 and g(4.0, 2, mode="down") == 2
+    g(5.0, 2)
+    traces = f.traces
+    g(6.0, 3)
+    assert f.traces == traces + 1
+
+
+def test_static_argnums_follow_the_name_into_keywords():
+    def f(x, n):
+        return sum(x for _ in range(n))
+
+    g = jit(f, static_argnums=1)
+    assert g(2.0, 3) == g(2.0, n=3) == 6
+    h = jit(f, static_argnames="n")
+    assert h(2.0, 3) == h(2.0, n=3) == 6
+
+
+def test_equal_statics_of_different_types_are_told_apart():
+    f = jit(lambda x, n: x * n, static_argnums=1)
+    assert f(1, True).dtype == np.int32 and f(1, 1.0).dtype == np.float32 and f(1, 1).dtype == np.int32
+
+
+def test_unhashable_static_argument_is_named():
+    with pytest.raises(ArgumentError, match=r"static argument `shape` of f has the value \[2, 3\] of type list.*tuple"):
+
+        def f(x, shape):
+            return x
+
+        jit(f, static_argnames="shape")(1.0, [2, 3])
+
+
+def test_wrong_static_names_are_refused_when_decorating():
+    with pytest.raises(ArgumentError, match="has no parameter 'm'; it has x, n"):
+        jit(lambda x, n: x, static_argnames="m")
+    with pytest.raises(ArgumentError, match="2 positional parameters: x, n"):
+        jit(lambda x, n: x, static_argnums=2)
+
+
+def test_strings_need_static():
+    with pytest.raises(DTypeError, match="argument `mode` of <lambda> is 'up' of type str"):
+        jit(lambda x, mode: x)(1.0, "up")
+
+
+def test_decorator_forms_methods_and_metadata():
+    @jit
+    def f(x):
+        """Doc."""
+        return x + 1
+
+    assert f(1.0) == 2 and f.__name__ == "f" and f.__doc__ == "Doc." and f.__wrapped__(1.0) == 2.0
+
+    @jit(static_argnums=1)
+    def g(x, n):
+        return x * n
+
+    assert g(2.0, 3) == 6
+
+    class Model:
+        def __init__(self, scale):
+            self.scale = scale
+
+        @functad.jit(static_argnums=0)
+        def apply(self, x):
+            return x * self.scale
+
+    assert Model(3.0).apply(2.0) == 6 and Model(5.0).apply(2.0) == 10
+
+
+def test_nested_jits_are_equations():
+    inner = jit(lambda x: jnp.sin(x))
+    program = functad.make_jaxpr(jit(lambda x: inner(x) + inner(x * 2)))(1.0)
+    (outer,) = program.eqns
+    names = [e.primitive.name for e in outer.params["jaxpr"].eqns]
+    assert outer.primitive.name == "jit" and names.count("jit") == 2
+    assert outer.params["name"] == "<lambda>"
+
+
+def test_inline_leaves_no_equation():
+    inner = jit(lambda x: jnp.sin(x), inline=True)
+    assert [e.primitive.name for e in functad.make_jaxpr(inner)(1.0).eqns] == ["sin"]
+
+
+def test_closures_over_outer_tracers_are_operands_and_not_cached():
+    f = jit(lambda x: x * factor)
+    values = []
+    for value in (2.0, 3.0):
+
+        def g(z):
+            global factor
+            factor = z
+            return f(1.0)
+
+        values.append(functad.value_and_grad(g)(value))
+    assert values == [(2.0, 1.0), (3.0, 1.0)]
+
+
+def test_a_branch_on_an_outer_value_is_not_cached():
+    f = jit(lambda y: y if switch else -y)
+    results = []
+    for value in (1.0, 0.0):
+
+        def g(x):
+            global switch
+            switch = x
+            return f(x)
+
+        results.append(float(grad(g)(value)))
+    assert results == [1.0, -1.0]
+
+
+def test_closures_over_arrays_are_constants():
+    table = np.arange(3.0)
+    f = jit(lambda x: x + table)
+    assert np.array_equal(f(1.0), table + 1)
+
+
+def test_results_are_fresh_and_inputs_are_never_changed():
+    x = np.arange(3.0)
+    y, z, t = jit(lambda x: (x, x, x.reshape(3, 1).T))(x)
+    x[0] = 100.0
+    assert np.array_equal(y, [0, 1, 2]) and np.array_equal(z, [0, 1, 2]) and np.array_equal(t, [[0, 1, 2]])
+    assert not np.shares_memory(np.asarray(y), np.asarray(z))
+
+
+def test_donated_arguments_show_in_the_program():
+    step = jit(lambda p, g: p - g, donate_argnums=0)
+    assert step(np.ones(2), np.ones(2)).tolist() == [0, 0]
+    (eqn,) = functad.make_jaxpr(step)(1.0, 2.0).eqns
+    assert eqn.params["donated_invars"] == (True, False)
+    with pytest.raises(ArgumentError, match="both static and donated"):
+        jit(lambda p: p, donate_argnums=0, static_argnums=0)
+
+
+@pytest.mark.parametrize(
+    "compose",
+    [
+        lambda f: jit(grad(f)),
+        lambda f: grad(jit(f)),
+        lambda f: jit(grad(jit(f))),
+        lambda f: lambda x: functad.jvp(jit(f), (x,), (np.float64(1),))[1],
+        lambda f: jit(lambda x: functad.jvp(jit(f), (x,), (np.float64(1),))[1]),
+        lambda f: lambda x: vmap(jit(grad(f)))(jnp.stack([x, x]))[1],
+        lambda f: lambda x: jit(vmap(grad(jit(f))))(jnp.stack([x, x]))[1],
+        lambda f: lambda x: functad.linearize(jit(f), x)[1](np.float64(1)),
+    ],
+)
+def test_compositions(compose):
+    def f(x):
+        return jnp.sin(x) * jit(jnp.exp)(x)
+
+    x = np.float64(0.3)
+    expected = np.exp(x) * (np.sin(x) + np.cos(x))
+    assert compose(f)(x) == pytest.approx(expected, rel=1e-12)
+    assert compose(lambda x: grad(f)(x))(x) == pytest.approx(2 * np.exp(x) * np.cos(x), rel=1e-12)
+
+
+def test_stages():
+    f = jit(lambda x: jnp.sin(x) * 1.0 + jnp.sin(x))
+    traced = f.trace(functad.ShapeDtypeStruct((2,), np.float32))
+    assert traced.out_info == functad.ShapeDtypeStruct((2,), np.float32)
+    lowered = f.lower(np.ones(2, np.float32))
+    assert [e.primitive.name for e in lowered.jaxpr.eqns] == ["sin", "mul", "sin", "add"]
+    assert [e.primitive.name for e in lowered.optimized.eqns] == ["sin", "add"]
+    assert "sin" in lowered.as_text()
+    compiled = lowered.compile()
+    np.testing.assert_allclose(compiled(np.ones(2, np.float32)), 2 * np.sin(np.ones(2)), rtol=1e-6)
+    with pytest.raises(ShapeError, match=r"takes f32\[2\] as array 0, but was given f32\[3\]"):
+        compiled(np.ones(3, np.float32))
+
+
+def test_make_jaxpr_static_and_shapes():
+    program, shape = functad.make_jaxpr(lambda x, n: {"y": x * n}, static_argnums=1, return_shape=True)(1.0, 3)
+    assert shape["y"].shape == () and len(program.invars) == 1
+    assert functad.eval_jaxpr(program, program.consts, 2.0) == [6.0]
+    with pytest.raises(ArgumentError, match="takes 1 arguments, but 2 were given"):
+        functad.eval_jaxpr(program, program.consts, 1.0, 2.0)
+
+
+def test_eval_shape_computes_nothing():
+    huge = functad.ShapeDtypeStruct((10**6, 10**6), np.float32)
+    out = functad.eval_shape(lambda x: {"y": x @ x, "n": x.sum()}, huge)
+    assert out["y"].shape == (10**6, 10**6) and out["n"].shape == () and out["n"].dtype == np.float32
+
+
+def test_closure_convert_hoists_what_is_differentiated():
+    def f(x):
+        converted, consts = functad.closure_convert(lambda y: jnp.sin(x) * y, 1.0)
+        assert len(consts) == 1
+        return converted(3.0, *consts)
+
+    assert grad(f)(0.5) == pytest.approx(3 * np.cos(0.5), rel=1e-6)
+
+
+def test_named_scopes_mark_the_equations():
+    @functad.named_call
+    def block(x):
+        with functad.named_scope("inner"):
+            return jnp.sin(x)
+
+    (eqn,) = functad.make_jaxpr(block)(1.0).eqns
+    assert eqn.source.scopes == ("block", "inner") and "[block/inner]" in str(eqn.source)

@@ -1,0 +1,132 @@
+"""vmap: axes of every form, nesting with the other transforms, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.errors import BatchingError
+
+vmap, grad, jit = functad.vmap, functad.grad, functad.jit
+rng = np.random.default_rng(0)
+X = rng.standard_normal((3, 4, 5))
+Y = rng.standard_normal((4, 3))
+
+
+def loop(fun, *args):
+    return np.stack([np.asarray(fun(*a)) for a in zip(*args)])
+
+
+def close(x, y):
+    np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-10, atol=1e-12)
+    return True
+
+
+def f(x, y):
+    return jnp.tanh(x).sum(axis=0) * y.sum() + x[0] ** 2
+
+
+@pytest.mark.parametrize("x_axis", [0, 1, 2, -1, -3])
+@pytest.mark.parametrize("y_axis", [0, 1, None])
+def test_in_axes(x_axis, y_axis):
+    n = X.shape[x_axis]
+    y = Y if y_axis is None else rng.standard_normal((n, 2) if y_axis == 0 else (2, n))
+    xs = np.moveaxis(X, x_axis, 0)
+    ys = [y] * n if y_axis is None else np.moveaxis(y, y_axis, 0)
+    assert close(vmap(f, in_axes=(x_axis, y_axis))(X, y), loop(f, xs, ys))
+
+
+@pytest.mark.parametrize("out_axes", [0, 1, 2, -1, -2])
+def test_out_axes(out_axes):
+    out = vmap(lambda x: jnp.sin(x), out_axes=out_axes)(X)
+    assert close(out, np.moveaxis(np.sin(X), 0, out_axes))
+
+
+def test_pytree_prefixes():
+    tree = {"a": X, "b": [Y, np.float64(2)]}
+
+    def g(tree, z):
+        return {"s": tree["a"].sum() * tree["b"][1], "t": (tree["b"][0], z)}
+
+    out = vmap(g, in_axes=({"a": 0, "b": [1, None]}, None), out_axes={"s": 0, "t": (1, None)})(tree, 7.0)
+    assert close(out["s"], 2 * X.sum(axis=(1, 2))) and close(out["t"][0], Y) and out["t"][1] == 7
+
+
+def test_an_unmapped_output_is_repeated():
+    assert np.array_equal(vmap(lambda x: 3.0)(np.ones(4)), [3.0] * 4)
+    assert vmap(lambda x: np.ones(2))(np.ones(4)).shape == (4, 2)
+
+
+def test_axis_size_and_axis_name():
+    assert vmap(lambda: jnp.arange(2.0), axis_size=3)().shape == (3, 2)
+    assert vmap(lambda x: x * 2, axis_name="batch")(np.ones(3)).shape == (3,)
+
+
+def test_keyword_arguments_are_mapped_over_their_first_axis():
+    assert close(vmap(lambda x, *, y: x + y)(np.arange(3.0), y=np.ones(3)), [1, 2, 3])
+
+
+def test_nested_vmap_is_an_outer_product():
+    outer = vmap(vmap(lambda x, y: x * y, in_axes=(None, 0)), in_axes=(0, None))
+    assert close(outer(np.arange(3.0), np.arange(4.0)), np.outer(np.arange(3.0), np.arange(4.0)))
+
+
+@pytest.mark.parametrize(
+    "compose",
+    [
+        lambda g: vmap(grad(g)),
+        lambda g: jit(vmap(grad(g))),
+        lambda g: vmap(jit(grad(g))),
+        lambda g: vmap(grad(jit(g))),
+        lambda g: lambda x: functad.grad(lambda x: vmap(g)(x).sum())(x),
+        lambda g: lambda x: functad.grad(lambda x: jit(vmap(jit(g)))(x).sum())(x),
+    ],
+)
+def test_per_example_gradients(compose):
+    out = compose(lambda x: jnp.sum(jnp.sin(x) * x))(Y)
+    assert close(out, np.cos(Y) * Y + np.sin(Y))
+
+
+def test_per_example_directional_derivatives():
+    def directional(x):
+        return functad.jvp(lambda x: jnp.sum(jnp.sin(x)), (x,), (x,))[1]
+
+    assert close(vmap(directional)(Y), np.sum(np.cos(Y) * Y, axis=1))
+
+
+def test_vmap_of_a_matrix_product_is_one_batched_product():
+    program = functad.make_jaxpr(vmap(lambda a, b: a @ b))(np.ones((2, 3, 4)), np.ones((2, 4, 5)))
+    assert [e.primitive.name for e in program.eqns] == ["dot_general"]
+
+
+# --- errors -----------------------------------------------------------------------------------------
+
+
+def test_sizes_that_differ_are_listed_with_key_path_shape_and_axis():
+    with pytest.raises(BatchingError) as caught:
+        vmap(lambda d, z: d["a"], in_axes=(0, 1))({"a": np.ones((2, 3)), "b": [np.ones((3, 2))]}, np.ones((5, 2)))
+    text = str(caught.value)
+    assert "`d['a']`: shape (2, 3), axis 0 has size 2" in text
+    assert "`d['b'][0]`: shape (3, 2), axis 0 has size 3" in text
+    assert "`z`: shape (5, 2), axis 1 has size 2" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: vmap(lambda x: x)(1.0), r"`x`, which is a scalar"),
+        (lambda: vmap(lambda x: x, in_axes=2)(np.ones((2, 2))), r"axis 2 of `x`, which has shape \(2, 2\)"),
+        (lambda: vmap(lambda x, y: x, in_axes=(0,))(np.ones(2), 1.0), "1 entries, but .* 2 positional arguments"),
+        (lambda: vmap(lambda x: x, in_axes=None)(np.ones(2)), "no argument of <lambda> is mapped"),
+        (lambda: vmap(lambda x: x, in_axes=({"b": 0},))({"a": np.ones(2)}), "pytree prefix"),
+        (lambda: vmap(lambda x: x, in_axes="0")(np.ones(2)), "ints or None"),
+        (lambda: vmap(lambda x: x, out_axes=None)(np.ones(2)), "depends on the mapped arguments"),
+        (lambda: vmap(lambda x: x, out_axes=3)(np.ones(2)), "out_axes=3 does not fit output of"),
+        (lambda: vmap(lambda x: x, out_axes=(0, 0))(np.ones(2)), "out_axes must be a pytree prefix"),
+    ],
+)
+def test_errors(call, match):
+    with pytest.raises(BatchingError, match=match):
+        call()

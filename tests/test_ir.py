@@ -1,0 +1,105 @@
+"""The IR: types, Programs, and a checker that objects to broken ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.errors import NoRuleError, ProgramError
+from functad.ir import Absent, Aval, Literal, Program, Var, check_program, registry
+
+
+def square_plus_one():
+    return functad.make_jaxpr(lambda x: x * x + 1.0)(np.ones(3, np.float32))
+
+
+def test_avals_compare_by_shape_dtype_and_weakness():
+    a = Aval((2, 3), np.dtype("float32"))
+    assert a == Aval((2, 3), np.dtype("float32")) and hash(a) == hash(Aval((2, 3), np.dtype("float32")))
+    assert a != Aval((2, 3), np.dtype("float32"), weak_type=True)
+    assert a.same_type(Aval((2, 3), np.dtype("float32"), weak_type=True))
+    assert (a.ndim, a.size, a.str_short()) == (2, 6, "f32[2,3]")
+    assert repr(a) == "Aval(float32[2,3])"
+
+
+def test_a_traced_program_is_well_formed():
+    program = square_plus_one()
+    check_program(program)
+    assert [e.primitive.name for e in program.eqns] == ["mul", "add"]
+    assert program.in_avals[0].str_short() == program.out_avals[0].str_short() == "f32[3]"
+    assert isinstance(program.eqns[1].invars[1], Literal)
+
+
+def test_each_equation_knows_the_users_line():
+    program = square_plus_one()
+    assert all("test_ir.py" in str(e.source) for e in program.eqns)
+
+
+def test_array_constants_are_hoisted_and_scalars_are_literals():
+    table = np.arange(3, dtype=np.float32)
+    scale = np.float32(2)
+    program = functad.make_jaxpr(lambda x: x * scale + table)(1.0)
+    assert len(program.constvars) == 1 and np.array_equal(program.consts[0], table)
+    assert str(program).startswith("{ lambda a:f32[3]; b:f32[]. let")
+    (out,) = functad.eval_jaxpr(program, program.consts, np.float32(3))
+    assert np.array_equal(out, 6 + table)
+
+
+def broken(**changes) -> Program:
+    return square_plus_one().replace(**changes)
+
+
+def test_checker_objects_to_a_use_before_assignment():
+    program = square_plus_one()
+    with pytest.raises(ProgramError, match="before its assignment"):
+        check_program(broken(eqns=program.eqns[::-1]))
+
+
+def test_checker_objects_to_a_second_assignment():
+    program = square_plus_one()
+    with pytest.raises(ProgramError, match="second time"):
+        check_program(program.replace(eqns=[*program.eqns, program.eqns[0]]))
+
+
+def test_checker_objects_to_a_wrong_type():
+    program = square_plus_one()
+    first = program.eqns[0].replace(outvars=[Var(Aval((4,), np.dtype("float32")))])
+    with pytest.raises(ProgramError, match=r"f32\[4\], its shape rule gives f32\[3\]"):
+        check_program(program.replace(eqns=[first]))
+
+
+def test_checker_objects_to_an_undefined_output():
+    with pytest.raises(ProgramError, match="output list"):
+        check_program(broken(outvars=[Var(Aval((), np.dtype("float32")))]))
+
+
+def test_checker_objects_to_a_constant_of_another_type():
+    program = functad.make_jaxpr(lambda x: x + jnp.arange(3.0) * np.ones(3, np.float32))(1.0)
+    assert program.consts
+    with pytest.raises(ProgramError, match="constant of type"):
+        check_program(program.replace(consts=[np.ones(5)] * len(program.consts)))
+
+
+def test_checker_looks_into_called_programs():
+    program = functad.make_jaxpr(functad.jit(lambda x: x * x))(2.0)
+    (call,) = program.eqns
+    inner = call.params["jaxpr"].replace(outvars=[Var(Aval((), np.dtype("float32")))])
+    with pytest.raises(ProgramError, match="output list"):
+        check_program(program.replace(eqns=[call.replace(params={**call.params, "jaxpr": inner})]))
+
+
+def test_an_absent_rule_says_why():
+    with pytest.raises(NoRuleError, match="because it is a test"):
+        Absent("because it is a test")(1, 2)
+
+
+def test_primitive_names_are_unique_and_documented():
+    assert len(registry) > 90
+    for name, primitive in registry.items():
+        assert primitive.name == name and primitive.doc.strip(), name
+    with pytest.raises(ProgramError, match="unique"):
+        type(registry["add"])(
+            **{f: getattr(registry["add"], f) for f in registry["add"].__dataclass_fields__},
+        )

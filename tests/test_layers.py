@@ -1,0 +1,98 @@
+"""The layers of the package: imports only go down the list, and `import functad` stays light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "functad"
+
+# Lowest first; a file may import from its own layer and from those before it. Longest prefix wins.
+LAYERS = [
+    ["errors"],
+    ["config", "dtypes", "tree_nodes", "tree_register", "treedef", "tree_util", "tree", "cache", "progress"],
+    ["ir"],
+    ["array", "tracing", "pretty"],
+    ["primitives"],
+    ["transforms"],
+    ["backends"],
+    ["call"],
+    ["api"],
+    ["numpy", "lax", "random"],
+    ["nn", "optim", "data", "io"],
+    ["train"],
+    ["", "__main__"],
+]
+
+# Class names that annotations need, or names that are only strings, are imports like any other: no exceptions.
+
+
+def layer_of(module: str) -> int:
+    parts = module.split(".")[1:]
+    top = parts[0] if parts else ""
+    for number, names in enumerate(LAYERS):
+        if top in names:
+            return number
+    raise AssertionError(f"{module} is in no layer: add it to LAYERS in tests/test_layers.py and to ARCHITECTURE.md")
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            if node.module == "functad":
+                found |= {f"functad.{a.name}" for a in node.names if is_module(a.name)}
+            else:
+                found.add(node.module)
+    return {m for m in found if m.split(".")[0] == "functad"}
+
+
+def is_module(name: str) -> bool:
+    return (PACKAGE / f"{name}.py").exists() or (PACKAGE / name).is_dir()
+
+
+def module_name(path: Path) -> str:
+    parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_imports_only_go_down(path):
+    module = module_name(path)
+    own = layer_of(module)
+    for imported in imports_of(path):
+        assert layer_of(imported) <= own, f"{module} (layer {own}) imports {imported} (layer {layer_of(imported)})"
+
+
+def test_the_walker_sees_an_import_that_goes_up(tmp_path):
+    bad = tmp_path / "bad.py"
+    bad.write_text("from functad.api import grad\nfrom functad import numpy as jnp\n")
+    assert imports_of(bad) == {"functad.api", "functad.numpy"}
+    assert layer_of("functad.api") > layer_of("functad.ir")
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_no_import_hides_inside_a_function(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inner = [n for n in ast.walk(node) if isinstance(n, (ast.Import, ast.ImportFrom))]
+            assert not inner, f"{module_name(path)}: import inside {node.name}, line {inner[0].lineno}"
+
+
+def test_importing_functad_loads_nothing_heavy():
+    code = (
+        "import sys, functad; functad.grad(lambda x: x)\n"
+        "heavy = {'numba', 'llvmlite', 'scipy', 'torch', 'jax', 'urllib.request', 'matplotlib'} & set(sys.modules)\n"
+        "print(sorted(heavy))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,94 @@
+"""Printing: the notation of jaxprs, to the letter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import functad
+import functad.numpy as jnp
+from functad import lax
+
+make_jaxpr = functad.make_jaxpr
+
+
+def text(fun, *args):
+    return str(make_jaxpr(fun)(*args))
+
+
+def test_short_programs_stand_on_one_line():
+    assert text(lambda x: x + x, np.ones(3, np.uint8)) == "{ lambda ; a:u8[3]. let b:u8[3] = add a a in (b,) }"
+    assert text(lambda x: (x, x), np.int8(1)) == "{ lambda ; a:i8[]. let  in (a, a) }"
+    assert text(lambda: 3.0) == "{ lambda ; . let  in (3.0:f32[],) }"
+
+
+def test_long_programs_are_indented():
+    x, w, b = np.ones((8, 784), np.float32), np.ones((784, 10), np.float32), np.ones(10, np.float32)
+    assert text(lambda x, w: jnp.tanh(x @ w), x, w) == (
+        "{ lambda ; a:f32[8,784] b:f32[784,10]. let\n"
+        "    c:f32[8,10] = dot_general[\n"
+        "      dimension_numbers=(([1], [0]), ([], []))\n"
+        "      preferred_element_type=float32\n"
+        "    ] a b\n"
+        "    d:f32[8,10] = tanh c\n"
+        "  in (d,) }"
+    )
+    assert b.shape == (10,)
+
+
+def test_constants_stand_left_of_the_semicolon():
+    table = jnp.arange(3.0)
+    assert text(lambda x: x + table * 2, np.ones(3, np.float32)) == (
+        "{ lambda a:f32[3]; b:f32[3]. let\n"
+        "    c:f32[3] = mul a 2.0:f32[]\n"
+        "    d:f32[3] = add b c\n"
+        "  in (d,) }"
+    )
+
+
+def test_called_programs_are_nested_and_share_names():
+    assert text(lambda x: functad.jit(functad.jit(jnp.sin))(x), 1.0) == (
+        "{ lambda ; a:f32[]. let\n"
+        "    b:f32[] = jit[\n"
+        "      name=sin\n"
+        "      jaxpr={ lambda ; a:f32[]. let\n"
+        "          b:f32[] = jit[\n"
+        "            name=sin\n"
+        "            jaxpr={ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }\n"
+        "          ] a\n"
+        "        in (b,) }\n"
+        "    ] a\n"
+        "  in (b,) }"
+    )
+
+
+def test_programs_used_twice_are_printed_once():
+    f = functad.jit(lambda x: jnp.sin(x))
+    printed = text(lambda x: f(f(x)), 1.0)
+    assert printed.startswith("let lambda = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) } in\n")
+    assert printed.count("sin") == 1 and printed.count("jaxpr=lambda") == 2
+
+
+def test_unused_results_are_underscores():
+    printed = text(lambda x: lax.sort((x, x))[0], np.ones(3, np.float32))
+    assert "b:f32[3] _:f32[3] = sort[" in printed
+
+
+def test_names_go_on_after_z_and_long_input_lists_wrap():
+    printed = text(lambda *xs: sum(xs), *([1.0] * 30))
+    lines = printed.split("\n")
+    assert "z:f32[] ba:f32[] bb:f32[]" in printed
+    assert all(len(line) < 90 for line in lines)
+    assert lines[1].startswith("    j:f32[] k:f32[]")
+
+
+def test_literals_print_as_python_numbers():
+    printed = text(lambda x: (x * np.float32(np.nan), x * np.inf, x * 1e-10, x > 2), 1.0)
+    for literal in ("nan:f32[]", "inf:f32[]", "1.000000013351432e-10:f32[]", "2.0:f32[]"):
+        assert literal in printed
+
+
+def test_source_lines_on_request():
+    program = make_jaxpr(lambda x: x * 2.0)(1.0)
+    assert "test_pretty.py" not in str(program)
+    assert "# " in functad.program_to_text(program, source=True)
+    assert "test_pretty.py" in functad.program_to_text(program, source=True)

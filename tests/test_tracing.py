@@ -1,0 +1,172 @@
+"""Tracing: what is recorded where, and the errors for tracers used wrongly."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.errors import (
+    ConcretizationError,
+    ImmutableArrayError,
+    LeakedTracerError,
+    UnhashableTracerError,
+)
+from functad.tracing import current_trace
+
+THIS_FILE = "test_tracing.py"
+
+
+def test_no_trace_is_active_at_rest_or_after_an_error():
+    with pytest.raises(ZeroDivisionError):
+        functad.jit(lambda x: 1 / 0)(1.0)
+    assert current_trace() is None
+
+
+def test_python_if_works_under_grad_and_raises_under_jit():
+    def f(x):
+        return x * x if x > 0 else -x
+
+    assert functad.grad(f)(3.0) == 6 and functad.grad(f)(-3.0) == -1
+    assert functad.grad(functad.grad(f))(3.0) == 2
+    with pytest.raises(ConcretizationError) as caught:
+        functad.jit(f)(3.0)
+    text = str(caught.value)
+    assert "bool[]" in text and "`gt`" in text and THIS_FILE in text
+    assert "functad.numpy.where" in text and "static_argnames" in text
+
+
+def test_python_while_works_under_grad():
+    def f(x):
+        while x < 100.0:
+            x = x * x
+        return x
+
+    assert functad.grad(f)(2.0) == 8 * 2.0**7  # x^8
+    _, tangent = functad.jvp(f, (2.0,), (1.0,))
+    assert tangent == 8 * 2.0**7
+
+
+def test_unmapped_values_are_concrete_under_vmap():
+    def f(x, flag):
+        return x * 2 if flag > 0 else x
+
+    assert np.array_equal(functad.vmap(f, in_axes=(0, None))(np.arange(3.0), 1.0), [0, 2, 4])
+    with pytest.raises(ConcretizationError, match="argument `flag` of vmap|`gt`"):
+        functad.vmap(f)(np.arange(3.0), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (lambda x: float(x), r"`float\(\)`"),
+        (lambda x: int(x), r"`int\(\)`"),
+        (lambda x: complex(x), r"`complex\(\)`"),
+        (lambda x: [1, 2, 3][x], "Python index"),
+        (lambda x: np.asarray(x), "functad.numpy"),
+        (lambda x: x.item(), "item|float"),
+        (lambda x: x.tolist(), "tolist|values"),
+    ],
+)
+def test_concretisation_names_the_argument_and_the_line(use, text):
+    with pytest.raises(ConcretizationError, match=text) as caught:
+        functad.jit(lambda weight: use(weight))(np.int32(1))
+    assert "argument `weight`" in str(caught.value) and THIS_FILE in str(caught.value)
+
+
+def test_a_leaked_tracer_is_named_wherever_it_is_used():
+    leaked = []
+
+    def f(weights):
+        y = jnp.sin(weights["w"])
+        leaked.extend([y, weights["w"]])
+        return y
+
+    functad.jit(f)({"w": 1.0})
+    with pytest.raises(LeakedTracerError, match=r"result of `sin` at .*test_tracing.py") as caught:
+        leaked[0] + 1
+    assert "has_aux=True" in str(caught.value)
+    with pytest.raises(LeakedTracerError, match=r"argument `weights\['w'\]` of jit of f"):
+        functad.grad(lambda x: x * leaked[1])(1.0)
+    with pytest.raises(LeakedTracerError):
+        bool(leaked[0])
+    with pytest.raises(LeakedTracerError):
+        functad.jit(lambda x: x + leaked[0])(1.0)
+
+
+def test_a_tracer_that_leaks_out_of_grad_is_caught():
+    leaked = []
+    functad.grad(lambda x: leaked.append(x * x) or x)(1.0)
+    with pytest.raises(LeakedTracerError):
+        jnp.sin(leaked[0])
+
+
+def test_hashing_raises_for_tracers_and_arrays():
+    with pytest.raises(UnhashableTracerError, match="argument `x` of jit"):
+        functad.jit(lambda x: {x: 1})(1.0)
+    with pytest.raises(UnhashableTracerError, match="static argument"):
+        hash(jnp.ones(3))
+
+
+def test_in_place_assignment_shows_the_rewrite():
+    def f(x):
+        x[0, 1:] = 5.0
+        return x
+
+    for call in (f, functad.jit(f), functad.grad(f)):
+        with pytest.raises(ImmutableArrayError, match=r"x = x\.at\[0, 1:\]\.set\(value\)"):
+            call(jnp.ones((2, 3)))
+
+
+def test_iterating_a_scalar_tracer_raises_and_a_vector_unrolls():
+    with pytest.raises(TypeError, match="0-d|scalar|rank 0"):
+        functad.jit(lambda x: list(x))(1.0)
+    assert functad.jit(lambda x: sum(x))(np.arange(4.0)) == 6
+
+
+def test_traces_are_thread_local():
+    seen = []
+
+    def f(x):
+        worker = threading.Thread(target=lambda: seen.append((current_trace(), jnp.sin(0.5))))
+        worker.start()
+        worker.join()
+        return x * 2
+
+    assert functad.grad(f)(1.0) == 2
+    assert seen[0][0] is None and seen[0][1] == np.sin(np.float32(0.5))
+
+
+def test_threads_trace_at_the_same_time():
+    results = {}
+
+    def work(i):
+        f = functad.jit(lambda x: functad.grad(lambda y: jnp.sin(y) * i)(x))
+        results[i] = float(f(0.5))
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    for i, value in results.items():
+        assert value == pytest.approx(i * np.cos(0.5), rel=1e-6)
+    assert len(results) == 8
+
+
+def test_operations_on_other_values_run_outside_of_the_recording():
+    """Under grad only what depends on its tracers is recorded; under jit everything is."""
+    table = jnp.arange(3.0)
+    names = [e.primitive.name for e in functad.make_jaxpr(lambda x: x + jnp.sin(table))(1.0).eqns]
+    assert "sin" in names
+    concrete = []
+    functad.grad(lambda x: concrete.append(jnp.sin(table)) or x)(1.0)
+    assert isinstance(np.asarray(concrete[0]), np.ndarray)
+
+
+def test_backward_equations_bear_the_line_of_their_forward_one():
+    program = functad.make_jaxpr(functad.grad(lambda x: jnp.sin(x) * 2.0))(1.0)
+    assert all(THIS_FILE in str(e.source) for e in program.eqns)
