@@ -24,7 +24,9 @@ class Timing(NamedTuple):
         return Timing(self.median * factor, self.low * factor, self.high * factor)
 
 
-def in_turn(contenders: dict[str, Callable[[], object]], *, rounds: int = 21, seconds: float = 0.02) -> dict[str, Timing]:
+def in_turn(
+    contenders: dict[str, Callable[[], object]], *, rounds: int = 21, seconds: float = 0.02
+) -> dict[str, Timing]:
     """Time every contender once a round; each round repeats the call for about `seconds`."""
     repeats = {}
     for name, call in contenders.items():
@@ -48,7 +50,9 @@ def import_times(modules: list[str], *, rounds: int = 7) -> dict[str, Timing]:
     samples: dict[str, list[float]] = {m: [] for m in modules}
     for _ in range(rounds + 1):
         for module in modules:
-            done = subprocess.run([sys.executable, "-c", code.format(module)], capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                [sys.executable, "-c", code.format(module)], capture_output=True, text=True, check=True
+            )
             samples[module].append(float(done.stdout))
     return {m: _summary(s[1:]) for m, s in samples.items()}  # the first round fills the file cache
 

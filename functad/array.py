@@ -69,7 +69,7 @@ class ArrayImpl(Array):
     def __init__(self, value: Any, weak_type: bool = False) -> None:
         if type(value) is not np.ndarray:
             value = np.asarray(value)
-        value.flags.writeable = False
+        value.setflags(write=False)
         self._value: np.ndarray = value
         self.weak_type: bool = weak_type
         self._aval: Aval | None = None

@@ -76,7 +76,13 @@ def _transpose(cts: Sequence[Any], *args: Any, jaxpr: Program, name: str, **para
 
 
 def _batch(
-    axis_size: int, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Program, name: str, **params: Any
+    axis_size: int,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    jaxpr: Program,
+    name: str,
+    **params: Any,
 ) -> tuple[list[Any], tuple[int | None, ...]]:
     program, out_dims = batch_program(jaxpr, axis_size, tuple(dims))
     return call_program(program, args, name), out_dims

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -37,9 +37,7 @@ class Aval:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Aval):
             return NotImplemented
-        return (
-            self.shape == other.shape and self.dtype == other.dtype and self.weak_type == other.weak_type
-        )
+        return self.shape == other.shape and self.dtype == other.dtype and self.weak_type == other.weak_type
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype, self.weak_type))
@@ -81,7 +79,7 @@ class Literal:
         return f"{self.value}:{self.aval.str_short()}"
 
 
-Atom = Union[Var, Literal]
+Atom = Var | Literal
 
 
 class Source:
@@ -346,7 +344,9 @@ def check_program(program: Program, enclosing: str = "") -> None:
     for var, const in zip(program.constvars, program.consts):
         define(var, "the constant list")
         if var.aval.shape != np.shape(const) or var.aval.dtype != const.dtype:
-            raise ProgramError(f"{where}: a constant of type {const.dtype}{np.shape(const)} for variable {var}")
+            raise ProgramError(
+                f"{where}: a constant of type {const.dtype}{np.shape(const)} for variable {var}"
+            )
     for var in program.invars:
         define(var, "the input list")
     for number, eqn in enumerate(program.eqns):

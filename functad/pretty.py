@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,14 +42,12 @@ class _Remark(NamedTuple):
     text: str  # takes no width and ends the line
 
 
-_Doc = Union[str, _Break, _Group, _Remark]
-
 
 def _group(*children: Any, indent: int = 0) -> _Group:
     return _Group(children, indent)
 
 
-def _layout(doc: _Doc, width: int) -> str:
+def _layout(doc: Any, width: int) -> str:
     out: list[str] = []
     column = 0
     pending_remark = ""
@@ -160,7 +158,8 @@ class _Printer:
                 self.name_like(inner.invars, eqn.invars)
                 self.name_like(inner.outvars, eqn.outvars)
         left = self.binders(eqn.outvars)
-        params = self.params([(n, eqn.params[n]) for n in names]) if names else ""
+        shown = [(n, _shown(eqn, n)) for n in names if not _is_redundant(eqn, n)]
+        params = self.params(shown) if shown else ""
         operands = _group(*_join([_group(_Break(" "))], [self.atom(v) for v in eqn.invars]), indent=2)
         remark = [_Remark(f"  # {eqn.source}")] if self.source and eqn.source else []
         return _Nest((left, f" = {eqn.primitive.name}", params, " ", operands, *remark), 0)
@@ -194,14 +193,32 @@ class _Printer:
         """Inside a called Program, call the variables as its operands and results are called outside."""
         used: set[Var] = set()
         for inner, outer in zip(variables, like):
-            if isinstance(inner, Var) and isinstance(outer, Var) and inner not in self.names and outer not in used:
+            if (
+                isinstance(inner, Var)
+                and isinstance(outer, Var)
+                and inner not in self.names
+                and outer not in used
+            ):
                 used.add(outer)
                 self.names[inner] = self.name(outer)
 
 
+def _shown(eqn: Eqn, name: str) -> Any:
+    """A parameter as it is printed: JAX writes the axes of `dot_general` as lists."""
+    value = eqn.params[name]
+    if eqn.primitive.name == "dot_general" and name == "dimension_numbers":
+        return tuple(tuple(list(axes) for axes in pair) for pair in value)
+    return value
+
+
+def _is_redundant(eqn: Eqn, name: str) -> bool:
+    """The shape of a broadcast is that of its result; a scalar has no dimensions to place."""
+    return eqn.primitive.name == "broadcast_in_dim" and (name == "shape" or eqn.params[name] == ())
+
+
 def literal_text(value: Any) -> str:
-    """A scalar constant as Python would write it (a float32 is written with the digits of its float64)."""
-    return str(np.asarray(value).item())
+    """A scalar constant as Python would write it, with as many digits as its dtype tells apart."""
+    return str(float(str(value)) if np.asarray(value).dtype.kind == "f" else np.asarray(value).item())
 
 
 def _letters(i: int) -> str:

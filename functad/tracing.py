@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -40,30 +40,35 @@ class _State(threading.local):
 _state = _State()
 
 
-Origin = Union[str, Callable[[], str], Primitive]  # the name of an argument, maybe made on demand
+Origin = str | Callable[[], str] | Primitive  # the name of an argument, maybe made on demand
 
 
 class Op:
-    """One recorded operation. `args` are the trace's own tracers, and values of the parent for all else."""
+    """One recorded operation. `args` are the trace's own tracers, and values of the parent for all else.
 
-    __slots__ = ("args", "outs", "params", "primitive", "pushforward", "source", "trace")
+    A trace that keeps values adds the operands' and results' values, and for call-like primitives the derivative.
+    """
+
+    __slots__ = ("args", "outs", "params", "primitive", "pushforward", "results", "source", "values")
 
     def __init__(
         self,
-        trace: Trace,
         primitive: Primitive,
         args: Sequence[Any],
         params: dict[str, Any],
         outs: Sequence[Any],
         source: Source | None,
+        values: Sequence[Any] = (),
+        results: Any = None,
         pushforward: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
     ) -> None:
-        self.trace = trace
         self.primitive = primitive
         self.args = args
         self.params = params
         self.outs = outs
         self.source = source
+        self.values = values
+        self.results = results
         self.pushforward = pushforward
 
 
@@ -84,7 +89,9 @@ class Trace:
         self.parent: Trace | None = None
         self.ops: list[Op] = []
         self.alive = False
-        self.depends_on_values = False  # Python looked at the value of an outer tracer: valid for this run only
+        self.depends_on_values = (
+            False  # Python looked at the value of an outer tracer: valid for this run only
+        )
 
     def __enter__(self) -> Trace:
         self.parent = _state.trace
@@ -102,41 +109,41 @@ class Trace:
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if self.keeps_values:
             return self._record_with_values(primitive, args, params)
-        avals = [aval_of(a) for a in args]
-        out_avals = infer_avals(primitive, avals, params)
+        avals = []
         for a in args:
-            if isinstance(a, Tracer) and a.trace is not self and not a.trace.alive:
-                raise _leak(a)
+            if type(a) is Tracer:
+                if not a.trace.alive:
+                    raise _leak(a)
+                avals.append(a.aval)
+            else:
+                avals.append(aval_of(a))
         source = user_source()
-        outs = [Tracer(self, aval, None, primitive) for aval in out_avals]
-        for out in outs:
-            out.source = source
-        self.ops.append(Op(self, primitive, args, params, outs, source))
+        outs = [Tracer(self, aval, None, primitive, source) for aval in infer_avals(primitive, avals, params)]
+        self.ops.append(Op(primitive, args, params, outs, source))
         return outs if primitive.multiple_results else outs[0]
 
     def _record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        values = [a.value if isinstance(a, Tracer) and a.trace is self else a for a in args]
+        values = [a.value if type(a) is Tracer and a.trace is self else a for a in args]
         rule = primitive.jvp
         pushforward = None
         if isinstance(rule, Linearize):
-            active = [isinstance(a, Tracer) and a.trace is self for a in args]
+            active = [type(a) is Tracer and a.trace is self for a in args]
             results, pushforward = rule.rule(values, active, **params)
         else:
             results = bind_in(self.parent, primitive, values, params)
             if isinstance(rule, ZeroDerivative):
                 return results
         source = user_source()
-        multiple = primitive.multiple_results
-        outs: list[Any] = []
-        for result in results if multiple else (results,):
-            if result.dtype.kind in "fc":
-                tracer = Tracer(self, None, result, primitive)
-                tracer.source = source
-                outs.append(tracer)
-            else:
-                outs.append(result)
-        self.ops.append(Op(self, primitive, args, params, outs, source, pushforward))
-        return outs if multiple else outs[0]
+        if primitive.multiple_results:
+            outs = [self._own(r, primitive, source) for r in results]
+        else:
+            outs = [self._own(results, primitive, source)]
+        self.ops.append(Op(primitive, args, params, outs, source, values, results, pushforward))
+        return outs if primitive.multiple_results else outs[0]
+
+    def _own(self, result: Any, primitive: Primitive, source: Source | None) -> Any:
+        """A tracer for a result that can have a derivative; any other is a plain value."""
+        return Tracer(self, None, result, primitive, source) if result.dtype.kind in "fc" else result
 
 
 class Tracer(Array):
@@ -144,12 +151,14 @@ class Tracer(Array):
 
     __slots__ = ("__weakref__", "_aval", "origin", "source", "trace", "value")
 
-    def __init__(self, trace: Trace, aval: Aval | None, value: Any, origin: Origin) -> None:
+    def __init__(
+        self, trace: Trace, aval: Aval | None, value: Any, origin: Origin, source: Source | None = None
+    ) -> None:
         self.trace = trace
         self._aval = aval
         self.value = value
         self.origin = origin
-        self.source: Source | None = None
+        self.source = source
 
     @property
     def aval(self) -> Aval:  # type: ignore[override]
@@ -209,7 +218,9 @@ class Tracer(Array):
         return np.asarray(value)
 
     def __bool__(self) -> bool:
-        return bool(self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", _BOOL_REWRITE))
+        return bool(
+            self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", _BOOL_REWRITE)
+        )
 
     def __int__(self) -> int:
         return int(self.concrete("`int()`", _SCALAR_REWRITE))
@@ -329,8 +340,9 @@ def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, A
         return list(out)
     if "weak_type" in params:
         return [Aval(out.shape, out.dtype, params["weak_type"])]
-    if any(a.weak_type for a in avals) and _stays_weak(out.dtype, avals):
-        return [Aval(out.shape, out.dtype, True)]
+    for a in avals:
+        if a.weak_type:
+            return [Aval(out.shape, out.dtype, _stays_weak(out.dtype, avals))]
     return [out]
 
 

@@ -12,16 +12,39 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from primitive_check_tools import (
+    BATCH,
+    OUTER_BATCH,
+    Case,
+    as_list,
+    assert_close,
+    assert_equal_products,
+    assert_raises,
+    assert_same,
+    dim_choices,
+    float_positions,
+    function_of,
+    inexact,
+    nested_stack,
+    pick_from_nested,
+    random_directions,
+    select_row,
+    stacks_of,
+    to_array,
+    to_arrays,
+    wide_params,
+    widened,
+    with_zeros,
+)
 
 from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import DifferentiationError, FunctadError, NoRuleError
 from functad.ir import (
     Absent,
-    Example,
     Primitive,
     UndefinedPrimal,
     Zero,
@@ -29,31 +52,13 @@ from functad.ir import (
     check_program,
     registry,
 )
-from functad.ir import subprograms as programs_in
 from functad.primitives.common import instantiate
-from functad.tracing import aval_of, bind, eval_program, infer_avals, trace_to_program
+from functad.tracing import aval_of, eval_program, trace_to_program
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat
 
 STEP = 1e-5  # of the central differences: errors of about 1e-10 from the third derivative and from rounding
-BATCH = 3  # size of the mapped axis
-OUTER_BATCH = 2  # of the outer axis of two nested ones
-
-
-class Case(NamedTuple):
-    """One example of one primitive."""
-
-    primitive: Primitive
-    index: int
-    example: Example
-
-    def __str__(self) -> str:
-        return f"{self.primitive.name}-{self.index}"
-
-    def describe(self) -> str:
-        types = ", ".join(aval_of(a).str_short() for a in self.example.args)
-        return f"primitive `{self.primitive.name}`, example {self.index} ({types}; {self.example.params})"
 
 
 def cases() -> list[Case]:
@@ -79,7 +84,7 @@ def checks_for(case: Case) -> list[str]:
     """The names of the checks that apply to a case."""
     names = ["types", "program"]
     rule = case.primitive.jvp
-    if _active(case.example.args):
+    if float_positions(case.example.args):
         if isinstance(rule, Absent):
             names.append("jvp_absent")
         elif isinstance(rule, ZeroDerivative):
@@ -103,7 +108,7 @@ def check_complete(primitive: Primitive) -> None:
         if isinstance(rule, (Absent, ZeroDerivative)):
             assert rule.why.strip(), f"{label}: {field} gives no reason for being {type(rule).__name__}"
         if isinstance(rule, Absent):
-            _assert_raises(rule, NoRuleError, rule.why, f"{label}, rule {field}")
+            assert_raises(rule, NoRuleError, rule.why, f"{label}, rule {field}")
     assert primitive.doc.strip(), f"{label}: has no doc"
     if isinstance(primitive.examples, Absent):
         return
@@ -146,8 +151,8 @@ def check_types(case: Case, label: str) -> None:
     """The shape rule agrees with the implementation, for every dtype it accepts in place of the floats."""
     primitive, args, params = case.primitive, case.example.args, case.example.params
     _check_types_of(primitive, args, params, label)
-    for dtype in dtypes.SUPPORTED if _active(args) else ():
-        converted = [_as_dtype(a, dtype) if i in _active(args) else a for i, a in enumerate(args)]
+    for dtype in dtypes.SUPPORTED if float_positions(args) else ():
+        converted = [_as_dtype(a, dtype) if i in float_positions(args) else a for i, a in enumerate(args)]
         try:
             primitive.abstract_eval(*[aval_of(a) for a in converted], **params)
         except FunctadError:
@@ -160,9 +165,9 @@ def _check_types_of(primitive: Primitive, args: Sequence[Any], params: dict[str,
     kept = [v.copy() for v in values]
     for v in values:
         v.flags.writeable = False
-    avals = _as_list(primitive, primitive.abstract_eval(*[aval_of(v) for v in values], **params))
+    avals = as_list(primitive, primitive.abstract_eval(*[aval_of(v) for v in values], **params))
     with np.errstate(all="ignore"):
-        results = _as_list(primitive, primitive.impl(*values, **params))
+        results = as_list(primitive, primitive.impl(*values, **params))
     assert len(avals) == len(results), f"{label}: gives {len(avals)} results, impl {len(results)}"
     for i, (aval, result) in enumerate(zip(avals, results)):
         assert isinstance(result, (np.ndarray, np.generic)), (
@@ -187,7 +192,7 @@ def _as_dtype(x: Any, dtype: np.dtype) -> np.ndarray:
 @_checker("impl")
 def check_program_evaluation(case: Case, label: str) -> None:
     """Traced into a Program, the operation passes `check_program` and gives what it gives directly."""
-    fun, args = _function(case.primitive, case.example), _arrays(case.example.args)
+    fun, args = function_of(case.primitive, case.example), to_arrays(case.example.args)
     direct = fun(*args)
     program = trace_to_program(fun, [aval_of(a) for a in args])
     check_program(program)
@@ -204,7 +209,7 @@ def check_program_evaluation(case: Case, label: str) -> None:
 @_checker("jvp")
 def check_jvp(case: Case, label: str) -> None:
     """Tangents equal central differences: along all float arguments at once, and along each alone."""
-    fun, args = _wide(case)
+    fun, args = widened(case)
     for active in _activations(fun, args):
         _compare_jvp(fun, args, active, case.example.tolerance, f"{label}, tangents of arguments {active}")
 
@@ -212,7 +217,7 @@ def check_jvp(case: Case, label: str) -> None:
 @_checker("jvp, then transpose (vjp)")
 def check_vjp(case: Case, label: str) -> None:
     """Cotangents and tangents agree in the inner product, for all float arguments and for each alone."""
-    fun, args = _wide(case)
+    fun, args = widened(case)
     for active in _activations(fun, args):
         _compare_vjp(fun, args, active, case.example.tolerance, f"{label}, cotangents of arguments {active}")
 
@@ -220,14 +225,14 @@ def check_vjp(case: Case, label: str) -> None:
 @_checker("jvp, of the jvp")
 def check_jvp_of_jvp(case: Case, label: str) -> None:
     """Second derivatives forward over forward: the jvp of the jvp equals differences of the jvp."""
-    fun, args = _wide(case)
+    fun, args = widened(case)
     active = differentiable_arguments(fun, args)
-    tangents = _directions(args, active, seed=3)
+    tangents = random_directions(args, active, seed=3)
 
     def pushed(*values: Any) -> list[Any]:
         primals, given = values[: len(args)], iter(values[len(args) :])
         full = [next(given) if i in active else Zero(aval_of(a)) for i, a in enumerate(args)]
-        return _inexact([instantiate(t) for t in jvp_flat(fun, primals, full)[1]])
+        return inexact([instantiate(t) for t in jvp_flat(fun, primals, full)[1]])
 
     inputs = [*args, *[tangents[i] for i in active]]
     _compare_jvp(pushed, inputs, [*active, *range(len(args), len(inputs))], case.example.tolerance, label)
@@ -236,10 +241,10 @@ def check_jvp_of_jvp(case: Case, label: str) -> None:
 @_checker("jvp, then transpose (vjp), of the vjp")
 def check_vjp_of_vjp(case: Case, label: str) -> None:
     """Second derivatives reverse over reverse: the vjp of the vjp agrees with differences of the vjp."""
-    fun, args = _wide(case)
+    fun, args = widened(case)
     active = differentiable_arguments(fun, args)
     outs = fun(*args)
-    cotangents = _directions(outs, _active(outs), seed=4)
+    cotangents = random_directions(outs, float_positions(outs), seed=4)
 
     def pulled(*values: Any) -> list[Any]:
         primals, given = values[: len(args)], iter(values[len(args) :])
@@ -254,10 +259,10 @@ def check_vjp_of_vjp(case: Case, label: str) -> None:
 @_checker("jvp")
 def check_zero_derivative(case: Case, label: str) -> None:
     """A derivative declared zero: no tangent comes out, and differences vanish where there is no kink."""
-    fun, args = _wide(case)
-    active = _active(args)
-    tangents = _directions(args, active)
-    for i, t in enumerate(jvp_flat(fun, args, _with_zeros(args, tangents))[1]):
+    fun, args = widened(case)
+    active = float_positions(args)
+    tangents = random_directions(args, active)
+    for i, t in enumerate(jvp_flat(fun, args, with_zeros(args, tangents))[1]):
         assert isinstance(t, Zero), f"{label}: declared ZeroDerivative, but result {i} has a tangent"
     if case.example.differentiable:
         for i, difference in enumerate(_differences(fun, args, tangents)):
@@ -271,8 +276,8 @@ def check_zero_derivative(case: Case, label: str) -> None:
 @_checker("jvp")
 def check_tangent_types(case: Case, label: str) -> None:
     """Where no derivative can be compared, tangents still have the type of the results, or are Zero."""
-    fun, args = _function(case.primitive, case.example), _arrays(case.example.args)
-    outs, tangents = jvp_flat(fun, args, _with_zeros(args, _directions(args, _active(args))))
+    fun, args = function_of(case.primitive, case.example), to_arrays(case.example.args)
+    outs, tangents = jvp_flat(fun, args, with_zeros(args, random_directions(args, float_positions(args))))
     for i, (out, t) in enumerate(zip(outs, tangents)):
         _check_tangent(out, t, f"{label}, result {i}")
 
@@ -280,47 +285,52 @@ def check_tangent_types(case: Case, label: str) -> None:
 @_checker("jvp")
 def check_jvp_absent(case: Case, label: str) -> None:
     """A derivative declared absent raises, with its reason."""
-    fun, args = _function(case.primitive, case.example), _arrays(case.example.args)
-    tangents = _with_zeros(args, _directions(args, _active(args)))
-    _assert_raises(lambda: jvp_flat(fun, args, tangents), DifferentiationError, case.primitive.jvp.why, label)
+    fun, args = function_of(case.primitive, case.example), to_arrays(case.example.args)
+    tangents = with_zeros(args, random_directions(args, float_positions(args)))
+    assert_raises(lambda: jvp_flat(fun, args, tangents), DifferentiationError, case.primitive.jvp.why, label)
+
+
+def _activations(fun: Any, args: Sequence[Any]) -> list[tuple[int, ...]]:
+    active = differentiable_arguments(fun, args)
+    return [active] if len(active) == 1 else [active, *[(i,) for i in active]]
 
 
 def differentiable_arguments(fun: Callable[..., Any], args: Sequence[Any]) -> tuple[int, ...]:
     """The float arguments but those in which the jvp rule says that it has no derivative."""
-    return tuple(i for i in _active(args) if not _refuses(fun, args, i))
+    return tuple(i for i in float_positions(args) if not _refuses(fun, args, i))
 
 
 def refused_arguments(case: Case) -> tuple[int, ...]:
     """The float arguments in which the jvp rule says that it has no derivative."""
-    fun, args = _wide(case)
-    return tuple(i for i in _active(args) if _refuses(fun, args, i))
+    fun, args = widened(case)
+    return tuple(i for i in float_positions(args) if _refuses(fun, args, i))
 
 
 def _refuses(fun: Callable[..., Any], args: Sequence[Any], i: int) -> bool:
     try:
-        jvp_flat(fun, args, _with_zeros(args, _directions(args, (i,))))
+        jvp_flat(fun, args, with_zeros(args, random_directions(args, (i,))))
     except DifferentiationError:
         return True
     return False
 
 
 def _compare_jvp(fun: Any, args: Sequence[Any], active: Sequence[int], tolerance: float, label: str) -> None:
-    directions = _directions(args, active)
-    outs, tangents = jvp_flat(fun, args, _with_zeros(args, directions))
+    directions = random_directions(args, active)
+    outs, tangents = jvp_flat(fun, args, with_zeros(args, directions))
     for i, (out, t, expected) in enumerate(
         zip(outs, tangents, _differences(fun, args, directions), strict=True)
     ):
         _check_tangent(out, t, f"{label}, result {i}")
         if expected is not None:
             found = np.asarray(instantiate(t))
-            _assert_close(found, expected, tolerance, f"{label}: tangent of result {i} against differences")
+            assert_close(found, expected, tolerance, f"{label}: tangent of result {i} against differences")
 
 
 def _compare_vjp(fun: Any, args: Sequence[Any], active: Sequence[int], tolerance: float, label: str) -> None:
-    directions = _directions(args, active)
+    directions = random_directions(args, active)
     outs, linear = linearize_flat(fun, args, [i in directions for i in range(len(args))])
     outs = [np.asarray(o) for o in outs]
-    cotangents = _directions(outs, _active(outs), seed=2)
+    cotangents = random_directions(outs, float_positions(outs), seed=2)
     arriving = [cotangents.get(i, Zero(aval_of(o))) for i, o in enumerate(outs)]
     leaving = linear.transpose(arriving)
     for i, ct in zip(active, leaving, strict=True):
@@ -328,7 +338,7 @@ def _compare_vjp(fun: Any, args: Sequence[Any], active: Sequence[int], tolerance
     differences = _differences(fun, args, directions)
     left = [(cotangents[i], differences[i]) for i in cotangents]
     right = [(instantiate(ct), directions[i]) for i, ct in zip(active, leaving)]
-    _assert_equal_products(left, right, tolerance, f"{label}: <ct, differences> against <vjp(ct), t>")
+    assert_equal_products(left, right, tolerance, f"{label}: <ct, differences> against <vjp(ct), t>")
 
 
 def _check_tangent(primal: Any, tangent: Any, label: str) -> None:
@@ -365,20 +375,20 @@ def _differences(fun: Any, args: Sequence[Any], directions: dict[int, Any]) -> l
 @_checker("transpose")
 def check_transpose(case: Case, label: str) -> None:
     """<ct, f(t) - f(0)> = <transpose(ct), t> for every set of arguments in which f is affine."""
-    fun, args = _wide(case)
-    params = _wide_params(case.example.params)
+    fun, args = widened(case)
+    params = wide_params(case.example.params)
     for linear in _linear_subsets(case):
         here = f"{label}, linear in arguments {linear}"
-        directions = _directions(args, linear, seed=5)
+        directions = random_directions(args, linear, seed=5)
         base, there = (
             _at(fun, args, {i: np.zeros_like(d) for i, d in directions.items()}),
             _at(fun, args, directions),
         )
-        all_cotangents = _directions(there, _active(there), seed=6)
+        all_cotangents = random_directions(there, float_positions(there), seed=6)
         known = [UndefinedPrimal(aval_of(a)) if i in linear else a for i, a in enumerate(args)]
         for cotangents in _some_zero(all_cotangents):
             arriving = [
-                _array(cotangents[i]) if i in cotangents else Zero(aval_of(o)) for i, o in enumerate(there)
+                to_array(cotangents[i]) if i in cotangents else Zero(aval_of(o)) for i, o in enumerate(there)
             ]
             ct = arriving if case.primitive.multiple_results else arriving[0]
             leaving = case.primitive.transpose(ct, *known, **params)
@@ -391,7 +401,7 @@ def check_transpose(case: Case, label: str) -> None:
                     _check_tangent(args[i], leaving[i], f"{here}, argument {i}")
                     right.append((instantiate(leaving[i]), directions[i]))
             left = [(c, there[i] - base[i]) for i, c in cotangents.items()]
-            _assert_equal_products(
+            assert_equal_products(
                 left, right, case.example.tolerance, f"{here}: <ct, f(t)> against <transpose(ct), t>"
             )
 
@@ -401,14 +411,14 @@ def _linear_subsets(case: Case) -> list[tuple[int, ...]]:
 
     Affine, not linear: `select_n(which, t, 0)` is transposed with one of two cases known.
     """
-    fun, args = _wide(case)
-    active = _active(args)
+    fun, args = widened(case)
+    active = float_positions(args)
     sets = [s for n in range(1, len(active) + 1) for s in itertools.combinations(active, n)]
     return [s for s in sets if all(np.size(args[i]) for i in s) and _is_affine(fun, args, s)]
 
 
 def _is_affine(fun: Any, args: Sequence[Any], subset: tuple[int, ...]) -> bool:
-    a, b = _directions(args, subset, seed=7), _directions(args, subset, seed=8)
+    a, b = random_directions(args, subset, seed=7), random_directions(args, subset, seed=8)
     total = {i: a[i] - 3 * b[i] for i in subset}
     zero = {i: np.zeros_like(a[i]) for i in subset}
     fa, fb, ftotal, f0 = (_at(fun, args, values) for values in (a, b, total, zero))
@@ -420,7 +430,7 @@ def _is_affine(fun: Any, args: Sequence[Any], subset: tuple[int, ...]) -> bool:
 
 def _at(fun: Any, args: Sequence[Any], values: dict[int, Any]) -> list[np.ndarray]:
     return [
-        np.asarray(o) for o in fun(*[_array(values[i]) if i in values else a for i, a in enumerate(args)])
+        np.asarray(o) for o in fun(*[to_array(values[i]) if i in values else a for i, a in enumerate(args)])
     ]
 
 
@@ -439,27 +449,27 @@ def _some_zero(cotangents: dict[int, Any]) -> Iterator[dict[int, Any]]:
 def check_batch(case: Case, label: str) -> None:
     """The batch rule equals a loop, for every combination of arguments mapped in front or at the end."""
     primitive, example = case.primitive, case.example
-    fun, args = _function(primitive, example), [np.asarray(a) for a in example.args]
-    stacks = _stacks(primitive, args, example.params, BATCH)
-    for dims in _dim_choices(args):
+    fun, args = function_of(primitive, example), [np.asarray(a) for a in example.args]
+    stacks = stacks_of(primitive, args, example.params, BATCH)
+    for dims in dim_choices(args):
         here = f"{label}, mapped axes {dims}"
-        batched = [_array(a if d is None else np.moveaxis(s, 0, d)) for a, s, d in zip(args, stacks, dims)]
+        batched = [to_array(a if d is None else np.moveaxis(s, 0, d)) for a, s, d in zip(args, stacks, dims)]
         results, out_dims = primitive.batch(BATCH, batched, dims, **example.params)
         if not primitive.multiple_results:
             results, out_dims = [results], [out_dims]
-        rows = [fun(*_select(args, stacks, dims, k)) for k in range(BATCH)]
+        rows = [fun(*select_row(args, stacks, dims, k)) for k in range(BATCH)]
         for i, (result, dim) in enumerate(zip(results, out_dims, strict=True)):
             expected = np.stack([np.asarray(row[i]) for row in rows])
             found = np.asarray(place_batch_axis(result, dim, 0, BATCH))
-            _assert_same(found, expected, f"{here}: result {i} (axis {dim}) against a loop")
+            assert_same(found, expected, f"{here}: result {i} (axis {dim}) against a loop")
 
 
 @_checker("batch, nested")
 def check_nested_batch(case: Case, label: str) -> None:
     """A vmap of a vmap equals two loops: each maps all, or one argument, or all but the other's."""
     primitive, example = case.primitive, case.example
-    fun, args = _function(primitive, example), [np.asarray(a) for a in example.args]
-    stacks = _stacks(primitive, args, example.params, OUTER_BATCH * 2)
+    fun, args = function_of(primitive, example), [np.asarray(a) for a in example.args]
+    stacks = stacks_of(primitive, args, example.params, OUTER_BATCH * 2)
     everything = tuple(range(len(args)))
     choices = {(everything, everything)}
     for i in everything:
@@ -467,7 +477,7 @@ def check_nested_batch(case: Case, label: str) -> None:
         choices |= {((i,), everything), (everything, (i,)), ((i,), others or everything)}
     for outer, inner in sorted(choices):
         here = f"{label}, outer vmap of arguments {outer}, inner of {inner}"
-        inputs = [_nest(s, i in outer, i in inner) for i, s in enumerate(stacks)]
+        inputs = [nested_stack(s, i in outer, i in inner) for i, s in enumerate(stacks)]
         inner_dims = [0 if i in inner else None for i in everything]
         outer_dims = [0 if i in outer else None for i in everything]
 
@@ -475,181 +485,26 @@ def check_nested_batch(case: Case, label: str) -> None:
             results, dims = batch_flat(fun, 2, values, inner_dims)
             return [place_batch_axis(r, d, 0, 2) for r, d in zip(results, dims)]
 
-        results, dims = batch_flat(mapped, OUTER_BATCH, [_array(x) for x in inputs], outer_dims)
+        results, dims = batch_flat(mapped, OUTER_BATCH, [to_array(x) for x in inputs], outer_dims)
         for i, (result, dim) in enumerate(zip(results, dims, strict=True)):
             found = np.asarray(place_batch_axis(result, dim, 0, OUTER_BATCH))
             for o, n in itertools.product(range(OUTER_BATCH), range(2)):
-                chosen = [_pick(x, o, n, j in outer, j in inner) for j, x in enumerate(inputs)]
+                chosen = [pick_from_nested(x, o, n, j in outer, j in inner) for j, x in enumerate(inputs)]
                 expected = np.asarray(fun(*chosen)[i])
-                _assert_same(found[o, n], expected, f"{here}: result {i} at [{o}, {n}] against a loop")
+                assert_same(found[o, n], expected, f"{here}: result {i} at [{o}, {n}] against a loop")
 
 
 @_checker("batch")
 def check_batch_absent(case: Case, label: str) -> None:
     """A batch rule declared absent raises, with its reason."""
-    fun, args = _function(case.primitive, case.example), [np.asarray(a) for a in case.example.args]
-    mapped = [_array(np.stack([a] * BATCH)) for a in args]
-    _assert_raises(
+    fun, args = function_of(case.primitive, case.example), [np.asarray(a) for a in case.example.args]
+    mapped = [to_array(np.stack([a] * BATCH)) for a in args]
+    assert_raises(
         lambda: batch_flat(fun, BATCH, mapped, [0] * len(mapped)),
         NoRuleError,
         case.primitive.batch.why,
         label,
     )
-
-
-def _dim_choices(args: Sequence[np.ndarray]) -> list[tuple[int | None, ...]]:
-    """Each argument not mapped, mapped in front, or at its end; with many arguments, not all mixtures."""
-    if len(args) <= 3:
-        choices = list(itertools.product(*[dict.fromkeys((None, 0, a.ndim)) for a in args]))
-    else:
-        choices = list(itertools.product(*[(None, 0) for _ in args])) if len(args) <= 6 else []
-        choices += [tuple(0 for _ in args), tuple(a.ndim for a in args)]
-        choices += [tuple(a.ndim if i == j else None for i, a in enumerate(args)) for j in range(len(args))]
-    return [c for c in dict.fromkeys(choices) if any(d is not None for d in c)]
-
-
-def _stacks(primitive: Primitive, args: Sequence[np.ndarray], params: Any, size: int) -> list[np.ndarray]:
-    """Each argument stacked with rearrangements of itself, which mostly stay in the operation's domain."""
-    return [_stack(primitive, args, params, i, size) for i in range(len(args))]
-
-
-def _stack(primitive: Primitive, args: Sequence[np.ndarray], params: Any, i: int, size: int) -> np.ndarray:
-    x = args[i]
-    if x.ndim == 0 and x.dtype.kind in "fc":
-        return np.stack([x * x.dtype.type(1 - 0.125 * k) for k in range(size)])
-    if x.ndim == 0:
-        rows = [x, *[x // (k + 1) if x.dtype.kind in "iu" else x ^ bool(k % 2) for k in range(1, size)]]
-    elif x.dtype.kind in "fc":
-        rows = [np.roll(x.ravel(), k).reshape(x.shape) for k in range(size)]
-    else:
-        rows = [np.roll(x, k, axis=0) for k in range(size)]
-    try:
-        with np.errstate(all="ignore"):
-            for row in rows:
-                primitive.impl(*[row if j == i else a for j, a in enumerate(args)], **params)
-    except FunctadError:  # indices that would leave their array
-        rows = [x] * size
-    return np.stack([np.asarray(row, x.dtype) for row in rows])
-
-
-def _select(args: Sequence[Any], stacks: Sequence[Any], dims: Sequence[int | None], k: int) -> list[Any]:
-    return [_array(a if d is None else s[k]) for a, s, d in zip(args, stacks, dims)]
-
-
-def _nest(stack: np.ndarray, outer: bool, inner: bool) -> np.ndarray:
-    if outer and inner:
-        return stack.reshape(OUTER_BATCH, 2, *stack.shape[1:])
-    return stack[:OUTER_BATCH] if outer else stack[:2] if inner else stack[0]
-
-
-def _pick(x: np.ndarray, o: int, n: int, outer: bool, inner: bool) -> ArrayImpl:
-    if outer:
-        x = x[o]
-    return _array(x[n] if inner else x)
-
-
-# --- arguments ----------------------------------------------------------------------------------------
-
-
-def _function(primitive: Primitive, example: Example) -> Callable[..., list[Any]]:
-    return lambda *args: list(_as_list(primitive, bind(primitive, *args, **example.params)))
-
-
-def _wide(case: Case) -> tuple[Callable[..., list[Any]], list[Any]]:
-    """The function and its arguments with every float and every float dtype parameter in 64 bits."""
-    primitive, params = case.primitive, _wide_params(case.example.params)
-    args = [_array(np.asarray(a).astype(_wide_dtype(np.asarray(a).dtype))) for a in case.example.args]
-    if any(True for _ in programs_in(case.example.params)):
-        narrow = [a for a in case.example.args if _wide_dtype(np.asarray(a).dtype) != np.asarray(a).dtype]
-        assert not narrow, f"{case.describe()}: examples with a Program as parameter need float64 arguments"
-    infer_avals(primitive, [aval_of(a) for a in args], params)  # a clear error where 64 bits are not accepted
-    return (lambda *values: list(_as_list(primitive, bind(primitive, *values, **params)))), args
-
-
-def _wide_params(params: dict[str, Any]) -> dict[str, Any]:
-    return {k: _wide_dtype(v) if isinstance(v, np.dtype) else v for k, v in params.items()}
-
-
-def _wide_dtype(dtype: np.dtype) -> np.dtype:
-    return {"f": dtypes.float64, "c": dtypes.complex128}.get(dtype.kind, dtype)
-
-
-def _arrays(args: Sequence[Any]) -> list[ArrayImpl]:
-    return [_array(a) for a in args]
-
-
-def _array(x: Any) -> ArrayImpl:
-    return ArrayImpl(np.array(x))
-
-
-def _active(args: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(i for i, a in enumerate(args) if a.dtype.kind in "fc")
-
-
-def _inexact(results: Sequence[Any]) -> list[Any]:
-    return [r for r in results if r.dtype.kind in "fc"]
-
-
-def _activations(fun: Any, args: Sequence[Any]) -> list[tuple[int, ...]]:
-    active = differentiable_arguments(fun, args)
-    return [active] if len(active) == 1 else [active, *[(i,) for i in active]]
-
-
-def _directions(args: Sequence[Any], which: Sequence[int], seed: int = 1) -> dict[int, np.ndarray]:
-    """A random array of the type of each chosen argument."""
-    rng = np.random.default_rng(seed)
-    chosen = {}
-    for i in which:
-        a = args[i]
-        d = rng.standard_normal(a.shape)
-        if a.dtype.kind == "c":
-            d = d + 1j * rng.standard_normal(a.shape)
-        chosen[i] = np.asarray(d, a.dtype)
-    return chosen
-
-
-def _with_zeros(args: Sequence[Any], tangents: dict[int, Any]) -> list[Any]:
-    return [_array(tangents[i]) if i in tangents else Zero(aval_of(a)) for i, a in enumerate(args)]
-
-
-def _as_list(primitive: Primitive, results: Any) -> Sequence[Any]:
-    return results if primitive.multiple_results else [results]
-
-
-# --- comparisons --------------------------------------------------------------------------------------
-
-
-def _assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float, label: str) -> None:
-    excess = np.abs(found - expected) - tolerance * (1 + np.abs(expected))
-    if found.size and not np.max(excess) <= 0:
-        raise AssertionError(f"{label}: found\n{found}\nexpected\n{expected}\n(tolerance {tolerance})")
-
-
-def _assert_equal_products(left: Any, right: Any, tolerance: float, label: str) -> None:
-    """Compare two inner products, the real part of sum(a * b), relative to the size of their terms."""
-    pairs = [[np.asarray(a) * np.asarray(b) for a, b in side] for side in (left, right)]
-    found, expected = (sum(float(np.sum(p).real) for p in side) for side in (pairs[1], pairs[0]))
-    scale = 1 + max(sum(float(np.sum(np.abs(p))) for p in side) for side in pairs)
-    if not abs(found - expected) <= tolerance * scale:
-        raise AssertionError(f"{label}: found {found}, expected {expected} (tolerance {tolerance * scale})")
-
-
-def _assert_same(found: np.ndarray, expected: np.ndarray, label: str) -> None:
-    same_type = found.dtype == expected.dtype and found.shape == expected.shape
-    exact = expected.dtype.kind not in "fc"
-    rtol = 0.0 if exact else float(np.finfo(expected.dtype).eps) * 50
-    if not (same_type and np.allclose(found, expected, rtol=rtol, atol=rtol, equal_nan=True)):
-        types = f"{found.dtype}{list(found.shape)} and {expected.dtype}{list(expected.shape)}"
-        raise AssertionError(f"{label} ({types}): found\n{found}\nexpected\n{expected}")
-
-
-def _assert_raises(call: Callable[[], Any], error: type[Exception], why: str, label: str) -> None:
-    try:
-        call()
-    except error as raised:
-        assert why in str(raised), f"{label}: raised {raised}, which does not give the reason: {why}"
-    else:
-        raise AssertionError(f"{label}: declared Absent, but it did not raise")
 
 
 CHECKS: dict[str, Callable[[Case], None]] = {

@@ -106,7 +106,9 @@ def test_vmap_of_a_matrix_product_is_one_batched_product():
 
 def test_sizes_that_differ_are_listed_with_key_path_shape_and_axis():
     with pytest.raises(BatchingError) as caught:
-        vmap(lambda d, z: d["a"], in_axes=(0, 1))({"a": np.ones((2, 3)), "b": [np.ones((3, 2))]}, np.ones((5, 2)))
+        vmap(lambda d, z: d["a"], in_axes=(0, 1))(
+            {"a": np.ones((2, 3)), "b": [np.ones((3, 2))]}, np.ones((5, 2))
+        )
     text = str(caught.value)
     assert "`d['a']`: shape (2, 3), axis 0 has size 2" in text
     assert "`d['b'][0]`: shape (3, 2), axis 0 has size 3" in text
@@ -118,7 +120,10 @@ def test_sizes_that_differ_are_listed_with_key_path_shape_and_axis():
     [
         (lambda: vmap(lambda x: x)(1.0), r"`x`, which is a scalar"),
         (lambda: vmap(lambda x: x, in_axes=2)(np.ones((2, 2))), r"axis 2 of `x`, which has shape \(2, 2\)"),
-        (lambda: vmap(lambda x, y: x, in_axes=(0,))(np.ones(2), 1.0), "1 entries, but .* 2 positional arguments"),
+        (
+            lambda: vmap(lambda x, y: x, in_axes=(0,))(np.ones(2), 1.0),
+            "1 entries, but .* 2 positional arguments",
+        ),
         (lambda: vmap(lambda x: x, in_axes=None)(np.ones(2)), "no argument of <lambda> is mapped"),
         (lambda: vmap(lambda x: x, in_axes=({"b": 0},))({"a": np.ones(2)}), "pytree prefix"),
         (lambda: vmap(lambda x: x, in_axes="0")(np.ones(2)), "ints or None"),

@@ -16,7 +16,9 @@ def text(fun, *args):
 
 
 def test_short_programs_stand_on_one_line():
-    assert text(lambda x: x + x, np.ones(3, np.uint8)) == "{ lambda ; a:u8[3]. let b:u8[3] = add a a in (b,) }"
+    assert (
+        text(lambda x: x + x, np.ones(3, np.uint8)) == "{ lambda ; a:u8[3]. let b:u8[3] = add a a in (b,) }"
+    )
     assert text(lambda x: (x, x), np.int8(1)) == "{ lambda ; a:i8[]. let  in (a, a) }"
     assert text(lambda: 3.0) == "{ lambda ; . let  in (3.0:f32[],) }"
 
@@ -83,7 +85,7 @@ def test_names_go_on_after_z_and_long_input_lists_wrap():
 
 def test_literals_print_as_python_numbers():
     printed = text(lambda x: (x * np.float32(np.nan), x * np.inf, x * 1e-10, x > 2), 1.0)
-    for literal in ("nan:f32[]", "inf:f32[]", "1.000000013351432e-10:f32[]", "2.0:f32[]"):
+    for literal in ("nan:f32[]", "inf:f32[]", "1e-10:f32[]", "2.0:f32[]"):
         assert literal in printed
 
 

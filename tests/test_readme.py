@@ -28,7 +28,11 @@ def test_the_readmes_training_commands_run(tmp_path):
     assert len(commands) >= 2
     for command in commands:
         done = subprocess.run(
-            [sys.executable, *shlex.split(command)], capture_output=True, text=True, cwd=tmp_path, timeout=120,
+            [sys.executable, *shlex.split(command)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=120,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"

@@ -118,7 +118,9 @@ class LeafNames:
     args: position → argument; kwargs: keyword → argument.
     """
 
-    def __init__(self, fun: Callable[..., Any], args: dict[int, Any], kwargs: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, fun: Callable[..., Any], args: dict[int, Any], kwargs: dict[str, Any] | None = None
+    ) -> None:
         self.fun = fun
         self.args = args
         self.kwargs = kwargs or {}
@@ -153,7 +155,12 @@ class FlatFunction:
     """
 
     def __init__(
-        self, fun: Callable[..., Any], in_tree: PyTreeDef, *, has_aux: bool = False, transform: str = "the transform"
+        self,
+        fun: Callable[..., Any],
+        in_tree: PyTreeDef,
+        *,
+        has_aux: bool = False,
+        transform: str = "the transform",
     ) -> None:
         self.fun = fun
         self.in_tree = in_tree
@@ -176,6 +183,11 @@ class FlatFunction:
             aux_leaves, self.aux_tree = tree_flatten(aux)
         outs, self.out_tree = tree_flatten(result)
         return [self._checked(o, i) for i, o in enumerate(outs)] + aux_leaves
+
+    def output_count(self) -> int:
+        """The number of output leaves of the last call, without the auxiliary ones."""
+        assert self.out_tree is not None
+        return self.out_tree.num_leaves
 
     def _checked(self, out: Any, i: int) -> Any:
         if isinstance(out, Array):

@@ -30,13 +30,13 @@ from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import is_differentiable, jvp_flat
 from functad.transforms.reverse import LinearMap, linearize_flat, transpose_flat
 from functad.tree_util import (
-    PyTreeDef,
     Partial,
+    PyTreeDef,
+    keystr,
     tree_flatten,
     tree_flatten_with_path,
     tree_structure,
     tree_unflatten,
-    keystr,
 )
 
 # --- forward mode -----------------------------------------------------------------------------------
@@ -74,14 +74,16 @@ def jvp(
     flat, in_tree, names = _flatten_call(fun, primals, {})
     flat_tangents = _flatten_like(tangents, primals, "jvp: tangents", names)
     values = [as_value(p, names.describe(i)) for i, p in enumerate(flat)]
-    checked = [_checked_tangent(t, v.aval, f"jvp: the tangent of `{names[i]}`") for i, (t, v) in
-               enumerate(zip(flat_tangents, values))]
+    checked = [
+        _checked_tangent(t, v.aval, f"jvp: the tangent of `{names[i]}`")
+        for i, (t, v) in enumerate(zip(flat_tangents, values))
+    ]
     flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform="jvp")
-    outs, out_tangents = jvp_flat(flat_fun, values, checked, names.origins(len(values)))
+    outs, out_tangents = jvp_flat(flat_fun, values, checked, names.origins(len(values)), flat_fun.output_count)
     assert flat_fun.out_tree is not None
-    n = flat_fun.out_tree.num_leaves
+    n = flat_fun.output_count()
     result = tree_unflatten(flat_fun.out_tree, outs[:n])
-    tangent = tree_unflatten(flat_fun.out_tree, [_materialised(t) for t in out_tangents[:n]])
+    tangent = tree_unflatten(flat_fun.out_tree, [_materialised(t) for t in out_tangents])
     if not has_aux:
         return result, tangent
     assert flat_fun.aux_tree is not None
@@ -116,7 +118,9 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (record.output(outs), Partial(fun_jvp), *record.aux(outs))
 
 
-def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()) -> Callable[..., Any]:
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()
+) -> Callable[..., Any]:
     """The transpose of a linear function, given example arguments (arrays or `ShapeDtypeStruct`).
 
     Returns:
@@ -217,7 +221,9 @@ def value_and_grad(
     """
     check_callable(fun, "grad")
     if holomorphic:
-        raise ArgumentError("grad: holomorphic=True is not supported; differentiate real and imaginary part apart")
+        raise ArgumentError(
+            "grad: holomorphic=True is not supported; differentiate real and imaginary part apart"
+        )
 
     @wraps(fun, updated=())
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
@@ -237,7 +243,7 @@ def value_and_grad(
             return fun(*given, **kwargs)
 
         flat_fun = FlatFunction(of_dynamic, in_tree, has_aux=has_aux, transform="grad")
-        outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), 1)
+        outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), lambda: 1)
         assert flat_fun.out_tree is not None
         _check_scalar(fun, outs, flat_fun.out_tree)
         seed = ArrayImpl(np.ones((), outs[0].dtype), outs[0].weak_type)
@@ -285,7 +291,10 @@ def grad(
 
 
 def jacfwd(
-    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian by forward mode, column by column (all at once through `vmap`): for wide outputs.
 
@@ -301,7 +310,10 @@ def jacfwd(
 
 
 def jacrev(
-    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian by reverse mode, row by row (all at once through `vmap`): for wide inputs.
 
@@ -316,7 +328,10 @@ jacobian = jacrev
 
 
 def hessian(
-    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The matrix of second derivatives, forward over reverse.
 
@@ -418,7 +433,9 @@ def _split(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
 class _Linearized:
     """What is known of a call that was linearized: its trees, its types, which leaves are differentiated."""
 
-    def __init__(self, in_tree: PyTreeDef, names: LeafNames, avals: list[Aval], flat_fun: FlatFunction) -> None:
+    def __init__(
+        self, in_tree: PyTreeDef, names: LeafNames, avals: list[Aval], flat_fun: FlatFunction
+    ) -> None:
         assert flat_fun.out_tree is not None
         self.in_tree = in_tree
         self.names = names
@@ -443,9 +460,8 @@ def _linearized(
     values = [as_value(p, names.describe(i)) for i, p in enumerate(flat)]
     active = [is_differentiable(v.aval) for v in values]
     flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform=transform)
-    outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)))
+    outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), flat_fun.output_count)
     record = _Linearized(in_tree, names, [v.aval for v in values], flat_fun)
-    linear.outs = linear.outs[: record.out_tree.num_leaves]
     return outs, linear, record
 
 
@@ -526,7 +542,9 @@ def _check_scalar(fun: Callable[..., Any], outs: Sequence[Any], out_tree: PyTree
 def _raise_integer_input(
     fun: Callable[..., Any], values: Sequence[Any], active: Sequence[bool], names: LeafNames
 ) -> None:
-    bad = ", ".join(f"`{names[i]}` of type {v.aval.str_short()}" for i, (v, a) in enumerate(zip(values, active)) if not a)
+    bad = ", ".join(
+        f"`{names[i]}` of type {v.aval.str_short()}" for i, (v, a) in enumerate(zip(values, active)) if not a
+    )
     raise DifferentiationError(
         f"grad: {function_name(fun)} cannot be differentiated with respect to {bad}: only floating-point values have "
         "derivatives. Convert (`x.astype('float32')`, `2.` instead of `2`), choose other argnums, or pass "

@@ -60,7 +60,7 @@ def jit(
     >>> step(jnp.arange(3.))
     Array([1., 3., 5.], dtype=float32)
     """
-    options = {
+    options: dict[str, Any] = {
         "static_argnums": static_argnums,
         "static_argnames": static_argnames,
         "donate_argnums": donate_argnums,
@@ -128,8 +128,10 @@ class JitFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = self._sort(args, kwargs)
         names = self._names(call)
-        values = [x if isinstance(x, Array) else as_value(x, names.describe(i), copy=False)
-                  for i, x in enumerate(call.leaves)]
+        values = [
+            x if isinstance(x, Array) else as_value(x, names.describe(i), copy=False)
+            for i, x in enumerate(call.leaves)
+        ]
         entry = self._entry(call, [v.aval for v in values])
         program = entry.program
         if self._inline:
@@ -184,7 +186,7 @@ class JitFunction:
         static_numbers = {n % len(args) for n in self._static_argnums if -len(args) <= n < len(args)}
         dynamic_args = {i: a for i, a in enumerate(args) if i not in static_numbers}
         dynamic_kwargs = {k: v for k, v in kwargs.items() if k not in self._static_argnames}
-        statics = [(i, args[i]) for i in sorted(static_numbers)]
+        statics: list[tuple[int | str, Any]] = [(i, args[i]) for i in sorted(static_numbers)]
         statics += [(k, kwargs[k]) for k in sorted(kwargs) if k in self._static_argnames]
         for where, value in statics:
             _check_hashable(where, value, self._fun)
@@ -292,14 +294,18 @@ class Compiled:
                     f"the compiled {self._traced.fun_name} takes {aval.str_short()} as array {i}, but was given "
                     f"{value.aval.str_short()}; call the jitted function itself, which compiles for every type"
                 )
-        outs = bind(jit_p, *self._traced.jaxpr.consts, *values, name=self._traced.fun_name, jaxpr=self._program)
+        outs = bind(
+            jit_p, *self._traced.jaxpr.consts, *values, name=self._traced.fun_name, jaxpr=self._program
+        )
         return tree_unflatten(self._traced.out_tree, outs)
 
 
 def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:
     """Positions and names of the marked parameters: each given by one also gets the other."""
-    numbers = set() if argnums is None else {argnums} if isinstance(argnums, (int, np.integer)) else set(argnums)
-    names = set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
+    numbers: set[int] = set() if argnums is None else set(np.atleast_1d(argnums).tolist())
+    names: set[str] = (
+        set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
+    )
     if not numbers and not names:
         return numbers, names
     try:

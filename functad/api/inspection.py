@@ -26,7 +26,11 @@ from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unfl
 
 
 def trace_function(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], transform: str, name: str | None = None
+    fun: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    transform: str,
+    name: str | None = None,
 ) -> tuple[Program, PyTreeDef, PyTreeDef]:
     """The Program of a function for arguments of these types, with the structures of inputs and output."""
     leaves, in_tree = tree_flatten((args, kwargs))
@@ -62,7 +66,9 @@ def make_jaxpr(
 
     @wraps(fun, updated=())
     def traced(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(static_argnums, len(args), "make_jaxpr", function_name(fun)) if args else ()
+        numbers = (
+            normalize_argnums(static_argnums, len(args), "make_jaxpr", function_name(fun)) if args else ()
+        )
         dynamic = tuple(a for i, a in enumerate(args) if i not in numbers)
 
         @wraps(fun, updated=())
@@ -97,7 +103,9 @@ def eval_jaxpr(jaxpr: Program, consts: Sequence[Any], *args: Any) -> list[Any]:
     """
     for what, given, wanted in (("arguments", args, jaxpr.invars), ("consts", consts, jaxpr.constvars)):
         if len(given) != len(wanted):
-            raise ArgumentError(f"eval_jaxpr: the Program takes {len(wanted)} {what}, but {len(given)} were given")
+            raise ArgumentError(
+                f"eval_jaxpr: the Program takes {len(wanted)} {what}, but {len(given)} were given"
+            )
     values = []
     for i, (a, v) in enumerate(zip(args, jaxpr.invars)):
         value = as_value(a, lambda i=i: f"argument {i} of eval_jaxpr")  # type: ignore[misc]

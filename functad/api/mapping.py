@@ -13,7 +13,7 @@ from functad.api.arguments import FlatFunction, LeafNames, as_value, check_calla
 from functad.errors import BatchingError, TreeError
 from functad.tracing import aval_of
 from functad.transforms.batching import batch_flat, place_batch_axis
-from functad.tree_util import broadcast_prefix, keystr, tree_flatten, tree_unflatten, tree_flatten_with_path
+from functad.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 Axes = Any  # int, None, or a pytree of them that is a prefix of the arguments
 
@@ -105,7 +105,9 @@ def _checked_axis(axis: Any, value: Any, names: LeafNames, i: int, in_axes: Any)
     if axis is None:
         return None
     if not isinstance(axis, int) or isinstance(axis, bool):
-        raise BatchingError(f"vmap: in_axes={in_axes!r} holds {axis!r} for `{names[i]}`; axes are ints or None")
+        raise BatchingError(
+            f"vmap: in_axes={in_axes!r} holds {axis!r} for `{names[i]}`; axes are ints or None"
+        )
     if not -value.ndim <= axis < value.ndim:
         raise BatchingError(
             f"vmap: cannot map axis {axis} of `{names[i]}`, which has shape {value.shape} "
@@ -137,7 +139,9 @@ def _mapped_size(
         )
     if len(set(sizes.values())) > 1:
         lines = "\n".join(
-            f"  axis_size: {size}" if i < 0 else f"  `{names[i]}`: shape {values[i].shape}, axis {dims[i]} has size {size}"
+            f"  axis_size: {size}"
+            if i < 0
+            else f"  `{names[i]}`: shape {values[i].shape}, axis {dims[i]} has size {size}"
             for i, size in sizes.items()
         )
         axis = f" {axis_name!r}" if axis_name is not None else ""

@@ -71,7 +71,7 @@ def _last_uses(program: Program) -> dict[Var, int]:
 def _owner(array: np.ndarray | np.generic) -> object:
     """The array that owns the memory behind a view."""
     while isinstance(array, np.ndarray) and array.base is not None:
-        array = array.base  # type: ignore[assignment]
+        array = array.base
     return array
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError
-from functad.numpy.building import binary, scalar, select
+from functad.numpy.building import binary, filled, scalar, select
 from functad.numpy.promotion import (
     asarray,
     convert,
@@ -89,7 +89,7 @@ def signbit(x: Any, /) -> Any:
     """Whether the sign bit is set, so also for -0.0."""
     x = asarray(x)
     if x.dtype.kind in "ub":
-        return filled(np.bool_(False), x.shape)
+        return asarray(filled(np.bool_(False), x.shape))
     if x.dtype.kind == "i":
         return el.lt(x, scalar(x, 0))
     # 1/x tells -0.0 from 0.0; NaNs have no sign that arithmetic could see.
@@ -106,9 +106,7 @@ def copysign(x1: Any, x2: Any, /) -> Any:
 def square(x: Any, /) -> Any:
     """x², element-wise."""
     x = asarray(x)
-    if x.dtype.kind == "b":
-        return x
-    return el.square(x)
+    return el.square(convert(x, dtypes.default_int_dtype()) if x.dtype.kind == "b" else x)
 
 
 def reciprocal(x: Any, /) -> Any:
@@ -142,8 +140,9 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
 def remainder(x1: Any, x2: Any, /) -> Any:
     """The rest of the floor division, with the sign of x2, element-wise."""
     x, y = promote_args_numeric("remainder", x1, x2)
-    truncated = el.rem(x, y)
     zero = scalar(x, 0)
+    y = _no_zero(y)
+    truncated = el.rem(x, y)
     if x.dtype.kind == "u":
         return truncated
     opposite = el.ne(el.lt(truncated, zero), el.lt(y, zero))
@@ -156,7 +155,14 @@ mod = remainder
 def fmod(x1: Any, x2: Any, /) -> Any:
     """The rest of the truncated division, with the sign of x1, element-wise."""
     x, y = promote_args_numeric("fmod", x1, x2)
-    return el.rem(x, y)
+    return el.rem(x, _no_zero(y))
+
+
+def _no_zero(divisor: Any) -> Any:
+    """An integer divisor with 1 instead of 0, so that the remainder of a division by zero is 0."""
+    if divisor.dtype.kind not in "iu" or (isinstance(divisor, np.generic) and divisor != 0):
+        return divisor
+    return select(el.eq(divisor, scalar(divisor, 0)), scalar(divisor, 1), divisor)
 
 
 def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:  # noqa: A001
@@ -189,6 +195,7 @@ def power(x1: Any, x2: Any, /) -> Any:
         x, y = asarray(x), asarray(y)
         if y_kind == "b":
             y = convert(y, dtypes.default_int_dtype())
+        x = convert(x, x.dtype, x.weak_type and y.weak_type)
         x, y = promote_shapes("power", x, y)
         return el.pow(x, y)
     x, y = promote_args_inexact("power", x, y)
@@ -213,7 +220,7 @@ def _static_power(x: Any, given: Any, exponent: int) -> Any:
     if type(given) is int:
         dtype, weak = dtypes.dtype_of(x)
         if dtype.kind == "b":
-            dtype, weak = dtypes.default_int_dtype(), True
+            dtype = dtypes.default_int_dtype()
         x = convert(x, dtype, weak) if isinstance(x, Array) else ArrayImpl(np.asarray(x, dtype), weak)
     else:
         x, _ = promote_dtypes_keeping_floats(x, given)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array, ArrayImpl
-from functad.numpy.promotion import operand, promote_args, promote_args_inexact, promote_pair
+from functad.numpy.promotion import asarray, operand, promote_args_inexact, promote_pair
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim
 from functad.tracing import aval_of
@@ -43,9 +43,8 @@ def select(condition: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def as_array(name: str, x: Any) -> Any:
-    """One operand as an Array (or NumPy scalar), with the function's name in the error."""
-    (x,) = promote_args(name, operand(name, x))
-    return x
+    """One operand as an Array, with the function's name in the error."""
+    return x if isinstance(x, Array) else asarray(operand(name, x))
 
 
 # --- makers of element-wise functions ---------------------------------------------------------------
@@ -60,8 +59,10 @@ def named(fun: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
 def unary_inexact(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
     """A function of floats: integers and booleans are converted first."""
 
+    apply = getattr(el, primitive or name)
+
     def fun(x: Any, /) -> Any:
-        return getattr(el, primitive or name)(*promote_args_inexact(name, x))
+        return apply(*promote_args_inexact(name, x))
 
     return named(fun, name, doc)
 
@@ -69,8 +70,10 @@ def unary_inexact(name: str, doc: str, primitive: str = "") -> Callable[..., Any
 def binary(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
     """A function of two operands that takes every dtype."""
 
+    apply = getattr(el, primitive or name)
+
     def fun(x1: Any, x2: Any, /) -> Any:
-        return getattr(el, primitive or name)(*promote_pair(name, x1, x2))
+        return apply(*promote_pair(name, x1, x2))
 
     return named(fun, name, doc)
 
@@ -78,7 +81,9 @@ def binary(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
 def binary_inexact(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
     """A function of two floats: integers and booleans are converted first."""
 
+    apply = getattr(el, primitive or name)
+
     def fun(x1: Any, x2: Any, /) -> Any:
-        return getattr(el, primitive or name)(*promote_args_inexact(name, x1, x2))
+        return apply(*promote_args_inexact(name, x1, x2))
 
     return named(fun, name, doc)

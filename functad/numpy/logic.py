@@ -34,15 +34,16 @@ not_equal = binary("not_equal", "x1 != x2, element-wise.", "ne")
 
 
 def _ordering(name: str, primitive: str, doc: str) -> Callable[..., Any]:
+    compare = getattr(el, primitive)
+    strict = getattr(el, {"le": "lt", "ge": "gt"}.get(primitive, primitive))
+
     def fun(x1: Any, x2: Any, /) -> Any:
         x, y = promote_pair(name, x1, x2)
         if x.dtype.kind == "c":
             # By the real part, then by the imaginary one, as NumPy orders complex numbers.
-            strict = {"le": "lt", "ge": "gt"}.get(primitive, primitive)
             same = el.eq(el.real(x), el.real(y))
-            by_imaginary = getattr(el, primitive)(el.imag(x), el.imag(y))
-            return select(same, by_imaginary, getattr(el, strict)(el.real(x), el.real(y)))
-        return getattr(el, primitive)(x, y)
+            return select(same, compare(el.imag(x), el.imag(y)), strict(el.real(x), el.real(y)))
+        return compare(x, y)
 
     return named(fun, name, doc)
 
@@ -61,8 +62,10 @@ def _truth(name: str, x: Any) -> Any:
 
 
 def _logical(name: str, primitive: str, doc: str) -> Callable[..., Any]:
+    combine = getattr(el, primitive)
+
     def fun(x1: Any, x2: Any, /) -> Any:
-        return getattr(el, primitive)(*promote_shapes(name, _truth(name, x1), _truth(name, x2)))
+        return combine(*promote_shapes(name, _truth(name, x1), _truth(name, x2)))
 
     return named(fun, name, doc)
 
@@ -83,8 +86,10 @@ def logical_not(x: Any, /) -> Any:
 
 
 def _bitwise(name: str, primitive: str, doc: str) -> Callable[..., Any]:
+    combine = getattr(el, primitive)
+
     def fun(x1: Any, x2: Any, /) -> Any:
-        return getattr(el, primitive)(*_check_bits(name, promote_pair(name, x1, x2)))
+        return combine(*_check_bits(name, promote_pair(name, x1, x2)))
 
     return named(fun, name, doc)
 
@@ -153,7 +158,7 @@ def isfinite(x: Any, /) -> Any:
     if x.dtype.kind == "c":
         return el.and_(isfinite(el.real(x)), isfinite(el.imag(x)))
     if x.dtype.kind != "f":
-        return filled(np.bool_(True), x.shape)
+        return asarray(filled(np.bool_(True), x.shape))
     return el.is_finite(x)
 
 
@@ -163,7 +168,7 @@ def isinf(x: Any, /) -> Any:
     if x.dtype.kind == "c":
         return el.or_(isinf(el.real(x)), isinf(el.imag(x)))
     if x.dtype.kind != "f":
-        return filled(np.bool_(False), x.shape)
+        return asarray(filled(np.bool_(False), x.shape))
     return el.eq(el.abs(x), scalar(x, np.inf))
 
 
@@ -182,7 +187,7 @@ def _is_infinity(name: str, x: Any, which: float) -> Any:
     if x.dtype.kind == "c":
         raise DTypeError(f"{name} takes real numbers, but was given {aval_of(x).str_short()}")
     if x.dtype.kind != "f":
-        return filled(np.bool_(False), x.shape)
+        return asarray(filled(np.bool_(False), x.shape))
     return el.eq(x, scalar(x, which))
 
 
@@ -251,7 +256,7 @@ def iscomplex(x: Any) -> Any:
     """Where the imaginary part is not 0."""
     x = as_array("iscomplex", x)
     if x.dtype.kind != "c":
-        return filled(np.bool_(False), x.shape)
+        return asarray(filled(np.bool_(False), x.shape))
     imaginary = el.imag(x)
     return el.ne(imaginary, scalar(imaginary, 0))
 

@@ -237,17 +237,13 @@ def _convolve(name: str, a: Any, v: Any, mode: str, flipped: bool) -> Any:
     swapped = x.size < y.size
     if swapped:
         x, y = y, x
-    kernel = structure.rev(y, (0,)) if flipped or swapped else y
-    if swapped and not flipped:
-        x, kernel = structure.rev(x, (0,)), y
-        kernel = structure.rev(kernel, (0,))
-        x = structure.rev(x, (0,))
+    kernel = structure.rev(y, (0,)) if flipped else y
     size = y.size
     paddings = {"full": (size - 1, size - 1), "same": (size // 2, size - size // 2 - 1), "valid": (0, 0)}
     if mode not in paddings:
         raise ArgumentError(f"{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
-    padding = paddings[mode]
-    result = _slide(x, kernel, padding)
+    result = _slide(x, kernel, paddings[mode])
+    # correlate(a, v) is correlate(v, a) backwards.
     return structure.rev(result, (0,)) if swapped and not flipped else result
 
 

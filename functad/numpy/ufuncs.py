@@ -12,7 +12,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import ArgumentError
-from functad.numpy.building import binary_inexact, named, real_scalar, scalar, select, unary_inexact
+from functad.numpy.building import binary_inexact, filled, named, real_scalar, scalar, select, unary_inexact
 from functad.numpy.promotion import asarray, convert, operand, promote_args_inexact
 from functad.primitives import elementwise as el
 
@@ -38,12 +38,14 @@ cbrt = unary_inexact("cbrt", "The cube root, element-wise.")
 def log2(x: Any, /) -> Any:
     """The logarithm to base 2, element-wise."""
     (x,) = promote_args_inexact("log2", x)
+    x = convert(x, x.dtype)
     return el.div(el.log(x), scalar(x, np.log(2)))
 
 
 def log10(x: Any, /) -> Any:
     """The logarithm to base 10, element-wise."""
     (x,) = promote_args_inexact("log10", x)
+    x = convert(x, x.dtype)
     return el.div(el.log(x), scalar(x, np.log(10)))
 
 
@@ -62,7 +64,8 @@ def logaddexp2(x1: Any, x2: Any, /) -> Any:
 def _log_add(x: Any, y: Any, scale: float) -> Any:
     larger = el.max(x, y)
     difference = el.sub(x, y)
-    exponent = el.neg(el.abs(difference))
+    # Not through abs(difference), whose slope at 0 is 1: at a tie each side has half of the derivative.
+    exponent = el.sub(el.min(x, y), larger)
     if scale == 1.0:
         rest = el.log1p(el.exp(exponent))
     else:
@@ -143,9 +146,11 @@ def hypot(x1: Any, x2: Any, /) -> Any:
 
 
 def _rounding(name: str, doc: str) -> Callable[..., Any]:
+    apply = getattr(el, name)
+
     def fun(x: Any, /) -> Any:
         x = asarray(x)
-        return x if x.dtype.kind in "iub" else getattr(el, name)(x)
+        return x if x.dtype.kind in "iub" else apply(x)
 
     return named(fun, name, doc)
 
@@ -216,7 +221,7 @@ def real(val: Any, /) -> Any:
 def imag(val: Any, /) -> Any:
     """The imaginary part; of a real array zeros."""
     x = asarray(val)
-    return el.imag(x) if x.dtype.kind == "c" else el.mul(x, scalar(x, 0)) if x.dtype.kind != "b" else x
+    return el.imag(x) if x.dtype.kind == "c" else asarray(filled(scalar(x, 0), x.shape))
 
 
 def conjugate(x: Any, /) -> Any:

@@ -75,7 +75,7 @@ def _mul_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
     return [None, unbroadcast(mul(x, ct), y)]
 
 
-def _div_impl(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _div_impl(x: np.ndarray, y: np.ndarray) -> Any:
     if x.dtype.kind in "fc":
         return np.divide(x, y)
     if x.dtype.kind == "u":
@@ -87,7 +87,7 @@ def _div_impl(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(y == 0, np.invert(np.zeros_like(y)), quotient)  # x / 0 sets every bit
 
 
-def _rem_impl(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _rem_impl(x: np.ndarray, y: np.ndarray) -> Any:
     remainder = np.fmod(x, y)  # of the sign of x
     return remainder if x.dtype.kind == "f" else np.where(y == 0, x, remainder)
 
@@ -134,7 +134,7 @@ div_p = binary(
         lambda t, out, x, y: mul(mul(neg(t), out), div(scalar_like(y, 1), y)),  # ∂(x/y)/∂y = −(x/y)/y
     ],
     transpose=lambda ct, x, y: [unbroadcast(div(ct, y), x), None],
-    data=lambda: (np.float32([[1, -2, 3]]), np.float32([[2, 0.5, -4]])),
+    data=lambda: (np.array([[1, -2, 3]], np.float32), np.array([[2, 0.5, -4]], np.float32)),
     doc="x / y; for integers, truncated towards zero.",
 )
 rem_p = binary(
@@ -145,7 +145,7 @@ rem_p = binary(
         lambda t, out, x, y: mul(neg(t), _truncated_quotient(x, y)),  # ∂(x rem y)/∂y = −trunc(x/y)
     ],
     kinds=REALS,
-    data=lambda: (np.float32([[5, -7, 1]]), np.float32([[2, 1.5, -4]])),
+    data=lambda: (np.array([[5, -7, 1]], np.float32), np.array([[2, 1.5, -4]], np.float32)),
     doc="The remainder of x / y, of the sign of x.",
 )
 
@@ -168,11 +168,12 @@ def _integer_pow_aval(x: Aval, *, y: int) -> Aval:
     return elementwise_aval("integer_pow", NUMBERS, None, x)
 
 
-def _integer_pow_impl(x: np.ndarray, *, y: int) -> Any:
+def _integer_pow_impl(x: Any, *, y: int) -> Any:
     if y == 0:
         return np.ones_like(x)
-    power, squared, rest = None, x, y if y > 0 else -y
-    while rest:
+    power: Any = None
+    squared, rest = x, y if y > 0 else -y
+    while rest:  # one squaring for each binary digit but the first
         if rest & 1:
             power = squared if power is None else power * squared
         rest >>= 1
@@ -203,7 +204,7 @@ integer_pow_p = unary(
     jvp=_integer_pow_jvp,
     kinds=NUMBERS,
     abstract_eval=_integer_pow_aval,
-    data=lambda: np.float32([[0.5, -1.5, 2]]),
+    data=lambda: np.array([[0.5, -1.5, 2]], np.float32),
     params=[{"y": y} for y in (3, 2, 1, 0, -1, -2, 6)],
     doc="x to a power that is a static integer.",
 )
@@ -247,7 +248,7 @@ def sign(x: Any) -> Any:
 
 
 def _real_dtype(dtype: np.dtype) -> np.dtype:
-    return {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}.get(dtype, dtype)
+    return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
 
 
 def _complex_dtype(dtype: np.dtype) -> np.dtype:

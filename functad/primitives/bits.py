@@ -38,7 +38,7 @@ def clz(x: Any) -> Any:
     return bind(clz_p, x)
 
 
-def _bits(x: np.ndarray) -> np.ndarray:
+def _bits(x: np.ndarray) -> Any:
     """The same bits as an unsigned integer."""
     return x.view(f"u{x.dtype.itemsize}")
 
@@ -47,7 +47,7 @@ def _width(x: np.ndarray) -> int:
     return 8 * x.dtype.itemsize
 
 
-def _shift_bits(shift: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _shift_bits(shift: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> Any:
     """A shift that brings in zeros; counts beyond the width, negative ones among them, leave only zeros."""
     bits, count = _bits(x), _bits(y)
     # C leaves a shift by more than the width undefined.
@@ -55,19 +55,19 @@ def _shift_bits(shift: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> np.n
     return shifted.view(x.dtype)
 
 
-def _shift_right_arithmetic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _shift_right_arithmetic(x: np.ndarray, y: np.ndarray) -> Any:
     """A shift that brings in copies of the sign; counts beyond the width, or negative, leave only those."""
     signed = x.view(f"i{x.dtype.itemsize}")  # the highest bit counts as a sign in unsigned integers, too
     count = np.minimum(_bits(y), _width(x) - 1).view(signed.dtype)
     return np.right_shift(signed, count).view(x.dtype)
 
 
-def _population_count(x: np.ndarray) -> np.ndarray:
+def _population_count(x: np.ndarray) -> Any:
     octets = np.ascontiguousarray(x).view(np.uint8).reshape((*x.shape, x.dtype.itemsize))
     return np.unpackbits(octets, axis=-1).sum(axis=-1, dtype=x.dtype)
 
 
-def _count_leading_zeros(x: np.ndarray) -> np.ndarray:
+def _count_leading_zeros(x: np.ndarray) -> Any:
     filled = _bits(x)
     step = 1
     while step < _width(x):  # set every bit below the highest that is set

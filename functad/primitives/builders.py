@@ -15,13 +15,12 @@ from functad.ir import Absent, Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.primitives.common import (
     NOT_LINEAR,
     add_cotangents,
-    aval_of,
     broadcast_in_dim,
     full,
     move_axis,
     normal,
 )
-from functad.tracing import bind
+from functad.tracing import aval_of, bind
 
 FLOATS = "f"  # dtype kinds: f float, c complex, i signed, u unsigned, b bool
 INEXACT = "fc"
@@ -39,24 +38,32 @@ _SUGGESTED = {"f": "float32", "i": "int32", "b": "bool", "c": "complex64"}
 
 def elementwise_aval(name: str, kinds: str, result_dtype: ResultDtype, *avals: Aval) -> Aval:
     """The shape rule of every element-wise operation: equal dtypes, and equal shapes or rank 0."""
-    first = avals[0]
+    first = avals[0].dtype
+    shape: tuple[int, ...] = ()
+    for a in avals:
+        dtype_fits = a.dtype is first or a.dtype == first
+        shape_fits = not (a.shape and shape) or a.shape == shape
+        if not (dtype_fits and shape_fits and a.dtype.kind in kinds):
+            raise _operand_error(name, kinds, avals)
+        shape = shape or a.shape
+    if result_dtype is None:
+        return Aval(shape, first)
+    return Aval(shape, result_dtype(first) if callable(result_dtype) else result_dtype)
+
+
+def _operand_error(name: str, kinds: str, avals: Sequence[Aval]) -> DTypeError | ShapeError:
     for a in avals:
         check_kind(name, kinds, a)
-        if a.dtype != first.dtype:
-            types = ", ".join(a.str_short() for a in avals)
-            raise DTypeError(
-                f"{name} takes operands of one dtype, but was given {types}; "
-                "functad.numpy promotes by itself, functad.lax wants x.astype(...)"
-            )
-    shapes = {a.shape for a in avals if a.shape}
-    if len(shapes) > 1:
-        types = ", ".join(a.str_short() for a in avals)
-        raise ShapeError(
-            f"{name} takes operands of equal shape (or scalars), but was given {types}; "
-            "functad.numpy broadcasts by itself, functad.lax wants broadcast_in_dim"
+    types = ", ".join(a.str_short() for a in avals)
+    if len({a.dtype for a in avals}) > 1:
+        return DTypeError(
+            f"{name} takes operands of one dtype, but was given {types}; "
+            "functad.numpy promotes by itself, functad.lax wants x.astype(...)"
         )
-    dtype = result_dtype(first.dtype) if callable(result_dtype) else result_dtype or first.dtype
-    return Aval(shapes.pop() if shapes else (), dtype)
+    return ShapeError(
+        f"{name} takes operands of equal shape (or scalars), but was given {types}; "
+        "functad.numpy broadcasts by itself, functad.lax wants broadcast_in_dim"
+    )
 
 
 def check_kind(name: str, kinds: str, x: Aval) -> None:
@@ -101,6 +108,14 @@ def elementwise_batch(
             front = move_axis(arg, d, 0)
             aligned.append(broadcast_in_dim(front, shape=full_shape, broadcast_dimensions=range(a.ndim)))
     return bind(primitive(), *aligned, **params), 0
+
+
+def _jvp_of_one(jvps: Any) -> Callable[..., Any] | None:
+    """The jvp rule of an operation with one operand, whose tangent is never `Zero` (the rule would not run)."""
+    if isinstance(jvps, (ZeroDerivative, Absent)) or len(jvps) != 1 or isinstance(jvps[0], Absent):
+        return None
+    (rule,) = jvps
+    return lambda primals, out, tangents, **params: rule(tangents[0], out, primals[0], **params)
 
 
 def nary(
@@ -149,7 +164,7 @@ def nary(
             multiple_results=False,
             abstract_eval=abstract_eval or default_aval,
             impl=impl,
-            jvp=jvps if isinstance(jvps, (ZeroDerivative, Absent)) else jvp,
+            jvp=_jvp_of_one(jvps) or (jvps if isinstance(jvps, (ZeroDerivative, Absent)) else jvp),
             transpose=transpose,
             batch=lambda size, args, dims, **params: elementwise_batch(
                 lambda: record[0], size, args, dims, **params

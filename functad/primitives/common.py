@@ -104,7 +104,7 @@ def _broadcast_in_dim_batch(
     return broadcast_in_dim(operand, shape=(axis_size, *shape), broadcast_dimensions=new_dims), 0
 
 
-broadcast_in_dim_p = Primitive(
+broadcast_in_dim_p: Primitive = Primitive(
     name="broadcast_in_dim",
     doc="Repeat an array along new axes and along axes of size 1.",
     multiple_results=False,
@@ -151,7 +151,7 @@ def _reduce_sum_batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, 
     return reduce_sum(args[0], axes=new_axes), out_dim
 
 
-def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
+def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
     if x.dtype == np.float16:  # as in NumPy's own pairwise sum, but without overflow half-way
         return np.sum(x, axis=axes, dtype=np.float32).astype(np.float16)
     return np.sum(x, axis=axes, dtype=x.dtype)
@@ -177,7 +177,9 @@ reduce_sum_p = Primitive(
         Example(args=(normal(2, 3, 4),), params={"axes": (0, 2)}),
         Example(args=(normal(3),), params={"axes": (0,)}),
         Example(args=(normal(0, 3),), params={"axes": (0,)}),
-        Example(args=(np.arange(6, dtype=np.int32).reshape(2, 3),), params={"axes": (1,)}, differentiable=False),
+        Example(
+            args=(np.arange(6, dtype=np.int32).reshape(2, 3),), params={"axes": (1,)}, differentiable=False
+        ),
     ],
 )
 
@@ -205,7 +207,9 @@ def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
-def _transpose_batch(axis_size: int, args: Any, dims: Any, *, permutation: tuple[int, ...]) -> tuple[Any, int]:
+def _transpose_batch(
+    axis_size: int, args: Any, dims: Any, *, permutation: tuple[int, ...]
+) -> tuple[Any, int]:
     (d,) = dims
     return transpose(args[0], (d, *(i + (i >= d) for i in permutation))), 0
 

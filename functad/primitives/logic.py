@@ -15,7 +15,6 @@ from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.primitives.builders import ANY, BITS, FLOATS, REALS, binary, nary, unary
 from functad.primitives.common import (
-    aval_of,
     broadcast_in_dim,
     full,
     full_like,
@@ -28,7 +27,7 @@ from functad.primitives.common import (
     uniform,
     zeros_of,
 )
-from functad.tracing import bind
+from functad.tracing import aval_of, bind
 
 # --- comparisons ------------------------------------------------------------------------------------
 

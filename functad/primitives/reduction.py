@@ -129,7 +129,7 @@ def _reduction(
 # --- product ----------------------------------------------------------------------------------------
 
 
-def _reduce_prod_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
+def _reduce_prod_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
     if x.dtype == np.float16:  # without rounding, or overflow, half-way
         return np.prod(x, axis=axes, dtype=np.float32).astype(np.float16)
     return np.prod(x, axis=axes, dtype=x.dtype)
@@ -248,7 +248,7 @@ def _position(name: str, find: Callable[..., Any], doc: str) -> Primitive:
 
     def examples() -> list[Example]:
         int32, uint8 = np.dtype(np.int32), np.dtype(np.uint8)
-        ties = np.float32([[1, 2, 2], [3, np.nan, np.nan]])
+        ties = np.array([[1, 2, 2], [3, np.nan, np.nan]], np.float32)
         shown = [
             (normal(3, 4), 0, int32, True),
             (normal(2, 3, 4), 1, uint8, True),

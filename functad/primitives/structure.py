@@ -163,7 +163,7 @@ def _slice_impl(
     limit_indices: tuple[int, ...],
     strides: tuple[int, ...] | None,
 ) -> np.ndarray:
-    return x[(*map(slice, start_indices, limit_indices, strides or (1,) * x.ndim), ...)]
+    return x[tuple(map(slice, start_indices, limit_indices, strides or (1,) * x.ndim))]
 
 
 def _slice_transpose(
@@ -269,7 +269,7 @@ def _pad_impl(
             return np.full(shape, value, x.dtype)
         source.append(slice(first, last))
         target.append(slice(low + first * step, low + (last - 1) * step + 1, step))
-    inside = x[(*source, ...)]
+    inside = x[tuple(source)]
     if inside.shape == tuple(shape):
         return inside
     out = np.full(shape, value, x.dtype)

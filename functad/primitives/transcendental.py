@@ -167,7 +167,7 @@ def _pow_exponent_jvp(t: Any, out: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_examples() -> list[Example]:
-    x, y, n = _positive(), normal(2, 3), np.int32([[-1, 2, 1], [0, 3, -2]])
+    x, y, n = _positive(), normal(2, 3), np.array([[-1, 2, 1], [0, 3, -2]], np.int32)
     pairs = [(x, y), (x[0, 0], y), (x, y[0, 0]), (x[0, 0], y[0, 0]), (x[:0], y[:0])]
     pairs += [
         (normal(2, 3), n),
@@ -209,7 +209,7 @@ cbrt_p = unary(
     "cbrt",
     np.cbrt,
     jvp=lambda t, out, x: mul(t, _times(1 / 3, integer_pow(out, -2))),  # d x^(1/3) = x^(−2/3) / 3 dx
-    data=lambda: np.float32([[0.7, -1.5, 2.0]]),
+    data=lambda: np.array([[0.7, -1.5, 2.0]], np.float32),
     doc="Cube root.",
 )
 

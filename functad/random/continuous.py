@@ -120,7 +120,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     dtype, shape = float_dtype("gumbel", dtype), canonical_shape("gumbel", shape)
     info = np.finfo(dtype)
     if check_mode("gumbel", mode) == "low":
-        u = _uniform("gumbel", key, shape, dtype, info.tiny, 1.0)
+        u = _positive_uniform("gumbel", key, shape, dtype)
         return el.neg(el.log(el.neg(el.log(u))))
     coarse, fine = unstack(_uniform("gumbel", key, (2, *shape), dtype, 0.0, 1.0))
     refined = el.add(el.add(coarse, el.mul(dtype.type(info.eps), fine)), dtype.type(info.tiny))
@@ -160,7 +160,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     (2,)
     """
     dtype, shape = float_dtype("logistic", dtype), canonical_shape("logistic", shape)
-    u = _uniform("logistic", key, shape, dtype, np.finfo(dtype).tiny, 1.0)
+    u = _positive_uniform("logistic", key, shape, dtype)
     return el.sub(el.log(u), el.log1p(el.neg(u)))
 
 
@@ -205,6 +205,11 @@ def _uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype, minva
     low, high = (_spread(name, convert(operand(name, b), dtype), shape) for b in (minval, maxval))
     span = el.sub(high, low)
     return el.max(low, el.add(el.mul(unit, span), low))
+
+
+def _positive_uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Uniform random numbers whose logarithm is finite."""
+    return el.max(dtype.type(np.finfo(dtype).tiny), _uniform(name, key, shape, dtype, 0.0, 1.0))
 
 
 def _spread(name: str, bound: Any, shape: tuple[int, ...]) -> Any:

@@ -19,6 +19,4 @@ def eliminate_dead_code(program: Program) -> Program:
     pairs = [(v, c) for v, c in zip(program.constvars, program.consts) if v in needed]
     if len(kept) == len(program.eqns) and len(pairs) == len(program.consts):
         return program
-    return program.replace(
-        eqns=kept[::-1], constvars=[v for v, _ in pairs], consts=[c for _, c in pairs]
-    )
+    return program.replace(eqns=kept[::-1], constvars=[v for v, _ in pairs], consts=[c for _, c in pairs])

@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.array import Array
 from functad.errors import DifferentiationError
-from functad.ir import Absent, Aval, Linearize, Zero
+from functad.ir import Absent, Aval, Zero
 from functad.tracing import Op, Origin, Trace, Tracer, aval_of, set_source, transforming
 
 
@@ -37,37 +37,34 @@ def trace_with_values(
 
 def push_forward(ops: Sequence[Op], tangents: dict[int, Any]) -> None:
     """Extend `tangents` (by tracer id; absent means zero) from the inputs of a trace to all its tracers."""
-    get = tangents.get
     with transforming():
         for op in ops:
-            incoming = [get(id(a)) for a in op.args]
-            if all(t is None for t in incoming):
+            incoming = [tangents.get(id(a)) for a in op.args]
+            known = [t for t in incoming if t is not None]
+            if not known:
                 continue
+            if len(known) < len(incoming):
+                incoming = [Zero(aval_of(a)) if t is None else t for a, t in zip(op.args, incoming)]
             set_source(op.source)
-            incoming = [Zero(aval_of(a)) if t is None else t for a, t in zip(op.args, incoming)]
             if op.pushforward is not None:
                 outgoing = op.pushforward(incoming)
             else:
-                outgoing = _apply_jvp_rule(op, incoming)
+                outgoing = _jvp_rule(op)(op.values, op.results, incoming, **op.params)
+                if not op.primitive.multiple_results:
+                    outgoing = (outgoing,)
             for out, t in zip(op.outs, outgoing):
-                if not isinstance(t, Zero):
+                if type(t) is not Zero:
                     tangents[id(out)] = t
 
 
-def _apply_jvp_rule(op: Op, tangents: list[Any]) -> Sequence[Any]:
+def _jvp_rule(op: Op) -> Callable[..., Any]:
     rule = op.primitive.jvp
     if isinstance(rule, Absent):
         raise DifferentiationError(
             f"`{op.primitive.name}` at {op.source} cannot be differentiated: {rule.why}. "
             "Use `functad.lax.stop_gradient` on its input if no derivative is wanted through it."
         )
-    assert callable(rule) and not isinstance(rule, Linearize)
-    trace = op.trace
-    primals = [a.value if type(a) is Tracer and a.trace is trace else a for a in op.args]
-    outs = [o.value if type(o) is Tracer and o.trace is trace else o for o in op.outs]
-    if op.primitive.multiple_results:
-        return rule(primals, outs, tangents, **op.params)
-    return (rule(primals, outs[0], tangents, **op.params),)
+    return rule  # type: ignore[return-value]  # the trace has dealt with Linearize and ZeroDerivative
 
 
 def is_differentiable(aval: Aval) -> bool:
@@ -79,13 +76,19 @@ def jvp_flat(
     primals: Sequence[Any],
     tangents: Sequence[Any],
     arg_names: Sequence[Origin] | None = None,
+    differentiated: Callable[[], int] | None = None,
 ) -> tuple[list[Any], list[Any]]:
-    """Primal and tangent outputs of a flat function; tangents may be `Zero`, in and out."""
+    """Primal and tangent outputs of a flat function; tangents may be `Zero`, in and out.
+
+    `differentiated`, asked after the function has run, says how many outputs have tangents.
+    """
     active = [not isinstance(t, Zero) for t in tangents]
     outs, trace, inputs = trace_with_values(fun, primals, active, "jvp", arg_names)
     env = {id(i): t for i, t in zip(inputs, tangents) if i is not None}
     push_forward(trace.ops, env)
-    return untrace(outs, trace), [env.get(id(o)) if id(o) in env else Zero(aval_of(o)) for o in outs]
+    mapped = outs if differentiated is None else outs[: differentiated()]
+    out_tangents = [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in mapped]
+    return untrace(outs, trace), out_tangents
 
 
 def untrace(outs: Sequence[Any], trace: Trace) -> list[Any]:

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from functad.ir import Aval, Program, UndefinedPrimal, Zero
 from functad.tracing import eval_program, trace_to_program
 from functad.transforms.batching import batch_flat
-from functad.transforms.forward import jvp_flat
 from functad.transforms.dead_code import eliminate_dead_code
+from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat, transpose_flat
 
+T = TypeVar("T")
 
-def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+
+def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], T]) -> T:
     """What `make` gives, kept as long as the Program lives."""
     if key not in program.cache:
         program.cache[key] = make()
-    return program.cache[key]
+    return cast(T, program.cache[key])
 
 
 class JvpProgram(NamedTuple):
@@ -111,7 +113,9 @@ def _transpose_program(
         out_active.extend(not isinstance(r, Zero) for r in results)
         return [r for r in results if not isinstance(r, Zero)]
 
-    result = eliminate_dead_code(trace_to_program(fun, known_avals + ct_avals, name=f"transpose_{program.name}"))
+    result = eliminate_dead_code(
+        trace_to_program(fun, known_avals + ct_avals, name=f"transpose_{program.name}")
+    )
     return TransposedProgram(result, tuple(out_active))
 
 

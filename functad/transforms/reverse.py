@@ -36,32 +36,34 @@ class LinearMap:
     def transpose(self, cotangents: Sequence[Any]) -> list[Any]:
         """Cotangents of the inputs (`Zero` where none arrives) for one cotangent an output."""
         env: dict[int, Any] = {}
+        trace = self.trace
 
-        def accumulate(tracer: Any, cotangent: Any) -> None:
-            if cotangent is None or isinstance(cotangent, Zero):
-                return
-            key = id(tracer)
-            present = env.get(key)
-            env[key] = cotangent if present is None else add_cotangents(present, cotangent)
+        def accumulate(tracer: Tracer, cotangent: Any) -> None:
+            present = env.get(id(tracer))
+            env[id(tracer)] = cotangent if present is None else add_cotangents(present, cotangent)
 
         for out, cotangent in zip(self.outs, cotangents):
-            if self._owns(out):
+            if self._owns(out) and type(cotangent) is not Zero:
                 accumulate(out, cotangent)
-        trace = self.trace
         with transforming():
             for op in reversed(trace.ops):
-                arriving: Any = [env.pop(id(o), None) for o in op.outs]
-                if all(c is None for c in arriving):
-                    continue
+                arriving: Any
                 if op.primitive.multiple_results:
-                    arriving = [Zero(o.aval) if c is None else c for c, o in zip(arriving, op.outs)]
+                    found = [env.pop(id(o), None) for o in op.outs]
+                    if all(c is None for c in found):
+                        continue
+                    arriving = [Zero(o.aval) if c is None else c for c, o in zip(found, op.outs)]
                 else:
-                    arriving = arriving[0]
+                    arriving = env.pop(id(op.outs[0]), None)
+                    if arriving is None:
+                        continue
                 set_source(op.source)
-                args = [UndefinedPrimal(a.aval) if type(a) is Tracer and a.trace is trace else a for a in op.args]
+                args = [
+                    UndefinedPrimal(a.aval) if type(a) is Tracer and a.trace is trace else a for a in op.args
+                ]
                 leaving = op.primitive.transpose(arriving, *args, **op.params)
                 for a, arg, cotangent in zip(op.args, args, leaving):
-                    if type(arg) is UndefinedPrimal:
+                    if type(arg) is UndefinedPrimal and cotangent is not None and type(cotangent) is not Zero:
                         accumulate(a, cotangent)
         return [env[id(i)] if id(i) in env else Zero(i.aval) for i in self.inputs]
 
@@ -79,11 +81,11 @@ def linearize_flat(
     primals: Sequence[Any],
     active: Sequence[bool],
     arg_names: Sequence[Origin] | None = None,
-    differentiated_outputs: int | None = None,
+    differentiated: Callable[[], int] | None = None,
 ) -> tuple[list[Any], LinearMap]:
     """Outputs of a flat function and its derivative as a LinearMap from the active inputs.
 
-    With `differentiated_outputs=n` only the first n outputs are mapped (the others are auxiliary).
+    `differentiated`, asked after the function has run, says how many outputs are mapped; the others are auxiliary.
     """
     outs, trace, inputs = trace_with_values(fun, primals, active, "grad", arg_names)
     env: dict[int, Any] = {}
@@ -95,8 +97,8 @@ def linearize_flat(
                 env[id(tracer)] = t
                 tangents.append(t)
         push_forward(trace.ops, env)
-    differentiated = outs if differentiated_outputs is None else outs[:differentiated_outputs]
-    linear_outs = [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in differentiated]
+    mapped = outs if differentiated is None else outs[: differentiated()]
+    linear_outs = [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in mapped]
     return untrace(outs, trace), LinearMap(linear, tangents, linear_outs)
 
 

@@ -120,3 +120,28 @@ QUANTILE_TAIL_Q = (
     5.99832206555887937690e-1,
     1.0,
 )
+
+# M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade (2011), table of the single-precision form:
+# in powers of w - 2.5 below w = 5, of sqrt(w) - 3 above, with w = -log(1 - x^2).
+ERF_INV_SINGLE_CENTRE = (
+    2.81022636e-08,
+    3.43273939e-07,
+    -3.5233877e-06,
+    -4.39150654e-06,
+    0.00021858087,
+    -0.00125372503,
+    -0.00417768164,
+    0.246640727,
+    1.50140941,
+)
+ERF_INV_SINGLE_TAIL = (
+    -0.000200214257,
+    0.000100950558,
+    0.00134934322,
+    -0.00367342844,
+    0.00573950773,
+    -0.0076224613,
+    0.00943887047,
+    1.00167406,
+    2.83297682,
+)

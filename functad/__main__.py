@@ -1,0 +1,36 @@
+"""`python -m functad`: the command line, and what a user sees when something goes wrong.
+
+Knows the sub-commands by name; each is defined where its work is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from functad import __version__
+from functad.errors import FunctadError
+from functad.train import command as train
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m functad", description="functad: composable function transforms for NumPy."
+    )
+    parser.add_argument("--version", action="version", version=f"functad {__version__}")
+    train.add_parser(parser.add_subparsers(metavar="COMMAND", required=True))
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        print("Stopped.", flush=True)
+        return train.INTERRUPTED
+    except (FunctadError, OSError) as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

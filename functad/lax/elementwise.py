@@ -1,0 +1,353 @@
+"""Element-wise operations under JAX's names: arithmetic, comparison, logic, bits, elementary and special functions.
+
+Knows the primitives and how operands are taken; nothing of axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functad import dtypes
+from functad.lax.operands import operand, same_dtype, same_shape
+from functad.primitives import elementwise as el
+from functad.primitives.arithmetic import RoundingMethod
+from functad.primitives.bitcast import bitcast_convert_type as _bitcast
+from functad.primitives.common import convert_element_type as _convert
+from functad.primitives.common import full_like
+from functad.tracing import aval_of
+from functad.tree_util import tree_map
+
+_WHAT = {
+    "float": "a float or complex array or number",
+    "number": "an array or number",
+    "integer": "an integer array or number",
+    "bits": "a boolean or integer array, or a bool or int",
+    "real": "a real array or number",
+    "only float": "a float array or number",
+    "complex": "a complex array or number",
+}
+
+
+def _unary(name: str, takes: str, doc: str, example: str, result: str, primitive: str = "") -> Callable[[Any], Any]:
+    wrapped = getattr(el, primitive or name)
+
+    def fun(x: Any) -> Any:
+        return wrapped(operand(name, x))
+
+    fun.__name__ = fun.__qualname__ = name
+    fun.__doc__ = f"""{doc}
+
+    Args:
+        x: {_WHAT[takes]}.
+
+    Returns:
+        An array of the shape of x.
+
+    >>> {name}({example})
+    {result}
+    """
+    return fun
+
+
+def _binary(
+    name: str, takes: str, doc: str, example: str, result: str, primitive: str = ""
+) -> Callable[[Any, Any], Any]:
+    wrapped = getattr(el, primitive or name)
+
+    def fun(x: Any, y: Any) -> Any:
+        return wrapped(*same_shape(name, x, y))
+
+    fun.__name__ = fun.__qualname__ = name
+    fun.__doc__ = f"""{doc}
+
+    Args:
+        x, y: {_WHAT[takes]} each, of one dtype; of one shape, or scalars.
+
+    Returns:
+        An array of that shape.
+
+    >>> {name}({example})
+    {result}
+    """
+    return fun
+
+
+def _weak(value: str) -> str:
+    return f"Array({value}, dtype=float32, weak_type=True)"
+
+
+def _weak_int(value: str) -> str:
+    return f"Array({value}, dtype=int32, weak_type=True)"
+
+
+def _bool(value: str) -> str:
+    return f"Array({value}, dtype=bool)"
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------
+
+neg = _unary("neg", "number", "−x.", "2.0", _weak("-2."))
+abs = _unary("abs", "number", "|x|; real for a complex x.", "-2.0", _weak("2."))
+sign = _unary("sign", "number", "−1, 0 or 1 (of a complex number x / |x|).", "-2.0", _weak("-1."))
+square = _unary("square", "number", "x².", "3.0", _weak("9."))
+floor = _unary("floor", "only float", "The largest integer that is not above x.", "-1.5", _weak("-2."))
+ceil = _unary("ceil", "only float", "The smallest integer that is not below x.", "-1.5", _weak("-1."))
+add = _binary("add", "number", "x + y.", "1.0, 2.0", _weak("3."))
+sub = _binary("sub", "number", "x − y.", "1.0, 2.0", _weak("-1."))
+mul = _binary("mul", "number", "x · y.", "3.0, 2.0", _weak("6."))
+div = _binary("div", "number", "x / y; for integers truncated towards zero.", "-7, 2", _weak_int("-3"))
+rem = _binary("rem", "real", "What remains of x / y, with the sign of x.", "-7, 2", _weak_int("-1"))
+max = _binary("max", "number", "The larger of x and y; NaN if either is.", "1.0, 2.0", _weak("2."))
+min = _binary("min", "number", "The smaller of x and y; NaN if either is.", "1.0, 2.0", _weak("1."))
+nextafter = _binary(
+    "nextafter", "only float", "The float next to x in the direction of y.", "0.0, 1.0", _weak("1.e-45")
+)
+real = _unary("real", "complex", "The real part.", "1 + 2j", "Array(1., dtype=float32)")
+imag = _unary("imag", "complex", "The imaginary part.", "1 + 2j", "Array(2., dtype=float32)")
+complex = _binary("complex", "only float", "x + iy.", "1.0, 2.0", "Array(1.+2.j, dtype=complex64)")
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate; a real x becomes complex.
+
+    Args:
+        x: a float or complex array or number.
+
+    Returns:
+        A complex array of the shape of x.
+
+    >>> import numpy as np
+    >>> conj(np.complex64(1 + 2j))
+    Array(1.-2.j, dtype=complex64)
+    """
+    x = operand("conj", x)
+    if aval_of(x).dtype.kind == "c":
+        return el.conj(x)
+    return el.complex(x, full_like(x, 0))
+
+
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    """The nearest integer, as a float.
+
+    Args:
+        x: a float array or number.
+        rounding_method: where halves go, `RoundingMethod.AWAY_FROM_ZERO` or `TO_NEAREST_EVEN`.
+
+    >>> round(2.5), round(2.5, RoundingMethod.TO_NEAREST_EVEN)
+    (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    return el.round(operand("round", x), rounding_method)
+
+
+def integer_pow(x: Any, y: int) -> Any:
+    """x^y for a Python integer y, by multiplication.
+
+    Args:
+        x: an array or number.
+        y: the exponent; negative only for a float or complex x.
+
+    >>> import numpy as np
+    >>> integer_pow(np.float32(3), 2)
+    Array(9., dtype=float32)
+    """
+    return el.integer_pow(operand("integer_pow", x), y)
+
+
+def reciprocal(x: Any) -> Any:
+    """1 / x.
+
+    >>> import numpy as np
+    >>> reciprocal(np.float32(4))
+    Array(0.25, dtype=float32)
+    """
+    return el.integer_pow(operand("reciprocal", x), -1)
+
+
+# --- comparison, logic and bits ---------------------------------------------------------------------------
+
+eq = _binary("eq", "number", "Whether x = y.", "1, 2", _bool("False"))
+ne = _binary("ne", "number", "Whether x ≠ y.", "1, 2", _bool("True"))
+lt = _binary("lt", "real", "Whether x < y.", "1, 2", _bool("True"))
+le = _binary("le", "real", "Whether x ≤ y.", "1, 2", _bool("True"))
+gt = _binary("gt", "real", "Whether x > y.", "1, 2", _bool("False"))
+ge = _binary("ge", "real", "Whether x ≥ y.", "1, 2", _bool("False"))
+is_finite = _unary("is_finite", "only float", "Whether x is neither infinite nor NaN.", "1.0", _bool("True"))
+
+bitwise_not = _unary("bitwise_not", "bits", "Every bit inverted.", "True", _bool("False"), "not_")
+bitwise_and = _binary("bitwise_and", "bits", "x and y, bit by bit.", "6, 3", _weak_int("2"), "and_")
+bitwise_or = _binary("bitwise_or", "bits", "x or y, bit by bit.", "6, 3", _weak_int("7"), "or_")
+bitwise_xor = _binary("bitwise_xor", "bits", "x or y but not both, bit by bit.", "6, 3", _weak_int("5"), "xor")
+shift_left = _binary("shift_left", "integer", "The bits of x moved up by y places.", "3, 2", _weak_int("12"))
+shift_right_logical = _binary(
+    "shift_right_logical",
+    "integer",
+    "The bits of x moved down by y places, zeros above.",
+    "12, 2",
+    _weak_int("3"),
+)
+shift_right_arithmetic = _binary(
+    "shift_right_arithmetic", "integer", "x / 2^y, rounded down: the sign is kept.", "-12, 2", _weak_int("-3")
+)
+population_count = _unary("population_count", "integer", "The number of bits that are set.", "7", _weak_int("3"))
+clz = _unary("clz", "integer", "The number of leading bits that are zero.", "1", _weak_int("31"))
+
+
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """The bits of an array read as another dtype.
+
+    Args:
+        operand: an array or number.
+        new_dtype: the dtype; of a smaller size it adds a last axis, of a larger one it takes it away.
+
+    >>> import numpy as np
+    >>> bitcast_convert_type(np.float32(1), np.int32)
+    Array(1065353216, dtype=int32)
+    """
+    return _bitcast(_operand("bitcast_convert_type", operand), new_dtype)
+
+
+_operand = operand  # where an argument has that name
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """Element by element, the case of that number.
+
+    Args:
+        which: boolean (two cases, the first for False) or integer, of the cases' shape or a scalar.
+        *cases: arrays of one shape and dtype.
+
+    >>> import numpy as np
+    >>> select_n(np.array([True, False]), np.int32([1, 2]), np.int32([10, 20]))
+    Array([10,  2], dtype=int32)
+    """
+    return el.select_n(operand("select_n", which), *same_dtype("select_n", *cases))
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """`on_true` where `pred` holds, else `on_false`: `functad.numpy.where` without promotion.
+
+    Args:
+        pred: boolean, of the shape of the others or a scalar.
+        on_true, on_false: arrays of one shape and dtype.
+
+    >>> import numpy as np
+    >>> select(np.array([True, False]), np.int32([1, 2]), np.int32([10, 20]))
+    Array([ 1, 20], dtype=int32)
+    """
+    return el.select_n(operand("select", pred), *same_dtype("select", on_false, on_true))
+
+
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """x, but not below `min` and not above `max`.
+
+    Args:
+        min, max: scalars or arrays of the shape of x, and of its dtype.
+        x: a real array or number.
+
+    >>> import numpy as np
+    >>> clamp(0.0, np.float32([-1, 0.5, 2]), 1.0)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return el.clamp(*same_dtype("clamp", min, x, max))
+
+
+# --- elementary and special functions ---------------------------------------------------------------------
+
+exp = _unary("exp", "float", "e^x.", "0.0", _weak("1."))
+exp2 = _unary("exp2", "float", "2^x.", "3.0", _weak("8."))
+expm1 = _unary("expm1", "float", "e^x − 1, accurate also near 0.", "0.0", _weak("0."))
+log = _unary("log", "float", "The natural logarithm.", "1.0", _weak("0."))
+log1p = _unary("log1p", "float", "log(1 + x), accurate also near 0.", "0.0", _weak("0."))
+logistic = _unary("logistic", "float", "1 / (1 + e^−x).", "0.0", _weak("0.5"))
+sqrt = _unary("sqrt", "float", "The square root.", "9.0", _weak("3."))
+rsqrt = _unary("rsqrt", "float", "1 / √x.", "4.0", _weak("0.5"))
+cbrt = _unary("cbrt", "only float", "The cube root.", "8.0", _weak("2."))
+sin = _unary("sin", "float", "The sine of x, in radians.", "0.0", _weak("0."))
+cos = _unary("cos", "float", "The cosine of x, in radians.", "0.0", _weak("1."))
+tan = _unary("tan", "float", "The tangent of x, in radians.", "0.0", _weak("0."))
+asin = _unary("asin", "float", "The angle in radians whose sine is x.", "0.0", _weak("0."))
+acos = _unary("acos", "float", "The angle in radians whose cosine is x.", "1.0", _weak("0."))
+atan = _unary("atan", "float", "The angle in radians whose tangent is x.", "0.0", _weak("0."))
+atan2 = _binary(
+    "atan2",
+    "only float",
+    "The angle in radians of the point (y, x): atan(x / y) in the right quadrant.",
+    "0.0, 1.0",
+    _weak("0."),
+)
+sinh = _unary("sinh", "float", "The hyperbolic sine.", "0.0", _weak("0."))
+cosh = _unary("cosh", "float", "The hyperbolic cosine.", "0.0", _weak("1."))
+tanh = _unary("tanh", "float", "The hyperbolic tangent.", "0.0", _weak("0."))
+asinh = _unary("asinh", "float", "The number whose hyperbolic sine is x.", "0.0", _weak("0."))
+acosh = _unary("acosh", "float", "The number whose hyperbolic cosine is x.", "1.0", _weak("0."))
+atanh = _unary("atanh", "float", "The number whose hyperbolic tangent is x.", "0.0", _weak("0."))
+erf = _unary("erf", "only float", "The error function, 2/√π ∫₀ˣ e^(−t²) dt.", "0.0", _weak("0."))
+erfc = _unary("erfc", "only float", "1 − erf(x), accurate also for a large x.", "0.0", _weak("1."))
+erf_inv = _unary("erf_inv", "only float", "The number whose error function is x.", "0.0", _weak("0."))
+lgamma = _unary("lgamma", "only float", "log |Γ(x)|.", "1.0", _weak("0."))
+digamma = _unary("digamma", "only float", "Γ′(x) / Γ(x).", "1.0", _weak("-0.5772157"))
+
+
+def polygamma(m: Any, x: Any) -> Any:
+    """The m-th derivative of digamma at x.
+
+    Args:
+        m, x: float arrays or numbers of one dtype and shape, or scalars; m holds whole numbers.
+
+    >>> import numpy as np
+    >>> polygamma(np.float32(0), np.float32(1))
+    Array(-0.5772157, dtype=float32)
+    """
+    return el.polygamma(*same_shape("polygamma", m, x))
+
+
+def pow(x: Any, y: Any) -> Any:
+    """x^y.
+
+    Args:
+        x: a float or complex array or number.
+        y: an exponent of the dtype of x, or integers; of the shape of x or a scalar.
+
+    >>> import numpy as np
+    >>> pow(np.float32([2, 3]), 2)
+    Array([4., 9.], dtype=float32)
+    """
+    if dtypes.dtype_of(y)[0].kind in "iu":
+        return el.pow(operand("pow", x), operand("pow", y))
+    return el.pow(*same_shape("pow", x, y))
+
+
+# --- conversion, and the identity -------------------------------------------------------------------------
+
+
+def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+    """Convert every element to another dtype.
+
+    Args:
+        operand: an array or number.
+        new_dtype: the dtype, in any form that `numpy.dtype` takes; `float` and `int` are the 32-bit ones.
+
+    >>> import numpy as np
+    >>> convert_element_type(np.float32([1.5, -1.5]), int)
+    Array([ 1, -1], dtype=int32)
+    """
+    return _convert(_operand("convert_element_type", operand), new_dtype)
+
+
+def stop_gradient(x: Any) -> Any:
+    """The identity, through which no derivative flows.
+
+    Args:
+        x: a pytree of arrays and numbers; integers in it pass unchanged.
+
+    >>> import functad
+    >>> functad.grad(lambda x: x * stop_gradient(x))(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+
+    def stop(leaf: Any) -> Any:
+        leaf = operand("stop_gradient", leaf)
+        return el.stop_gradient(leaf) if aval_of(leaf).dtype.kind in "fc" else leaf
+
+    return tree_map(stop, x)

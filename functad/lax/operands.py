@@ -1,0 +1,82 @@
+"""How `functad.lax` takes its operands: strictly, as the primitives do, but Python scalars adapt.
+
+Knows no function in particular. Promotion and broadcasting are the business of `functad.numpy`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array
+from functad.errors import DTypeError, ShapeError
+from functad.numpy.promotion import SCALARS, asarray, convert
+from functad.primitives.common import broadcast_in_dim
+from functad.tracing import aval_of
+
+_KINDS = {"b": "bool", "i": "integer", "u": "integer", "f": "float", "c": "complex"}
+
+
+def operand(name: str, x: Any) -> Any:
+    """One operand: an Array, or a NumPy scalar, of the dtype it came with (32 bits for Python scalars)."""
+    if isinstance(x, (Array, np.generic)):
+        return x
+    if isinstance(x, (np.ndarray, bool, int, float, complex)) or hasattr(x, "__jax_array__"):
+        return asarray(x)
+    raise DTypeError(
+        f"lax.{name} takes arrays and numbers, but was given {x!r:.80} of type {type(x).__name__}; "
+        "make an array of it with functad.numpy.asarray"
+    )
+
+
+def same_dtype(name: str, *args: Any) -> list[Any]:
+    """Operands of one dtype: weak ones (Python scalars) take that of the others, if it is of the same kind."""
+    types = {dtypes.dtype_of(a) for a in args if isinstance(a, (Array, np.ndarray, np.generic))}
+    strong = {dtype for dtype, weak in types if not weak}
+    if len(strong) != 1:  # all weak; or different, which the primitive objects to
+        return [operand(name, a) for a in args]
+    (dtype,) = strong
+    return [_adapted(name, a, dtype) for a in args]
+
+
+def _adapted(name: str, x: Any, dtype: np.dtype) -> Any:
+    x = x if type(x) in SCALARS else operand(name, x)
+    own, weak = dtypes.dtype_of(x)
+    return convert(x, dtype) if weak and _KINDS[own.kind] == _KINDS[dtype.kind] else operand(name, x)
+
+
+def same_shape(name: str, *args: Any) -> list[Any]:
+    """Operands of one dtype and one shape: axes of size 1 are repeated, scalars stay as they are."""
+    operands = same_dtype(name, *args)
+    shapes = {aval_of(x).shape for x in operands} - {()}
+    if len(shapes) < 2:
+        return operands
+    ranks = {len(s) for s in shapes}
+    columns = [set(sizes) - {1} for sizes in zip(*shapes)]
+    if len(ranks) > 1 or any(len(sizes) > 1 for sizes in columns):
+        raise ShapeError(
+            f"lax.{name} takes operands of equal shape, or scalars, but was given shapes "
+            f"{', '.join(str(aval_of(x).shape) for x in operands)}; functad.numpy broadcasts by itself"
+        )
+    shape = tuple(max(sizes, default=1) for sizes in columns)
+    return [
+        broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(shape))) if aval_of(x).shape else x
+        for x in operands
+    ]
+
+
+def integers_of(name: str, what: str, values: Any) -> tuple[int, ...]:
+    """Axes, sizes or positions as Python integers."""
+    try:
+        return tuple(v.__index__() for v in values)
+    except (TypeError, AttributeError):
+        raise DTypeError(f"lax.{name}: {what} must be a sequence of integers, got {values!r:.80}") from None
+
+
+def axis_of(name: str, axis: Any, ndim: int) -> int:
+    """An axis counted from the front."""
+    if not -ndim <= axis < ndim:
+        raise ShapeError(f"lax.{name}: axis {axis} is out of bounds for an array with {ndim} axes")
+    return int(axis) % ndim

@@ -1,0 +1,110 @@
+"""Activation functions as layers, so that they can stand in `serial`.
+
+Knows only how to wrap the functions of `functions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from functad.errors import ArgumentError
+from functad.nn import functions
+from functad.nn.functions import Axis
+from functad.nn.layer import Layer, without_params
+
+
+def Activation(function: Callable[[Any], Any]) -> Layer:
+    """The layer of any function of one array.
+
+    Raises:
+        ArgumentError: it is not callable.
+
+    >>> import functad.numpy as jnp
+    >>> Activation(jnp.sin).apply((), jnp.zeros(2))
+    Array([0., 0.], dtype=float32)
+    """
+    if isinstance(function, Layer) or not callable(function):
+        raise ArgumentError(f"Activation: {function!r} is no function of an array; pass one such as nn.relu")
+    return without_params(function)
+
+
+def Relu() -> Layer:
+    """The layer of `relu`.
+
+    >>> import functad.numpy as jnp
+    >>> Relu().apply((), jnp.array([-1., 2.]))
+    Array([0., 2.], dtype=float32)
+    """
+    return without_params(functions.relu)
+
+
+def Relu6() -> Layer:
+    """The layer of `relu6`."""
+    return without_params(functions.relu6)
+
+
+def LeakyRelu(negative_slope: float = 0.01) -> Layer:
+    """The layer of `leaky_relu`."""
+    return without_params(partial(functions.leaky_relu, negative_slope=negative_slope))
+
+
+def Elu(alpha: float = 1.0) -> Layer:
+    """The layer of `elu`."""
+    return without_params(partial(functions.elu, alpha=alpha))
+
+
+def Celu(alpha: float = 1.0) -> Layer:
+    """The layer of `celu`."""
+    return without_params(partial(functions.celu, alpha=alpha))
+
+
+def Selu() -> Layer:
+    """The layer of `selu`."""
+    return without_params(functions.selu)
+
+
+def Gelu(approximate: bool = True) -> Layer:
+    """The layer of `gelu`."""
+    return without_params(partial(functions.gelu, approximate=approximate))
+
+
+def Silu() -> Layer:
+    """The layer of `silu`, also called swish."""
+    return without_params(functions.silu)
+
+
+def Mish() -> Layer:
+    """The layer of `mish`."""
+    return without_params(functions.mish)
+
+
+def Softplus() -> Layer:
+    """The layer of `softplus`."""
+    return without_params(functions.softplus)
+
+
+def Sigmoid() -> Layer:
+    """The layer of `sigmoid`."""
+    return without_params(functions.sigmoid)
+
+
+def Tanh() -> Layer:
+    """The layer of `tanh`."""
+    return without_params(functions.tanh)
+
+
+def Identity() -> Layer:
+    """The layer that returns its input."""
+    return without_params(functions.identity)
+
+
+def Softmax(axis: Axis = -1) -> Layer:
+    """The layer of `softmax`. Losses take logits: do not put it before them."""
+    return without_params(partial(functions.softmax, axis=axis))
+
+
+def LogSoftmax(axis: Axis = -1) -> Layer:
+    """The layer of `log_softmax`."""
+    return without_params(partial(functions.log_softmax, axis=axis))

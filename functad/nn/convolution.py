@@ -1,0 +1,119 @@
+"""The convolution layer, over one, two or three axes.
+
+Knows layouts and kernels; the sums are those of `lax.conv_general_dilated`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functad import lax, random
+from functad import numpy as jnp
+from functad.errors import ArgumentError, ShapeError
+from functad.nn.initializers import DEFAULT_KERNEL_INIT, Initializer, zeros
+from functad.nn.layer import Layer, struct_of
+from functad.nn.layout import Padding, check_input, checked_padding, per_axis, window_and_layout
+
+# The kernel of every layout: space, input channels, output channels, as initializers expect it.
+_KERNEL_LAYOUTS = {1: "WIO", 2: "HWIO", 3: "DHWIO"}
+
+
+def Conv(
+    features: int,
+    kernel_size: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    padding: Padding = "VALID",
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    use_bias: bool = True,
+    layout: str | None = None,
+    kernel_init: Initializer = DEFAULT_KERNEL_INIT,
+    bias_init: Initializer = zeros,
+) -> Layer:
+    """Convolve images or sequences with learned kernels (not flipped, as is usual in neural networks).
+
+    Args:
+        features: the number of output channels.
+        kernel_size: the window along each spatial axis; its length tells the rank: (3,), (3, 3) or (3, 3, 3).
+            An integer needs a `layout`.
+        strides: how far the window moves, along all axes or along each.
+        padding: "VALID" (none), "SAME" (so that stride 1 keeps the size), an integer, or for each spatial
+            axis an integer or a (low, high) pair.
+        dilation: the distance between the taps of the window.
+        groups: split the channels into this many groups that do not mix; it must divide both channel counts.
+        use_bias: whether to add a bias to each output channel.
+        layout: "NCW", "NCHW" or "NCDHW" (the default: channels first), or "NWC", "NHWC", "NDHWC", of input
+            and output.
+        kernel_init, bias_init: called as `init(key, shape, dtype)`.
+
+    Returns:
+        A layer. Its params are a dict: "kernel" of shape (*kernel_size, input channels / groups, features)
+        whatever the layout and, with `use_bias`, "bias" of shape (features,).
+
+    Raises:
+        ArgumentError: arguments that do not fit together.
+        ShapeError: an input of the wrong rank, or with channels that are not those of the kernel or of the
+            groups.
+
+    >>> import functad, functad.numpy as jnp
+    >>> layer = Conv(6, (3, 3))
+    >>> x = jnp.ones((8, 1, 28, 28))
+    >>> params = layer.init(functad.random.key(0), x)
+    >>> params["kernel"].shape, layer.apply(params, x).shape
+    ((3, 3, 1, 6), (8, 6, 26, 26))
+    """
+    name = f"Conv({features}, {kernel_size})"
+    window, layout = window_and_layout(kernel_size, layout, name)
+    rank = len(window)
+    strides_ = per_axis(strides, rank, "strides", name)
+    dilation_ = per_axis(dilation, rank, "dilation", name)
+    padding_ = checked_padding(padding, rank, name)
+    if features < 1 or groups < 1 or features % groups:
+        raise ArgumentError(
+            f"{name}: groups={groups} must divide the {features} output channels, both at least 1"
+        )
+    dimension_numbers = (layout, _KERNEL_LAYOUTS[rank], layout)
+    channels_axis = layout.index("C")
+
+    def init(key: Any, x: Any) -> dict[str, Any]:
+        x = struct_of(x)
+        check_input(x.shape, layout, name)
+        channels = x.shape[channels_axis]
+        if channels % groups:
+            raise ShapeError(
+                f"{name}: groups={groups} does not divide the {channels} channels (axis {channels_axis} of "
+                f"layout {layout}) of the input of shape {x.shape}"
+            )
+        kernel_key, bias_key = random.split(key)
+        params = {"kernel": kernel_init(kernel_key, (*window, channels // groups, features), x.dtype)}
+        if use_bias:
+            params["bias"] = bias_init(bias_key, (features,), x.dtype)
+        return params
+
+    def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+        x = jnp.asarray(x)
+        check_input(x.shape, layout, name)
+        kernel = params["kernel"]
+        wanted = kernel.shape[-2] * groups
+        if x.shape[channels_axis] != wanted:
+            raise ShapeError(
+                f"{name}: the input of shape {x.shape} has {x.shape[channels_axis]} channels (axis "
+                f"{channels_axis} of layout {layout}), but the kernel of shape {kernel.shape} takes "
+                f"{wanted}; is the layout right, or were the params made for other inputs?"
+            )
+        y = lax.conv_general_dilated(
+            x,
+            kernel,
+            window_strides=strides_,
+            padding=padding_,
+            rhs_dilation=dilation_,
+            dimension_numbers=dimension_numbers,
+            feature_group_count=groups,
+        )
+        if not use_bias:
+            return y
+        bias_shape = tuple(features if axis == "C" else 1 for axis in layout)
+        return y + jnp.reshape(params["bias"], bias_shape)
+
+    return Layer(init, apply)

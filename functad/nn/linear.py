@@ -1,0 +1,70 @@
+"""The dense layer: every output is a weighted sum of all inputs.
+
+Knows matrix products; nothing of other layers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functad import numpy as jnp
+from functad import random
+from functad.errors import ArgumentError, ShapeError
+from functad.nn.initializers import DEFAULT_KERNEL_INIT, Initializer, zeros
+from functad.nn.layer import Layer, struct_of
+
+
+def Dense(
+    features: int,
+    use_bias: bool = True,
+    kernel_init: Initializer = DEFAULT_KERNEL_INIT,
+    bias_init: Initializer = zeros,
+) -> Layer:
+    """The layer `x @ kernel + bias`.
+
+    Args:
+        features: the size of the last axis of the output.
+        use_bias: whether to add a bias.
+        kernel_init, bias_init: called as `init(key, shape, dtype)`.
+
+    Returns:
+        A layer from inputs of shape (…, inputs) to (…, features). Its params are a dict: "kernel" of shape
+        (inputs, features) and, with `use_bias`, "bias" of shape (features,), both of the dtype of the input.
+
+    Raises:
+        ShapeError: the input has no axes, or its last one is not that of the kernel.
+
+    >>> import functad, functad.numpy as jnp
+    >>> layer = Dense(4)
+    >>> x = jnp.ones((2, 3))
+    >>> params = layer.init(functad.random.key(0), x)
+    >>> params["kernel"].shape, params["bias"].shape, layer.apply(params, x).shape
+    ((3, 4), (4,), (2, 4))
+    """
+    name = f"Dense({features})"
+    if features < 1:
+        raise ArgumentError(f"{name}: features must be at least 1")
+
+    def init(key: Any, x: Any) -> dict[str, Any]:
+        x = struct_of(x)
+        if x.ndim < 1:
+            raise ShapeError(f"{name}: the input must have shape (…, inputs), but is a scalar")
+        kernel_key, bias_key = random.split(key)
+        params = {"kernel": kernel_init(kernel_key, (x.shape[-1], features), x.dtype)}
+        if use_bias:
+            params["bias"] = bias_init(bias_key, (features,), x.dtype)
+        return params
+
+    def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+        x = jnp.asarray(x)
+        kernel = params["kernel"]
+        if x.ndim < 1 or x.shape[-1] != kernel.shape[0]:
+            raise ShapeError(
+                f"{name}: the input has shape {x.shape}, but the kernel of shape {kernel.shape} takes (…, "
+                f"{kernel.shape[0]}); is a Flatten() missing before, or were the params made for other "
+                "inputs?"
+            )
+        y = x @ kernel
+        return y + params["bias"] if use_bias else y
+
+    return Layer(init, apply)

@@ -1,0 +1,55 @@
+"""Optimizers as pairs of pure functions, links to chain them of, and learning-rate schedules.
+
+Knows the public names only.
+"""
+
+from functad.optim.gradients import (
+    add_decayed_weights,
+    clip,
+    clip_by_global_norm,
+    global_norm,
+    identity,
+    scale,
+    scale_by_learning_rate,
+    scale_by_schedule,
+    trace,
+)
+from functad.optim.optimizer import Optimizer, apply_updates, chain, stateless
+from functad.optim.schedules import (
+    constant_schedule,
+    cosine_decay_schedule,
+    exponential_decay,
+    join_schedules,
+    linear_schedule,
+    piecewise_constant_schedule,
+    warmup_constant_schedule,
+    warmup_cosine_decay_schedule,
+    warmup_linear_decay_schedule,
+)
+from functad.optim.sgd import sgd
+
+__all__ = [
+    "Optimizer",
+    "add_decayed_weights",
+    "apply_updates",
+    "chain",
+    "clip",
+    "clip_by_global_norm",
+    "constant_schedule",
+    "cosine_decay_schedule",
+    "exponential_decay",
+    "global_norm",
+    "identity",
+    "join_schedules",
+    "linear_schedule",
+    "piecewise_constant_schedule",
+    "scale",
+    "scale_by_learning_rate",
+    "scale_by_schedule",
+    "sgd",
+    "stateless",
+    "trace",
+    "warmup_constant_schedule",
+    "warmup_cosine_decay_schedule",
+    "warmup_linear_decay_schedule",
+]

@@ -1,0 +1,165 @@
+"""What is done to gradients on their way to the params: scaled, clipped, averaged.
+
+Knows pytrees of arrays; each function makes one link for `chain`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from functad import numpy as jnp
+from functad.errors import ArgumentError
+from functad.optim.optimizer import Optimizer, stateless
+from functad.optim.schedules import Schedule
+from functad.tree_util import tree_leaves, tree_map
+
+
+class ScheduleState(NamedTuple):
+    """How many steps were made: an int32 scalar."""
+
+    count: Any
+
+
+class TraceState(NamedTuple):
+    """The velocity, like the params."""
+
+    trace: Any
+
+
+def identity() -> Optimizer:
+    """Leaves the gradients as they are.
+
+    >>> identity().update(2., ())
+    (2.0, ())
+    """
+    return stateless(lambda grads, params: grads)
+
+
+def scale(step_size: float) -> Optimizer:
+    """Multiplies by a number.
+
+    >>> scale(-0.5).update(2., ())
+    (-1.0, ())
+    """
+    return stateless(lambda grads, params: tree_map(lambda g: step_size * g, grads))
+
+
+def scale_by_schedule(step_size_fn: Schedule) -> Optimizer:
+    """Multiplies by a number that depends on the step.
+
+    >>> import functad.numpy as jnp
+    >>> from functad import optim
+    >>> halving = scale_by_schedule(optim.exponential_decay(1., 1, 0.5))
+    >>> state = halving.init(jnp.array(8.))
+    >>> for _ in range(3):
+    ...     update, state = halving.update(jnp.array(8.), state)
+    >>> update, state
+    (Array(2., dtype=float32), ScheduleState(count=Array(3, dtype=int32)))
+    """
+
+    def init(params: Any) -> ScheduleState:
+        return ScheduleState(jnp.zeros((), jnp.int32))
+
+    def update(grads: Any, state: ScheduleState, params: Any = None) -> tuple[Any, ScheduleState]:
+        factor = step_size_fn(state.count)
+        # In the dtype of each gradient, lest a float32 factor widen float16 ones.
+        updates = tree_map(lambda g: jnp.asarray(factor, g.dtype) * g, grads)
+        return updates, ScheduleState(state.count + 1)
+
+    return Optimizer(init, update)
+
+
+def scale_by_learning_rate(learning_rate: float | Schedule) -> Optimizer:
+    """Multiplies by minus the learning rate, a number or a schedule: downhill.
+
+    >>> scale_by_learning_rate(0.5).update(2., ())
+    (-1.0, ())
+    """
+    if not callable(learning_rate):
+        return scale(-learning_rate)
+    schedule = learning_rate
+    return scale_by_schedule(lambda step: -schedule(step))
+
+
+def trace(decay: float, nesterov: bool = False) -> Optimizer:
+    """Momentum: adds up the gradients, the older the less: `velocity = grads + decay * velocity`.
+
+    Args:
+        decay: how much is kept of the velocity at each step.
+        nesterov: look ahead: the update is `grads + decay * velocity` with the new velocity (Sutskever et al.
+            2013).
+
+    >>> import functad.numpy as jnp
+    >>> momentum = trace(0.5)
+    >>> state = momentum.init(jnp.zeros(1))
+    >>> for _ in range(3):
+    ...     update, state = momentum.update(jnp.ones(1), state)
+    >>> update
+    Array([1.75], dtype=float32)
+    """
+
+    def init(params: Any) -> TraceState:
+        return TraceState(tree_map(jnp.zeros_like, params))
+
+    def update(grads: Any, state: TraceState, params: Any = None) -> tuple[Any, TraceState]:
+        velocity = tree_map(lambda g, v: g + decay * v, grads, state.trace)
+        updates = tree_map(lambda g, v: g + decay * v, grads, velocity) if nesterov else velocity
+        return updates, TraceState(velocity)
+
+    return Optimizer(init, update)
+
+
+def add_decayed_weights(weight_decay: float) -> Optimizer:
+    """Adds `weight_decay * params`: before the learning rate in a chain, weights shrink.
+
+    Raises:
+        ArgumentError: `update` was called without params.
+
+    >>> add_decayed_weights(0.5).update(1., (), 4.)
+    (3.0, ())
+    """
+
+    def add(grads: Any, params: Any) -> Any:
+        if params is None:
+            raise ArgumentError("add_decayed_weights needs the params: call update(grads, state, params)")
+        return tree_map(lambda g, p: g + weight_decay * p, grads, params)
+
+    return stateless(add)
+
+
+def clip(max_delta: float) -> Optimizer:
+    """Cuts every element to [-max_delta, max_delta].
+
+    >>> import functad.numpy as jnp
+    >>> clip(1.).update(jnp.array([0.5, -3.]), ())[0]
+    Array([ 0.5, -1. ], dtype=float32)
+    """
+    return stateless(lambda grads, params: tree_map(lambda g: jnp.clip(g, -max_delta, max_delta), grads))
+
+
+def clip_by_global_norm(max_norm: float) -> Optimizer:
+    """Scales all gradients down together if their common norm is over `max_norm` (Pascanu et al. 2013).
+
+    >>> import functad.numpy as jnp
+    >>> clip_by_global_norm(1.).update({"a": jnp.array([3.]), "b": jnp.array([4.])}, ())[0]
+    {'a': Array([0.6], dtype=float32), 'b': Array([0.8], dtype=float32)}
+    """
+    if max_norm <= 0:
+        raise ArgumentError(f"clip_by_global_norm: max_norm={max_norm} must be more than 0")
+
+    def cut(grads: Any, params: Any) -> Any:
+        norm = global_norm(grads)
+        factor = max_norm / jnp.maximum(norm, max_norm)
+        return tree_map(lambda g: g * jnp.asarray(factor, g.dtype), grads)
+
+    return stateless(cut)
+
+
+def global_norm(tree: Any) -> Any:
+    """The Euclidean norm of all elements of a pytree together: a scalar.
+
+    >>> import functad.numpy as jnp
+    >>> global_norm({"a": jnp.array([3.]), "b": jnp.array([4.])})
+    Array(5., dtype=float32)
+    """
+    return jnp.sqrt(sum((jnp.sum(jnp.square(leaf)) for leaf in tree_leaves(tree)), start=jnp.zeros(())))

@@ -1,0 +1,41 @@
+"""Stochastic gradient descent, with momentum and Nesterov's look ahead.
+
+Knows only how to chain what `gradients.py` offers.
+"""
+
+from __future__ import annotations
+
+from functad.errors import ArgumentError
+from functad.optim.gradients import scale_by_learning_rate, trace
+from functad.optim.optimizer import Optimizer, chain
+from functad.optim.schedules import Schedule
+
+
+def sgd(learning_rate: float | Schedule, momentum: float | None = None, nesterov: bool = False) -> Optimizer:
+    """Stochastic gradient descent.
+
+    Args:
+        learning_rate: a number, or a function of the step number (see the schedules).
+        momentum: how much of the velocity is kept at each step, usually 0.9; None for none.
+        nesterov: look ahead along the velocity (Sutskever et al. 2013); needs momentum.
+
+    Raises:
+        ArgumentError: nesterov without momentum.
+
+    >>> import functad.numpy as jnp
+    >>> from functad import optim
+    >>> optimizer = sgd(0.5, momentum=0.5)
+    >>> x = jnp.array(1.)
+    >>> state = optimizer.init(x)
+    >>> for _ in range(2):
+    ...     update, state = optimizer.update(jnp.array(1.), state)
+    ...     x = optim.apply_updates(x, update)
+    >>> x
+    Array(-0.25, dtype=float32)
+    """
+    if nesterov and momentum is None:
+        raise ArgumentError(
+            "sgd: nesterov=True needs a momentum, such as sgd(0.1, momentum=0.9, nesterov=True)"
+        )
+    downhill = scale_by_learning_rate(learning_rate)
+    return chain(downhill) if momentum is None else chain(trace(momentum, nesterov), downhill)

@@ -1,0 +1,163 @@
+"""Training a classifier: epochs of mini-batches, and how well the result does on images it has not seen.
+
+Knows layers, optimizers and batches; nothing of the command line, and not which network it trains.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad import nn, optim, random
+from functad import numpy as jnp
+from functad.api import jit, value_and_grad
+from functad.data import Batches, batches
+from functad.errors import ArgumentError
+from functad.progress import Progress
+
+_EVALUATION_BATCH = 1000
+
+
+class Dataset(NamedTuple):
+    """Inputs and their classes: inputs float32 of shape (n, …), labels int32 of shape (n,)."""
+
+    inputs: Any
+    labels: Any
+
+
+class Epoch(NamedTuple):
+    """What one pass over the training data gave.
+
+    Attributes:
+        number: counted from 1.
+        seconds: the time that training took, evaluation not included.
+        loss: the mean loss over the epoch, each batch as it was met, before its step.
+        train_accuracy: the same mean of the accuracy.
+        test_accuracy: measured at the end of the epoch.
+        params: the parameters at the end of the epoch.
+    """
+
+    number: int
+    seconds: float
+    loss: float
+    train_accuracy: float
+    test_accuracy: float
+    params: Any
+
+
+def fit(
+    network: nn.Layer,
+    params: Any,
+    optimizer: optim.Optimizer,
+    train: Dataset,
+    test: Dataset,
+    *,
+    epochs: int,
+    batch_size: int,
+    key: Any,
+    show_progress: bool = False,
+) -> Iterator[Epoch]:
+    """Train a classifier on softmax cross-entropy.
+
+    Args:
+        network: gives one score a class for each input.
+        params: what its `init` gave.
+        optimizer: what turns gradients into steps.
+        train, test: what to train on and what to measure with.
+        epochs: how many times to go over the training data.
+        batch_size: inputs a step. A rest that does not fill a batch is left out of the epoch.
+        key: a random key, for the order of the inputs, which is new in each epoch.
+        show_progress: show a progress bar on standard error.
+
+    Returns:
+        An iterator of one `Epoch` each, which trains while it is asked for the next.
+
+    Raises:
+        ArgumentError: fewer inputs than one batch.
+
+    >>> import functad, numpy as np
+    >>> from functad import nn, optim, random
+    >>> inputs = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+    >>> data = Dataset(inputs, (inputs[:, 0] > inputs[:, 1]).astype(np.int32))
+    >>> network = nn.Dense(2)
+    >>> params = network.init(random.key(0), inputs)
+    >>> epochs = fit(network, params, optim.sgd(1.), data, data, epochs=3, batch_size=20, key=random.key(1))
+    >>> [epoch.number for epoch in epochs if epoch.test_accuracy > 0.9]
+    [1, 2, 3]
+    """
+    if len(train.labels) < batch_size:
+        raise ArgumentError(
+            f"fit: there are {len(train.labels)} inputs to train on, fewer than one batch of {batch_size}; "
+            "use a smaller batch"
+        )
+    step, count = training_step(network, optimizer), _counter(network)
+    state = optimizer.init(params)
+    for number in range(1, epochs + 1):
+        key, order_key = random.split(key)
+        order = random.permutation(order_key, len(train.labels))
+        chunks = batches(train, batch_size, permutation=order, drop_remainder=True)
+        started = time.perf_counter()
+        params, state, loss, accuracy = _epoch(step, params, state, chunks, number, epochs, show_progress)
+        seconds = time.perf_counter() - started
+        yield Epoch(number, seconds, loss, accuracy, _share(count, params, test), params)
+
+
+def training_step(network: nn.Layer, optimizer: optim.Optimizer) -> Any:
+    """The compiled step: `(params, state, inputs, labels)` to `(params, state, loss, accuracy)`."""
+
+    @jit
+    def step(params: Any, state: Any, inputs: Any, labels: Any) -> Any:
+        def loss_and_accuracy(params: Any) -> Any:
+            logits = network.apply(params, inputs, train=True)
+            loss = nn.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+            return loss, nn.accuracy(logits, labels)
+
+        (loss, accuracy), grads = value_and_grad(loss_and_accuracy, has_aux=True)(params)
+        updates, state = optimizer.update(grads, state, params)
+        return optim.apply_updates(params, updates), state, loss, accuracy
+
+    return step
+
+
+def evaluate(network: nn.Layer, params: Any, data: Dataset) -> float:
+    """The accuracy of a network on a data set.
+
+    >>> import numpy as np
+    >>> from functad import nn
+    >>> evaluate(nn.Identity(), (), Dataset(np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0])))
+    0.75
+    """
+    return _share(_counter(network), params, data)
+
+
+def _counter(network: nn.Layer) -> Any:
+    """The compiled `(params, inputs, labels)` to the number of inputs that are classified right."""
+
+    @jit
+    def count(params: Any, inputs: Any, labels: Any) -> Any:
+        return jnp.sum(jnp.argmax(network.apply(params, inputs), -1) == labels)
+
+    return count
+
+
+def _share(count: Any, params: Any, data: Dataset) -> float:
+    right = sum(int(count(params, inputs, labels)) for inputs, labels in batches(data, _EVALUATION_BATCH))
+    return right / len(data.labels)
+
+
+def _epoch(
+    step: Any, params: Any, state: Any, chunks: Batches, number: int, epochs: int, show_progress: bool
+) -> tuple[Any, Any, float, float]:
+    losses, accuracies = np.zeros(len(chunks)), np.zeros(len(chunks))
+    bar = Progress(len(chunks), f"epoch {number}/{epochs}", leave=False) if show_progress else None
+    with bar or nullcontext():
+        for i, (inputs, labels) in enumerate(chunks):
+            params, state, loss, accuracy = step(params, state, inputs, labels)
+            losses[i], accuracies[i] = loss, accuracy
+            if bar is not None:
+                bar.update(1, f"loss {losses[max(0, i - 99) : i + 1].mean():.4f}")
+    return params, state, float(losses.mean()), float(accuracies.mean())

@@ -1,0 +1,172 @@
+"""Saving and loading pytrees: what comes back, what is refused, what a damaged file does."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+import functad.cache
+from functad import io
+from functad.errors import ArgumentError, DataError
+
+Pair = collections.namedtuple("Pair", ["left", "right"])
+
+TREE = {
+    "conv": {"kernel": np.arange(12, dtype=np.float32).reshape(3, 4), "bias": None},
+    "a/b ['c'].npy": (np.array([True, False]), np.arange(3, dtype=np.int64)),
+    "empty": [(), [], {}],
+    "steps": {0: np.zeros((0, 5), np.float64), 10: np.array(2 + 1j, np.complex64), 2: np.float16(0.5)},
+}
+
+
+def assert_same(actual, expected):
+    assert type(actual) is type(expected) or isinstance(actual, np.ndarray)
+    if isinstance(expected, dict):
+        assert set(actual) == set(expected)
+        for key in expected:
+            assert_same(actual[key], expected[key])
+    elif isinstance(expected, (list, tuple)):
+        assert len(actual) == len(expected)
+        for left, right in zip(actual, expected, strict=True):
+            assert_same(left, right)
+    elif expected is None:
+        assert actual is None
+    else:
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected, strict=isinstance(expected, np.ndarray))
+
+
+def test_a_tree_comes_back_with_structure_shapes_and_dtypes(tmp_path):
+    io.save(tmp_path / "tree.npz", TREE)
+    assert_same(io.load(tmp_path / "tree.npz"), TREE)
+
+
+@pytest.mark.parametrize("tree", [None, [], np.arange(3), [None, ((),)]])
+def test_small_trees_come_back(tmp_path, tree):
+    io.save(tmp_path / "tree.npz", tree)
+    assert_same(io.load(tmp_path / "tree.npz"), tree)
+
+
+def test_the_checker_of_this_file_sees_a_difference():
+    with pytest.raises(AssertionError):
+        assert_same({"a": [np.float32(1)]}, {"a": (np.float32(1),)})
+    with pytest.raises(AssertionError):
+        assert_same([np.ones(2)], [np.ones(3)])
+
+
+def test_python_scalars_take_the_default_dtypes(tmp_path):
+    io.save(tmp_path / "tree.npz", [1, 2.5, True])
+    loaded = io.load(tmp_path / "tree.npz")
+    assert [leaf.dtype.name for leaf in loaded] == ["int32", "float32", "bool"]
+    assert [leaf.item() for leaf in loaded] == [1, 2.5, True]
+
+
+def test_numpy_alone_reads_the_arrays_by_their_key_paths(tmp_path):
+    io.save(tmp_path / "tree.npz", {"conv": [{"kernel": np.ones(2)}]})
+    with np.load(tmp_path / "tree.npz", allow_pickle=False) as file:
+        np.testing.assert_array_equal(file["['conv'][0]['kernel']"], np.ones(2))
+
+
+def test_folders_are_made_and_the_name_is_used_as_it_is(tmp_path):
+    io.save(str(tmp_path / "new" / "params.functad"), [np.ones(2)])
+    assert os.listdir(tmp_path / "new") == ["params.functad"]
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"opt": [Pair(1, 2)]}, r"tree\['opt'\]\[0\] is a Pair.*dicts .* lists, tuples and None"),
+        (collections.OrderedDict(a=1), "tree is a OrderedDict"),
+        ({"a": {1.5: 1}}, r"tree\['a'\] is a dict with the keys \[1.5\]"),
+        ({1: 0, "a": 0}, r"dict with the keys \[1, 'a'\]"),
+        ({"a": "text"}, r"leaf tree\['a'\] cannot be saved"),
+        ([np.array([None])], r"leaf tree\[0\] cannot be saved"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_by_its_key_path_and_nothing_is_written(tmp_path, tree, message):
+    with pytest.raises(ArgumentError, match=message):
+        io.save(tmp_path / "tree.npz", tree)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "tree.npz"
+    io.save(path, [np.ones(2)])
+
+    def interrupted(file, **arrays):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(io.np, "savez", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        io.save(path, [np.zeros(2)])
+    assert os.listdir(tmp_path) == ["tree.npz"]
+    np.testing.assert_array_equal(io.load(path)[0], np.ones(2))
+
+
+def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
+    (tmp_path / "other").write_bytes(b"")
+    with functad.cache.atomic_write(tmp_path / "file") as file:
+        file.write(b"x")
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"nothing\.npz does not exist"):
+        io.load(tmp_path / "nothing.npz")
+
+
+def test_a_file_of_another_kind_is_named(tmp_path):
+    path = tmp_path / "other.npz"
+    for content in (b"", b"text", pickle.dumps([1, 2])):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"other\.npz is damaged.*no \.npz file"):
+            io.load(path)
+    np.savez(path, a=np.ones(2))
+    with pytest.raises(DataError, match=r"other\.npz .*numpy.load reads other"):
+        io.load(path)
+    np.savez(path, functad_tree=np.array(json.dumps({"format": 99, "tree": None})))
+    with pytest.raises(DataError, match=r"its format is 99, this version of functad reads 1"):
+        io.load(path)
+
+
+def test_a_pickled_array_is_never_loaded(tmp_path):
+    path = tmp_path / "evil.npz"
+    header = np.array(json.dumps({"format": 1, "tree": "array"}))
+    np.savez(path, functad_tree=header, array=np.array([{"an": "object"}], dtype=object))
+    with pytest.raises(DataError, match=r"evil\.npz.*allow_pickle"):
+        io.load(path)
+
+
+def test_every_truncation_is_noticed(tmp_path):
+    path = tmp_path / "tree.npz"
+    io.save(path, [np.arange(4, dtype=np.float32)])
+    content = path.read_bytes()
+    for length in range(0, len(content), 7):
+        path.write_bytes(content[:length])
+        with pytest.raises(DataError, match=r"tree\.npz is damaged"):
+            io.load(path)
+
+
+def test_a_flipped_byte_is_noticed_or_harmless(tmp_path):
+    path = tmp_path / "tree.npz"
+    tree = [np.arange(50, dtype=np.float32)]
+    io.save(path, tree)
+    content = path.read_bytes()
+    noticed = 0
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 0x55]) + content[position + 1 :])
+        try:
+            loaded = io.load(path)
+        except DataError as error:
+            assert "tree.npz" in str(error)
+            noticed += 1
+        else:
+            assert_same(loaded, tree)
+    # What is not noticed is a time stamp or another field that no reader needs.
+    assert noticed > len(content) / 2

@@ -1,0 +1,267 @@
+"""Training: the loop on drawn digits, and the command line with its endings."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import functad
+from functad import io, nn, optim, random
+from functad.__main__ import main
+from functad.data import synthetic_digits
+from functad.errors import ArgumentError
+from functad.train import Dataset, as_inputs, cnn, evaluate, fit, training_step
+
+ROOT = Path(__file__).parent.parent
+
+
+def digits(count, seed):
+    images, labels = synthetic_digits(count, seed)
+    return Dataset(as_inputs(images), labels)
+
+
+@pytest.fixture(scope="module")
+def train_set():
+    return digits(3000, 0)
+
+
+@pytest.fixture(scope="module")
+def test_set():
+    return digits(1000, 1)
+
+
+def start(network, data, seed=0):
+    return network.init(random.key(seed), data.inputs[:1])
+
+
+# --- the loop -----------------------------------------------------------------------------------------
+
+
+def test_the_cnn_learns_drawn_digits(train_set, test_set):
+    network = cnn()
+    params = start(network, train_set)
+    before = evaluate(network, params, test_set)
+    optimizer = optim.sgd(0.03, momentum=0.9, nesterov=True)
+    epochs = list(
+        fit(network, params, optimizer, train_set, test_set, epochs=2, batch_size=32, key=random.key(1))
+    )
+    assert [epoch.number for epoch in epochs] == [1, 2]
+    assert before < 0.3
+    assert epochs[1].loss < 0.5 * epochs[0].loss
+    assert epochs[1].test_accuracy > 0.85
+    assert evaluate(network, epochs[1].params, test_set) == epochs[1].test_accuracy
+
+
+def test_a_step_is_gradient_descent(train_set):
+    network = nn.serial(nn.Flatten(), nn.Dense(10))
+    params = start(network, train_set)
+    inputs, labels = train_set.inputs[:50], train_set.labels[:50]
+    optimizer = optim.sgd(0.1)
+    new, _, loss, accuracy = training_step(network, optimizer)(params, optimizer.init(params), inputs, labels)
+    x = inputs.reshape(50, -1).astype(np.float64)
+    kernel = np.asarray(params[1]["kernel"], np.float64)
+    scores = x @ kernel
+    probabilities = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    wrong = (probabilities - np.eye(10)[labels]) / 50
+    np.testing.assert_allclose(np.asarray(new[1]["kernel"]), kernel - 0.1 * x.T @ wrong, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(new[1]["bias"]), -0.1 * wrong.sum(0), rtol=1e-4, atol=1e-6)
+    assert float(loss) == pytest.approx(-np.log(probabilities[np.arange(50), labels]).mean(), rel=1e-4)
+    assert float(accuracy) == pytest.approx((scores.argmax(1) == labels).mean())
+
+
+def test_a_step_traces_once(train_set):
+    layer = nn.serial(nn.Flatten(), nn.Dense(10))
+    calls = []
+
+    def counted(params, x, *, key=None, train=False):
+        calls.append(train)
+        return layer.apply(params, x)
+
+    network = nn.Layer(layer.init, counted)
+    params = start(network, train_set)
+    optimizer = optim.sgd(optim.linear_schedule(0.1, 0.0, 10), momentum=0.9)
+    state = optimizer.init(params)
+    step = training_step(network, optimizer)
+    for i in range(4):
+        part = slice(10 * i, 10 * i + 10)
+        params, state, _, _ = step(params, state, train_set.inputs[part], train_set.labels[part])
+    assert calls == [True]
+
+
+def test_the_same_key_gives_the_same_params(train_set, test_set):
+    network = nn.serial(nn.Flatten(), nn.Dense(10))
+    params = start(network, train_set)
+
+    def run(seed):
+        epochs = fit(
+            network,
+            params,
+            optim.sgd(0.1),
+            train_set,
+            test_set,
+            epochs=1,
+            batch_size=100,
+            key=random.key(seed),
+        )
+        return np.asarray(next(epochs).params[1]["kernel"])
+
+    assert (run(0) == run(0)).all() and (run(0) != run(1)).any()
+
+
+def test_too_few_inputs_for_a_batch(test_set):
+    network = cnn()
+    with pytest.raises(ArgumentError, match="1000 inputs to train on, fewer than one batch of 1001"):
+        next(
+            fit(network, (), optim.sgd(0.1), test_set, test_set, epochs=1, batch_size=1001, key=random.key(0))
+        )
+
+
+def test_the_gradient_of_the_cnn_matches_differences(test_set):
+    network = cnn()
+    params = functad.tree.map(lambda p: np.asarray(p, np.float64), start(network, test_set))
+    inputs, labels = test_set.inputs[:8].astype(np.float64), test_set.labels[:8]
+
+    def loss(params):
+        logits = network.apply(params, inputs)
+        return nn.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+
+    rng = np.random.default_rng(0)
+    direction = functad.tree.map(lambda p: rng.normal(size=p.shape), params)
+    grads = functad.grad(loss)(params)
+    slope = sum(functad.tree.leaves(functad.tree.map(lambda g, d: float((g * d).sum()), grads, direction)))
+    h = 1e-7
+    ahead = loss(functad.tree.map(lambda p, d: p + h * d, params, direction))
+    behind = loss(functad.tree.map(lambda p, d: p - h * d, params, direction))
+    assert slope == pytest.approx((float(ahead) - float(behind)) / (2 * h), rel=1e-5)
+
+
+# --- the command line ---------------------------------------------------------------------------------
+
+
+def command(*arguments, cwd, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-m", "functad", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+
+
+SMALL = ["train", "cnn", "--data", "synthetic", "--limit", "1000"]
+
+
+def test_training_from_the_command_line(tmp_path):
+    process = command(*SMALL, "--epochs", "2", "--batch", "20", "--save", "digits.npz", cwd=tmp_path)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "cnn, 86,070 parameters, seed 0" in out
+    assert "drawn digits: 1,000 images to train on, 4,000 to test with" in out
+    rows = re.findall(r"^ +(\d) +([\d.]+) s +([\d.]+) +([\d.]+) +([\d.]+)$", out, flags=re.MULTILINE)
+    assert [row[0] for row in rows] == ["1", "2"]
+    assert float(rows[1][2]) < float(rows[0][2])
+    assert float(rows[1][4]) > 0.6
+    assert out.endswith("The parameters are in digits.npz; functad.io.load reads them.\n")
+    params = io.load(tmp_path / "digits.npz")
+    assert evaluate(cnn(), params, digits(4000, 1)) == pytest.approx(float(rows[1][4]), abs=1e-4)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send to another process")
+def test_an_interrupt_keeps_the_last_finished_epoch(tmp_path):
+    process = command(*SMALL, "--epochs", "1000", "--save", "digits.npz", cwd=tmp_path)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if re.match(r" +2 ", line):
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    finished = int(re.search(r"The parameters after epoch (\d+) are in digits.npz", out)[1])
+    assert finished >= 2
+    assert [leaf.shape for leaf in functad.tree.leaves(io.load(tmp_path / "digits.npz"))] == [
+        (3, 3, 1, 6),
+        (1014, 84),
+        (84, 10),
+    ]
+    assert os.listdir(tmp_path) == ["digits.npz"]
+
+
+def interrupted(monkeypatch, capsys, *arguments):
+    """What is printed and returned when Ctrl-C comes before the first epoch is over."""
+
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("functad.train.loop.training_step", stop)
+    assert main([*SMALL, *arguments]) == 130
+    return capsys.readouterr().out
+
+
+def test_an_interrupt_before_the_first_epoch_is_over(monkeypatch, capsys, tmp_path):
+    out = interrupted(monkeypatch, capsys, "--save", str(tmp_path / "digits.npz"))
+    assert "Stopped in epoch 1. No epoch was finished, so there is nothing to save." in out
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "nesterov"])
+@pytest.mark.parametrize("schedule", ["constant", "linear"])
+def test_every_optimizer_and_schedule_runs(optimizer, schedule, capsys):
+    options = ["--limit", "64", "--epochs", "1", "--optimizer", optimizer, "--schedule", schedule]
+    assert main(["train", "cnn", "--data", "synthetic", *options, "--lr", "0.01"]) == 0
+    out = capsys.readouterr().out
+    assert f"{optimizer}: batch 32, learning rate 0.01" in out
+    assert ("falling to 0" in out) == (schedule == "linear")
+
+
+def test_without_mnist_auto_says_so_and_draws(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("FUNCTAD_DATA", str(tmp_path / "nowhere"))
+    options = ["--limit", "64", "--epochs", "1"]
+    assert main(["train", "cnn", *options]) == 0
+    out = capsys.readouterr().out
+    assert "nowhere" in out and "So this trains on drawn digits instead." in out
+    assert main(["train", "cnn", "--data", "mnist", *options]) == 1
+    assert "error: The environment variable FUNCTAD_DATA" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["train"], "the following arguments are required: NETWORK"),
+        (["train", "mlp"], "invalid choice: 'mlp'"),
+        ([*SMALL, "--epochs", "0"], "argument --epochs: '0' is not a whole number of at least 1"),
+        ([*SMALL, "--batch", "many"], "argument --batch: 'many' is not a whole number"),
+        ([*SMALL, "--lr", "-1"], "argument --lr: '-1' is not a number more than 0"),
+        ([*SMALL, "--lr", "nan"], "argument --lr: 'nan' is not a number more than 0"),
+        ([*SMALL, "--seed", "-1"], "argument --seed: '-1' is not a whole number from 0"),
+        ([*SMALL, "--optimizer", "magic"], "argument --optimizer: invalid choice: 'magic'"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, text, capsys):
+    with pytest.raises(SystemExit) as ending:
+        main(arguments)
+    assert ending.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_what_cannot_work_is_said_before_training(capsys, tmp_path):
+    assert main([*SMALL, "--save", str(tmp_path)]) == 1
+    assert "is a folder; name a file in it" in capsys.readouterr().err
+    assert main(["train", "cnn", "--data", "synthetic", "--limit", "10"]) == 1
+    assert "10 inputs to train on, fewer than one batch of 32" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ending:
+        main(["--version"])
+    assert ending.value.code == 0
+    assert capsys.readouterr().out == f"functad {functad.__version__}\n"
