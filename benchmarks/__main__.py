@@ -39,8 +39,8 @@ def importing() -> Results:
 def tracing() -> Results:
     """Milliseconds to trace the value and gradient of the W1 loss (a CNN on 100 MNIST images)."""
     net = nn.serial(
-        nn.Conv(6, (3, 3), padding="VALID", use_bias=False), nn.Relu, nn.MaxPool((2, 2)), nn.Flatten,
-        nn.Dense(84, use_bias=False), nn.Relu, nn.Dense(10, use_bias=False),
+        nn.Conv(6, (3, 3), padding="VALID", use_bias=False), nn.Relu(), nn.MaxPool((2, 2)), nn.Flatten(),
+        nn.Dense(84, use_bias=False), nn.Relu(), nn.Dense(10, use_bias=False),
     )  # fmt: skip
     images, labels = np.zeros((100, 1, 28, 28), np.float32), np.zeros(100, np.int32)
     params = net.init(functad.random.key(0), images)

@@ -5,6 +5,7 @@ Knows promotion and the element-wise primitives; shapes are joined by promotion.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError
+from functad.numpy import logic
 from functad.numpy.building import binary, filled, scalar, select
 from functad.numpy.promotion import (
     asarray,
@@ -317,8 +319,21 @@ def spacing(x: Any, /) -> Any:
 
 # --- extrema ----------------------------------------------------------------------------------------
 
-maximum = binary("maximum", "The larger of x1 and x2, element-wise; NaN if either is.", "max")
-minimum = binary("minimum", "The smaller of x1 and x2, element-wise; NaN if either is.", "min")
+
+def maximum(x1: Any, x2: Any, /) -> Any:
+    """The larger of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first."""
+    x, y = promote_pair("maximum", x1, x2)
+    return _complex_extremum(x, y, logic.greater) if x.dtype.kind == "c" else el.max(x, y)
+
+
+def minimum(x1: Any, x2: Any, /) -> Any:
+    """The smaller of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first."""
+    x, y = promote_pair("minimum", x1, x2)
+    return _complex_extremum(x, y, logic.less) if x.dtype.kind == "c" else el.min(x, y)
+
+
+def _complex_extremum(x: Any, y: Any, wins: Callable[[Any, Any], Any]) -> Any:
+    return select(el.or_(wins(x, y), el.ne(x, x)), x, y)
 
 
 def fmax(x1: Any, x2: Any, /) -> Any:

@@ -33,9 +33,7 @@ from functad.tracing import Tracer
 
 
 def _is_operand(x: Any) -> bool:
-    return type(x) in SCALARS or isinstance(
-        x, (Array, np.ndarray, np.generic, list, tuple, int, float, complex)
-    )
+    return type(x) in SCALARS or isinstance(x, (Array, np.ndarray, np.generic, list, tuple, int, float, complex))
 
 
 def _operator(fun: Callable[[Any, Any], Any], symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:

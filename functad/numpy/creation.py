@@ -196,11 +196,7 @@ def linspace(
     first, last = broadcast_operand(first, shape), broadcast_operand(last, shape)
     intervals = count - 1 if endpoint else count
     distance = el.sub(last, first)
-    step = (
-        el.div(distance, computed.type(intervals))
-        if intervals > 0
-        else _repeated(computed.type(np.nan), shape)
-    )
+    step = el.div(distance, computed.type(intervals)) if intervals > 0 else _repeated(computed.type(np.nan), shape)
     inner = count - 1 if endpoint and count > 1 else count
     fraction = structure.iota(computed, (inner,), 0)
     if intervals > 0:
@@ -253,9 +249,7 @@ def logspace(
     return convert(arithmetic.power(convert(asarray(base), exponents.dtype), exponents), wanted)
 
 
-def geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Any:
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """`num` numbers with equal ratios from `start` to `stop`; both have the same sign."""
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
     computed = dtypes.to_inexact_dtype(wanted)

@@ -113,9 +113,7 @@ def _read(text: str, arrays: Sequence[Any]) -> tuple[list[str], str]:
             count = x.ndim - len(s.replace("...", ""))
             s = s.replace("...", spelled[len(spelled) - count :] if count > 0 else "")
         if len(s) != x.ndim:
-            raise ArgumentError(
-                f"einsum: the labels {s!r} in {text!r} do not fit an array of shape {x.shape}"
-            )
+            raise ArgumentError(f"einsum: the labels {s!r} in {text!r} do not fit an array of shape {x.shape}")
         labels.append(s)
     if not arrow:
         counts = Counter("".join(s.replace("...", "") for s in inputs))
@@ -123,9 +121,7 @@ def _read(text: str, arrays: Sequence[Any]) -> tuple[list[str], str]:
     output = right.replace("...", spelled)
     for c in output:
         if output.count(c) > 1 or not any(c in s for s in labels):
-            raise ArgumentError(
-                f"einsum: label {c!r} of the result in {text!r} must occur once, and in an operand"
-            )
+            raise ArgumentError(f"einsum: label {c!r} of the result in {text!r} must occur once, and in an operand")
     return labels, output
 
 
@@ -139,9 +135,7 @@ def _sizes(text: str, inputs: Sequence[str], arrays: Sequence[Any]) -> dict[str,
         for c, n in zip(labels, x.shape):
             if sizes.get(c, n) != n and 1 not in (sizes[c], n):
                 shapes = ", ".join(str(a.shape) for a in arrays)
-                raise ShapeError(
-                    f"einsum: label {c!r} in {text!r} has the sizes {sizes[c]} and {n} (shapes {shapes})"
-                )
+                raise ShapeError(f"einsum: label {c!r} in {text!r} has the sizes {sizes[c]} and {n} (shapes {shapes})")
             sizes[c] = max(sizes.get(c, 1), n) if n else 0
     return sizes
 
@@ -149,9 +143,7 @@ def _sizes(text: str, inputs: Sequence[str], arrays: Sequence[Any]) -> dict[str,
 # --- contracting ------------------------------------------------------------------------------------
 
 
-def _reduced(
-    x: Any, labels: str, sizes: dict[str, int], others: Sequence[str], output: str
-) -> tuple[Any, str]:
+def _reduced(x: Any, labels: str, sizes: dict[str, int], others: Sequence[str], output: str) -> tuple[Any, str]:
     """One operand with diagonals taken, and summed over labels that nobody else has."""
     for c in sorted({c for c in labels if labels.count(c) > 1}):
         while labels.count(c) > 1:

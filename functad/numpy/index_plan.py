@@ -159,4 +159,4 @@ def _indices(columns: Sequence[Column], batch: Sequence[Dim]) -> Any:
 
 def _repeated(column: Column) -> np.ndarray:
     """The positions with their size-1 axes repeated to the sizes of the batch axes."""
-    return np.broadcast_to(column.value, tuple(d.size for d in column.along))
+    return np.broadcast_to(np.asarray(column.value), tuple(d.size for d in column.along))

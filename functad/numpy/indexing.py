@@ -31,9 +31,7 @@ def read_index(shape: tuple[int, ...], index: Any, checked: bool = True) -> list
     parts = _expand_masks(index if isinstance(index, tuple) else (index,))
     consumed = len(parts) - sum(p is None or p is Ellipsis for p in parts)
     if consumed > len(shape):
-        raise OutOfBoundsError(
-            f"an array of shape {shape} has {len(shape)} axes, but {consumed} were indexed"
-        )
+        raise OutOfBoundsError(f"an array of shape {shape} has {len(shape)} axes, but {consumed} were indexed")
     if sum(p is Ellipsis for p in parts) > 1:
         raise ArgumentError("an index takes one ellipsis (...) at most")
     whole = [slice(None)] * (len(shape) - consumed)
@@ -267,8 +265,7 @@ def _dynamic(x: Any, entries: Sequence[Entry]) -> Any:
     x, entries = _sliced_first(x, entries)
     consuming = _without_new(entries)
     starts = [
-        np.int32(0) if e.kind == "slice" else np.int32(e.value) if e.kind == "int" else e.value
-        for e in consuming
+        np.int32(0) if e.kind == "slice" else np.int32(e.value) if e.kind == "int" else e.value for e in consuming
     ]
     common = next(e.value.dtype for e in consuming if e.kind == "array")
     starts = [convert(s, common) for s in starts]

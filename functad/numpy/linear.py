@@ -22,7 +22,6 @@ from functad.numpy.promotion import (
     canonical_axes,
     canonical_dtype,
     joint_shape,
-    operand,
     promote_dtypes,
 )
 from functad.primitives import contraction, structure
@@ -46,8 +45,8 @@ def dot_general(
 
 
 def _operands(name: str, a: Any, b: Any) -> tuple[Any, Any]:
-    x, y = promote_dtypes(operand(name, a), operand(name, b))
-    return asarray(x), asarray(y)
+    x, y = promote_dtypes(as_array(name, a), as_array(name, b))
+    return x, y
 
 
 def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
@@ -65,9 +64,7 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
     """
     x, y = _operands("matmul", a, b)
     if not x.ndim or not y.ndim:
-        raise ShapeError(
-            f"matmul takes arrays with axes, got shapes {x.shape} and {y.shape}; use * for scalars"
-        )
+        raise ShapeError(f"matmul takes arrays with axes, got shapes {x.shape} and {y.shape}; use * for scalars")
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         raise ShapeError(
             f"matmul: shapes {x.shape} and {y.shape} do not fit: the last axis of the first has size {x.shape[-1]}, "
@@ -115,9 +112,7 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
     return dot(manipulation.ravel(x), manipulation.ravel(y), preferred_element_type=preferred_element_type)
 
 
-def vecdot(
-    x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Inner products of the vectors along one axis; those of `x1` conjugated."""
     x, y = _operands("vecdot", x1, x2)
     x, y = manipulation.moveaxis(x, axis, -1), manipulation.moveaxis(y, axis, -1)
@@ -173,9 +168,7 @@ def tensordot(
     x, y = _operands("tensordot", a, b)
     if isinstance(axes, (int, np.integer)):
         if axes > min(x.ndim, y.ndim) or axes < 0:
-            raise ArgumentError(
-                f"tensordot: axes={axes} is too many for arrays of shapes {x.shape} and {y.shape}"
-            )
+            raise ArgumentError(f"tensordot: axes={axes} is too many for arrays of shapes {x.shape} and {y.shape}")
         pairs = tuple(range(x.ndim - axes, x.ndim)), tuple(range(axes))
     else:
         left, right = axes
@@ -209,9 +202,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     x, y = _operands("cross", a, b)
     x, y = manipulation.moveaxis(x, axisa, -1), manipulation.moveaxis(y, axisb, -1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
-        raise ShapeError(
-            f"cross takes vectors of two or three components, got {x.shape[-1]} and {y.shape[-1]}"
-        )
+        raise ShapeError(f"cross takes vectors of two or three components, got {x.shape[-1]} and {y.shape[-1]}")
     xs, ys = ([v[..., i] for i in range(v.shape[-1])] for v in (x, y))
     if len(xs) == len(ys) == 2:
         return xs[0] * ys[1] - xs[1] * ys[0]
@@ -237,9 +228,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return getitem(x, (..., steps - min(offset, 0), steps + max(offset, 0)))
 
 
-def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> Any:
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
     """The sum of the elements of a diagonal."""
     return reductions.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 

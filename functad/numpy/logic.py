@@ -72,9 +72,7 @@ def _logical(name: str, primitive: str, doc: str) -> Callable[..., Any]:
 
 logical_and = _logical("logical_and", "and_", "Whether both x1 and x2 are true (not zero), element-wise.")
 logical_or = _logical("logical_or", "or_", "Whether x1 or x2 is true (not zero), element-wise.")
-logical_xor = _logical(
-    "logical_xor", "xor", "Whether exactly one of x1 and x2 is true (not zero), element-wise."
-)
+logical_xor = _logical("logical_xor", "xor", "Whether exactly one of x1 and x2 is true (not zero), element-wise.")
 
 
 def logical_not(x: Any, /) -> Any:
@@ -200,9 +198,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     if x.dtype.kind not in "fc":
         x, y = promote_args_inexact("isclose", x, y)
     real = np.zeros((), x.dtype).real.dtype
-    limit = el.add(
-        convert(operand("isclose", atol), real), el.mul(convert(operand("isclose", rtol), real), el.abs(y))
-    )
+    limit = el.add(convert(operand("isclose", atol), real), el.mul(convert(operand("isclose", rtol), real), el.abs(y)))
     difference = el.abs(el.sub(x, y))
     x_finite, y_finite = isfinite(x), isfinite(y)
     both = el.and_(*promote_shapes("isclose", x_finite, y_finite))

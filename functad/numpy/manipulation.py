@@ -98,9 +98,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     x = as_array("transpose", a)
     order = tuple(range(x.ndim))[::-1] if axes is None else canonical_axes("transpose", axes, x.ndim)
     if len(order) != x.ndim:
-        raise ArgumentError(
-            f"transpose: axes={axes} must name all {x.ndim} axes of an array of shape {x.shape}"
-        )
+        raise ArgumentError(f"transpose: axes={axes} must name all {x.ndim} axes of an array of shape {x.shape}")
     return permute(x, order)
 
 
@@ -173,9 +171,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
         axes = canonical_axes("squeeze", axis, x.ndim)
         for i in axes:
             if x.shape[i] != 1:
-                raise ShapeError(
-                    f"squeeze: axis {i} of an array of shape {x.shape} has size {x.shape[i]}, not 1"
-                )
+                raise ShapeError(f"squeeze: axis {i} of an array of shape {x.shape} has size {x.shape[i]}, not 1")
     return structure.squeeze(x, axes) if axes else x
 
 
@@ -272,9 +268,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     """
     operands = _joined_operands("stack", arrays, dtype)
     if len({x.shape for x in operands}) > 1:
-        raise ShapeError(
-            f"stack: arrays have the different shapes {', '.join(str(x.shape) for x in operands)}"
-        )
+        raise ShapeError(f"stack: arrays have the different shapes {', '.join(str(x.shape) for x in operands)}")
     index = canonical_axis("stack", axis, operands[0].ndim + 1)
     return joining.concatenate([expand_dims(x, index) for x in operands], index)
 

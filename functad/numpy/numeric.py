@@ -134,9 +134,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         widths: Any = asarray(dx)
     else:
         values, places = promote_dtypes_inexact(operand("trapezoid", y), operand("trapezoid", x))
-        widths = (
-            diff(places) if places.ndim == 1 else manipulation.moveaxis(diff(places, axis=axis), axis, -1)
-        )
+        widths = diff(places) if places.ndim == 1 else manipulation.moveaxis(diff(places, axis=axis), axis, -1)
     values = manipulation.moveaxis(values, axis, -1)
     pairs = arithmetic.add(values[..., 1:], values[..., :-1])
     return arithmetic.multiply(reductions.sum(arithmetic.multiply(pairs, widths), -1), 0.5)
@@ -174,9 +172,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     at, places, values = promote_dtypes_inexact(*[operand("interp", v) for v in (x, xp, fp)])
     at, places, values = asarray(at), asarray(places), asarray(values)
     if places.ndim != 1 or places.shape != values.shape:
-        raise ShapeError(
-            f"interp takes vectors xp and fp of one length, got shapes {places.shape} and {values.shape}"
-        )
+        raise ShapeError(f"interp takes vectors xp and fp of one length, got shapes {places.shape} and {values.shape}")
     if period is not None:
         length = abs(float(period))
         at, places = arithmetic.mod(at, length), arithmetic.mod(places, length)
@@ -194,9 +190,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         tiny = float(np.finfo(places.dtype).tiny)
         flat = logic.less_equal(arithmetic.absolute(width), tiny)
         slope = arithmetic.divide(arithmetic.subtract(at, x0), selecting.where(flat, 1.0, width))
-        result = selecting.where(
-            flat, f0, arithmetic.add(f0, arithmetic.multiply(slope, arithmetic.subtract(f1, f0)))
-        )
+        result = selecting.where(flat, f0, arithmetic.add(f0, arithmetic.multiply(slope, arithmetic.subtract(f1, f0))))
     if period is None:
         for side, outside, edge in (
             (left, logic.less(at, places[0]), values[0]),
@@ -211,16 +205,12 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 # --- convolution ------------------------------------------------------------------------------------
 
 
-def convolve(
-    a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """The convolution of two vectors: "full", "same" (as long as the longer one) or "valid" (without the ends)."""
     return _convolve("convolve", a, v, mode, flipped=True)
 
 
-def correlate(
-    a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """The cross-correlation of two vectors; modes as for `convolve`."""
     return _convolve("correlate", a, v, mode, flipped=False)
 
@@ -276,9 +266,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
 
 def polyadd(a1: Any, a2: Any) -> Any:
     """The coefficients of the sum of two polynomials."""
-    x, y = (
-        manipulation.atleast_1d(v) for v in promote_dtypes(operand("polyadd", a1), operand("polyadd", a2))
-    )
+    x, y = (manipulation.atleast_1d(v) for v in promote_dtypes(operand("polyadd", a1), operand("polyadd", a2)))
     size = max(x.size, y.size)
     x, y = (structure.pad(v, v.dtype.type(0), [(size - v.size, 0, 0)]) for v in (x, y))
     return arithmetic.add(x, y)
@@ -291,10 +279,7 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
     """The coefficients of the product of two polynomials."""
-    x, y = (
-        manipulation.atleast_1d(v)
-        for v in promote_dtypes_inexact(operand("polymul", a1), operand("polymul", a2))
-    )
+    x, y = (manipulation.atleast_1d(v) for v in promote_dtypes_inexact(operand("polymul", a1), operand("polymul", a2)))
     return convolve(x, y, "full")
 
 

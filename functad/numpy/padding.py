@@ -75,9 +75,7 @@ def _pairs(name: str, given: Any, ndim: int, convert_number: Callable[[Any], Any
     try:
         pairs = np.broadcast_to(np.asarray(given), (ndim, 2))
     except ValueError:
-        raise ShapeError(
-            f"pad: {name}={given} does not give one (before, after) for each of {ndim} axes"
-        ) from None
+        raise ShapeError(f"pad: {name}={given} does not give one (before, after) for each of {ndim} axes") from None
     return [(convert_number(before), convert_number(after)) for before, after in pairs]
 
 
@@ -106,9 +104,7 @@ def _pad_taking(x: Any, widths: list[tuple[int, int]], mode: Any) -> Any:
         if width == (0, 0):
             continue
         if x.shape[axis] == 0:
-            raise ArgumentError(
-                f"pad: axis {axis} of shape {x.shape} is empty, so mode {mode!r} has nothing to take"
-            )
+            raise ArgumentError(f"pad: axis {axis} of shape {x.shape} is empty, so mode {mode!r} has nothing to take")
         x = selecting.take(x, np.pad(np.arange(x.shape[axis]), width, mode), axis, mode="promise_in_bounds")
     return x
 
@@ -133,9 +129,7 @@ def _pad_ramp(x: Any, widths: list[tuple[int, int]], ends: list[tuple[float, flo
             inexact = dtype_for_ramp(x.dtype)
             fraction = np.arange(count) / max(count, 1)
             fraction = fraction if side == 0 else fraction[::-1]
-            weights = asarray(
-                fraction.reshape([-1 if i == axis else 1 for i in range(x.ndim)]).astype(inexact)
-            )
+            weights = asarray(fraction.reshape([-1 if i == axis else 1 for i in range(x.ndim)]).astype(inexact))
             ramp = weights * convert(edge, inexact) + (1 - weights) * inexact.type(end[side])
             sides.append(convert(ramp, x.dtype))
         x = joining.concatenate([sides[0], x, sides[1]], axis)

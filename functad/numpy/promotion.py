@@ -61,9 +61,7 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
                 f"convert the other operand to a larger dtype first, or reduce the number"
             )
     if type(x) is complex and dtype.kind != "c":
-        raise DTypeError(
-            f"{name}: the complex number {x} does not fit in {dtype}; use {x}.real, or a complex dtype"
-        )
+        raise DTypeError(f"{name}: the complex number {x} does not fit in {dtype}; use {x}.real, or a complex dtype")
     with np.errstate(all="ignore"):
         return np.asarray(x).astype(dtype)
 
@@ -165,15 +163,27 @@ def operand(name: str, x: Any) -> Any:
 
 def promote_dtypes(*args: Any) -> list[Any]:
     """The operands converted to the one dtype that promotion gives them."""
-    dtype, weak = dtypes.lattice_join(*[dtypes.dtype_of(a) for a in args])
+    types = [_type_of(a) for a in args]
+    if types.count(types[0]) == len(types) and all(isinstance(a, Array) for a in args):
+        return list(args)
+    dtype, weak = dtypes.lattice_join(*types)
     return [convert(a, dtype, weak) for a in args]
 
 
 def promote_dtypes_inexact(*args: Any) -> list[Any]:
     """As `promote_dtypes`, but integers and booleans become floats."""
-    dtype, weak = dtypes.lattice_join(*[dtypes.dtype_of(a) for a in args])
+    dtype, weak = dtypes.lattice_join(*[_type_of(a) for a in args])
     inexact = dtypes.to_inexact_dtype(dtype)
     return [convert(a, inexact, weak) for a in args]
+
+
+def _type_of(x: Any) -> tuple[np.dtype, bool]:
+    if type(x) is ArrayImpl:
+        return x._value.dtype, x.weak_type
+    if type(x) is Tracer:
+        aval = x.aval
+        return aval.dtype, aval.weak_type
+    return dtypes.dtype_of(x)
 
 
 def convert(x: Any, dtype: np.dtype, weak: bool = False, name: str = "promotion") -> Any:
@@ -206,19 +216,25 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 
 def joint_shape(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    rank = max((len(s) for s in shapes), default=0)
-    result = []
-    for axis in range(rank):
-        sizes = {s[axis - rank + len(s)] for s in shapes if axis - rank + len(s) >= 0}
-        others = sizes - {1}
-        if len(others) > 1:
-            raise ShapeError(
-                f"{name}: arrays of shapes {', '.join(map(str, shapes))} do not broadcast: axis {axis - rank} "
-                f"(from the end) has the sizes {', '.join(map(str, sorted(others)))}, and only a size of 1 is repeated. "
-                "Use reshape or expand_dims to say which axes belong together"
-            )
-        result.append(others.pop() if others else 1)
-    return tuple(result)
+    """As `broadcast_shapes`, with the function's name in the error."""
+    joint: tuple[int, ...] = ()
+    for shape in shapes:
+        if shape == joint:
+            continue
+        missing = len(joint) - len(shape)
+        longer, shorter = ((1,) * -missing + joint, shape) if missing < 0 else (joint, (1,) * missing + shape)
+        joint = tuple(n if m == 1 else m for m, n in zip(longer, shorter))
+        for axis, (m, n) in enumerate(zip(joint, shorter)):
+            if n not in (1, m):
+                raise _not_joint(name, shapes, axis - len(joint), m, n)
+    return joint
+
+
+def _not_joint(name: str, shapes: Sequence[tuple[int, ...]], axis: int, m: int, n: int) -> ShapeError:
+    return ShapeError(
+        f"{name}: arrays of shapes {', '.join(map(str, shapes))} do not broadcast: axis {axis} has the sizes "
+        f"{m} and {n}, and only a size of 1 is repeated. Use reshape or expand_dims to say which axes belong together"
+    )
 
 
 def broadcast_operand(x: Any, shape: tuple[int, ...]) -> Any:
@@ -232,8 +248,9 @@ def broadcast_operand(x: Any, shape: tuple[int, ...]) -> Any:
 
 def promote_shapes(name: str, *args: Any) -> list[Any]:
     """The operands repeated to their joint shape; those of rank 0 stay, as element-wise primitives take them."""
-    shapes = [aval_of(a).shape for a in args]
-    if len({s for s in shapes if s}) < 2:
+    shapes = [a.shape if isinstance(a, Array) else aval_of(a).shape for a in args]
+    largest = max(shapes, key=len)
+    if all(s == largest or not s for s in shapes):
         return list(args)
     joint = joint_shape(name, shapes)
     return [broadcast_operand(a, joint) if s else a for a, s in zip(args, shapes)]
@@ -258,11 +275,17 @@ def promote_pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
         return x, y
     if ty is ArrayImpl:
         value = y._value
-        if value.dtype is dtype and value.shape == shape and y.weak_type is weak:
+        if value.dtype is dtype and y.weak_type is weak:
+            if value.shape == shape:
+                return x, y
+            x, y = promote_shapes(name, x, y)
             return x, y
     elif ty is Tracer:
         aval = y.aval
-        if aval.dtype is dtype and aval.shape == shape and aval.weak_type is weak:
+        if aval.dtype is dtype and aval.weak_type is weak:
+            if aval.shape == shape:
+                return x, y
+            x, y = promote_shapes(name, x, y)
             return x, y
     elif (ty is float and dtype.kind in "fc") or (ty is int and dtype.kind in "fc" and -1e4 < y < 1e4):
         if weak:
@@ -313,9 +336,7 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """An `axis` argument, one, several or None for all, as a tuple of distinct axes counted from the front."""
     if axis is None:
         return tuple(range(ndim))
-    axes = tuple(
-        canonical_axis(name, a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))
-    )
+    axes = tuple(canonical_axis(name, a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
     if len(set(axes)) != len(axes):
         raise ArgumentError(f"{name}: axis={axis} names an axis twice")
     return axes

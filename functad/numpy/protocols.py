@@ -73,9 +73,7 @@ def _array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs
     )
 
 
-def _array_function(
-    self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]
-) -> Any:
+def _array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     name = func.__name__
     if name in _READERS:
         return func(*_known(args), **_known(kwargs))

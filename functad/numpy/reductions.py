@@ -63,9 +63,7 @@ def _masked(name: str, x: Any, where: Any, identity: Any) -> Any:
 def _mask(name: str, where: Any) -> Any:
     mask = asarray(where)
     if mask.dtype.kind != "b":
-        raise ArgumentError(
-            f"{name}: where= must be boolean, got {mask.aval.str_short()}; write where=(mask != 0)"
-        )
+        raise ArgumentError(f"{name}: where= must be boolean, got {mask.aval.str_short()}; write where=(mask != 0)")
     return mask
 
 
@@ -140,9 +138,7 @@ def sum(  # noqa: A001
     >>> jnp.sum(jnp.ones((2, 3)), axis=0)
     Array([2., 2., 2.], dtype=float32)
     """
-    return _accumulating(
-        "sum", reduce_sum, el.add, 0, a, axis, dtype, out, keepdims, initial, where, promote_integers
-    )
+    return _accumulating("sum", reduce_sum, el.add, 0, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
 def prod(
@@ -172,9 +168,7 @@ def prod(
     )
 
 
-def _extremum(
-    name: str, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any, largest: bool
-) -> Any:
+def _extremum(name: str, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any, largest: bool) -> Any:
     _refuse_out(name, out)
     x = as_array(name, a)
     axes = canonical_axes(name, axis, x.ndim)
@@ -352,9 +346,7 @@ def mean(
     return convert(el.div(total, count), wanted)
 
 
-def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
-) -> Any:
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
     """The weighted mean along the given axes; with `returned=True` also the sums of the weights."""
     x = as_array("average", a)
     if weights is None:
@@ -487,9 +479,7 @@ def _array_api_cumulative(
     result = fun(x, index, dtype)
     if not include_initial:
         return result
-    front = filled(
-        result.dtype.type(start), tuple(1 if i == index else n for i, n in enumerate(result.shape))
-    )
+    front = filled(result.dtype.type(start), tuple(1 if i == index else n for i, n in enumerate(result.shape)))
     return joining.concatenate([front, result], index)
 
 

@@ -34,9 +34,7 @@ from functad.tracing import Tracer, aval_of
 # --- by conditions ----------------------------------------------------------------------------------
 
 
-def where(
-    condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None
-) -> Any:
+def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
     """Elements of `x` where the condition is true and of `y` where it is not; with the condition alone, `nonzero`.
 
     Both choices are computed, and a derivative flows through the chosen one only.
@@ -174,9 +172,7 @@ def _along_axis(name: str, x: Any, indices: Any, axis: Any) -> tuple[Any, Any, i
     return x, index, place
 
 
-def take_along_axis(
-    arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None
-) -> Any:
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None) -> Any:
     """At each place the element of the same line along an axis at the given position; inverts `argsort`.
 
     >>> import functad.numpy as jnp
@@ -218,8 +214,7 @@ def put_along_axis(
     place = canonical_axis("put_along_axis", axis, x.ndim)
     index = as_array("put_along_axis", indices)
     grid = [
-        reshape_to(np.arange(n, dtype=np.int32), [n if j == i else 1 for j in range(x.ndim)])
-        for i, n in enumerate(x.shape)
+        np.arange(n, dtype=np.int32).reshape([n if j == i else 1 for j in range(x.ndim)]) for i, n in enumerate(x.shape)
     ]
     grid[place] = index
     return x.at[tuple(grid)].set(values, mode=mode)
@@ -228,9 +223,7 @@ def put_along_axis(
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
     """A copy of an array with elements of the flattened array replaced; `inplace=False` says that it is one."""
     if inplace:
-        raise ArgumentError(
-            "put: arrays are immutable; write x = functad.numpy.put(x, indices, values, inplace=False)"
-        )
+        raise ArgumentError("put: arrays are immutable; write x = functad.numpy.put(x, indices, values, inplace=False)")
     x = as_array("put", a)
     index, values = manipulation.ravel(ind), manipulation.ravel(v)
     if index.size == 0:
@@ -368,17 +361,13 @@ def compress(
 
 def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
     """The elements at which a condition is true, as a vector."""
-    return compress(
-        manipulation.ravel(condition), manipulation.ravel(arr), 0, size=size, fill_value=fill_value
-    )
+    return compress(manipulation.ravel(condition), manipulation.ravel(arr), 0, size=size, fill_value=fill_value)
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     """A copy of an array with the values put in turn where the mask is true; `inplace=False` says that it is one."""
     if inplace:
-        raise ArgumentError(
-            "place: arrays are immutable; write x = functad.numpy.place(x, mask, v, inplace=False)"
-        )
+        raise ArgumentError("place: arrays are immutable; write x = functad.numpy.place(x, mask, v, inplace=False)")
     x, values = as_array("place", arr), manipulation.ravel(vals)
     chosen = manipulation.ravel(as_boolean(mask, "place"))
     order = el.sub(cumulative.cumsum(convert(chosen, dtypes.int32), axis=0, reverse=False), np.int32(1))
@@ -451,9 +440,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     return tuple(results[::-1])
 
 
-def ravel_multi_index(
-    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C"
-) -> Any:
+def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C") -> Any:
     """Index arrays, one an axis of an array of shape `dims`, as flat indices."""
     sizes = tuple(dims)
     if len(multi_index) != len(sizes):

@@ -84,9 +84,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     if not columns:
         raise ArgumentError("lexsort takes at least one key")
     if len({c.shape for c in columns}) > 1:
-        raise ShapeError(
-            f"lexsort: the keys have the different shapes {', '.join(str(c.shape) for c in columns)}"
-        )
+        raise ShapeError(f"lexsort: the keys have the different shapes {', '.join(str(c.shape) for c in columns)}")
     if columns[0].ndim == 0:
         return asarray(dtypes.default_int_dtype().type(0))
     place = canonical_axis("lexsort", axis, columns[0].ndim)
@@ -223,9 +221,7 @@ def unique(
         first, *others = parts
         return (ArrayImpl(first), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in others))
     if axis is not None:
-        raise ArgumentError(
-            "unique: size= is for elements; with axis= leave it out and keep the array untraced"
-        )
+        raise ArgumentError("unique: size= is for elements; with axis= leave it out and keep the array untraced")
     return _unique_of_size(x, return_index, return_inverse, return_counts, equal_nan, size, fill_value)
 
 
@@ -254,9 +250,7 @@ def _unique_of_size(
     if return_index:
         results.append(selecting.take(order, selecting.where(found, positions, 0), 0, mode="clip"))
     if return_inverse:
-        ranks = el.sub(
-            cumulative.cumsum(convert(starts, index_dtype), axis=0, reverse=False), index_dtype.type(1)
-        )
+        ranks = el.sub(cumulative.cumsum(convert(starts, index_dtype), axis=0, reverse=False), index_dtype.type(1))
         inverse = updates.At(filled(index_dtype.type(0), (count,)))[order].set(ranks)
         results.append(manipulation.reshape(inverse, shape))
     if return_counts:
@@ -272,16 +266,12 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCountsResult:
     """The different values, and how often they occur."""
-    return UniqueCountsResult(
-        *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
-    )
+    return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverseResult:
     """The different values, and which one each element is."""
-    return UniqueInverseResult(
-        *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
-    )
+    return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
@@ -306,9 +296,7 @@ def isin(
 
 
 def _known_values(name: str, *arrays: Any) -> list[np.ndarray]:
-    rewrite = (
-        f"Keep {name} outside of the transformed function: the size of its result depends on the values."
-    )
+    rewrite = f"Keep {name} outside of the transformed function: the size of its result depends on the values."
     promoted = promote_dtypes(*[as_array(name, a) for a in arrays])
     return [x.concrete(name, rewrite) if isinstance(x, Tracer) else np.asarray(x) for x in promoted]
 

@@ -111,16 +111,12 @@ def _fractions(q: Any) -> Any:
     return arithmetic.divide(q, 100)
 
 
-def median(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
+def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """The middle element along the given axes, or the mean of the two middle ones."""
     return quantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
 
 
-def nanmedian(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
+def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """`median` of what is not NaN."""
     return nanquantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
 
@@ -197,9 +193,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
             )
         known = np.asarray(values)
         length = max(minlength, int(known.max()) + 1 if known.size else 0)
-    counted = (
-        asarray(dtypes.default_int_dtype().type(1)) if weights is None else as_array("bincount", weights)
-    )
+    counted = asarray(dtypes.default_int_dtype().type(1)) if weights is None else as_array("bincount", weights)
     if weights is not None and counted.shape != values.shape:
         raise ShapeError(f"bincount: weights of shape {counted.shape} for integers of shape {values.shape}")
     index = arithmetic.clip(convert(values, dtypes.int32) if values.dtype.kind == "b" else values, 0, None)
@@ -277,10 +271,7 @@ def cov(
         if p.ndim > 2:
             raise ShapeError(f"cov takes vectors and matrices, got shape {p.shape}")
     rows = [manipulation.atleast_2d(p) for p in parts]
-    rows = [
-        r if rowvar or p.ndim < 2 or r.shape[0] == 1 else manipulation.transpose(r)
-        for r, p in zip(rows, parts)
-    ]
+    rows = [r if rowvar or p.ndim < 2 or r.shape[0] == 1 else manipulation.transpose(r) for r, p in zip(rows, parts)]
     x = rows[0] if len(rows) == 1 else manipulation.concatenate(rows, 0)
     freedom = (0 if bias else 1) if ddof is None else ddof
     weights = _weights(fweights, aweights, x)
@@ -289,16 +280,12 @@ def cov(
         divisor: Any = x.shape[1] - freedom
     else:
         total = reductions.sum(weights)
-        centre = arithmetic.divide(
-            reductions.sum(arithmetic.multiply(x, weights), axis=1, keepdims=True), total
-        )
+        centre = arithmetic.divide(reductions.sum(arithmetic.multiply(x, weights), axis=1, keepdims=True), total)
         if aweights is None:
             divisor = arithmetic.subtract(total, freedom)
         else:
             spread = reductions.sum(arithmetic.multiply(weights, asarray(aweights)))
-            divisor = arithmetic.subtract(
-                total, arithmetic.divide(arithmetic.multiply(freedom, spread), total)
-            )
+            divisor = arithmetic.subtract(total, arithmetic.divide(arithmetic.multiply(freedom, spread), total))
     deviation = arithmetic.subtract(x, centre)
     weighted = deviation if weights is None else arithmetic.multiply(deviation, weights)
     product = linear.dot(deviation, ufuncs.conjugate(manipulation.transpose(weighted)))

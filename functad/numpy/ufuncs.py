@@ -181,9 +181,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:  # noqa: A001
     x = asarray(a)
     if x.dtype.kind in "iub":
         if decimals < 0:
-            raise ArgumentError(
-                f"round: integers cannot be rounded to {decimals} decimals; convert to floats first"
-            )
+            raise ArgumentError(f"round: integers cannot be rounded to {decimals} decimals; convert to floats first")
         return x
     if decimals == 0:
         return _round_to_even(x)

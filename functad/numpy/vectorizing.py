@@ -41,9 +41,7 @@ def vectorize(
         mapped = [i for i in range(len(args)) if i not in left_out]
         arrays = [asarray(as_array("vectorize", args[i])) for i in mapped]
         if cores is not None and len(cores) != len(arrays):
-            raise ArgumentError(
-                f"vectorize: signature {signature!r} takes {len(cores)} arguments, got {len(arrays)}"
-            )
+            raise ArgumentError(f"vectorize: signature {signature!r} takes {len(cores)} arguments, got {len(arrays)}")
 
         def core(*values: Any) -> Any:
             given = list(args)
@@ -75,9 +73,7 @@ def _check_cores(signature: str, cores: list[tuple[str, ...]], arrays: list[Any]
             )
         for name, n in zip(names, x.shape[x.ndim - len(names) :]):
             if sizes.setdefault(name, n) != n:
-                raise ShapeError(
-                    f"vectorize: axis {name!r} of {signature!r} has the sizes {sizes[name]} and {n}"
-                )
+                raise ShapeError(f"vectorize: axis {name!r} of {signature!r} has the sizes {sizes[name]} and {n}")
 
 
 def _mapped(core: Callable[..., Any], arrays: list[Any], ranks: list[int]) -> Any:

@@ -34,9 +34,7 @@ def _sort_aval(*operands: Aval, dimension: int, is_stable: bool, num_keys: int) 
         shapes = ", ".join(str(a.shape) for a in operands)
         raise ShapeError(f"sort: operands that are sorted together must have one shape, but have {shapes}")
     if not 1 <= num_keys <= len(operands):
-        raise ArgumentError(
-            f"sort: num_keys={num_keys} must be between 1 and {len(operands)}, the number of operands"
-        )
+        raise ArgumentError(f"sort: num_keys={num_keys} must be between 1 and {len(operands)}, the number of operands")
     return [Aval(a.shape, a.dtype) for a in operands]
 
 
@@ -62,9 +60,7 @@ def _sort_batch(axis_size: int, args: Any, dims: Any, *, dimension: int, **param
     return sort(rows, dimension=dimension + 1, **params), [0] * len(rows)
 
 
-def _sort_example(
-    *args: np.ndarray, dimension: int = 0, num_keys: int = 1, differentiable: bool = True
-) -> Example:
+def _sort_example(*args: np.ndarray, dimension: int = 0, num_keys: int = 1, differentiable: bool = True) -> Example:
     params = {"dimension": dimension, "is_stable": True, "num_keys": num_keys}
     return Example(args=args, params=params, differentiable=differentiable)
 
@@ -111,10 +107,18 @@ def _top_k_aval(x: Aval, *, k: int, axis: int) -> list[Aval]:
 
 def _top_k_impl(x: np.ndarray, *, k: int, axis: int) -> list[np.ndarray]:
     # Sorting backwards and reading the result backwards keeps equal elements in their order.
-    ascending = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    ascending = np.argsort(np.flip(_total_order(x), axis), axis=axis, kind="stable")
     order = np.flip(x.shape[axis] - 1 - ascending, axis)
     order = np.take(order, np.arange(k), axis=axis)
     return [np.take_along_axis(x, order, axis=axis), order.astype(np.int32)]
+
+
+def _total_order(x: np.ndarray) -> np.ndarray:
+    """Integers in the order in which top_k takes numbers: −0 is below 0, and NaN beyond infinity by its sign."""
+    if x.dtype.kind != "f":
+        return x
+    bits: np.ndarray = np.ascontiguousarray(x).view(f"i{x.itemsize}").reshape(x.shape)
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 
 def _top_k_jvp(primals: Any, outs: Any, tangents: Any, *, k: int, axis: int) -> list[Any]:
@@ -140,9 +144,7 @@ top_k_p = Primitive(
     examples=lambda: [
         Example(args=(normal(2, 4),), params={"k": 2, "axis": 1}),
         Example(args=(normal(4, 2),), params={"k": 4, "axis": 0}),
-        Example(
-            args=(np.array([0, np.nan, 3, 3], np.float32),), params={"k": 3, "axis": 0}, differentiable=False
-        ),
+        Example(args=(np.array([0, np.nan, 3, 3], np.float32),), params={"k": 3, "axis": 0}, differentiable=False),
         Example(args=(integers(5, high=3),), params={"k": 0, "axis": 0}, differentiable=False),
     ],
 )

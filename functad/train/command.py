@@ -22,7 +22,7 @@ from functad.tree_util import tree_leaves
 INTERRUPTED = 130  # the shell's exit code for a program that was stopped by Ctrl-C
 
 _MOMENTUM = 0.9
-_LEARNING_RATES = {"sgd": 0.05, "momentum": 0.03, "nesterov": 0.03}
+_LEARNING_RATES = {"sgd": 0.05, "momentum": 0.02, "nesterov": 0.02}
 _DRAWN_TRAIN, _DRAWN_TEST = 20_000, 4_000
 
 _EPILOG = """examples:

@@ -13,7 +13,7 @@ jax = pytest.importorskip("jax", reason="jax is not installed: the oracle tests 
 import functad  # noqa: E402  (after the check for jax)
 from functad import lax  # noqa: E402
 
-SEEDS = range(25)
+SEEDS = range(5)
 
 
 def _array(rng, *shape):
@@ -185,7 +185,7 @@ def _window(rng, operand_shape):
 
 
 @pytest.mark.parametrize("mode", ["clip", "fill"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(8))
 def test_gather(seed, mode):
     rng = np.random.default_rng(seed)
     shape = _shape(rng, 1, 4)
@@ -204,7 +204,7 @@ SCATTERS += [("scatter_min", "drop"), ("scatter_max", "drop")]
 
 
 @pytest.mark.parametrize("name, mode", SCATTERS)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_scatter(seed, name, mode):
     rng = np.random.default_rng(seed)
     shape = _shape(rng, 1, 4)
@@ -216,7 +216,7 @@ def test_scatter(seed, name, mode):
     compare(fun, [_array(rng, *shape), indices, _array(rng, *update_shape)], seed)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_scatter_mul(seed):
     rng = np.random.default_rng(seed)
     shape = _shape(rng, 1, 4)
