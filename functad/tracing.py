@@ -441,7 +441,9 @@ def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | 
     env.update(zip(program.invars, args))
 
     def read(atom: Atom) -> Any:
-        return atom.value if isinstance(atom, Literal) else env[atom]
+        if isinstance(atom, Literal):
+            return ArrayImpl(atom.value, True) if atom.aval.weak_type else atom.value
+        return env[atom]
 
     for eqn in program.eqns:
         result = bind(eqn.primitive, *[read(a) for a in eqn.invars], **eqn.params)

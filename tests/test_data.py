@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from functad import random
 from functad.cache import cache_dir
 from functad.data import MNIST, batches, download, mnist, mnist_files, synthetic_digits
 from functad.data.download import RemoteFile, fetch, read_verified
@@ -32,22 +33,16 @@ class TestIdx:
 
     def test_reads_plain_and_compressed(self):
         np.testing.assert_array_equal(parse_idx(idx(self.pixels), "f"), self.pixels, strict=True)
-        np.testing.assert_array_equal(
-            parse_idx(gzip.compress(idx(self.pixels)), "f"), self.pixels, strict=True
-        )
+        np.testing.assert_array_equal(parse_idx(gzip.compress(idx(self.pixels)), "f"), self.pixels, strict=True)
 
-    @pytest.mark.parametrize(
-        ("dtype", "code"), [("i1", 9), ("i2", 0x0B), ("i4", 0x0C), ("f4", 0x0D), ("f8", 0x0E)]
-    )
+    @pytest.mark.parametrize(("dtype", "code"), [("i1", 9), ("i2", 0x0B), ("i4", 0x0C), ("f4", 0x0D), ("f8", 0x0E)])
     def test_big_endian_types_become_native(self, dtype, code):
         values = np.array([[-3, 0, 100]], dtype)
         np.testing.assert_array_equal(parse_idx(idx(values, code), "f"), values, strict=True)
         assert parse_idx(idx(values, code), "f").dtype.isnative
 
     def test_truncated_data(self):
-        with pytest.raises(
-            DataError, match=r"images\.gz is truncated: .*\(2, 3, 4\).* 24 bytes, but 20 follow"
-        ):
+        with pytest.raises(DataError, match=r"images\.gz is truncated: .*\(2, 3, 4\).* 24 bytes, but 20 follow"):
             parse_idx(idx(self.pixels)[:-4], "images.gz")
 
     def test_too_much_data(self):
@@ -165,9 +160,7 @@ class TestFetch:
         assert server.paths == ["/good/numbers.bin"]
         assert capsys.readouterr().err.startswith("numbers.bin: 100 % 154 kB/154 kB")
 
-    @pytest.mark.parametrize(
-        "first", ["missing", "wrong", "truncated", "endless", "stalls", "silent", "busy"]
-    )
+    @pytest.mark.parametrize("first", ["missing", "wrong", "truncated", "endless", "stalls", "silent", "busy"])
     def test_the_second_mirror_helps(self, server, tmp_path, first):
         path = fetch(FILE, tmp_path, [server.url(first), server.url("good")], timeout=0.2)
         assert path.read_bytes() == CONTENT
@@ -243,9 +236,7 @@ class TestFetch:
         assert read_verified(path, FILE.sha256) == CONTENT
         path.write_bytes(CONTENT[:-1])
         actual = hashlib.sha256(CONTENT[:-1]).hexdigest()
-        with pytest.raises(
-            DataError, match=rf"numbers\.bin is damaged.*\n *{actual}, expected\n *{FILE.sha256}"
-        ):
+        with pytest.raises(DataError, match=rf"numbers\.bin is damaged.*\n *{actual}, expected\n *{FILE.sha256}"):
             read_verified(path, FILE.sha256)
 
 
@@ -484,6 +475,17 @@ class TestBatches:
         listed = list(batches(self.data, 3, permutation=order))
         np.testing.assert_array_equal(np.concatenate([batch["y"][0] for batch in listed]), order)
         np.testing.assert_array_equal(np.concatenate([batch["x"] for batch in listed]), self.data["x"][order])
+
+    def test_a_key_shuffles(self):
+        def shuffled(seed):
+            listed = list(batches(self.data, 3, key=random.key(seed)))
+            assert [len(batch["x"]) for batch in listed] == [3, 3, 3, 1]
+            return np.concatenate([batch["y"][0] for batch in listed]).tolist()
+
+        assert shuffled(0) == shuffled(0) == random.permutation(random.key(0), 10).tolist()
+        assert shuffled(0) != shuffled(1)
+        with pytest.raises(ArgumentError, match="a key or a permutation, not both"):
+            batches(self.data, 3, key=random.key(0), permutation=range(10))
 
     @pytest.mark.parametrize("permutation", [None, range(10)])
     def test_the_remainder_can_be_left_out(self, permutation):

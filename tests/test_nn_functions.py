@@ -105,15 +105,11 @@ def test_one_hot_traces_and_maps():
 
 
 def test_errors_say_what_and_how():
-    with pytest.raises(
-        ArgumentError, match=r"one_hot: axis=2 is no place .* shape \(3,\); choose one in -2..1"
-    ):
+    with pytest.raises(ArgumentError, match=r"one_hot: axis=2 is no place .* shape \(3,\); choose one in -2..1"):
         nn.one_hot(np.arange(3), 3, axis=2)
     with pytest.raises(ArgumentError, match=r"num_classes=3\.0 must be a Python integer"):
         nn.one_hot(np.arange(3), 3.0)
-    with pytest.raises(
-        ShapeError, match=r"glu: axis -1 of an array of shape \(2, 3\) has size 3, which is odd"
-    ):
+    with pytest.raises(ShapeError, match=r"glu: axis -1 of an array of shape \(2, 3\) has size 3, which is odd"):
         nn.glu(np.ones((2, 3)))
     with pytest.raises(DTypeError, match="complex64"):
         nn.sigmoid(np.ones(2, np.complex64))

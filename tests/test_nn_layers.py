@@ -74,9 +74,7 @@ def test_dense_is_a_product_and_a_sum():
 def test_dense_errors():
     layer = nn.Dense(2)
     params = layer.init(KEY, np.ones((1, 3)))
-    with pytest.raises(
-        ShapeError, match=r"Dense\(2\): the input has shape \(1, 4\), but the kernel of shape \(3, 2\)"
-    ):
+    with pytest.raises(ShapeError, match=r"Dense\(2\): the input has shape \(1, 4\), but the kernel of shape \(3, 2\)"):
         layer.apply(params, np.ones((1, 4)))
     with pytest.raises(ShapeError, match=r"Dense\(2\): .* is a scalar"):
         layer.init(KEY, 1.0 * np.ones(()))
@@ -92,8 +90,7 @@ def _slow_convolution(x, kernel, strides, pads, dilation, groups):
     x = np.pad(x, [(0, 0), *pads, (0, 0)])
     window, out = kernel.shape[:-2], kernel.shape[-1]
     sizes = [
-        (n - d * (k - 1) - 1) // s + 1
-        for n, k, s, d in zip(x.shape[1:-1], window, strides, dilation, strict=True)
+        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[1:-1], window, strides, dilation, strict=True)
     ]
     y = np.zeros((x.shape[0], *sizes, out))
     per_in, per_out = kernel.shape[-2], out // groups
@@ -121,9 +118,7 @@ def test_convolution_in_both_layouts(rank, strides, padding, dilation, groups, u
     if isinstance(padding, tuple):
         padding = padding * rank
     pads = (
-        [(0, 0)] * rank
-        if padding == "VALID"
-        else [p if isinstance(p, tuple) else (p, p) for p in _each(padding, rank)]
+        [(0, 0)] * rank if padding == "VALID" else [p if isinstance(p, tuple) else (p, p) for p in _each(padding, rank)]
     )
     x = images(2, *range(6, 6 + rank), 4)
     options = dict(strides=strides, padding=padding, dilation=dilation, groups=groups, use_bias=use_bias)
@@ -132,9 +127,7 @@ def test_convolution_in_both_layouts(rank, strides, padding, dilation, groups, u
     first = nn.Conv(8, (3,) * rank, **options)
     params = last.init(KEY, x)
     assert shapes(params) == shapes(first.init(KEY, np.moveaxis(x, -1, 1)))
-    expected = _slow_convolution(
-        x, np.asarray(params["kernel"]), (strides,) * rank, pads, (dilation,) * rank, groups
-    )
+    expected = _slow_convolution(x, np.asarray(params["kernel"]), (strides,) * rank, pads, (dilation,) * rank, groups)
     if use_bias:
         expected = expected + np.asarray(params["bias"])
     np.testing.assert_allclose(np.asarray(last.apply(params, x)), expected, rtol=1e-4, atol=1e-5)
@@ -172,9 +165,7 @@ def test_convolution_errors():
         match=r"Conv\(6, \(3, 3\)\): the input has shape \(8, 8, 8\), 3 axes, but layout NCHW has 4",
     ):
         layer.apply(params, np.ones((8, 8, 8)))
-    with pytest.raises(
-        ShapeError, match=r"add them with x\[:, None\], if the batch is missing, with x\[None\]"
-    ):
+    with pytest.raises(ShapeError, match=r"add them with x\[:, None\], if the batch is missing, with x\[None\]"):
         layer.init(KEY, np.ones((8, 8, 8)))
     with pytest.raises(
         ShapeError,
@@ -214,15 +205,11 @@ def test_pooling_by_hand():
     x = images(2, 3, 4, 6)
     blocks = x.reshape(2, 3, 2, 2, 3, 2)
     np.testing.assert_allclose(np.asarray(nn.MaxPool((2, 2)).apply((), x)), blocks.max((3, 5)))
-    np.testing.assert_allclose(
-        np.asarray(nn.AvgPool((2, 2)).apply((), x)), blocks.mean((3, 5)), rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(np.asarray(nn.AvgPool((2, 2)).apply((), x)), blocks.mean((3, 5)), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [nn.MaxPool, nn.AvgPool])
-@pytest.mark.parametrize(
-    ("window", "options"), [((3,), {}), ((3, 2), {"strides": (2, 1), "padding": "SAME"})]
-)
+@pytest.mark.parametrize(("window", "options"), [((3,), {}), ((3, 2), {"strides": (2, 1), "padding": "SAME"})])
 def test_pooling_layouts_agree(make, window, options):
     x = images(2, *range(7, 7 + len(window)), 3)
     last = make(window, layout={1: "NWC", 2: "NHWC"}[len(window)], **options).apply((), x)
@@ -244,13 +231,9 @@ def test_max_pooling_of_integers():
 
 
 def test_pooling_errors():
-    with pytest.raises(
-        ShapeError, match=r"MaxPool\(\(2, 2\)\): the input has shape \(4, 4\), 2 axes, but layout NCHW"
-    ):
+    with pytest.raises(ShapeError, match=r"MaxPool\(\(2, 2\)\): the input has shape \(4, 4\), 2 axes, but layout NCHW"):
         nn.MaxPool((2, 2)).apply((), np.ones((4, 4)))
-    with pytest.raises(
-        DTypeError, match=r"AvgPool\(\(2,\)\): the input has dtype int32; the mean needs floats"
-    ):
+    with pytest.raises(DTypeError, match=r"AvgPool\(\(2,\)\): the input has dtype int32; the mean needs floats"):
         nn.AvgPool((2,)).apply((), np.ones((1, 1, 4), np.int32))
 
 
@@ -281,8 +264,7 @@ def test_gradients_match_differences(layer):
     products = functad.tree.map(lambda g, d: float(jnp.sum(g * d)), grads, direction)
     h = 1e-6
     ahead, behind = (
-        loss(*functad.tree.map(lambda p, d, s=sign: p + s * h * d, (params, x), direction))
-        for sign in (1, -1)
+        loss(*functad.tree.map(lambda p, d, s=sign: p + s * h * d, (params, x), direction)) for sign in (1, -1)
     )
     assert sum(functad.tree.leaves(products)) == pytest.approx(
         (float(ahead) - float(behind)) / (2 * h), rel=1e-6, abs=1e-7
@@ -363,9 +345,7 @@ def test_activation_layers_take_their_options():
 
 
 def test_what_is_no_layer_is_told_how_to_become_one():
-    with pytest.raises(
-        ArgumentError, match=r"serial: argument 1 is .*which is no layer; call it .*Relu\(\.\.\.\)"
-    ):
+    with pytest.raises(ArgumentError, match=r"serial: argument 1 is .*which is no layer; call it .*Relu\(\.\.\.\)"):
         nn.serial(nn.Dense(2), nn.Relu)
     with pytest.raises(ArgumentError, match=r"Activation\(relu\)"):
         nn.parallel(nn.relu)

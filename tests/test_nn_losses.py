@@ -29,9 +29,7 @@ def test_gradient_of_cross_entropy_is_probability_minus_label(transform):
 
     # d/dz (logsumexp(z) - z_label) = softmax(z) - one_hot(label)
     expected = np.exp(LOGITS) / np.exp(LOGITS).sum(1, keepdims=True) - np.eye(3)[LABELS]
-    np.testing.assert_allclose(
-        np.asarray(transform(functad.grad(loss))(LOGITS)), expected, rtol=1e-10, atol=1e-12
-    )
+    np.testing.assert_allclose(np.asarray(transform(functad.grad(loss))(LOGITS)), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_classes_may_lie_along_another_axis():
@@ -53,9 +51,7 @@ def test_classes_can_be_left_out():
 def test_large_logits_stay_finite():
     logits = np.array([[1e4, 0.0], [1e4, 0.0]], np.float32)
     assert nn.softmax_cross_entropy_with_integer_labels(logits, np.array([0, 1])).tolist() == [0.0, 1e4]
-    assert nn.sigmoid_binary_cross_entropy(logits[0], np.array([0.0, 1.0])).tolist() == pytest.approx(
-        [1e4, np.log(2)]
-    )
+    assert nn.sigmoid_binary_cross_entropy(logits[0], np.array([0.0, 1.0])).tolist() == pytest.approx([1e4, np.log(2)])
 
 
 def test_binary_cross_entropy():
@@ -85,9 +81,7 @@ def test_accuracy_counts():
 
 
 def test_errors_name_the_shapes():
-    with pytest.raises(
-        ShapeError, match=r"logits of shape \(4, 3\) .* need labels of shape \(4,\), got \(4, 3\)"
-    ):
+    with pytest.raises(ShapeError, match=r"logits of shape \(4, 3\) .* need labels of shape \(4,\), got \(4, 3\)"):
         nn.softmax_cross_entropy_with_integer_labels(LOGITS, np.zeros((4, 3), int))
     with pytest.raises(DTypeError, match=r"accuracy: labels must be integers.*float64.*argmax"):
         nn.accuracy(LOGITS, np.eye(3)[LABELS])

@@ -86,9 +86,7 @@ def test_a_step_under_jit_traces_once_and_agrees():
     assert len(traces) == 1
     for _ in range(4):
         plain, plain_state = step(plain, plain_state, GRADS)
-    for a, b in zip(
-        functad.tree.leaves((params, state)), functad.tree.leaves((plain, plain_state)), strict=True
-    ):
+    for a, b in zip(functad.tree.leaves((params, state)), functad.tree.leaves((plain, plain_state)), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6)
     count = state[1].count
     assert count.dtype == np.int32 and int(count) == 4

@@ -49,9 +49,7 @@ def test_the_cnn_learns_drawn_digits(train_set, test_set):
     params = start(network, train_set)
     before = evaluate(network, params, test_set)
     optimizer = optim.sgd(0.03, momentum=0.9, nesterov=True)
-    epochs = list(
-        fit(network, params, optimizer, train_set, test_set, epochs=2, batch_size=32, key=random.key(1))
-    )
+    epochs = list(fit(network, params, optimizer, train_set, test_set, epochs=2, batch_size=32, key=random.key(1)))
     assert [epoch.number for epoch in epochs] == [1, 2]
     assert before < 0.3
     assert epochs[1].loss < 0.5 * epochs[0].loss
@@ -118,9 +116,7 @@ def test_the_same_key_gives_the_same_params(train_set, test_set):
 def test_too_few_inputs_for_a_batch(test_set):
     network = cnn()
     with pytest.raises(ArgumentError, match="1000 inputs to train on, fewer than one batch of 1001"):
-        next(
-            fit(network, (), optim.sgd(0.1), test_set, test_set, epochs=1, batch_size=1001, key=random.key(0))
-        )
+        next(fit(network, (), optim.sgd(0.1), test_set, test_set, epochs=1, batch_size=1001, key=random.key(0)))
 
 
 def test_the_gradient_of_the_cnn_matches_differences(test_set):

@@ -1,6 +1,6 @@
 """Cutting a pytree of arrays into mini-batches along the leading axis.
 
-This file must not know what the arrays mean nor where an order comes from: a permutation is given to it.
+This file must not know what the arrays mean, nor where they come from.
 """
 
 from __future__ import annotations
@@ -10,32 +10,43 @@ from typing import Any
 
 import numpy as np
 
+from functad import random
 from functad.errors import ArgumentError, ShapeError
 from functad.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
 
 
-def batches(data: Any, batch_size: int, *, permutation: Any = None, drop_remainder: bool = False) -> Batches:
+def batches(
+    data: Any,
+    batch_size: int,
+    *,
+    key: Any = None,
+    permutation: Any = None,
+    drop_remainder: bool = False,
+) -> Batches:
     """The mini-batches of `data`, each a pytree like `data` with the next `batch_size` items of every array.
 
     Args:
         data: a pytree of arrays, all with the same length n along axis 0.
         batch_size: items in a batch; the last batch has fewer if n is no multiple of it.
-        permutation: integers of shape (n,), the order in which the items are taken, such as
-            `functad.random.permutation(key, n)`; None takes them as they are.
+        key: a random key, from which the items are shuffled: another one for each epoch. None takes them as
+            they are.
+        permutation: integers of shape (n,), the order in which the items are taken, instead of a key.
         drop_remainder: leave out the last batch if it is shorter, so that all batches have the same shape.
 
     Returns:
-        A `Batches`: `len` gives the number of batches, iterating gives them, as NumPy arrays. Without a
-        permutation they are views of the arrays given, with one they are copies.
+        A `Batches`: `len` gives the number of batches, iterating gives them, as NumPy arrays: copies
+        when shuffled, else views of the arrays given.
 
     Raises:
         ShapeError: an array has no axis 0, or the lengths differ.
         ArgumentError: `batch_size` is no positive int, `data` has no array, `permutation` is no permutation
-            of 0..n-1, or no batch is left.
+            of 0..n-1 or comes with a `key`, or no batch is left.
 
     >>> images, labels = np.zeros((5, 28, 28)), np.arange(5)
     >>> [y for x, y in batches((images, labels), 2, permutation=[4, 3, 2, 1, 0])]
     [array([4, 3]), array([2, 1]), array([0])]
+    >>> sorted(int(y) for x, labels in batches((images, labels), 2, key=random.key(0)) for y in labels)
+    [0, 1, 2, 3, 4]
     """
     if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
         raise ArgumentError(f"batches: batch_size is {batch_size!r}; it must be an int of at least 1.")
@@ -43,7 +54,7 @@ def batches(data: Any, batch_size: int, *, permutation: Any = None, drop_remaind
     # np.asarray copies nothing of an array on the CPU, and NumPy's indexing is cheap.
     arrays = [np.asarray(leaf) for _, leaf in paths_and_leaves]
     length = _common_length([keystr(path) for path, _ in paths_and_leaves], arrays)
-    order = None if permutation is None else _checked_permutation(permutation, length)
+    order = _order(key, permutation, length)
     if drop_remainder and length < batch_size:
         raise ArgumentError(
             f"batches: drop_remainder=True leaves no batch, as there are only {length} items for a batch of "
@@ -82,9 +93,7 @@ class Batches:
 
 def _common_length(names: list[str], arrays: list[np.ndarray]) -> int:
     if not arrays:
-        raise ArgumentError(
-            "batches: data holds no array; give a pytree of arrays, such as (images, labels)."
-        )
+        raise ArgumentError("batches: data holds no array; give a pytree of arrays, such as (images, labels).")
     for name, array in zip(names, arrays, strict=True):
         if array.ndim == 0:
             raise ShapeError(f"batches: data{name} is a scalar, which has no axis 0 to cut into batches.")
@@ -94,6 +103,14 @@ def _common_length(names: list[str], arrays: list[np.ndarray]) -> int:
                 f"{arrays[0].shape}, data{name} has shape {array.shape}."
             )
     return len(arrays[0])
+
+
+def _order(key: Any, permutation: Any, length: int) -> np.ndarray | None:
+    if key is not None:
+        if permutation is not None:
+            raise ArgumentError("batches: give a key or a permutation, not both: a key makes its own permutation.")
+        return np.asarray(random.permutation(key, length))
+    return None if permutation is None else _checked_permutation(permutation, length)
 
 
 def _checked_permutation(permutation: Any, length: int) -> np.ndarray:

@@ -34,9 +34,7 @@ class RemoteFile(NamedTuple):
     sha256: str
 
 
-def fetch(
-    file: RemoteFile, folder: Path, mirrors: Sequence[str], *, timeout: float = 4.0, attempts: int = 2
-) -> Path:
+def fetch(file: RemoteFile, folder: Path, mirrors: Sequence[str], *, timeout: float = 4.0, attempts: int = 2) -> Path:
     """Download `file` into `folder` from the first mirror that gives it, and check its sum.
 
     The file appears under its name only once it is complete and right; nothing else is left behind. A mirror
@@ -135,9 +133,7 @@ def _open(url: str, timeout: float) -> BinaryIO:
     except urllib.error.HTTPError as error:
         with error:
             transient = error.code in _RETRY_STATUS
-            raise _TryFailedError(
-                f"HTTP status {error.code} ({error.reason})", transient=transient
-            ) from error
+            raise _TryFailedError(f"HTTP status {error.code} ({error.reason})", transient=transient) from error
     except urllib.error.URLError as error:
         raise _TryFailedError(f"cannot be reached ({error.reason})", transient=False) from error
     except (OSError, http.client.HTTPException) as error:

@@ -56,9 +56,7 @@ def parse_idx(content: bytes, name: str, *, shape: tuple[int, ...] | None = None
             f"that is {expected_bytes:,} bytes, but {actual_bytes:,} follow the header. Fetch the file again."
         )
     if shape is not None and found != shape:
-        raise DataError(
-            f"{name} holds an array of shape {found}, expected {shape}: it is not the file it should be."
-        )
+        raise DataError(f"{name} holds an array of shape {found}, expected {shape}: it is not the file it should be.")
     values = np.frombuffer(content, dtype, offset=data_start).reshape(found)
     return values.astype(dtype.newbyteorder("="), copy=False)
 
@@ -71,16 +69,12 @@ def _decompress(content: bytes, name: str) -> bytes:
             f"{name} is truncated: its gzip stream ends early, after {len(content):,} bytes. Fetch it again."
         ) from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            f"{name} is damaged: its gzip stream does not decode ({error}). Fetch it again."
-        ) from error
+        raise DataError(f"{name} is damaged: its gzip stream does not decode ({error}). Fetch it again.") from error
 
 
 def _parse_header(content: bytes, name: str) -> tuple[np.dtype, tuple[int, ...]]:
     if len(content) < 4:
-        raise DataError(
-            f"{name} is truncated: {len(content)} bytes are too few for the header of an idx file."
-        )
+        raise DataError(f"{name} is truncated: {len(content)} bytes are too few for the header of an idx file.")
     zero, code, rank = content[:2], content[2], content[3]
     if zero != b"\x00\x00" or code not in _TYPES:
         raise DataError(

@@ -70,9 +70,7 @@ def Conv(
     dilation_ = per_axis(dilation, rank, "dilation", name)
     padding_ = checked_padding(padding, rank, name)
     if features < 1 or groups < 1 or features % groups:
-        raise ArgumentError(
-            f"{name}: groups={groups} must divide the {features} output channels, both at least 1"
-        )
+        raise ArgumentError(f"{name}: groups={groups} must divide the {features} output channels, both at least 1")
     dimension_numbers = (layout, _KERNEL_LAYOUTS[rank], layout)
     channels_axis = layout.index("C")
 

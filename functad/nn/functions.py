@@ -430,6 +430,5 @@ def _class_count(num_classes: Any) -> int:
         return operator.index(num_classes)
     except TypeError as problem:
         raise ArgumentError(
-            f"one_hot: num_classes={num_classes!r} must be a Python integer, as it is part of the result's "
-            "shape"
+            f"one_hot: num_classes={num_classes!r} must be a Python integer, as it is part of the result's shape"
         ) from problem

@@ -92,9 +92,7 @@ def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
     return init
 
 
-def truncated_normal(
-    stddev: Any = 0.01, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
-) -> Initializer:
+def truncated_normal(stddev: Any = 0.01, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
     """An initializer that draws from the normal distribution cut at `lower` and `upper`, times `stddev`.
 
     >>> from functad import random
@@ -169,9 +167,7 @@ def variance_scaling(
     return init
 
 
-def glorot_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def glorot_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """`variance_scaling(1, "fan_avg", "uniform")` (Glorot and Bengio 2010); also `xavier_uniform`.
 
     >>> from functad import random
@@ -181,37 +177,27 @@ def glorot_uniform(
     return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def glorot_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def glorot_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """`variance_scaling(1, "fan_avg", "truncated_normal")` (Glorot and Bengio 2010); also `xavier_normal`."""
     return variance_scaling(1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def lecun_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """`variance_scaling(1, "fan_in", "uniform")` (LeCun et al. 1998)."""
     return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def lecun_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """`variance_scaling(1, "fan_in", "truncated_normal")` (LeCun et al. 1998)."""
     return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def he_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """`variance_scaling(2, "fan_in", "uniform")`, for relu (He et al. 2015); also `kaiming_uniform`."""
     return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def he_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """`variance_scaling(2, "fan_in", "truncated_normal")`, for relu (He 2015); also `kaiming_normal`."""
     return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
@@ -241,9 +227,7 @@ def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axe
     receptive_field = math.prod(shape) / max(1, inputs * outputs * copies)
     fan_in, fan_out = inputs * receptive_field, outputs * receptive_field
     if fan_in == 0 or fan_out == 0:
-        raise ShapeError(
-            f"variance_scaling: a parameter of shape {shape} has no elements, so no variance to scale"
-        )
+        raise ShapeError(f"variance_scaling: a parameter of shape {shape} has no elements, so no variance to scale")
     return fan_in, fan_out
 
 

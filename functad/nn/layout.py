@@ -17,9 +17,7 @@ CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 _RANKS = {layout: rank for layouts in (CHANNELS_FIRST, CHANNELS_LAST) for rank, layout in layouts.items()}
 
 
-def window_and_layout(
-    window: int | Sequence[int], layout: str | None, name: str
-) -> tuple[tuple[int, ...], str]:
+def window_and_layout(window: int | Sequence[int], layout: str | None, name: str) -> tuple[tuple[int, ...], str]:
     """The size of the window along each spatial axis, and the layout, of which either tells the rank.
 
     Raises:
@@ -41,8 +39,7 @@ def window_and_layout(
         return sizes, CHANNELS_FIRST[len(sizes)]
     if len(sizes) != _RANKS[layout]:
         raise ArgumentError(
-            f"{name}: the window {sizes} has {len(sizes)} axes, but layout {layout!r} has {_RANKS[layout]} "
-            "spatial ones"
+            f"{name}: the window {sizes} has {len(sizes)} axes, but layout {layout!r} has {_RANKS[layout]} spatial ones"
         )
     return sizes, layout
 

@@ -44,9 +44,7 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any =
     return -jnp.sum(terms, axis)
 
 
-def softmax_cross_entropy_with_integer_labels(
-    logits: Any, labels: Any, axis: int = -1, where: Any = None
-) -> Any:
+def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: int = -1, where: Any = None) -> Any:
     """Cross-entropy of the class numbers `labels` with `softmax(logits)`.
 
     Args:

@@ -146,8 +146,10 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     wanted = canonical_dtype(dtype) or dtypes.result_type(*[v for v in (start, stop, step) if v is not None])
     if stop is None and step is None and wanted.kind in "iuf" and bounds[0].dtype.kind in "iu":
         return structure.iota(wanted, (max(int(bounds[0]), 0),), 0)
+    first: Any
+    last: Any
     first, last = (0, bounds[0]) if stop is None else (bounds[0], bounds[1])
-    increment = 1 if step is None else bounds[-1]
+    increment: Any = 1 if step is None else bounds[-1]
     if increment == 0:
         raise ArgumentError("arange: step must not be 0")
     if wanted.kind in "iub" and all(b.dtype.kind in "iub" for b in bounds):

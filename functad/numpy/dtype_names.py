@@ -50,10 +50,19 @@ def _fixed(dtype: np.dtype) -> ScalarType:
 
 
 bool_ = _fixed(dtypes.bool_)
-int8, int16, int32, int64 = map(_fixed, (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64))
-uint8, uint16, uint32, uint64 = map(_fixed, (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64))
-float16, float32, float64 = map(_fixed, (dtypes.float16, dtypes.float32, dtypes.float64))
-complex64, complex128 = map(_fixed, (dtypes.complex64, dtypes.complex128))
+int8 = _fixed(dtypes.int8)
+int16 = _fixed(dtypes.int16)
+int32 = _fixed(dtypes.int32)
+int64 = _fixed(dtypes.int64)
+uint8 = _fixed(dtypes.uint8)
+uint16 = _fixed(dtypes.uint16)
+uint32 = _fixed(dtypes.uint32)
+uint64 = _fixed(dtypes.uint64)
+float16 = _fixed(dtypes.float16)
+float32 = _fixed(dtypes.float32)
+float64 = _fixed(dtypes.float64)
+complex64 = _fixed(dtypes.complex64)
+complex128 = _fixed(dtypes.complex128)
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 
 # The defaults of their kind: 32 bits, or 64 with `enable_x64`.

@@ -69,7 +69,8 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
 
 
 def _resolved_shape(x: Any, wanted: Any) -> tuple[int, ...]:
-    given = tuple(wanted) if isinstance(wanted, (tuple, list, np.ndarray, Array)) else (wanted,)
+    several = isinstance(wanted, (tuple, list, np.ndarray, Array))
+    given: tuple[Any, ...] = tuple(wanted) if several else (wanted,)
     sizes = [n.__index__() if hasattr(n, "__index__") else n for n in given]
     if not all(isinstance(n, int) for n in sizes) or sizes.count(-1) > 1 or any(n < -1 for n in sizes):
         raise ShapeError(f"reshape: {tuple(given)} is no shape; it takes integers, of which one may be -1")

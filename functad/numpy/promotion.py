@@ -358,8 +358,6 @@ def size_of(shape: Sequence[int]) -> int:
     return math.prod(shape)
 
 
-def constant(x: Any, why: str) -> np.ndarray:
-    """The NumPy value of a concrete argument; an abstract one raises, with `why` as the rewrite to use."""
-    if isinstance(x, Tracer):
-        return x.concrete("this", why)
-    return np.asarray(x)
+def constant(x: Any, wanted: str, rewrite: str) -> np.ndarray:
+    """The NumPy value of a concrete argument; of a traced one an error that says who wanted it, and what to write."""
+    return x.concrete(wanted, rewrite) if isinstance(x, Tracer) else np.asarray(x)

@@ -20,6 +20,7 @@ from functad.numpy.promotion import (
     asarray,
     broadcast_operand,
     canonical_axis,
+    constant,
     convert,
     joint_shape,
     operand,
@@ -307,7 +308,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     if x.ndim == 0:
         raise ArgumentError("nonzero takes an array with at least one axis; use atleast_1d")
     if size is None:
-        known = x.concrete("nonzero without size=", _SIZE_REWRITE) if isinstance(x, Tracer) else np.asarray(x)
+        known = constant(x, "nonzero without size=", _SIZE_REWRITE)
         return tuple(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known))
     mask = manipulation.ravel(as_boolean(x, "nonzero"))
     index_dtype = dtypes.default_int_dtype()
@@ -375,6 +376,12 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     return where(reshape_to(chosen, x.shape), convert(reshape_to(spread, x.shape), x.dtype), x)
 
 
+_POSITIONS_REWRITE = """How many positions are left decides the shape of the result, so they must be known. Instead of
+    jnp.delete(x, i)
+write
+    jnp.where(jnp.arange(len(x)) == i, 0, x)"""
+
+
 def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool = False) -> Any:
     """The array without the given positions (or slice, or mask) along an axis, by default of the flattened array."""
     x = as_array("delete", arr)
@@ -383,7 +390,7 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
     index = canonical_axis("delete", axis, x.ndim)
     length = x.shape[index]
     if not isinstance(obj, slice):
-        obj = np.asarray(obj.concrete("delete", "") if isinstance(obj, Tracer) else obj)
+        obj = constant(obj, "delete", _POSITIONS_REWRITE)
         if obj.dtype.kind != "b":
             indexing.check_bounds(obj, index, x.shape)
             obj = obj.astype(np.int64)

@@ -15,7 +15,7 @@ from functad.array import ArrayImpl
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import logic, manipulation, reductions, selecting, updates
 from functad.numpy.building import as_array, filled, select
-from functad.numpy.promotion import asarray, canonical_axis, convert, operand, promote_dtypes
+from functad.numpy.promotion import asarray, canonical_axis, constant, convert, operand, promote_dtypes
 from functad.primitives import cumulative, joining, sorting, structure
 from functad.primitives import elementwise as el
 from functad.tracing import Tracer
@@ -214,8 +214,9 @@ def unique(
     """
     x = as_array("unique", ar)
     if size is None:
-        known = x.concrete("unique without size=", _SIZE_REWRITE) if isinstance(x, Tracer) else np.asarray(x)
-        parts = np.unique(known, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+        known = constant(x, "unique without size=", _SIZE_REWRITE)
+        numpy_unique: Any = np.unique
+        parts = numpy_unique(known, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
         if not (return_index or return_inverse or return_counts):
             return ArrayImpl(np.asarray(parts))
         first, *others = parts
@@ -295,10 +296,10 @@ def isin(
     return el.not_(found) if invert else found
 
 
-def _known_values(name: str, *arrays: Any) -> list[np.ndarray]:
+def _known_values(name: str, *arrays: Any) -> list[Any]:
     rewrite = f"Keep {name} outside of the transformed function: the size of its result depends on the values."
     promoted = promote_dtypes(*[as_array(name, a) for a in arrays])
-    return [x.concrete(name, rewrite) if isinstance(x, Tracer) else np.asarray(x) for x in promoted]
+    return [constant(x, name, rewrite) for x in promoted]
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
@@ -312,8 +313,8 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
 
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """The values that occur in both arrays, in ascending order."""
-    x, y = _known_values("intersect1d", ar1, ar2)
-    result = np.intersect1d(x, y, assume_unique, return_indices)
+    numpy_intersect: Any = np.intersect1d
+    result = numpy_intersect(*_known_values("intersect1d", ar1, ar2), assume_unique, return_indices)
     if not return_indices:
         return ArrayImpl(np.asarray(result))
     values, *positions = result
@@ -322,9 +323,11 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     """The values of the first array that do not occur in the second, in ascending order."""
-    return ArrayImpl(np.setdiff1d(*_known_values("setdiff1d", ar1, ar2), assume_unique))
+    x, y = _known_values("setdiff1d", ar1, ar2)
+    return ArrayImpl(np.setdiff1d(x, y, assume_unique))
 
 
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     """The values that occur in exactly one of two arrays, in ascending order."""
-    return ArrayImpl(np.setxor1d(*_known_values("setxor1d", ar1, ar2), assume_unique))
+    x, y = _known_values("setxor1d", ar1, ar2)
+    return ArrayImpl(np.setxor1d(x, y, assume_unique))

@@ -28,6 +28,7 @@ from functad.numpy.creation import linspace
 from functad.numpy.promotion import (
     asarray,
     canonical_axes,
+    constant,
     convert,
     operand,
     promote_dtypes_inexact,
@@ -175,6 +176,12 @@ def _between(lines: Any, position: Any, method: str, count: int) -> Any:
 # --- counting ---------------------------------------------------------------------------------------
 
 
+_LENGTH_REWRITE = """The largest integer decides the length of the result, so it must be known. Instead of
+    jnp.bincount(x)
+write
+    jnp.bincount(x, length=largest + 1)"""
+
+
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
     """How often each integer from 0 on occurs, or the sums of their weights.
 
@@ -186,12 +193,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     if values.ndim != 1 or values.dtype.kind not in "iub":
         raise ArgumentError(f"bincount takes a vector of integers, got {values.aval.str_short()}")
     if length is None:
-        if isinstance(values, Tracer) and values.value is None:
-            raise ConcretizationError(
-                "bincount: the largest integer decides the length of the result, but the array is traced; instead of\n"
-                "    jnp.bincount(x)\nwrite\n    jnp.bincount(x, length=largest + 1)"
-            )
-        known = np.asarray(values)
+        known = constant(values, "bincount without length=", _LENGTH_REWRITE)
         length = max(minlength, int(known.max()) + 1 if known.size else 0)
     counted = asarray(dtypes.default_int_dtype().type(1)) if weights is None else as_array("bincount", weights)
     if weights is not None and counted.shape != values.shape:

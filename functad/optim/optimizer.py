@@ -73,9 +73,7 @@ def chain(*steps: Optimizer) -> Optimizer:
     """
     for i, step in enumerate(steps):
         if not isinstance(step, Optimizer):
-            raise ArgumentError(
-                f"chain: argument {i} is {step!r}, which is no Optimizer, such as optim.sgd(0.1)"
-            )
+            raise ArgumentError(f"chain: argument {i} is {step!r}, which is no Optimizer, such as optim.sgd(0.1)")
 
     def init(params: Any) -> tuple[Any, ...]:
         return tuple(step.init(params) for step in steps)

@@ -23,9 +23,7 @@ def constant_schedule(value: float) -> Schedule:
     return lambda step: value
 
 
-def linear_schedule(
-    init_value: float, end_value: float, transition_steps: int, transition_begin: int = 0
-) -> Schedule:
+def linear_schedule(init_value: float, end_value: float, transition_steps: int, transition_begin: int = 0) -> Schedule:
     """From one value to another in a straight line.
 
     Args:
@@ -83,9 +81,7 @@ def exponential_decay(
     return schedule
 
 
-def cosine_decay_schedule(
-    init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0
-) -> Schedule:
+def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0) -> Schedule:
     """Down along half a cosine to `alpha * init_value` (Loshchilov and Hutter 2017, equation 5).
 
     >>> rate = cosine_decay_schedule(1., 4)

@@ -34,8 +34,6 @@ def sgd(learning_rate: float | Schedule, momentum: float | None = None, nesterov
     Array(-0.25, dtype=float32)
     """
     if nesterov and momentum is None:
-        raise ArgumentError(
-            "sgd: nesterov=True needs a momentum, such as sgd(0.1, momentum=0.9, nesterov=True)"
-        )
+        raise ArgumentError("sgd: nesterov=True needs a momentum, such as sgd(0.1, momentum=0.9, nesterov=True)")
     downhill = scale_by_learning_rate(learning_rate)
     return chain(downhill) if momentum is None else chain(trace(momentum, nesterov), downhill)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.array import ArrayImpl
 from functad.errors import ShapeError
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.tracing import aval_of, bind
@@ -316,8 +317,9 @@ convert_element_type_p = Primitive(
 
 
 def scalar_like(x: Any, value: float) -> Any:
-    """A NumPy scalar of the dtype of x: what rules use as a constant; it is printed in place."""
-    return x.dtype.type(value)
+    """A scalar of the dtype (and weakness) of x: what rules use as a constant; it is printed in place."""
+    scalar = x.dtype.type(value)
+    return ArrayImpl(scalar, True) if getattr(x, "weak_type", False) else scalar
 
 
 def full(shape: Sequence[int], value: Any) -> Any:

@@ -56,7 +56,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
     >>> import functad
     >>> functad.random.normal(functad.random.key(0), (2,))
-    Array([1.622642 , 2.0252647], dtype=float32)
+    Array([1.622, 2.025], dtype=float32)
     """
     shape = canonical_shape("normal", shape)
     if dtype is not None and dtypes.as_dtype(dtype).kind == "c":
@@ -84,7 +84,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
 
     >>> import functad
     >>> functad.random.truncated_normal(functad.random.key(0), -1., 1., (2,))
-    Array([0.8618594, 0.9412884], dtype=float32)
+    Array([0.862, 0.941], dtype=float32)
     """
     dtype = float_dtype("truncated_normal", dtype)
     low, high = (convert(operand("truncated_normal", b), dtype) for b in (lower, upper))

@@ -98,8 +98,7 @@ def fit(
     state = optimizer.init(params)
     for number in range(1, epochs + 1):
         key, order_key = random.split(key)
-        order = random.permutation(order_key, len(train.labels))
-        chunks = batches(train, batch_size, permutation=order, drop_remainder=True)
+        chunks = batches(train, batch_size, key=order_key, drop_remainder=True)
         started = time.perf_counter()
         params, state, loss, accuracy = _epoch(step, params, state, chunks, number, epochs, show_progress)
         seconds = time.perf_counter() - started

@@ -90,9 +90,7 @@ def test_log_softmax_with_where():
     # Minus infinity where the mask is False, so its sum has no gradient to compare.
     assert_close(nn.log_softmax(X, where=MASK), jax.nn.log_softmax(X, where=MASK))
     ours = functad.grad(lambda x: jnp.sum(jnp.where(MASK, nn.log_softmax(x, where=MASK), 0.0)))(X)
-    theirs = jax.grad(lambda x: jax.numpy.sum(jax.numpy.where(MASK, jax.nn.log_softmax(x, where=MASK), 0.0)))(
-        X
-    )
+    theirs = jax.grad(lambda x: jax.numpy.sum(jax.numpy.where(MASK, jax.nn.log_softmax(x, where=MASK), 0.0)))(X)
     assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
@@ -169,9 +167,7 @@ def test_initializers_give_the_same_numbers(name, options):
     theirs = getattr(jax.nn.initializers, name)(**options)
     for dtype in ("float32", "float16"):
         tolerance = 3e-6 if dtype == "float32" else 2e-3
-        assert_close(
-            ours(functad.random.key(7), shape, dtype), theirs(jax.random.key(7), shape, dtype), rtol=tolerance
-        )
+        assert_close(ours(functad.random.key(7), shape, dtype), theirs(jax.random.key(7), shape, dtype), rtol=tolerance)
     assert_close(ours(functad.random.key(1), shape), theirs(jax.random.key(1), shape))
 
 

@@ -6,10 +6,10 @@ import functools
 
 import numpy as np
 import pytest
+from numpy_cases import CASES
 
 import functad
 import functad.numpy as fnp
-from numpy_cases import CASES
 
 jax = pytest.importorskip("jax", reason="jax is not installed: the oracle tests compare functad with it")
 import jax.numpy as jnp  # noqa: E402
