@@ -82,8 +82,9 @@ def print_table(results: Results) -> None:
         print(f"\n{title}")
         own = timings["functad"].median
         for name, t in timings.items():
+            ratio = t.median / own
             print(
-                f"  {name:10} {t.median:10.3g}   quartiles {t.low:.3g} to {t.high:.3g}   {t.median / own:8.2f} × functad"
+                f"  {name:10} {t.median:10.3g}   quartiles {t.low:.3g} to {t.high:.3g}   {ratio:8.2f} × functad"
             )
     if missing:
         print(f"\nnot installed, so not compared: {', '.join(missing)}")

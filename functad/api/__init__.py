@@ -6,10 +6,6 @@ Knows pytrees, argument numbers and static arguments; the work is done by the la
 from functad.api.arguments import ShapeDtypeStruct
 from functad.api.autodiff import (
     grad,
-    hessian,
-    jacfwd,
-    jacobian,
-    jacrev,
     jvp,
     linear_transpose,
     linearize,
@@ -18,6 +14,7 @@ from functad.api.autodiff import (
 )
 from functad.api.compilation import jit
 from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call
+from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
 from functad.tracing import named_scope
 

@@ -1,4 +1,4 @@
-"""Differentiation for users: jvp, linearize, linear_transpose, vjp, grad, value_and_grad, jacobians, hessian.
+"""Differentiation for users: jvp, linearize, linear_transpose, vjp, grad, value_and_grad.
 
 Knows pytrees and argument numbers; the mathematics is in `functad.transforms`.
 """
@@ -24,9 +24,8 @@ from functad.api.arguments import (
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.ir import Aval, UndefinedPrimal, Zero
-from functad.primitives.common import instantiate, reshape
+from functad.primitives.common import instantiate
 from functad.tracing import aval_of
-from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import is_differentiable, jvp_flat
 from functad.transforms.reverse import LinearMap, linearize_flat, transpose_flat
 from functad.tree_util import (
@@ -104,7 +103,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     Array(2., dtype=float32, weak_type=True)
     """
     check_callable(fun, "linearize")
-    outs, linear, record = _linearized(fun, primals, has_aux, "linearize")
+    outs, linear, record = linearized(fun, primals, has_aux, "linearize")
 
     def fun_jvp(*tangents: Any) -> Any:
         flat_tangents = _flatten_like(tangents, primals, "the linear function of linearize", record.names)
@@ -175,7 +174,7 @@ def vjp(
     (Array(3., dtype=float32, weak_type=True),)
     """
     check_callable(fun, "vjp")
-    outs, linear, record = _linearized(fun, primals, has_aux, "vjp")
+    outs, linear, record = linearized(fun, primals, has_aux, "vjp")
 
     def fun_vjp(cotangent: Any) -> Any:
         cts = _flatten_cotangent(cotangent, record.out_tree, "vjp")
@@ -234,7 +233,7 @@ def value_and_grad(
         values = [as_value(leaf, names.describe(i)) for i, leaf in enumerate(flat)]
         active = [is_differentiable(v.aval) for v in values]
         if not all(active) and not allow_int:
-            _raise_integer_input(fun, values, active, names)
+            raise_integer_input(fun, values, active, names)
 
         def of_dynamic(*dynamic_args: Any) -> Any:
             given = list(args)
@@ -287,150 +286,10 @@ def grad(
     return grad_fun
 
 
-# --- jacobians --------------------------------------------------------------------------------------
-
-
-def jacfwd(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """The Jacobian by forward mode, column by column (all at once through `vmap`): for wide outputs.
-
-    Returns:
-        A function that gives, for every output leaf and input leaf, an array of shape output shape + input shape.
-
-    >>> import functad, functad.numpy as jnp
-    >>> functad.jacfwd(lambda x: x * 2.)(jnp.ones(2))
-    Array([[2., 0.],
-           [0., 2.]], dtype=float32)
-    """
-    return _jacobian(fun, argnums, has_aux, "jacfwd", _push_basis)
-
-
-def jacrev(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """The Jacobian by reverse mode, row by row (all at once through `vmap`): for wide inputs.
-
-    >>> import functad, functad.numpy as jnp
-    >>> functad.jacrev(lambda x: jnp.sum(x * x))(jnp.ones(2))
-    Array([2., 2.], dtype=float32)
-    """
-    return _jacobian(fun, argnums, has_aux, "jacrev", _pull_basis)
-
-
-jacobian = jacrev
-
-
-def hessian(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """The matrix of second derivatives, forward over reverse.
-
-    >>> import functad, functad.numpy as jnp
-    >>> functad.hessian(lambda x: jnp.sum(x ** 3))(jnp.array([1., 2.]))
-    Array([[ 6.,  0.],
-           [ 0., 12.]], dtype=float32)
-    """
-    return jacfwd(jacrev(fun, argnums, has_aux), argnums, has_aux)
-
-
-def _jacobian(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int],
-    has_aux: bool,
-    transform: str,
-    blocks_of: Callable[[LinearMap, Sequence[Aval], Sequence[Aval]], list[list[Any]]],
-) -> Callable[..., Any]:
-    check_callable(fun, transform)
-
-    @wraps(fun, updated=())
-    def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(argnums, len(args), transform, function_name(fun))
-
-        def of_dynamic(*dynamic: Any) -> Any:
-            given = list(args)
-            for n, arg in zip(numbers, dynamic):
-                given[n] = arg
-            return fun(*given, **kwargs)
-
-        dynamic = tuple(args[n] for n in numbers)
-        outs, linear, record = _linearized(of_dynamic, dynamic, has_aux, transform)
-        record.names = LeafNames(fun, {n: args[n] for n in numbers})
-        if not all(record.active):
-            _raise_integer_input(fun, [UndefinedPrimal(a) for a in record.avals], record.active, record.names)
-        out_avals = [aval_of(o) for o in outs[: record.out_tree.num_leaves]]
-        rows = blocks_of(linear, record.avals, out_avals)
-        per_output = []
-        for row in rows:
-            grads, _ = tree_unflatten(record.in_tree, row)
-            per_output.append(grads[0] if isinstance(argnums, (int, np.integer)) else grads)
-        result = tree_unflatten(record.out_tree, per_output)
-        return (result, *record.aux(outs)) if has_aux else result
-
-    return jacobian_fun
-
-
-def _basis(avals: Sequence[Aval]) -> list[Any]:
-    """All unit vectors of a list of arrays, stacked along a new leading axis of each."""
-    total = sum(a.size for a in avals)
-    parts, start = [], 0
-    for a in avals:
-        part = np.zeros((total, a.size), a.dtype)
-        part[np.arange(start, start + a.size), np.arange(a.size)] = 1
-        parts.append(ArrayImpl(part.reshape(total, *a.shape)))
-        start += a.size
-    return parts
-
-
-def _push_basis(linear: LinearMap, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> list[list[Any]]:
-    total = sum(a.size for a in in_avals)
-    found = _batched(lambda *tangents: linear(tangents), total, _basis(in_avals), out_axis=-1)
-    blocks = []
-    for column, out in zip(found, out_avals):
-        parts = _split(column, [a.size for a in in_avals], axis=out.ndim)
-        blocks.append([reshape(p, out.shape + a.shape) for p, a in zip(parts, in_avals)])
-    return blocks
-
-
-def _pull_basis(linear: LinearMap, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> list[list[Any]]:
-    total = sum(a.size for a in out_avals)
-    found = _batched(lambda *cts: linear.transpose(cts), total, _basis(out_avals), out_axis=0)
-    per_input = [_split(f, [o.size for o in out_avals], axis=0) for f in found]
-    return [
-        [reshape(parts[i], out.shape + a.shape) for parts, a in zip(per_input, in_avals)]
-        for i, out in enumerate(out_avals)
-    ]
-
-
-def _batched(fun: Callable[..., Sequence[Any]], size: int, args: Sequence[Any], out_axis: int) -> list[Any]:
-    outs, dims = batch_flat(lambda *xs: [instantiate(o) for o in fun(*xs)], size, args, [0] * len(args))
-    return [
-        place_batch_axis(o, d, out_axis % (aval_of(o).ndim + (d is None)), size) for o, d in zip(outs, dims)
-    ]
-
-
-def _split(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
-    parts, start = [], 0
-    for size in sizes:
-        index = (slice(None),) * axis + (slice(start, start + size),)
-        parts.append(x if len(sizes) == 1 else x[index])
-        start += size
-    return parts
-
-
 # --- shared -----------------------------------------------------------------------------------------
 
 
-class _Linearized:
+class Linearized:
     """What is known of a call that was linearized: its trees, its types, which leaves are differentiated."""
 
     def __init__(
@@ -453,15 +312,15 @@ class _Linearized:
         return (tree_unflatten(self.aux_tree, outs[self.out_tree.num_leaves :]),)
 
 
-def _linearized(
+def linearized(
     fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool, transform: str
-) -> tuple[list[Any], LinearMap, _Linearized]:
+) -> tuple[list[Any], LinearMap, Linearized]:
     flat, in_tree, names = _flatten_call(fun, tuple(primals), {})
     values = [as_value(p, names.describe(i)) for i, p in enumerate(flat)]
     active = [is_differentiable(v.aval) for v in values]
     flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform=transform)
     outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), flat_fun.output_count)
-    record = _Linearized(in_tree, names, [v.aval for v in values], flat_fun)
+    record = Linearized(in_tree, names, [v.aval for v in values], flat_fun)
     return outs, linear, record
 
 
@@ -539,7 +398,7 @@ def _check_scalar(fun: Callable[..., Any], outs: Sequence[Any], out_tree: PyTree
         )
 
 
-def _raise_integer_input(
+def raise_integer_input(
     fun: Callable[..., Any], values: Sequence[Any], active: Sequence[bool], names: LeafNames
 ) -> None:
     bad = ", ".join(

@@ -339,6 +339,6 @@ def _check_hashable(where: Any, value: Any, fun: Callable[..., Any]) -> None:
         name = where if isinstance(where, str) else positional_names(fun, where + 1)[where]
         raise ArgumentError(
             f"jit: the static argument `{name}` of {function_name(fun)} has the value {value!r} of type "
-            f"{type(value).__name__}, which has no hash. Static arguments are part of the signature: pass a tuple instead of "
-            "a list, a frozen dataclass instead of a dict; or do not mark it static if it holds arrays"
+            f"{type(value).__name__}, which has no hash. Static arguments are part of the signature: pass a "
+            "tuple instead of a list, a frozen dataclass instead of a dict; or do not mark it static if it holds arrays"
         ) from None

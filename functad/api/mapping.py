@@ -86,8 +86,8 @@ def _flat_axes(prefix: Any, args: Any, name: str) -> list[int | None]:
         return broadcast_prefix(prefix, args, is_leaf=_is_none)
     except (TreeError, ValueError) as problem:
         raise BatchingError(
-            f"vmap: in_axes must be a pytree prefix of the arguments of {name}: an int or None for a whole argument, or "
-            f"a container of the same structure with ints or Nones inside. {problem}"
+            f"vmap: in_axes must be a pytree prefix of the arguments of {name}: an int or None for a whole argument, "
+            f"or a container of the same structure with ints or Nones inside. {problem}"
         ) from None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
-from functad.errors import ArgumentError, ConcretizationError
+from functad.errors import ArgumentError
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, scalar, select
 from functad.numpy.promotion import (
@@ -22,6 +22,7 @@ from functad.numpy.promotion import (
     canonical_axis,
     canonical_dtype,
     canonical_shape,
+    constant,
     convert,
     operand,
     promote_shapes,
@@ -30,7 +31,7 @@ from functad.primitives import elementwise as el
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.common import reshape as reshape_to
-from functad.tracing import Tracer, aval_of
+from functad.tracing import aval_of
 
 
 def array(
@@ -159,16 +160,15 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     return ArrayImpl(values.astype(wanted))
 
 
+_RANGE_REWRITE = """The bounds of a range decide its shape, so they must be known. Instead of
+    jnp.arange(n)
+make a range of the largest size and mask it
+    jnp.where(jnp.arange(largest) < n, x, 0)
+or mark the argument static: jit(f, static_argnames="n")."""
+
+
 def _known(name: str, value: Any) -> np.ndarray:
-    try:
-        known = np.asarray(value.concrete(name, "") if isinstance(value, Tracer) else value)
-    except ConcretizationError:
-        raise ConcretizationError(
-            f"{name}: the bounds of a range decide its shape, so they must be known, but {value._describe()} is "
-            "traced. Instead of\n    jnp.arange(n)\nmake a range of the largest size and mask it\n"
-            "    jnp.where(jnp.arange(largest) < n, …, 0)\nor mark the argument static: "
-            'jit(f, static_argnames="n")'
-        ) from None
+    known = constant(value, name, _RANGE_REWRITE)
     if known.ndim:
         raise ArgumentError(f"{name} takes scalars, got an array of shape {known.shape}")
     return known

@@ -30,7 +30,7 @@ from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.common import transpose as permute
-from functad.tracing import aval_of
+from functad.tracing import Tracer, aval_of
 
 # --- shape and order of axes ------------------------------------------------------------------------
 
@@ -343,16 +343,23 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("array_split", ary, indices_or_sections, axis, equal=False)
 
 
+_SPLIT_REWRITE = """Where an array is split decides the shapes of the parts, so it must be known. Instead of
+    jnp.split(x, [n])
+write
+    jnp.where(jnp.arange(len(x)) < n, x, 0)
+or mark the argument static: jit(f, static_argnames="n")."""
+
+
 def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool) -> list[Any]:
     x = as_array(name, ary)
     index = canonical_axis(name, axis, x.ndim)
     length = x.shape[index]
     given = indices_or_sections
     if isinstance(given, (tuple, list)) or np.ndim(given) == 1:
-        cuts = [_clamped(int(constant(c, "split positions must be known")), length) for c in given]
+        cuts = [_clamped(int(constant(c, name, _SPLIT_REWRITE)), length) for c in given]
         bounds = [0, *cuts, length]
     else:
-        parts = int(constant(given, "the number of parts must be known"))
+        parts = int(constant(given, name, _SPLIT_REWRITE))
         if parts < 1:
             raise ArgumentError(f"{name}: the number of parts must be positive, got {parts}")
         if equal and length % parts:
@@ -478,7 +485,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     for amount, one in zip(shifts, axes):
         index = canonical_axis("roll", one, x.ndim)
         length = x.shape[index]
-        places = int(constant(amount, "use take or gather for a traced shift")) % length if length else 0
+        if isinstance(amount, Tracer):
+            x = _roll_traced(x, amount, index)
+            continue
+        places = int(amount) % length if length else 0
         if places:
             tail, head = (
                 slice_axis(x, index, length - places, length),
@@ -486,3 +496,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
             )
             x = joining.concatenate([tail, head], index)
     return x
+
+
+def _roll_traced(x: Any, shift: Any, axis: int) -> Any:
+    positions = (structure.iota(shift.dtype, (x.shape[axis],), 0) - shift) % max(x.shape[axis], 1)
+    return x[(slice(None),) * axis + (positions,)]

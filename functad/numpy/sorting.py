@@ -18,7 +18,6 @@ from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import asarray, canonical_axis, constant, convert, operand, promote_dtypes
 from functad.primitives import cumulative, joining, sorting, structure
 from functad.primitives import elementwise as el
-from functad.tracing import Tracer
 
 # --- sorting ----------------------------------------------------------------------------------------
 

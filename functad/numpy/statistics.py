@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.errors import ArgumentError, ConcretizationError, ShapeError
+from functad.errors import ArgumentError, ShapeError
 from functad.numpy import (
     arithmetic,
     linear,
@@ -35,7 +35,6 @@ from functad.numpy.promotion import (
 )
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
-from functad.tracing import Tracer
 
 # --- quantiles --------------------------------------------------------------------------------------
 

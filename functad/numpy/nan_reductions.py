@@ -1,0 +1,155 @@
+"""Reductions that skip NaN: each is its plain form on an array in which NaN is replaced, or masked out.
+
+Knows the plain reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.numpy import logic, reductions, ufuncs
+from functad.numpy.building import as_array, select
+from functad.primitives import elementwise as el
+
+
+def _replacing_nan(name: str, a: Any, value: Any) -> tuple[Any, Any]:
+    """The array with every NaN replaced, and where they were (None where the dtype has none)."""
+    x = as_array(name, a)
+    if x.dtype.kind not in "fc":
+        return x, None
+    mask = el.ne(x, x)
+    return select(mask, x.dtype.type(value), x), mask
+
+
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """`sum` that counts NaN as 0."""
+    return reductions.sum(_replacing_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
+
+
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """`prod` that counts NaN as 1."""
+    return reductions.prod(_replacing_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """`cumsum` that counts NaN as 0."""
+    return reductions.cumsum(_replacing_nan("nancumsum", a, 0)[0], axis, dtype, out)
+
+
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """`cumprod` that counts NaN as 1."""
+    return reductions.cumprod(_replacing_nan("nancumprod", a, 1)[0], axis, dtype, out)
+
+
+def _nan_extremum(
+    name: str,
+    fun: Callable[..., Any],
+    fill: float,
+    a: Any,
+    axis: Any,
+    out: None,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+) -> Any:
+    x, mask = _replacing_nan(name, a, fill)
+    result = fun(x, axis, out, keepdims, initial, where)
+    if mask is None or initial is not None:
+        return result
+    return select(reductions.all(mask, axis, keepdims=keepdims, where=where), result.dtype.type(np.nan), result)
+
+
+def nanmax(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """`max` that ignores NaN; NaN where there is nothing else."""
+    return _nan_extremum("nanmax", reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
+
+
+def nanmin(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Any:
+    """`min` that ignores NaN; NaN where there is nothing else."""
+    return _nan_extremum("nanmin", reductions.min, np.inf, a, axis, out, keepdims, initial, where)
+
+
+def _nan_position(
+    name: str, fun: Callable[..., Any], fill: float, a: Any, axis: Any, out: None, keepdims: bool | None
+) -> Any:
+    x, mask = _replacing_nan(name, a, fill)
+    result = fun(x, axis, out, keepdims)
+    if mask is None:
+        return result
+    return select(reductions.all(mask, axis, keepdims=bool(keepdims)), result.dtype.type(-1), result)
+
+
+def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """`argmax` that ignores NaN; -1 where there is nothing else."""
+    return _nan_position("nanargmax", reductions.argmax, -np.inf, a, axis, out, keepdims)
+
+
+def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """`argmin` that ignores NaN; -1 where there is nothing else."""
+    return _nan_position("nanargmin", reductions.argmin, np.inf, a, axis, out, keepdims)
+
+
+def _not_nan(name: str, a: Any, where: Any) -> tuple[Any, Any]:
+    x = as_array(name, a)
+    if x.dtype.kind not in "fc":
+        return x, where
+    good = el.eq(x, x)
+    return x, good if where is None else logic.logical_and(good, where)
+
+
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, where: Any = None
+) -> Any:
+    """`mean` of what is not NaN."""
+    x, good = _not_nan("nanmean", a, where)
+    return reductions.mean(x, axis, dtype, out, keepdims, where=good)
+
+
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """`var` of what is not NaN."""
+    x, good = _not_nan("nanvar", a, where)
+    return reductions.var(x, axis, dtype, out, ddof, keepdims, where=good)
+
+
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """`std` of what is not NaN."""
+    return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))
