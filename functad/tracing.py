@@ -291,16 +291,20 @@ def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run a primitive's NumPy implementation on concrete arguments."""
     values = []
-    weak = False  # any operand
+    weak = strong = False  # whether any operand is
     foreign = False  # an ndarray that is not an Array's own
     for a in args:
         if type(a) is ArrayImpl:
             values.append(a._value)
-            weak = weak or a.weak_type
+            if a.weak_type:
+                weak = True
+            else:
+                strong = True
         elif type(a) is Tracer:
             raise _leak(a)
         else:
             values.append(a)
+            strong = True
             foreign = foreign or type(a) is np.ndarray
     if _state.quiet:
         result = primitive.impl(*values, **params)
@@ -315,7 +319,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         return [ArrayImpl(r, w) for r, w in zip(result, weaks)]
     if "weak_type" in params:
         weak = params["weak_type"]
-    elif weak:
+    elif weak and (strong or result.dtype != values[0].dtype):
         weak = _stays_weak(result.dtype, [aval_of(a) for a in args])
     return ArrayImpl(result, weak)
 

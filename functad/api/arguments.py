@@ -202,6 +202,8 @@ def _short(x: Any) -> str:
 
 def normalize_argnums(argnums: int | Sequence[int], count: int, transform: str, name: str) -> tuple[int, ...]:
     """Argument numbers as non-negative ones, checked against the number of positional arguments given."""
+    if type(argnums) is int and 0 <= argnums < count:
+        return (argnums,)
     numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     result = []
     for n in numbers:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from functad import dtypes
-from functad.lax.operands import operand, same_dtype, same_shape
+from functad.lax.operands import operand, run, same_dtype, same_shape
 from functad.primitives import elementwise as el
 from functad.primitives.arithmetic import RoundingMethod
-from functad.primitives.bitcast import bitcast_convert_type as _bitcast
+from functad.primitives.bitcast import bitcast_convert_type_p
 from functad.primitives.common import convert_element_type as _convert
 from functad.primitives.common import full_like
 from functad.tracing import aval_of
@@ -30,10 +30,10 @@ _WHAT = {
 
 
 def _unary(name: str, takes: str, doc: str, example: str, result: str, primitive: str = "") -> Callable[[Any], Any]:
-    wrapped = getattr(el, primitive or name)
+    record = getattr(el, f"{primitive or name}_p")
 
     def fun(x: Any) -> Any:
-        return wrapped(operand(name, x))
+        return run(record, operand(name, x))
 
     fun.__name__ = fun.__qualname__ = name
     fun.__doc__ = f"""{doc}
@@ -53,10 +53,10 @@ def _unary(name: str, takes: str, doc: str, example: str, result: str, primitive
 def _binary(
     name: str, takes: str, doc: str, example: str, result: str, primitive: str = ""
 ) -> Callable[[Any, Any], Any]:
-    wrapped = getattr(el, primitive or name)
+    record = getattr(el, f"{primitive or name}_p")
 
     def fun(x: Any, y: Any) -> Any:
-        return wrapped(*same_shape(name, x, y))
+        return run(record, *same_shape(name, x, y))
 
     fun.__name__ = fun.__qualname__ = name
     fun.__doc__ = f"""{doc}
@@ -124,7 +124,7 @@ def conj(x: Any) -> Any:
     x = operand("conj", x)
     if aval_of(x).dtype.kind == "c":
         return el.conj(x)
-    return el.complex(x, full_like(x, 0))
+    return run(el.complex_p, x, full_like(x, 0))
 
 
 def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
@@ -137,7 +137,7 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     >>> round(2.5), round(2.5, RoundingMethod.TO_NEAREST_EVEN)
     (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
-    return el.round(operand("round", x), rounding_method)
+    return run(el.round_p, operand("round", x), rounding_method=RoundingMethod(rounding_method))
 
 
 def integer_pow(x: Any, y: int) -> Any:
@@ -151,7 +151,7 @@ def integer_pow(x: Any, y: int) -> Any:
     >>> integer_pow(np.float32(3), 2)
     Array(9., dtype=float32)
     """
-    return el.integer_pow(operand("integer_pow", x), y)
+    return run(el.integer_pow_p, operand("integer_pow", x), y=y)
 
 
 def reciprocal(x: Any) -> Any:
@@ -161,7 +161,7 @@ def reciprocal(x: Any) -> Any:
     >>> reciprocal(np.float32(4))
     Array(0.25, dtype=float32)
     """
-    return el.integer_pow(operand("reciprocal", x), -1)
+    return run(el.integer_pow_p, operand("reciprocal", x), y=-1)
 
 
 # --- comparison, logic and bits ---------------------------------------------------------------------------
@@ -174,9 +174,9 @@ gt = _binary("gt", "real", "Whether x > y.", "1, 2", _bool("False"))
 ge = _binary("ge", "real", "Whether x ≥ y.", "1, 2", _bool("False"))
 is_finite = _unary("is_finite", "only float", "Whether x is neither infinite nor NaN.", "1.0", _bool("True"))
 
-bitwise_not = _unary("bitwise_not", "bits", "Every bit inverted.", "True", _bool("False"), "not_")
-bitwise_and = _binary("bitwise_and", "bits", "x and y, bit by bit.", "6, 3", _weak_int("2"), "and_")
-bitwise_or = _binary("bitwise_or", "bits", "x or y, bit by bit.", "6, 3", _weak_int("7"), "or_")
+bitwise_not = _unary("bitwise_not", "bits", "Every bit inverted.", "True", _bool("False"), "not")
+bitwise_and = _binary("bitwise_and", "bits", "x and y, bit by bit.", "6, 3", _weak_int("2"), "and")
+bitwise_or = _binary("bitwise_or", "bits", "x or y, bit by bit.", "6, 3", _weak_int("7"), "or")
 bitwise_xor = _binary("bitwise_xor", "bits", "x or y but not both, bit by bit.", "6, 3", _weak_int("5"), "xor")
 shift_left = _binary("shift_left", "integer", "The bits of x moved up by y places.", "3, 2", _weak_int("12"))
 shift_right_logical = _binary(
@@ -204,7 +204,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     >>> bitcast_convert_type(np.float32(1), np.int32)
     Array(1065353216, dtype=int32)
     """
-    return _bitcast(_operand("bitcast_convert_type", operand), new_dtype)
+    return run(bitcast_convert_type_p, _operand("bitcast_convert_type", operand), new_dtype=dtypes.as_dtype(new_dtype))
 
 
 _operand = operand  # where an argument has that name
@@ -221,7 +221,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     >>> select_n(np.array([True, False]), np.int32([1, 2]), np.int32([10, 20]))
     Array([10,  2], dtype=int32)
     """
-    return el.select_n(operand("select_n", which), *same_dtype("select_n", *cases))
+    return run(el.select_n_p, operand("select_n", which), *same_dtype("select_n", *cases))
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
@@ -235,7 +235,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     >>> select(np.array([True, False]), np.int32([1, 2]), np.int32([10, 20]))
     Array([ 1, 20], dtype=int32)
     """
-    return el.select_n(operand("select", pred), *same_dtype("select", on_false, on_true))
+    return run(el.select_n_p, operand("select", pred), *same_dtype("select", on_false, on_true))
 
 
 def clamp(min: Any, x: Any, max: Any) -> Any:
@@ -249,7 +249,7 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     >>> clamp(0.0, np.float32([-1, 0.5, 2]), 1.0)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return el.clamp(*same_dtype("clamp", min, x, max))
+    return run(el.clamp_p, *same_dtype("clamp", min, x, max))
 
 
 # --- elementary and special functions ---------------------------------------------------------------------
@@ -299,7 +299,7 @@ def polygamma(m: Any, x: Any) -> Any:
     >>> polygamma(np.float32(0), np.float32(1))
     Array(-0.5772157, dtype=float32)
     """
-    return el.polygamma(*same_shape("polygamma", m, x))
+    return run(el.polygamma_p, *same_shape("polygamma", m, x))
 
 
 def pow(x: Any, y: Any) -> Any:
@@ -314,8 +314,8 @@ def pow(x: Any, y: Any) -> Any:
     Array([4., 9.], dtype=float32)
     """
     if dtypes.dtype_of(y)[0].kind in "iu":
-        return el.pow(operand("pow", x), operand("pow", y))
-    return el.pow(*same_shape("pow", x, y))
+        return run(el.pow_p, operand("pow", x), operand("pow", y))
+    return run(el.pow_p, *same_shape("pow", x, y))
 
 
 # --- conversion, and the identity -------------------------------------------------------------------------

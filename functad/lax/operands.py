@@ -12,9 +12,10 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.errors import DTypeError, ShapeError
+from functad.ir import Primitive
 from functad.numpy.promotion import SCALARS, asarray, convert
 from functad.primitives.common import broadcast_in_dim
-from functad.tracing import aval_of
+from functad.tracing import aval_of, bind, infer_avals
 
 _KINDS = {"b": "bool", "i": "integer", "u": "integer", "f": "float", "c": "complex"}
 
@@ -65,6 +66,17 @@ def same_shape(name: str, *args: Any) -> list[Any]:
         broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(shape))) if aval_of(x).shape else x
         for x in operands
     ]
+
+
+def run(primitive: Primitive, *args: Any, **params: Any) -> Any:
+    """Apply a primitive to operands that are checked first, as only traced ones are by themselves."""
+    check(primitive, *args, **params)
+    return bind(primitive, *args, **params)
+
+
+def check(primitive: Primitive, *args: Any, **params: Any) -> None:
+    """Raise, in the user's terms, unless a primitive takes these operands and parameters."""
+    infer_avals(primitive, [aval_of(a) for a in args], params)
 
 
 def integers_of(name: str, what: str, values: Any) -> tuple[int, ...]:

@@ -13,9 +13,10 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import ArgumentError, ShapeError
-from functad.lax.operands import integers_of, same_dtype
-from functad.primitives import contraction, convolution, structure
-from functad.primitives.convolution import conv_dimension_numbers
+from functad.lax.operands import integers_of, run, same_dtype
+from functad.primitives import structure
+from functad.primitives.contraction import dot_general_p
+from functad.primitives.convolution import conv_dimension_numbers, conv_general_dilated_p
 from functad.primitives.window_geometry import dilated, padtype_to_pads
 from functad.tracing import aval_of
 
@@ -54,7 +55,13 @@ def dot_general(
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     contract = (_axes(lhs_contract, x), _axes(rhs_contract, y))
     batch = (_axes(lhs_batch, x), _axes(rhs_batch, y))
-    return contraction.dot_general(x, y, (contract, batch), _dtype(preferred_element_type))
+    return run(
+        dot_general_p,
+        x,
+        y,
+        dimension_numbers=(contract, batch),
+        preferred_element_type=_dtype(preferred_element_type),
+    )
 
 
 def dot(
@@ -108,7 +115,7 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
             f"{aval_of(x).shape} and {aval_of(y).shape}"
         )
     batch = tuple(range(ranks[0] - 2))
-    return contraction.dot_general(x, y, (((ranks[0] - 1,), (ranks[0] - 2,)), (batch, batch)))
+    return dot_general(x, y, (((ranks[0] - 1,), (ranks[0] - 2,)), (batch, batch)))
 
 
 def _axes(axes: Any, x: Any) -> tuple[int, ...]:
@@ -164,16 +171,22 @@ def conv_general_dilated(
     ones = (1,) * (len(lhs_shape) - 2)
     lhs_dilation, rhs_dilation = lhs_dilation or ones, rhs_dilation or ones
     if isinstance(padding, str):
+        if any(d != 1 for d in lhs_dilation):
+            raise ArgumentError(
+                f"lax.conv_general_dilated: padding={padding!r} has no meaning with lhs_dilation="
+                f"{tuple(lhs_dilation)}; give a (low, high) pair for each spatial axis, or use conv_transpose"
+            )
         sizes = [lhs_shape[i] for i in layout.lhs_spec[2:]]
         windows = [dilated(rhs_shape[i], d) for i, d in zip(layout.rhs_spec[2:], rhs_dilation)]
         padding = padtype_to_pads(sizes, windows, window_strides, padding)
-    return convolution.conv_general_dilated(
+    return run(
+        conv_general_dilated_p,
         x,
         kernel,
-        window_strides=window_strides,
-        padding=padding,
-        lhs_dilation=lhs_dilation,
-        rhs_dilation=rhs_dilation,
+        window_strides=tuple(window_strides),
+        padding=tuple((low, high) for low, high in padding),
+        lhs_dilation=tuple(lhs_dilation),
+        rhs_dilation=tuple(rhs_dilation),
         dimension_numbers=layout,
         feature_group_count=feature_group_count,
         batch_group_count=batch_group_count,

@@ -17,12 +17,13 @@ from functad.api import vmap
 from functad.array import ArrayImpl
 from functad.errors import ShapeError
 from functad.lax import elementwise
-from functad.lax.operands import axis_of, integers_of, same_dtype
+from functad.lax.operands import axis_of, check, integers_of, run, same_dtype
 from functad.lax.operands import operand as _operand
 from functad.primitives import cumulative, joining, reduction, structure, window
-from functad.primitives.common import full
+from functad.primitives import elementwise as el
+from functad.primitives.common import full, reduce_sum_p
 from functad.primitives.common import reduce_sum as _reduce_sum
-from functad.primitives.window_geometry import dilated, padtype_to_pads, window_parameters
+from functad.primitives.window_geometry import dilated, padtype_to_pads, window_parameters, windows_shape
 from functad.tracing import aval_of
 from functad.tree_util import tree_flatten, tree_unflatten
 
@@ -30,10 +31,13 @@ from functad.tree_util import tree_flatten, tree_unflatten
 
 
 def _reduction(name: str, what: str, example: str, result: str) -> Callable[[Any, Sequence[int]], Any]:
-    primitive = _reduce_sum if name == "reduce_sum" else getattr(reduction, name)
+    wrapped = _reduce_sum if name == "reduce_sum" else getattr(reduction, name)
+    record = reduce_sum_p if name == "reduce_sum" else getattr(reduction, f"{name}_p")
 
     def fun(operand: Any, axes: Sequence[int]) -> Any:
-        return primitive(_operand(name, operand), axes=integers_of(name, "axes", axes))
+        x, places = _operand(name, operand), integers_of(name, "axes", axes)
+        check(record, x, axes=places)
+        return wrapped(x, axes=places)
 
     fun.__name__ = fun.__qualname__ = name
     fun.__doc__ = f"""{what} over some axes, which are dropped.
@@ -69,7 +73,8 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     >>> argmax(np.int32([1, 3, 2]), 0, int)
     Array(1, dtype=int32)
     """
-    return reduction.argmax(_operand("argmax", operand), axis=axis, index_dtype=dtypes.as_dtype(index_dtype))
+    x = _operand("argmax", operand)
+    return run(reduction.argmax_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
@@ -83,14 +88,15 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
     >>> argmin(np.int32([1, 3, 2]), 0, int)
     Array(0, dtype=int32)
     """
-    return reduction.argmin(_operand("argmin", operand), axis=axis, index_dtype=dtypes.as_dtype(index_dtype))
+    x = _operand("argmin", operand)
+    return run(reduction.argmin_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
 
 
 def _cumulative(name: str, what: str, example: str, result: str) -> Callable[..., Any]:
-    primitive = getattr(cumulative, name)
+    record = getattr(cumulative, f"{name}_p")
 
     def fun(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
-        return primitive(_operand(name, operand), axis=axis, reverse=reverse)
+        return run(record, _operand(name, operand), axis=axis, reverse=reverse)
 
     fun.__name__ = fun.__qualname__ = name
     fun.__doc__ = f"""{what} along an axis.
@@ -140,8 +146,8 @@ def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], An
     pairs = [same_dtype("reduce", x, _cast_like(x, init)) for x, init in zip(leaves, inits)]
     axes = integers_of("reduce", "dimensions", dimensions)
     if len(pairs) == 1 and _is_known(computation, pairs[0][0]):
-        (x, init), primitive = pairs[0], _KNOWN[computation].reduce
-        whole = primitive(x, axes=axes)
+        x, init = pairs[0]
+        whole = _KNOWN[computation].reduce(x, axes)
         return tree_unflatten(tree, [whole if _is_neutral(computation, x, init) else computation(init, whole)])
     arrays, scalars = [x for x, _ in pairs], [init for _, init in pairs]
     return tree_unflatten(tree, _fold(arrays, scalars, _flat(computation, tree), axes))
@@ -164,7 +170,7 @@ def reduce_window(
 
     Args:
         operand: an array.
-        init_value: a scalar, with which each window begins and with which the array is padded.
+        init_value: a scalar, with which each window begins; padding counts for nothing.
         computation: takes two scalars to one. `lax.add`, `max` and `min` become the primitive of their own.
         window_dimensions: the size of the window along each axis.
         window_strides: how far it moves along each axis, by default 1.
@@ -195,8 +201,9 @@ def reduce_window(
         base_dilation=base,
         window_dilation=spread,
     )
-    if _is_known(computation, x) and _KNOWN[computation].window and _is_neutral(computation, x, init):
-        return _KNOWN[computation].window(x, **windows)
+    if _is_known(computation, x) and _KNOWN[computation].window:
+        result = run(_KNOWN[computation].window, x, **windows)
+        return result if _is_neutral(computation, x, init) else computation(init, result)
     return _fold_windows(x, init, computation, windows)
 
 
@@ -204,16 +211,18 @@ def _fold_windows(x: Any, init: Any, computation: Callable[[Any, Any], Any], win
     """For each place in the window, the elements that windows have there; then these arrays are combined."""
     config = [(low, high, d - 1) for (low, high), d in zip(windows["padding"], windows["base_dilation"])]
     padded = structure.pad(x, init, config)
+    is_padding = structure.pad(full(aval_of(x).shape, np.bool_(False)), np.bool_(True), config)
     sizes, spread, strides = (windows[k] for k in ("window_dimensions", "window_dilation", "window_strides"))
-    counts = [max(0, (n - dilated(k, d)) // s + 1) for n, k, d, s in zip(padded.shape, sizes, spread, strides)]
-    if 0 in counts:
-        return full(counts, init)
+    counts = windows_shape("reduce_window", aval_of(x).shape, **windows)
     total = full(counts, init)
+    if 0 in counts:
+        return total
     for place in itertools.product(*map(range, sizes)):
         starts = [i * d for i, d in zip(place, spread)]
         limits = [start + (count - 1) * s + 1 for start, count, s in zip(starts, counts, strides)]
-        part = structure.slice_(padded, starts, limits, strides)
-        total = _elementwise(lambda a, b: [computation(a[0], b[0])], [total], [part])[0]
+        part, skipped = (structure.slice_(a, starts, limits, strides) for a in (padded, is_padding))
+        (combined,) = _elementwise(lambda a, b: [computation(a[0], b[0])], [total], [part])
+        total = el.select_n(skipped, combined, total)
     return total
 
 
@@ -236,13 +245,13 @@ def _highest(dtype: np.dtype) -> Any:
 
 
 _KNOWN: dict[Any, _Known] = {
-    elementwise.add: _Known(_reduce_sum, window.reduce_window_sum, lambda dtype: 0, "fciu"),
-    elementwise.mul: _Known(reduction.reduce_prod, None, lambda dtype: 1, "fciu"),
-    elementwise.max: _Known(reduction.reduce_max, window.reduce_window_max, _lowest, "fiu"),
-    elementwise.min: _Known(reduction.reduce_min, window.reduce_window_min, _highest, "fiu"),
-    elementwise.bitwise_and: _Known(reduction.reduce_and, None, lambda dtype: True if dtype.kind == "b" else -1, "biu"),
-    elementwise.bitwise_or: _Known(reduction.reduce_or, None, lambda dtype: 0, "biu"),
-    elementwise.bitwise_xor: _Known(reduction.reduce_xor, None, lambda dtype: 0, "biu"),
+    elementwise.add: _Known(reduce_sum, window.reduce_window_sum_p, lambda dtype: 0, "fciu"),
+    elementwise.mul: _Known(reduce_prod, None, lambda dtype: 1, "fciu"),
+    elementwise.max: _Known(reduce_max, window.reduce_window_max_p, _lowest, "fiu"),
+    elementwise.min: _Known(reduce_min, window.reduce_window_min_p, _highest, "fiu"),
+    elementwise.bitwise_and: _Known(reduce_and, None, lambda dtype: True if dtype.kind == "b" else -1, "biu"),
+    elementwise.bitwise_or: _Known(reduce_or, None, lambda dtype: 0, "biu"),
+    elementwise.bitwise_xor: _Known(reduce_xor, None, lambda dtype: 0, "biu"),
 }
 
 

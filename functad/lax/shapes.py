@@ -10,13 +10,13 @@ from typing import Any
 
 from functad import dtypes
 from functad.errors import ShapeError
-from functad.lax.operands import axis_of, integers_of, same_dtype
+from functad.lax.operands import axis_of, check, integers_of, run, same_dtype
 from functad.lax.operands import operand as _operand
 from functad.numpy.promotion import broadcast_shapes as broadcast_shapes
 from functad.numpy.promotion import convert
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim as _broadcast_in_dim
-from functad.primitives.common import convert_element_type
+from functad.primitives.common import broadcast_in_dim_p, convert_element_type, reshape_p, transpose_p
 from functad.primitives.common import full as _full
 from functad.tracing import aval_of
 
@@ -87,7 +87,8 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
     Array([[0, 0, 0],
            [1, 1, 1]], dtype=int32)
     """
-    return structure.iota(dtypes.as_dtype(dtype), integers_of("iota", "shape", shape), dimension)
+    sizes = integers_of("iota", "shape", shape)
+    return run(structure.iota_p, dtype=dtypes.as_dtype(dtype), shape=sizes, dimension=dimension)
 
 
 # --- broadcasting -----------------------------------------------------------------------------------------
@@ -121,11 +122,11 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     Array([[1, 1, 1],
            [2, 2, 2]], dtype=int32)
     """
-    return _broadcast_in_dim(
-        _operand("broadcast_in_dim", operand),
-        shape=integers_of("broadcast_in_dim", "shape", shape),
-        broadcast_dimensions=integers_of("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions),
-    )
+    x = _operand("broadcast_in_dim", operand)
+    sizes = integers_of("broadcast_in_dim", "shape", shape)
+    dims = integers_of("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions)
+    check(broadcast_in_dim_p, x, shape=sizes, broadcast_dimensions=dims)
+    return _broadcast_in_dim(x, shape=sizes, broadcast_dimensions=dims)
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:
@@ -147,8 +148,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
     Array([1., 1.], dtype=float32, weak_type=True)
     """
     x, shape = _operand("broadcast_like", arr), aval_of(_operand("broadcast_like", like_arr)).shape
-    first = len(shape) - aval_of(x).ndim
-    return _broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(first, len(shape)))
+    return broadcast_in_dim(x, shape, range(len(shape) - aval_of(x).ndim, len(shape)))
 
 
 # --- reshaping and reordering -----------------------------------------------------------------------------
@@ -168,8 +168,10 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     """
     x = _operand("reshape", operand)
     if dimensions is not None:
-        x = structure.transpose(x, integers_of("reshape", "dimensions", dimensions))
-    return structure.reshape(x, integers_of("reshape", "new_sizes", new_sizes))
+        x = transpose(x, dimensions)
+    sizes = integers_of("reshape", "new_sizes", new_sizes)
+    check(reshape_p, x, new_sizes=sizes)
+    return structure.reshape(x, sizes)
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
@@ -211,7 +213,9 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     """
     x, dims = _operand("squeeze", array), integers_of("squeeze", "dimensions", dimensions)
     ndim = aval_of(x).ndim
-    return structure.squeeze(x, sorted(axis_of("squeeze", d, ndim) for d in dims))
+    places = tuple(sorted(axis_of("squeeze", d, ndim) for d in dims))
+    check(structure.squeeze_p, x, dimensions=places)
+    return structure.squeeze(x, places)
 
 
 def transpose(operand: Any, permutation: Sequence[int]) -> Any:
@@ -222,8 +226,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     """
     x = _operand("transpose", operand)
     permutation = integers_of("transpose", "permutation", permutation)
-    if len(permutation) != aval_of(x).ndim:
-        raise ShapeError(f"lax.transpose: {permutation} does not permute the axes of shape {aval_of(x).shape}")
+    check(transpose_p, x, permutation=permutation)
     return structure.transpose(x, permutation)
 
 
@@ -233,7 +236,9 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     >>> rev(iota(int, 3), (0,))
     Array([2, 1, 0], dtype=int32)
     """
-    return structure.rev(_operand("rev", operand), integers_of("rev", "dimensions", dimensions))
+    x, places = _operand("rev", operand), integers_of("rev", "dimensions", dimensions)
+    check(structure.rev_p, x, dimensions=places)
+    return structure.rev(x, places)
 
 
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
@@ -248,9 +253,8 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     >>> pad(iota(int, 3), 9, [(1, -1, 1)])
     Array([9, 0, 9, 1, 9], dtype=int32)
     """
-    config = [integers_of("pad", "padding_config", triple) for triple in padding_config]
-    x, value = same_dtype("pad", operand, padding_value)
-    return structure.pad(x, value, config)  # type: ignore[arg-type]
+    config = tuple(integers_of("pad", "padding_config", triple) for triple in padding_config)
+    return run(structure.pad_p, *same_dtype("pad", operand, padding_value), padding_config=config)
 
 
 # --- joining and cutting ----------------------------------------------------------------------------------
@@ -262,7 +266,9 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     >>> concatenate([iota(int, 2), iota(int, 3)], 0)
     Array([0, 1, 0, 1, 2], dtype=int32)
     """
-    return joining.concatenate(_several("concatenate", operands), dimension)
+    arrays = _several("concatenate", operands)
+    check(joining.concatenate_p, *arrays, dimension=dimension)
+    return joining.concatenate(arrays, dimension)
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
@@ -273,7 +279,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
            [0, 1]], dtype=int32)
     """
     arrays = _several("stack", operands)
-    return joining.stack(arrays, axis_of("stack", axis, aval_of(arrays[0]).ndim + 1))
+    return run(joining.stack_p, *arrays, axis=axis_of("stack", axis, aval_of(arrays[0]).ndim + 1))
 
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
@@ -283,7 +289,8 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
     """
     x = _operand("split", operand)
-    return joining.split(x, integers_of("split", "sizes", sizes), axis_of("split", axis, aval_of(x).ndim))
+    place = axis_of("split", axis, aval_of(x).ndim)
+    return list(run(joining.split_p, x, sizes=integers_of("split", "sizes", sizes), axis=place))
 
 
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
@@ -293,7 +300,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     (Array(0, dtype=int32), Array(1, dtype=int32))
     """
     x = _operand("unstack", x)
-    return tuple(joining.unstack(x, axis_of("unstack", axis, aval_of(x).ndim)))
+    return tuple(run(joining.unstack_p, x, axis=axis_of("unstack", axis, aval_of(x).ndim)))
 
 
 def tile(operand: Any, reps: Sequence[int]) -> Any:
@@ -302,7 +309,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     >>> tile(iota(int, 2), (2,))
     Array([0, 1, 0, 1], dtype=int32)
     """
-    return joining.tile(_operand("tile", operand), integers_of("tile", "reps", reps))
+    return run(joining.tile_p, _operand("tile", operand), reps=integers_of("tile", "reps", reps))
 
 
 def _several(name: str, operands: Sequence[Any]) -> list[Any]:

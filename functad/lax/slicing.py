@@ -13,12 +13,14 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.errors import OutOfBoundsError, ShapeError
-from functad.lax.operands import axis_of, integers_of, same_dtype
+from functad.lax.operands import axis_of, integers_of, run, same_dtype
 from functad.lax.operands import operand as _operand
 from functad.primitives import elementwise as el
-from functad.primitives import indexing, structure
+from functad.primitives import gather_scatter, structure
 from functad.primitives.common import convert_element_type, scalar_like
-from functad.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from functad.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
+from functad.primitives.gather_scatter import gather_p
 from functad.primitives.kernels.indexing import default_fill_value
 from functad.tracing import aval_of
 
@@ -44,11 +46,12 @@ def slice(
     >>> slice(np.int32([0, 1, 2, 3, 4]), (1,), (5,), (2,))
     Array([1, 3], dtype=int32)
     """
-    return structure.slice_(
+    return run(
+        structure.slice_p,
         _operand("slice", operand),
-        integers_of("slice", "start_indices", start_indices),
-        integers_of("slice", "limit_indices", limit_indices),
-        None if strides is None else integers_of("slice", "strides", strides),
+        start_indices=integers_of("slice", "start_indices", start_indices),
+        limit_indices=integers_of("slice", "limit_indices", limit_indices),
+        strides=None if strides is None else integers_of("slice", "strides", strides),
     )
 
 
@@ -72,7 +75,7 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
     starts[axis] = 0 if start_index is None else _from_end(start_index, shape[axis])
     limits[axis] = shape[axis] if limit_index is None else _from_end(limit_index, shape[axis])
     strides[axis] = stride
-    return structure.slice_(x, starts, limits, strides)
+    return slice(x, starts, limits, strides)
 
 
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
@@ -127,7 +130,7 @@ def dynamic_slice(
     x = _operand("dynamic_slice", operand)
     sizes = integers_of("dynamic_slice", "slice_sizes", slice_sizes)
     starts = _starts("dynamic_slice", aval_of(x).shape, start_indices, sizes, allow_negative_indices)
-    return indexing.dynamic_slice(x, starts, sizes)
+    return run(dynamic_slice_p, x, *starts, slice_sizes=sizes)
 
 
 def dynamic_slice_in_dim(
@@ -175,7 +178,7 @@ def dynamic_update_slice(
     x, update = same_dtype("dynamic_update_slice", operand, update)
     sizes = aval_of(update).shape
     starts = _starts("dynamic_update_slice", aval_of(x).shape, start_indices, sizes, allow_negative_indices)
-    return indexing.dynamic_update_slice(x, update, starts)
+    return run(dynamic_update_slice_p, x, update, *starts)
 
 
 def dynamic_update_slice_in_dim(
@@ -294,11 +297,12 @@ def gather(
         fill_value = None
     elif fill_value is None:
         fill_value = default_fill_value(aval_of(x).dtype)
-    return indexing.gather(
+    return run(
+        gather_p,
         x,
         _operand("gather", start_indices),
-        GatherDimensionNumbers(*map(tuple, dimension_numbers)),
-        integers_of("gather", "slice_sizes", slice_sizes),
+        dimension_numbers=GatherDimensionNumbers(*map(tuple, dimension_numbers)),
+        slice_sizes=integers_of("gather", "slice_sizes", slice_sizes),
         unique_indices=unique_indices,
         indices_are_sorted=indices_are_sorted,
         mode=gather_mode,
@@ -307,7 +311,7 @@ def gather(
 
 
 def _scatter(name: str, what: str, result: str) -> Callable[..., Any]:
-    primitive = getattr(indexing, name)
+    primitive = getattr(gather_scatter, f"{name}_p")
 
     def fun(
         operand: Any,
@@ -320,11 +324,12 @@ def _scatter(name: str, what: str, result: str) -> Callable[..., Any]:
         mode: str | GatherScatterMode | None = None,
     ) -> Any:
         x, values = same_dtype(name, operand, updates)
-        return primitive(
+        return run(
+            primitive,
             x,
             _operand(name, scatter_indices),
             values,
-            ScatterDimensionNumbers(*map(tuple, dimension_numbers)),
+            dimension_numbers=ScatterDimensionNumbers(*map(tuple, dimension_numbers)),
             indices_are_sorted=indices_are_sorted,
             unique_indices=unique_indices,
             mode=GatherScatterMode.from_any(mode),

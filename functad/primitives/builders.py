@@ -6,6 +6,7 @@ Knows the rules that every member of a family shares; a member gives its formula
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,16 +37,17 @@ _KIND_NAMES = {"f": "float", "c": "complex", "i": "signed integer", "u": "unsign
 _SUGGESTED = {"f": "float32", "i": "int32", "b": "bool", "c": "complex64"}
 
 
-def elementwise_aval(name: str, kinds: str, result_dtype: ResultDtype, *avals: Aval) -> Aval:
+def elementwise_aval(name: str, kinds: str, result_dtype: ResultDtype, *avals: Aval, **params: Any) -> Aval:
     """The shape rule of every element-wise operation: equal dtypes, and equal shapes or rank 0."""
-    first = avals[0].dtype
-    shape: tuple[int, ...] = ()
-    for a in avals:
+    first, shape = avals[0].dtype, avals[0].shape
+    for a in avals[1:]:
         dtype_fits = a.dtype is first or a.dtype == first
-        shape_fits = not (a.shape and shape) or a.shape == shape
-        if not (dtype_fits and shape_fits and a.dtype.kind in kinds):
+        shape_fits = a.shape == shape or not a.shape or not shape
+        if not (dtype_fits and shape_fits):
             raise _operand_error(name, kinds, avals)
         shape = shape or a.shape
+    if first.kind not in kinds:
+        raise _operand_error(name, kinds, avals)
     if result_dtype is None:
         return Aval(shape, first)
     return Aval(shape, result_dtype(first) if callable(result_dtype) else result_dtype)
@@ -149,20 +151,17 @@ def nary(
             term = rule(t, out, *primals, **params)
             if isinstance(term, Zero):
                 continue
-            if aval_of(term).shape != out.shape:  # a scalar operand's tangent
+            if term.shape != out.shape:  # a scalar operand's tangent
                 term = full(out.shape, term)
             total = term if total is None else add_cotangents(total, term)
         return Zero(Aval(out.shape, out.dtype)) if total is None else total
-
-    def default_aval(*avals: Aval, **params: Any) -> Aval:
-        return elementwise_aval(name, kinds, result_dtype, *avals)
 
     record.append(
         Primitive(
             name=name,
             doc=doc,
             multiple_results=False,
-            abstract_eval=abstract_eval or default_aval,
+            abstract_eval=abstract_eval or partial(elementwise_aval, name, kinds, result_dtype),
             impl=impl,
             jvp=_jvp_of_one(jvps) or (jvps if isinstance(jvps, (ZeroDerivative, Absent)) else jvp),
             transpose=transpose,
