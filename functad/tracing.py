@@ -112,7 +112,7 @@ class Trace:
         avals = []
         for a in args:
             if type(a) is Tracer:
-                if not a.trace.alive:
+                if not a.owner.alive:
                     raise _leak(a)
                 avals.append(a.aval)
             else:
@@ -123,11 +123,11 @@ class Trace:
         return outs if primitive.multiple_results else outs[0]
 
     def _record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        values = [a.value if type(a) is Tracer and a.trace is self else a for a in args]
+        values = [a.value if type(a) is Tracer and a.owner is self else a for a in args]
         rule = primitive.jvp
         pushforward = None
         if isinstance(rule, Linearize):
-            active = [type(a) is Tracer and a.trace is self for a in args]
+            active = [type(a) is Tracer and a.owner is self for a in args]
             results, pushforward = rule.rule(values, active, **params)
         else:
             results = bind_in(self.parent, primitive, values, params)
@@ -149,12 +149,12 @@ class Trace:
 class Tracer(Array):
     """Stands for an array while a function is traced."""
 
-    __slots__ = ("__weakref__", "_aval", "origin", "source", "trace", "value")
+    __slots__ = ("__weakref__", "_aval", "origin", "owner", "source", "value")
 
     def __init__(
         self, trace: Trace, aval: Aval | None, value: Any, origin: Origin, source: Source | None = None
     ) -> None:
-        self.trace = trace
+        self.owner = trace
         self._aval = aval
         self.value = value
         self.origin = origin
@@ -190,9 +190,9 @@ class Tracer(Array):
         kind = f"traced value of type {self.aval.str_short()}"
         if not isinstance(self.origin, Primitive):
             name = self.origin if isinstance(self.origin, str) else self.origin()
-            return f"the {kind} (argument `{name}` of {self.trace.name})"
+            return f"the {kind} (argument `{name}` of {self.owner.name})"
         where = f" at {self.source}" if self.source else ""
-        return f"the {kind} (result of `{self.origin.name}`{where}, traced by {self.trace.name})"
+        return f"the {kind} (result of `{self.origin.name}`{where}, traced by {self.owner.name})"
 
     def __repr__(self) -> str:
         value = f" with value {self.value!r}" if self.value is not None else ""
@@ -200,7 +200,7 @@ class Tracer(Array):
 
     def concrete(self, wanted: str, rewrite: str) -> np.ndarray:
         """The NumPy value behind this tracer, or an error that says why there is none."""
-        if not self.trace.alive:
+        if not self.owner.alive:
             raise _leak(self)
         value = self
         while isinstance(value, Tracer):
@@ -212,7 +212,7 @@ class Tracer(Array):
                 )
             value = value.value
         inner = _state.trace
-        while inner is not None and inner is not self.trace:
+        while inner is not None and inner is not self.owner:
             inner.depends_on_values = True
             inner = inner.parent
         return np.asarray(value)
@@ -282,7 +282,7 @@ def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
         if trace.records_all:
             return trace.record(primitive, args, params)
         for a in args:
-            if type(a) is Tracer and a.trace is trace:
+            if type(a) is Tracer and a.owner is trace:
                 return trace.record(primitive, args, params)
         trace = trace.parent
     return evaluate(primitive, args, params)
@@ -415,9 +415,9 @@ def program_from_ops(trace: Trace, inputs: Sequence[Tracer], outs: Sequence[Any]
     consts: list[Any] = []
 
     def atom(x: Any) -> Atom:
-        if isinstance(x, Tracer) and x.trace is trace:
+        if isinstance(x, Tracer) and x.owner is trace:
             return variables[id(x)]
-        if isinstance(x, Tracer) and not x.trace.alive:
+        if isinstance(x, Tracer) and not x.owner.alive:
             raise _leak(x)
         aval = aval_of(x)
         if aval.shape == () and not isinstance(x, Tracer):

@@ -24,7 +24,7 @@ def bools(*shape, seed=0):
 
 
 F, G, V = floats(3, 4), floats(3, 4, seed=1), floats(4, seed=2)
-I, J = ints(3, 4), ints(3, 4, low=1, seed=1)
+K, J = ints(3, 4), ints(3, 4, low=1, seed=1)
 B, C = bools(3, 4), bools(3, 4, seed=1)
 H = floats(3, 4, dtype=np.float16)
 U, S = ints(3, 4, low=0, dtype=np.uint8), ints(3, 4, dtype=np.int8)
@@ -62,25 +62,25 @@ for name in UNARY_FLOAT:
     for x in (domain + (1 if name == "arccosh" else 0), np.array([1, 1, 1], np.int32), 0.5, H, True):
         call(name, x)
 for name in "negative positive absolute sign square floor ceil trunc conj real imag nan_to_num round".split():
-    for x in (F, I, 2.5, -3, H, U, NANS):
+    for x in (F, K, 2.5, -3, H, U, NANS):
         if not (name == "imag" and isinstance(x, float)):
             call(name, x)
 for name in "isnan isinf isfinite signbit logical_not isposinf isneginf isreal iscomplex".split():
-    for x in (NANS, I, 2.5):
+    for x in (NANS, K, 2.5):
         call(name, x)
 for name in "bitwise_not invert".split():
-    for x in (I, U, B):
+    for x in (K, U, B):
         call(name, x)
 for name in "exp sin sqrt absolute square conj real imag angle negative sign".split():
     call(name, Z)
 call("bitwise_count", U)
-call("bitwise_count", I)
+call("bitwise_count", K)
 call("modf", F)
 call("spacing", F)
 call("angle", F)
 call("square", B)
 
-PAIRS = [(F, G), (F, V), (F, 2.5), (F, 3), (2, G), (J, I + 7), (I, 2.5), (U, S), (H, F), (1.5, 2), (F, J), (H, 3)]
+PAIRS = [(F, G), (F, V), (F, 2.5), (F, 3), (2, G), (J, K + 7), (K, 2.5), (U, S), (H, F), (1.5, 2), (F, J), (H, 3)]
 for name in (
     "add subtract multiply divide maximum minimum floor_divide remainder fmod arctan2 logaddexp logaddexp2 hypot "
     "copysign heaviside fmax fmin float_power nextafter equal not_equal less less_equal greater greater_equal "
@@ -100,21 +100,21 @@ P = floats(3, 4, low=0.1, high=2)
 for x, y in [(P, 2), (P, 3.0), (P, -1), (P, 0), (P, 0.5), (2, P), (P, P), (J, 2), (J, J), (2.0, J), (J, 2.5), (P, J), (3, 2),
              (2.0, 3), (B, 2), (U, 3), (P, np.int32(2)), (H, 2), (Z, 2), (Z, 0.5)]:  # fmt: skip
     call("power", x, y)
-for x, y in [(F, G), (J, I), (F, 0.5), (7, 2)]:
+for x, y in [(F, G), (J, K), (F, 0.5), (7, 2)]:
     call("divmod", x, y)
 call("ldexp", F, J)
-call("divide", I, J)
+call("divide", K, J)
 call("divide", B, C)
 call("floor_divide", NANS, np.float32(0.5))
 call("remainder", -7, 3)
 for low, high in [(-1, 1), (None, 0.5), (0.0, None), (V, 1.5)]:
     call("clip", F, low, high)
-call("clip", I, 0, 2)
-call("clip", I, 0.5, 2.5)
+call("clip", K, 0, 2)
+call("clip", K, 0.5, 2.5)
 for decimals in (0, 1, 2, -1):
     call("round", F * 10, decimals)
 call("nan_to_num", NANS, nan=1.0, posinf=9.0, neginf=-9.0)
-for x, y in [(F, F + 1e-7), (NANS, NANS), (I, I), (F, 1.0)]:
+for x, y in [(F, F + 1e-7), (NANS, NANS), (K, K), (F, 1.0)]:
     call("isclose", x, y)
     call("allclose", x, y)
     call("array_equal", x, y)
@@ -124,7 +124,7 @@ call("array_equiv", F, F[None])
 
 # reductions
 for name in "sum prod max min mean var std any all ptp median count_nonzero".split():
-    for x in (F, I) if name in ("median", "var", "std") else (F, I, B, U, H) if name != "ptp" else (F, I):
+    for x in (F, K) if name in ("median", "var", "std") else (F, K, B, U, H) if name != "ptp" else (F, K):
         call(name, x)
         call(name, x, axis=0)
     call(name, T, axis=(0, 2))
@@ -135,25 +135,25 @@ call("max", F, axis=1, where=B, initial=-1.0)
 call("min", F, where=B, initial=3.0)
 call("max", F, axis=0, initial=0.5)
 call("sum", F, initial=2.0)
-call("sum", I, dtype=np.float32)
+call("sum", K, dtype=np.float32)
 call("sum", F, axis=())
 call("sum", np.zeros((0, 3), np.float32), axis=0)
 call("sum", 2.0)
 call("max", 3)
 call("sum", np.float32(2))
-call("mean", I, dtype=np.float16)
+call("mean", K, dtype=np.float16)
 call("var", F, ddof=1)
 call("var", Z)
 call("mean", Z)
 call("std", F, axis=0, ddof=1, keepdims=True)
 for name in "argmax argmin".split():
-    for x in (F, I, NANS, B):
+    for x in (F, K, NANS, B):
         call(name, x)
         call(name, x, axis=1)
     call(name, F, axis=0, keepdims=True)
     call(name, F, keepdims=True)
 for name in "cumsum cumprod nancumsum nancumprod".split():
-    for x in (F, I, B, S, H, 2.0):
+    for x in (F, K, B, S, H, 2.0):
         call(name, x)
     call(name, F, axis=1)
     call(name, F, axis=0, dtype=np.float16)
@@ -162,20 +162,20 @@ call("cumulative_prod", F, axis=1)
 for name in "nansum nanprod nanmax nanmin nanmean nanvar nanstd nanargmax nanargmin nanmedian".split():
     call(name, np.where(B, np.nan, F).astype(np.float32))
     call(name, np.where(B, np.nan, F).astype(np.float32), axis=1)
-    call(name, I, axis=0)
+    call(name, K, axis=0)
 call("nanmax", np.full((2, 2), np.nan, np.float32), axis=0)
 call("average", F)
 call("average", F, axis=1)
 call("average", F, axis=1, weights=np.abs(V))
 call("average", F, weights=np.abs(G), returned=True)
-call("average", I, axis=0)
+call("average", K, axis=0)
 for name in ("quantile", "nanquantile"):
     for method in "linear lower higher midpoint nearest".split():
         call(name, F, 0.3, axis=1, method=method)
     call(name, F, np.array([0.1, 0.5], np.float32), axis=0, keepdims=True)
     call(name, NANS, 0.5, axis=1)
 call("percentile", F, 30)
-call("percentile", I, np.array([25.0, 75.0], np.float32), axis=1)
+call("percentile", K, np.array([25.0, 75.0], np.float32), axis=1)
 call("nanpercentile", NANS, 50.0, axis=0)
 
 # manipulation
@@ -203,14 +203,14 @@ call("atleast_1d", 1.0, V)
 call("broadcast_to", V, (3, 4))
 call("broadcast_to", 2.0, (2,))
 call("broadcast_arrays", F, V, 2)
-case("concatenate", lambda n, a, b: n.concatenate([a, b]), F, I)
+case("concatenate", lambda n, a, b: n.concatenate([a, b]), F, K)
 case("concatenate-axis", lambda n, a, b: n.concatenate([a, b], axis=1), F, G)
 case("concatenate-None", lambda n, a, b: n.concatenate([a, b], axis=None), F, V)
 case("concatenate-dtype", lambda n, a: n.concatenate([a, a], dtype="float16"), F)
 case("concatenate-weak", lambda n: n.concatenate([n.asarray(1.0)[None], n.asarray(2)[None]]))
 for name in "stack vstack hstack dstack column_stack".split():
     case(name, lambda n, a, b, name=name: getattr(n, name)([a, b]), F, G)
-    case(f"{name}-vectors", lambda n, a, b, name=name: getattr(n, name)((a, b)), V, I[0])
+    case(f"{name}-vectors", lambda n, a, b, name=name: getattr(n, name)((a, b)), V, K[0])
 case("stack-scalars", lambda n: n.stack([1.0, 2]))
 case("stack-axis", lambda n, a: n.stack([a, a], axis=-1), F)
 case("stack-array", lambda n, a: n.stack(a, axis=1), T)
@@ -252,7 +252,7 @@ for mode in "edge reflect symmetric wrap maximum minimum mean empty".split():
     if mode != "empty":
         call("pad", F, ((1, 2), (2, 1)), mode=mode)
         call("pad", V, 6, mode=mode)
-        call("pad", I, 1, mode=mode)
+        call("pad", K, 1, mode=mode)
 call("pad", F, 1)
 call("pad", F, (1, 2), constant_values=5)
 call("pad", F, ((1, 0), (0, 2)), mode="constant", constant_values=((1, 2), (3, 4)))
@@ -277,14 +277,14 @@ for name in "zeros ones".split():
         call(name, shape)
     call(name, (2,), dtype="int32")
     call(f"{name}_like", F)
-    call(f"{name}_like", I, dtype=bool)
+    call(f"{name}_like", K, dtype=bool)
     call(f"{name}_like", 2.0)
     call(f"{name}_like", F, shape=(2,))
 call("full", (2, 2), 3)
 call("full", (2, 4), V)
 call("full", 2, 1.5, dtype="int32")
 call("full_like", F, 3)
-call("full_like", I, 2.7)
+call("full_like", K, 2.7)
 call("full_like", F, 1, shape=(3,))
 for args in [(5,), (2, 5), (0, 1, 0.25), (5, 0, -2), (3.0,), (2.5, 5), (0,), (-1,)]:
     call("arange", *args)
@@ -315,7 +315,7 @@ for k in (-1, 0, 1):
     call("tril_indices", 3, k)
     call("triu_indices", 3, k, 4)
 call("diagonal", T, 0, 1, 2)
-call("trace", I)
+call("trace", K)
 call("diagflat", F[:2, :2])
 call("diag_indices", 3)
 call("tril_indices_from", F)
@@ -336,7 +336,7 @@ call("copy", F)
 
 # products
 for x, y in [(F, M), (V, V), (F, V), (V, M), (T, M), (T, np.swapaxes(T, 1, 2)), (V, T.swapaxes(1, 2)), (T[:, None], T.swapaxes(1, 2)),
-             (I, I.T), (I, M), (H, H.T), (T, V)]:  # fmt: skip
+             (K, K.T), (K, M), (H, H.T), (T, V)]:  # fmt: skip
     call("matmul", x, y)
 for x, y in [(F, M), (V, V), (F, V), (2.0, F), (T, M), (F, np.swapaxes(T, 1, 2)), (B, M)]:
     call("dot", x, y)
@@ -353,7 +353,7 @@ call("tensordot", T, T, axes=([0, 2], [0, 2]))
 call("tensordot", T, F, axes=2)
 call("tensordot", F, M, axes=1)
 call("tensordot", V, V, axes=0)
-call("kron", F[:2, :2], I[:2])
+call("kron", F[:2, :2], K[:2])
 call("kron", V, F)
 call("cross", floats(2, 3), floats(2, 3, seed=4))
 call("cross", floats(2), floats(3))
@@ -363,7 +363,7 @@ for subscripts, *operands in [
     ("ij,jk->ik", F, M), ("ij,kj", F, G), ("ij->ji", F), ("ii->i", M), ("ii", M), ("ij->", F), ("bij,bkj->bik", T, T),
     ("...ij,jk->...ik", T, M), ("i,j->ij", V, V), ("ij,ij->i", F, G), ("ij,jk,kl->il", F, M, M), ("i...->...", T),
     ("ij,i,j->", F, F[:, 0], V), ("iij->j", np.stack([M, M, M, M])), ("ij,kj->ki", F, G), ("ijk,k->ij", T, V),
-    ("...,...->...", F, V), ("ij,jk", I, I.T @ I), ("ij,ji->", F, F.T), (" i j , j k -> i k ", F, M), ("i,i->", V, V),
+    ("...,...->...", F, V), ("ij,jk", K, K.T @ K), ("ij,ji->", F, F.T), (" i j , j k -> i k ", F, M), ("i,i->", V, V),
 ]:  # fmt: skip
     case(f"einsum-{subscripts}", lambda n, *a, s=subscripts: n.einsum(s, *a), *operands)
 case("einsum-lists", lambda n, a, b: n.einsum(a, [0, 1], b, [1, 2], [0, 2]), F, M)
@@ -404,7 +404,7 @@ for name, index in INDICES3.items():
 for method in ("set", "add", "multiply", "divide", "power", "min", "max", "subtract"):
     case(f"at-{method}", lambda n, x, m=method: getattr(n.asarray(x).at[1:, ::2], m)(n.asarray([2.0, 3.0])), P)
 case("at-apply", lambda n, x: n.asarray(x).at[1].apply(n.sin), F)
-case("at-int", lambda n, x: n.asarray(x).at[0].set(7), I)
+case("at-int", lambda n, x: n.asarray(x).at[0].set(7), K)
 case("at-row", lambda n, x, v: n.asarray(x).at[1].set(v), F, V)
 case("at-repeated", lambda n, x: n.asarray(x).at[np.array([0, 0, 1])].add(1), F)
 case("at-weak", lambda n: n.asarray([1.0]).at[0].set(2))
@@ -416,12 +416,12 @@ case("at-set-clip", lambda n, x: n.asarray(x).at[np.array([0, 7])].set(1.0, mode
 case("at-get-int-fill", lambda n, x: n.asarray(x).at[9].get(mode="fill", fill_value=0), F)
 
 # selecting
-for args in [(B, F, G), (B, F, 0.0), (B, 1, F), (B, I, 2.5), (B[0], F, V), (True, F, 0), (B, 1.0, 2.0), (F, F, 0), (B, I, J), (B[:, :1], 1, V)]:  # fmt: skip
+for args in [(B, F, G), (B, F, 0.0), (B, 1, F), (B, K, 2.5), (B[0], F, V), (True, F, 0), (B, 1.0, 2.0), (F, F, 0), (B, K, J), (B[:, :1], 1, V)]:  # fmt: skip
     call("where", *args)
 call("where", B)
 call("nonzero", B)
 call("nonzero", B, size=4)
-call("nonzero", I, size=14, fill_value=-1)
+call("nonzero", K, size=14, fill_value=-1)
 call("flatnonzero", B)
 call("argwhere", B)
 call("argwhere", F > 0, size=3)
@@ -430,7 +430,7 @@ for index in (np.array([0, 3]), 1, np.array([[0, -1]])):
     call("take", F, index, axis=1)
 for mode in ("clip", "wrap", "fill"):
     call("take", F, np.array([0, 5, -1]), axis=1, mode=mode)
-    call("take", I, np.array([0, 15]), mode=mode)
+    call("take", K, np.array([0, 15]), mode=mode)
 ORDER = np.argsort(F, axis=1).astype(np.int32)
 call("take_along_axis", F, ORDER, axis=1)
 call("take_along_axis", F, ORDER[:, :2], axis=1)
@@ -455,7 +455,7 @@ case("ravel_multi_index", lambda n: n.ravel_multi_index((n.asarray([0, 2]), n.as
 
 # sorting
 for name in "sort argsort".split():
-    for x in (F, I, NANS, B, H):
+    for x in (F, K, NANS, B, H):
         call(name, x)
     call(name, F, axis=0)
     call(name, F, axis=None)
@@ -489,7 +489,7 @@ call("bincount", R, length=3)
 call("bincount", R, weights=floats(10), minlength=8)
 call("histogram", F)
 call("histogram", F, bins=4, range=(-1.0, 1.0))
-call("histogram", I, bins=np.array([-5, 0, 2, 6]))
+call("histogram", K, bins=np.array([-5, 0, 2, 6]))
 call("histogram", F, bins=5, density=True)
 call("histogram_bin_edges", F, 4)
 call("cov", F)
@@ -499,7 +499,7 @@ call("corrcoef", F)
 call("cov", F, fweights=np.array([1, 2, 1, 3]))
 call("cov", F, aweights=np.array([1.0, 2.0, 1.0, 3.0], np.float32))
 call("diff", F)
-call("diff", I, n=2, axis=1)
+call("diff", K, n=2, axis=1)
 call("diff", V, prepend=0.0, append=V[:1])
 call("ediff1d", V)
 call("ediff1d", V, to_begin=0.0, to_end=V[:2])
@@ -509,9 +509,9 @@ call("gradient", V, np.cumsum(np.abs(V)))
 call("gradient", F, axis=1)
 call("trapezoid", F)
 call("trapezoid", F, V, axis=1)
-call("trapezoid", I)
+call("trapezoid", K)
 call("unwrap", np.cumsum(np.abs(V)) * 4)
-for x in (F, 0.1, I):
+for x in (F, 0.1, K):
     call("interp", x, UP, UP**2)
 call("interp", F, UP, UP**2, left=-1.0, right=7.0)
 call("interp", F, UP, UP**2, period=1.5)
@@ -549,10 +549,10 @@ case("operator-pow", lambda n, x: n.asarray(x) ** 2, F)
 case("operator-rpow", lambda n, x: 2 ** n.asarray(x), F)
 case("operator-matmul", lambda n, x: n.asarray(x) @ n.asarray(x).T, F)
 case("operator-and", lambda n, x, y: n.asarray(x) & y, B, C)
-case("operator-or", lambda n, x: n.asarray(x) | 3, I)
-case("operator-xor", lambda n, x: n.asarray(x) ^ 1, I)
+case("operator-or", lambda n, x: n.asarray(x) | 3, K)
+case("operator-xor", lambda n, x: n.asarray(x) ^ 1, K)
 case("operator-invert", lambda n, x: ~n.asarray(x), B)
-case("operator-shift", lambda n, x: (n.asarray(x) << 2) >> 1, I)
+case("operator-shift", lambda n, x: (n.asarray(x) << 2) >> 1, K)
 case("operator-neg", lambda n, x: -n.asarray(x), F)
 case("operator-abs", lambda n, x: abs(n.asarray(x)), F)
 case("operator-divmod", lambda n, x: divmod(n.asarray(x), 2), J)

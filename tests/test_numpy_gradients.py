@@ -110,7 +110,9 @@ def test_gradient_is_that_of_differences(name):
     f = scalar_of(FUNCTIONS[name])
     found = functad.grad(f)(X)
     assert found.dtype == np.float64
-    np.testing.assert_allclose(np.asarray(found), numeric_gradient(lambda x: f(jnp.asarray(x)), X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(found), numeric_gradient(lambda x: f(jnp.asarray(x)), X), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -134,7 +136,7 @@ def test_vmap_is_a_loop(name):
 
 def test_sinc_has_derivatives_at_0():
     f = jnp.sinc
-    for expected in (1.0, 0.0, -np.pi**2 / 3, 0.0):
+    for expected in (1.0, 0.0, -(np.pi**2) / 3, 0.0):
         assert float(f(0.0)) == pytest.approx(expected, abs=1e-5)
         f = functad.grad(f)
 

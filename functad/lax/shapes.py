@@ -12,11 +12,11 @@ from functad import dtypes
 from functad.errors import ShapeError
 from functad.lax.operands import axis_of, check, integers_of, run, same_dtype
 from functad.lax.operands import operand as _operand
+from functad.numpy.promotion import SCALARS, convert
 from functad.numpy.promotion import broadcast_shapes as broadcast_shapes
-from functad.numpy.promotion import convert
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim as _broadcast_in_dim
-from functad.primitives.common import broadcast_in_dim_p, convert_element_type, reshape_p, transpose_p
+from functad.primitives.common import broadcast_in_dim_p, reshape_p, transpose_p
 from functad.primitives.common import full as _full
 from functad.tracing import aval_of
 
@@ -34,11 +34,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     >>> full((2,), 1.5)
     Array([1.5, 1.5], dtype=float32, weak_type=True)
     """
-    value = _operand("full", fill_value)
+    value = _operand("full", fill_value) if dtype is None else _scalar("full", fill_value, dtypes.as_dtype(dtype))
     if aval_of(value).shape:
         raise ShapeError(f"lax.full: fill_value must be a scalar, but has shape {aval_of(value).shape}")
-    if dtype is not None:
-        value = convert(value, dtypes.as_dtype(dtype))
     return _full(integers_of("full", "shape", shape), value)
 
 
@@ -55,11 +53,14 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
     Array([3., 3.], dtype=float16)
     """
     own_dtype, weak = dtypes.dtype_of(x)
-    value = convert(_operand("full_like", fill_value), own_dtype if dtype is None else dtypes.as_dtype(dtype))
-    if shape is None:
-        shape = getattr(x, "shape", ())
-    result = _full(integers_of("full_like", "shape", shape), value)
-    return convert_element_type(result, own_dtype, True) if weak and dtype is None else result
+    wanted = own_dtype if dtype is None else dtypes.as_dtype(dtype)
+    value = _scalar("full_like", fill_value, wanted, weak and dtype is None)
+    return full(getattr(x, "shape", ()) if shape is None else shape, value)
+
+
+def _scalar(name: str, value: Any, dtype: Any, weak: bool = False) -> Any:
+    """A fill value in another dtype: a constant rather than an operation where it is a Python scalar."""
+    return convert(value if type(value) in SCALARS else _operand(name, value), dtype, weak)
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Any:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from functad import dtypes
 from functad.array import Array
 from functad.errors import OutOfBoundsError, ShapeError
@@ -43,6 +41,7 @@ def slice(
     Raises:
         ShapeError: the part does not lie within the array.
 
+    >>> import numpy as np
     >>> slice(np.int32([0, 1, 2, 3, 4]), (1,), (5,), (2,))
     Array([1, 3], dtype=int32)
     """
@@ -65,6 +64,7 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
         stride: the step.
         axis: the axis.
 
+    >>> import numpy as np
     >>> slice_in_dim(np.int32([0, 1, 2, 3]), 1, -1)
     Array([1, 2], dtype=int32)
     """
@@ -89,6 +89,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     Raises:
         OutOfBoundsError: there is no such position.
 
+    >>> import numpy as np
     >>> index_in_dim(np.int32([0, 1, 2]), -1, keepdims=False)
     Array(2, dtype=int32)
     """
@@ -124,6 +125,7 @@ def dynamic_slice(
     Raises:
         OutOfBoundsError: a start index that is a Python integer does not fit.
 
+    >>> import numpy as np
     >>> dynamic_slice(np.int32([0, 1, 2, 3]), (np.int32(1),), (2,))
     Array([1, 2], dtype=int32)
     """
@@ -138,6 +140,7 @@ def dynamic_slice_in_dim(
 ) -> Any:
     """`dynamic_slice` along one axis, whole along the others.
 
+    >>> import numpy as np
     >>> dynamic_slice_in_dim(np.int32([0, 1, 2, 3]), np.int32(1), 2)
     Array([1, 2], dtype=int32)
     """
@@ -155,6 +158,7 @@ def dynamic_index_in_dim(
 ) -> Any:
     """One position, which may be computed, along an axis.
 
+    >>> import numpy as np
     >>> dynamic_index_in_dim(np.int32([0, 1, 2]), np.int32(-1), keepdims=False)
     Array(2, dtype=int32)
     """
@@ -172,6 +176,7 @@ def dynamic_update_slice(
         update: what replaces the slice: as many axes, no size larger, the same dtype.
         start_indices, allow_negative_indices: as for `dynamic_slice`.
 
+    >>> import numpy as np
     >>> dynamic_update_slice(np.int32([0, 1, 2, 3]), np.int32([7, 8]), (np.int32(1),))
     Array([0, 7, 8, 3], dtype=int32)
     """
@@ -186,6 +191,7 @@ def dynamic_update_slice_in_dim(
 ) -> Any:
     """`dynamic_update_slice` along one axis, from the start along the others.
 
+    >>> import numpy as np
     >>> dynamic_update_slice_in_dim(np.int32([0, 1, 2, 3]), np.int32([7]), np.int32(-1), axis=0)
     Array([0, 1, 2, 7], dtype=int32)
     """
@@ -201,6 +207,7 @@ def dynamic_update_index_in_dim(
 ) -> Any:
     """An array with one position along an axis replaced; the update may lack that axis.
 
+    >>> import numpy as np
     >>> dynamic_update_index_in_dim(np.int32([0, 1, 2]), 7, np.int32(1), axis=0)
     Array([0, 7, 2], dtype=int32)
     """
@@ -220,11 +227,10 @@ def _starts(
     allow_negative: bool | Sequence[bool],
 ) -> list[Any]:
     """Start indices as scalars of one integer dtype; negative ones count from the end where that is allowed."""
-    if isinstance(indices, (Array, np.ndarray)):
-        array = _operand(name, indices)
-        if array.ndim != 1:
-            raise ShapeError(f"lax.{name}: an array of start indices must have 1 axis, got shape {array.shape}")
-        indices = [structure.squeeze(slice_in_dim(array, i, i + 1), (0,)) for i in range(array.shape[0])]
+    if isinstance(indices, Array):
+        if indices.ndim != 1:
+            raise ShapeError(f"lax.{name}: an array of start indices must have 1 axis, got shape {indices.shape}")
+        indices = [index_in_dim(indices, i, keepdims=False) for i in range(indices.shape[0])]
     if not hasattr(indices, "__len__") or len(indices) != len(shape) or len(sizes) != len(shape):
         raise ShapeError(
             f"lax.{name}: start_indices={indices!r:.80} and the slice's sizes {tuple(sizes)} must have one entry "
@@ -285,6 +291,7 @@ def gather(
         mode: "clip", "fill" or "promise_in_bounds" (the default), see `GatherScatterMode`.
         fill_value: what "fill" fills with; by default NaN, the lowest signed or highest unsigned integer, True.
 
+    >>> import numpy as np
     >>> rows = GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> gather(np.int32([[1, 2], [3, 4]]), np.int32([[1], [0], [1]]), rows, slice_sizes=(1, 2))
     Array([[3, 4],
@@ -347,6 +354,7 @@ def _scatter(name: str, what: str, result: str) -> Callable[..., Any]:
         indices_are_sorted, unique_indices: promises that allow a faster way.
         mode: "drop" (the default), "clip" or "promise_in_bounds", see `GatherScatterMode`.
 
+    >>> import numpy as np
     >>> places = ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
     >>> {name}(np.int32([2, 4, 6]), np.int32([[1], [1]]), np.int32([5, 3]), places)
     {result}
@@ -372,6 +380,7 @@ def scatter_sub(
 ) -> Any:
     """An array with slices subtracted from it; the arguments are those of `scatter_add`.
 
+    >>> import numpy as np
     >>> places = ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
     >>> scatter_sub(np.int32([2, 4]), np.int32([[1]]), np.int32([3]), places)
     Array([2, 1], dtype=int32)

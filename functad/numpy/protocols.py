@@ -82,8 +82,8 @@ def _array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, 
 
 
 def _refuse_out(name: str, kwargs: dict[str, Any]) -> None:
-    out = kwargs.pop("out", None)
-    if out is not None and out != (None,):
+    out = kwargs.pop("out", None)  # of a ufunc a tuple
+    if any(o is not None for o in (out if isinstance(out, tuple) else (out,))):
         raise UnsupportedNumpyError(
             f"numpy.{name} with out= writes into an array, but functad's are immutable (and a NumPy array would "
             f"drop out of the trace); use the result: y = functad.numpy.{name}(...)"

@@ -40,9 +40,7 @@ def dot_general(
     """
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     numbers = (tuple(lhs_contract), tuple(rhs_contract)), (tuple(lhs_batch), tuple(rhs_batch))
-    return bind(
-        dot_general_p, lhs, rhs, dimension_numbers=numbers, preferred_element_type=preferred_element_type
-    )
+    return bind(dot_general_p, lhs, rhs, dimension_numbers=numbers, preferred_element_type=preferred_element_type)
 
 
 # --- shape rule -----------------------------------------------------------------------------------------
@@ -113,12 +111,13 @@ def _dot_general_impl(
         # One BLAS call, which takes transposed views.
         a = lhs.T if lhs_contract == (0,) else lhs
         b = rhs.T if rhs_contract == (1,) else rhs
-        return np.matmul(a, b).astype(dtype, copy=False)
+        matrix: np.ndarray = np.matmul(a, b)
+        return matrix.astype(dtype, copy=False)
     lhs_free = _others(lhs.ndim, lhs_contract, lhs_batch)
     rhs_free = _others(rhs.ndim, rhs_contract, rhs_batch)
     a = _as_matrices(lhs, lhs_batch, lhs_free, lhs_contract)
     b = _as_matrices(rhs, rhs_batch, rhs_contract, rhs_free)
-    product = np.multiply(a, b) if a.shape[-1] == 1 else np.matmul(a, b)
+    product: np.ndarray = np.multiply(a, b) if a.shape[-1] == 1 else np.matmul(a, b)
     shape = [lhs.shape[i] for i in lhs_batch + lhs_free] + [rhs.shape[i] for i in rhs_free]
     return product.reshape(shape).astype(dtype, copy=False)
 
@@ -133,9 +132,8 @@ def _as_matrices(x: np.ndarray, batch: Axes, rows: Axes, columns: Axes) -> np.nd
         stack = stack.swapaxes(-1, -2)
     else:
         stack = x.transpose(batch + rows + columns).reshape(*batch_shape, row_count, column_count)
-    if min(row_count, column_count) > 1 and x.itemsize not in stack.strides[-2:]:
-        return np.ascontiguousarray(stack)
-    return stack
+    blas_takes_it = min(row_count, column_count) <= 1 or x.itemsize in stack.strides[-2:]
+    return stack if blas_takes_it else np.ascontiguousarray(stack)
 
 
 # --- derivatives ----------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def batch_flat(
     }
 
     def read(x: Any) -> tuple[Any, int | None]:
-        return env[id(x)] if type(x) is Tracer and x.trace is trace else (x, None)
+        return env[id(x)] if type(x) is Tracer and x.owner is trace else (x, None)
 
     with transforming():
         for op in trace.ops:

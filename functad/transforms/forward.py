@@ -93,4 +93,4 @@ def jvp_flat(
 
 def untrace(outs: Sequence[Any], trace: Trace) -> list[Any]:
     """The values behind a finished value-keeping trace's outputs."""
-    return [o.value if isinstance(o, Tracer) and o.trace is trace else o for o in outs]
+    return [o.value if isinstance(o, Tracer) and o.owner is trace else o for o in outs]

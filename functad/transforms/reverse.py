@@ -59,7 +59,7 @@ class LinearMap:
                         continue
                 set_source(op.source)
                 args = [
-                    UndefinedPrimal(a.aval) if type(a) is Tracer and a.trace is trace else a for a in op.args
+                    UndefinedPrimal(a.aval) if type(a) is Tracer and a.owner is trace else a for a in op.args
                 ]
                 leaving = op.primitive.transpose(arriving, *args, **op.params)
                 for a, arg, cotangent in zip(op.args, args, leaving):
@@ -73,7 +73,7 @@ class LinearMap:
         return program_from_ops(self.trace, self.inputs, outs, name)
 
     def _owns(self, x: Any) -> bool:
-        return type(x) is Tracer and x.trace is self.trace
+        return type(x) is Tracer and x.owner is self.trace
 
 
 def linearize_flat(

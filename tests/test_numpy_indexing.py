@@ -1,0 +1,183 @@
+"""Indexing and `.at[...]`: how they lower, what they refuse, and the rewrites that errors print."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    ImmutableArrayError,
+    OutOfBoundsError,
+    ShapeError,
+)
+
+X = jnp.arange(12.0).reshape(3, 4)
+
+
+def primitives(function, *args):
+    return [e.primitive.name for e in functad.make_jaxpr(function)(*args).eqns]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x[0], ["slice", "squeeze"]),
+        (lambda x: x[1:3], ["slice"]),
+        (lambda x: x[::-1], ["rev"]),
+        (lambda x: x[::-2], ["slice", "rev"]),
+        (lambda x: x[None], ["broadcast_in_dim"]),
+        (lambda x: x[:, None, 2], ["slice", "squeeze", "broadcast_in_dim"]),
+        (lambda x: x[...], []),
+        (lambda x: x[np.array([0, 2])], ["gather"]),
+        (lambda x: x[1:, np.array([0, 2])], ["slice", "gather"]),
+        (lambda x: x.at[0].set(1.0), ["broadcast_in_dim", "broadcast_in_dim", "scatter"]),
+        (lambda x: x.at[np.array([0, 2])].add(1.0), ["broadcast_in_dim", "scatter-add"]),
+    ],
+)
+def test_lowering(function, expected):
+    assert primitives(function, X) == expected
+
+
+def test_a_traced_integer_lowers_to_a_dynamic_slice():
+    assert primitives(lambda x, i: x[i], X, 1)[-2:] == ["dynamic_slice", "squeeze"]
+    found = functad.jit(lambda x, i: x[1:, i])(X, -1)
+    np.testing.assert_array_equal(np.asarray(found), [7, 11])
+
+
+def test_traced_index_arrays():
+    rows = np.array([2, -1, 0])
+    function = functad.jit(lambda x, i: (x[i], x[:, i[:2]], x.at[i].add(1.0), x[i, None, 1]))
+    for found, expected in zip(function(X, rows), (X[rows], X[:, rows[:2]], X.at[rows].add(1.0), X[rows, None, 1])):
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+@pytest.mark.parametrize(
+    ("index", "text"),
+    [
+        (3, r"index 3 is out of bounds for axis 0 of size 3 of an array of shape \(3, 4\)"),
+        (-4, "index -4 is out of bounds for axis 0"),
+        ((0, 4), "index 4 is out of bounds for axis 1 of size 4"),
+        (np.array([0, 7]), "index 7 is out of bounds for axis 0"),
+        ((slice(None), np.array([-5])), "index -5 is out of bounds for axis 1"),
+        (np.int32(9), "index 9 is out of bounds"),
+        ((0, 0, 0), "has 2 axes, but 3 were indexed"),
+    ],
+)
+def test_known_positions_outside_raise(index, text):
+    with pytest.raises(OutOfBoundsError, match=text):
+        X[index]
+    with pytest.raises(OutOfBoundsError, match=text):
+        X.at[index].set(1.0)
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "text"),
+    [
+        (1.5, DTypeError, "is no index"),
+        ("a", DTypeError, "is no index"),
+        (np.array([0.5]), DTypeError, r"f64\[1\] is no index"),
+        ((..., ...), ArgumentError, "one ellipsis"),
+        (np.array([True, False]), ShapeError, "boolean index of size 2 does not fit axis 0"),
+        (True, ArgumentError, "is no index"),
+        (slice(0, 2, 0), ArgumentError, "is no index"),
+        (slice("a"), ArgumentError, "is no index"),
+    ],
+)
+def test_what_is_no_index(index, error, text):
+    with pytest.raises(error, match=text):
+        X[index]
+
+
+def test_traced_masks_print_the_rewrite():
+    with pytest.raises(ConcretizationError, match=r"functad.numpy.where\(mask, x, 0\)"):
+        functad.jit(lambda x: x[x > 1].sum())(X)
+
+
+def test_traced_slices_print_the_rewrite():
+    with pytest.raises(ConcretizationError, match="dynamic_slice"):
+        functad.jit(lambda x, n: x[:n])(X, 2)
+
+
+def test_masks_work_where_values_are_known():
+    np.testing.assert_array_equal(np.asarray(X[X > 8]), [9, 10, 11])
+    found = functad.grad(lambda x: (x[x > 8] ** 2).sum())(X)
+    np.testing.assert_array_equal(np.asarray(found[2]), [0, 18, 20, 22])
+
+
+def test_item_assignment_prints_the_rewrite():
+    with pytest.raises(ImmutableArrayError, match=r"x = x.at\[0\].set\(value\)"):
+        X[0] = 1.0
+
+
+def test_modes_of_at():
+    rows = np.array([0, 7])
+    assert np.isnan(np.asarray(X.at[rows].get(mode="fill"))[1]).all()
+    np.testing.assert_array_equal(np.asarray(X.at[rows].get(mode="clip"))[1], np.asarray(X[2]))
+    np.testing.assert_array_equal(np.asarray(X.at[rows].set(9.0, mode="drop"))[1:], np.asarray(X[1:]))
+    np.testing.assert_array_equal(np.asarray(X.at[5].get(mode="fill", fill_value=-1)), [-1, -1, -1, -1])
+    with pytest.raises(ArgumentError, match="mode must be one of"):
+        X.at[0].set(1.0, mode="nonsense")
+
+
+def test_unused_at_is_fine():
+    assert repr(X.at[0]).startswith("AtIndex(") and repr(X.at).startswith("At(")
+
+
+@pytest.mark.parametrize(
+    ("update", "error", "text"),
+    [
+        (lambda: X.at[0].set(jnp.zeros(3)), ShapeError, r"values of shape \(3,\) do not broadcast to the shape \(4,\)"),
+        (lambda: X.at[0, 1].set(jnp.zeros(2)), ShapeError, "do not broadcast"),
+        (lambda: jnp.arange(3).at[0].set(1.5), DTypeError, "do not fit into an array of dtype int32"),
+        (lambda: X.at[0].set(1j), DTypeError, "complex64 do not fit"),
+        (lambda: X.at[0].add(1.0, colour=3), TypeError, "unexpected keyword argument 'colour'"),
+    ],
+)
+def test_updates_that_do_not_fit(update, error, text):
+    with pytest.raises(error, match=text):
+        update()
+
+
+def test_updates_with_leading_ones_and_64_bits():
+    assert X.at[0].set(np.ones((1, 4))).dtype == np.float32
+    assert np.asarray(X.at[0].set(np.ones((1, 1, 4))))[0].sum() == 4
+
+
+def test_lists_and_ranges_are_index_arrays():
+    np.testing.assert_array_equal(np.asarray(X[[0, 2]]), np.asarray(X)[[0, 2]])
+    np.testing.assert_array_equal(np.asarray(X[:, range(2)]), np.asarray(X)[:, :2])
+    assert X[[]].shape == (0, 4)
+
+
+def test_random_indices_are_numpys():
+    generator = np.random.default_rng(0)
+    x = np.arange(60.0, dtype=np.float32).reshape(3, 4, 5)
+    for _ in range(300):
+        index = tuple(_random_part(generator, n) for n in x.shape[: generator.integers(1, 4)])
+        if generator.random() < 0.3:
+            index = (*index[:1], None, *index[1:])
+        if sum(isinstance(p, np.ndarray) for p in index) > 1:
+            index = tuple(p[:2] if isinstance(p, np.ndarray) else p for p in index)
+        expected = x[index]
+        np.testing.assert_array_equal(np.asarray(jnp.asarray(x)[index]), expected, err_msg=str(index))
+        values = np.arange(expected.size, dtype=np.float32).reshape(expected.shape)
+        changed = x.copy()
+        np.add.at(changed, index, values)
+        np.testing.assert_array_equal(np.asarray(jnp.asarray(x).at[index].add(values)), changed, err_msg=str(index))
+
+
+def _random_part(generator, size):
+    kind = generator.integers(0, 4)
+    if kind == 0:
+        return int(generator.integers(-size, size))
+    if kind == 1:
+        start, stop = generator.integers(-size - 1, size + 2, 2)
+        return slice(int(start), int(stop), int(generator.choice([1, 2, -1, -2])))
+    if kind == 2:
+        return generator.integers(-size, size, 3)
+    return slice(None)

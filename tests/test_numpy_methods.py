@@ -1,0 +1,161 @@
+"""Operators, methods and protocols of arrays, concrete and traced."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.errors import (
+    ArgumentError,
+    ConcretizationError,
+    ShapeError,
+    TracerError,
+    UnsupportedNumpyError,
+)
+
+X = jnp.arange(6.0).reshape(2, 3)
+
+
+def test_operators_take_lists_and_refuse_others():
+    np.testing.assert_array_equal(np.asarray(X + [1, 2, 3]), np.asarray(X) + [1, 2, 3])
+    with pytest.raises(TypeError, match="unsupported operand"):
+        X + "text"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        None * X
+    assert (X == None) is False  # noqa: E711
+    assert (X != "text") is True
+
+
+def test_other_types_may_answer_an_operator():
+    class Right:
+        def __radd__(self, other):
+            return "mine"
+
+    assert X + Right() == "mine"
+
+
+def test_numpy_arrays_on_the_left():
+    for found in (np.ones(3) + X, np.float32(2) * X, np.ones((2, 2)) @ X):
+        assert isinstance(found, functad.Array)
+
+
+def test_lengths_and_iteration():
+    assert len(X) == 2 and [row.shape for row in X] == [(3,), (3,)]
+    assert [float(v) for v in reversed(jnp.arange(3.0))] == [2, 1, 0]
+    with pytest.raises(ArgumentError, match=r"len\(\) of an array of rank 0"):
+        len(jnp.asarray(1.0))
+    with pytest.raises(TracerError, match="rank 0, so it cannot be iterated"):
+        a, b = jnp.asarray(1.0)
+    assert functad.jit(lambda x: sum(row.sum() for row in x))(X) == 15
+
+
+def test_values_of_traced_arrays_print_the_rewrite():
+    for method in ("item", "tolist", "tobytes"):
+        with pytest.raises(ConcretizationError, match="keep computing with the array itself"):
+            functad.jit(lambda x, m=method: getattr(x, m)())(1.0)
+    assert functad.grad(lambda x: x * x.item())(3.0) == 3.0
+
+
+def test_attributes():
+    assert X.T.shape == X.mT.shape == (3, 2)
+    assert (X.nbytes, X.itemsize, X.devices(), X.device) == (24, 4, {"cpu"}, "cpu")
+    assert X.block_until_ready() is X and X.copy() is X and X.to_device("cpu") is X
+    assert X.__array_namespace__() is jnp
+    assert X.reshape(3, 2).shape == X.reshape((3, -1)).shape == (3, 2)
+    assert X.transpose().shape == X.transpose(1, 0).shape == X.transpose((1, 0)).shape == (3, 2)
+    assert X.astype(None).dtype == np.float32
+    assert bytes(X.tobytes()) == np.asarray(X).tobytes()
+    np.testing.assert_array_equal(np.from_dlpack(X), np.asarray(X))
+
+
+def test_reshape_errors():
+    for sizes in ((4, -1), (7,), (-1, -1), ("a",), (-2,)):
+        with pytest.raises(ShapeError, match="reshape"):
+            X.reshape(sizes)
+    with pytest.raises(ShapeError, match="cannot have shape"):
+        X.reshape(5)
+
+
+# --- NumPy's protocols ------------------------------------------------------------------------------
+
+
+def test_ufuncs_dispatch():
+    for found in (np.sin(X), np.add(X, 1), np.add.reduce(X), np.multiply.accumulate(X, axis=1), np.maximum.outer(X, X)):
+        assert isinstance(found, functad.Array)
+    np.testing.assert_array_equal(np.asarray(np.add.reduce(X)), np.add.reduce(np.asarray(X)))
+    np.testing.assert_array_equal(np.asarray(np.maximum.accumulate(X, 1)), np.maximum.accumulate(np.asarray(X), 1))
+    assert np.subtract.outer(X, X).shape == (2, 3, 2, 3)
+    assert np.add(X, 1, dtype=np.float64).dtype == np.float64
+
+
+def test_functions_dispatch():
+    assert isinstance(np.concatenate([X, np.ones((1, 3))]), functad.Array)
+    assert isinstance(np.sum(X, axis=0), functad.Array)
+    assert np.shape(X) == (2, 3) and np.ndim(X) == 2
+    assert isinstance(np.where(X > 1, X, 0.0), functad.Array)
+    assert isinstance(np.einsum("ij->ji", X), functad.Array)
+
+
+def test_a_loss_in_plain_numpy_differentiates():
+    def loss(w):
+        z = np.tanh(np.dot(X, w))
+        return np.mean(np.square(z - 1.0)) + np.linalg.norm(w) ** 2 if hasattr(jnp, "linalg") else np.mean(np.square(z))
+
+    found = functad.jit(functad.grad(loss))(np.ones(3, np.float32))
+    assert found.shape == (3,) and np.isfinite(np.asarray(found)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: np.sin(x, out=np.zeros((2, 3))), "numpy.sin with out="),
+        (lambda x: np.sum(x, out=np.zeros(())), "numpy.sum with out="),
+        (lambda x: np.add.at(x, 0, 1), "numpy.add.at has no counterpart"),
+        (lambda x: np.sin(x, where=np.ones((2, 3), bool)), "where= leaves elements undefined"),
+        (lambda x: np.busday_count(x, x), "numpy.busday_count was called on a functad value"),
+        (lambda x: np.fft.hfft(x), "numpy.fft.hfft was called on a functad value"),
+        (lambda x: jnp.sum(x, out=np.zeros(3)), "out= cannot work"),
+    ],
+)
+def test_what_has_no_counterpart_is_named(call, text):
+    with pytest.raises(UnsupportedNumpyError, match=text):
+        call(X)
+    with pytest.raises(UnsupportedNumpyError, match=text):
+        functad.jit(call)(X)
+
+
+def test_numpy_reads_concrete_arrays():
+    file = io.BytesIO()
+    np.save(file, X)
+    file.seek(0)
+    np.testing.assert_array_equal(np.load(file), np.asarray(X))
+    assert np.array2string(X) == np.array2string(np.asarray(X))
+    with pytest.raises(ConcretizationError):
+        functad.jit(lambda x: np.array2string(x))(X)
+
+
+# --- dtype names ------------------------------------------------------------------------------------
+
+
+def test_dtype_names():
+    assert X.dtype == jnp.float32 and jnp.float32 == X.dtype and jnp.float32 != jnp.float64
+    assert jnp.float32 == "float32" and jnp.float32 != "nonsense" and jnp.float32 != 3
+    assert jnp.zeros(2, jnp.int8).dtype == np.zeros(2, jnp.int8).dtype == np.int8
+    assert jnp.int16(3).dtype == np.int16 and not jnp.float32(2).weak_type
+    assert functad.jit(lambda x: jnp.float16(x))(1.0).dtype == np.float16
+    assert jnp.issubdtype(jnp.float32, jnp.floating) and jnp.issubdtype(X.dtype, jnp.inexact)
+    assert jnp.int_(1).dtype == np.int32 and jnp.uint(1).dtype == np.uint32
+    assert repr(jnp.float32) == "functad.numpy.float32" and len({jnp.float32, jnp.single}) == 1
+    with functad.enable_x64(True):
+        assert jnp.int_(1).dtype == np.int64 and jnp.float_.dtype == np.float64
+
+
+def test_kinds_of_dtypes():
+    assert jnp.isdtype(X.dtype, "real floating") and not jnp.isdtype(jnp.int8, ("bool", "complex floating"))
+    assert jnp.isdtype(jnp.int8, jnp.int8)
+    assert jnp.can_cast("int8", "float32") and not jnp.can_cast(X, jnp.int8)
+    assert jnp.finfo(jnp.float32).eps == np.finfo(np.float32).eps and jnp.iinfo("int8").max == 127
