@@ -72,11 +72,7 @@ NEEDS_VALUES = (
 NO_ARRAYS = ("result_type-", "promote_types-")
 
 
-def traceable_cases():
-    return [case for case in CASES if not name_of(case).startswith(NO_ARRAYS)]
-
-
-@pytest.mark.parametrize(("function", "args"), traceable_cases())
+@pytest.mark.parametrize(("function", "args"), [c for c in CASES if not name_of(c).startswith(NO_ARRAYS)])
 def test_jit_gives_the_same(function, args, request):
     arrays = [a for a in args if isinstance(a, np.ndarray)]
 

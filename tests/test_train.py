@@ -62,7 +62,7 @@ def test_a_step_is_gradient_descent(train_set):
     params = start(network, train_set)
     inputs, labels = train_set.inputs[:50], train_set.labels[:50]
     optimizer = optim.sgd(0.1)
-    new, _, loss, accuracy = training_step(network, optimizer)(params, optimizer.init(params), inputs, labels)
+    new, _, loss, accuracy = training_step(network, optimizer)(params, optimizer.init(params), inputs, labels, random.key(0), 0)
     x = inputs.reshape(50, -1).astype(np.float64)
     kernel = np.asarray(params[1]["kernel"], np.float64)
     scores = x @ kernel
@@ -89,7 +89,7 @@ def test_a_step_traces_once(train_set):
     step = training_step(network, optimizer)
     for i in range(4):
         part = slice(10 * i, 10 * i + 10)
-        params, state, _, _ = step(params, state, train_set.inputs[part], train_set.labels[part])
+        params, state, _, _ = step(params, state, train_set.inputs[part], train_set.labels[part], random.key(0), i)
     assert calls == [True]
 
 
@@ -261,3 +261,12 @@ def test_version(capsys):
         main(["--version"])
     assert ending.value.code == 0
     assert capsys.readouterr().out == f"functad {functad.__version__}\n"
+
+
+def test_fit_gives_dropout_its_key():
+    inputs = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
+    data = Dataset(inputs, (inputs[:, 0] > 0).astype(np.int32))
+    network = nn.serial(nn.Dense(16), nn.Relu(), nn.Dropout(0.2), nn.Dense(2))
+    params = network.init(random.key(0), inputs)
+    epochs = fit(network, params, optim.sgd(0.5), data, data, epochs=4, batch_size=20, key=random.key(1))
+    assert list(epochs)[-1].test_accuracy > 0.85

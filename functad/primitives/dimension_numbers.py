@@ -103,9 +103,7 @@ def scatter_matching(numbers: GatherDimensionNumbers) -> ScatterDimensionNumbers
 # --- shape rules ------------------------------------------------------------------------------------------
 
 
-def gather_shape(
-    operand: Aval, indices: Aval, numbers: GatherDimensionNumbers, slice_sizes: Axes
-) -> tuple[int, ...]:
+def gather_shape(operand: Aval, indices: Aval, numbers: GatherDimensionNumbers, slice_sizes: Axes) -> tuple[int, ...]:
     """The shape of a gather's result, once its dimension numbers are found to fit the operands."""
     _check("gather", operand, indices, numbers)
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
@@ -116,9 +114,7 @@ def gather_shape(
         )
     for d in dropped:
         if slice_sizes[d] > 1:
-            raise ShapeError(
-                f"gather: axis {d} is collapsed or batched, so its slice size must be 1: {slice_sizes}"
-            )
+            raise ShapeError(f"gather: axis {d} is collapsed or batched, so its slice size must be 1: {slice_sizes}")
     window = [s for d, s in enumerate(slice_sizes) if d not in dropped]
     batch = indices.shape[:-1]
     _check_windows("gather", "offset_dims", numbers.offset_dims, len(window), len(window) + len(batch))
@@ -126,9 +122,7 @@ def gather_shape(
     return tuple(next(sizes[d in numbers.offset_dims]) for d in range(len(window) + len(batch)))
 
 
-def check_scatter(
-    name: str, operand: Aval, indices: Aval, updates: Aval, numbers: ScatterDimensionNumbers
-) -> None:
+def check_scatter(name: str, operand: Aval, indices: Aval, updates: Aval, numbers: ScatterDimensionNumbers) -> None:
     """Raise unless a scatter's dimension numbers fit its operands."""
     _check(name, operand, indices, gather_matching(numbers))
     if operand.dtype != updates.dtype:
@@ -171,9 +165,7 @@ def _check(name: str, operand: Aval, indices: Aval, numbers: GatherDimensionNumb
             f"are {len(index_map)} (for the operand's axes {index_map}), but they have shape {indices.shape}"
         )
     _check_distinct(name, operand.ndim, "index_map", index_map)
-    _check_distinct(
-        name, operand.ndim, "collapsed, inserted or batching dims", (*collapsed, *operand_batching)
-    )
+    _check_distinct(name, operand.ndim, "collapsed, inserted or batching dims", (*collapsed, *operand_batching))
     _check_distinct(name, indices.ndim - 1, "indices batching dims", indices_batching)
     if set(index_map) & set(operand_batching):
         raise ShapeError(f"{name}: an axis of the operand is both batched and indexed: {numbers}")
@@ -193,6 +185,5 @@ def _check_distinct(name: str, ndim: int, what: str, axes: Sequence[int]) -> Non
 def _check_windows(name: str, what: str, dims: Axes, count: int, ndim: int) -> None:
     if len(dims) != count or list(dims) != sorted(set(dims)) or any(not 0 <= d < ndim for d in dims):
         raise ShapeError(
-            f"{name}: {what}={dims} must be {count} increasing axes in 0..{ndim - 1}, one for each axis of "
-            "a slice"
+            f"{name}: {what}={dims} must be {count} increasing axes in 0..{ndim - 1}, one for each axis of a slice"
         )

@@ -134,9 +134,7 @@ def _dynamic_update_slice_transpose(ct: Any, operand: Any, update: Any, *starts:
     return [operand_ct, update_ct, *[None] * len(starts)]
 
 
-def _dynamic_update_slice_batch(
-    axis_size: int, args: Sequence[Any], dims: Sequence[int | None]
-) -> tuple[Any, int]:
+def _dynamic_update_slice_batch(axis_size: int, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
     (operand, update, *starts), (operand_dim, update_dim, *start_dims) = args, dims
     if all(d is None for d in start_dims):
         operand = move_batch_axis_to_front(operand, operand_dim, axis_size)

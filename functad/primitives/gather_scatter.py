@@ -193,9 +193,7 @@ def _gather_examples() -> list[Example]:
         _gather_example(x, [[[1], [2]], [[0], [0]], [[3], [3]]], ((), (1,), (1,), (0,), (0,)), (1, 1)),
         _gather_example(x, [1], ((0,), (0,), (0,)), (1, 3), indices_are_sorted=True),
         _gather_example(x, np.zeros((0, 1)), rows, (1, 4)),
-        _gather_example(
-            integers(4), [[1], [9]], ((), (0,), (0,)), (1,), mode=FILL_OR_DROP, differentiable=False
-        ),
+        _gather_example(integers(4), [[1], [9]], ((), (0,), (0,)), (1,), mode=FILL_OR_DROP, differentiable=False),
     ]
 
 
@@ -262,18 +260,14 @@ def _bind_scatter(
     )
 
 
-def _written_by(
-    x: Any, indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, **params: Any
-) -> Any:
+def _written_by(x: Any, indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, **params: Any) -> Any:
     """What a scatter with these parameters finds in x at the places of its updates; 0 where it drops them."""
     sizes = iter([updates.shape[d] for d in dimension_numbers.update_window_dims])
     dropped = (*dimension_numbers.inserted_window_dims, *dimension_numbers.operand_batching_dims)
     shape = aval_of(x).shape
     slice_sizes = [min(n, 1) if d in dropped else next(sizes) for d, n in enumerate(shape)]
     fill_value = 0 if params["mode"] is FILL_OR_DROP else None
-    return gather(
-        x, indices, gather_matching(dimension_numbers), slice_sizes, fill_value=fill_value, **params
-    )
+    return gather(x, indices, gather_matching(dimension_numbers), slice_sizes, fill_value=fill_value, **params)
 
 
 # --- derivatives of the scatters --------------------------------------------------------------------------
@@ -425,9 +419,7 @@ def _scatter_examples() -> list[Example]:
         _scatter_example(x, [[[1], [2]], [[0], [0]], [[3], [3]]], normal(3, 2, seed=1), paired),
         _scatter_example(x, [1], normal(3, seed=1), ((0,), (0,), (0,)), indices_are_sorted=True),
         _scatter_example(x, np.zeros((0, 1)), u[:0], rows),
-        _scatter_example(
-            integers(3), [[1], [1]], integers(2, seed=2), ((), (0,), (0,)), differentiable=False
-        ),
+        _scatter_example(integers(3), [[1], [1]], integers(2, seed=2), ((), (0,), (0,)), differentiable=False),
     ]
 
 
@@ -472,15 +464,7 @@ def _scatter(
 
 
 scatter_p = _scatter("set", scatter, "Replace slices of an array.", _scatter_jvp, _scatter_transpose)
-scatter_add_p = _scatter(
-    "add", scatter_add, "Add to slices of an array.", _scatter_add_jvp, _scatter_add_transpose
-)
-scatter_mul_p = _scatter(
-    "mul", scatter_mul, "Multiply slices of an array.", _scatter_mul_jvp, _scatter_mul_transpose
-)
-scatter_min_p = _scatter(
-    "min", scatter_min, "The minimum with slices of an array.", _scatter_extremum_jvp, NOT_LINEAR
-)
-scatter_max_p = _scatter(
-    "max", scatter_max, "The maximum with slices of an array.", _scatter_extremum_jvp, NOT_LINEAR
-)
+scatter_add_p = _scatter("add", scatter_add, "Add to slices of an array.", _scatter_add_jvp, _scatter_add_transpose)
+scatter_mul_p = _scatter("mul", scatter_mul, "Multiply slices of an array.", _scatter_mul_jvp, _scatter_mul_transpose)
+scatter_min_p = _scatter("min", scatter_min, "The minimum with slices of an array.", _scatter_extremum_jvp, NOT_LINEAR)
+scatter_max_p = _scatter("max", scatter_max, "The maximum with slices of an array.", _scatter_extremum_jvp, NOT_LINEAR)

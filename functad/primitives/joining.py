@@ -76,9 +76,7 @@ concatenate_p = Primitive(
     multiple_results=False,
     abstract_eval=_concatenate_aval,
     impl=lambda *operands, dimension: np.concatenate(operands, axis=dimension),
-    jvp=lambda primals, out, tangents, *, dimension: concatenate(
-        [instantiate(t) for t in tangents], dimension
-    ),
+    jvp=lambda primals, out, tangents, *, dimension: concatenate([instantiate(t) for t in tangents], dimension),
     transpose=_concatenate_transpose,
     batch=_join_batch(concatenate),
     examples=lambda: [
@@ -103,9 +101,7 @@ def _split_impl(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> list[np.
     return np.split(x, list(accumulate(sizes))[:-1], axis)
 
 
-def _split_batch(
-    axis_size: int, args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int
-) -> tuple[Any, Any]:
+def _split_batch(axis_size: int, args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int) -> tuple[Any, Any]:
     (d,) = dims
     return split(args[0], sizes, axis + (axis >= d)), [d] * len(sizes)
 
@@ -211,8 +207,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
 def _tile_aval(x: Aval, *, reps: tuple[int, ...]) -> Aval:
     if len(reps) != x.ndim or any(r < 0 for r in reps):
         raise ShapeError(
-            f"tile: reps={reps} must have one number, not negative, for each axis of an operand of shape "
-            f"{x.shape}"
+            f"tile: reps={reps} must have one number, not negative, for each axis of an operand of shape {x.shape}"
         )
     return Aval([n * r for n, r in zip(x.shape, reps)], x.dtype)
 

@@ -151,9 +151,7 @@ def _slice_aval(
                 f"slice: axis {axis} of an operand of shape {x.shape} cannot be cut from {start} to {limit} "
                 f"in steps of {step}: it needs 0 <= start <= limit <= {n} and a positive stride"
             )
-    return Aval(
-        [-((start - limit) // s) for start, limit, s in zip(start_indices, limit_indices, steps)], x.dtype
-    )
+    return Aval([-((start - limit) // s) for start, limit, s in zip(start_indices, limit_indices, steps)], x.dtype)
 
 
 def _slice_impl(
@@ -256,9 +254,7 @@ def _pad_aval(x: Aval, value: Aval, *, padding_config: tuple[tuple[int, int, int
     return Aval(shape, x.dtype)
 
 
-def _pad_impl(
-    x: np.ndarray, value: np.ndarray, *, padding_config: tuple[tuple[int, int, int], ...]
-) -> np.ndarray:
+def _pad_impl(x: np.ndarray, value: np.ndarray, *, padding_config: tuple[tuple[int, int, int], ...]) -> np.ndarray:
     shape = [_padded_size(n, *config) for n, config in zip(x.shape, padding_config)]
     source, target = [], []
     for n, m, (low, _, interior) in zip(x.shape, shape, padding_config):
@@ -277,9 +273,7 @@ def _pad_impl(
     return out
 
 
-def _pad_transpose(
-    ct: Any, x: Any, value: Any, *, padding_config: tuple[tuple[int, int, int], ...]
-) -> list[Any]:
+def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: tuple[tuple[int, int, int], ...]) -> list[Any]:
     operand_ct = _unpad(ct, padding_config)
     if not isinstance(value, UndefinedPrimal):
         return [operand_ct, None]
@@ -330,9 +324,7 @@ pad_p = Primitive(
         Example(args=(normal(2), normal()), params={"padding_config": ((-3, 2, 0),)}),
         Example(args=(normal(0, 2), normal()), params={"padding_config": ((1, 1, 3), (0, 0, 1))}),
         Example(args=(normal(), normal(seed=1)), params={"padding_config": ()}),
-        Example(
-            args=(integers(2), np.int32(7)), params={"padding_config": ((1, 0, 1),)}, differentiable=False
-        ),
+        Example(args=(integers(2), np.int32(7)), params={"padding_config": ((1, 0, 1),)}, differentiable=False),
     ],
 )
 
@@ -381,9 +373,7 @@ def _iota_aval(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> Av
     if dtype.kind not in "iufc":
         raise DTypeError(f"iota makes numbers, not {dtype}; choose an integer or floating dtype")
     if not 0 <= dimension < len(shape) or any(n < 0 for n in shape):
-        raise ShapeError(
-            f"iota: dimension={dimension} is no axis of shape={shape}, whose sizes must not be negative"
-        )
+        raise ShapeError(f"iota: dimension={dimension} is no axis of shape={shape}, whose sizes must not be negative")
     return Aval(shape, dtype)
 
 

@@ -70,7 +70,8 @@ def fit(
         train, test: what to train on and what to measure with.
         epochs: how many times to go over the training data.
         batch_size: inputs a step. A rest that does not fill a batch is left out of the epoch.
-        key: a random key, for the order of the inputs, which is new in each epoch.
+        key: a random key, for the order of the inputs, which is new in each epoch, and for layers that draw
+            (`Dropout`).
         show_progress: show a progress bar on standard error.
 
     Returns:
@@ -97,21 +98,24 @@ def fit(
     step, count = training_step(network, optimizer), _counter(network)
     state = optimizer.init(params)
     for number in range(1, epochs + 1):
-        key, order_key = random.split(key)
+        key, order_key, noise_key = random.split(key, 3)
         chunks = batches(train, batch_size, key=order_key, drop_remainder=True)
         started = time.perf_counter()
-        params, state, loss, accuracy = _epoch(step, params, state, chunks, number, epochs, show_progress)
+        params, state, loss, accuracy = _epoch(step, params, state, chunks, noise_key, f"epoch {number}/{epochs}", show_progress)
         seconds = time.perf_counter() - started
         yield Epoch(number, seconds, loss, accuracy, _share(count, params, test), params)
 
 
 def training_step(network: nn.Layer, optimizer: optim.Optimizer) -> Any:
-    """The compiled step: `(params, state, inputs, labels)` to `(params, state, loss, accuracy)`."""
+    """The compiled step: `(params, state, inputs, labels, key, number)` to `(params, state, loss, accuracy)`.
+
+    Layers that draw get the key folded with the step's number; where none does, the simplifier drops both.
+    """
 
     @jit
-    def step(params: Any, state: Any, inputs: Any, labels: Any) -> Any:
+    def step(params: Any, state: Any, inputs: Any, labels: Any, key: Any, number: Any) -> Any:
         def loss_and_accuracy(params: Any) -> Any:
-            logits = network.apply(params, inputs, train=True)
+            logits = network.apply(params, inputs, key=random.fold_in(key, number), train=True)
             loss = nn.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
             return loss, nn.accuracy(logits, labels)
 
@@ -149,13 +153,13 @@ def _share(count: Any, params: Any, data: Dataset) -> float:
 
 
 def _epoch(
-    step: Any, params: Any, state: Any, chunks: Batches, number: int, epochs: int, show_progress: bool
+    step: Any, params: Any, state: Any, chunks: Batches, key: Any, title: str, show_progress: bool
 ) -> tuple[Any, Any, float, float]:
     losses, accuracies = np.zeros(len(chunks)), np.zeros(len(chunks))
-    bar = Progress(len(chunks), f"epoch {number}/{epochs}", leave=False) if show_progress else None
+    bar = Progress(len(chunks), title, leave=False) if show_progress else None
     with bar or nullcontext():
         for i, (inputs, labels) in enumerate(chunks):
-            params, state, loss, accuracy = step(params, state, inputs, labels)
+            params, state, loss, accuracy = step(params, state, inputs, labels, key, i)
             losses[i], accuracies[i] = loss, accuracy
             if bar is not None:
                 bar.update(1, f"loss {losses[max(0, i - 99) : i + 1].mean():.4f}")

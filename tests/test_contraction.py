@@ -1,0 +1,86 @@
+"""`dot_general` beyond its examples: no copies, accumulation, integers, and what its rules turn into."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+from functad import lax
+from functad.primitives import contraction
+from functad.primitives.contraction import dot_general
+
+
+def _primitives(fun, *args):
+    return [(e.primitive.name, e.params) for e in functad.make_jaxpr(fun)(*args).eqns]
+
+
+@pytest.mark.parametrize(
+    "batch, rows, columns", [((), (0, 1), (2,)), ((), (2,), (0, 1)), ((0,), (1,), (2,)), ((0,), (2,), (1,))]
+)
+def test_operands_are_not_copied_where_blas_takes_a_view(batch, rows, columns):
+    x = np.ones((2, 3, 4), np.float32)
+    assert np.shares_memory(contraction._as_matrices(x, batch, rows, columns), x)
+
+
+def test_matrices_that_blas_cannot_take_are_copied_once():
+    x = np.ones((6, 8, 4), np.float32)
+    matrices = contraction._as_matrices(x, (2,), (0,), (1,))
+    assert matrices.flags.c_contiguous and matrices.shape == (4, 6, 8)
+
+
+@pytest.mark.parametrize("lhs_axis, rhs_axis", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_all_transposed_products_of_matrices(lhs_axis, rhs_axis):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((5, 5)), rng.standard_normal((5, 5))
+    expected = (x if lhs_axis else x.T) @ (y.T if rhs_axis else y)
+    found = dot_general(x, y, (((lhs_axis,), (rhs_axis,)), ((), ())))
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12)
+
+
+def test_float16_accumulates_in_float32():
+    ones = np.ones(4096, np.float16)  # counting by ones, float16 would stop at 2048
+    result = dot_general(ones, ones, (((0,), (0,)), ((), ())))
+    assert result.dtype == np.float16 and float(result) == 4096
+
+
+def test_integers_wrap_and_are_widened_on_demand():
+    x = np.full(4, 100, np.int8)
+    numbers = (((0,), (0,)), ((), ()))
+    assert int(dot_general(x, x, numbers)) == np.int8(40000 % 256)
+    assert int(dot_general(x, x, numbers, np.dtype(np.int32))) == 40000
+
+
+def test_booleans_are_or_of_and():
+    x = np.array([[True, True], [False, False]])
+    result = dot_general(x, x, (((1,), (0,)), ((), ())))
+    np.testing.assert_array_equal(np.asarray(result), [[True, True], [False, False]])
+
+
+def test_products_over_nothing_are_zero():
+    result = dot_general(np.ones((2, 0)), np.ones((0, 3)), (((1,), (0,)), ((), ())))
+    np.testing.assert_array_equal(np.asarray(result), np.zeros((2, 3)))
+
+
+def test_mapping_one_operand_gives_one_larger_product():
+    x, w = np.ones((7, 2, 3), np.float32), np.ones((3, 4), np.float32)
+    ((name, params),) = _primitives(functad.vmap(lambda x: lax.dot(x, w)), x)
+    assert name == "dot_general" and params["dimension_numbers"] == (((2,), (0,)), ((), ()))
+
+
+def test_mapping_both_operands_gives_a_batch_axis():
+    x = np.ones((7, 2, 3), np.float32)
+    ((name, params),) = _primitives(functad.vmap(lambda x, y: lax.dot(x, y), (0, 2)), x, np.ones((3, 4, 7), np.float32))
+    assert name == "dot_general" and params["dimension_numbers"] == (((2,), (0,)), ((0,), (2,)))
+
+
+def test_gradients_keep_the_dtypes_of_mixed_precision():
+    x, y = np.ones((2, 3), np.float16), np.ones((3, 4), np.float16)
+
+    def fun(x, y):
+        return lax.dot(x, y, preferred_element_type=np.float32)
+
+    out, pullback = functad.vjp(fun, x, y)
+    dx, dy = pullback(np.ones((2, 4), np.float32))
+    assert (out.dtype, dx.dtype, dy.dtype) == (np.float32, np.float16, np.float16)
+    np.testing.assert_array_equal(np.asarray(dx), np.full((2, 3), 4))
