@@ -212,7 +212,9 @@ def _shown(eqn: Eqn, name: str) -> Any:
 
 
 def _is_redundant(eqn: Eqn, name: str) -> bool:
-    """The shape of a broadcast is that of its result; a scalar has no dimensions to place."""
+    """What the equation says anyway: the shape of a broadcast, the default dtype of a product."""
+    if eqn.primitive.name == "dot_general" and name == "preferred_element_type":
+        return eqn.params[name] is None
     return eqn.primitive.name == "broadcast_in_dim" and (name == "shape" or eqn.params[name] == ())
 
 

@@ -271,7 +271,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     if len({x.shape for x in operands}) > 1:
         raise ShapeError(f"stack: arrays have the different shapes {', '.join(str(x.shape) for x in operands)}")
     index = canonical_axis("stack", axis, operands[0].ndim + 1)
-    return joining.concatenate([expand_dims(x, index) for x in operands], index)
+    return joining.stack(operands, index)
 
 
 def vstack(tup: Any, dtype: Any = None) -> Any:
@@ -417,10 +417,7 @@ def tile(A: Any, reps: Any) -> Any:
     counts = canonical_shape("tile", reps)
     rank = max(x.ndim, len(counts))
     counts = (1,) * (rank - len(counts)) + counts
-    sizes = (1,) * (rank - x.ndim) + x.shape
-    interleaved = [n for pair in zip(counts, sizes) for n in pair]
-    x = broadcast_in_dim(reshape_to(x, sizes), shape=interleaved, broadcast_dimensions=range(1, 2 * rank, 2))
-    return reshape_to(x, tuple(c * n for c, n in zip(counts, sizes)))
+    return joining.tile(reshape_to(x, (1,) * (rank - x.ndim) + x.shape), counts)
 
 
 def resize(a: Any, new_shape: Any) -> Any:
