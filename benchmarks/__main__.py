@@ -60,9 +60,7 @@ BENCHMARKS = {"eager": eager_gradient, "import": importing, "trace": tracing}
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="name", help=f"which to run: {', '.join(BENCHMARKS)} (all)"
-    )
+    parser.add_argument("names", nargs="*", metavar="name", help=f"which to run: {', '.join(BENCHMARKS)} (all)")
     parser.add_argument("--save", action="store_true", help="keep the results under benchmarks/results/")
     options = parser.parse_args()
     unknown = set(options.names) - set(BENCHMARKS)
@@ -83,9 +81,7 @@ def print_table(results: Results) -> None:
         own = timings["functad"].median
         for name, t in timings.items():
             ratio = t.median / own
-            print(
-                f"  {name:10} {t.median:10.3g}   quartiles {t.low:.3g} to {t.high:.3g}   {ratio:8.2f} × functad"
-            )
+            print(f"  {name:10} {t.median:10.3g}   quartiles {t.low:.3g} to {t.high:.3g}   {ratio:8.2f} × functad")
     if missing:
         print(f"\nnot installed, so not compared: {', '.join(missing)}")
 
@@ -100,9 +96,7 @@ def save(results: Results) -> None:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "functad": functad.__version__,
-        "results": {
-            title: {n: t._asdict() for n, t in timings.items()} for title, timings in results.items()
-        },
+        "results": {title: {n: t._asdict() for n, t in timings.items()} for title, timings in results.items()},
     }
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"\nkept in {path}")

@@ -191,9 +191,7 @@ def _parse(variable: str, text: str, option: Option) -> bool | str:
         return True
     if word in ("", "0", "false", "no", "off"):
         return False
-    raise ArgumentError(
-        f"environment variable {variable} must be 1, true, yes, on or 0, false, no, off; got {text!r}"
-    )
+    raise ArgumentError(f"environment variable {variable} must be 1, true, yes, on or 0, false, no, off; got {text!r}")
 
 
 config = Config()

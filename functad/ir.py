@@ -344,9 +344,7 @@ def check_program(program: Program, enclosing: str = "") -> None:
     for var, const in zip(program.constvars, program.consts):
         define(var, "the constant list")
         if var.aval.shape != np.shape(const) or var.aval.dtype != const.dtype:
-            raise ProgramError(
-                f"{where}: a constant of type {const.dtype}{np.shape(const)} for variable {var}"
-            )
+            raise ProgramError(f"{where}: a constant of type {const.dtype}{np.shape(const)} for variable {var}")
     for var in program.invars:
         define(var, "the input list")
     for number, eqn in enumerate(program.eqns):

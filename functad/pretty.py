@@ -42,7 +42,6 @@ class _Remark(NamedTuple):
     text: str  # takes no width and ends the line
 
 
-
 def _group(*children: Any, indent: int = 0) -> _Group:
     return _Group(children, indent)
 
@@ -193,12 +192,7 @@ class _Printer:
         """Inside a called Program, call the variables as its operands and results are called outside."""
         used: set[Var] = set()
         for inner, outer in zip(variables, like):
-            if (
-                isinstance(inner, Var)
-                and isinstance(outer, Var)
-                and inner not in self.names
-                and outer not in used
-            ):
+            if isinstance(inner, Var) and isinstance(outer, Var) and inner not in self.names and outer not in used:
                 used.add(outer)
                 self.names[inner] = self.name(outer)
 

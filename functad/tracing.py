@@ -89,9 +89,7 @@ class Trace:
         self.parent: Trace | None = None
         self.ops: list[Op] = []
         self.alive = False
-        self.depends_on_values = (
-            False  # Python looked at the value of an outer tracer: valid for this run only
-        )
+        self.depends_on_values = False  # Python looked at the value of an outer tracer: valid for this run only
 
     def __enter__(self) -> Trace:
         self.parent = _state.trace
@@ -218,9 +216,7 @@ class Tracer(Array):
         return np.asarray(value)
 
     def __bool__(self) -> bool:
-        return bool(
-            self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", _BOOL_REWRITE)
-        )
+        return bool(self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", _BOOL_REWRITE))
 
     def __int__(self) -> int:
         return int(self.concrete("`int()`", _SCALAR_REWRITE))

@@ -100,9 +100,7 @@ def register(kind: NodeKind) -> None:
     if not isinstance(kind.type, type):
         raise ArgumentError(f"a pytree node type must be a class, got {kind.type!r}")
     if kind.type in _registered:
-        raise ArgumentError(
-            f"class {kind.type.__qualname__} is a pytree node type already; register each class once"
-        )
+        raise ArgumentError(f"class {kind.type.__qualname__} is a pytree node type already; register each class once")
     _registered.add(kind.type)
     KINDS[kind.type] = kind
     LEAF_TYPES.discard(kind.type)

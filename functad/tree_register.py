@@ -95,9 +95,7 @@ def register_pytree_with_keys_class(cls: C) -> C:
     """Make a class with methods `tree_flatten_with_keys` and `tree_unflatten` a pytree node; a decorator."""
     _require_methods(cls, "tree_flatten_with_keys", "tree_unflatten")
     flatten_func = _method(cls, "tree_flatten") if hasattr(cls, "tree_flatten") else None
-    register_pytree_with_keys(
-        cls, _method(cls, "tree_flatten_with_keys"), _method(cls, "tree_unflatten"), flatten_func
-    )
+    register_pytree_with_keys(cls, _method(cls, "tree_flatten_with_keys"), _method(cls, "tree_unflatten"), flatten_func)
     return cls
 
 

@@ -187,9 +187,7 @@ def tree_reduce(
     if initializer is not _UNSPECIFIED:
         return functools.reduce(function, leaves, initializer)
     if not leaves:
-        raise ArgumentError(
-            "tree_reduce got a tree without leaves; give an initializer, the result for those"
-        )
+        raise ArgumentError("tree_reduce got a tree without leaves; give an initializer, the result for those")
     return functools.reduce(function, leaves)
 
 
@@ -225,9 +223,7 @@ def tree_reduce_associative(
     if leaves:
         return combine(leaves)
     if identity is _UNSPECIFIED:
-        raise ArgumentError(
-            "tree_reduce_associative got a tree without leaves; give an identity, the result for those"
-        )
+        raise ArgumentError("tree_reduce_associative got a tree without leaves; give an identity, the result for those")
     return identity
 
 
@@ -240,9 +236,7 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
     return all(tree_leaves(tree, is_leaf))
 
 
-def tree_transpose(
-    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
-) -> Any:
+def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any) -> Any:
     """A tree of trees turned inside out: a list of dicts becomes a dict of lists.
 
     Args:
@@ -259,9 +253,7 @@ def tree_transpose(
     subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
     if inner_treedef is None:
         if not subtrees:
-            raise ArgumentError(
-                f"tree_transpose cannot infer inner_treedef, as {outer_treedef} has no leaves; give it"
-            )
+            raise ArgumentError(f"tree_transpose cannot infer inner_treedef, as {outer_treedef} has no leaves; give it")
         inner_treedef = tree_structure(subtrees[0])
     columns = []
     for path, subtree in zip(outer_treedef.leaf_paths(), subtrees, strict=True):
@@ -393,9 +385,7 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     children = list(treedefs)
     for index, child in enumerate(children):
         if not isinstance(child, PyTreeDef):
-            raise TreeError(
-                f"treedef_tuple takes PyTreeDefs, but item {index} is of type {type(child).__name__}"
-            )
+            raise TreeError(f"treedef_tuple takes PyTreeDefs, but item {index} is of type {type(child).__name__}")
     return node_def(TUPLE, None, children)
 
 

@@ -90,9 +90,7 @@ class PyTreeDef:
         subtrees = subtrees_at(self, tree)
         if subtrees is None:
             path, expected, got = first_mismatch(self, tree, name)
-            raise TreeError(
-                f"at {name}{keystr(path)}: expected {expected}, got {got}{NONE_HINTS.get(got, '')}"
-            )
+            raise TreeError(f"at {name}{keystr(path)}: expected {expected}, got {got}{NONE_HINTS.get(got, '')}")
         return subtrees
 
     def compose(self, inner: PyTreeDef) -> PyTreeDef:
@@ -117,9 +115,7 @@ class PyTreeDef:
         if not isinstance(other, PyTreeDef):
             return NotImplemented
         return (
-            self._kind is other._kind
-            and bool(self._metadata == other._metadata)
-            and self._children == other._children
+            self._kind is other._kind and bool(self._metadata == other._metadata) and self._children == other._children
         )
 
     def __hash__(self) -> int:
@@ -309,9 +305,7 @@ def _collect_up_to(treedef: PyTreeDef, tree: Any, subtrees: list[Any]) -> bool:
     return all(_collect_up_to(child_def, child, subtrees) for child_def, child in pairs)
 
 
-def _find_mismatch(
-    treedef: PyTreeDef, tree: Any, path: KeyPath, name: str
-) -> tuple[KeyPath, str, str] | None:
+def _find_mismatch(treedef: PyTreeDef, tree: Any, path: KeyPath, name: str) -> tuple[KeyPath, str, str] | None:
     kind = treedef._kind
     if kind is None:
         return None
@@ -386,7 +380,5 @@ def _rebuild(node_type: type | None, metadata: Any, children: tuple[PyTreeDef, .
         return LEAF
     kind = KINDS[node_type]
     if kind is None:
-        raise TreeError(
-            f"class {node_type.__qualname__} is no pytree node type here; register it before unpickling"
-        )
+        raise TreeError(f"class {node_type.__qualname__} is no pytree node type here; register it before unpickling")
     return node_def(kind, metadata, children)

@@ -170,17 +170,13 @@ def _check_types_of(primitive: Primitive, args: Sequence[Any], params: dict[str,
         results = as_list(primitive, primitive.impl(*values, **params))
     assert len(avals) == len(results), f"{label}: gives {len(avals)} results, impl {len(results)}"
     for i, (aval, result) in enumerate(zip(avals, results)):
-        assert isinstance(result, (np.ndarray, np.generic)), (
-            f"{label}: impl returned a {type(result).__name__}"
-        )
+        assert isinstance(result, (np.ndarray, np.generic)), f"{label}: impl returned a {type(result).__name__}"
         found = f"{result.dtype}{list(result.shape)}"
         assert aval.shape == result.shape and aval.dtype == result.dtype, (
             f"{label}: result {i} should be {aval.str_short()}, impl gave {found}"
         )
     for i, (value, before) in enumerate(zip(values, kept)):
-        assert np.array_equal(value, before, equal_nan=value.dtype.kind in "fc"), (
-            f"{label}: impl changed argument {i}"
-        )
+        assert np.array_equal(value, before, equal_nan=value.dtype.kind in "fc"), f"{label}: impl changed argument {i}"
 
 
 def _as_dtype(x: Any, dtype: np.dtype) -> np.ndarray:
@@ -317,9 +313,7 @@ def _refuses(fun: Callable[..., Any], args: Sequence[Any], i: int) -> bool:
 def _compare_jvp(fun: Any, args: Sequence[Any], active: Sequence[int], tolerance: float, label: str) -> None:
     directions = random_directions(args, active)
     outs, tangents = jvp_flat(fun, args, with_zeros(args, directions))
-    for i, (out, t, expected) in enumerate(
-        zip(outs, tangents, _differences(fun, args, directions), strict=True)
-    ):
+    for i, (out, t, expected) in enumerate(zip(outs, tangents, _differences(fun, args, directions), strict=True)):
         _check_tangent(out, t, f"{label}, result {i}")
         if expected is not None:
             found = np.asarray(instantiate(t))
@@ -346,9 +340,7 @@ def _check_tangent(primal: Any, tangent: Any, label: str) -> None:
         return
     assert primal.dtype.kind in "fc", f"{label}: {primal.dtype} has a tangent that is not Zero"
     found, wanted = aval_of(tangent), aval_of(primal)
-    assert found.same_type(wanted), (
-        f"{label}: tangent of type {found.str_short()}, should be {wanted.str_short()}"
-    )
+    assert found.same_type(wanted), f"{label}: tangent of type {found.str_short()}, should be {wanted.str_short()}"
 
 
 def _differences(fun: Any, args: Sequence[Any], directions: dict[int, Any]) -> list[Any]:
@@ -356,8 +348,7 @@ def _differences(fun: Any, args: Sequence[Any], directions: dict[int, Any]) -> l
 
     def moved(step: float) -> list[Any]:
         shifted = [
-            ArrayImpl(np.asarray(a) + step * directions[i]) if i in directions else a
-            for i, a in enumerate(args)
+            ArrayImpl(np.asarray(a) + step * directions[i]) if i in directions else a for i, a in enumerate(args)
         ]
         return [np.asarray(o) for o in fun(*shifted)]
 
@@ -387,23 +378,17 @@ def check_transpose(case: Case, label: str) -> None:
         all_cotangents = random_directions(there, float_positions(there), seed=6)
         known = [UndefinedPrimal(aval_of(a)) if i in linear else a for i, a in enumerate(args)]
         for cotangents in _some_zero(all_cotangents):
-            arriving = [
-                to_array(cotangents[i]) if i in cotangents else Zero(aval_of(o)) for i, o in enumerate(there)
-            ]
+            arriving = [to_array(cotangents[i]) if i in cotangents else Zero(aval_of(o)) for i, o in enumerate(there)]
             ct = arriving if case.primitive.multiple_results else arriving[0]
             leaving = case.primitive.transpose(ct, *known, **params)
-            assert len(leaving) == len(args), (
-                f"{here}: gave {len(leaving)} cotangents for {len(args)} arguments"
-            )
+            assert len(leaving) == len(args), f"{here}: gave {len(leaving)} cotangents for {len(args)} arguments"
             right = []
             for i in linear:
                 if leaving[i] is not None:
                     _check_tangent(args[i], leaving[i], f"{here}, argument {i}")
                     right.append((instantiate(leaving[i]), directions[i]))
             left = [(c, there[i] - base[i]) for i, c in cotangents.items()]
-            assert_equal_products(
-                left, right, case.example.tolerance, f"{here}: <ct, f(t)> against <transpose(ct), t>"
-            )
+            assert_equal_products(left, right, case.example.tolerance, f"{here}: <ct, f(t)> against <transpose(ct), t>")
 
 
 def _linear_subsets(case: Case) -> list[tuple[int, ...]]:
@@ -429,9 +414,7 @@ def _is_affine(fun: Any, args: Sequence[Any], subset: tuple[int, ...]) -> bool:
 
 
 def _at(fun: Any, args: Sequence[Any], values: dict[int, Any]) -> list[np.ndarray]:
-    return [
-        np.asarray(o) for o in fun(*[to_array(values[i]) if i in values else a for i, a in enumerate(args)])
-    ]
+    return [np.asarray(o) for o in fun(*[to_array(values[i]) if i in values else a for i, a in enumerate(args)])]
 
 
 def _some_zero(cotangents: dict[int, Any]) -> Iterator[dict[int, Any]]:

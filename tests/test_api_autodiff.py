@@ -156,9 +156,7 @@ def test_plain_numpy_losses_differentiate():
     def loss(params, batch):
         x, y = batch
         prediction = np.tanh(np.dot(x, params["w"])) + params["b"]
-        return np.mean(np.square(prediction - y)) + np.sum(
-            np.concatenate([params["w"].ravel(), [params["b"]]]) ** 2
-        )
+        return np.mean(np.square(prediction - y)) + np.sum(np.concatenate([params["w"].ravel(), [params["b"]]]) ** 2)
 
     rng = np.random.default_rng(0)
     params = {"w": rng.standard_normal((4, 2)), "b": np.float64(0.5)}
@@ -191,9 +189,7 @@ def test_integer_input_is_named():
 
 
 def test_wrong_argnums():
-    with pytest.raises(
-        ArgumentError, match="argnums=2 does not fit a call of <lambda> with 1 positional argument;"
-    ):
+    with pytest.raises(ArgumentError, match="argnums=2 does not fit a call of <lambda> with 1 positional argument;"):
         grad(lambda x: x, argnums=2)(1.0)
     with pytest.raises(ArgumentError, match="twice"):
         grad(lambda x, y: x, argnums=(0, -2))(1.0, 2.0)
@@ -213,9 +209,7 @@ def test_tangents_must_fit_the_primals():
     x = {"a": np.ones(3, np.float32)}
     with pytest.raises(TreeError, match="structure of the primals"):
         jvp(lambda x: x["a"], (x,), ({"b": np.ones(3, np.float32)},))
-    with pytest.raises(
-        DifferentiationError, match=r"tangent of `x\['a'\]` must have type f32\[3\], but has f32\[2\]"
-    ):
+    with pytest.raises(DifferentiationError, match=r"tangent of `x\['a'\]` must have type f32\[3\], but has f32\[2\]"):
         jvp(lambda x: x["a"], (x,), ({"a": np.ones(2, np.float32)},))
     with pytest.raises(ArgumentError, match=r"primals must be a tuple or list.*`\(primal,\)`"):
         jvp(lambda x: x, 1.0, (1.0,))

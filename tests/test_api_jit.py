@@ -75,9 +75,7 @@ def test_equal_statics_of_different_types_are_told_apart():
 
 
 def test_unhashable_static_argument_is_named():
-    with pytest.raises(
-        ArgumentError, match=r"static argument `shape` of f has the value \[2, 3\] of type list.*tuple"
-    ):
+    with pytest.raises(ArgumentError, match=r"static argument `shape` of f has the value \[2, 3\] of type list.*tuple"):
 
         def f(x, shape):
             return x
@@ -225,9 +223,7 @@ def test_stages():
 
 
 def test_make_jaxpr_static_and_shapes():
-    program, shape = functad.make_jaxpr(lambda x, n: {"y": x * n}, static_argnums=1, return_shape=True)(
-        1.0, 3
-    )
+    program, shape = functad.make_jaxpr(lambda x, n: {"y": x * n}, static_argnums=1, return_shape=True)(1.0, 3)
     assert shape["y"].shape == () and len(program.invars) == 1
     assert functad.eval_jaxpr(program, program.consts, 2.0) == [6.0]
     with pytest.raises(ArgumentError, match="takes 1 arguments, but 2 were given"):

@@ -106,9 +106,7 @@ def test_vmap_of_a_matrix_product_is_one_batched_product():
 
 def test_sizes_that_differ_are_listed_with_key_path_shape_and_axis():
     with pytest.raises(BatchingError) as caught:
-        vmap(lambda d, z: d["a"], in_axes=(0, 1))(
-            {"a": np.ones((2, 3)), "b": [np.ones((3, 2))]}, np.ones((5, 2))
-        )
+        vmap(lambda d, z: d["a"], in_axes=(0, 1))({"a": np.ones((2, 3)), "b": [np.ones((3, 2))]}, np.ones((5, 2)))
     text = str(caught.value)
     assert "`d['a']`: shape (2, 3), axis 0 has size 2" in text
     assert "`d['b'][0]`: shape (3, 2), axis 0 has size 3" in text

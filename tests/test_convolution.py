@@ -106,14 +106,10 @@ def test_errors_name_the_argument(changes, error, text):
 
 def test_operands_of_two_dtypes():
     with pytest.raises(DTypeError, match=r"was given f32\[1,2,4\] and i32\[3,2,2\]; convert one"):
-        trace_to_program(
-            lambda x, w: [conv(x, w)], [Aval((1, 2, 4), F32), Aval((3, 2, 2), np.dtype("int32"))]
-        )
+        trace_to_program(lambda x, w: [conv(x, w)], [Aval((1, 2, 4), F32), Aval((3, 2, 2), np.dtype("int32"))])
 
 
-@pytest.mark.parametrize(
-    "layouts", [("NCH", "OIHW", "NCHW"), ("NCHW", "OIHW", "NCHH"), ("NXHW", "OIHW", "NCHW")]
-)
+@pytest.mark.parametrize("layouts", [("NCH", "OIHW", "NCHW"), ("NCHW", "OIHW", "NCHH"), ("NXHW", "OIHW", "NCHW")])
 def test_layouts_that_do_not_fit(layouts):
     with pytest.raises(ArgumentError, match="layout .* must consist of the 4 letters of"):
         conv_dimension_numbers((1, 2, 3, 4), (2, 2, 3, 3), layouts)

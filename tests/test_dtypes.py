@@ -128,9 +128,7 @@ def test_unsupported_dtypes_say_how_to_fix_it(spec, text):
 @pytest.mark.skipif(np.dtype("longdouble").itemsize == 8, reason="long double is float64 on this platform")
 @pytest.mark.parametrize("char, cast", [("g", "float64"), ("G", "complex128")])
 def test_long_double_is_unsupported(char, cast):
-    with pytest.raises(
-        DTypeError, match=rf"is not supported: convert first, for example x.astype\('{cast}'\)"
-    ):
+    with pytest.raises(DTypeError, match=rf"is not supported: convert first, for example x.astype\('{cast}'\)"):
         as_dtype(np.dtype(char))
 
 

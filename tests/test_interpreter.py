@@ -34,9 +34,7 @@ def test_runs_again_and_again():
 def test_results_share_no_memory():
     x = np.arange(6.0)
     table = np.arange(6.0)
-    _, run = compiled(
-        lambda x: (x, x, x.reshape(2, 3).T, jnp.broadcast_to(x[:1], (4,)), jnp.asarray(table)), x
-    )
+    _, run = compiled(lambda x: (x, x, x.reshape(2, 3).T, jnp.broadcast_to(x[:1], (4,)), jnp.asarray(table)), x)
     results = run([x])
     for i, a in enumerate(results):
         assert a.flags.c_contiguous and not np.shares_memory(a, x) and not np.shares_memory(a, table)

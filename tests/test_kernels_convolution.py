@@ -110,9 +110,7 @@ def test_blocks_do_not_change_the_result(seed, block_bytes, monkeypatch):
     lhs, rhs, params = random_convolution(np.random.default_rng(seed))
     whole = convolution.conv_general_dilated(lhs, rhs, **params)
     monkeypatch.setattr(convolution, "_BLOCK_BYTES", block_bytes)
-    np.testing.assert_allclose(
-        convolution.conv_general_dilated(lhs, rhs, **params), whole, rtol=1e-10, atol=1e-12
-    )
+    np.testing.assert_allclose(convolution.conv_general_dilated(lhs, rhs, **params), whole, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,7 @@ def layer_of(module: str) -> int:
     for number, names in enumerate(LAYERS):
         if top in names:
             return number
-    raise AssertionError(
-        f"{module} is in no layer: add it to LAYERS in tests/test_layers.py and to ARCHITECTURE.md"
-    )
+    raise AssertionError(f"{module} is in no layer: add it to LAYERS in tests/test_layers.py and to ARCHITECTURE.md")
 
 
 def imports_of(path: Path) -> set[str]:
@@ -72,9 +70,7 @@ def test_imports_only_go_down(path):
     module = module_name(path)
     own = layer_of(module)
     for imported in imports_of(path):
-        assert layer_of(imported) <= own, (
-            f"{module} (layer {own}) imports {imported} (layer {layer_of(imported)})"
-        )
+        assert layer_of(imported) <= own, f"{module} (layer {own}) imports {imported} (layer {layer_of(imported)})"
 
 
 def test_the_walker_sees_an_import_that_goes_up(tmp_path):

@@ -45,9 +45,7 @@ def test_notebook_runs_and_prints_what_is_committed(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     namespace: dict[str, Any] = {"__name__": "__main__"}
     code = [c for c in cells if c["cell_type"] == "code"]
-    assert [c["execution_count"] for c in code] == list(range(1, len(code) + 1)), (
-        "run the notebook from top to bottom"
-    )
+    assert [c["execution_count"] for c in code] == list(range(1, len(code) + 1)), "run the notebook from top to bottom"
     for cell in code:
         source = "".join(cell["source"])
         shown, committed = run_cell(source, namespace), committed_output(cell)

@@ -16,9 +16,7 @@ def text(fun, *args):
 
 
 def test_short_programs_stand_on_one_line():
-    assert (
-        text(lambda x: x + x, np.ones(3, np.uint8)) == "{ lambda ; a:u8[3]. let b:u8[3] = add a a in (b,) }"
-    )
+    assert text(lambda x: x + x, np.ones(3, np.uint8)) == "{ lambda ; a:u8[3]. let b:u8[3] = add a a in (b,) }"
     assert text(lambda x: (x, x), np.int8(1)) == "{ lambda ; a:i8[]. let  in (a, a) }"
     assert text(lambda: 3.0) == "{ lambda ; . let  in (3.0:f32[],) }"
 
@@ -40,10 +38,7 @@ def test_long_programs_are_indented():
 def test_constants_stand_left_of_the_semicolon():
     table = jnp.arange(3.0)
     assert text(lambda x: x + table * 2, np.ones(3, np.float32)) == (
-        "{ lambda a:f32[3]; b:f32[3]. let\n"
-        "    c:f32[3] = mul a 2.0:f32[]\n"
-        "    d:f32[3] = add b c\n"
-        "  in (d,) }"
+        "{ lambda a:f32[3]; b:f32[3]. let\n    c:f32[3] = mul a 2.0:f32[]\n    d:f32[3] = add b c\n  in (d,) }"
     )
 
 

@@ -91,9 +91,7 @@ def _first_order_only(primals: tuple, out: object, tangents: tuple) -> object:
 
 
 def _slightly_wrong_jvp(primals: tuple, out: object, tangents: tuple) -> object:
-    slope = mul(
-        cos(primals[0]), broadcast_in_dim(np.float64(1.0005), shape=out.shape, broadcast_dimensions=())
-    )
+    slope = mul(cos(primals[0]), broadcast_in_dim(np.float64(1.0005), shape=out.shape, broadcast_dimensions=()))
     return mul(tangents[0], slope)  # as if 2 were 2.001
 
 

@@ -48,9 +48,7 @@ def test_a_terminal_has_one_line_that_is_rewritten():
     with Progress(200, "epoch 1", stream=screen, clock=clock) as progress:
         clock.now = 10.0
         progress.update(50, "loss 0.123")
-        assert screen.shown() == [
-            "epoch 1:  25 % [######..................] 50/200, 5/s, 0:30 left, loss 0.123"
-        ]
+        assert screen.shown() == ["epoch 1:  25 % [######..................] 50/200, 5/s, 0:30 left, loss 0.123"]
         clock.now = 20.0
         progress.update(150, "loss 0.1")
     assert screen.shown() == [

@@ -71,9 +71,7 @@ def test_constants_fold_when_scalar_only():
 
 
 def test_common_subexpressions_are_shared_by_value_and_params():
-    program = program_of(
-        lambda x: jnp.sum(x, axis=0) + jnp.sum(x, axis=0) + jnp.sum(x, axis=1), np.ones((3, 3), F32)
-    )
+    program = program_of(lambda x: jnp.sum(x, axis=0) + jnp.sum(x, axis=0) + jnp.sum(x, axis=1), np.ones((3, 3), F32))
     shared = share_common_subexpressions(program)
     assert names(program).count("reduce_sum") == 3 and names(shared).count("reduce_sum") == 2
 

@@ -62,7 +62,9 @@ def test_a_step_is_gradient_descent(train_set):
     params = start(network, train_set)
     inputs, labels = train_set.inputs[:50], train_set.labels[:50]
     optimizer = optim.sgd(0.1)
-    new, _, loss, accuracy = training_step(network, optimizer)(params, optimizer.init(params), inputs, labels, random.key(0), 0)
+    new, _, loss, accuracy = training_step(network, optimizer)(
+        params, optimizer.init(params), inputs, labels, random.key(0), 0
+    )
     x = inputs.reshape(50, -1).astype(np.float64)
     kernel = np.asarray(params[1]["kernel"], np.float64)
     scores = x @ kernel

@@ -219,9 +219,7 @@ def test_unflatten_with_the_wrong_number_of_leaves():
 
 
 def test_map_over_several_trees():
-    assert tree_map(
-        lambda x, y, z: x + y * z, {"a": 1, "b": (2,)}, {"a": 3, "b": (4,)}, {"b": (5,), "a": 6}
-    ) == {
+    assert tree_map(lambda x, y, z: x + y * z, {"a": 1, "b": (2,)}, {"a": 3, "b": (4,)}, {"b": (5,), "a": 6}) == {
         "a": 19,
         "b": (22,),
     }
@@ -295,9 +293,7 @@ def test_map_of_differing_trees_names_path_and_both_sides(first, second, text):
 def test_flatten_up_to():
     treedef = tree_structure({"a": 0, "b": (0, 0)})
     assert treedef.flatten_up_to({"a": [1], "b": (2, {"c": 3})}) == [[1], 2, {"c": 3}]
-    with pytest.raises(
-        TreeError, match=r"^at params\['b'\]: expected a tuple of length 2, got a list of length 1$"
-    ):
+    with pytest.raises(TreeError, match=r"^at params\['b'\]: expected a tuple of length 2, got a list of length 1$"):
         treedef.flatten_up_to({"a": 1, "b": [2]}, name="params")
 
 
@@ -309,9 +305,7 @@ def test_map_with_path():
 
 
 def test_is_leaf_may_take_the_path():
-    depth_one = tree_leaves_with_path(
-        (1, {"a": 2}), is_leaf=lambda path, x: len(path) == 1, is_leaf_takes_path=True
-    )
+    depth_one = tree_leaves_with_path((1, {"a": 2}), is_leaf=lambda path, x: len(path) == 1, is_leaf_takes_path=True)
     assert depth_one == [((SequenceKey(0),), 1), ((SequenceKey(1),), {"a": 2})]
 
 
@@ -436,9 +430,7 @@ def test_treedef_methods():
 def test_one_level_functions():
     assert tree_util.flatten_one_level({"b": [1], "a": 2}) == ([2, [1]], ("a", "b"))
     assert tree_util.flatten_one_level_with_keys((4,)) == ([(SequenceKey(0), 4)], None)
-    assert [tree_util.is_tree_node(cls) for cls in (dict, Point, Pair, type(None), int)] == [True] * 4 + [
-        False
-    ]
+    assert [tree_util.is_tree_node(cls) for cls in (dict, Point, Pair, type(None), int)] == [True] * 4 + [False]
     assert tree_util.all_leaves([1, "a"])
     assert not tree_util.all_leaves([1, None])
     assert tree_util.all_leaves([1, None], is_leaf=lambda x: x is None)
@@ -515,9 +507,7 @@ def test_a_class_may_be_registered_after_it_was_seen_as_a_leaf():
 def test_a_namedtuple_may_be_registered_after_it_was_seen():
     late_point = collections.namedtuple("late_point", ["x", "y"])
     assert tree_leaves(late_point(1, 2)) == [1, 2]
-    register_pytree_node(
-        late_point, lambda node: ((node.x,), node.y), lambda y, children: late_point(*children, y)
-    )
+    register_pytree_node(late_point, lambda node: ((node.x,), node.y), lambda y, children: late_point(*children, y))
     assert tree_leaves(late_point(1, 2)) == [1]
 
 
@@ -533,9 +523,7 @@ def test_a_flatten_function_must_return_a_pair():
         pass
 
     register_pytree_node(Broken, lambda node: [1, 2, 3], identity)
-    with pytest.raises(
-        TreeError, match=r"of pytree node .*Broken must return a tuple \(children, metadata\), got"
-    ):
+    with pytest.raises(TreeError, match=r"of pytree node .*Broken must return a tuple \(children, metadata\), got"):
         tree_leaves(Broken())
 
 
@@ -607,9 +595,7 @@ def test_wrong_dataclasses():
     class NoInit:
         a: int = dataclasses.field(default=1, init=False)
 
-    with pytest.raises(
-        ArgumentError, match="the constructor takes no a.*put a field with init=False in drop_fields"
-    ):
+    with pytest.raises(ArgumentError, match="the constructor takes no a.*put a field with init=False in drop_fields"):
         register_dataclass(NoInit)
     with pytest.raises(ArgumentError, match="it is no dataclass, so give data_fields and meta_fields"):
         register_dataclass(type("Plain", (), {}))

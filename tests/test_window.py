@@ -47,9 +47,7 @@ def test_padding_changes_no_result():
 def test_dilations():
     x = array([1, 2, 3, 4])
     np.testing.assert_array_equal(reduce_window_sum(x, window_dimensions=(2,), window_dilation=(2,)), [4, 6])
-    np.testing.assert_array_equal(
-        reduce_window_sum(x, window_dimensions=(2,), base_dilation=(2,)), [1, 2, 2, 3, 3, 4]
-    )
+    np.testing.assert_array_equal(reduce_window_sum(x, window_dimensions=(2,), base_dilation=(2,)), [1, 2, 2, 3, 3, 4])
 
 
 def test_the_gradient_of_a_maximum_goes_to_the_first_of_equal_elements():

@@ -118,9 +118,7 @@ class LeafNames:
     args: position → argument; kwargs: keyword → argument.
     """
 
-    def __init__(
-        self, fun: Callable[..., Any], args: dict[int, Any], kwargs: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, fun: Callable[..., Any], args: dict[int, Any], kwargs: dict[str, Any] | None = None) -> None:
         self.fun = fun
         self.args = args
         self.kwargs = kwargs or {}

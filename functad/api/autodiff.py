@@ -117,9 +117,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (record.output(outs), Partial(fun_jvp), *record.aux(outs))
 
 
-def linear_transpose(
-    fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()
-) -> Callable[..., Any]:
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()) -> Callable[..., Any]:
     """The transpose of a linear function, given example arguments (arrays or `ShapeDtypeStruct`).
 
     Returns:
@@ -220,9 +218,7 @@ def value_and_grad(
     """
     check_callable(fun, "grad")
     if holomorphic:
-        raise ArgumentError(
-            "grad: holomorphic=True is not supported; differentiate real and imaginary part apart"
-        )
+        raise ArgumentError("grad: holomorphic=True is not supported; differentiate real and imaginary part apart")
 
     @wraps(fun, updated=())
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
@@ -292,9 +288,7 @@ def grad(
 class Linearized:
     """What is known of a call that was linearized: its trees, its types, which leaves are differentiated."""
 
-    def __init__(
-        self, in_tree: PyTreeDef, names: LeafNames, avals: list[Aval], flat_fun: FlatFunction
-    ) -> None:
+    def __init__(self, in_tree: PyTreeDef, names: LeafNames, avals: list[Aval], flat_fun: FlatFunction) -> None:
         assert flat_fun.out_tree is not None
         self.in_tree = in_tree
         self.names = names

@@ -129,8 +129,7 @@ class JitFunction:
         call = self._sort(args, kwargs)
         names = self._names(call)
         values = [
-            x if isinstance(x, Array) else as_value(x, names.describe(i), copy=False)
-            for i, x in enumerate(call.leaves)
+            x if isinstance(x, Array) else as_value(x, names.describe(i), copy=False) for i, x in enumerate(call.leaves)
         ]
         entry = self._entry(call, [v.aval for v in values])
         program = entry.program
@@ -294,18 +293,14 @@ class Compiled:
                     f"the compiled {self._traced.fun_name} takes {aval.str_short()} as array {i}, but was given "
                     f"{value.aval.str_short()}; call the jitted function itself, which compiles for every type"
                 )
-        outs = bind(
-            jit_p, *self._traced.jaxpr.consts, *values, name=self._traced.fun_name, jaxpr=self._program
-        )
+        outs = bind(jit_p, *self._traced.jaxpr.consts, *values, name=self._traced.fun_name, jaxpr=self._program)
         return tree_unflatten(self._traced.out_tree, outs)
 
 
 def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:
     """Positions and names of the marked parameters: each given by one also gets the other."""
     numbers: set[int] = set() if argnums is None else set(np.atleast_1d(argnums).tolist())
-    names: set[str] = (
-        set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
-    )
+    names: set[str] = set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
     if not numbers and not names:
         return numbers, names
     try:

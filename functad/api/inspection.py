@@ -37,9 +37,7 @@ def trace_function(
     names = LeafNames(fun, dict(enumerate(args)), kwargs)
     avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(leaves)]
     flat_fun = FlatFunction(fun, in_tree, transform=transform)
-    program = trace_to_program(
-        flat_fun, avals, name=name or function_name(fun), arg_names=names.origins(len(avals))
-    )
+    program = trace_to_program(flat_fun, avals, name=name or function_name(fun), arg_names=names.origins(len(avals)))
     assert flat_fun.out_tree is not None
     return program, in_tree, flat_fun.out_tree
 
@@ -66,9 +64,7 @@ def make_jaxpr(
 
     @wraps(fun, updated=())
     def traced(*args: Any, **kwargs: Any) -> Any:
-        numbers = (
-            normalize_argnums(static_argnums, len(args), "make_jaxpr", function_name(fun)) if args else ()
-        )
+        numbers = normalize_argnums(static_argnums, len(args), "make_jaxpr", function_name(fun)) if args else ()
         dynamic = tuple(a for i, a in enumerate(args) if i not in numbers)
 
         @wraps(fun, updated=())
@@ -103,9 +99,7 @@ def eval_jaxpr(jaxpr: Program, consts: Sequence[Any], *args: Any) -> list[Any]:
     """
     for what, given, wanted in (("arguments", args, jaxpr.invars), ("consts", consts, jaxpr.constvars)):
         if len(given) != len(wanted):
-            raise ArgumentError(
-                f"eval_jaxpr: the Program takes {len(wanted)} {what}, but {len(given)} were given"
-            )
+            raise ArgumentError(f"eval_jaxpr: the Program takes {len(wanted)} {what}, but {len(given)} were given")
     values = []
     for i, (a, v) in enumerate(zip(args, jaxpr.invars)):
         value = as_value(a, lambda i=i: f"argument {i} of eval_jaxpr")  # type: ignore[misc]

@@ -145,9 +145,7 @@ def _pull_basis(linear: LinearMap, in_avals: Sequence[Aval], out_avals: Sequence
 
 def _batched(fun: Callable[..., Sequence[Any]], size: int, args: Sequence[Any], out_axis: int) -> list[Any]:
     outs, dims = batch_flat(lambda *xs: [instantiate(o) for o in fun(*xs)], size, args, [0] * len(args))
-    return [
-        place_batch_axis(o, d, out_axis % (aval_of(o).ndim + (d is None)), size) for o, d in zip(outs, dims)
-    ]
+    return [place_batch_axis(o, d, out_axis % (aval_of(o).ndim + (d is None)), size) for o, d in zip(outs, dims)]
 
 
 def _split(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:

@@ -105,9 +105,7 @@ def _checked_axis(axis: Any, value: Any, names: LeafNames, i: int, in_axes: Any)
     if axis is None:
         return None
     if not isinstance(axis, int) or isinstance(axis, bool):
-        raise BatchingError(
-            f"vmap: in_axes={in_axes!r} holds {axis!r} for `{names[i]}`; axes are ints or None"
-        )
+        raise BatchingError(f"vmap: in_axes={in_axes!r} holds {axis!r} for `{names[i]}`; axes are ints or None")
     if not -value.ndim <= axis < value.ndim:
         raise BatchingError(
             f"vmap: cannot map axis {axis} of `{names[i]}`, which has shape {value.shape} "

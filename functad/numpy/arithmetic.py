@@ -225,7 +225,7 @@ def _static_power(x: Any, given: Any, exponent: int) -> Any:
             dtype = dtypes.default_int_dtype()
         x = convert(x, dtype, weak) if isinstance(x, Array) else ArrayImpl(np.asarray(x, dtype), weak)
     else:
-        x, _ = promote_dtypes_keeping_floats(x, given)
+        x, _ = _promote_dtypes_keeping_floats(x, given)
     if exponent < 0 and x.dtype.kind in "iu":
         raise ArgumentError(
             f"power: integers cannot be raised to the negative power {exponent}; "
@@ -234,7 +234,7 @@ def _static_power(x: Any, given: Any, exponent: int) -> Any:
     return el.integer_pow(x, exponent)
 
 
-def promote_dtypes_keeping_floats(x: Any, y: Any) -> tuple[Any, Any]:
+def _promote_dtypes_keeping_floats(x: Any, y: Any) -> tuple[Any, Any]:
     """Join the dtypes of a base and an integer exponent; a float base keeps its own."""
     dtype, weak = dtypes.lattice_join(dtypes.dtype_of(x), dtypes.dtype_of(y))
     return convert(x, dtype, weak), y

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, manipulation, reductions
@@ -277,7 +276,3 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     if values.ndim:
         values = manipulation.resize(values, (count,))
     return x.at[index].set(values)
-
-
-def dtype_of_product(*args: Any) -> np.dtype:
-    return dtypes.result_type(*args)

@@ -369,7 +369,10 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool
             )
         each, rest = divmod(length, parts)
         bounds = [i * each + min(i, rest) for i in range(parts + 1)]
-    return [slice_axis(x, index, start, max(start, stop)) for start, stop in zip(bounds, bounds[1:])]
+    sizes = [stop - start for start, stop in zip(bounds, bounds[1:])]
+    if min(sizes) < 0:  # positions out of order: the parts overlap
+        return [slice_axis(x, index, start, max(start, stop)) for start, stop in zip(bounds, bounds[1:])]
+    return joining.split(x, sizes, index)
 
 
 def _clamped(position: int, length: int) -> int:
@@ -405,7 +408,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices of an array along an axis, without that axis."""
     x = as_array("unstack", x)
     index = canonical_axis("unstack", axis, x.ndim)
-    return tuple(structure.squeeze(slice_axis(x, index, i, i + 1), (index,)) for i in range(x.shape[index]))
+    return tuple(joining.unstack(x, index))
 
 
 # --- repeating --------------------------------------------------------------------------------------
@@ -417,7 +420,7 @@ def tile(A: Any, reps: Any) -> Any:
     counts = canonical_shape("tile", reps)
     rank = max(x.ndim, len(counts))
     counts = (1,) * (rank - len(counts)) + counts
-    return joining.tile(reshape_to(x, (1,) * (rank - x.ndim) + x.shape), counts)
+    return joining.tile(structure.expand_dims(x, range(rank - x.ndim)), counts)
 
 
 def resize(a: Any, new_shape: Any) -> Any:

@@ -302,11 +302,11 @@ def polyint(p: Any, m: int = 1, k: Any = 0) -> Any:
         raise ArgumentError(f"polyint: k must be one constant or {m} of them, got {k}")
     for constant in constants:
         powers = np.arange(x.size, 0, -1).astype(x.dtype)
-        x = append_one(arithmetic.divide(x, asarray(powers)), constant)
+        x = _append_one(arithmetic.divide(x, asarray(powers)), constant)
     return x
 
 
-def append_one(x: Any, value: Any) -> Any:
+def _append_one(x: Any, value: Any) -> Any:
     return manipulation.concatenate([x, asarray(np.asarray(value, x.dtype)[None])])
 
 

@@ -126,7 +126,7 @@ def _pad_ramp(x: Any, widths: list[tuple[int, int]], ends: list[tuple[float, flo
         for side in (0, 1):
             count = width[side]
             edge = x[(slice(None),) * axis + ((slice(0, 1), slice(-1, None))[side],)]
-            inexact = dtype_for_ramp(x.dtype)
+            inexact = _dtype_for_ramp(x.dtype)
             fraction = np.arange(count) / max(count, 1)
             fraction = fraction if side == 0 else fraction[::-1]
             weights = asarray(fraction.reshape([-1 if i == axis else 1 for i in range(x.ndim)]).astype(inexact))
@@ -136,5 +136,5 @@ def _pad_ramp(x: Any, widths: list[tuple[int, int]], ends: list[tuple[float, flo
     return x
 
 
-def dtype_for_ramp(dtype: np.dtype) -> np.dtype:
+def _dtype_for_ramp(dtype: np.dtype) -> np.dtype:
     return dtype if dtype.kind in "fc" else np.dtype(np.float32)

@@ -5,7 +5,6 @@ Knows no function in particular; everything else in this package is built on it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -117,12 +116,12 @@ def _stack_of_sequence(x: Any, dtype: np.dtype | None) -> Any:
             f"asarray: the parts of a nested sequence have the different shapes "
             f"{', '.join(str(part.shape) for part in parts)}; pad them to one shape first"
         )
-    rows = [expand_front(part) for part in parts]
+    rows = [_expand_front(part) for part in parts]
     stacked = joining.concatenate(rows, dimension=0)
     return convert_element_type(stacked, stacked.dtype)
 
 
-def expand_front(x: Any) -> Any:
+def _expand_front(x: Any) -> Any:
     """x with a new leading axis of size 1."""
     shape = x.shape
     return broadcast_in_dim(x, shape=(1, *shape), broadcast_dimensions=range(1, len(shape) + 1))
@@ -352,10 +351,6 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     if any(n < 0 for n in result):
         raise ArgumentError(f"{name}: shape={result} has a negative size")
     return result
-
-
-def size_of(shape: Sequence[int]) -> int:
-    return math.prod(shape)
 
 
 def constant(x: Any, wanted: str, rewrite: str) -> np.ndarray:

@@ -76,7 +76,7 @@ def _with_initial(name: str, result: Any, initial: Any, combine: Callable[[Any, 
     return combine(value, result)
 
 
-def integer_sum_dtype(dtype: np.dtype) -> np.dtype:
+def _integer_sum_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype in which sums and products of a dtype are taken: small integers grow to the default one."""
     default = dtypes.default_int_dtype()
     if dtype.kind == "b":
@@ -105,7 +105,7 @@ def _accumulating(
     axes = canonical_axes(name, axis, x.ndim)
     wanted = canonical_dtype(dtype)
     if wanted is None:
-        wanted = integer_sum_dtype(x.dtype) if promote_integers or x.dtype.kind == "b" else x.dtype
+        wanted = _integer_sum_dtype(x.dtype) if promote_integers or x.dtype.kind == "b" else x.dtype
     x = _masked(name, convert(x, wanted), where, identity)
     result = reduce(x, axes=axes) if axes else x
     return _keep_dims(_with_initial(name, result, initial, combine), axes, x.shape, keepdims)

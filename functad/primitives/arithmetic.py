@@ -162,9 +162,7 @@ def integer_pow(x: Any, y: int) -> Any:
 
 def _integer_pow_aval(x: Aval, *, y: int) -> Aval:
     if y < 0 and x.dtype.kind in "iu":
-        raise ArgumentError(
-            f"integer_pow: an integer ({x.str_short()}) has no power {y}; convert it to a float first"
-        )
+        raise ArgumentError(f"integer_pow: an integer ({x.str_short()}) has no power {y}; convert it to a float first")
     return elementwise_aval("integer_pow", NUMBERS, None, x)
 
 
@@ -232,9 +230,7 @@ _EXTREMUM_JVPS = [
 ]
 
 max_p = binary("max", np.maximum, jvps=_EXTREMUM_JVPS, kinds=REALS + "b", doc="The larger; NaN if either is.")
-min_p = binary(
-    "min", np.minimum, jvps=_EXTREMUM_JVPS, kinds=REALS + "b", doc="The smaller; NaN if either is."
-)
+min_p = binary("min", np.minimum, jvps=_EXTREMUM_JVPS, kinds=REALS + "b", doc="The smaller; NaN if either is.")
 
 # --- sign and magnitude -----------------------------------------------------------------------------
 

@@ -23,9 +23,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
 
 def _bitcast_aval(x: Aval, *, new_dtype: np.dtype) -> Aval:
     if (x.dtype.kind == "b") != (new_dtype.kind == "b") or (x.dtype.kind == "c") != (new_dtype.kind == "c"):
-        raise DTypeError(
-            f"bitcast_convert_type: the bits of {x.dtype} cannot be read as {new_dtype}; use x.astype"
-        )
+        raise DTypeError(f"bitcast_convert_type: the bits of {x.dtype} cannot be read as {new_dtype}; use x.astype")
     old, new = x.dtype.itemsize, new_dtype.itemsize
     if new < old:
         return Aval((*x.shape, old // new), new_dtype)
@@ -57,9 +55,7 @@ def _bitcast_examples() -> list[Example]:
         (normal(), "int32"),
         (normal(0, 2), "int16"),
     ]
-    return [
-        Example(args=(x,), params={"new_dtype": np.dtype(dtype)}, differentiable=False) for x, dtype in cases
-    ]
+    return [Example(args=(x,), params={"new_dtype": np.dtype(dtype)}, differentiable=False) for x, dtype in cases]
 
 
 bitcast_convert_type_p = Primitive(

@@ -88,14 +88,10 @@ def _shift(name: str, impl: Callable[..., Any], doc: str) -> Primitive:
 
 
 def _count(name: str, impl: Callable[..., Any], doc: str) -> Primitive:
-    return unary(
-        name, impl, jvp=_DISCRETE, kinds=INTEGERS, data=lambda: integers(2, 3, low=-99, high=99), doc=doc
-    )
+    return unary(name, impl, jvp=_DISCRETE, kinds=INTEGERS, data=lambda: integers(2, 3, low=-99, high=99), doc=doc)
 
 
-shift_left_p = _shift(
-    "shift_left", lambda x, y: _shift_bits(np.left_shift, x, y), "The bits moved up; zeros come in."
-)
+shift_left_p = _shift("shift_left", lambda x, y: _shift_bits(np.left_shift, x, y), "The bits moved up; zeros come in.")
 shift_right_logical_p = _shift(
     "shift_right_logical",
     lambda x, y: _shift_bits(np.right_shift, x, y),

@@ -165,9 +165,7 @@ def nary(
             impl=impl,
             jvp=_jvp_of_one(jvps) or (jvps if isinstance(jvps, (ZeroDerivative, Absent)) else jvp),
             transpose=transpose,
-            batch=lambda size, args, dims, **params: elementwise_batch(
-                lambda: record[0], size, args, dims, **params
-            ),
+            batch=lambda size, args, dims, **params: elementwise_batch(lambda: record[0], size, args, dims, **params),
             examples=examples,
         )
     )
@@ -201,9 +199,7 @@ def unary(
         shown = [(a, p) for a in arrays for p in params]
         shown += [(a, params[0]) for a in (x.ravel()[0], x[:0])]
         differentiable = x.dtype.kind in "fc"
-        return [
-            Example(args=(a,), params=p, differentiable=differentiable, tolerance=tolerance) for a, p in shown
-        ]
+        return [Example(args=(a,), params=p, differentiable=differentiable, tolerance=tolerance) for a, p in shown]
 
     return nary(
         name,

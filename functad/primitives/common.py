@@ -62,9 +62,7 @@ def broadcast_in_dim(operand: Any, *, shape: Sequence[int], broadcast_dimensions
 def _broadcast_in_dim_aval(x: Aval, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Aval:
     dims = broadcast_dimensions
     ordered = all(a < b for a, b in zip(dims, dims[1:]))
-    fits = len(dims) == len(x.shape) and all(
-        0 <= d < len(shape) and n in (1, shape[d]) for n, d in zip(x.shape, dims)
-    )
+    fits = len(dims) == len(x.shape) and all(0 <= d < len(shape) and n in (1, shape[d]) for n, d in zip(x.shape, dims))
     if not (ordered and fits):
         raise ShapeError(
             f"broadcast_in_dim: an operand of shape {x.shape} does not fit shape={shape} with "
@@ -178,9 +176,7 @@ reduce_sum_p = Primitive(
         Example(args=(normal(2, 3, 4),), params={"axes": (0, 2)}),
         Example(args=(normal(3),), params={"axes": (0,)}),
         Example(args=(normal(0, 3),), params={"axes": (0,)}),
-        Example(
-            args=(np.arange(6, dtype=np.int32).reshape(2, 3),), params={"axes": (1,)}, differentiable=False
-        ),
+        Example(args=(np.arange(6, dtype=np.int32).reshape(2, 3),), params={"axes": (1,)}, differentiable=False),
     ],
 )
 
@@ -208,9 +204,7 @@ def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
-def _transpose_batch(
-    axis_size: int, args: Any, dims: Any, *, permutation: tuple[int, ...]
-) -> tuple[Any, int]:
+def _transpose_batch(axis_size: int, args: Any, dims: Any, *, permutation: tuple[int, ...]) -> tuple[Any, int]:
     (d,) = dims
     return transpose(args[0], (d, *(i + (i >= d) for i in permutation))), 0
 

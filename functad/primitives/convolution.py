@@ -149,9 +149,7 @@ def _check_spatial(rank: int, **per_axis: Sequence[Any]) -> None:
                 f"conv_general_dilated: {name}={tuple(values)} must have {rank} entries, one a spatial axis"
             )
         if name != "padding" and any(v < 1 for v in values):
-            raise ArgumentError(
-                f"conv_general_dilated: {name}={tuple(values)} must be at least 1 on every axis"
-            )
+            raise ArgumentError(f"conv_general_dilated: {name}={tuple(values)} must be at least 1 on every axis")
 
 
 def _check_groups(
@@ -422,19 +420,13 @@ def _conv_examples() -> list[Example]:
     return [
         _example(normal(2, 2, 5), normal(3, 2, 2), window_strides=(2,), padding=((1, 2),)),
         _example(normal(1, 2, 4, 3), normal(2, 2, 2, 3), padding=((-1, 1), (2, 0)), rhs_dilation=(2, 1)),
-        _example(
-            normal(2, 3, 4, 2), normal(2, 1, 2, 2), dimension_numbers=channels_last, window_strides=(2, 1)
-        ),
-        _example(
-            normal(1, 4, 4), normal(6, 2, 2), feature_group_count=2, lhs_dilation=(2,), padding=((1, -1),)
-        ),
+        _example(normal(2, 3, 4, 2), normal(2, 1, 2, 2), dimension_numbers=channels_last, window_strides=(2, 1)),
+        _example(normal(1, 4, 4), normal(6, 2, 2), feature_group_count=2, lhs_dilation=(2,), padding=((1, -1),)),
         _example(normal(4, 2, 4), normal(4, 2, 2), batch_group_count=2, window_strides=(3,)),
         _example(normal(2, 3), normal(2, 3)),
         _example(normal(1, 1, 2), normal(1, 1, 4)),  # the window does not fit once
         _example(normal(0, 1, 3), normal(2, 1, 2)),
-        _example(
-            normal(1, 1, 3), normal(1, 1, 2), preferred_element_type=dtypes.float32, differentiable=False
-        ),
+        _example(normal(1, 1, 3), normal(1, 1, 2), preferred_element_type=dtypes.float32, differentiable=False),
         _example(
             integers(1, 2, 4),
             integers(2, 2, 3, seed=1),

@@ -72,8 +72,7 @@ def _cumulative(
         check_kind(name, kinds, x)
         if not 0 <= axis < x.ndim:
             raise ShapeError(
-                f"{name}: axis={axis} does not fit an operand of shape {x.shape}; "
-                f"it must lie in 0..{x.ndim - 1}"
+                f"{name}: axis={axis} does not fit an operand of shape {x.shape}; it must lie in 0..{x.ndim - 1}"
             )
         return Aval(x.shape, x.dtype)
 

@@ -389,9 +389,7 @@ acosh_p = unary(
 atanh_p = unary(
     "atanh",
     np.arctanh,
-    jvp=lambda t, out, x: mul(
-        integer_pow(_plus(x, 1), -1), div(t, _minus_from(1, x))
-    ),  # dx / ((1 + x) (1 − x))
+    jvp=lambda t, out, x: mul(integer_pow(_plus(x, 1), -1), div(t, _minus_from(1, x))),  # dx / ((1 + x) (1 − x))
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
@@ -457,9 +455,7 @@ erf_p = unary(
 erfc_p = unary(
     "erfc",
     special.erfc,
-    jvp=lambda t, out, x: _times(
-        -2 / math.sqrt(math.pi), mul(t, _gaussian(x))
-    ),  # d erfc(x) = −2/√π e^(−x²) dx
+    jvp=lambda t, out, x: _times(-2 / math.sqrt(math.pi), mul(t, _gaussian(x))),  # d erfc(x) = −2/√π e^(−x²) dx
     doc="1 − erf(x), accurate where it is small.",
 )
 erf_inv_p = unary(

@@ -44,9 +44,7 @@ def reduce_window_min(operand: Any, **windows: Any) -> Any:
 
 def _reduce_window_aval(name: str, kinds: str, x: Aval, **params: Any) -> Aval:
     if x.dtype.kind not in kinds:
-        raise DTypeError(
-            f"{name} takes numbers, but was given {x.str_short()}; convert with x.astype('float32')"
-        )
+        raise DTypeError(f"{name} takes numbers, but was given {x.str_short()}; convert with x.astype('float32')")
     return Aval(windows_shape(name, x.shape, **params), x.dtype)
 
 
@@ -118,9 +116,7 @@ def _reduce_window_examples() -> list[Example]:
     return [
         example(normal(2, 4, 5), window_dimensions=(1, 2, 2), window_strides=(1, 2, 2)),
         example(normal(4, 3), window_dimensions=(2, 2), padding=((1, 0), (0, 1))),
-        example(
-            normal(6), window_dimensions=(2,), window_strides=(2,), window_dilation=(3,), padding=((1, 1),)
-        ),
+        example(normal(6), window_dimensions=(2,), window_strides=(2,), window_dilation=(3,), padding=((1, 1),)),
         example(normal(3, 2), window_dimensions=(3, 1), base_dilation=(2, 1), padding=((1, 1), (0, 0))),
         example(normal(6), window_dimensions=(3,), padding=((-1, -1),), window_strides=(2,)),
         example(normal(2), window_dimensions=(3,)),  # the window does not fit once

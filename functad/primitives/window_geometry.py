@@ -100,14 +100,10 @@ def windows_shape(
     }
     for parameter, values in given.items():
         if len(values) != len(shape):
-            raise ArgumentError(
-                f"{name}: {parameter}={values} must have one entry for each axis of shape {shape}"
-            )
+            raise ArgumentError(f"{name}: {parameter}={values} must have one entry for each axis of shape {shape}")
         if parameter != "padding" and any(v < 1 for v in values):  # type: ignore[operator]
             raise ArgumentError(f"{name}: {parameter}={values} must be at least 1 on every axis")
-    return tuple(
-        map(window_count, shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
-    )
+    return tuple(map(window_count, shape, window_dimensions, window_strides, padding, base_dilation, window_dilation))
 
 
 def with_axis(params: dict[str, Any], dim: int) -> dict[str, Any]:

@@ -94,14 +94,11 @@ def _check_selection(name: str, select_prim: str, first: Aval, operand: Aval) ->
         raise ArgumentError(f"{name}: select_prim={select_prim!r} must be 'ge' (maximum) or 'le' (minimum)")
     if first.dtype != operand.dtype or first.dtype.kind not in "fiu":
         raise DTypeError(
-            f"{name} takes operands of one real dtype, but was given {first.str_short()} and "
-            f"{operand.str_short()}"
+            f"{name} takes operands of one real dtype, but was given {first.str_short()} and {operand.str_short()}"
         )
 
 
-def _gather_impl(
-    tangents: np.ndarray, operand: np.ndarray, *, select_prim: str, **windows: Any
-) -> np.ndarray:
+def _gather_impl(tangents: np.ndarray, operand: np.ndarray, *, select_prim: str, **windows: Any) -> np.ndarray:
     return kernels.select_and_gather_add(tangents, operand, select=select_prim, **windows)
 
 
@@ -161,8 +158,7 @@ class _LaidOutWindows:
         self.config = tuple((low, high, d - 1) for (low, high), d in zip(padding, base_dilation, strict=True))
         self.shape, self.window, self.strides, self.dilation = shape, window, strides, window_dilation
         self.padded = tuple(
-            dilated(n, d) + low + high
-            for n, (low, high), d in zip(shape, padding, base_dilation, strict=True)
+            dilated(n, d) + low + high for n, (low, high), d in zip(shape, padding, base_dilation, strict=True)
         )
         self.counts = tuple(
             (n - dilated(w, d)) // s + 1

@@ -89,11 +89,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     dtype = float_dtype("truncated_normal", dtype)
     low, high = (convert(operand("truncated_normal", b), dtype) for b in (lower, upper))
     shapes = [aval_of(b).shape for b in (low, high)]
-    shape = (
-        joint_shape("truncated_normal", shapes)
-        if shape is None
-        else canonical_shape("truncated_normal", shape)
-    )
+    shape = joint_shape("truncated_normal", shapes) if shape is None else canonical_shape("truncated_normal", shape)
     low, high = (_spread("truncated_normal", b, shape) for b in (low, high))
     root = dtype.type(math.sqrt(2))
     u = _uniform("truncated_normal", key, shape, dtype, el.erf(el.div(low, root)), el.erf(el.div(high, root)))
@@ -218,7 +214,5 @@ def _spread(name: str, bound: Any, shape: tuple[int, ...]) -> Any:
     if own == ():
         return bound
     if joint_shape(name, [own, shape]) != shape:
-        raise ShapeError(
-            f"{name}: a parameter of shape {own} does not broadcast to shape={shape} of the result"
-        )
+        raise ShapeError(f"{name}: a parameter of shape {own} does not broadcast to shape={shape} of the result")
     return broadcast_operand(bound, shape)

@@ -109,9 +109,7 @@ def _bound(name: str, value: Any, dtype: np.dtype, lowest: int, highest: int) ->
     beyond = name == "maxval" and highest == np.iinfo(dtype).max
     if type(value) is int:
         if not lowest <= value <= highest + beyond:
-            raise ArgumentError(
-                f"randint: {name}={value} does not fit the dtype, which holds {lowest} … {highest}"
-            )
+            raise ArgumentError(f"randint: {name}={value} does not fit the dtype, which holds {lowest} … {highest}")
         return dtype.type(min(value, highest)), np.bool_(value > highest)
     value = promotion.asarray(operand("randint", value))
     own = value.dtype
@@ -159,9 +157,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     x = promotion.asarray(operand("permutation", x))
     if x.ndim == 0:
         if x.dtype.kind not in "iu":
-            raise ArgumentError(
-                f"permutation: x must be an integer or an array, got {aval_of(x).str_short()}"
-            )
+            raise ArgumentError(f"permutation: x must be an integer or an array, got {aval_of(x).str_short()}")
         return _shuffled_positions(key, (int(x),), 0)
     axis = canonical_axis("permutation", axis, x.ndim)
     if independent:
@@ -212,9 +208,7 @@ def choice(
     population = a.shape[axis] if a.ndim else int(a)
     draws = math.prod(shape)
     if population < 1 and draws:
-        raise ArgumentError(
-            f"choice: there is nothing to draw from: a has {population} elements along axis {axis}"
-        )
+        raise ArgumentError(f"choice: there is nothing to draw from: a has {population} elements along axis {axis}")
     if not replace and draws > population:
         raise ArgumentError(
             f"choice: shape={shape} wants {draws} elements, but a has {population}; make it smaller, or "
@@ -223,16 +217,12 @@ def choice(
     if p is not None:
         p = promotion.promote_dtypes_inexact(promotion.asarray(p))[0]
         if p.shape != (population,):
-            raise ShapeError(
-                f"choice: p must have shape ({population},), one probability an element, got {p.shape}"
-            )
+            raise ShapeError(f"choice: p must have shape ({population},), one probability an element, got {p.shape}")
     positions = _drawn_positions(key, population, shape, replace, p, mode)
     return take(a, positions, axis) if a.ndim else positions
 
 
-def _drawn_positions(
-    key: Any, population: int, shape: tuple[int, ...], replace: bool, p: Any, mode: str | None
-) -> Any:
+def _drawn_positions(key: Any, population: int, shape: tuple[int, ...], replace: bool, p: Any, mode: str | None) -> Any:
     if p is None and replace:
         return randint(key, shape, 0, population)
     if p is None:
@@ -279,9 +269,7 @@ def categorical(
     shape = batch if shape is None else canonical_shape("categorical", shape)
     leading = len(shape) - len(batch)
     if leading < 0 or joint_shape("categorical", [shape, batch]) != shape:
-        raise ShapeError(
-            f"categorical: shape={shape} must end with one to which {batch}, logits' own, broadcasts"
-        )
+        raise ShapeError(f"categorical: shape={shape} must end with one to which {batch}, logits' own, broadcasts")
     prefix = shape[:leading]
     if replace:
         size = logits.shape[axis]

@@ -50,9 +50,7 @@ def key(seed: Any, *, impl: str | None = None) -> Any:
     aval = aval_of(seed) if isinstance(seed, (Array, np.ndarray, np.generic)) else None
     if aval is None or aval.dtype.kind not in "iu" or aval.shape != ():
         what = repr(seed) if aval is None else aval.str_short()
-        raise ArgumentError(
-            f"the seed of a key must be an integer, but is {what}; vmap makes keys of many seeds"
-        )
+        raise ArgumentError(f"the seed of a key must be an integer, but is {what}; vmap makes keys of many seeds")
     high: Any = _ZERO
     if aval.dtype.itemsize == 8:
         high = convert_element_type(el.shift_right_logical(seed, aval.dtype.type(32)), "uint32")
@@ -177,12 +175,8 @@ def _checked(name: str, key: Any, many: bool = False) -> Any:
             "make one of an integer with functad.random.key(seed)"
         )
     if key.shape[-1:] != (2,) or (key.ndim != 1 and not many):
-        hint = (
-            "map over several keys with functad.vmap" if key.shape[-1:] == (2,) else "split makes such keys"
-        )
-        raise ShapeError(
-            f"{name} needs one key, a uint32 array of shape (2,), but was given shape {key.shape}; {hint}"
-        )
+        hint = "map over several keys with functad.vmap" if key.shape[-1:] == (2,) else "split makes such keys"
+        raise ShapeError(f"{name} needs one key, a uint32 array of shape (2,), but was given shape {key.shape}; {hint}")
     return key
 
 

@@ -101,7 +101,9 @@ def fit(
         key, order_key, noise_key = random.split(key, 3)
         chunks = batches(train, batch_size, key=order_key, drop_remainder=True)
         started = time.perf_counter()
-        params, state, loss, accuracy = _epoch(step, params, state, chunks, noise_key, f"epoch {number}/{epochs}", show_progress)
+        params, state, loss, accuracy = _epoch(
+            step, params, state, chunks, noise_key, f"epoch {number}/{epochs}", show_progress
+        )
         seconds = time.perf_counter() - started
         yield Epoch(number, seconds, loss, accuracy, _share(count, params, test), params)
 

@@ -25,13 +25,10 @@ def batch_flat(
     with Trace("vmap") as trace:
         names = arg_names or [f"argument {i}" for i in range(len(args))]
         inputs = [
-            a if d is None else trace.new_input(_without_axis(aval_of(a), d), n)
-            for a, d, n in zip(args, dims, names)
+            a if d is None else trace.new_input(_without_axis(aval_of(a), d), n) for a, d, n in zip(args, dims, names)
         ]
         outs = list(fun(*inputs))
-    env: dict[int, tuple[Any, int | None]] = {
-        id(t): (a, d) for t, a, d in zip(inputs, args, dims) if d is not None
-    }
+    env: dict[int, tuple[Any, int | None]] = {id(t): (a, d) for t, a, d in zip(inputs, args, dims) if d is not None}
 
     def read(x: Any) -> tuple[Any, int | None]:
         return env[id(x)] if type(x) is Tracer and x.owner is trace else (x, None)

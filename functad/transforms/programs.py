@@ -113,9 +113,7 @@ def _transpose_program(
         out_active.extend(not isinstance(r, Zero) for r in results)
         return [r for r in results if not isinstance(r, Zero)]
 
-    result = eliminate_dead_code(
-        trace_to_program(fun, known_avals + ct_avals, name=f"transpose_{program.name}")
-    )
+    result = eliminate_dead_code(trace_to_program(fun, known_avals + ct_avals, name=f"transpose_{program.name}"))
     return TransposedProgram(result, tuple(out_active))
 
 

@@ -58,9 +58,7 @@ class LinearMap:
                     if arriving is None:
                         continue
                 set_source(op.source)
-                args = [
-                    UndefinedPrimal(a.aval) if type(a) is Tracer and a.owner is trace else a for a in op.args
-                ]
+                args = [UndefinedPrimal(a.aval) if type(a) is Tracer and a.owner is trace else a for a in op.args]
                 leaving = op.primitive.transpose(arriving, *args, **op.params)
                 for a, arg, cotangent in zip(op.args, args, leaving):
                     if type(arg) is UndefinedPrimal and cotangent is not None and type(cotangent) is not Zero:

@@ -95,9 +95,7 @@ def fold_constants(program: Program) -> Program:
         if foldable:
             (var,) = eqn.outvars
             with np.errstate(all="ignore"):
-                value = eqn.primitive.impl(
-                    *[a.value for a in eqn.invars if isinstance(a, Literal)], **eqn.params
-                )
+                value = eqn.primitive.impl(*[a.value for a in eqn.invars if isinstance(a, Literal)], **eqn.params)
             out.known[var] = Literal(np.asarray(value)[()], var.aval)
         else:
             out.eqns.append(eqn)

@@ -35,8 +35,7 @@ def random_function(seed):
     """A function of a (3, 3) array and the array namespace, made of random smooth steps."""
     rng = np.random.default_rng(seed)
     steps = [
-        (str(rng.choice(UNARY + BINARY + STRUCTURE)), int(rng.integers(100)), int(rng.integers(100)))
-        for _ in range(8)
+        (str(rng.choice(UNARY + BINARY + STRUCTURE)), int(rng.integers(100)), int(rng.integers(100))) for _ in range(8)
     ]
     table = rng.standard_normal((3, 3)).astype(np.float32)
 

@@ -125,9 +125,7 @@ def test_second_order():
     ct = _normal(rng, conv(lhs, rhs).shape)
 
     def gradient(lhs):
-        _, linear = linearize_flat(
-            lambda w: [conv_general_dilated(lhs, w, **params)], [ArrayImpl(rhs)], [True]
-        )
+        _, linear = linearize_flat(lambda w: [conv_general_dilated(lhs, w, **params)], [ArrayImpl(rhs)], [True])
         return linear.transpose([ArrayImpl(ct)])
 
     _, linear = linearize_flat(gradient, [ArrayImpl(lhs)], [True])

@@ -14,12 +14,8 @@ from functad.config import enable_x64
 jax = pytest.importorskip("jax", reason="jax is not installed: the oracle tests compare functad with it")
 
 # There is no weak bool.
-OPERANDS = [
-    (dtype, weak) for dtype in dtypes.SUPPORTED for weak in (False, True) if not (weak and dtype.kind == "b")
-]
-NARROW = [
-    (dtype, weak) for dtype, weak in OPERANDS if dtype not in ("int64", "uint64", "float64", "complex128")
-]
+OPERANDS = [(dtype, weak) for dtype in dtypes.SUPPORTED for weak in (False, True) if not (weak and dtype.kind == "b")]
+NARROW = [(dtype, weak) for dtype, weak in OPERANDS if dtype not in ("int64", "uint64", "float64", "complex128")]
 PYTHON_TYPES = [bool, int, float, complex]
 
 

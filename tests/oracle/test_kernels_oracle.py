@@ -82,11 +82,7 @@ def test_max_pool_derivatives_with_ties(select, seed):
     rng = np.random.default_rng(seed)
     rank = int(rng.integers(1, 4))
     ties = seed % 2
-    x = (
-        rng.normal(size=rng.integers(2, 9, rank))
-        if not ties
-        else rng.integers(-3, 3, rng.integers(2, 9, rank))
-    )
+    x = rng.normal(size=rng.integers(2, 9, rank)) if not ties else rng.integers(-3, 3, rng.integers(2, 9, rank))
     x = x.astype(np.float32)
     params = {
         "window_dimensions": tuple(rng.integers(1, 5, rank).tolist()),
@@ -110,9 +106,7 @@ def test_max_pool_derivatives_with_ties(select, seed):
         assert_same(gathered, jax.jvp(pool, (x,), (tangent,))[1])
 
 
-@pytest.mark.parametrize(
-    "x", [[1, np.nan, 3, 2], [1, np.nan, 0, 2], [np.nan, 1, 0, 2], [-np.inf] * 4, [2, 2, 1, 1]]
-)
+@pytest.mark.parametrize("x", [[1, np.nan, 3, 2], [1, np.nan, 0, 2], [np.nan, 1, 0, 2], [-np.inf] * 4, [2, 2, 1, 1]])
 @pytest.mark.parametrize("padding", [0, 1])
 def test_max_pool_gradient_at_nan_infinity_and_ties(x, padding):
     x = np.array(x, np.float32)
@@ -133,9 +127,7 @@ def random_gather(rng, seed):
     # differs from XLA's definition (and from the loops of test_kernels_indexing.py).
     index_map = rest[: int(rng.integers(min(1, len(rest)), len(rest) + 1))]
     collapsed = sorted(d for d in rest if rng.random() < 0.4)
-    sizes = [
-        1 if d in operand_batching + collapsed else int(rng.integers(1, shape[d] + 1)) for d in range(rank)
-    ]
+    sizes = [1 if d in operand_batching + collapsed else int(rng.integers(1, shape[d] + 1)) for d in range(rank)]
     batch = rng.integers(1, 4, int(rng.integers(batched, batched + 3))).tolist()
     indices_batching = rng.permutation(len(batch))[:batched].tolist()
     for dim, axis in zip(operand_batching, indices_batching, strict=True):
@@ -221,9 +213,7 @@ def test_sort(num_keys, dimension):
         rng.normal(size=(30, 20)).astype(np.float32),
     )
     expected = lax.sort(operands, dimension=dimension, is_stable=True, num_keys=num_keys)
-    for got, want in zip(
-        sorting.sort(operands, dimension=dimension, num_keys=num_keys), expected, strict=True
-    ):
+    for got, want in zip(sorting.sort(operands, dimension=dimension, num_keys=num_keys), expected, strict=True):
         assert_same(got, want)
         np.testing.assert_array_equal(np.signbit(got), np.signbit(np.asarray(want)))
     (alone,) = sorting.sort(operands[:1], dimension=dimension)

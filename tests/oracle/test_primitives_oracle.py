@@ -124,9 +124,7 @@ def test_unary_of_floats(name, dtype):
     with jax.enable_x64(True):
         expected = getattr(lax, name)(x)
     rtol = max(RTOL[dtype], LOOSE.get(name, 0))
-    assert_same(
-        run(getattr(el, name), x), expected, [x], rtol, signed_zeros=name != "lgamma", atol=ATOL.get(name, 0)
-    )
+    assert_same(run(getattr(el, name), x), expected, [x], rtol, signed_zeros=name != "lgamma", atol=ATOL.get(name, 0))
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -231,9 +229,7 @@ def test_polygamma():
 
 
 def test_clamp():
-    low, x, high = (
-        a.ravel() for a in np.meshgrid(*[points("float32", [np.nan, -1.0, 0.0, 0.5, 2.0, np.inf])] * 3)
-    )
+    low, x, high = (a.ravel() for a in np.meshgrid(*[points("float32", [np.nan, -1.0, 0.0, 0.5, 2.0, np.inf])] * 3))
     assert_same(run(el.clamp, low, x, high), lax.clamp(low, x, high), [low, x, high])
     for ours, theirs in zip(gradients(el.clamp, low, x, high), jax_gradients(lax.clamp, low, x, high)):
         assert_same(ours, theirs, [low, x, high])
@@ -256,9 +252,7 @@ def test_select_n_clamps():
     assert_same(run(el.select_n, which, *cases), lax.select_n(which, *cases), cases)
 
 
-@pytest.mark.parametrize(
-    "name", ["real", "imag", "conj", "abs", "sign", "exp", "log", "sqrt", "tanh", "square"]
-)
+@pytest.mark.parametrize("name", ["real", "imag", "conj", "abs", "sign", "exp", "log", "sqrt", "tanh", "square"])
 def test_unary_of_complex(name):
     x = np.complex64([1 + 2j, -0.5 + 1j, -2 - 1j, 3j, 0.25])
     assert_same(run(getattr(el, name), x), getattr(lax, name)(x), [x], 1e-5)
@@ -293,9 +287,7 @@ ROWS = [
 ]
 
 
-BOTH = [(n, d) for n in REDUCTIONS for d in [*FLOATS, *INTEGERS]] + [
-    (n, d) for n in LOGICAL for d in INTEGERS
-]
+BOTH = [(n, d) for n in REDUCTIONS for d in [*FLOATS, *INTEGERS]] + [(n, d) for n in LOGICAL for d in INTEGERS]
 
 
 @pytest.mark.parametrize("name, dtype", BOTH)
@@ -306,9 +298,7 @@ def test_reduction(name, dtype):
     for a, axes in [(x, (0, 2)), (x[:0], (0,))]:
         with jax.enable_x64(True):
             expected = getattr(lax, name)(a, axes=axes)
-        assert_same(
-            run(ours, a, axes=axes), expected, [], RTOL.get(dtype, 0) * 4, atol=RTOL.get(dtype, 0) * 9
-        )
+        assert_same(run(ours, a, axes=axes), expected, [], RTOL.get(dtype, 0) * 4, atol=RTOL.get(dtype, 0) * 9)
 
 
 @pytest.mark.parametrize("name", LOGICAL)
@@ -346,9 +336,7 @@ def test_cumulative_special_values(name, reverse):
     assert_same(found, expected, [x], 2e-5, atol=1e-6)
 
 
-SUMMED = [
-    (n, d) for n in CUMULATIVE for d in ["float16", "float64", *INTEGERS] if n != "cumlogsumexp" or "f" in d
-]
+SUMMED = [(n, d) for n in CUMULATIVE for d in ["float16", "float64", *INTEGERS] if n != "cumlogsumexp" or "f" in d]
 
 
 @pytest.mark.parametrize("name, dtype", SUMMED)

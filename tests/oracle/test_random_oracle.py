@@ -79,9 +79,7 @@ def test_floats(name, shape, seed):
 def test_other_floating_dtypes(name, dtype):
     ours, theirs = _key(5)
     with jax.enable_x64(dtype == "float64"):
-        _assert_same(
-            getattr(random, name)(ours, (200,), dtype), getattr(jax.random, name)(theirs, (200,), dtype)
-        )
+        _assert_same(getattr(random, name)(ours, (200,), dtype), getattr(jax.random, name)(theirs, (200,), dtype))
 
 
 def test_the_default_dtypes_with_64_bits():
@@ -102,9 +100,7 @@ def test_cauchy():
 
 def test_complex_normal():
     ours, theirs = _key(6)
-    actual, expected = (
-        np.asarray(m.normal(k, (50,), "complex64")) for m, k in [(random, ours), (jax.random, theirs)]
-    )
+    actual, expected = (np.asarray(m.normal(k, (50,), "complex64")) for m, k in [(random, ours), (jax.random, theirs)])
     assert actual.dtype == expected.dtype
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
@@ -124,21 +120,15 @@ def test_bounds_of_uniform(low, high):
 def test_truncated_normal(shape):
     ours, theirs = _key(9)
     low, high = np.float32([[-1], [0.5]]), np.float32([1, 2, 3])
-    _assert_same(
-        random.truncated_normal(ours, low, high, shape), jax.random.truncated_normal(theirs, low, high, shape)
-    )
-    _assert_same(
-        random.truncated_normal(ours, -2, 2.0, (30,)), jax.random.truncated_normal(theirs, -2, 2.0, (30,))
-    )
+    _assert_same(random.truncated_normal(ours, low, high, shape), jax.random.truncated_normal(theirs, low, high, shape))
+    _assert_same(random.truncated_normal(ours, -2, 2.0, (30,)), jax.random.truncated_normal(theirs, -2, 2.0, (30,)))
 
 
 @pytest.mark.parametrize("mode", ["low", "high"])
 def test_modes(mode):
     ours, theirs = _key(10)
     _assert_same(random.gumbel(ours, (300,), mode=mode), jax.random.gumbel(theirs, (300,), mode=mode))
-    _assert_same(
-        random.bernoulli(ours, 0.3, (300,), mode), jax.random.bernoulli(theirs, 0.3, (300,), mode=mode)
-    )
+    _assert_same(random.bernoulli(ours, 0.3, (300,), mode), jax.random.bernoulli(theirs, 0.3, (300,), mode=mode))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -171,9 +161,7 @@ def test_bernoulli_and_rademacher(seed):
 )
 def test_randint(low, high, dtype, seed):
     ours, theirs = _key(seed)
-    _assert_same(
-        random.randint(ours, (6, 4), low, high, dtype), jax.random.randint(theirs, (6, 4), low, high, dtype)
-    )
+    _assert_same(random.randint(ours, (6, 4), low, high, dtype), jax.random.randint(theirs, (6, 4), low, high, dtype))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
@@ -201,9 +189,7 @@ def test_permutation_of_a_range(size, seed):
 def test_permutation_of_an_array(axis, independent):
     ours, theirs = _key(14)
     x = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
-    _assert_same(
-        random.permutation(ours, x, axis, independent), jax.random.permutation(theirs, x, axis, independent)
-    )
+    _assert_same(random.permutation(ours, x, axis, independent), jax.random.permutation(theirs, x, axis, independent))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -214,9 +200,7 @@ def test_choice(replace, with_p, seed):
     p = np.float32([0.1, 0.2, 0.3, 0.15, 0.25]) if with_p else None
     a = np.arange(15, dtype=np.float32).reshape(3, 5)
     for shape in [(), (3,), (2, 2)]:
-        _assert_same(
-            random.choice(ours, 5, shape, replace, p), jax.random.choice(theirs, 5, shape, replace, p)
-        )
+        _assert_same(random.choice(ours, 5, shape, replace, p), jax.random.choice(theirs, 5, shape, replace, p))
         _assert_same(
             random.choice(ours, a, shape, replace, p, axis=1),
             jax.random.choice(theirs, a, shape, replace, p, axis=1),
@@ -249,9 +233,7 @@ def test_categorical(axis, shape, replace, seed):
 def test_categorical_broadcasts_its_logits():
     ours, theirs = _key(15)
     logits = np.random.default_rng(0).standard_normal((1, 4)).astype(np.float32)
-    _assert_same(
-        random.categorical(ours, logits, shape=(2, 5)), jax.random.categorical(theirs, logits, shape=(2, 5))
-    )
+    _assert_same(random.categorical(ours, logits, shape=(2, 5)), jax.random.categorical(theirs, logits, shape=(2, 5)))
 
 
 TRANSFORMED = {
@@ -282,9 +264,7 @@ def test_gradients_of_parameters():
 
     def loss(m, total):
         def function(key, loc, bound):
-            x = loc + m.truncated_normal(key, -bound, bound, (5,)) * m.uniform(
-                key, (5,), "float32", loc, bound
-            )
+            x = loc + m.truncated_normal(key, -bound, bound, (5,)) * m.uniform(key, (5,), "float32", loc, bound)
             return total(x)
 
         return function

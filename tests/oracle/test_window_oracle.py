@@ -89,9 +89,7 @@ def test_gradients_of_dilated_windows_are_the_transpose_of_the_tangents(seed, op
     ct = _normal(rng, outs[0].shape)
     _, expected_tangent = jax.jvp(_jax_reduce(op, windows), (x,), (tangent,))
     gradient = np.asarray(linear.transpose([ArrayImpl(ct)])[0])
-    np.testing.assert_allclose(
-        np.vdot(gradient, tangent), np.vdot(ct, expected_tangent), rtol=1e-3, atol=1e-4
-    )
+    np.testing.assert_allclose(np.vdot(gradient, tangent), np.vdot(ct, expected_tangent), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("op", ["max", "min"])

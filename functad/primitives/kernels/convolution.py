@@ -171,9 +171,7 @@ def select_and_gather_add(
     return out
 
 
-def dilate_and_pad(
-    x: np.ndarray, padding: Padding, dilation: Sequence[int], fill: float | np.generic
-) -> np.ndarray:
+def dilate_and_pad(x: np.ndarray, padding: Padding, dilation: Sequence[int], fill: float | np.generic) -> np.ndarray:
     """Put `dilation - 1` fills between the elements of each axis, then pad; negative padding crops.
 
     Returns `x` itself, or a view of it, where nothing is filled.
@@ -196,12 +194,9 @@ def dilate_and_pad(
     return out
 
 
-def _windows(
-    sizes: Sequence[int], window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
-) -> _Windows:
+def _windows(sizes: Sequence[int], window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]) -> _Windows:
     count = tuple(
-        max(0, (n - (w - 1) * d - 1) // s + 1)
-        for n, w, s, d in zip(sizes, window, strides, dilation, strict=True)
+        max(0, (n - (w - 1) * d - 1) // s + 1) for n, w, s, d in zip(sizes, window, strides, dilation, strict=True)
     )
     return _Windows(tuple(window), count, tuple(strides), tuple(dilation))
 
@@ -213,9 +208,7 @@ def _batch_groups_as_features(lhs: np.ndarray, groups: int) -> np.ndarray:
     return np.moveaxis(split, 0, 1).reshape(size, -1, *lhs.shape[2:])
 
 
-def _contraction(
-    rhs: np.ndarray, windows: _Windows
-) -> Callable[[np.ndarray, np.ndarray, _Windows], np.ndarray]:
+def _contraction(rhs: np.ndarray, windows: _Windows) -> Callable[[np.ndarray, np.ndarray, _Windows], np.ndarray]:
     """The cheapest of three ways to unroll, by how much each has to copy."""
     outputs_each, features_each = rhs.shape[1], rhs.shape[2]
     if math.prod(windows.shape) < math.prod(windows.window):
@@ -383,9 +376,7 @@ def _selected(padded: np.ndarray, select: str, windows: _Windows) -> Iterator[tu
         yield place, mask
 
 
-def _selected_among_nans(
-    padded: np.ndarray, select: str, windows: _Windows
-) -> Iterator[tuple[Index, np.ndarray]]:
+def _selected_among_nans(padded: np.ndarray, select: str, windows: _Windows) -> Iterator[tuple[Index, np.ndarray]]:
     """As XLA: an element stays selected while it compares "ge" (or "le") with the next; NaN never does."""
     keeps = {"ge": np.greater_equal, "le": np.less_equal}[select]
     best = np.zeros(windows.shape, padded.dtype)

@@ -138,9 +138,7 @@ class _Placing(NamedTuple):
 
 
 def _window_at(starts: Starts, sizes: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
-    clamped = (
-        min(max(int(start), 0), size - part) for start, part, size in zip(starts, sizes, shape, strict=True)
-    )
+    clamped = (min(max(int(start), 0), size - part) for start, part, size in zip(starts, sizes, shape, strict=True))
     return tuple(slice(start, start + part) for start, part in zip(clamped, sizes, strict=True))
 
 

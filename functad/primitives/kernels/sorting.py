@@ -70,9 +70,7 @@ def _equals_can_differ(x: np.ndarray) -> bool:
     return x.dtype.kind == "f" and bool(np.any((x == 0) & np.signbit(x)))
 
 
-def _accumulate(
-    ufunc: np.ufunc, x: np.ndarray, axis: int, reverse: bool, accumulator: np.dtype
-) -> np.ndarray:
+def _accumulate(ufunc: np.ufunc, x: np.ndarray, axis: int, reverse: bool, accumulator: np.dtype) -> np.ndarray:
     source = np.flip(x, axis) if reverse else x
     out = ufunc.accumulate(source, axis=axis, dtype=accumulator).astype(x.dtype, copy=False)
     return np.flip(out, axis) if reverse else out

@@ -44,7 +44,9 @@ def erf_inv(x: np.ndarray) -> np.ndarray:
     M. Giles' polynomial, which XLA also evaluates: so normal random numbers are JAX's to the last places.
     """
     x = np.asarray(x)
-    return _erf_inv32(x) if x.dtype == np.float32 else _in_float64(_erf_inv64, x)
+    if x.dtype == np.float32:
+        return _erf_inv32(x)
+    return _in_float64(_erf_inv64, x)
 
 
 def _erf_inv32(x: np.ndarray) -> np.ndarray:
@@ -54,7 +56,8 @@ def _erf_inv32(x: np.ndarray) -> np.ndarray:
     p = np.zeros_like(z)
     for a, b in zip(table.ERF_INV_SINGLE_CENTRE, table.ERF_INV_SINGLE_TAIL):
         p = p * z + np.where(centre, np.float32(a), np.float32(b))
-    return np.where(np.abs(x) == 1, np.copysign(np.float32(np.inf), x), p * x)
+    result: np.ndarray = np.where(np.abs(x) == 1, np.copysign(np.float32(np.inf), x), p * x)
+    return result
 
 
 def lgamma(x: np.ndarray) -> np.ndarray:
@@ -286,9 +289,10 @@ _ZETA_MINUS_ONE = (
     3.7253340247884570548e-9,
 )
 _EULER_GAMMA = 0.57721566490153286061
-_LGAMMA_SERIES = tuple(
-    (-1) ** k * _ZETA_MINUS_ONE[k - 2] / k for k in range(len(_ZETA_MINUS_ONE) + 1, 1, -1)
-) + (1 - _EULER_GAMMA, 0.0)
+_LGAMMA_SERIES = tuple((-1) ** k * _ZETA_MINUS_ONE[k - 2] / k for k in range(len(_ZETA_MINUS_ONE) + 1, 1, -1)) + (
+    1 - _EULER_GAMMA,
+    0.0,
+)
 _STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
 _HALF_LOG_TWO_PI = 0.91893853320467274178
 _ASYMPTOTIC_FROM = 10.0

@@ -14,9 +14,7 @@ _GROUPS = 5
 _BLOCK = 4096
 
 
-def threefry2x32(
-    k1: np.ndarray, k2: np.ndarray, x1: np.ndarray, x2: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def threefry2x32(k1: np.ndarray, k2: np.ndarray, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Encrypt the counters `(x1, x2)` with the keys `(k1, k2)`; all uint32, broadcast together.
 
     Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), 20 rounds.
