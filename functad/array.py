@@ -13,7 +13,7 @@ import numpy as np
 from functad.errors import ImmutableArrayError, UnhashableTracerError
 from functad.ir import Aval
 
-_SET_ITEM = """{what} is immutable: `x[index] = value` cannot work in a pure function.
+_SET_ITEM = """{what} is immutable: `x[index] = value` cannot work in a pure function.{where}
 Instead of
     x[{index}] = value
 write
@@ -44,12 +44,17 @@ class Array:
     def __hash__(self) -> int:
         raise UnhashableTracerError(
             f"{self._describe()} cannot be hashed: it was used in a set, as a dict key, or as a static argument "
-            "of `jit`. Use a Python int, str or tuple there (`x.item()`, `tuple(x.tolist())`), "
+            f"of `jit`.{self._where()}\nUse a Python int, str or tuple there (`x.item()`, `tuple(x.tolist())`), "
             "or do not mark that argument static."
         )
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise ImmutableArrayError(_SET_ITEM.format(what=self._describe(), index=_index_text(index)))
+        text = _SET_ITEM.format(what=self._describe(), index=_index_text(index), where=self._where())
+        raise ImmutableArrayError(text)
+
+    def _where(self) -> str:
+        """The user's line, where the traceback alone does not show it."""
+        return ""
 
     def _describe(self) -> str:
         return f"an Array of type {self.aval.str_short()}"

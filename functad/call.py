@@ -14,9 +14,9 @@ from functad.backends import Executable, compile_program
 from functad.config import config
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero
 from functad.primitives.common import instantiate, is_linear
-from functad.tracing import bind
+from functad.tracing import bind, eval_program
 from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_program
-from functad.transforms.simplify import simplify
+from functad.transforms.simplify import inline_calls, simplify
 
 
 def call_program(program: Program, args: Sequence[Any], name: str = "") -> list[Any]:
@@ -41,6 +41,8 @@ def executable(program: Program) -> Executable:
 
 
 def _impl(*args: np.ndarray, jaxpr: Program, name: str, **params: Any) -> list[np.ndarray]:
+    if config.debug_nans or config.debug_infs:  # equation by equation, so that the first one to blame is found
+        return [np.asarray(out) for out in eval_program(inline_calls(jaxpr), args)]
     return executable(jaxpr)(args)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.config import config
 from functad.errors import ConcretizationError, LeakedTracerError, TracerError
 from functad.ir import (
     Atom,
@@ -101,6 +102,12 @@ class Trace:
         self.alive = False
         _state.trace = self.parent
 
+    def take_ops(self) -> list[Op]:
+        """The finished recording, which the trace then no longer holds: tracers know their trace, so it would
+        otherwise be a cycle that only the garbage collector frees."""
+        ops, self.ops = self.ops, []
+        return ops
+
     def new_input(self, aval: Aval | None, name: Origin, value: Any = None) -> Tracer:
         return Tracer(self, aval, value, name)
 
@@ -111,7 +118,7 @@ class Trace:
         for a in args:
             if type(a) is Tracer:
                 if not a.owner.alive:
-                    raise _leak(a)
+                    raise leak_error(a)
                 avals.append(a.aval)
             else:
                 avals.append(aval_of(a))
@@ -199,14 +206,13 @@ class Tracer(Array):
     def concrete(self, wanted: str, rewrite: str) -> np.ndarray:
         """The NumPy value behind this tracer, or an error that says why there is none."""
         if not self.owner.alive:
-            raise _leak(self)
+            raise leak_error(self)
         value = self
         while isinstance(value, Tracer):
             if value.value is None:
-                where = f"\nYour line: {user_source()}"
                 raise ConcretizationError(
                     f"{wanted} needs the value of {value._describe()}, but it has none while the function is "
-                    f"being traced: only its shape and dtype are known.{where}\n{rewrite}"
+                    f"being traced: only its shape and dtype are known.{self._where()}\n{rewrite}"
                 )
             value = value.value
         inner = _state.trace
@@ -214,6 +220,14 @@ class Tracer(Array):
             inner.depends_on_values = True
             inner = inner.parent
         return np.asarray(value)
+
+    def _where(self) -> str:
+        return f"\nYour line: {user_source()}"
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        return format(self.concrete("Formatting it as a number", _FORMAT_REWRITE)[()], spec)
 
     def __bool__(self) -> bool:
         return bool(self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", _BOOL_REWRITE))
@@ -231,9 +245,11 @@ class Tracer(Array):
         return self.concrete("Using it as a Python index or a size", _INDEX_REWRITE).__index__()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if not self.owner.alive:
+            raise leak_error(self)
         raise ConcretizationError(
             f"NumPy asked for the values of {self._describe()} (`numpy.asarray`, or a NumPy function that functad "
-            f"cannot trace).\nYour line: {user_source()}\n"
+            f"cannot trace).{self._where()}\n"
             "Use the function of the same name in `functad.numpy`, or keep this computation out of the "
             "transformed function."
         )
@@ -252,6 +268,10 @@ write
     y = x * 2                      # arithmetic on the traced value itself; x.astype(dtype) converts
 or compute the Python number outside of the transformed function and pass it in as a static argument
 (jit(f, static_argnames="x"))."""
+
+_FORMAT_REWRITE = """Instead of
+    print(f"{x:.3f}")
+return the value from the function and print it there, or print the tracer itself, f"{x}", to see its type."""
 
 _INDEX_REWRITE = """Shapes, axes and slice bounds must be known Python integers. Instead of
     y = a[:n]
@@ -297,7 +317,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             else:
                 strong = True
         elif type(a) is Tracer:
-            raise _leak(a)
+            raise leak_error(a)
         else:
             values.append(a)
             strong = True
@@ -309,6 +329,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             result = primitive.impl(*values, **params)
     if foreign:
         result = _unaliased(result, values)
+    if config.debug_nans or config.debug_infs:
+        _check_values(primitive, result)
     if primitive.multiple_results:
         called = params.get("jaxpr")  # a called Program knows which of its results are weak
         weaks = [a.weak_type for a in called.out_avals] if called is not None else [False] * len(result)
@@ -318,6 +340,23 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     elif weak and (strong or result.dtype != values[0].dtype):
         weak = _stays_weak(result.dtype, [aval_of(a) for a in args])
     return ArrayImpl(result, weak)
+
+
+def _check_values(primitive: Primitive, result: Any) -> None:
+    """Raise where an operation made a NaN or an infinity, as far as `config` asks for it."""
+    for r in result if primitive.multiple_results else (result,):
+        if r.dtype.kind not in "fc":
+            continue
+        for wanted, test, what in (
+            (config.debug_nans, np.isnan, "a NaN"),
+            (config.debug_infs, np.isinf, "an infinity"),
+        ):
+            if wanted and test(r).any():
+                raise FloatingPointError(
+                    f"`{primitive.name}` made {what} in a result of type {aval_of(r).str_short()}.\n"
+                    f"Your line: {user_source()}\n"
+                    "Look at its operands there; `functad.debug_nans(False)` switches the check off"
+                )
 
 
 def _stays_weak(dtype: np.dtype, operands: Sequence[Aval]) -> bool:
@@ -401,10 +440,12 @@ def trace_to_program(
         names = arg_names or [f"argument {i}" for i in range(len(in_avals))]
         inputs = [trace.new_input(aval, n) for aval, n in zip(in_avals, names)]
         outs = list(fun(*inputs))
-    return program_from_ops(trace, inputs, outs, name)
+    return program_from_ops(trace, trace.take_ops(), inputs, outs, name)
 
 
-def program_from_ops(trace: Trace, inputs: Sequence[Tracer], outs: Sequence[Any], name: str) -> Program:
+def program_from_ops(
+    trace: Trace, ops: Sequence[Op], inputs: Sequence[Tracer], outs: Sequence[Any], name: str
+) -> Program:
     """The Program of a finished trace: own tracers become variables, all else literals and constants."""
     variables: dict[int, Var] = {id(t): Var(t.aval) for t in inputs}
     constvars: dict[int, Var] = {}
@@ -414,7 +455,7 @@ def program_from_ops(trace: Trace, inputs: Sequence[Tracer], outs: Sequence[Any]
         if isinstance(x, Tracer) and x.owner is trace:
             return variables[id(x)]
         if isinstance(x, Tracer) and not x.owner.alive:
-            raise _leak(x)
+            raise leak_error(x)
         aval = aval_of(x)
         if aval.shape == () and not isinstance(x, Tracer):
             return Literal(np.asarray(x, aval.dtype)[()], aval)
@@ -424,7 +465,7 @@ def program_from_ops(trace: Trace, inputs: Sequence[Tracer], outs: Sequence[Any]
         return constvars[id(x)]
 
     eqns = []
-    for op in trace.ops:
+    for op in ops:
         invars = [atom(a) for a in op.args]
         outvars = []
         for out in op.outs:
@@ -445,9 +486,14 @@ def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | 
             return ArrayImpl(atom.value, True) if atom.aval.weak_type else atom.value
         return env[atom]
 
-    for eqn in program.eqns:
-        result = bind(eqn.primitive, *[read(a) for a in eqn.invars], **eqn.params)
-        env.update(zip(eqn.outvars, result if eqn.primitive.multiple_results else (result,)))
+    outer = _state.source
+    try:
+        for eqn in program.eqns:
+            _state.source = eqn.source
+            result = bind(eqn.primitive, *[read(a) for a in eqn.invars], **eqn.params)
+            env.update(zip(eqn.outvars, result if eqn.primitive.multiple_results else (result,)))
+    finally:
+        _state.source = outer
     return [read(a) for a in program.outvars]
 
 
@@ -491,7 +537,7 @@ def user_source() -> Source | None:
         return _state.source
     frame = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
+        module = frame.f_globals.get("__name__") or ""
         library = _is_library.get(module)
         if library is None:
             library = _is_library[module] = module.partition(".")[0] in (_PACKAGE, "numpy", "contextlib")
@@ -501,7 +547,7 @@ def user_source() -> Source | None:
     return None
 
 
-def _leak(tracer: Tracer) -> TracerError:
+def leak_error(tracer: Tracer) -> TracerError:
     return LeakedTracerError(
         f"{tracer._describe()} was used after that function had returned.\nUsed at: {user_source()}\n"
         "A traced value lives only while its function is being traced; it got out through a global, an "

@@ -227,3 +227,83 @@ def test_not_a_function():
     for transform in (grad, jit, vmap, functad.jacfwd, functad.make_jaxpr):
         with pytest.raises(ArgumentError, match="expects a function"):
             transform(3.0)
+
+
+# --- pullbacks as values, memory, types --------------------------------------------------------------
+
+
+def test_pullbacks_may_leave_a_jit():
+    y, pull = jit(lambda x: vjp(jnp.sin, x))(1.0)
+    assert close(pull(1.0)[0], np.cos(1.0)) and close(y, np.sin(1.0))
+    _, push = jit(lambda x: functad.linearize(lambda x: {"a": x * x}, x))(3.0)
+    assert push(2.0)["a"] == 12
+    _, pull = vjp(lambda x, y: x * y, 2.0, 3.0)
+    assert jit(lambda p, ct: p(ct))(pull, 1.0) == (3.0, 2.0)
+    assert close(vmap(lambda x: vjp(jnp.sin, x)[1](1.0)[0])(jnp.arange(3.0)), np.cos(np.arange(3)))
+
+
+def test_un_jitted_transforms_leave_no_cycles_behind():
+    import gc
+
+    def f(x):
+        for _ in range(5):
+            x = jnp.sin(x)
+        return x.sum()
+
+    x = jnp.ones(3)
+    calls = [
+        lambda: grad(f)(x),
+        lambda: jvp(f, (x,), (x,)),
+        lambda: vmap(f)(jnp.ones((2, 3))),
+        lambda: vjp(f, x)[1](1.0),
+        lambda: functad.make_jaxpr(f)(x),
+    ]
+    for call in calls:
+        call()
+        gc.collect()
+        gc.disable()
+        try:
+            call()
+            assert gc.collect() < 40
+        finally:
+            gc.enable()
+
+
+def test_every_gradient_is_an_array_of_its_primals_type():
+    g = grad(lambda p: p["w"] * 2)({"w": 1.0, "b": 2.0})
+    assert isinstance(g["b"], functad.Array) and g["b"].weak_type
+    assert grad(lambda x: (x * jnp.ones(3)).sum())(2.0).weak_type
+    assert not grad(lambda x: x * 2.0)(jnp.float32(2)).weak_type
+    assert isinstance(jvp(lambda x: 1.0, (2.0,), (1.0,))[1], functad.Array)
+
+
+def test_functions_that_are_not_linear_are_refused_by_name():
+    for f, name in ((lambda x: x * x, "mul"), (lambda x: 1 / x, "div"), (jnp.sin, "sin")):
+        with pytest.raises(functad.errors.FunctadError, match=f"`{name}`.*cannot be transposed"):
+            functad.linear_transpose(f, 1.0)(1.0)
+
+
+def test_jacobian_errors_speak_of_the_jacobian():
+    with pytest.raises(DifferentiationError, match="jacfwd: .* `x` of type i32"):
+        functad.jacfwd(lambda x: x * 1.0)(3)
+    with pytest.raises(DifferentiationError, match=r"jacrev: .* returned one of type i32\[\]"):
+        functad.jacrev(lambda x: jnp.argmax(x))(np.ones(3))
+    with pytest.raises(ArgumentError, match="holomorphic"):
+        functad.hessian(lambda x: x, holomorphic=True)
+    with pytest.raises(ArgumentError, match="names no argument"):
+        grad(lambda x: x, argnums=())(1.0)
+
+
+def test_masked_arrays_and_integer_tangents_are_refused():
+    with pytest.raises(DTypeError, match="masked array"):
+        grad(lambda x: x.sum())(np.ma.masked_array([1.0, 2.0], [True, False]))
+    with pytest.raises(DifferentiationError, match=r"must have type f32\[\], but has i32"):
+        jvp(lambda x: x, (1.0,), (1,))
+
+
+def test_a_leaked_tracer_cannot_be_returned():
+    saved = []
+    jit(lambda x: saved.append(x) or x)(1.0)
+    for call in (lambda: grad(lambda x: saved[0])(1.0), lambda: grad(lambda x: (x, saved[0]), has_aux=True)(1.0)):
+        with pytest.raises(functad.errors.LeakedTracerError, match="argument `x` of jit of <lambda>"):
+            call()

@@ -253,3 +253,95 @@ def test_named_scopes_mark_the_equations():
 
     (eqn,) = functad.make_jaxpr(block)(1.0).eqns
     assert eqn.source.scopes == ("block", "inner") and "[block/inner]" in str(eqn.source)
+
+
+def test_arrays_of_the_caller_are_copied_where_they_outlive_the_call():
+    x = np.ones(3)
+    _, pull = functad.vjp(lambda w: jit(lambda w, x: w * x)(w, x), jnp.ones(3))
+    kept = jit(lambda x: x, inline=True)(x)
+    inner = jit(lambda x: x * 2)
+    outer = jit(lambda y: inner(x) + y)
+    outer(0.0)
+    x[0] = 9.0
+    assert pull(np.ones(3))[0].tolist() == [1, 1, 1]
+    assert kept.tolist() == [1, 1, 1] and outer(0.0).tolist() == [2, 2, 2]
+
+
+def test_a_small_result_does_not_keep_a_large_buffer():
+    out = jit(lambda x: (x * 2.0)[:1])(np.ones(100_000))
+    base = np.asarray(out)
+    while base.base is not None:
+        base = base.base
+    assert base.nbytes < 100
+
+
+def test_methods_have_the_stages():
+    class Model:
+        @functad.jit(static_argnums=0)
+        def apply(self, x):
+            return x * 2
+
+    model = Model()
+    assert model.apply(3.0) == 6 and model.apply.lower(3.0).compile()(3.0) == 6
+
+
+def test_equations_of_called_programs_keep_their_lines():
+    f = jit(lambda x: jnp.sin(x) * x)
+    line = f.__wrapped__.__code__.co_firstlineno
+
+    def lines(program):
+        for eqn in program.eqns:
+            inner = eqn.params.get("jaxpr")
+            yield from lines(inner) if inner else [eqn.source.line]
+
+    def directional(g):
+        return lambda x: functad.jvp(g, (x,), (x,))
+
+    for transform, x in ((grad, 1.0), (vmap, np.ones(2)), (directional, 1.0)):
+        assert set(lines(functad.make_jaxpr(transform(f))(x))) == {line}
+
+
+def test_complex_algebra_is_left_alone():
+    z = np.array([complex(np.inf, 1.0)])
+    one = np.complex128(1)
+    for f in (lambda x: x * one, lambda x: x / one):
+        np.testing.assert_array_equal(jit(f)(z), f(jnp.asarray(z)))
+
+
+def test_errors_name_the_users_function_and_the_output():
+    with pytest.raises(DTypeError, match=r"jit: pick must return arrays, but its output\['s'\] is 'a' of type str"):
+
+        def pick(x):
+            return {"s": "a", "x": x}
+
+        jit(pick)(1.0)
+    with pytest.raises(ArgumentError, match="give positions in|by position"):
+        grad(lambda x: x)(x=2.0)
+    with pytest.raises(DTypeError, match=r"argument `n` of <lambda> is 1099511627776, which does not fit in int32"):
+        jit(lambda n: n)(2**40)
+
+
+def test_make_jaxpr_names_arguments_beside_static_ones():
+    with pytest.raises(functad.errors.ConcretizationError, match="argument `x`"):
+        functad.make_jaxpr(lambda n, x: bool(x), static_argnums=0)(3, 1.0)
+    assert len(functad.make_jaxpr(lambda x, n=2.0: x * n, static_argnums=1)(3.0).eqns) == 1
+
+
+def test_debug_nans_names_the_first_culprit():
+    def f(x):
+        y = jnp.log(x)
+        return y * 2
+
+    for g in (f, jit(f), jit(grad(lambda x: jnp.sqrt(x) * 0.0))):
+        x = -1.0 if g is not f else jnp.asarray(-1.0)
+        with functad.debug_nans(True), pytest.raises(FloatingPointError, match=r"test_api_jit.py"):
+            g(x)
+    with functad.debug_infs(True), pytest.raises(FloatingPointError, match="`div` made an infinity"):
+        jnp.asarray(1.0) / 0.0
+    assert np.isnan(f(jnp.asarray(-1.0)))
+
+
+def test_log_compiles(caplog):
+    with functad.log_compiles(True):
+        jit(lambda x: x * 2)(1.0)
+    assert "traced <lambda> for arguments of types f32[]" in caplog.text

@@ -133,3 +133,11 @@ def test_sizes_that_differ_are_listed_with_key_path_shape_and_axis():
 def test_errors(call, match):
     with pytest.raises(BatchingError, match=match):
         call()
+
+
+def test_a_called_program_may_have_outputs_that_are_not_mapped():
+    call = jit(lambda x, y: (x * 2, y * 2))
+    for after in (lambda y: y + 1.0, lambda y: y.sum(), lambda y: y[0], lambda y: y.reshape(2, 1), lambda y: y @ y):
+        out = vmap(lambda x, y, after=after: after(call(x, y)[1]), in_axes=(0, None))(np.arange(3.0), np.ones(2))
+        expected = np.asarray(after(np.full(2, 2.0)))
+        assert close(out, np.broadcast_to(expected, (3, *expected.shape)))

@@ -16,7 +16,7 @@ from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, DTypeError
 from functad.ir import Aval
-from functad.tracing import Origin
+from functad.tracing import Origin, Tracer, leak_error
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -68,7 +68,11 @@ def check_callable(fun: Any, transform: str) -> None:
 def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
     """A leaf as an Array or tracer. NumPy arrays are copied unless they are only read during the call."""
     if isinstance(x, Array):
+        if isinstance(x, Tracer) and not x.owner.alive:
+            raise leak_error(x)
         return x
+    if isinstance(x, np.ma.MaskedArray):
+        raise DTypeError(f"{where()} is a masked array; pass x.filled(value), or the data and the mask apart")
     if isinstance(x, np.ndarray):
         dtype = dtypes.as_dtype(x.dtype)
         if not copy and x.dtype == dtype:
@@ -78,7 +82,13 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
         return ArrayImpl(np.asarray(x, dtypes.as_dtype(x.dtype)))
     if isinstance(x, _PYTHON_SCALARS):
         dtype, weak = dtypes.dtype_of(x)
-        return ArrayImpl(np.asarray(x, dtype), weak)
+        try:
+            return ArrayImpl(np.asarray(x, dtype), weak)
+        except OverflowError:
+            raise DTypeError(
+                f"{where()} is {x}, which does not fit in {dtype.name}: pass numpy.int64({x}), or enable 64 bits with "
+                "functad.config.update('enable_x64', True)"
+            ) from None
     if hasattr(x, "__array__"):
         return as_value(np.asarray(x), where)
     raise DTypeError(
@@ -89,10 +99,10 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
 
 
 def leaf_aval(x: Any, where: Callable[[], str]) -> Aval:
-    """The type of a leaf; `ShapeDtypeStruct` stands for itself."""
+    """The type of a leaf; whatever has a shape and a dtype stands for an array of that type."""
     if isinstance(x, (Array, ShapeDtypeStruct)):
         return x.aval
-    if isinstance(x, np.ndarray):
+    if not isinstance(x, np.generic) and hasattr(x, "shape") and hasattr(x, "dtype"):
         return Aval(x.shape, dtypes.as_dtype(x.dtype))
     return as_value(x, where).aval
 
@@ -159,11 +169,13 @@ class FlatFunction:
         *,
         has_aux: bool = False,
         transform: str = "the transform",
+        name: str | None = None,
     ) -> None:
         self.fun = fun
         self.in_tree = in_tree
         self.has_aux = has_aux
         self.transform = transform
+        self.name = name or function_name(fun)
         self.out_tree: PyTreeDef | None = None
         self.aux_tree: PyTreeDef | None = None
 
@@ -174,23 +186,36 @@ class FlatFunction:
         if self.has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise ArgumentError(
-                    f"{self.transform} with has_aux=True expects {function_name(self.fun)} to return a pair "
+                    f"{self.transform} with has_aux=True expects {self.name} to return a pair "
                     f"(output, auxiliary), but it returned {_short(result)}; return such a pair, or drop has_aux"
                 )
             result, aux = result
             aux_leaves, self.aux_tree = tree_flatten(aux)
         outs, self.out_tree = tree_flatten(result)
-        return [self._checked(o, i) for i, o in enumerate(outs)] + aux_leaves
+        return [self._checked(o, i, result) for i, o in enumerate(outs)] + [_alive(x) for x in aux_leaves]
 
     def output_count(self) -> int:
         """The number of output leaves of the last call, without the auxiliary ones."""
         assert self.out_tree is not None
         return self.out_tree.num_leaves
 
-    def _checked(self, out: Any, i: int) -> Any:
+    def _checked(self, out: Any, i: int, result: Any) -> Any:
         if isinstance(out, Array):
-            return out
-        return as_value(out, lambda: f"output {i} of {function_name(self.fun)}")
+            return _alive(out)
+        if isinstance(out, (np.ndarray, np.generic, *_PYTHON_SCALARS)):
+            return as_value(out, lambda: f"an output of {self.name}")
+        path = keystr(tree_flatten_with_path(result)[0][i][0])
+        raise DTypeError(
+            f"{self.transform}: {self.name} must return arrays, but its output{path} is {_short(out)} of type "
+            f"{type(out).__name__}. Return arrays and numbers only; other results belong outside of the function"
+        )
+
+
+def _alive(x: Any) -> Any:
+    """x, unless it is a tracer that outlived its function."""
+    if isinstance(x, Tracer) and not x.owner.alive:
+        raise leak_error(x)
+    return x
 
 
 def _short(x: Any) -> str:
@@ -203,13 +228,16 @@ def normalize_argnums(argnums: int | Sequence[int], count: int, transform: str, 
     if type(argnums) is int and 0 <= argnums < count:
         return (argnums,)
     numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    if not numbers:
+        raise ArgumentError(f"{transform}: argnums={argnums!r} names no argument; give at least one position")
     result = []
     for n in numbers:
         if not isinstance(n, (int, np.integer)) or not -count <= n < count:
             raise ArgumentError(
                 f"{transform}: argnums={argnums!r} does not fit a call of {name} with {count} positional "
-                f"argument{'s' if count != 1 else ''}; give positions in 0..{count - 1} "
-                "(keyword arguments have none: pass what is differentiated by position)"
+                f"argument{'s' if count != 1 else ''}; "
+                + (f"give positions in 0..{count - 1}" if count else "pass what is differentiated by position")
+                + " (keyword arguments have none)"
             )
         result.append(int(n) % count)
     if len(set(result)) != len(result):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,15 @@ from functad.api.arguments import (
 )
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DifferentiationError, TreeError
-from functad.ir import Aval, UndefinedPrimal, Zero
-from functad.primitives.common import instantiate
+from functad.ir import Aval, Program, UndefinedPrimal, Zero
+from functad.primitives.common import convert_element_type, instantiate
 from functad.tracing import aval_of
 from functad.transforms.forward import is_differentiable, jvp_flat
-from functad.transforms.reverse import LinearMap, linearize_flat, transpose_flat
+from functad.transforms.reverse import LinearMap, ReplayedLinearMap, linearize_flat, transpose_flat
 from functad.tree_util import (
-    Partial,
     PyTreeDef,
     keystr,
+    register_pytree_node,
     tree_flatten,
     tree_flatten_with_path,
     tree_structure,
@@ -71,10 +71,10 @@ def jvp(
             )
     primals, tangents = tuple(primals), tuple(tangents)
     flat, in_tree, names = _flatten_call(fun, primals, {})
-    flat_tangents = _flatten_like(tangents, primals, "jvp: tangents", names)
+    flat_tangents = _flatten_like(tangents, tree_structure(primals), "jvp: tangents", names)
     values = [as_value(p, names.describe(i)) for i, p in enumerate(flat)]
     checked = [
-        _checked_tangent(t, v.aval, f"jvp: the tangent of `{names[i]}`")
+        _checked_tangent(t, v.aval, lambda i=i: f"jvp: the tangent of `{names[i]}`")  # type: ignore[misc]
         for i, (t, v) in enumerate(zip(flat_tangents, values))
     ]
     flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform="jvp")
@@ -82,7 +82,7 @@ def jvp(
     assert flat_fun.out_tree is not None
     n = flat_fun.output_count()
     result = tree_unflatten(flat_fun.out_tree, outs[:n])
-    tangent = tree_unflatten(flat_fun.out_tree, [_materialised(t) for t in out_tangents])
+    tangent = tree_unflatten(flat_fun.out_tree, [materialised(t, aval_of(o)) for t, o in zip(out_tangents, outs)])
     if not has_aux:
         return result, tangent
     assert flat_fun.aux_tree is not None
@@ -105,16 +105,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     check_callable(fun, "linearize")
     outs, linear, record = linearized(fun, primals, has_aux, "linearize")
 
-    def fun_jvp(*tangents: Any) -> Any:
-        flat_tangents = _flatten_like(tangents, primals, "the linear function of linearize", record.names)
-        given = []
-        for i, (t, aval, active) in enumerate(zip(flat_tangents, record.avals, record.active)):
-            checked = _checked_tangent(t, aval, f"linearize: the tangent of `{record.names[i]}`")
-            if active:
-                given.append(checked)
-        return tree_unflatten(record.out_tree, [_materialised(t) for t in linear(given)])
-
-    return (record.output(outs), Partial(fun_jvp), *record.aux(outs))
+    return (record.output(outs), Pushforward(linear, record.signature), *record.aux(outs))
 
 
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()) -> Callable[..., Any]:
@@ -138,12 +129,12 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
             assert flat_fun.out_tree is not None
             flat_cts = _flatten_cotangent(cotangent, flat_fun.out_tree, "linear_transpose")
             return [
-                _checked_tangent(ct, aval_of(o), f"linear_transpose: the cotangent of output {i}")
+                _checked_tangent(ct, aval_of(o), lambda i=i: f"linear_transpose: the cotangent of output {i}")  # type: ignore[misc]
                 for i, (ct, o) in enumerate(zip(flat_cts, outs))
             ]
 
         results = transpose_flat(flat_fun, [UndefinedPrimal(a) for a in avals], checked_cotangents)
-        args, _ = tree_unflatten(in_tree, [_materialised(r) for r in results])
+        args, _ = tree_unflatten(in_tree, [materialised(r, a) for r, a in zip(results, avals)])
         return args
 
     return transposed
@@ -174,18 +165,7 @@ def vjp(
     check_callable(fun, "vjp")
     outs, linear, record = linearized(fun, primals, has_aux, "vjp")
 
-    def fun_vjp(cotangent: Any) -> Any:
-        cts = _flatten_cotangent(cotangent, record.out_tree, "vjp")
-        checked = [
-            _checked_tangent(ct, aval_of(o), f"vjp: the cotangent of output {i}")
-            for i, (ct, o) in enumerate(zip(cts, outs))
-        ]
-        found = iter(linear.transpose(checked))
-        leaves = [_materialised(next(found) if a else Zero(v)) for a, v in zip(record.active, record.avals)]
-        args, _ = tree_unflatten(record.in_tree, leaves)
-        return args
-
-    return (record.output(outs), Partial(fun_vjp), *record.aux(outs))
+    return (record.output(outs), Pullback(linear, record.signature), *record.aux(outs))
 
 
 def value_and_grad(
@@ -229,7 +209,7 @@ def value_and_grad(
         values = [as_value(leaf, names.describe(i)) for i, leaf in enumerate(flat)]
         active = [is_differentiable(v.aval) for v in values]
         if not all(active) and not allow_int:
-            raise_integer_input(fun, values, active, names)
+            raise_integer_input("grad", fun, [v.aval for v in values], names)
 
         def of_dynamic(*dynamic_args: Any) -> Any:
             given = list(args)
@@ -237,13 +217,13 @@ def value_and_grad(
                 given[n] = arg
             return fun(*given, **kwargs)
 
-        flat_fun = FlatFunction(of_dynamic, in_tree, has_aux=has_aux, transform="grad")
+        flat_fun = FlatFunction(of_dynamic, in_tree, has_aux=has_aux, transform="grad", name=function_name(fun))
         outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), lambda: 1)
         assert flat_fun.out_tree is not None
         _check_scalar(fun, outs, flat_fun.out_tree)
         seed = ArrayImpl(np.ones((), outs[0].dtype), outs[0].weak_type)
         found = iter(linear.transpose([seed]))
-        gradients = [_materialised(next(found) if a else Zero(v.aval)) for a, v in zip(active, values)]
+        gradients = [materialised(next(found) if a else Zero(v.aval), v.aval) for a, v in zip(active, values)]
         grads, _ = tree_unflatten(in_tree, gradients)
         if isinstance(argnums, (int, np.integer)):
             (grads,) = grads
@@ -285,37 +265,111 @@ def grad(
 # --- shared -----------------------------------------------------------------------------------------
 
 
-class Linearized:
-    """What is known of a call that was linearized: its trees, its types, which leaves are differentiated."""
+class Signature:
+    """The types and structures of a linearized call: all that its derivative needs to check what it is given."""
 
-    def __init__(self, in_tree: PyTreeDef, names: LeafNames, avals: list[Aval], flat_fun: FlatFunction) -> None:
-        assert flat_fun.out_tree is not None
+    def __init__(
+        self, fun: Callable[..., Any], in_tree: PyTreeDef, in_avals: list[Aval], out_tree: PyTreeDef, outs: Any
+    ) -> None:
+        self.fun = fun
         self.in_tree = in_tree
-        self.names = names
-        self.avals = avals
-        self.active = [is_differentiable(a) for a in avals]
-        self.out_tree: PyTreeDef = flat_fun.out_tree
-        self.aux_tree = flat_fun.aux_tree
+        self.in_avals = in_avals
+        self.active = [is_differentiable(a) for a in in_avals]
+        self.out_tree = out_tree
+        self.out_avals = [aval_of(o) for o in outs]
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments' structure, with a number for each leaf."""
+        args, _ = tree_unflatten(self.in_tree, range(len(self.in_avals)))
+        return tuple(args)
+
+    def names(self) -> LeafNames:
+        return LeafNames(self.fun, dict(enumerate(self.arguments())))
+
+
+class _Derivative:
+    """A linear function of pytrees, itself a pytree: its leaves are the residuals, so it may leave a `jit`."""
+
+    def __init__(self, linear: LinearMap | ReplayedLinearMap, signature: Signature) -> None:
+        self._linear = linear
+        self._signature = signature
+
+    def flatten(self) -> tuple[list[Any], tuple[Program, Signature]]:
+        if isinstance(self._linear, LinearMap):
+            program = self._linear.to_program("linear")
+            self._linear = ReplayedLinearMap(program.close(), program.consts)
+        return self._linear.residuals, (self._linear.program, self._signature)
+
+    @classmethod
+    def unflatten(cls, static: tuple[Program, Signature], residuals: Sequence[Any]) -> Any:
+        program, signature = static
+        return cls(ReplayedLinearMap(program, residuals), signature)
+
+
+class Pushforward(_Derivative):
+    """`fun_jvp(*tangents) -> tangent of the output`, as `linearize` returns it."""
+
+    def __call__(self, *tangents: Any) -> Any:
+        s = self._signature
+        names = s.names()
+        flat = _flatten_like(tangents, tree_structure(s.arguments()), "the linear function of linearize", names)
+        checked = [
+            _checked_tangent(t, aval, lambda i=i: f"linearize: the tangent of `{names[i]}`")  # type: ignore[misc]
+            for i, (t, aval) in enumerate(zip(flat, s.in_avals))
+        ]
+        outs = self._linear([t for t, active in zip(checked, s.active) if active])
+        return tree_unflatten(s.out_tree, [materialised(t, a) for t, a in zip(outs, s.out_avals)])
+
+
+class Pullback(_Derivative):
+    """`fun_vjp(cotangent) -> one cotangent an argument`, as `vjp` returns it."""
+
+    def __call__(self, cotangent: Any) -> Any:
+        s = self._signature
+        cts = _flatten_cotangent(cotangent, s.out_tree, "vjp")
+        checked = [
+            _checked_tangent(ct, aval, lambda i=i: f"vjp: the cotangent of output {i}")  # type: ignore[misc]
+            for i, (ct, aval) in enumerate(zip(cts, s.out_avals))
+        ]
+        found = iter(self._linear.transpose(checked))
+        leaves = [materialised(next(found) if a else Zero(v), v) for a, v in zip(s.active, s.in_avals)]
+        args, _ = tree_unflatten(s.in_tree, leaves)
+        return args
+
+
+for _cls in (Pushforward, Pullback):
+    register_pytree_node(_cls, _cls.flatten, _cls.unflatten)
+
+
+class Linearized(NamedTuple):
+    """A linearized call: its signature, and the structure of its auxiliary output."""
+
+    signature: Signature
+    aux_tree: PyTreeDef | None
 
     def output(self, outs: Sequence[Any]) -> Any:
-        return tree_unflatten(self.out_tree, outs[: self.out_tree.num_leaves])
+        return tree_unflatten(self.signature.out_tree, outs[: len(self.signature.out_avals)])
 
     def aux(self, outs: Sequence[Any]) -> tuple[Any, ...]:
         if self.aux_tree is None:
             return ()
-        return (tree_unflatten(self.aux_tree, outs[self.out_tree.num_leaves :]),)
+        return (tree_unflatten(self.aux_tree, outs[len(self.signature.out_avals) :]),)
 
 
 def linearized(
-    fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool, transform: str
+    fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool, transform: str, names: LeafNames | None = None
 ) -> tuple[list[Any], LinearMap, Linearized]:
-    flat, in_tree, names = _flatten_call(fun, tuple(primals), {})
+    """Linearize a function of pytrees in all of its floating-point arguments."""
+    flat, in_tree, own_names = _flatten_call(fun, tuple(primals), {})
+    names = names or own_names
     values = [as_value(p, names.describe(i)) for i, p in enumerate(flat)]
     active = [is_differentiable(v.aval) for v in values]
-    flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform=transform)
+    flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform=transform, name=function_name(names.fun))
     outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), flat_fun.output_count)
-    record = Linearized(in_tree, names, [v.aval for v in values], flat_fun)
-    return outs, linear, record
+    assert flat_fun.out_tree is not None
+    mapped = outs[: flat_fun.output_count()]
+    signature = Signature(names.fun, in_tree, [v.aval for v in values], flat_fun.out_tree, mapped)
+    return outs, linear, Linearized(signature, flat_fun.aux_tree)
 
 
 def _flatten_call(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -323,10 +377,9 @@ def _flatten_call(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     return flat, in_tree, LeafNames(fun, dict(enumerate(args)), kwargs)
 
 
-def _flatten_like(given: tuple[Any, ...], primals: tuple[Any, ...], what: str, names: LeafNames) -> list[Any]:
+def _flatten_like(given: tuple[Any, ...], expected: PyTreeDef, what: str, names: LeafNames) -> list[Any]:
     """The leaves of tangents, whose structure must be that of the primals."""
     leaves, structure = tree_flatten(given)
-    expected = tree_structure(primals)
     if structure != expected:
         raise TreeError(
             f"{what} must have the structure of the primals.\n  primals: {expected}\n  given:   {structure}\n"
@@ -346,31 +399,33 @@ def _flatten_cotangent(cotangent: Any, out_tree: PyTreeDef, transform: str) -> l
     return leaves
 
 
-def _checked_tangent(t: Any, aval: Aval, what: str) -> Any:
+def _checked_tangent(t: Any, aval: Aval, what: Callable[[], str]) -> Any:
     """A tangent or cotangent of the given type; `Zero` for one of an integer value."""
     if not is_differentiable(aval):
         if getattr(t, "dtype", None) != dtypes.float0:
             raise DifferentiationError(
-                f"{what} belongs to a value of type {aval.str_short()}, which has no derivative: give zeros of dtype "
+                f"{what()} belongs to a value of type {aval.str_short()}, which has no derivative: give zeros of dtype "
                 f"float0, numpy.zeros({aval.shape}, functad.dtypes.float0)"
             )
         return Zero(aval)
-    value = as_value(t, lambda: what)
+    value = as_value(t, what)
     found = value.aval
-    if found.shape != aval.shape or (found.dtype != aval.dtype and not found.weak_type):
+    if found.shape != aval.shape or (
+        found.dtype != aval.dtype and not (found.weak_type and found.dtype.kind == aval.dtype.kind)
+    ):
         raise DifferentiationError(
-            f"{what} must have type {aval.str_short()}, but has {found.str_short()}; "
+            f"{what()} must have type {aval.str_short()}, but has {found.str_short()}; "
             f"convert or reshape it (for instance with .astype('{aval.dtype.name}'))"
         )
     return value if found.dtype == aval.dtype else value.astype(aval.dtype)
 
 
-def _materialised(x: Any) -> Any:
-    if not isinstance(x, Zero):
-        return x
-    if not is_differentiable(x.aval):
-        return np.zeros(x.aval.shape, dtypes.float0)
-    return instantiate(x)
+def materialised(x: Any, aval: Aval) -> Any:
+    """A tangent or cotangent as an array of the given type; `float0` zeros for one of an integer value."""
+    if not is_differentiable(aval):
+        return np.zeros(aval.shape, dtypes.float0)
+    value = as_value(instantiate(x), lambda: "a derivative")
+    return convert_element_type(value, aval.dtype, aval.weak_type) if value.aval != aval else value
 
 
 def _check_scalar(fun: Callable[..., Any], outs: Sequence[Any], out_tree: PyTreeDef) -> None:
@@ -393,13 +448,11 @@ def _check_scalar(fun: Callable[..., Any], outs: Sequence[Any], out_tree: PyTree
 
 
 def raise_integer_input(
-    fun: Callable[..., Any], values: Sequence[Any], active: Sequence[bool], names: LeafNames
+    transform: str, fun: Callable[..., Any], avals: Sequence[Aval], names: LeafNames, allow_int: bool = True
 ) -> None:
-    bad = ", ".join(
-        f"`{names[i]}` of type {v.aval.str_short()}" for i, (v, a) in enumerate(zip(values, active)) if not a
-    )
+    bad = ", ".join(f"`{names[i]}` of type {a.str_short()}" for i, a in enumerate(avals) if not is_differentiable(a))
+    way_out = ", or pass allow_int=True to get float0 zeros" if allow_int else ""
     raise DifferentiationError(
-        f"grad: {function_name(fun)} cannot be differentiated with respect to {bad}: only floating-point values have "
-        "derivatives. Convert (`x.astype('float32')`, `2.` instead of `2`), choose other argnums, or pass "
-        "allow_int=True to get float0 zeros"
+        f"{transform}: {function_name(fun)} cannot be differentiated with respect to {bad}: only floating-point values "
+        f"have derivatives. Convert (`x.astype('float32')`, `2.` instead of `2`) or choose other argnums{way_out}"
     )

@@ -6,6 +6,7 @@ Knows when a Program can be used again; the equation `jit_p` and its rules are i
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any, NamedTuple
@@ -22,12 +23,11 @@ from functad.api.arguments import (
     leaf_aval,
     positional_names,
 )
-from functad.array import Array
 from functad.call import closed, executable, jit_p, optimized
 from functad.config import config
 from functad.errors import ArgumentError, ShapeError
 from functad.ir import Aval, Program
-from functad.tracing import Trace, Tracer, bind, eval_program, program_from_ops
+from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
 
@@ -70,6 +70,9 @@ def jit(
     if fun is None:
         return lambda f: JitFunction(f, **options)
     return JitFunction(fun, **options)
+
+
+_logger = logging.getLogger("functad")
 
 
 class _Signature(NamedTuple):
@@ -128,9 +131,9 @@ class JitFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = self._sort(args, kwargs)
         names = self._names(call)
-        values = [
-            x if isinstance(x, Array) else as_value(x, names.describe(i), copy=False) for i, x in enumerate(call.leaves)
-        ]
+        # Without a trace around, nothing can keep an ndarray beyond this call, so it need not be copied.
+        copy = self._inline or current_trace() is not None
+        values = [as_value(x, names.describe(i), copy) for i, x in enumerate(call.leaves)]
         entry = self._entry(call, [v.aval for v in values])
         program = entry.program
         if self._inline:
@@ -143,8 +146,8 @@ class JitFunction:
         return tree_unflatten(entry.out_tree, outs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As a method, `self` is the first argument, static by its identity unless it is a pytree."""
-        return self if instance is None else partial(self, instance)
+        """As a method: `self` is the first argument. Mark it static, or register its class as a pytree."""
+        return self if instance is None else BoundJitFunction(self, instance)
 
     def __repr__(self) -> str:
         return f"<jit of {self._name()}>"
@@ -209,12 +212,15 @@ class JitFunction:
                 args[i] = a
             return self._fun(*args, **{**call.kwargs, **dynamic_kwargs})
 
-        flat_fun = FlatFunction(of_dynamic, call.in_tree, transform="jit")
+        flat_fun = FlatFunction(of_dynamic, call.in_tree, transform="jit", name=self._name())
         origins = self._names(call).origins(len(avals))
         with Trace(f"jit of {self._name()}", records_all=True) as trace:
             inputs = [trace.new_input(a, o) for a, o in zip(avals, origins)]
             outs = flat_fun(*inputs)
-        program = program_from_ops(trace, inputs, outs, self._name())
+        if config.log_compiles:
+            types = ", ".join(a.str_short() for a in avals)
+            _logger.warning("traced %s for arguments of types %s", self._name(), types or "(none)")
+        program = program_from_ops(trace, trace.take_ops(), inputs, outs, self._name())
         assert flat_fun.out_tree is not None
         # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
         reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
@@ -228,6 +234,22 @@ class JitFunction:
         for key in sorted(call.dynamic_kwargs):
             donated += [key in self._donate_argnames] * len(tree_flatten(call.dynamic_kwargs[key])[0])
         return tuple(donated)
+
+
+class BoundJitFunction:
+    """A jitted method of an object."""
+
+    def __init__(self, function: JitFunction, instance: Any) -> None:
+        self.__wrapped__: Callable[..., Any]
+        update_wrapper(self, function)
+        self.__self__ = instance
+        self.trace = partial(function.trace, instance)
+        self.lower = partial(function.lower, instance)
+        self.eval_shape = partial(function.eval_shape, instance)
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(self.__self__, *args, **kwargs)
 
 
 class Traced:
@@ -286,7 +308,7 @@ class Compiled:
                 f"the compiled {self._traced.fun_name} takes arguments of structure {self._traced.in_tree}, but was "
                 f"called with {in_tree}"
             )
-        values = [as_value(x, lambda: "an argument", copy=False) for x in leaves]
+        values = [as_value(x, lambda: "an argument", current_trace() is not None) for x in leaves]
         for i, (value, aval) in enumerate(zip(values, self._traced.jaxpr.in_avals)):
             if not value.aval.same_type(aval):
                 raise ShapeError(

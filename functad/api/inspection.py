@@ -17,7 +17,6 @@ from functad.api.arguments import (
     check_callable,
     function_name,
     leaf_aval,
-    normalize_argnums,
 )
 from functad.errors import ArgumentError
 from functad.ir import Program
@@ -30,26 +29,31 @@ def trace_function(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     transform: str,
-    name: str | None = None,
+    names: LeafNames | None = None,
 ) -> tuple[Program, PyTreeDef, PyTreeDef]:
     """The Program of a function for arguments of these types, with the structures of inputs and output."""
     leaves, in_tree = tree_flatten((args, kwargs))
-    names = LeafNames(fun, dict(enumerate(args)), kwargs)
+    names = names or LeafNames(fun, dict(enumerate(args)), kwargs)
     avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(leaves)]
-    flat_fun = FlatFunction(fun, in_tree, transform=transform)
-    program = trace_to_program(flat_fun, avals, name=name or function_name(fun), arg_names=names.origins(len(avals)))
+    name = function_name(names.fun)
+    flat_fun = FlatFunction(fun, in_tree, transform=transform, name=name)
+    program = trace_to_program(flat_fun, avals, name=name, arg_names=names.origins(len(avals)))
     assert flat_fun.out_tree is not None
     return program, in_tree, flat_fun.out_tree
 
 
 def make_jaxpr(
-    fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Any = None,
+    return_shape: bool = False,
 ) -> Callable[..., Any]:
     """A function that traces `fun` instead of running it.
 
     Args:
         fun: a function of pytrees of arrays.
         static_argnums: positional arguments that are Python values, not arrays.
+        axis_env: accepted for JAX's sake.
         return_shape: also return the types of the output.
 
     Returns:
@@ -64,15 +68,18 @@ def make_jaxpr(
 
     @wraps(fun, updated=())
     def traced(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(static_argnums, len(args), "make_jaxpr", function_name(fun)) if args else ()
-        dynamic = tuple(a for i, a in enumerate(args) if i not in numbers)
+        given = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        statics = {n % len(args) for n in given if -len(args) <= n < len(args)}
+        dynamic = {i: a for i, a in enumerate(args) if i not in statics}
 
-        @wraps(fun, updated=())
         def of_dynamic(*dynamic_args: Any, **dynamic_kwargs: Any) -> Any:
-            given = iter(dynamic_args)
-            return fun(*[a if i in numbers else next(given) for i, a in enumerate(args)], **dynamic_kwargs)
+            all_args = list(args)
+            for i, arg in zip(dynamic, dynamic_args):
+                all_args[i] = arg
+            return fun(*all_args, **dynamic_kwargs)
 
-        program, _, out_tree = trace_function(of_dynamic if numbers else fun, dynamic, kwargs, "make_jaxpr")
+        names = LeafNames(fun, dynamic, kwargs)
+        program, _, out_tree = trace_function(of_dynamic, tuple(dynamic.values()), kwargs, "make_jaxpr", names)
         if not return_shape:
             return program
         shapes = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.out_avals]

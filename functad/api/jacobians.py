@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from functad import dtypes
 from functad.api.arguments import LeafNames, check_callable, function_name, normalize_argnums
 from functad.api.autodiff import linearized, raise_integer_input
 from functad.array import ArrayImpl
-from functad.ir import Aval, UndefinedPrimal
+from functad.errors import ArgumentError, DifferentiationError
+from functad.ir import Aval
 from functad.primitives.common import instantiate, reshape
 from functad.tracing import aval_of
 from functad.transforms.batching import batch_flat, place_batch_axis
@@ -38,7 +40,7 @@ def jacfwd(
     Array([[2., 0.],
            [0., 2.]], dtype=float32)
     """
-    return _jacobian(fun, argnums, has_aux, "jacfwd", _push_basis)
+    return _jacobian(fun, argnums, has_aux, holomorphic, False, "jacfwd", _push_basis)
 
 
 def jacrev(
@@ -46,6 +48,7 @@ def jacrev(
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian by reverse mode, row by row (all at once through `vmap`): for wide inputs.
 
@@ -53,7 +56,7 @@ def jacrev(
     >>> functad.jacrev(lambda x: jnp.sum(x * x))(jnp.ones(2))
     Array([2., 2.], dtype=float32)
     """
-    return _jacobian(fun, argnums, has_aux, "jacrev", _pull_basis)
+    return _jacobian(fun, argnums, has_aux, holomorphic, allow_int, "jacrev", _pull_basis)
 
 
 jacobian = jacrev
@@ -72,17 +75,23 @@ def hessian(
     Array([[ 6.,  0.],
            [ 0., 12.]], dtype=float32)
     """
-    return jacfwd(jacrev(fun, argnums, has_aux), argnums, has_aux)
+    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
 
 def _jacobian(
     fun: Callable[..., Any],
     argnums: int | Sequence[int],
     has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
     transform: str,
     blocks_of: Callable[[LinearMap, Sequence[Aval], Sequence[Aval]], list[list[Any]]],
 ) -> Callable[..., Any]:
     check_callable(fun, transform)
+    if holomorphic:
+        raise ArgumentError(
+            f"{transform}: holomorphic=True is not supported; differentiate real and imaginary part apart"
+        )
 
     @wraps(fun, updated=())
     def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
@@ -95,20 +104,35 @@ def _jacobian(
             return fun(*given, **kwargs)
 
         dynamic = tuple(args[n] for n in numbers)
-        outs, linear, record = linearized(of_dynamic, dynamic, has_aux, transform)
-        record.names = LeafNames(fun, {n: args[n] for n in numbers})
-        if not all(record.active):
-            raise_integer_input(fun, [UndefinedPrimal(a) for a in record.avals], record.active, record.names)
-        out_avals = [aval_of(o) for o in outs[: record.out_tree.num_leaves]]
-        rows = blocks_of(linear, record.avals, out_avals)
+        names = LeafNames(fun, {n: args[n] for n in numbers})
+        outs, linear, record = linearized(of_dynamic, dynamic, has_aux, transform, names)
+        signature = record.signature
+        if not (all(signature.active) or allow_int):
+            raise_integer_input(transform, fun, signature.in_avals, names, transform == "jacrev")
+        _check_outputs(transform, fun, signature.out_avals)
+        kept = [a for a, active in zip(signature.in_avals, signature.active) if active]
         per_output = []
-        for row in rows:
-            grads, _ = tree_unflatten(record.in_tree, row)
+        for row, out in zip(blocks_of(linear, kept, signature.out_avals), signature.out_avals):
+            found = iter(row)
+            leaves = [
+                next(found) if active else np.zeros(out.shape + a.shape, dtypes.float0)
+                for a, active in zip(signature.in_avals, signature.active)
+            ]
+            grads, _ = tree_unflatten(signature.in_tree, leaves)
             per_output.append(grads[0] if isinstance(argnums, (int, np.integer)) else grads)
-        result = tree_unflatten(record.out_tree, per_output)
+        result = tree_unflatten(signature.out_tree, per_output)
         return (result, *record.aux(outs)) if has_aux else result
 
     return jacobian_fun
+
+
+def _check_outputs(transform: str, fun: Callable[..., Any], avals: Sequence[Aval]) -> None:
+    for aval in avals:
+        if aval.dtype.kind != "f":
+            raise DifferentiationError(
+                f"{transform}: {function_name(fun)} must return real floating-point arrays, but returned one of type "
+                f"{aval.str_short()}; return it as auxiliary output (has_aux=True)"
+            )
 
 
 def _basis(avals: Sequence[Aval]) -> list[Any]:

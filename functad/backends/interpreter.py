@@ -76,13 +76,14 @@ def _owner(array: np.ndarray | np.generic) -> object:
 
 
 def _fresh(results: Sequence[np.ndarray | None], foreign: Sequence[object]) -> list[np.ndarray]:
-    """The results as contiguous arrays of their own: no two, and no input, share memory."""
+    """The results as contiguous arrays of their own: no two share memory, none keeps an input or a large buffer."""
     taken = {id(owner) for owner in foreign}
     fresh = []
     for result in results:
         array = np.asarray(result)
         owner = _owner(array)
-        if id(owner) in taken or not array.flags.c_contiguous:
+        small_view = isinstance(owner, np.ndarray) and 2 * array.nbytes < owner.nbytes
+        if id(owner) in taken or small_view or not array.flags.c_contiguous:
             array = array.copy(order="C")
             owner = array
         taken.add(id(owner))

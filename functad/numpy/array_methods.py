@@ -96,7 +96,11 @@ def _len(self: Any) -> int:
 
 def _iter(self: Any) -> Iterator[Any]:
     if not self.shape:
-        raise TracerError(f"{self._describe()} has rank 0, so it cannot be iterated over or unpacked")
+        raise TracerError(
+            f"{self._describe()} has rank 0, so it cannot be iterated over or unpacked."
+            f"{self._where()}\nInstead of\n    for y in x: ...\n"
+            "use x itself; functad.numpy.atleast_1d(x) gives it an axis"
+        )
     return iter(manipulation.unstack(self))
 
 

@@ -24,6 +24,7 @@ from functad.primitives.builders import (
     unary,
 )
 from functad.primitives.common import (
+    check_bilinear,
     convert_element_type,
     full_like,
     is_linear,
@@ -70,9 +71,15 @@ def _sub_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
 
 
 def _mul_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    check_bilinear("mul", x, y)
     if is_linear(x):
         return [unbroadcast(mul(ct, y), x), None]
     return [None, unbroadcast(mul(x, ct), y)]
+
+
+def _div_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    check_bilinear("div", x, y, linear_in_y=False)
+    return [unbroadcast(div(ct, y), x), None]
 
 
 def _div_impl(x: np.ndarray, y: np.ndarray) -> Any:
@@ -133,7 +140,7 @@ div_p = binary(
         lambda t, out, x, y: div(t, y),  # ∂(x/y)/∂x = 1/y
         lambda t, out, x, y: mul(mul(neg(t), out), div(scalar_like(y, 1), y)),  # ∂(x/y)/∂y = −(x/y)/y
     ],
-    transpose=lambda ct, x, y: [unbroadcast(div(ct, y), x), None],
+    transpose=_div_transpose,
     data=lambda: (np.array([[1, -2, 3]], np.float32), np.array([[2, 0.5, -4]], np.float32)),
     doc="x / y; for integers, truncated towards zero.",
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl
-from functad.errors import ShapeError
+from functad.errors import DifferentiationError, ShapeError
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.tracing import aval_of, bind
 
@@ -364,6 +364,15 @@ def unbroadcast(ct: Any, x: UndefinedPrimal) -> Any:
 
 def is_linear(x: Any) -> bool:
     return isinstance(x, UndefinedPrimal)
+
+
+def check_bilinear(name: str, x: Any, y: Any, linear_in_y: bool = True) -> None:
+    """Raise where a transposed product has both factors unknown, or a quotient its divisor: no linear function."""
+    if is_linear(y) and (is_linear(x) or not linear_in_y):
+        raise DifferentiationError(
+            f"`{name}` cannot be transposed: both of its operands depend on the argument, or the divisor does, so the "
+            "function is not linear. linear_transpose takes linear functions; linearize the function first"
+        )
 
 
 NOT_LINEAR = Absent("the operation is not linear in any argument, so it has no transpose")

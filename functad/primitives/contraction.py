@@ -15,6 +15,7 @@ from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.primitives.common import (
     add_cotangents,
+    check_bilinear,
     convert_element_type,
     integers,
     is_linear,
@@ -156,6 +157,7 @@ def _dot_general_transpose(
     dimension_numbers: DotDimensionNumbers,
     preferred_element_type: np.dtype | None,
 ) -> list[Any]:
+    check_bilinear("dot_general", lhs, rhs)
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     batch_count = len(lhs_batch)
     lhs_free_count = lhs.ndim - len(lhs_contract) - batch_count

@@ -15,6 +15,7 @@ from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.primitives.common import (
     add_cotangents,
+    check_bilinear,
     convert_element_type,
     integers,
     is_linear,
@@ -215,6 +216,7 @@ def _conv_jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any], **param
 
 
 def _conv_transpose(ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]:
+    check_bilinear("conv_general_dilated", lhs, rhs)
     linear, known = (lhs, rhs) if is_linear(lhs) else (rhs, lhs)
     known_type = aval_of(known)
     if 0 in (aval_of(ct).size, known_type.size, linear.aval.size):

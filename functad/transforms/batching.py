@@ -11,7 +11,7 @@ from typing import Any
 from functad.ir import Aval
 from functad.primitives.common import move_axis
 from functad.primitives.structure import broadcast_in_dim
-from functad.tracing import Origin, Trace, Tracer, aval_of, set_source, transforming
+from functad.tracing import Origin, Trace, Tracer, aval_of, bind, set_source, transforming
 
 
 def batch_flat(
@@ -34,13 +34,16 @@ def batch_flat(
         return env[id(x)] if type(x) is Tracer and x.owner is trace else (x, None)
 
     with transforming():
-        for op in trace.ops:
+        for op in trace.take_ops():
             set_source(op.source)
             values, value_dims = zip(*[read(a) for a in op.args])
-            result, result_dims = op.primitive.batch(axis_size, values, value_dims, **op.params)
+            if all(d is None for d in value_dims):  # it depends on a call's result that is not mapped
+                result, result_dims = bind(op.primitive, *values, **op.params), None
+            else:
+                result, result_dims = op.primitive.batch(axis_size, values, value_dims, **op.params)
             if not op.primitive.multiple_results:
                 result, result_dims = (result,), (result_dims,)
-            env.update(zip(map(id, op.outs), zip(result, result_dims)))
+            env.update(zip(map(id, op.outs), zip(result, result_dims or [None] * len(result))))
     pairs = [read(o) for o in outs]
     return [v for v, _ in pairs], [d for _, d in pairs]
 

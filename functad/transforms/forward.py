@@ -85,7 +85,7 @@ def jvp_flat(
     active = [not isinstance(t, Zero) for t in tangents]
     outs, trace, inputs = trace_with_values(fun, primals, active, "jvp", arg_names)
     env = {id(i): t for i, t in zip(inputs, tangents) if i is not None}
-    push_forward(trace.ops, env)
+    push_forward(trace.take_ops(), env)
     mapped = outs if differentiated is None else outs[: differentiated()]
     out_tangents = [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in mapped]
     return untrace(outs, trace), out_tangents

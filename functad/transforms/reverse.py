@@ -8,9 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.ir import Program, UndefinedPrimal, Zero
+from functad.errors import DifferentiationError
+from functad.ir import Absent, Program, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, instantiate
-from functad.tracing import Origin, Trace, Tracer, aval_of, bind, program_from_ops, set_source, transforming
+from functad.tracing import (
+    Origin,
+    Trace,
+    Tracer,
+    aval_of,
+    bind,
+    eval_program,
+    program_from_ops,
+    set_source,
+    transforming,
+)
 from functad.transforms.forward import push_forward, trace_with_values, untrace
 
 
@@ -19,6 +30,7 @@ class LinearMap:
 
     def __init__(self, trace: Trace, inputs: Sequence[Tracer], outs: Sequence[Any]) -> None:
         self.trace = trace
+        self.ops = trace.take_ops()
         self.inputs = list(inputs)
         self.outs = list(outs)
 
@@ -26,7 +38,7 @@ class LinearMap:
         """Tangent outputs (`Zero` where nothing flows) for one tangent an input."""
         env: dict[int, Any] = {id(i): instantiate(t) for i, t in zip(self.inputs, tangents)}
         with transforming():
-            for op in self.trace.ops:
+            for op in self.ops:
                 set_source(op.source)
                 args = [env[id(a)] if self._owns(a) else a for a in op.args]
                 result = bind(op.primitive, *args, **op.params)
@@ -46,7 +58,7 @@ class LinearMap:
             if self._owns(out) and type(cotangent) is not Zero:
                 accumulate(out, cotangent)
         with transforming():
-            for op in reversed(trace.ops):
+            for op in reversed(self.ops):
                 arriving: Any
                 if op.primitive.multiple_results:
                     found = [env.pop(id(o), None) for o in op.outs]
@@ -59,6 +71,10 @@ class LinearMap:
                         continue
                 set_source(op.source)
                 args = [UndefinedPrimal(a.aval) if type(a) is Tracer and a.owner is trace else a for a in op.args]
+                if isinstance(op.primitive.transpose, Absent):
+                    raise DifferentiationError(
+                        f"`{op.primitive.name}` at {op.source} cannot be transposed: {op.primitive.transpose.why}"
+                    )
                 leaving = op.primitive.transpose(arriving, *args, **op.params)
                 for a, arg, cotangent in zip(op.args, args, leaving):
                     if type(arg) is UndefinedPrimal and cotangent is not None and type(cotangent) is not Zero:
@@ -68,10 +84,27 @@ class LinearMap:
     def to_program(self, name: str) -> Program:
         """The linear map as a Program from tangents to tangents; its consts are the residuals."""
         outs = [instantiate(o) for o in self.outs]
-        return program_from_ops(self.trace, self.inputs, outs, name)
+        return program_from_ops(self.trace, self.ops, self.inputs, outs, name)
 
     def _owns(self, x: Any) -> bool:
         return type(x) is Tracer and x.owner is self.trace
+
+
+class ReplayedLinearMap:
+    """A LinearMap taken apart into a Program and its residuals, and put together again elsewhere."""
+
+    def __init__(self, program: Program, residuals: Sequence[Any]) -> None:
+        self.program = program  # (residuals, tangents) -> tangent outputs
+        self.residuals = list(residuals)
+
+    def __call__(self, tangents: Sequence[Any]) -> list[Any]:
+        return eval_program(self.program, [*self.residuals, *map(instantiate, tangents)])
+
+    def transpose(self, cotangents: Sequence[Any]) -> list[Any]:
+        linear = [UndefinedPrimal(v.aval) for v in self.program.invars[len(self.residuals) :]]
+        return transpose_flat(
+            lambda *args: eval_program(self.program, args), [*self.residuals, *linear], lambda outs: cotangents
+        )
 
 
 def linearize_flat(
@@ -94,7 +127,7 @@ def linearize_flat(
                 t = linear.new_input(tracer.aval, "tangent")
                 env[id(tracer)] = t
                 tangents.append(t)
-        push_forward(trace.ops, env)
+        push_forward(trace.take_ops(), env)
     mapped = outs if differentiated is None else outs[: differentiated()]
     linear_outs = [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in mapped]
     return untrace(outs, trace), LinearMap(linear, tangents, linear_outs)

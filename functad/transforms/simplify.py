@@ -146,8 +146,8 @@ def simplify_algebra(program: Program) -> Program:
 
 
 def _is_literal(atom: Atom, value: float) -> bool:
-    if not isinstance(atom, Literal) or atom.value != value:
-        return False
+    if not isinstance(atom, Literal) or atom.aval.dtype.kind == "c" or atom.value != value:
+        return False  # complex products and quotients by 1 are not the identity for infinities
     return value != 0 or math.copysign(1.0, atom.value) == math.copysign(1.0, value)
 
 
