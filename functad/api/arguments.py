@@ -6,7 +6,7 @@ Knows pytrees and arrays; no transform.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -154,6 +154,20 @@ class LeafNames:
 
 def function_name(fun: Any) -> str:
     return getattr(fun, "__name__", None) or type(fun).__name__
+
+
+def of_positions(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], positions: Iterable[int]
+) -> Callable[..., Any]:
+    """`fun` as a function of the arguments at some positions (and of keywords); the others are fixed."""
+
+    def of_dynamic(*dynamic: Any, **dynamic_kwargs: Any) -> Any:
+        given = list(args)
+        for position, arg in zip(positions, dynamic):
+            given[position] = arg
+        return fun(*given, **{**kwargs, **dynamic_kwargs})
+
+    return of_dynamic
 
 
 class FlatFunction:

@@ -20,6 +20,7 @@ from functad.api.arguments import (
     function_name,
     leaf_aval,
     normalize_argnums,
+    of_positions,
 )
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DifferentiationError, TreeError
@@ -211,13 +212,13 @@ def value_and_grad(
         if not all(active) and not allow_int:
             raise_integer_input("grad", fun, [v.aval for v in values], names)
 
-        def of_dynamic(*dynamic_args: Any) -> Any:
-            given = list(args)
-            for n, arg in zip(numbers, dynamic_args):
-                given[n] = arg
-            return fun(*given, **kwargs)
-
-        flat_fun = FlatFunction(of_dynamic, in_tree, has_aux=has_aux, transform="grad", name=function_name(fun))
+        flat_fun = FlatFunction(
+            of_positions(fun, args, kwargs, numbers),
+            in_tree,
+            has_aux=has_aux,
+            transform="grad",
+            name=function_name(fun),
+        )
         outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), lambda: 1)
         assert flat_fun.out_tree is not None
         _check_scalar(fun, outs, flat_fun.out_tree)

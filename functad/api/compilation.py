@@ -21,6 +21,7 @@ from functad.api.arguments import (
     check_callable,
     function_name,
     leaf_aval,
+    of_positions,
     positional_names,
 )
 from functad.call import closed, executable, jit_p, optimized
@@ -206,12 +207,7 @@ class JitFunction:
         return entry
 
     def _trace(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
-        def of_dynamic(*dynamic: Any, **dynamic_kwargs: Any) -> Any:
-            args = list(call.args)
-            for i, a in zip(call.dynamic_args, dynamic):
-                args[i] = a
-            return self._fun(*args, **{**call.kwargs, **dynamic_kwargs})
-
+        of_dynamic = of_positions(self._fun, call.args, call.kwargs, call.dynamic_args)
         flat_fun = FlatFunction(of_dynamic, call.in_tree, transform="jit", name=self._name())
         origins = self._names(call).origins(len(avals))
         with Trace(f"jit of {self._name()}", records_all=True) as trace:

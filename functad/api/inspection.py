@@ -17,6 +17,7 @@ from functad.api.arguments import (
     check_callable,
     function_name,
     leaf_aval,
+    of_positions,
 )
 from functad.errors import ArgumentError
 from functad.ir import Program
@@ -72,13 +73,8 @@ def make_jaxpr(
         statics = {n % len(args) for n in given if -len(args) <= n < len(args)}
         dynamic = {i: a for i, a in enumerate(args) if i not in statics}
 
-        def of_dynamic(*dynamic_args: Any, **dynamic_kwargs: Any) -> Any:
-            all_args = list(args)
-            for i, arg in zip(dynamic, dynamic_args):
-                all_args[i] = arg
-            return fun(*all_args, **dynamic_kwargs)
-
         names = LeafNames(fun, dynamic, kwargs)
+        of_dynamic = of_positions(fun, args, {}, dynamic)
         program, _, out_tree = trace_function(of_dynamic, tuple(dynamic.values()), kwargs, "make_jaxpr", names)
         if not return_shape:
             return program

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.api.arguments import LeafNames, check_callable, function_name, normalize_argnums
+from functad.api.arguments import LeafNames, check_callable, function_name, normalize_argnums, of_positions
 from functad.api.autodiff import linearized, raise_integer_input
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DifferentiationError
@@ -97,15 +97,9 @@ def _jacobian(
     def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
         numbers = normalize_argnums(argnums, len(args), transform, function_name(fun))
 
-        def of_dynamic(*dynamic: Any) -> Any:
-            given = list(args)
-            for n, arg in zip(numbers, dynamic):
-                given[n] = arg
-            return fun(*given, **kwargs)
-
         dynamic = tuple(args[n] for n in numbers)
         names = LeafNames(fun, {n: args[n] for n in numbers})
-        outs, linear, record = linearized(of_dynamic, dynamic, has_aux, transform, names)
+        outs, linear, record = linearized(of_positions(fun, args, kwargs, numbers), dynamic, has_aux, transform, names)
         signature = record.signature
         if not (all(signature.active) or allow_int):
             raise_integer_input(transform, fun, signature.in_avals, names, transform == "jacrev")
