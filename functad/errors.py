@@ -38,8 +38,19 @@ class ConcretizationError(TracerError):
     """Python asked for the value of an abstract tracer (`if`, `int()`, `float()`, NumPy)."""
 
 
+# JAX tells these cases apart; a handler written for one of its names works.
+ConcretizationTypeError = ConcretizationError
+TracerArrayConversionError = ConcretizationError
+TracerBoolConversionError = ConcretizationError
+TracerIntegerConversionError = ConcretizationError
+NonConcreteBooleanIndexError = ConcretizationError
+
+
 class LeakedTracerError(TracerError):
     """A tracer was used after the function that it belongs to had returned."""
+
+
+UnexpectedTracerError = LeakedTracerError  # JAX's name
 
 
 class UnhashableTracerError(TracerError):

@@ -5,6 +5,7 @@ Knows no particular primitive and no transform. There is one kind of tracer, and
 
 from __future__ import annotations
 
+import linecache
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
+from functad import dtypes, hints
 from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.errors import ConcretizationError, LeakedTracerError, TracerError
+from functad.hints import index_hint, truth_hint
 from functad.ir import (
     Atom,
     Aval,
@@ -227,58 +229,49 @@ class Tracer(Array):
     def __format__(self, spec: str) -> str:
         if not spec:
             return repr(self)
-        return format(self.concrete("Formatting it as a number", _FORMAT_REWRITE)[()], spec)
+        return format(self.concrete("Formatting it as a number", hints.FORMAT)[()], spec)
 
     def __bool__(self) -> bool:
-        return bool(self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", _BOOL_REWRITE))
+        hint = truth_hint(self._line(), self.owner.name)
+        return bool(self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", hint))
 
     def __int__(self) -> int:
-        return int(self.concrete("`int()`", _SCALAR_REWRITE))
+        return int(self.concrete("`int()`", hints.SCALAR))
 
     def __float__(self) -> float:
-        return float(self.concrete("`float()`", _SCALAR_REWRITE))
+        return float(self.constant("`float()`"))
 
     def __complex__(self) -> complex:
-        return complex(self.concrete("`complex()`", _SCALAR_REWRITE))
+        return complex(self.constant("`complex()`"))
 
     def __index__(self) -> int:
-        return self.concrete("Using it as a Python index or a size", _INDEX_REWRITE).__index__()
+        hint = index_hint(self._line(), self.owner.name)
+        return self.concrete("Using it as a Python index or a size", hint).__index__()
+
+    def constant(self, wanted: str) -> np.ndarray:
+        """As `concrete`, but refused where the value is being differentiated: as a constant it has no derivative."""
+        if self.value is not None and self.owner.alive:
+            raise ConcretizationError(
+                f"{wanted} would make a constant of {self._describe()}, and its derivative would be lost without a "
+                f"word.{self._where()}\n{hints.DERIVATIVE}"
+            )
+        return self.concrete(wanted, hints.SCALAR)
+
+    def _line(self) -> str:
+        source = user_source()
+        return linecache.getline(source.code.co_filename, source.line) if source else ""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if not self.owner.alive:
             raise leak_error(self)
+        if self.value is not None:
+            return self.constant("Making a NumPy array of it")
         raise ConcretizationError(
             f"NumPy asked for the values of {self._describe()} (`numpy.asarray`, or a NumPy function that functad "
             f"cannot trace).{self._where()}\n"
             "Use the function of the same name in `functad.numpy`, or keep this computation out of the "
             "transformed function."
         )
-
-
-_BOOL_REWRITE = """Instead of
-    if x > 0: y = f(x)
-    else:     y = g(x)
-write
-    y = functad.numpy.where(x > 0, f(x), g(x))        # computes both, selects element-wise
-or, when the value is an option rather than data, mark the argument static: jit(f, static_argnames="x")."""
-
-_SCALAR_REWRITE = """Instead of
-    y = float(x) * 2
-write
-    y = x * 2                      # arithmetic on the traced value itself; x.astype(dtype) converts
-or compute the Python number outside of the transformed function and pass it in as a static argument
-(jit(f, static_argnames="x"))."""
-
-_FORMAT_REWRITE = """Instead of
-    print(f"{x:.3f}")
-return the value from the function and print it there, or print the tracer itself, f"{x}", to see its type."""
-
-_INDEX_REWRITE = """Shapes, axes and slice bounds must be known Python integers. Instead of
-    y = a[:n]
-write
-    y = functad.lax.dynamic_slice(a, (start,), (size,))     # the size known, the start traced
-    y = functad.numpy.where(functad.numpy.arange(len(a)) < n, a, 0)
-or mark the argument static: jit(f, static_argnames="n")."""
 
 
 # --- bind -----------------------------------------------------------------------------------------

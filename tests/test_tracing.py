@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import numpy as np
@@ -170,3 +171,66 @@ def test_operations_on_other_values_run_outside_of_the_recording():
 def test_backward_equations_bear_the_line_of_their_forward_one():
     program = functad.make_jaxpr(functad.grad(lambda x: jnp.sin(x) * 2.0))(1.0)
     assert all(THIS_FILE in str(e.source) for e in program.eqns)
+
+
+@pytest.mark.parametrize(
+    "drop",
+    [
+        lambda x: float(x) * x,
+        lambda x: math.sin(x) * x,
+        lambda x: np.float64(x) * x,
+        lambda x: np.asarray(x) * x,
+        lambda x: x.tolist() * x,
+        lambda x: complex(x).real * x,
+    ],
+)
+def test_a_derivative_is_never_dropped_without_a_word(drop):
+    with pytest.raises(ConcretizationError, match="derivative would be lost") as caught:
+        functad.grad(lambda x: drop(x))(3.0)
+    assert "argument `x` of grad" in str(caught.value) and "stop_gradient" in str(caught.value)
+    assert functad.grad(lambda x: drop(functad.lax.stop_gradient(x)) + x)(3.0) == 1
+
+
+def test_formatting_shows_the_value_where_there_is_one():
+    printed = []
+    functad.grad(lambda x: printed.append(f"{x:.2f}") or x)(3.0)
+    assert printed == ["3.00"]
+    with pytest.raises(ConcretizationError, match="Formatting"):
+        functad.jit(lambda x: f"{x:.2f}" and x)(3.0)
+
+
+@pytest.mark.parametrize(
+    ("fun", "hint"),
+    [
+        (lambda x: x if x else -x, r"functad.numpy.where\(x > 0"),
+        (lambda x: x and 1.0, r"functad.numpy.logical_and"),
+        (lambda x: max(x, 1.0), r"functad.numpy.maximum"),
+        (lambda x: sum(range(x)), r"loop over a known number of steps"),
+        (lambda x: [1.0, 2.0][x], r"functad.numpy.asarray\(\[1., 2., 3.\]\)\[i\]"),
+        (lambda x: jnp.ones(4)[:x], r"functad.lax.dynamic_slice"),
+    ],
+)
+def test_the_rewrite_fits_the_line(fun, hint):
+    with pytest.raises(ConcretizationError, match=hint):
+        functad.jit(fun)(np.int32(1))
+
+
+def test_a_while_loop_gets_its_own_rewrite():
+    def f(x):
+        while x < 10:
+            x = x * 2
+        return x
+
+    with pytest.raises(ConcretizationError, match="for _ in range"):
+        functad.jit(f)(1.0)
+
+
+def test_under_vmap_the_rewrite_is_not_to_map():
+    with pytest.raises(ConcretizationError, match="in_axes=None"):
+        functad.vmap(lambda x: 1.0 if x else 2.0)(np.ones(2))
+
+
+def test_jaxs_names_of_the_errors_catch_functads():
+    with pytest.raises(functad.errors.TracerBoolConversionError):
+        functad.jit(lambda x: 1.0 if x else 2.0)(1.0)
+    assert functad.errors.UnexpectedTracerError is LeakedTracerError

@@ -130,7 +130,8 @@ def _item(self: Any, *args: Any) -> Any:
 
 def _tolist(self: Any) -> Any:
     """Nested lists of Python numbers."""
-    return _known(self, "`.tolist()`").tolist()
+    known = self.constant("`.tolist()`") if isinstance(self, Tracer) else np.asarray(self)
+    return known.tolist()
 
 
 def _tobytes(self: Any) -> bytes:

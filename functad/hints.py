@@ -1,0 +1,102 @@
+"""The rewrites that errors about traced values show, chosen by what stands on the user's line.
+
+Knows Python source text; nothing of tracers.
+"""
+
+from __future__ import annotations
+
+import re
+
+_STATIC = """or, when the value is an option rather than data, mark the argument static: jit(f, static_argnames="x")."""
+
+_UNMAPPED = """or, when the value is the same for all examples, do not map it: in_axes=None for that argument."""
+
+_IF = """Instead of
+    if x > 0: y = f(x)
+    else:     y = g(x)
+write
+    y = functad.numpy.where(x > 0, f(x), g(x))        # computes both, selects element-wise
+"""
+
+_WHILE = """Instead of
+    while x < limit: x = f(x)
+write, for a number of steps that is known,
+    for _ in range(steps):
+        x = functad.numpy.where(x < limit, f(x), x)
+or keep this loop out of the transformed function (un-jitted `grad` and `jvp` run it as it stands),
+"""
+
+_LOGIC = """Instead of
+    a and b        a or b        not a
+write
+    a & b          a | b         ~a                    # functad.numpy.logical_and, logical_or, logical_not
+"""
+
+_EXTREMUM = """Instead of
+    max(x, y)
+write
+    functad.numpy.maximum(x, y)                       # or minimum
+"""
+
+_RANGE = """Instead of
+    for i in range(n): ...
+where n is traced, loop over a known number of steps and select:
+    for i in range(most): x = functad.numpy.where(i < n, f(x), x)
+"""
+
+_LIST = """Instead of
+    y = [1., 2., 3.][i]
+write
+    y = functad.numpy.asarray([1., 2., 3.])[i]        # shapes and axes must be known Python integers
+"""
+
+_SLICE = """Shapes, axes and slice bounds must be known Python integers. Instead of
+    y = a[:n]
+write
+    y = functad.numpy.where(functad.numpy.arange(len(a)) < n, a, 0)
+    y = functad.lax.dynamic_slice(a, (start,), (size,))     # the size known, the start traced
+"""
+
+SCALAR = """Instead of
+    y = float(x) * 2
+write
+    y = x * 2                      # arithmetic on the traced value itself; x.astype(dtype) converts
+or compute the Python number outside of the transformed function and pass it in as an argument."""
+
+DERIVATIVE = """Instead of
+    a = numpy.ones(3); a[0] = x            # or float(x), math.sin(x), numpy.float64(x)
+write
+    a = functad.numpy.ones(3).at[0].set(x)  # functad.numpy.sin(x), x itself
+or, where no derivative is wanted, take the value of functad.lax.stop_gradient(x)."""
+
+FORMAT = """Instead of
+    print(f"{x:.3f}")
+return the value from the function and print it there, or print the tracer itself, f"{x}", to see its type."""
+
+
+def truth_hint(line: str, transform: str) -> str:
+    """What to write instead of a line that asks for the truth of a traced value."""
+    if re.search(r"\bwhile\b", line):
+        rewrite = _WHILE
+    elif re.search(r"\b(and|or|not)\b", line):
+        rewrite = _LOGIC
+    elif re.search(r"\b(max|min)\(", line):
+        rewrite = _EXTREMUM
+    else:
+        rewrite = _IF
+    return rewrite + _ending(transform)
+
+
+def index_hint(line: str, transform: str) -> str:
+    """What to write instead of a line that uses a traced value as a Python integer."""
+    if "range(" in line:
+        rewrite = _RANGE
+    elif re.search(r"\[[^\]]*:", line) or not re.search(r"\[", line):
+        rewrite = _SLICE
+    else:
+        rewrite = _LIST
+    return rewrite + _ending(transform)
+
+
+def _ending(transform: str) -> str:
+    return _UNMAPPED if transform == "vmap" else _STATIC
