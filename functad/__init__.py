@@ -10,7 +10,12 @@ from typing import Any
 from functad import numpy as numpy
 from functad.api import (
     ShapeDtypeStruct,
+    block_until_ready,
     closure_convert,
+    default_backend,
+    device_get,
+    device_put,
+    devices,
     eval_jaxpr,
     eval_shape,
     grad,
@@ -30,7 +35,7 @@ from functad.api import (
     vmap,
 )
 from functad.array import Array
-from functad.config import config, debug_infs, debug_nans, enable_x64, log_compiles
+from functad.config import config, debug_infs, debug_nans, disable_jit, enable_x64, log_compiles
 from functad.ir import check_program
 from functad.pretty import program_to_text
 
@@ -42,10 +47,16 @@ __all__ = [
     "Array",
     "ShapeDtypeStruct",
     "check_program",
+    "block_until_ready",
     "closure_convert",
     "config",
     "debug_infs",
     "debug_nans",
+    "default_backend",
+    "device_get",
+    "device_put",
+    "devices",
+    "disable_jit",
     "enable_x64",
     "eval_jaxpr",
     "eval_shape",

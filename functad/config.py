@@ -31,6 +31,7 @@ OPTIONS: dict[str, Option] = {
     "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
     "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
     "default_backend": Option("interpreter", ("interpreter",), "what runs a Program under jit"),
+    "disable_jit": Option(False, _SWITCH, "let jit run the function as it stands, for debugging"),
     "check_programs": Option(False, _SWITCH, "verify every Program after every pass"),
 }
 
@@ -60,6 +61,7 @@ class Config(threading.local):
     debug_infs: bool
     log_compiles: bool
     default_backend: str
+    disable_jit: bool
     check_programs: bool
 
     def update(self, name: str, value: bool | str) -> None:
@@ -154,6 +156,17 @@ def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
 def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:
     """A context in which an operation that makes an infinity raises."""
     return config.context(debug_infs=new_val)
+
+
+def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
+    """A context in which `jit` runs functions as they stand, so that prints and debuggers see values.
+
+    >>> from functad.config import config, disable_jit
+    >>> with disable_jit():
+    ...     config.disable_jit
+    True
+    """
+    return config.context(disable_jit=disable)
 
 
 def log_compiles(new_val: bool = True) -> AbstractContextManager[None]:

@@ -345,3 +345,26 @@ def test_log_compiles(caplog):
     with functad.log_compiles(True):
         jit(lambda x: x * 2)(1.0)
     assert "traced <lambda> for arguments of types f32[]" in caplog.text
+
+
+def test_disable_jit_runs_the_function_as_it_stands():
+    seen = []
+
+    @jit
+    def f(x):
+        seen.append(float(x))
+        return x * 2
+
+    with functad.disable_jit():
+        assert f(jnp.asarray(3.0)) == 6
+    assert seen == [3.0]
+    with pytest.raises(functad.errors.ConcretizationError):
+        f(3.0)
+
+
+def test_one_device():
+    tree = functad.device_put({"a": np.ones(2), "b": [1.0]})
+    assert isinstance(tree["a"], functad.Array) and tree["b"][0].weak_type
+    back = functad.device_get(functad.block_until_ready(tree))
+    assert type(back["a"]) is np.ndarray and back["b"][0] == 1
+    assert functad.devices() == ["cpu"] and functad.default_backend() == "cpu"

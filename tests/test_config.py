@@ -37,6 +37,7 @@ def test_defaults():
         "debug_infs": False,
         "log_compiles": False,
         "default_backend": "interpreter",
+        "disable_jit": False,
         "check_programs": False,
     }
     assert all(option.doc for option in OPTIONS.values())

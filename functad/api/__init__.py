@@ -13,6 +13,7 @@ from functad.api.autodiff import (
     vjp,
 )
 from functad.api.compilation import jit
+from functad.api.devices import block_until_ready, default_backend, device_get, device_put, devices
 from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call
 from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
@@ -20,7 +21,12 @@ from functad.tracing import named_scope
 
 __all__ = [
     "ShapeDtypeStruct",
+    "block_until_ready",
     "closure_convert",
+    "default_backend",
+    "device_get",
+    "device_put",
+    "devices",
     "eval_jaxpr",
     "eval_shape",
     "grad",

@@ -130,6 +130,8 @@ class JitFunction:
         self._entries: dict[_Signature, _Entry] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if config.disable_jit:
+            return self._fun(*args, **kwargs)
         call = self._sort(args, kwargs)
         names = self._names(call)
         # Without a trace around, nothing can keep an ndarray beyond this call, so it need not be copied.
