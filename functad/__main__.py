@@ -16,20 +16,28 @@ from functad.train import command as train
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        print("Stopped.", flush=True)
+        return train.INTERRUPTED
+    except FunctadError as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 1
+    except OSError as problem:
+        where = f"{problem.filename}: " if problem.filename else ""
+        print(f"error: {where}{problem.strerror or problem}", file=sys.stderr, flush=True)
+        return 1
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m functad", description="functad: composable function transforms for NumPy."
     )
     parser.add_argument("--version", action="version", version=f"functad {__version__}")
     train.add_parser(parser.add_subparsers(metavar="COMMAND", required=True))
     options = parser.parse_args(arguments)
-    try:
-        return options.run(options)
-    except KeyboardInterrupt:
-        print("Stopped.", flush=True)
-        return train.INTERRUPTED
-    except (FunctadError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 1
+    return options.run(options)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ import numpy as np
 from functad.cache import atomic_write
 from functad.dtypes import dtype_of
 from functad.errors import ArgumentError, DataError, DTypeError
-from functad.tree_util import DictKey, KeyPath, SequenceKey, is_tree_node, keystr
+from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, is_tree_node, keystr
 
 _STRUCTURE = "functad_tree"
 _ROOT = "array"
@@ -28,7 +31,7 @@ _FORMAT = 1
 _DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, RuntimeError)
 
 _NODE_HELP = (
-    "A file holds dicts (with str keys or with int keys), lists, tuples and None. "
+    "A file holds dicts (with str keys or with int keys), lists, tuples, named tuples and None. "
     "Turn the node into one of them before saving, and back after loading."
 )
 
@@ -41,8 +44,9 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
 
     Args:
         path: the file to write, used as it is; missing folders are made.
-        tree: dicts (with str keys or with int keys), lists, tuples and None around arrays and Python scalars,
-            which are stored with functad's default dtypes.
+        tree: dicts (with str keys or with int keys), lists, tuples, named tuples and None around arrays and
+            Python scalars, which are stored with functad's default dtypes. Of named tuples, such as the states of
+            optimizers, the class is not stored: `load` gives tuples, or with `like` the class again.
 
     Raises:
         ArgumentError: the tree has another kind of node, or a leaf that is no array of numbers; its key path
@@ -58,21 +62,51 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     """
     arrays: dict[str, np.ndarray] = {}
     header = json.dumps({"format": _FORMAT, "tree": _take_apart(tree, (), arrays)})
-    with atomic_write(path) as file:
+    with _naming(path), atomic_write(path) as file:
         np.savez(file, allow_pickle=False, **{_STRUCTURE: np.array(header)}, **arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise if `save` could not write this file; missing folders are made, the file is left as it is.
+
+    Raises:
+        ArgumentError: the path names no file. OSError: the file cannot be written.
+
+    >>> check_writable("")
+    Traceback (most recent call last):
+    functad.errors.ArgumentError: '' cannot be a file to write; give the path of a file, such as 'params.npz'
+    """
+    name, target = os.fspath(path), Path(path)
+    if not target.name or name.endswith(os.sep) or (target.exists() and not target.is_file()):
+        example = os.path.join(name, "params.npz")
+        what = "is a folder" if target.is_dir() and name else "cannot be a file to write"
+        raise ArgumentError(f"{name!r} {what}; give the path of a file, such as {example!r}")
+    with _naming(path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".functad-trial").close()
+
+
+def load(path: str | os.PathLike[str], *, like: Any = None) -> Any:
     """Read a pytree of arrays that `save` wrote.
 
     Args:
         path: the file to read.
+        like: a pytree of the structure, shapes and dtypes that the file must have, such as fresh params or
+            `optimizer.init(params)`; its named tuples are made again. Its leaves may be `ShapeDtypeStruct`s.
 
     Returns:
         The pytree, its leaves NumPy arrays of the shapes and dtypes they were saved with.
 
     Raises:
-        DataError: the file is missing, damaged, or was not written by `save`.
+        DataError: the file is missing, damaged, was not written by `save`, or does not fit `like`.
+
+    >>> import functad.optim
+    >>> folder, optimizer = tempfile.mkdtemp(), functad.optim.sgd(0.1, momentum=0.9)
+    >>> save(folder + "/state.npz", optimizer.init([1.0]))
+    >>> load(folder + "/state.npz")
+    (([array(0., dtype=float32)],), ())
+    >>> load(folder + "/state.npz", like=optimizer.init([1.0]))
+    (TraceState(trace=[array(0., dtype=float32)]), ())
     """
     name = os.fspath(path)
     try:
@@ -80,9 +114,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     except FileNotFoundError as error:
         raise DataError(f"{name} does not exist (seen from {Path.cwd()}).") from error
     try:
-        return _read(content)
+        tree = _read(content)
     except _DAMAGES as error:
         raise DataError(f"{name} is damaged, or was not written by functad.io.save: {error}") from error
+    return tree if like is None else _fitted(tree, like, (), name)
 
 
 def _take_apart(tree: Any, path: KeyPath, arrays: dict[str, np.ndarray]) -> Any:
@@ -92,6 +127,9 @@ def _take_apart(tree: Any, path: KeyPath, arrays: dict[str, np.ndarray]) -> Any:
     if type(tree) is dict:
         keys = _sorted_keys(tree, path)
         return ["dict", keys, [_take_apart(tree[key], (*path, DictKey(key)), arrays) for key in keys]]
+    if _is_named(tree):
+        children = [_take_apart(getattr(tree, f), (*path, GetAttrKey(f)), arrays) for f in type(tree)._fields]
+        return ["tuple", None, children]
     if type(tree) in (list, tuple):
         children = [_take_apart(child, (*path, SequenceKey(i)), arrays) for i, child in enumerate(tree)]
         return [type(tree).__name__, None, children]
@@ -115,6 +153,61 @@ def _as_array(leaf: Any, path: KeyPath) -> np.ndarray:
     except DTypeError as error:
         raise ArgumentError(f"save: the leaf tree{keystr(path)} cannot be saved. {error}") from error
     return np.asarray(leaf, dtype)
+
+
+def _is_named(tree: Any) -> bool:
+    return isinstance(tree, tuple) and hasattr(type(tree), "_fields")
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of the file system name the file that the user named, not the one that is written before."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(error.errno or 0, f"cannot be written: {reason}", os.fspath(path)) from error
+
+
+def _fitted(tree: Any, like: Any, path: KeyPath, name: str) -> Any:
+    """What was loaded with the named tuples of `like`, once both are known to have the same structure."""
+    if like is None:
+        if tree is not None:
+            raise _misfit(tree, "None", path, name)
+        return None
+    if type(like) is dict:
+        if type(tree) is not dict or set(tree) != set(like):
+            raise _misfit(tree, f"a dict with the keys {list(like)}", path, name)
+        return {key: _fitted(tree[key], like[key], (*path, DictKey(key)), name) for key in like}
+    if type(like) in (list, tuple) or _is_named(like):
+        named = _is_named(like)
+        kind = tuple if named else type(like)
+        if type(tree) is not kind or len(tree) != len(like):
+            raise _misfit(tree, f"a {type(like).__name__} of {len(like)}", path, name)
+        keys = [GetAttrKey(f) for f in type(like)._fields] if named else [SequenceKey(i) for i in range(len(like))]
+        pairs = zip(keys, tree, like, strict=True)
+        children = [_fitted(child, wanted, (*path, key), name) for key, child, wanted in pairs]
+        return type(like)(*children) if named else type(like)(children)
+    if is_tree_node(type(like)):
+        raise ArgumentError(f"load: like{keystr(path)} is a {type(like).__name__}. {_NODE_HELP}")
+    dtype = like.dtype if hasattr(like, "dtype") else _as_array(like, path).dtype
+    shape = tuple(like.shape) if hasattr(like, "shape") else ()
+    if not isinstance(tree, np.ndarray) or tree.shape != shape or tree.dtype != dtype:
+        raise _misfit(tree, f"an array of shape {shape} and dtype {dtype}", path, name)
+    return tree
+
+
+def _misfit(tree: Any, wanted: str, path: KeyPath, name: str) -> DataError:
+    if isinstance(tree, np.ndarray):
+        found = f"an array of shape {tree.shape} and dtype {tree.dtype}"
+    elif isinstance(tree, dict):
+        found = f"a dict with the keys {list(tree)}"
+    else:
+        found = "None" if tree is None else f"a {type(tree).__name__} of {len(tree)}"
+    return DataError(
+        f"{name} does not fit: tree{keystr(path)} is {found}, but like has {wanted}. Was it saved from another network "
+        "or optimizer?"
+    )
 
 
 def _read(content: bytes) -> Any:

@@ -110,6 +110,15 @@ class Answers(BaseHTTPRequestHandler):
         elif behaviour == "stalls":
             self.answer(CONTENT[:1000])
             self.server.closing.wait(10)
+        elif behaviour == "trickles":
+            self.answer(b"")
+            for byte in CONTENT:
+                if self.server.closing.wait(0.05):
+                    break
+                try:
+                    self.wfile.write(bytes([byte]))
+                except OSError:
+                    break
         elif behaviour == "truncated":
             self.answer(CONTENT[:100_000])
         elif behaviour == "wrong":
@@ -229,6 +238,15 @@ class TestFetch:
     def test_only_http_is_fetched(self, tmp_path):
         with pytest.raises(ArgumentError, match="neither http nor https"):
             fetch(FILE, tmp_path, [tmp_path.as_uri()])
+
+    def test_a_mirror_that_trickles_is_given_up(self, server, tmp_path):
+        start = time.monotonic()
+        path = fetch(FILE, tmp_path, [server.url("trickles"), server.url("good")], grace=0.3)
+        assert path.read_bytes() == CONTENT
+        assert time.monotonic() - start < 3
+        with pytest.raises(DataError, match=r"too slow: \d+ of 153,600 bytes in 0 s"):
+            fetch(FILE, tmp_path / "other", [server.url("trickles")], grace=0.3)
+        assert server.asked() == ["trickles", "good", "trickles"]
 
     def test_read_verified(self, tmp_path):
         path = tmp_path / "numbers.bin"
@@ -529,3 +547,23 @@ class TestBatches:
     def test_no_batch_left(self):
         with pytest.raises(ArgumentError, match="only 3 items for a batch of 4"):
             batches(np.zeros(3), 4, drop_remainder=True)
+
+
+@pytest.mark.parametrize(
+    ("n", "seed", "message"),
+    [
+        (3.5, 0, "synthetic_digits: n = 3.5 must be an int"),
+        ("3", 0, "n = '3' must be an int"),
+        (3, 1.5, "seed = 1.5 must be an int"),
+        (3, None, "seed = None must be an int"),
+    ],
+)
+def test_counts_of_digits_that_are_no_ints(n, seed, message):
+    with pytest.raises(ArgumentError, match=message):
+        synthetic_digits(n, seed)
+
+
+@pytest.mark.parametrize("key", [0, "key", np.zeros(2, np.int32), np.zeros((3, 2), np.uint32)])
+def test_batches_names_a_key_that_is_none(key):
+    with pytest.raises(ArgumentError, match=r"(?s)batches: key is .*, which is no random key; .*random\.key\(seed\)"):
+        batches(np.zeros(4), 2, key=key)

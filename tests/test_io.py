@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import functad.cache
-from functad import io
+from functad import io, optim
 from functad.errors import ArgumentError, DataError
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
@@ -80,7 +80,10 @@ def test_folders_are_made_and_the_name_is_used_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({"opt": [Pair(1, 2)]}, r"tree\['opt'\]\[0\] is a Pair.*dicts .* lists, tuples and None"),
+        (
+            {"opt": [collections.OrderedDict(a=1)]},
+            r"tree\['opt'\]\[0\] is a OrderedDict.*dicts .* named tuples and None",
+        ),
         (collections.OrderedDict(a=1), "tree is a OrderedDict"),
         ({"a": {1.5: 1}}, r"tree\['a'\] is a dict with the keys \[1.5\]"),
         ({1: 0, "a": 0}, r"dict with the keys \[1, 'a'\]"),
@@ -170,3 +173,67 @@ def test_a_flipped_byte_is_noticed_or_harmless(tmp_path):
             assert_same(loaded, tree)
     # What is not noticed is a time stamp or another field that no reader needs.
     assert noticed > len(content) / 2
+
+
+# --- named tuples, and what a file must be like -------------------------------------------------------
+
+
+def test_named_tuples_come_back_as_tuples_and_with_like_as_they_were(tmp_path):
+    path = tmp_path / "state.npz"
+    state = {"pair": Pair(np.arange(2), [Pair(np.float32(1), None)])}
+    io.save(path, state)
+    assert_same(io.load(path), {"pair": (np.arange(2), [(np.float32(1), None)])})
+    loaded = io.load(path, like=state)
+    assert type(loaded["pair"]) is Pair and type(loaded["pair"].right[0]) is Pair
+    with np.load(path, allow_pickle=False) as file:
+        np.testing.assert_array_equal(file["['pair'].left"], np.arange(2))
+
+
+def test_training_goes_on_from_a_saved_state(tmp_path):
+    optimizer = optim.sgd(optim.linear_schedule(1.0, 0.0, 4), momentum=0.5)
+    params = {"w": np.ones(2, np.float32)}
+    _, state = optimizer.update(params, optimizer.init(params), params)
+    io.save(tmp_path / "state.npz", state)
+    loaded = io.load(tmp_path / "state.npz", like=optimizer.init(params))
+    expected, _ = optimizer.update(params, state, params)
+    actual, _ = optimizer.update(params, loaded, params)
+    np.testing.assert_array_equal(np.asarray(actual["w"]), np.asarray(expected["w"]))
+
+
+@pytest.mark.parametrize(
+    ("like", "message"),
+    [
+        ({"a": [1.0, np.ones(3, np.float32)]}, r"tree\['a'\]\[1\] is an array of shape \(2,\).*like has .*\(3,\)"),
+        ({"a": [1.0, np.ones(2)]}, r"tree\['a'\]\[1\] is .* dtype float32, but like has .* dtype float64"),
+        ({"a": [1.0]}, r"tree\['a'\] is a list of 2, but like has a list of 1"),
+        ({"a": (1.0, np.ones(2, np.float32))}, r"tree\['a'\] is a list of 2, but like has a tuple of 2"),
+        ({"a": [1.0, None]}, r"tree\['a'\]\[1\] is an array .* like has None"),
+        ({"b": 1.0}, r"tree is a dict with the keys \['a'\], but like has a dict with the keys \['b'\]"),
+        (1.0, "like has an array of shape"),
+    ],
+)
+def test_a_file_that_is_not_like_what_is_asked_for(tmp_path, like, message):
+    io.save(tmp_path / "tree.npz", {"a": [1.0, np.ones(2, np.float32)]})
+    with pytest.raises(DataError, match=r"tree\.npz does not fit: .*" + message):
+        io.load(tmp_path / "tree.npz", like=like)
+
+
+def test_a_file_that_cannot_be_written_is_named_as_the_user_did(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    path = tmp_path / "file" / "tree.npz"
+    for write in (lambda: io.save(path, [1]), lambda: io.check_writable(path)):
+        with pytest.raises(OSError, match="cannot be written: ") as info:
+            write()
+        assert info.value.filename == str(path)
+        assert ".part" not in str(info.value)
+
+
+def test_check_writable_leaves_nothing(tmp_path):
+    io.check_writable(tmp_path / "new" / "tree.npz")
+    assert os.listdir(tmp_path / "new") == []
+    (tmp_path / "old.npz").write_bytes(b"old")
+    io.check_writable(tmp_path / "old.npz")
+    assert (tmp_path / "old.npz").read_bytes() == b"old"
+    for name in ("new", "other" + os.sep):
+        with pytest.raises(ArgumentError, match="give the path of a file, such as"):
+            io.check_writable(str(tmp_path / "") + os.sep + name)

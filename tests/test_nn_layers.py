@@ -10,7 +10,7 @@ import pytest
 import functad
 from functad import nn, random
 from functad import numpy as jnp
-from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, TracerError, TreeError
 
 KEY = random.key(0)
 RNG = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def test_dense_errors():
         layer.apply(params, np.ones((1, 4)))
     with pytest.raises(ShapeError, match=r"Dense\(2\): .* is a scalar"):
         layer.init(KEY, 1.0 * np.ones(()))
-    with pytest.raises(ArgumentError, match="features must be at least 1"):
+    with pytest.raises(ArgumentError, match="Dense: features must be an int of at least 1, got 0"):
         nn.Dense(0)
 
 
@@ -388,3 +388,159 @@ def test_initializers_have_the_variance_they_promise(name):
     values = np.asarray(getattr(nn.initializers, name)()(KEY, (400, 200)))
     wanted = {"glorot": 2 / 600, "lecun": 1 / 400, "he": 2 / 400}[name.split("_")[0]]
     assert values.var() == pytest.approx(wanted, rel=0.02) and abs(values.mean()) < 0.001
+
+
+# --- misuse -------------------------------------------------------------------------------------------
+
+DENSE = {"kernel": np.ones((3, 4), np.float32), "bias": np.zeros(4, np.float32)}
+ROW = np.ones((1, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({}, TreeError, r"Dense\(4\): params are a dict with no keys; pass what init\(key, x\).* 'kernel' and 'bias'"),
+        (None, TreeError, r"Dense\(4\): params are None"),
+        ((DENSE,), TreeError, r"Dense\(4\): params are a tuple of 1"),
+        ({"kernel": DENSE["kernel"]}, TreeError, r"params are a dict with 'kernel'; "),
+        ({**DENSE, "bias": None}, TreeError, r"params\['bias'\] is of type NoneType, no array"),
+        ({**DENSE, "bias": np.zeros(5)}, ShapeError, r"params\['bias'\] has shape \(5,\), but the layer takes \(4,\)"),
+        ({**DENSE, "kernel": np.zeros((3, 5))}, ShapeError, r"has shape \(3, 5\), but the layer takes \(…, 4\)"),
+    ],
+)
+def test_wrong_params_are_named(params, error, message):
+    with pytest.raises(error, match=message):
+        nn.Dense(4).apply(params, ROW)
+
+
+def test_wrong_params_of_networks_are_named():
+    for combine, name in ((nn.serial, "serial"), (nn.parallel, "parallel")):
+        network = combine(nn.Dense(4), nn.Relu())
+        with pytest.raises(TreeError, match=rf"{name}: params are a dict with 'kernel' and 'bias', .* tuple of 2"):
+            network.apply(DENSE, ROW)
+        with pytest.raises(TreeError, match=f"{name}: params are None"):
+            network.apply(None, ROW)
+    with pytest.raises(TreeError, match=r"Conv\(2, \(3, 3\)\): params are a dict with no keys"):
+        nn.Conv(2, (3, 3)).apply({}, np.ones((1, 1, 4, 4), np.float32))
+    with pytest.raises(ShapeError, match=r"params\['kernel'\] has shape \(3, 4\), but the layer takes \(3, 3, …, 4\)"):
+        nn.Conv(4, (3, 3)).apply(DENSE, np.ones((1, 1, 4, 4), np.float32))
+
+
+def test_lists_of_params_are_taken():
+    network = nn.serial(nn.Dense(4), nn.Relu())
+    np.testing.assert_array_equal(np.asarray(network.apply([DENSE, []], ROW)), np.full((1, 4), 3, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("layer", "params"),
+    [
+        (nn.Dense(4), DENSE),
+        *[(layer, ()) for layer in (nn.Relu(), nn.Softmax(), nn.Flatten(), nn.MaxPool((2, 2)), nn.Dropout(0.5))],
+    ],
+)
+def test_a_tuple_is_no_input(layer, params):
+    with pytest.raises(ArgumentError, match="the input is of type tuple, but the layer takes one array"):
+        layer.apply(params, (ROW, ROW))
+    with pytest.raises(ArgumentError, match="the input is of type tuple, but the layer takes one array"):
+        nn.parallel(layer).apply((params,), (ROW, ROW))
+    with pytest.raises(ArgumentError, match="residual: the input is of type tuple"):
+        nn.residual(layer).apply(params, (ROW, ROW))
+
+
+def test_a_tuple_is_no_example_input():
+    with pytest.raises(ArgumentError, match=r"Dense\(4\): the input is of type tuple, but the layer takes one array"):
+        nn.parallel(nn.Dense(4)).init(KEY, (ROW, ROW))
+
+
+def test_an_activation_may_join_a_tuple():
+    network = nn.serial(nn.parallel(nn.Identity(), nn.Relu()), nn.Activation(lambda pair: pair[0] + pair[1]))
+    np.testing.assert_array_equal(np.asarray(network.apply((((), ()), ()), ROW)), 2 * ROW)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nn.Dense("4"), "Dense: features must be an int of at least 1, got '4'"),
+        (lambda: nn.Dense(True), "features must be an int .* got True"),
+        (lambda: nn.Conv(4.0, (3, 3)), "Conv: features must be an int of at least 1, got 4.0"),
+        (lambda: nn.Conv(4, (3, 3), groups="2"), "groups must be an int of at least 1, got '2'"),
+        (lambda: nn.Conv(4, 3.5), "window=3.5 must be a positive integer"),
+        (lambda: nn.Conv(4, (3, 3), strides=None), "strides=None must be a positive integer"),
+        (lambda: nn.Conv(4, (3, 3), padding=1.5), "padding=1.5 must be an integer"),
+        (lambda: nn.Dropout("0.5"), r"Dropout\('0.5'\): rate must be at least 0"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_named(call, message):
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("layer", [nn.Dense(4), nn.Conv(4, (3, 3))])
+def test_pixels_that_are_no_floats_are_told_how_to_become_some(layer):
+    pixels = np.zeros((2, 1, 8, 8), np.uint8)
+    message = r"the input has dtype uint8, but the layer takes floats; .*x\.astype\('float32'\), and divide .* by 255"
+    with pytest.raises(DTypeError, match=message):
+        layer.init(KEY, pixels)
+    params = layer.init(KEY, pixels.astype(np.float32))
+    with pytest.raises(DTypeError, match=message):
+        layer.apply(params, pixels)
+
+
+SMALL_IMAGE = np.ones((1, 1, 4, 4), np.float32)
+
+
+@pytest.mark.parametrize("pool", [nn.MaxPool, nn.AvgPool])
+def test_a_window_larger_than_the_input_of_a_pool(pool):
+    message = (
+        r"Pool\(\(20, 20\)\): the input of shape \(1, 1, 4, 4\) \(layout NCHW\) is smaller than the window \(20, 20\)"
+    )
+    with pytest.raises(ShapeError, match=message):
+        pool((20, 20)).apply((), SMALL_IMAGE)
+    assert pool((20, 20), padding="SAME").apply((), SMALL_IMAGE).shape == (1, 1, 1, 1)
+    assert pool((20, 20), padding=8).apply((), SMALL_IMAGE).shape == (1, 1, 1, 1)
+
+
+def test_a_window_larger_than_the_input_of_a_convolution():
+    message = (
+        r"Conv\(4, \(5, 5\)\): the input of shape \(1, 1, 4, 4\) .* smaller than the window \(5, 5\), so no output"
+    )
+    with pytest.raises(ShapeError, match=message):
+        nn.Conv(4, (5, 5)).init(KEY, SMALL_IMAGE)
+    with pytest.raises(ShapeError, match=message):
+        nn.Conv(4, (5, 5)).apply(
+            {"kernel": np.ones((5, 5, 1, 4), np.float32), "bias": np.zeros(4, np.float32)}, SMALL_IMAGE
+        )
+    with pytest.raises(ShapeError, match=r"window \(3, 3\), which spans \(5, 5\) with dilation \(2, 2\), so no output"):
+        nn.Conv(4, (3, 3), dilation=2).init(KEY, SMALL_IMAGE)
+    with pytest.raises(ShapeError, match=r"padded by \(\(0, 0\), \(1, 1\)\) is smaller than the window \(5, 5\)"):
+        nn.Conv(4, (5, 5), padding=(0, 1)).init(KEY, SMALL_IMAGE)
+
+
+# --- orthogonal initializers --------------------------------------------------------------------------
+
+
+def test_orthogonal_needs_a_known_key():
+    init = nn.initializers.orthogonal()
+    with pytest.raises(TracerError, match="orthogonal: the key is traced.*call init outside of jit"):
+        functad.jit(lambda key: init(key, (3, 3)))(KEY)
+    with pytest.raises(TracerError, match="delta_orthogonal: the key is traced"):
+        functad.jit(lambda key: nn.initializers.delta_orthogonal()(key, (3, 3, 3)))(KEY)
+
+
+def test_orthogonal_refuses_shapes_that_do_not_fit():
+    with pytest.raises(ShapeError, match=r"orthogonal: a parameter of shape \(3,\) has no rows and columns"):
+        nn.initializers.orthogonal()(KEY, (3,))
+    with pytest.raises(ArgumentError, match="column_axis=2 is no axis"):
+        nn.initializers.orthogonal(column_axis=2)(KEY, (3, 3))
+    for shape in ((3, 3), (3, 4, 2)):
+        with pytest.raises(ShapeError, match="delta_orthogonal: a kernel of shape .* does not fit"):
+            nn.initializers.delta_orthogonal()(KEY, shape)
+
+
+def test_layers_take_orthogonal_initializers():
+    dense = nn.Dense(4, kernel_init=nn.initializers.orthogonal(2.0)).init(KEY, np.ones((1, 6), np.float32))["kernel"]
+    np.testing.assert_allclose(np.asarray(dense.T @ dense), 4 * np.eye(4), atol=1e-5)
+    half = nn.initializers.orthogonal()(KEY, (3, 3), "float16")
+    assert half.dtype == np.float16
+    kernel = nn.initializers.delta_orthogonal()(KEY, (3, 3, 2, 4))
+    assert float(jnp.abs(kernel).sum()) == float(jnp.abs(kernel[1, 1]).sum())

@@ -7,7 +7,8 @@ import pytest
 
 import functad
 from functad import nn
-from functad.errors import DTypeError, ShapeError
+from functad import numpy as jnp
+from functad.errors import ArgumentError, DTypeError, ShapeError
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(4, 3))
@@ -91,3 +92,41 @@ def test_errors_name_the_shapes():
         nn.squared_error(np.ones(3), np.ones((3, 1)))
     with pytest.raises(ShapeError, match="no axis 2 over the classes"):
         nn.accuracy(LOGITS, LABELS, axis=2)
+
+
+@pytest.mark.parametrize("wrong", [10, -1])
+def test_labels_that_are_no_class_are_named(wrong):
+    labels = jnp.array([0, wrong])
+    message = rf"labels hold {wrong}, but the logits have 10 classes \(0\.\.9\)"
+    with pytest.raises(ArgumentError, match=message):
+        nn.softmax_cross_entropy_with_integer_labels(jnp.zeros((2, 10)), labels)
+    with pytest.raises(ArgumentError, match=message):
+        functad.grad(lambda x: nn.softmax_cross_entropy_with_integer_labels(x, labels).sum())(jnp.zeros((2, 10)))
+
+
+def test_labels_without_values_are_not_checked():
+    loss = functad.jit(nn.softmax_cross_entropy_with_integer_labels)(jnp.zeros((2, 10)), jnp.array([0, 9]))
+    np.testing.assert_allclose(np.asarray(loss), np.log([10, 10]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: nn.softmax_cross_entropy_with_integer_labels(jnp.zeros((2, 3)), [0, 1, 2]),
+            r"need labels of shape \(2,\), got \(3,\)",
+        ),
+        (
+            lambda: nn.softmax_cross_entropy_with_integer_labels(jnp.zeros((2, 3)), [0, 1], where=jnp.ones(5, bool)),
+            r"where of shape \(5,\) does not broadcast to logits of shape \(2, 3\)",
+        ),
+        (lambda: nn.softmax_cross_entropy(jnp.zeros((2, 3)), jnp.zeros((2, 3)), axis=2), "no axis 2 over the classes"),
+        (
+            lambda: nn.sigmoid_binary_cross_entropy(jnp.zeros((2, 3)), jnp.zeros((2, 4))),
+            r"labels of shape \(2, 4\) do not broadcast with logits of shape \(2, 3\)",
+        ),
+    ],
+)
+def test_shapes_that_do_not_fit_are_named(call, message):
+    with pytest.raises(ShapeError, match=message):
+        call()

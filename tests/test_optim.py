@@ -8,7 +8,7 @@ import pytest
 import functad
 from functad import numpy as jnp
 from functad import optim
-from functad.errors import ArgumentError, TreeError
+from functad.errors import ArgumentError, ShapeError, TreeError
 
 PARAMS = {"w": np.array([1.0, -2.0], np.float32), "b": (np.array(0.5, np.float32),)}
 GRADS = {"w": np.array([3.0, 0.0], np.float32), "b": (np.array(4.0, np.float32),)}
@@ -179,3 +179,74 @@ def test_errors():
         optim.clip_by_global_norm(0.0)
     with pytest.raises(ArgumentError, match="2 schedules need 1 boundaries, got 0"):
         optim.join_schedules([optim.constant_schedule(1.0)] * 2, [])
+
+
+# --- misuse -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: optim.sgd(-0.1), "sgd: learning_rate=-0.1 must be a number of at least 0"),
+        (lambda: optim.sgd("0.1"), "sgd: learning_rate='0.1' must be a number"),
+        (lambda: optim.sgd(True), "sgd: learning_rate=True must be a number"),
+        (lambda: optim.sgd(float("nan")), "sgd: learning_rate=nan must be a number"),
+        (lambda: optim.sgd(jnp.ones(2)), "sgd: learning_rate=.* must be a number"),
+        (lambda: optim.sgd(0.1, momentum=1.5), "sgd: momentum=1.5 must be a number of at least 0 and at most 1"),
+        (lambda: optim.sgd(0.1, -0.5), "sgd: momentum=-0.5 must be a number of at least 0 and at most 1"),
+        (lambda: optim.sgd(0.1, "0.9"), "sgd: momentum='0.9' must be a number"),
+        (lambda: optim.trace(2.0), "trace: decay=2.0 must be"),
+        (lambda: optim.scale("1"), "scale: step_size='1' must be a number"),
+        (lambda: optim.scale_by_learning_rate(-1), "scale_by_learning_rate: learning_rate=-1 must be"),
+        (lambda: optim.add_decayed_weights(-1), "add_decayed_weights: weight_decay=-1 must be"),
+        (lambda: optim.clip(-1), "clip: max_delta=-1 must be"),
+        (lambda: optim.clip_by_global_norm("1"), "clip_by_global_norm: max_norm='1' must be a number"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_named(make, message):
+    with pytest.raises(ArgumentError, match=message):
+        make()
+
+
+def test_numbers_may_be_arrays_and_traced():
+    def stepped(rate):
+        optimizer = optim.sgd(rate, momentum=rate)
+        return optimizer.update(jnp.ones(2), optimizer.init(jnp.ones(2)))[0]
+
+    for rate in (0.5, np.float32(0.5), np.array(0.5), jnp.array(0.5)):
+        np.testing.assert_array_equal(np.asarray(stepped(rate)), [-0.5, -0.5])
+    np.testing.assert_array_equal(np.asarray(functad.jit(stepped)(0.5)), [-0.5, -0.5])
+
+
+def test_updates_of_another_shape_are_named():
+    params = {"layers": [jnp.ones((2, 3)), jnp.ones(3)]}
+    with pytest.raises(ShapeError, match=r"updates\['layers'\]\[0\] has shape \(3,\), but params\['layers'\]\[0\] has"):
+        optim.apply_updates(params, {"layers": [jnp.ones(3), jnp.ones(3)]})
+    with pytest.raises(TreeError, match=r"at updates\['layers'\]: expected a list of .*2"):
+        optim.apply_updates(params, {"layers": [jnp.ones((2, 3))]})
+    with pytest.raises(TreeError, match=r"at updates\['layers'\]\[1\]: expected a leaf as in params, got a tuple"):
+        optim.apply_updates(params, {"layers": [jnp.ones((2, 3)), (jnp.ones(3),)]})
+
+
+def test_gradients_that_do_not_fit_are_named():
+    params = {"w": jnp.ones(2)}
+    momentum = optim.sgd(0.1, momentum=0.9)
+    with pytest.raises(TreeError, match="at gradients: expected"):
+        momentum.update({"v": jnp.ones(2)}, momentum.init(params), params)
+    with pytest.raises(ShapeError, match=r"gradients\['w'\] has shape \(3,\), but state\['w'\] has shape \(2,\)"):
+        momentum.update({"w": jnp.ones(3)}, momentum.init(params), params)
+    decay = optim.add_decayed_weights(0.1)
+    with pytest.raises(TreeError, match="at gradients: expected"):
+        decay.update((jnp.ones(2),), decay.init(params), params)
+    with pytest.raises(ShapeError, match=r"gradients\['w'\] has shape \(\), but params\['w'\] has shape \(2,\)"):
+        decay.update({"w": 1.0}, decay.init(params), params)
+
+
+@pytest.mark.parametrize("optimizer", [optim.sgd(0.1, 0.9), optim.sgd(optim.linear_schedule(1.0, 0.0, 3))])
+def test_a_state_of_another_kind_is_named(optimizer):
+    params = {"w": jnp.ones(2)}
+    with pytest.raises(ArgumentError, match="chain: the state is of type NoneType"):
+        optimizer.update(params, None)
+    state = tuple(tuple(part) for part in optimizer.init(params))
+    with pytest.raises(ArgumentError, match=r"the state is of type tuple, not \w+State; .*load\(path, like="):
+        optimizer.update(params, state)

@@ -15,8 +15,8 @@ import pytest
 import functad
 from functad import io, nn, optim, random
 from functad.__main__ import main
-from functad.data import synthetic_digits
-from functad.errors import ArgumentError
+from functad.data import mnist_files, synthetic_digits
+from functad.errors import ArgumentError, DataError
 from functad.train import Dataset, as_inputs, cnn, evaluate, fit, training_step
 
 ROOT = Path(__file__).parent.parent
@@ -221,13 +221,40 @@ def test_every_optimizer_and_schedule_runs(optimizer, schedule, capsys):
 
 
 def test_without_mnist_auto_says_so_and_draws(monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("FUNCTAD_DATA", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("FUNCTAD_DATA", str(tmp_path))
+    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(mnist_files, "fetch", no_network)
     options = ["--limit", "64", "--epochs", "1"]
     assert main(["train", "cnn", *options]) == 0
     out = capsys.readouterr().out
-    assert "nowhere" in out and "So this trains on drawn digits instead." in out
+    assert "no network here" in out and "So this trains on drawn digits instead." in out
     assert main(["train", "cnn", "--data", "mnist", *options]) == 1
-    assert "error: The environment variable FUNCTAD_DATA" in capsys.readouterr().err
+    assert "error: MNIST is not on this machine" in capsys.readouterr().err
+
+
+def no_network(file, folder, mirrors):
+    raise DataError(f"{file.name} could not be downloaded: no network here")
+
+
+def test_a_mistyped_data_folder_is_an_error(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("FUNCTAD_DATA", str(tmp_path / "nowhere"))
+    assert main(["train", "cnn", "--limit", "64", "--epochs", "1"]) == 1
+    output = capsys.readouterr()
+    assert "error: The environment variable FUNCTAD_DATA is '" in output.err and "nowhere" in output.err
+    assert "drawn digits" not in output.out
+
+
+@pytest.mark.parametrize("name", ["train-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"])
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b truncated", bytes([9, 9, 8, 3, 0, 0, 0, 0])])
+def test_damaged_mnist_is_an_error_even_where_other_files_are_missing(monkeypatch, capsys, tmp_path, name, content):
+    monkeypatch.setenv("FUNCTAD_DATA", str(tmp_path))
+    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(mnist_files, "fetch", no_network)
+    (tmp_path / name).write_bytes(content)
+    assert main(["train", "cnn", "--limit", "64", "--epochs", "1"]) == 1
+    output = capsys.readouterr()
+    assert f"error: {tmp_path / name} is damaged" in output.err
+    assert "drawn digits" not in output.out
 
 
 @pytest.mark.parametrize(
@@ -253,7 +280,13 @@ def test_wrong_arguments_are_named(arguments, text, capsys):
 
 def test_what_cannot_work_is_said_before_training(capsys, tmp_path):
     assert main([*SMALL, "--save", str(tmp_path)]) == 1
-    assert "is a folder; name a file in it" in capsys.readouterr().err
+    assert "is a folder; give the path of a file" in capsys.readouterr().err
+    (tmp_path / "file").write_bytes(b"")
+    path = str(tmp_path / "file" / "digits.npz")
+    assert main([*SMALL, "--save", path]) == 1
+    output = capsys.readouterr()
+    assert output.err.startswith(f"error: {path}: cannot be written: ") and ".part" not in output.err
+    assert output.out == ""
     assert main(["train", "cnn", "--data", "synthetic", "--limit", "10"]) == 1
     assert "10 inputs to train on, fewer than one batch of 32" in capsys.readouterr().err
 

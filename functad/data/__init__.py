@@ -4,7 +4,7 @@ Knows the public names only, not how the data are found, drawn or cut.
 """
 
 from functad.data.batching import Batches, batches
-from functad.data.mnist_files import MNIST, mnist
+from functad.data.mnist_files import MNIST, MissingMNISTError, mnist
 from functad.data.synthetic import synthetic_digits
 
-__all__ = ["MNIST", "Batches", "batches", "mnist", "synthetic_digits"]
+__all__ = ["MNIST", "Batches", "MissingMNISTError", "batches", "mnist", "synthetic_digits"]

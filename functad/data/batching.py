@@ -39,8 +39,8 @@ def batches(
 
     Raises:
         ShapeError: an array has no axis 0, or the lengths differ.
-        ArgumentError: `batch_size` is no positive int, `data` has no array, `permutation` is no permutation
-            of 0..n-1 or comes with a `key`, or no batch is left.
+        ArgumentError: `batch_size` is no positive int, `key` is no random key, `data` has no array,
+            `permutation` is no permutation of 0..n-1 or comes with a `key`, or no batch is left.
 
     >>> images, labels = np.zeros((5, 28, 28)), np.arange(5)
     >>> [y for x, y in batches((images, labels), 2, permutation=[4, 3, 2, 1, 0])]
@@ -109,8 +109,16 @@ def _order(key: Any, permutation: Any, length: int) -> np.ndarray | None:
     if key is not None:
         if permutation is not None:
             raise ArgumentError("batches: give a key or a permutation, not both: a key makes its own permutation.")
+        _check_key(key)
         return np.asarray(random.permutation(key, length))
     return None if permutation is None else _checked_permutation(permutation, length)
+
+
+def _check_key(key: Any) -> None:
+    if getattr(key, "shape", None) != (2,) or getattr(key, "dtype", None) != np.uint32:
+        raise ArgumentError(
+            f"batches: key is {key!r:.80}, which is no random key; make one of an integer with functad.random.key(seed)"
+        )
 
 
 def _checked_permutation(permutation: Any, length: int) -> np.ndarray:

@@ -9,11 +9,12 @@ import hashlib
 import http.client
 import queue
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from functad.cache import atomic_write
@@ -34,12 +35,21 @@ class RemoteFile(NamedTuple):
     sha256: str
 
 
-def fetch(file: RemoteFile, folder: Path, mirrors: Sequence[str], *, timeout: float = 4.0, attempts: int = 2) -> Path:
+def fetch(
+    file: RemoteFile,
+    folder: Path,
+    mirrors: Sequence[str],
+    *,
+    timeout: float = 4.0,
+    attempts: int = 2,
+    grace: float = 10.0,
+    min_rate: float = 20_000.0,
+) -> Path:
     """Download `file` into `folder` from the first mirror that gives it, and check its sum.
 
     The file appears under its name only once it is complete and right; nothing else is left behind. A mirror
-    that cannot be reached, has no such file or gives a wrong one is tried once; one that stalls, breaks off
-    or is overloaded is tried again after the others, up to `attempts` times.
+    that cannot be reached, has no such file, gives a wrong one or is too slow is tried once; one that stalls,
+    breaks off or is overloaded is tried again after the others, up to `attempts` times.
 
     Args:
         file: what to fetch.
@@ -47,6 +57,8 @@ def fetch(file: RemoteFile, folder: Path, mirrors: Sequence[str], *, timeout: fl
         mirrors: http(s) addresses of folders, in the order to try them.
         timeout: seconds to wait for a connection, and for each next piece of data.
         attempts: how often to go through the mirrors at most.
+        grace: seconds that a download may take at any rate.
+        min_rate: bytes a second, on average from the start, that it must reach after these.
 
     Returns:
         The path of the file.
@@ -62,7 +74,7 @@ def fetch(file: RemoteFile, folder: Path, mirrors: Sequence[str], *, timeout: fl
         for mirror in left:
             url = mirror.rstrip("/") + "/" + file.name
             try:
-                _download(file, url, target, timeout)
+                _download(file, url, target, timeout, grace, min_rate)
                 return target
             except _TryFailedError as failure:
                 failures.append(f"{url}: {failure}")
@@ -105,9 +117,10 @@ class _TryFailedError(Exception):
         self.transient = transient
 
 
-def _download(file: RemoteFile, url: str, target: Path, timeout: float) -> None:
+def _download(file: RemoteFile, url: str, target: Path, timeout: float, grace: float, min_rate: float) -> None:
     digest = hashlib.sha256()
     received = 0
+    started = time.monotonic()
     with _open(url, timeout) as response, atomic_write(target) as output:
         with Progress(file.size, file.name, unit="B") as progress:
             for chunk in _chunks(response):
@@ -115,6 +128,11 @@ def _download(file: RemoteFile, url: str, target: Path, timeout: float) -> None:
                 digest.update(chunk)
                 received += len(chunk)
                 progress.update(len(chunk))
+                seconds = time.monotonic() - started
+                if seconds > grace and received < min_rate * seconds and received < file.size:
+                    raise _TryFailedError(
+                        f"too slow: {received:,} of {file.size:,} bytes in {seconds:.0f} s", transient=False
+                    )
                 if received > file.size:
                     raise _TryFailedError(f"sent more than the {file.size:,} bytes expected", transient=False)
         if received < file.size:
@@ -125,7 +143,7 @@ def _download(file: RemoteFile, url: str, target: Path, timeout: float) -> None:
             )
 
 
-def _open(url: str, timeout: float) -> BinaryIO:
+def _open(url: str, timeout: float) -> http.client.HTTPResponse:
     if urlsplit(url).scheme not in ("http", "https"):
         raise ArgumentError(f"fetch: the address {url!r} of a mirror is neither http nor https.")
     try:
@@ -160,9 +178,10 @@ def _within(seconds: float, work: Callable[[], Any]) -> Any:
     return result
 
 
-def _chunks(response: BinaryIO) -> Iterator[bytes]:
+def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
     try:
-        while chunk := response.read(_CHUNK):
+        # What has come so far: read() would wait for a whole chunk, however slowly it comes.
+        while chunk := response.read1(_CHUNK):
             yield chunk
     except (OSError, http.client.HTTPException) as error:
         raise _TryFailedError(f"broke off ({_named(error)})", transient=True) from error

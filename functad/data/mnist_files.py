@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,10 @@ TEST_LABELS = RemoteFile(
 FILES = (TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS)
 
 
+class MissingMNISTError(DataError):
+    """Files of MNIST are neither on this machine nor could they be downloaded; those that are here are sound."""
+
+
 class MNIST(NamedTuple):
     """The arrays of MNIST: images float32 in [0, 1], 0 the background; labels int32, the digits 0 to 9.
 
@@ -66,7 +70,8 @@ def mnist() -> MNIST:
         (60000,), (10000, 28, 28) and (10000,); images float32 in [0, 1], labels int32.
 
     Raises:
-        DataError: a file is damaged, `FUNCTAD_DATA` names no folder, or a missing file cannot be downloaded.
+        MissingMNISTError: a file is missing and cannot be downloaded.
+        DataError: a file is damaged, or `FUNCTAD_DATA` names no folder.
 
     Example (which needs the files or a network)::
 
@@ -74,36 +79,46 @@ def mnist() -> MNIST:
         data.train_images.shape    # (60000, 28, 28)
     """
     folders = _local_folders()
-    return MNIST(
-        _images(TRAIN_IMAGES, 60_000, folders),
-        _labels(TRAIN_LABELS, 60_000, folders),
-        _images(TEST_IMAGES, 10_000, folders),
-        _labels(TEST_LABELS, 10_000, folders),
+    wanted = (
+        (TRAIN_IMAGES, (60_000, 28, 28)),
+        (TRAIN_LABELS, (60_000,)),
+        (TEST_IMAGES, (10_000, 28, 28)),
+        (TEST_LABELS, (10_000,)),
     )
+    # What is here is read before anything is fetched: a damaged file is an error even where another is missing.
+    arrays = [_read_local(file, shape, folders) for file, shape in wanted]
+    for i, (file, shape) in enumerate(wanted):
+        if arrays[i] is None:
+            arrays[i] = _read(_fetched(file, folders), file, shape)
+    train_images, train_labels, test_images, test_labels = arrays
+    return MNIST(_scaled(train_images), _classes(train_labels), _scaled(test_images), _classes(test_labels))
 
 
-def _images(file: RemoteFile, count: int, folders: list[Path]) -> np.ndarray:
-    return _read(file, (count, 28, 28), folders).astype(np.float32) / np.float32(255)
+def _scaled(pixels: Any) -> np.ndarray:
+    return pixels.astype(np.float32) / np.float32(255)
 
 
-def _labels(file: RemoteFile, count: int, folders: list[Path]) -> np.ndarray:
-    return _read(file, (count,), folders).astype(np.int32)
+def _classes(labels: Any) -> np.ndarray:
+    return labels.astype(np.int32)
 
 
-def _read(file: RemoteFile, shape: tuple[int, ...], folders: list[Path]) -> np.ndarray:
-    path = _find(file, folders)
-    return parse_idx(read_verified(path, file.sha256), str(path), shape=shape)
-
-
-def _find(file: RemoteFile, folders: list[Path]) -> Path:
+def _read_local(file: RemoteFile, shape: tuple[int, ...], folders: list[Path]) -> np.ndarray | None:
     for folder in folders:
         path = folder / file.name
         if path.is_file():
-            return path
+            return _read(path, file, shape)
+    return None
+
+
+def _read(path: Path, file: RemoteFile, shape: tuple[int, ...]) -> np.ndarray:
+    return parse_idx(read_verified(path, file.sha256), str(path), shape=shape)
+
+
+def _fetched(file: RemoteFile, folders: list[Path]) -> Path:
     try:
         return fetch(file, _cache_folder(), MIRRORS)
     except OSError as error:
-        raise DataError(_ways_out(folders, error)) from error
+        raise MissingMNISTError(_ways_out(folders, error)) from error
 
 
 def _local_folders() -> list[Path]:

@@ -80,14 +80,15 @@ def synthetic_digits(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         of shape (n,), the digits 0 to 9.
 
     Raises:
-        ArgumentError: `n` or `seed` is negative.
+        ArgumentError: `n` or `seed` is negative or no int.
 
     >>> images, labels = synthetic_digits(100, seed=0)
     >>> images.shape, images.dtype, labels.dtype
     ((100, 28, 28), dtype('float32'), dtype('int32'))
     """
-    if n < 0 or seed < 0:
-        raise ArgumentError(f"synthetic_digits: n = {n} and seed = {seed} must not be negative.")
+    for name, value in (("n", n), ("seed", seed)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+            raise ArgumentError(f"synthetic_digits: {name} = {value!r} must be an int of at least 0, not negative.")
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 10, n, dtype=np.int32)
     images = np.empty((n, _SIZE, _SIZE), np.float32)

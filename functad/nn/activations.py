@@ -16,7 +16,7 @@ from functad.nn.layer import Layer, without_params
 
 
 def Activation(function: Callable[[Any], Any]) -> Layer:
-    """The layer of any function of one array.
+    """The layer of any function of one input, also of a tuple from `parallel`.
 
     Raises:
         ArgumentError: it is not callable.
@@ -37,62 +37,62 @@ def Relu() -> Layer:
     >>> Relu().apply((), jnp.array([-1., 2.]))
     Array([0., 2.], dtype=float32)
     """
-    return without_params(functions.relu)
+    return without_params(functions.relu, "Relu")
 
 
 def Relu6() -> Layer:
     """The layer of `relu6`."""
-    return without_params(functions.relu6)
+    return without_params(functions.relu6, "Relu6")
 
 
 def LeakyRelu(negative_slope: float = 0.01) -> Layer:
     """The layer of `leaky_relu`."""
-    return without_params(partial(functions.leaky_relu, negative_slope=negative_slope))
+    return without_params(partial(functions.leaky_relu, negative_slope=negative_slope), "LeakyRelu")
 
 
 def Elu(alpha: float = 1.0) -> Layer:
     """The layer of `elu`."""
-    return without_params(partial(functions.elu, alpha=alpha))
+    return without_params(partial(functions.elu, alpha=alpha), "Elu")
 
 
 def Celu(alpha: float = 1.0) -> Layer:
     """The layer of `celu`."""
-    return without_params(partial(functions.celu, alpha=alpha))
+    return without_params(partial(functions.celu, alpha=alpha), "Celu")
 
 
 def Selu() -> Layer:
     """The layer of `selu`."""
-    return without_params(functions.selu)
+    return without_params(functions.selu, "Selu")
 
 
 def Gelu(approximate: bool = True) -> Layer:
     """The layer of `gelu`."""
-    return without_params(partial(functions.gelu, approximate=approximate))
+    return without_params(partial(functions.gelu, approximate=approximate), "Gelu")
 
 
 def Silu() -> Layer:
     """The layer of `silu`, also called swish."""
-    return without_params(functions.silu)
+    return without_params(functions.silu, "Silu")
 
 
 def Mish() -> Layer:
     """The layer of `mish`."""
-    return without_params(functions.mish)
+    return without_params(functions.mish, "Mish")
 
 
 def Softplus() -> Layer:
     """The layer of `softplus`."""
-    return without_params(functions.softplus)
+    return without_params(functions.softplus, "Softplus")
 
 
 def Sigmoid() -> Layer:
     """The layer of `sigmoid`."""
-    return without_params(functions.sigmoid)
+    return without_params(functions.sigmoid, "Sigmoid")
 
 
 def Tanh() -> Layer:
     """The layer of `tanh`."""
-    return without_params(functions.tanh)
+    return without_params(functions.tanh, "Tanh")
 
 
 def Identity() -> Layer:
@@ -102,9 +102,9 @@ def Identity() -> Layer:
 
 def Softmax(axis: Axis = -1) -> Layer:
     """The layer of `softmax`. Losses take logits: do not put it before them."""
-    return without_params(partial(functions.softmax, axis=axis))
+    return without_params(partial(functions.softmax, axis=axis), "Softmax")
 
 
 def LogSoftmax(axis: Axis = -1) -> Layer:
     """The layer of `log_softmax`."""
-    return without_params(partial(functions.log_softmax, axis=axis))
+    return without_params(partial(functions.log_softmax, axis=axis), "LogSoftmax")

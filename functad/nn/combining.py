@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from functad import numpy as jnp
 from functad import random
 from functad.api import eval_shape
-from functad.errors import ShapeError
-from functad.nn.layer import Layer, check_layers, struct_of
+from functad.errors import ShapeError, TreeError
+from functad.nn.layer import Layer, check_layers, check_one_array, struct_of
 
 
 def serial(*layers: Layer) -> Layer:
@@ -46,7 +47,7 @@ def serial(*layers: Layer) -> Layer:
         return tuple(params)
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        _check_count(params, layers, "serial")
+        _check_params(params, layers, "serial")
         for layer, layer_params, layer_key in zip(layers, params, _split(key, len(layers)), strict=True):
             x = layer.apply(layer_params, x, key=layer_key, train=train)
         return x
@@ -80,7 +81,7 @@ def parallel(*layers: Layer, join: Callable[[tuple[Any, ...]], Any] = lambda out
         return tuple(layer.init(k, x) for layer, k in zip(layers, _split(key, len(layers)), strict=True))
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        _check_count(params, layers, "parallel")
+        _check_params(params, layers, "parallel")
         keys = _split(key, len(layers))
         return join(
             tuple(
@@ -106,7 +107,10 @@ def residual(layer: Layer) -> Layer:
     check_layers((layer,), "residual")
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+        check_one_array(x, "residual")
         y = layer.apply(params, x, key=key, train=train)
+        check_one_array(y, "residual, adding the output of its layer")
+        x, y = jnp.asarray(x), jnp.asarray(y)
         if y.shape != x.shape:
             raise ShapeError(
                 f"residual: the layer turns an input of shape {x.shape} into {y.shape}, so they cannot be "
@@ -123,7 +127,13 @@ def _split(key: Any, count: int) -> list[Any]:
     return list(random.split(key, count))
 
 
-def _check_count(params: Any, layers: tuple[Layer, ...], name: str) -> None:
+def _check_params(params: Any, layers: tuple[Layer, ...], name: str) -> None:
+    if not isinstance(params, (tuple, list)):
+        kind = f"a dict with {' and '.join(map(repr, params))}" if isinstance(params, dict) else repr(params)
+        raise TreeError(
+            f"{name}: params are {kind:.80}, but must be a tuple of {len(layers)}, one entry for each layer; pass what "
+            "init(key, x) of this very network returned"
+        )
     if len(params) != len(layers):
         raise ShapeError(
             f"{name}: params have {len(params)} entries, but there are {len(layers)} layers; were they made "

@@ -12,8 +12,8 @@ from functad import lax, random
 from functad import numpy as jnp
 from functad.errors import ArgumentError, ShapeError
 from functad.nn.initializers import DEFAULT_KERNEL_INIT, Initializer, zeros
-from functad.nn.layer import Layer, struct_of
-from functad.nn.layout import Padding, check_input, checked_padding, per_axis, window_and_layout
+from functad.nn.layer import Layer, check_count, check_floats, check_one_array, check_params, struct_of
+from functad.nn.layout import Padding, check_input, check_window, checked_padding, per_axis, window_and_layout
 
 # The kernel of every layout: space, input channels, output channels, as initializers expect it.
 _KERNEL_LAYOUTS = {1: "WIO", 2: "HWIO", 3: "DHWIO"}
@@ -53,8 +53,10 @@ def Conv(
 
     Raises:
         ArgumentError: arguments that do not fit together.
-        ShapeError: an input of the wrong rank, or with channels that are not those of the kernel or of the
-            groups.
+        ShapeError: an input of the wrong rank, smaller than the window, or with channels that are not those
+            of the kernel or of the groups.
+        DTypeError: the input holds no floats.
+        TreeError: the params are not those of such a layer.
 
     >>> import functad, functad.numpy as jnp
     >>> layer = Conv(6, (3, 3))
@@ -69,13 +71,19 @@ def Conv(
     strides_ = per_axis(strides, rank, "strides", name)
     dilation_ = per_axis(dilation, rank, "dilation", name)
     padding_ = checked_padding(padding, rank, name)
-    if features < 1 or groups < 1 or features % groups:
-        raise ArgumentError(f"{name}: groups={groups} must divide the {features} output channels, both at least 1")
+    check_count(features, "features", "Conv")
+    check_count(groups, "groups", name)
+    if features % groups:
+        raise ArgumentError(f"{name}: groups={groups} must divide the {features} output channels")
+    wanted_params: dict[str, tuple[int | None, ...]] = {"kernel": (*window, None, features)}
+    if use_bias:
+        wanted_params["bias"] = (features,)
     dimension_numbers = (layout, _KERNEL_LAYOUTS[rank], layout)
     channels_axis = layout.index("C")
 
     def init(key: Any, x: Any) -> dict[str, Any]:
         x = struct_of(x)
+        check_floats(x, name)
         check_input(x.shape, layout, name)
         channels = x.shape[channels_axis]
         if channels % groups:
@@ -83,6 +91,7 @@ def Conv(
                 f"{name}: groups={groups} does not divide the {channels} channels (axis {channels_axis} of "
                 f"layout {layout}) of the input of shape {x.shape}"
             )
+        check_window(x.shape, layout, window, dilation_, padding_, name)
         kernel_key, bias_key = random.split(key)
         params = {"kernel": kernel_init(kernel_key, (*window, channels // groups, features), x.dtype)}
         if use_bias:
@@ -90,7 +99,10 @@ def Conv(
         return params
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+        check_params(params, wanted_params, name)
+        check_one_array(x, name)
         x = jnp.asarray(x)
+        check_floats(x, name)
         check_input(x.shape, layout, name)
         kernel = params["kernel"]
         wanted = kernel.shape[-2] * groups
@@ -100,6 +112,7 @@ def Conv(
                 f"{channels_axis} of layout {layout}), but the kernel of shape {kernel.shape} takes "
                 f"{wanted}; is the layout right, or were the params made for other inputs?"
             )
+        check_window(x.shape, layout, window, dilation_, padding_, name)
         y = lax.conv_general_dilated(
             x,
             kernel,

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from functad import numpy as jnp
 from functad import random
 from functad.errors import ArgumentError
-from functad.nn.layer import Layer
+from functad.nn.layer import Layer, check_one_array
 
 
 def Dropout(rate: float) -> Layer:
@@ -34,13 +36,14 @@ def Dropout(rate: float) -> Layer:
     (2.0, True)
     """
     name = f"Dropout({rate})"
-    if not 0 <= rate < 1:
-        raise ArgumentError(f"{name}: rate must be at least 0 and less than 1")
+    if isinstance(rate, bool) or not isinstance(rate, (int, float, np.number)) or not 0 <= rate < 1:
+        raise ArgumentError(f"Dropout({rate!r}): rate must be at least 0 and less than 1, a number")
 
     def init(key: Any, x: Any) -> tuple[()]:
         return ()
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+        check_one_array(x, name)
         x = jnp.asarray(x)
         if not train or rate == 0:
             return x

@@ -9,9 +9,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from functad import dtypes, random
 from functad import numpy as jnp
-from functad.errors import ArgumentError, ShapeError
+from functad.array import ArrayImpl
+from functad.errors import ArgumentError, ShapeError, TracerError
 
 Axes = int | Sequence[int]
 
@@ -202,6 +205,63 @@ def he_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dt
     return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer whose rows or columns, whichever are fewer, are orthogonal and of length `scale` (Saxe 2014).
+
+    Args:
+        scale: the length.
+        column_axis: the axis over the columns; all others together are the rows.
+        dtype: the dtype when the call names none.
+
+    Raises:
+        ShapeError: the shape has fewer than two axes. ArgumentError: no such axis.
+        TracerError: the key is traced: the factorization needs its numbers.
+
+    >>> from functad import random
+    >>> q = orthogonal()(random.key(0), (3, 3))
+    >>> bool(abs(q.T @ q - jnp.eye(3)).max() < 1e-6)
+    True
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+        return _orthogonal(key, tuple(shape), scale, column_axis, _float_dtype(dtype, default), "orthogonal")
+
+    return init
+
+
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer for kernels of convolutions: `orthogonal` at the central tap, zero elsewhere (Xiao 2018).
+
+    Args:
+        scale, column_axis, dtype: as in `orthogonal`.
+
+    Raises:
+        ShapeError: the shape is not (*kernel_size, inputs, outputs) over one to three spatial axes, or there are
+            more inputs than outputs.
+        TracerError: the key is traced.
+
+    >>> from functad import random
+    >>> kernel = delta_orthogonal()(random.key(0), (3, 2, 4))
+    >>> bool(abs(kernel[1] @ kernel[1].T - jnp.eye(2)).max() < 1e-6), float(abs(kernel[0]).max())
+    (True, 0.0)
+    """
+    default = dtype
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+        shape, wanted = tuple(shape), _float_dtype(dtype, default)
+        if len(shape) not in (3, 4, 5) or shape[-2] > shape[-1]:
+            raise ShapeError(
+                f"delta_orthogonal: a kernel of shape {shape} does not fit; it takes (*kernel_size, inputs, outputs) "
+                "with one to three spatial axes and no more inputs than outputs"
+            )
+        matrix = _orthogonal(key, shape[-2:], scale, column_axis, wanted, "delta_orthogonal")
+        centre = tuple((size - 1) // 2 for size in shape[:-2])
+        return jnp.zeros(shape, wanted).at[centre].set(matrix)
+
+    return init
+
+
 xavier_uniform = glorot_uniform
 xavier_normal = glorot_normal
 kaiming_uniform = he_uniform
@@ -217,6 +277,28 @@ DEFAULT_KERNEL_INIT: Initializer = lecun_normal()
 def _float_dtype(*wishes: Any) -> Any:
     """The first dtype that is named, or the default."""
     return next((wish for wish in wishes if wish is not None), dtypes.default_float_dtype())
+
+
+def _orthogonal(key: Any, shape: tuple[int, ...], scale: Any, column_axis: int, dtype: Any, name: str) -> Any:
+    if len(shape) < 2:
+        raise ShapeError(f"{name}: a parameter of shape {shape} has no rows and columns; give at least two axes")
+    if not -len(shape) <= column_axis < len(shape):
+        raise ArgumentError(f"{name}: column_axis={column_axis} is no axis of a parameter of shape {shape}")
+    columns = shape[column_axis]
+    rest = math.prod(shape) // max(1, columns)
+    drawn = random.normal(key, (max(columns, rest), min(columns, rest)), dtype)
+    if not isinstance(drawn, ArrayImpl):
+        raise TracerError(
+            f"{name}: the key is traced, but the QR factorization needs its numbers; call init outside of jit, vmap, "
+            "eval_shape and other transforms"
+        )
+    # NumPy's QR takes no float16. The signs make the factorization unique, so the result evenly distributed.
+    q, r = np.linalg.qr(np.asarray(drawn, np.promote_types(drawn.dtype, np.float32)))
+    q = q * np.sign(np.diagonal(r))
+    if rest < columns:
+        q = q.T
+    others = tuple(np.delete(shape, column_axis))
+    return jnp.asarray(scale * np.moveaxis(q.reshape(*others, columns), -1, column_axis), dtype)
 
 
 def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from functad.api import ShapeDtypeStruct
 from functad.array import Array
-from functad.errors import ArgumentError
-from functad.tree_util import tree_map
+from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
+from functad.tree_util import is_tree_node, tree_map
 
 
 class Apply(Protocol):
@@ -40,16 +42,71 @@ class Layer(NamedTuple):
     apply: Apply
 
 
-def without_params(function: Callable[[Any], Any]) -> Layer:
-    """The layer of a function of the input alone."""
+def without_params(function: Callable[[Any], Any], name: str | None = None) -> Layer:
+    """The layer of a function of the input alone; with a name, the input must be one array."""
 
     def init(key: Any, x: Any) -> tuple[()]:
         return ()
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+        if name is not None:
+            check_one_array(x, name)
         return function(x)
 
     return Layer(init, apply)
+
+
+def check_count(value: Any, what: str, name: str) -> None:
+    """Raise unless an argument of a layer is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ArgumentError(f"{name}: {what} must be an int of at least 1, got {value!r}")
+
+
+def check_one_array(x: Any, name: str) -> None:
+    """Raise if the input of a layer is a pytree, which would be stacked into an array of more axes."""
+    if is_tree_node(type(x)):
+        raise ArgumentError(
+            f"{name}: the input is of type {type(x).__name__}, but the layer takes one array; make one of it with "
+            "jnp.array or jnp.concatenate, after `parallel` with its argument join"
+        )
+
+
+def check_floats(x: Any, name: str) -> None:
+    """Raise unless the input of a layer with params, an array or its shape and dtype, is one array of floats."""
+    check_one_array(x, name)
+    if x.dtype.kind not in "fc":
+        raise DTypeError(
+            f"{name}: the input has dtype {x.dtype.name}, but the layer takes floats; convert it with "
+            "x.astype('float32'), and divide pixels of 0 to 255 by 255"
+        )
+
+
+def check_params(params: Any, wanted: dict[str, tuple[int | None, ...]], name: str) -> None:
+    """Raise unless params are a dict of arrays as the `init` of a layer makes it.
+
+    Args:
+        params: what was given to `apply`.
+        wanted: the shape of each array, None where any size will do.
+        name: the layer, for messages.
+
+    Raises:
+        TreeError: another structure. ShapeError: an array of another shape.
+    """
+    hint = f"; pass what init(key, x) of this very layer returned, a dict with {' and '.join(map(repr, wanted))}"
+    if not isinstance(params, dict):
+        kind = f"a {type(params).__name__} of {len(params)}" if isinstance(params, (tuple, list)) else repr(params)
+        raise TreeError(f"{name}: params are {kind:.80}{hint}")
+    if set(params) != set(wanted):
+        keys = " and ".join(sorted(map(repr, params))) or "no keys"
+        raise TreeError(f"{name}: params are a dict with {keys}{hint}")
+    for key, sizes in wanted.items():
+        if not hasattr(params[key], "shape"):
+            raise TreeError(f"{name}: params[{key!r}] is of type {type(params[key]).__name__}, no array{hint}")
+        shape = tuple(params[key].shape)
+        if len(shape) != len(sizes) or any(size not in (None, n) for size, n in zip(sizes, shape, strict=True)):
+            text = ", ".join("…" if size is None else str(size) for size in sizes)
+            comma = "," if len(sizes) == 1 else ""
+            raise ShapeError(f"{name}: params[{key!r}] has shape {shape}, but the layer takes ({text}{comma}){hint}")
 
 
 def check_layers(layers: tuple[Any, ...], name: str) -> None:

@@ -32,7 +32,7 @@ def window_and_layout(window: int | Sequence[int], layout: str | None, name: str
                 f"for images, ({window},) for sequences, or name the layout"
             )
         return per_axis(window, _RANKS[layout], "window", name), layout
-    sizes = per_axis(window, len(tuple(window)), "window", name)
+    sizes = per_axis(window, len(window) if isinstance(window, Sequence) else 1, "window", name)
     if layout is None:
         if len(sizes) not in CHANNELS_FIRST:
             raise ArgumentError(f"{name}: the window {sizes} must have 1, 2 or 3 axes")
@@ -46,8 +46,8 @@ def window_and_layout(window: int | Sequence[int], layout: str | None, name: str
 
 def per_axis(value: int | Sequence[int], rank: int, what: str, name: str) -> tuple[int, ...]:
     """One positive number for each spatial axis, from a number for all or a sequence."""
-    values = (value,) * rank if isinstance(value, int) else tuple(value)
-    if len(values) != rank or any(not isinstance(v, int) or v < 1 for v in values):
+    values = (value,) * rank if not isinstance(value, Sequence) else tuple(value)
+    if len(values) != rank or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in values):
         raise ArgumentError(
             f"{name}: {what}={value!r} must be a positive integer, or one for each of the {rank} spatial axes"
         )
@@ -63,8 +63,8 @@ def checked_padding(padding: Padding, rank: int, name: str) -> str | tuple[tuple
                 "high) pair an axis"
             )
         return padding.upper()
-    entries: Sequence[Any] = (padding,) * rank if isinstance(padding, int) else tuple(padding)
-    pairs = tuple((e, e) if isinstance(e, int) else tuple(e) for e in entries)
+    entries: Sequence[Any] = tuple(padding) if isinstance(padding, Sequence) else (padding,) * rank
+    pairs = tuple(tuple(e) if isinstance(e, Sequence) else (e, e) for e in entries)
     if len(pairs) != rank or any(len(p) != 2 or not all(isinstance(v, int) for v in p) for p in pairs):
         raise ArgumentError(
             f"{name}: padding={padding!r} must be an integer, or an integer or a (low, high) pair for each "
@@ -89,6 +89,33 @@ def check_input(shape: tuple[int, ...], layout: str, name: str) -> None:
     raise ShapeError(
         f"{name}: the input has shape {shape}, {len(shape)} axes, but layout {layout} has {len(layout)}{hint}"
     )
+
+
+def check_window(
+    shape: tuple[int, ...],
+    layout: str,
+    window: tuple[int, ...],
+    dilation: tuple[int, ...],
+    padding: str | tuple[tuple[int, int], ...],
+    name: str,
+) -> None:
+    """Raise if the window fits nowhere in the padded input, which would give an empty output.
+
+    Raises:
+        ShapeError: the input is smaller than the window along an axis.
+    """
+    if padding in ("SAME", "SAME_LOWER"):
+        return
+    pads = ((0, 0),) * len(window) if isinstance(padding, str) else padding
+    sizes = [size for axis, size in zip(layout, shape, strict=True) if axis not in "NC"]
+    reach = tuple((w - 1) * d + 1 for w, d in zip(window, dilation, strict=True))
+    if any(size + sum(pad) < r for size, pad, r in zip(sizes, pads, reach, strict=True)):
+        spread_out = "" if reach == window else f", which spans {reach} with dilation {dilation}"
+        padded = "" if isinstance(padding, str) else f" padded by {padding}"
+        raise ShapeError(
+            f"{name}: the input of shape {shape} (layout {layout}){padded} is smaller than the window {window}"
+            f"{spread_out}, so no output is left; use a smaller window, larger inputs, or padding='SAME'"
+        )
 
 
 def spread(values: Sequence[Any], layout: str, rest: Any) -> tuple[Any, ...]:

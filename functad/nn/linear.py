@@ -9,9 +9,9 @@ from typing import Any
 
 from functad import numpy as jnp
 from functad import random
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ShapeError
 from functad.nn.initializers import DEFAULT_KERNEL_INIT, Initializer, zeros
-from functad.nn.layer import Layer, struct_of
+from functad.nn.layer import Layer, check_count, check_floats, check_one_array, check_params, struct_of
 
 
 def Dense(
@@ -32,7 +32,10 @@ def Dense(
         (inputs, features) and, with `use_bias`, "bias" of shape (features,), both of the dtype of the input.
 
     Raises:
+        ArgumentError: `features` is no positive int, or the input is no single array.
         ShapeError: the input has no axes, or its last one is not that of the kernel.
+        DTypeError: the input holds no floats.
+        TreeError: the params are not those of such a layer.
 
     >>> import functad, functad.numpy as jnp
     >>> layer = Dense(4)
@@ -42,11 +45,14 @@ def Dense(
     ((3, 4), (4,), (2, 4))
     """
     name = f"Dense({features})"
-    if features < 1:
-        raise ArgumentError(f"{name}: features must be at least 1")
+    check_count(features, "features", "Dense")
+    wanted: dict[str, tuple[int | None, ...]] = {"kernel": (None, features)}
+    if use_bias:
+        wanted["bias"] = (features,)
 
     def init(key: Any, x: Any) -> dict[str, Any]:
         x = struct_of(x)
+        check_floats(x, name)
         if x.ndim < 1:
             raise ShapeError(f"{name}: the input must have shape (…, inputs), but is a scalar")
         kernel_key, bias_key = random.split(key)
@@ -56,7 +62,10 @@ def Dense(
         return params
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+        check_params(params, wanted, name)
+        check_one_array(x, name)
         x = jnp.asarray(x)
+        check_floats(x, name)
         kernel = params["kernel"]
         if x.ndim < 1 or x.shape[-1] != kernel.shape[0]:
             raise ShapeError(

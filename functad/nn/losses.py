@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from functad import numpy as jnp
-from functad.errors import DTypeError, ShapeError
+from functad.array import ArrayImpl
+from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.functions import log_sigmoid, log_softmax, logsumexp
 
 
@@ -25,7 +28,7 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any =
         The shape of `logits` without `axis`.
 
     Raises:
-        ShapeError: the shapes differ.
+        ShapeError: the shapes differ, or there is no such axis.
 
     >>> import functad.numpy as jnp
     >>> softmax_cross_entropy(jnp.array([[0., 0.]]), jnp.array([[1., 0.]]))
@@ -38,6 +41,8 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any =
             f"{labels.shape}. For integer labels, one an example, use "
             "softmax_cross_entropy_with_integer_labels"
         )
+    _check_axis(axis, logits.shape, "softmax_cross_entropy")
+    _check_where(where, logits.shape, "softmax_cross_entropy")
     terms = labels * log_softmax(logits, axis, where)
     if where is not None:
         terms = jnp.where(where, terms, jnp.zeros_like(terms))
@@ -58,12 +63,16 @@ def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: in
 
     Raises:
         ShapeError: the shapes do not fit. DTypeError: the labels are no integers.
+        ArgumentError: a label is no class. Inside of `jit` labels have no values yet and are not checked.
 
     >>> import functad.numpy as jnp
     >>> softmax_cross_entropy_with_integer_labels(jnp.array([[0., 0.], [0., 100.]]), jnp.array([0, 1]))
     Array([0.6931472, 0.       ], dtype=float32)
     """
-    logits, labels = _logits_and_labels(logits, labels, axis, "softmax_cross_entropy_with_integer_labels")
+    name = "softmax_cross_entropy_with_integer_labels"
+    logits, labels = _logits_and_labels(logits, labels, axis, name)
+    _check_where(where, logits.shape, name)
+    _check_classes(labels, logits.shape[axis], name)
     chosen = jnp.take_along_axis(logits, jnp.expand_dims(labels, axis), axis)
     return logsumexp(logits, axis, where=where) - jnp.squeeze(chosen, axis)
 
@@ -75,12 +84,20 @@ def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Any:
         logits: floats, of any shape.
         labels: 0 or 1, or probabilities; of a shape that broadcasts with that of `logits`.
 
+    Raises:
+        ShapeError: it does not.
+
     >>> import functad.numpy as jnp
     >>> sigmoid_binary_cross_entropy(jnp.array([0., 100.]), jnp.array([1., 0.]))
     Array([  0.6931472, 100.       ], dtype=float32)
     """
     logits = jnp.asarray(logits)
     labels = jnp.asarray(labels).astype(logits.dtype)
+    if not _broadcasts(labels.shape, logits.shape):
+        raise ShapeError(
+            f"sigmoid_binary_cross_entropy: labels of shape {labels.shape} do not broadcast with logits of shape "
+            f"{logits.shape}; give one label for each logit"
+        )
     return -labels * log_sigmoid(logits) - (1.0 - labels) * log_sigmoid(-logits)
 
 
@@ -142,8 +159,7 @@ def _logits_and_labels(logits: Any, labels: Any, axis: int, name: str) -> tuple[
             f"{name}: labels must be integers, the numbers of the classes, got dtype {labels.dtype.name}; "
             "convert them with labels.astype('int32'), or one-hot rows with labels.argmax(-1)"
         )
-    if not -logits.ndim <= axis < logits.ndim:
-        raise ShapeError(f"{name}: logits of shape {logits.shape} have no axis {axis} over the classes")
+    _check_axis(axis, logits.shape, name)
     place = axis % logits.ndim
     wanted = logits.shape[:place] + logits.shape[place + 1 :]
     if labels.shape != wanted:
@@ -152,6 +168,31 @@ def _logits_and_labels(logits: Any, labels: Any, axis: int, name: str) -> tuple[
             f"{wanted}, got {labels.shape}"
         )
     return logits, labels
+
+
+def _check_axis(axis: int, shape: tuple[int, ...], name: str) -> None:
+    if not -len(shape) <= axis < len(shape):
+        raise ShapeError(f"{name}: logits of shape {shape} have no axis {axis} over the classes")
+
+
+def _check_where(where: Any, shape: tuple[int, ...], name: str) -> None:
+    if where is not None and not _broadcasts(jnp.shape(where), shape):
+        raise ShapeError(f"{name}: where of shape {jnp.shape(where)} does not broadcast to logits of shape {shape}")
+
+
+def _check_classes(labels: Any, classes: int, name: str) -> None:
+    """Raise if a label is no class: indexing would count -1 from the end. Tracers have no values to check."""
+    if not isinstance(labels, ArrayImpl):
+        return
+    values = np.asarray(labels)
+    wrong = values[(values < 0) | (values >= classes)]
+    if wrong.size:
+        raise ArgumentError(f"{name}: labels hold {wrong[0]}, but the logits have {classes} classes (0..{classes - 1})")
+
+
+def _broadcasts(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(other), strict=False)
+    return all(a == b or a == 1 or b == 1 for a, b in pairs)
 
 
 def _error(predictions: Any, targets: Any, name: str) -> Any:

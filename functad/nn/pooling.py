@@ -13,7 +13,7 @@ from functad import dtypes, lax
 from functad import numpy as jnp
 from functad.errors import DTypeError
 from functad.nn.layer import Layer, without_params
-from functad.nn.layout import Padding, check_input, checked_padding, per_axis, spread, window_and_layout
+from functad.nn.layout import Padding, check_input, check_window, checked_padding, per_axis, spread, window_and_layout
 
 
 def MaxPool(
@@ -31,7 +31,8 @@ def MaxPool(
         layout: as in `Conv`.
 
     Raises:
-        ArgumentError: arguments that do not fit together. ShapeError: an input of the wrong rank.
+        ArgumentError: arguments that do not fit together. ShapeError: an input of the wrong rank, or
+            smaller than the window.
 
     >>> import functad.numpy as jnp
     >>> MaxPool((2, 2)).apply((), jnp.arange(16.).reshape(1, 1, 4, 4))
@@ -45,7 +46,7 @@ def MaxPool(
         x = jnp.asarray(x)
         return slide(x, _lowest(x.dtype), lax.max)
 
-    return without_params(pool)
+    return without_params(pool, name)
 
 
 def AvgPool(
@@ -63,7 +64,8 @@ def AvgPool(
         layout: as in `Conv`.
 
     Raises:
-        ArgumentError: arguments that do not fit together. ShapeError: an input of the wrong rank.
+        ArgumentError: arguments that do not fit together. ShapeError: an input of the wrong rank, or
+            smaller than the window.
         DTypeError: the input holds no floats.
 
     >>> import functad.numpy as jnp
@@ -88,7 +90,7 @@ def AvgPool(
         )
         return total / slide(counted, 0.0, lax.add)
 
-    return without_params(pool)
+    return without_params(pool, name)
 
 
 class _Slide:
@@ -110,6 +112,7 @@ class _Slide:
 
     def __call__(self, x: Any, start: Any, combine: Any) -> Any:
         check_input(x.shape, self.layout, self.name)
+        check_window(x.shape, self.layout, self.window, (1,) * len(self.window), self.padding, self.name)
         pads = self.padding if isinstance(self.padding, str) else spread(self.padding, self.layout, (0, 0))
         return lax.reduce_window(
             x,

@@ -30,4 +30,4 @@ def Flatten() -> Layer:
             raise ShapeError("Flatten(): the input is a scalar; it must have a batch axis")
         return jnp.reshape(x, (x.shape[0], math.prod(x.shape[1:])))
 
-    return without_params(flatten)
+    return without_params(flatten, "Flatten()")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from functad import numpy as jnp
 from functad.errors import ArgumentError
-from functad.optim.optimizer import Optimizer, stateless
+from functad.optim.optimizer import Optimizer, check_number, map_leaves, stateless
 from functad.optim.schedules import Schedule
 from functad.tree_util import tree_leaves, tree_map
 
@@ -41,6 +41,7 @@ def scale(step_size: float) -> Optimizer:
     >>> scale(-0.5).update(2., ())
     (-1.0, ())
     """
+    check_number(step_size, "scale: step_size")
     return stateless(lambda grads, params: tree_map(lambda g: step_size * g, grads))
 
 
@@ -61,6 +62,7 @@ def scale_by_schedule(step_size_fn: Schedule) -> Optimizer:
         return ScheduleState(jnp.zeros((), jnp.int32))
 
     def update(grads: Any, state: ScheduleState, params: Any = None) -> tuple[Any, ScheduleState]:
+        _check_state(state, ScheduleState, "scale_by_schedule")
         factor = step_size_fn(state.count)
         # In the dtype of each gradient, lest a float32 factor widen float16 ones.
         updates = tree_map(lambda g: jnp.asarray(factor, g.dtype) * g, grads)
@@ -76,6 +78,7 @@ def scale_by_learning_rate(learning_rate: float | Schedule) -> Optimizer:
     (-1.0, ())
     """
     if not callable(learning_rate):
+        check_number(learning_rate, "scale_by_learning_rate: learning_rate", low=0.0)
         return scale(-learning_rate)
     schedule = learning_rate
     return scale_by_schedule(lambda step: -schedule(step))
@@ -98,11 +101,15 @@ def trace(decay: float, nesterov: bool = False) -> Optimizer:
     Array([1.75], dtype=float32)
     """
 
+    check_number(decay, "trace: decay", low=0.0, high=1.0)
+
     def init(params: Any) -> TraceState:
         return TraceState(tree_map(jnp.zeros_like, params))
 
     def update(grads: Any, state: TraceState, params: Any = None) -> tuple[Any, TraceState]:
-        velocity = tree_map(lambda g, v: g + decay * v, grads, state.trace)
+        _check_state(state, TraceState, "trace")
+        # The state has the structure of the params: what departs from it are the gradients.
+        velocity = map_leaves(lambda v, g: g + decay * v, state=state.trace, gradients=grads)
         updates = tree_map(lambda g, v: g + decay * v, grads, velocity) if nesterov else velocity
         return updates, TraceState(velocity)
 
@@ -119,10 +126,12 @@ def add_decayed_weights(weight_decay: float) -> Optimizer:
     (3.0, ())
     """
 
+    check_number(weight_decay, "add_decayed_weights: weight_decay", low=0.0)
+
     def add(grads: Any, params: Any) -> Any:
         if params is None:
             raise ArgumentError("add_decayed_weights needs the params: call update(grads, state, params)")
-        return tree_map(lambda g, p: g + weight_decay * p, grads, params)
+        return map_leaves(lambda p, g: g + weight_decay * p, params=params, gradients=grads)
 
     return stateless(add)
 
@@ -134,6 +143,7 @@ def clip(max_delta: float) -> Optimizer:
     >>> clip(1.).update(jnp.array([0.5, -3.]), ())[0]
     Array([ 0.5, -1. ], dtype=float32)
     """
+    check_number(max_delta, "clip: max_delta", low=0.0)
     return stateless(lambda grads, params: tree_map(lambda g: jnp.clip(g, -max_delta, max_delta), grads))
 
 
@@ -144,6 +154,7 @@ def clip_by_global_norm(max_norm: float) -> Optimizer:
     >>> clip_by_global_norm(1.).update({"a": jnp.array([3.]), "b": jnp.array([4.])}, ())[0]
     {'a': Array([0.6], dtype=float32), 'b': Array([0.8], dtype=float32)}
     """
+    check_number(max_norm, "clip_by_global_norm: max_norm", low=0.0)
     if max_norm <= 0:
         raise ArgumentError(f"clip_by_global_norm: max_norm={max_norm} must be more than 0")
 
@@ -163,3 +174,12 @@ def global_norm(tree: Any) -> Any:
     Array(5., dtype=float32)
     """
     return jnp.sqrt(sum((jnp.sum(jnp.square(leaf)) for leaf in tree_leaves(tree)), start=jnp.zeros(())))
+
+
+def _check_state(state: Any, kind: type, name: str) -> None:
+    """Raise unless a state is what `init` made; `load` without `like` gives plain tuples."""
+    if not isinstance(state, kind):
+        raise ArgumentError(
+            f"{name}: the state is of type {type(state).__name__}, not {kind.__name__}; use the one that init of this "
+            "optimizer made, and functad.io.load(path, like=optimizer.init(params)) to load one"
+        )

@@ -5,12 +5,16 @@ This file must not know any particular optimizer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functad import numpy as jnp
-from functad.errors import ArgumentError
-from functad.tree_util import tree_map
+from functad.array import Array, ArrayImpl
+from functad.errors import ArgumentError, ShapeError, TreeError
+from functad.tree_util import is_tree_node, keystr, tree_flatten_with_path, tree_unflatten
 
 
 class Optimizer(NamedTuple):
@@ -40,16 +44,16 @@ def apply_updates(params: Any, updates: Any) -> Any:
 
     Args:
         params: a pytree of arrays.
-        updates: a pytree of the same structure.
+        updates: a pytree of the same structure and shapes.
 
     Raises:
-        TreeError: the structures differ.
+        TreeError: the structures differ. ShapeError: a leaf has another shape.
 
     >>> import functad.numpy as jnp
     >>> apply_updates((jnp.array(1.),), (jnp.array(0.5),))
     (Array(1.5, dtype=float32),)
     """
-    return tree_map(_add, params, updates)
+    return map_leaves(_add, params=params, updates=updates)
 
 
 def chain(*steps: Optimizer) -> Optimizer:
@@ -79,6 +83,10 @@ def chain(*steps: Optimizer) -> Optimizer:
         return tuple(step.init(params) for step in steps)
 
     def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, tuple[Any, ...]]:
+        if not isinstance(state, (tuple, list)):
+            raise ArgumentError(
+                f"chain: the state is of type {type(state).__name__}; use the tuple that init of this chain made"
+            )
         if len(state) != len(steps):
             raise ArgumentError(
                 f"chain: the state has {len(state)} entries for {len(steps)} optimizers; use the one that "
@@ -91,6 +99,47 @@ def chain(*steps: Optimizer) -> Optimizer:
         return grads, tuple(states)
 
     return Optimizer(init, update)
+
+
+def map_leaves(function: Callable[..., Any], /, **trees: Any) -> Any:
+    """`tree_map` over trees whose names, those of the keywords, stand in the messages.
+
+    Raises:
+        TreeError: a tree has another structure than the first. ShapeError: a leaf has another shape.
+    """
+    (first, tree), *others = trees.items()
+    paths_and_leaves, structure = tree_flatten_with_path(tree)
+    columns = []
+    for name, other in others:
+        column = structure.flatten_up_to(other, name=name)
+        for (path, leaf), value in zip(paths_and_leaves, column, strict=True):
+            if is_tree_node(type(value)):
+                raise TreeError(
+                    f"at {name}{keystr(path)}: expected a leaf as in {first}, got a {type(value).__name__}; {name} "
+                    f"must have the structure of {first}"
+                )
+            if jnp.shape(value) != jnp.shape(leaf):
+                raise ShapeError(
+                    f"{name}{keystr(path)} has shape {jnp.shape(value)}, but {first}{keystr(path)} has shape "
+                    f"{jnp.shape(leaf)}; they must be the same"
+                )
+        columns.append(column)
+    leaves = [leaf for _, leaf in paths_and_leaves]
+    return tree_unflatten(structure, [function(*row) for row in zip(leaves, *columns, strict=True)])
+
+
+def check_number(value: Any, argument: str, low: float = -math.inf, high: float = math.inf) -> None:
+    """Raise unless an argument is a number within bounds; of a traced scalar only the shape and dtype are known."""
+    wanted = "a number" if low == -math.inf else f"a number of at least {low:g}"
+    wanted += "" if high == math.inf else f" and at most {high:g}"
+    if isinstance(value, Array | np.ndarray | np.generic):
+        fits = value.shape == () and value.dtype.kind in "iuf"
+    else:
+        fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if fits and not (isinstance(value, Array) and not isinstance(value, ArrayImpl)):
+        fits = math.isfinite(value) and low <= value <= high
+    if not fits:
+        raise ArgumentError(f"{argument}={value!r:.80} must be {wanted}")
 
 
 def stateless(function: Callable[[Any, Any], Any]) -> Optimizer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functad.errors import ArgumentError
 from functad.optim.gradients import scale_by_learning_rate, trace
-from functad.optim.optimizer import Optimizer, chain
+from functad.optim.optimizer import Optimizer, chain, check_number
 from functad.optim.schedules import Schedule
 
 
@@ -20,7 +20,8 @@ def sgd(learning_rate: float | Schedule, momentum: float | None = None, nesterov
         nesterov: look ahead along the velocity (Sutskever et al. 2013); needs momentum.
 
     Raises:
-        ArgumentError: nesterov without momentum.
+        ArgumentError: the learning rate is no number of at least 0, the momentum none of 0 to 1, or nesterov is asked
+            for without momentum.
 
     >>> import functad.numpy as jnp
     >>> from functad import optim
@@ -35,5 +36,9 @@ def sgd(learning_rate: float | Schedule, momentum: float | None = None, nesterov
     """
     if nesterov and momentum is None:
         raise ArgumentError("sgd: nesterov=True needs a momentum, such as sgd(0.1, momentum=0.9, nesterov=True)")
+    if not callable(learning_rate):
+        check_number(learning_rate, "sgd: learning_rate", low=0.0)
+    if momentum is not None:
+        check_number(momentum, "sgd: momentum", low=0.0, high=1.0)
     downhill = scale_by_learning_rate(learning_rate)
     return chain(downhill) if momentum is None else chain(trace(momentum, nesterov), downhill)

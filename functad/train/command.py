@@ -6,20 +6,16 @@ Knows which networks can be trained from the command line; trains none itself.
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 import numpy as np
 
 from functad import io, optim, random
 from functad.api import ShapeDtypeStruct
-from functad.data import MNIST, mnist, synthetic_digits
-from functad.errors import ArgumentError, DataError
+from functad.data import MNIST, MissingMNISTError, mnist, synthetic_digits
 from functad.train.cnn import cnn, digit_sets
 from functad.train.loop import Dataset, Epoch, fit
 from functad.tree_util import tree_leaves
-
-INTERRUPTED = 130  # the shell's exit code for a program that was stopped by Ctrl-C
 
 _MOMENTUM = 0.9
 _LEARNING_RATES = {"sgd": 0.05, "momentum": 0.02, "nesterov": 0.02}
@@ -30,6 +26,8 @@ _EPILOG = """examples:
   python -m functad train cnn --optimizer sgd --schedule constant --batch 20 --lr 0.05
   python -m functad train cnn --data synthetic --limit 2000 --epochs 1 --save digits.npz
 """
+
+INTERRUPTED = 130  # the shell's exit code for a program that was stopped by Ctrl-C
 
 
 def add_parser(commands: Any) -> None:
@@ -57,7 +55,7 @@ def add_parser(commands: Any) -> None:
         ("--schedule", "of the learning rate (default: linear, to 0)", _choice("linear", "constant")),
         (
             "--data",
-            "auto (the default) draws digits if MNIST is out of reach",
+            "auto (the default) draws digits if MNIST is neither here nor to be downloaded",
             _choice("auto", "mnist", "synthetic"),
         ),
         ("--limit", "train on the first N images only", number),
@@ -74,9 +72,8 @@ def add_parser(commands: Any) -> None:
 
 def train_cnn(options: argparse.Namespace) -> int:
     """Train as the command line says; returns the exit code of the program."""
-    if options.save is not None and os.path.isdir(options.save):
-        file = os.path.join(options.save, "cnn.npz")
-        raise ArgumentError(f"--save {options.save} is a folder; name a file in it, such as {file}")
+    if options.save is not None:
+        io.check_writable(options.save)
     data, name = _digits(options.data, options.limit)
     train, test = digit_sets(data, options.limit)
     network = cnn()
@@ -116,7 +113,7 @@ def _digits(choice: str, limit: int | None) -> tuple[MNIST, str]:
     if choice != "synthetic":
         try:
             return mnist(), "MNIST"
-        except DataError as problem:
+        except MissingMNISTError as problem:
             if choice == "mnist":
                 raise
             print(f"{problem}\n\nSo this trains on drawn digits instead.\n", flush=True)

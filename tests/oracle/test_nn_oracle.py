@@ -171,6 +171,21 @@ def test_initializers_give_the_same_numbers(name, options):
     assert_close(ours(functad.random.key(1), shape), theirs(jax.random.key(1), shape))
 
 
+@pytest.mark.parametrize("column_axis", [-1, 0, 1])
+@pytest.mark.parametrize("shape", [(4, 4), (7, 3), (3, 7), (3, 2, 5), (2, 3, 4, 2)])
+def test_orthogonal_gives_the_same_numbers(shape, column_axis):
+    ours = nn.initializers.orthogonal(1.5, column_axis)(functad.random.key(3), shape)
+    theirs = jax.nn.initializers.orthogonal(1.5, column_axis)(jax.random.key(3), shape)
+    assert_close(ours, theirs, rtol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 4), (4, 3, 3), (3, 5, 1, 6), (1, 2, 3, 2, 5)])
+def test_delta_orthogonal_gives_the_same_numbers(shape):
+    ours = nn.initializers.delta_orthogonal(0.5)(functad.random.key(3), shape)
+    theirs = jax.nn.initializers.delta_orthogonal(0.5)(jax.random.key(3), shape)
+    assert_close(ours, theirs, rtol=2e-5)
+
+
 @pytest.mark.parametrize("name", ["zeros", "ones"])
 def test_constant_initializers(name):
     ours, theirs = getattr(nn.initializers, name), getattr(jax.nn.initializers, name)
