@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ImmutableArrayError, UnhashableTracerError
+from functad.errors import ArgumentError, ImmutableArrayError, ShapeError, UnhashableTracerError
 from functad.ir import Aval
 
 _SET_ITEM = """{what} is immutable: `x[index] = value` cannot work in a pure function.{where}
@@ -107,25 +107,40 @@ class ArrayImpl(Array):
         return self._value.copy() if copy else self._value
 
     def __bool__(self) -> bool:
+        if self._value.size != 1:
+            raise ArgumentError(
+                f"{self._describe()} has {self._value.size} elements, so it is neither true nor false as a whole; "
+                "say which is meant: x.any() or x.all(), or x.size > 0 for whether it has elements"
+            )
         return bool(self._value)
 
     def __int__(self) -> int:
-        return int(self._value)
+        return int(self._scalar("int"))
 
     def __float__(self) -> float:
-        return float(self._value)
+        return float(self._scalar("float"))
 
     def __complex__(self) -> complex:
-        return complex(self._value)
+        return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
-        return self._value.__index__()
+        return self._scalar("operator.index").__index__()
+
+    def _scalar(self, wanted: str) -> np.ndarray:
+        if self._value.ndim:
+            raise ShapeError(
+                f"{wanted}(x) takes an array of rank 0, got {self._describe()}; write x.item() for the only element "
+                "of an array, x[i] for one of several, or x.tolist() for all"
+            )
+        return self._value
 
     def __format__(self, spec: str) -> str:
         return format(self._value[()], spec) if self._value.ndim == 0 else format(str(self), spec)
 
     def __repr__(self) -> str:
         body = np.array2string(self._value, separator=", ", prefix="Array(")
+        if self._value.size == 0 and self._value.shape != (0,):
+            body = f"[], shape={self._value.shape}"
         weak = ", weak_type=True" if self.weak_type else ""
         return f"Array({body}, dtype={self._value.dtype.name}{weak})"
 

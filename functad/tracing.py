@@ -248,14 +248,14 @@ class Tracer(Array):
         hint = index_hint(self._line(), self.owner.name)
         return self.concrete("Using it as a Python index or a size", hint).__index__()
 
-    def constant(self, wanted: str) -> np.ndarray:
+    def constant(self, wanted: str, rewrite: str = hints.SCALAR) -> np.ndarray:
         """As `concrete`, but refused where the value is being differentiated: as a constant it has no derivative."""
         if self.value is not None and self.owner.alive:
             raise ConcretizationError(
                 f"{wanted} would make a constant of {self._describe()}, and its derivative would be lost without a "
                 f"word.{self._where()}\n{hints.DERIVATIVE}"
             )
-        return self.concrete(wanted, hints.SCALAR)
+        return self.concrete(wanted, rewrite)
 
     def _line(self) -> str:
         source = user_source()

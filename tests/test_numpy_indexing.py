@@ -83,7 +83,6 @@ def test_known_positions_outside_raise(index, text):
         (np.array([0.5]), DTypeError, r"f64\[1\] is no index"),
         ((..., ...), ArgumentError, "one ellipsis"),
         (np.array([True, False]), ShapeError, "boolean index of size 2 does not fit axis 0"),
-        (True, ArgumentError, "is no index"),
         (slice(0, 2, 0), ArgumentError, "is no index"),
         (slice("a"), ArgumentError, "is no index"),
     ],
@@ -112,6 +111,43 @@ def test_masks_work_where_values_are_known():
 def test_item_assignment_prints_the_rewrite():
     with pytest.raises(ImmutableArrayError, match=r"x = x.at\[0\].set\(value\)"):
         X[0] = 1.0
+
+
+def test_errors_of_positions_outside_recommend_what_was_called():
+    for call, text in (
+        (lambda: X[9], r"x\.at\[index\]\.get\(mode='clip'\)"),
+        (lambda: X.at[9].set(1.0), r"x\.at\[index\]\.set\(v, mode='drop'\)"),
+        (lambda: X.at[np.array([9])].add(1.0), r"x\.at\[index\]\.add\(v, mode='drop'\)"),
+        (lambda: jnp.take(X, 99), r"functad\.numpy\.take\(\.\.\., mode='clip'\)"),
+        (lambda: jnp.take_along_axis(X, np.full((1, 4), 9), 0), r"take_along_axis\(\.\.\., mode='clip'\)"),
+    ):
+        with pytest.raises(OutOfBoundsError, match=text):
+            call()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        True,
+        False,
+        np.True_,
+        (slice(None), True),
+        (True, [0, 1]),
+        (True, False),
+        (0, True),
+        ([0, 1], slice(None), True),
+        (None, True),
+        (..., False),
+        (..., True, 1),
+    ],
+)
+def test_a_single_true_or_false_is_numpys(index):
+    known = np.asarray(X)
+    np.testing.assert_array_equal(np.asarray(X[index]), known[index])
+    np.testing.assert_array_equal(np.asarray(functad.jit(lambda x: x[index])(X)), known[index])
+    changed = known.copy()
+    changed[index] = 7
+    np.testing.assert_array_equal(np.asarray(X.at[index].set(7.0)), changed)
 
 
 def test_modes_of_at():

@@ -112,8 +112,8 @@ def test_a_loss_in_plain_numpy_differentiates():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda x: np.sin(x, out=np.zeros((2, 3))), "numpy.sin with out="),
-        (lambda x: np.sum(x, out=np.zeros(())), "numpy.sum with out="),
+        (lambda x: np.sin(x, out=X), "numpy.sin with out="),
+        (lambda x: np.sum(x, out=X), "numpy.sum with out="),
         (lambda x: np.add.at(x, 0, 1), "numpy.add.at has no counterpart"),
         (lambda x: np.sin(x, where=np.ones((2, 3), bool)), "where= leaves elements undefined"),
         (lambda x: np.busday_count(x, x), "numpy.busday_count was called on a functad value"),

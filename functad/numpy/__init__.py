@@ -17,7 +17,9 @@ from functad.dtypes import (
     result_type,
 )
 from functad.numpy import array_methods as _array_methods
+from functad.numpy import linalg
 from functad.numpy import protocols as _protocols
+from functad.numpy import ufunc_methods as _ufunc_methods
 from functad.numpy.arithmetic import (
     abs,
     absolute,
@@ -409,6 +411,7 @@ from functad.numpy.vectorizing import vectorize
 
 _array_methods.install()
 _protocols.install()
+_ufunc_methods.install()
 
 # --- constants ---------------------------------------------------------------------------
 

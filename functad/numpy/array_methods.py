@@ -27,6 +27,7 @@ from functad.numpy import (
     updates,
 )
 from functad.numpy.promotion import SCALARS, asarray, convert
+from functad.primitives import bitcast
 from functad.tracing import Tracer
 
 # --- operators --------------------------------------------------------------------------------------
@@ -130,7 +131,7 @@ def _item(self: Any, *args: Any) -> Any:
 
 def _tolist(self: Any) -> Any:
     """Nested lists of Python numbers."""
-    known = self.constant("`.tolist()`") if isinstance(self, Tracer) else np.asarray(self)
+    known = self.constant("`.tolist()`", _VALUES) if isinstance(self, Tracer) else np.asarray(self)
     return known.tolist()
 
 
@@ -192,6 +193,67 @@ def _copy(self: Any) -> Any:
     return self
 
 
+def _view(self: Any, dtype: Any = None, type: None = None) -> Any:  # noqa: A002
+    """The bits of the elements read as another dtype; the last axis grows or shrinks with another element size."""
+    if dtype is None:
+        return self
+    wanted = dtypes.as_dtype(dtype)
+    old, new = self.dtype.itemsize, wanted.itemsize
+    if type is not None or (old != new and not self.shape) or (new > old and self.shape[-1] * old % new):
+        raise ArgumentError(
+            f"view: {self._describe()} cannot be seen as {wanted}"
+            + (f" of type {type}" if type is not None else "")
+            + "; the bytes of its last axis must be whole elements of that dtype"
+        )
+    if wanted == self.dtype:
+        return self
+    x = self.astype(np.uint8) if self.dtype.kind == "b" and wanted.kind != "b" else self
+    if new > old:
+        x = manipulation.reshape(x, (*x.shape[:-1], x.shape[-1] * old // new, new // old))
+    result = bitcast.bitcast_convert_type(x, wanted)
+    return manipulation.reshape(result, (*self.shape[:-1], self.shape[-1] * old // new)) if new < old else result
+
+
+def _compress(self: Any, condition: Any, axis: Any = None, **kwargs: Any) -> Any:
+    """Slices along an axis where a condition is true."""
+    return selecting.compress(condition, self, axis, **kwargs)
+
+
+def _never_deleted(self: Any) -> bool:
+    """False: memory is freed when the last reference to the array is gone."""
+    return False
+
+
+def _delete(self: Any) -> None:
+    """Does nothing: memory is freed when the last reference to the array is gone."""
+
+
+def _is_ready(self: Any) -> bool:
+    """True: computations are finished when they return."""
+    return True
+
+
+def _platform(self: Any) -> str:
+    """The kind of device that holds the array."""
+    return "cpu"
+
+
+def _copy_to_host_async(self: Any) -> None:
+    """Does nothing: the array is in the memory of the host."""
+
+
+def _size_in_bytes(self: Any) -> int:
+    """The bytes of all elements together."""
+    return self.size * self.dtype.itemsize
+
+
+def _addressable_data(self: Any, index: int) -> Any:
+    """The array itself, its only part."""
+    if index not in (0, -1):
+        raise ArgumentError(f"addressable_data({index}): the array has one part, number 0")
+    return self
+
+
 def _devices(self: Any) -> set[str]:
     """The devices that hold the array."""
     return {"cpu"}
@@ -207,28 +269,38 @@ def namespace() -> Any:
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
+    "addressable_data": _addressable_data,
     "all": reductions.all,
     "any": reductions.any,
     "argmax": reductions.argmax,
     "argmin": reductions.argmin,
+    "argpartition": sorting.argpartition,
     "argsort": sorting.argsort,
     "astype": _astype,
     "block_until_ready": _block_until_ready,
+    "choose": selecting.choose,
     "clip": arithmetic.clip,
+    "compress": _compress,
     "conj": ufuncs.conjugate,
     "conjugate": ufuncs.conjugate,
     "copy": _copy,
+    "copy_to_host_async": _copy_to_host_async,
     "cumprod": reductions.cumprod,
     "cumsum": reductions.cumsum,
+    "delete": _delete,
     "devices": _devices,
     "diagonal": linear.diagonal,
     "dot": linear.dot,
     "flatten": manipulation.ravel,
+    "is_deleted": _never_deleted,
+    "is_ready": _is_ready,
     "item": _item,
     "max": reductions.max,
     "mean": reductions.mean,
     "min": reductions.min,
     "nonzero": selecting.nonzero,
+    "on_device_size_in_bytes": _size_in_bytes,
+    "platform": _platform,
     "prod": reductions.prod,
     "ptp": reductions.ptp,
     "ravel": manipulation.ravel,
@@ -248,6 +320,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "trace": linear.trace,
     "transpose": _transpose,
     "var": reductions.var,
+    "view": _view,
 }
 
 
@@ -255,10 +328,13 @@ _PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "T": manipulation.transpose,
     "mT": manipulation.matrix_transpose,
     "at": updates.At,
+    "committed": lambda self: True,
     "device": lambda self: "cpu",
     "imag": ufuncs.imag,
+    "is_fully_addressable": lambda self: True,
+    "is_fully_replicated": lambda self: True,
     "itemsize": lambda self: self.dtype.itemsize,
-    "nbytes": lambda self: self.size * self.dtype.itemsize,
+    "nbytes": _size_in_bytes,
     "real": ufuncs.real,
 }
 

@@ -1,6 +1,6 @@
 """Making arrays: constants, ranges, grids, and matrices of simple structure.
 
-Knows promotion and a few primitives.
+Knows promotion and a few primitives; `device=` is accepted everywhere and ignored, as there is one device.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def array(
     copy: bool = True,
     order: str | None = "K",
     ndmin: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """Make an Array; see `asarray`. With `ndmin` axes of size 1 are put in front up to that many.
 
@@ -62,7 +64,7 @@ def copy(a: Any, order: str | None = None) -> Any:
 # --- constant arrays --------------------------------------------------------------------------------
 
 
-def zeros(shape: Any, dtype: Any = None) -> Any:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array of zeros, float32 by default.
 
     >>> import functad.numpy as jnp
@@ -73,12 +75,12 @@ def zeros(shape: Any, dtype: Any = None) -> Any:
     return _constant("zeros", shape, 0, dtype)
 
 
-def ones(shape: Any, dtype: Any = None) -> Any:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array of ones, float32 by default."""
     return _constant("ones", shape, 1, dtype)
 
 
-def empty(shape: Any, dtype: Any = None) -> Any:
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array to be replaced later; it holds zeros."""
     return _constant("empty", shape, 0, dtype)
 
@@ -94,7 +96,7 @@ def _repeated(value: Any, shape: tuple[int, ...]) -> Any:
     return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """An array filled with one value, or with values that broadcast to the shape; its dtype is the value's."""
     wanted = canonical_dtype(dtype)
     sizes = canonical_shape("full", shape)
@@ -102,22 +104,22 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     return _repeated(value, sizes) if value.shape == () else broadcast_operand(value, sizes)
 
 
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None) -> Any:
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Zeros of the shape and dtype of `a`."""
     return full_like(a, 0, dtype, shape)
 
 
-def ones_like(a: Any, dtype: Any = None, shape: Any = None) -> Any:
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Ones of the shape and dtype of `a`."""
     return full_like(a, 1, dtype, shape)
 
 
-def empty_like(prototype: Any, dtype: Any = None, shape: Any = None) -> Any:
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """An array to be replaced later, of the shape and dtype of `prototype`; it holds zeros."""
     return full_like(prototype, 0, dtype, shape)
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """An array of the shape and dtype of `a`, filled with one value or with values that broadcast."""
     like_shape, like_dtype, like_weak = _type_of("full_like", a)
     sizes = like_shape if shape is None else canonical_shape("full_like", shape)
@@ -136,7 +138,7 @@ def _type_of(name: str, a: Any) -> tuple[tuple[int, ...], np.dtype, bool]:
 # --- ranges -----------------------------------------------------------------------------------------
 
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
     """The numbers from `start` (by default 0) to before `stop` in equal steps.
 
     >>> import functad.numpy as jnp
@@ -182,6 +184,8 @@ def linspace(
     retstep: bool = False,
     dtype: Any = None,
     axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """`num` numbers at equal distances from `start` to `stop`, which is included unless `endpoint=False`.
 
@@ -316,7 +320,7 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
 # --- matrices ---------------------------------------------------------------------------------------
 
 
-def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
+def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
     """A matrix with ones on its k-th diagonal.
 
     >>> import functad.numpy as jnp

@@ -23,10 +23,14 @@ from functad.tracing import Tracer, aval_of
 # --- reading an index expression --------------------------------------------------------------------
 
 
-def read_index(shape: tuple[int, ...], index: Any, checked: bool = True) -> list[Entry]:
+READING = "x.at[index].get(mode='clip'), or mode='fill'"
+"""What to write where positions outside of the array are meant to be read; other operations have texts of their own."""
+
+
+def read_index(shape: tuple[int, ...], index: Any, remedy: str | None = READING) -> list[Entry]:
     """The entries of an index expression: one for each axis of the array, and one for each new axis.
 
-    With `checked`, an index known to lie outside of the array raises.
+    An index known to lie outside of the array raises an error that recommends the remedy; with None it does not.
     """
     parts = _expand_masks(index if isinstance(index, tuple) else (index,))
     consumed = len(parts) - sum(p is None or p is Ellipsis for p in parts)
@@ -46,7 +50,7 @@ def read_index(shape: tuple[int, ...], index: Any, checked: bool = True) -> list
         if part is None:
             entries.append(NEW)
         else:
-            entries.append(_read_part(part, axis, shape, checked))
+            entries.append(_read_part(part, axis, shape, remedy))
             axis += 1
     return entries
 
@@ -57,7 +61,7 @@ def _expand_masks(parts: Sequence[Any]) -> list[Any]:
     for part in parts:
         if isinstance(part, (list, tuple, range)):
             part = asarray(part) if len(part) else np.zeros(0, np.int32)
-        if isinstance(part, (bool, np.bool_)) or getattr(part, "dtype", None) == np.bool_:
+        if getattr(part, "dtype", None) == np.bool_:
             expanded.extend(_positions_of_mask(part))
         else:
             expanded.append(part)
@@ -69,11 +73,6 @@ def _positions_of_mask(mask: Any) -> list[Any]:
         known = mask.concrete("A boolean index", _MASK_REWRITE)
     else:
         known = np.asarray(mask)
-    if known.ndim == 0:
-        raise ArgumentError(
-            "a single True or False is no index; to keep or drop everything write x[None] or x[:0], "
-            "to choose between two values functad.numpy.where(condition, a, b)"
-        )
     return [_Positions(p, n) for p, n in zip(np.nonzero(known), known.shape)]
 
 
@@ -93,7 +92,7 @@ and instead of `x.at[mask].set(v)`
     functad.numpy.where(mask, v, x)"""
 
 
-def _read_part(part: Any, axis: int, shape: tuple[int, ...], checked: bool) -> Entry:
+def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None) -> Entry:
     size = shape[axis]
     if isinstance(part, slice):
         return _read_slice(part, size)
@@ -104,7 +103,7 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], checked: bool) -> E
             )
         return Entry("array", value=ArrayImpl(part.values.astype(np.int32)))
     if type(part) is int or isinstance(part, np.integer):
-        return Entry("int", value=_wrapped(int(part), axis, shape, checked))
+        return Entry("int", value=_wrapped(int(part), axis, shape, remedy))
     if isinstance(part, Tracer):
         if part.dtype.kind not in "iu":
             raise _not_an_index(part)
@@ -114,10 +113,10 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], checked: bool) -> E
         if known.dtype.kind not in "iu":
             raise _not_an_index(part)
         if known.ndim == 0:
-            return Entry("int", value=_wrapped(int(known), axis, shape, checked))
-        return Entry("array", value=wrap_indices(known, axis, shape, checked))
+            return Entry("int", value=_wrapped(int(known), axis, shape, remedy))
+        return Entry("array", value=wrap_indices(known, axis, shape, remedy))
     if hasattr(part, "__index__"):
-        return Entry("int", value=_wrapped(part.__index__(), axis, shape, checked))
+        return Entry("int", value=_wrapped(part.__index__(), axis, shape, remedy))
     raise _not_an_index(part)
 
 
@@ -145,38 +144,38 @@ def _not_an_index(part: Any) -> Exception:
     )
 
 
-def _wrapped(index: int, axis: int, shape: tuple[int, ...], checked: bool) -> int:
+def _wrapped(index: int, axis: int, shape: tuple[int, ...], remedy: str | None) -> int:
     size = shape[axis]
-    if checked and not -size <= index < size:
-        raise _out_of_bounds(index, axis, shape)
+    if remedy is not None and not -size <= index < size:
+        raise _out_of_bounds(index, axis, shape, remedy)
     return index + size if index < 0 else index
 
 
-def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], checked: bool = True) -> Any:
+def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], remedy: str | None = READING) -> Any:
     """An index array with negative positions counted from the end; known ones outside of the axis raise."""
     if isinstance(index, Tracer):
         return _wrap_traced(index, shape[axis])
     known = np.asarray(index)
-    if checked:
-        check_bounds(known, axis, shape)
+    if remedy is not None:
+        check_bounds(known, axis, shape, remedy)
     limited = np.clip(known, -(2**31), 2**31 - 1).astype(np.int32)
     return ArrayImpl(np.where(limited < 0, limited + np.int32(shape[axis]), limited))
 
 
-def check_bounds(index: np.ndarray, axis: int, shape: tuple[int, ...]) -> None:
+def check_bounds(index: np.ndarray, axis: int, shape: tuple[int, ...], remedy: str = "") -> None:
     """Raise where a known index array points outside of an axis."""
     if index.size:
         low, high = int(index.min()), int(index.max())
         if low < -shape[axis] or high >= shape[axis]:
-            raise _out_of_bounds(high if high >= shape[axis] else low, axis, shape)
+            raise _out_of_bounds(high if high >= shape[axis] else low, axis, shape, remedy)
 
 
-def _out_of_bounds(index: int, axis: int, shape: tuple[int, ...]) -> OutOfBoundsError:
+def _out_of_bounds(index: int, axis: int, shape: tuple[int, ...], remedy: str) -> OutOfBoundsError:
     size = shape[axis]
     allowed = f"{-size} to {size - 1}" if size else "none, the axis is empty"
     return OutOfBoundsError(
         f"index {index} is out of bounds for axis {axis} of size {size} of an array of shape {shape} "
-        f"(allowed: {allowed}). To have it clipped or filled say so: x.at[index].get(mode='clip')"
+        f"(allowed: {allowed})" + (f". If that is meant, say what happens there: {remedy}" if remedy else "")
     )
 
 
@@ -190,8 +189,41 @@ def _wrap_traced(index: Any, size: int) -> Any:
 # --- x[index] ---------------------------------------------------------------------------------------
 
 
+def without_single_masks(x: Any, index: Any) -> tuple[Any, Any]:
+    """The array and index with a new axis for each single True or False, of which all or nothing is taken."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    if not any(_is_single_mask(p) for p in parts):
+        return x, index
+    consumed = [_axes_of(p) for p in parts]
+    axis, added = 0, []
+    for position, part in enumerate(parts):
+        if _is_single_mask(part):
+            known = part.concrete("A boolean index", _MASK_REWRITE) if isinstance(part, Tracer) else np.asarray(part)
+            parts[position] = np.zeros(int(known), np.int32)
+            added.append(axis)
+            axis += 1
+        axis += consumed[position] if part is not Ellipsis else x.ndim - sum(consumed)
+    return structure.expand_dims(x, tuple(added)), tuple(parts)
+
+
+def _is_single_mask(part: Any) -> bool:
+    if isinstance(part, (bool, np.bool_)):
+        return True
+    return getattr(part, "dtype", None) == np.bool_ and getattr(part, "shape", None) == ()
+
+
+def _axes_of(part: Any) -> int:
+    """How many axes of the array a part of an index stands for."""
+    if part is None or part is Ellipsis or _is_single_mask(part):
+        return 0
+    if isinstance(part, (list, tuple)):
+        part = asarray(part)
+    return len(part.shape) if getattr(part, "dtype", None) == np.bool_ else 1
+
+
 def getitem(x: Any, index: Any) -> Any:
     """x[index], with NumPy's rules for basic and advanced indexing."""
+    x, index = without_single_masks(x, index)
     entries = read_index(x.shape, index)
     kinds = {e.kind for e in entries}
     if "array" not in kinds:

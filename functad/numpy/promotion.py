@@ -23,31 +23,34 @@ SCALARS: frozenset[type] = frozenset({bool, int, float, complex})
 # --- arrays of anything -----------------------------------------------------------------------------
 
 
-def asarray(x: Any, dtype: Any = None, order: str | None = None, copy: bool | None = None) -> Any:
+def asarray(
+    a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None
+) -> Any:
     """Make an Array of a number, a NumPy array, or nested sequences of them.
 
     Args:
-        x: an Array (returned as it is), a NumPy array (copied, its dtype kept, 64 bits too), a Python
+        a: an Array (returned as it is), a NumPy array (copied, its dtype kept, 64 bits too), a Python
             scalar (gives a weak type), or nested lists and tuples, which may hold traced values.
-        dtype: the dtype to convert to; by default that of `x`, and 32 bits for Python numbers.
+        dtype: the dtype to convert to; by default that of `a`, and 32 bits for Python numbers.
         order: accepted for NumPy's sake; arrays have no visible memory order.
         copy: accepted for NumPy's sake; an Array is immutable, so it never needs a copy.
+        device: accepted for JAX's sake; there is one device.
 
     >>> import functad.numpy as jnp
     >>> jnp.asarray([1, 2.5])
     Array([1. , 2.5], dtype=float32)
     """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
-    if isinstance(x, Array):
-        return x if wanted is None else convert_element_type(x, wanted)
-    if type(x) in SCALARS:
-        own, weak = dtypes.dtype_of(x)
-        return ArrayImpl(checked_scalar(x, wanted or own, "asarray"), weak and wanted is None)
-    if isinstance(x, (np.ndarray, np.generic)):
-        return ArrayImpl(np.array(x, dtype=wanted or dtypes.as_dtype(x.dtype), order="C"))
-    if isinstance(x, (list, tuple, range)):
-        return _array_of_sequence(x, wanted)
-    return _array_of_object(x, wanted)
+    if isinstance(a, Array):
+        return a if wanted is None else convert_element_type(a, wanted)
+    if type(a) in SCALARS:
+        own, weak = dtypes.dtype_of(a)
+        return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
+    if isinstance(a, (np.ndarray, np.generic)):
+        return ArrayImpl(np.array(a, dtype=wanted or dtypes.as_dtype(a.dtype), order="C"))
+    if isinstance(a, (list, tuple, range)):
+        return _array_of_sequence(a, wanted)
+    return _array_of_object(a, wanted)
 
 
 def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
@@ -55,9 +58,13 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
     if type(x) is int and dtype.kind in "iu":
         info = np.iinfo(dtype)
         if not info.min <= x <= info.max:
+            remedy = (
+                f"give a larger dtype, or wrap it deliberately: functad.numpy.asarray({x}).astype({dtype.name!r})"
+                if name == "asarray"
+                else "convert the other operand to a larger dtype first, or reduce the number"
+            )
             raise DTypeError(
-                f"{name}: the Python integer {x} does not fit in {dtype} ({info.min} to {info.max}); "
-                f"convert the other operand to a larger dtype first, or reduce the number"
+                f"{name}: the Python integer {x} does not fit in {dtype} ({info.min} to {info.max}); {remedy}"
             )
     if type(x) is complex and dtype.kind != "c":
         raise DTypeError(f"{name}: the complex number {x} does not fit in {dtype}; use {x}.real, or a complex dtype")

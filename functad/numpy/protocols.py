@@ -1,6 +1,6 @@
 """NumPy's protocols: `np.sin(x)` and `np.concatenate([x])` of functad values call the function of that name here.
 
-Knows names only; what has no counterpart raises and says so.
+Knows names only, their arguments are mapped by `forwarding`; what has no counterpart raises and says so.
 """
 
 from __future__ import annotations
@@ -12,26 +12,11 @@ import numpy as np
 
 from functad.array import Array, install_methods
 from functad.errors import UnsupportedNumpyError
-from functad.numpy import array_methods, manipulation, reductions
-from functad.numpy.promotion import asarray, convert
-from functad.primitives import cumulative
+from functad.numpy import array_methods
+from functad.numpy.forwarding import forward
+from functad.numpy.promotion import convert
 from functad.tracing import Tracer
 
-# Ufuncs whose reduction or accumulation has a name of its own.
-_REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "add": reductions.sum,
-    "multiply": reductions.prod,
-    "maximum": reductions.max,
-    "minimum": reductions.min,
-    "logical_and": reductions.all,
-    "logical_or": reductions.any,
-}
-_ACCUMULATIONS: dict[str, Callable[..., Any]] = {
-    "add": reductions.cumsum,
-    "multiply": reductions.cumprod,
-    "maximum": lambda x, axis: cumulative.cummax(x, axis=axis),
-    "minimum": lambda x, axis: cumulative.cummin(x, axis=axis),
-}
 # NumPy functions that read values out and give no array to compute with.
 _READERS = frozenset(
     {
@@ -39,14 +24,28 @@ _READERS = frozenset(
         "savez_compressed", "shares_memory",
     }
 )  # fmt: skip
+# What `x.at[i]` calls the update that `ufunc.at` makes.
+_UPDATES = {
+    "add": "add",
+    "divide": "divide",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "multiply",
+    "power": "power",
+    "subtract": "subtract",
+}
+# Keywords of ufuncs about how NumPy computes, which change no value here.
 _IGNORED = ("casting", "order", "subok", "signature", "like")
 
 
 def _array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     name = ufunc.__name__
+    if _writes_into_numpy(kwargs.get("out")) or (method == "at" and isinstance(inputs[0], np.ndarray)):
+        return _in_numpy(f"{name}.{method}" if method != "__call__" else name, getattr(ufunc, method), inputs, kwargs)
     _refuse_out(name, kwargs)
     for ignored in _IGNORED:
         kwargs.pop(ignored, None)
+    counterpart = _counterpart("numpy", name)
     if method == "__call__":
         dtype = kwargs.pop("dtype", None)
         if kwargs.pop("where", True) is not True:
@@ -54,46 +53,62 @@ def _array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs
                 f"numpy.{name} with where= leaves elements undefined; "
                 f"use functad.numpy.where(mask, functad.numpy.{name}(x), other)"
             )
-        result = _counterpart("numpy", name)(*inputs, **kwargs)
+        result = forward(f"numpy.{name}", ufunc, counterpart, inputs, kwargs)
         return result if dtype is None else convert(result, np.dtype(dtype))
-    if method == "reduce" and name in _REDUCTIONS:
-        kwargs.setdefault("axis", 0)
-        return _REDUCTIONS[name](*inputs, **kwargs)
-    if method == "accumulate" and name in _ACCUMULATIONS:
-        (x, *rest) = inputs
-        axis = rest[0] if rest else kwargs.get("axis", 0)
-        return _ACCUMULATIONS[name](asarray(x), axis=axis)
-    if method == "outer" and len(inputs) == 2:
-        x, y = (asarray(v) for v in inputs)
-        spread = manipulation.reshape(x, x.shape + (1,) * y.ndim)
-        return _counterpart("numpy", name)(spread, y)
-    raise UnsupportedNumpyError(
-        f"numpy.{name}.{method} has no counterpart in functad; write it with the functions of functad.numpy "
-        f"(x.at[i].add(v) for numpy.add.at)"
-    )
+    function = getattr(counterpart, method, None)
+    if function is None or method == "at":
+        updated = f"x.at[i].{_UPDATES[name]}(v)" if name in _UPDATES else f"x.at[i].set(functad.numpy.{name}(x[i], v))"
+        instead = updated if method == "at" else "functions of functad.numpy"
+        raise UnsupportedNumpyError(f"numpy.{name}.{method} has no counterpart in functad; write it with {instead}")
+    if kwargs.get("where") is True:
+        del kwargs["where"]
+    return function(*inputs, **kwargs)
 
 
 def _array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     name = func.__name__
     if name in _READERS:
         return func(*_known(args), **_known(kwargs))
+    if _writes_into_numpy(kwargs.get("out")):
+        return _in_numpy(name, func, args, kwargs)
     _refuse_out(name, kwargs)
-    return _counterpart(func.__module__ or "numpy", name)(*args, **kwargs)
+    module = func.__module__ or "numpy"
+    return forward(f"{module}.{name}", func, _counterpart(module, name), args, kwargs)
+
+
+def _writes_into_numpy(out: Any) -> bool:
+    outs = [o for o in (out if isinstance(out, tuple) else (out,)) if o is not None]
+    return bool(outs) and all(isinstance(o, np.ndarray) for o in outs)
+
+
+def _in_numpy(name: str, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """Write known values into a NumPy array, as its owner asked; traced ones would drop out of the trace."""
+    if _has_tracer(args) or _has_tracer(kwargs):
+        _refuse_out(name, {"out": True})
+    return function(*_known(args), **_known(kwargs))
+
+
+def _has_tracer(values: Any) -> bool:
+    if isinstance(values, dict):
+        values = list(values.values())
+    if isinstance(values, (tuple, list)):
+        return any(map(_has_tracer, values))
+    return isinstance(values, Tracer)
 
 
 def _refuse_out(name: str, kwargs: dict[str, Any]) -> None:
     out = kwargs.pop("out", None)  # of a ufunc a tuple
     if any(o is not None for o in (out if isinstance(out, tuple) else (out,))):
         raise UnsupportedNumpyError(
-            f"numpy.{name} with out= writes into an array, but functad's are immutable (and a NumPy array would "
-            f"drop out of the trace); use the result: y = functad.numpy.{name}(...)"
+            f"numpy.{name} with out= (as in `a += x`) writes into an array, but functad's are immutable, and a NumPy "
+            f"array would drop out of the trace; use the result: y = functad.numpy.{name}(...), or `a = a + x`"
         )
 
 
 def _counterpart(module: str, name: str) -> Callable[..., Any]:
     namespace = array_methods.namespace()
     for part in module.split(".")[1:]:  # "numpy.linalg" -> linalg
-        namespace = getattr(namespace, part, namespace)
+        namespace = getattr(namespace, part, None)
     function = getattr(namespace, name, None)
     if function is None:
         where = module if module.startswith("numpy") else "numpy"

@@ -110,7 +110,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     elif mode != "raise":
         raise ArgumentError(f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     elif not isinstance(index, Tracer):
-        indexing.check_bounds(np.asarray(index), 0, (count,))
+        indexing.check_bounds(np.asarray(index), 0, (count,), "functad.numpy.choose(..., mode='clip'), or mode='wrap'")
     shape = joint_shape("choose", [index.shape, *(c.shape for c in options)])
     stacked = manipulation.stack([broadcast_operand(c, shape) for c in promote_dtypes(*options)])
     return take_along_axis(stacked, structure.expand_dims(broadcast_operand(index, shape), (0,)), 0)[0]
@@ -119,6 +119,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
 # --- by index arrays along an axis ------------------------------------------------------------------
 
 _MODES = ("fill", "clip", "wrap", "promise_in_bounds")
+_TAKING = "functad.numpy.take(..., mode='clip'), or mode='fill' or 'wrap'"
 
 
 def take(
@@ -150,7 +151,7 @@ def take(
     if mode == "clip":
         index, mode = arithmetic.clip(index, 0, x.shape[place] - 1), "promise_in_bounds"
     whole = (slice(None),) * place
-    entries = indexing.read_index(x.shape, (*whole, index), checked=mode is None)
+    entries = indexing.read_index(x.shape, (*whole, index), _TAKING if mode is None else None)
     gather_mode = indexing.mode_of(mode or "fill")
     return indexing.gather(x, entries, gather_mode, fill_value)
 
@@ -185,7 +186,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
     if axis is None:
         return take_along_axis(manipulation.ravel(x), manipulation.ravel(indices), 0, mode, fill_value)
     x, index, place = _along_axis("take_along_axis", x, indices, axis)
-    index = indexing.wrap_indices(index, place, x.shape, checked=mode is None)
+    remedy = "functad.numpy.take_along_axis(..., mode='clip'), or mode='fill'"
+    index = indexing.wrap_indices(index, place, x.shape, remedy if mode is None else None)
     others = tuple(i for i in range(x.ndim) if i != place)
     return gather_scatter.gather(
         x,

@@ -70,8 +70,8 @@ class AtIndex:
         """The elements themselves: `x[index]`, with a choice for positions outside of the array."""
         if mode is None and fill_value is None:
             return indexing.getitem(self.array, self.index)
-        x = self.array
-        entries = indexing.read_index(x.shape, self.index, checked=mode is None)
+        x, index = indexing.without_single_masks(self.array, self.index)
+        entries = indexing.read_index(x.shape, index, indexing.READING if mode is None else None)
         return indexing.gather(x, entries, indexing.mode_of(mode or "fill"), fill_value)
 
     def set(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
@@ -128,14 +128,15 @@ def _scatter(
     for promise in promises:
         if promise not in _PROMISES:
             raise TypeError(f"x.at[...].{name}() got an unexpected keyword argument {promise!r}")
-    x = at.array
-    entries = indexing.read_index(x.shape, at.index, checked=mode is None)
+    x, index = indexing.without_single_masks(at.array, at.index)
+    remedy = f"x.at[index].{name}(v, mode='drop'), or mode='clip'"
+    entries = indexing.read_index(x.shape, index, remedy if mode is None else None)
     plan = plan_of(x.shape, entries)
     updates = _fit(name, _cast(name, x, values), plan.shape, plan.new_axes, x.shape)
     if plan.reversed_dims:
         updates = structure.rev(updates, plan.reversed_dims)
     numbers = ScatterDimensionNumbers(plan.window_dims, plan.collapsed, plan.indexed, (), ())
-    return primitive(
+    result = primitive(
         x,
         plan.indices,
         updates,
@@ -144,6 +145,7 @@ def _scatter(
         unique_indices=plan.distinct or promises.get("unique_indices", False),
         mode=GatherScatterMode.FILL_OR_DROP if mode is None else indexing.mode_of(mode),
     )
+    return reshape(result, at.array.shape)
 
 
 def _cast(name: str, x: Any, values: Any) -> Any:
