@@ -51,6 +51,7 @@ from functad.lax.elementwise import (
     max,
     min,
     mul,
+    mulhi,
     ne,
     neg,
     nextafter,
@@ -152,6 +153,15 @@ from functad.lax.sorting import (
     sort_key_val,
     top_k,
 )
+from functad.lax.special import (
+    bessel_i0e,
+    bessel_i1e,
+    betainc,
+    igamma,
+    igammac,
+    reduce_precision,
+    zeta,
+)
 from functad.primitives.arithmetic import (
     RoundingMethod,
 )
@@ -187,6 +197,9 @@ __all__ = [
     "atan2",
     "atanh",
     "batch_matmul",
+    "bessel_i0e",
+    "bessel_i1e",
+    "betainc",
     "bitcast_convert_type",
     "bitwise_and",
     "bitwise_not",
@@ -244,6 +257,8 @@ __all__ = [
     "gather",
     "ge",
     "gt",
+    "igamma",
+    "igammac",
     "imag",
     "index_in_dim",
     "integer_pow",
@@ -258,6 +273,7 @@ __all__ = [
     "max",
     "min",
     "mul",
+    "mulhi",
     "ne",
     "neg",
     "nextafter",
@@ -273,6 +289,7 @@ __all__ = [
     "reduce_max",
     "reduce_min",
     "reduce_or",
+    "reduce_precision",
     "reduce_prod",
     "reduce_sum",
     "reduce_window",
@@ -313,4 +330,5 @@ __all__ = [
     "top_k",
     "transpose",
     "unstack",
+    "zeta",
 ]

@@ -100,12 +100,24 @@ div = _binary("div", "number", "x / y; for integers truncated towards zero.", "-
 rem = _binary("rem", "real", "What remains of x / y, with the sign of x.", "-7, 2", _weak_int("-1"))
 max = _binary("max", "number", "The larger of x and y; NaN if either is.", "1.0, 2.0", _weak("2."))
 min = _binary("min", "number", "The smaller of x and y; NaN if either is.", "1.0, 2.0", _weak("1."))
-nextafter = _binary(
-    "nextafter", "only float", "The float next to x in the direction of y.", "0.0, 1.0", _weak("1.e-45")
-)
 real = _unary("real", "complex", "The real part.", "1 + 2j", "Array(1., dtype=float32)")
 imag = _unary("imag", "complex", "The imaginary part.", "1 + 2j", "Array(2., dtype=float32)")
 complex = _binary("complex", "only float", "x + iy.", "1.0, 2.0", "Array(1.+2.j, dtype=complex64)")
+
+
+def nextafter(x1: Any, x2: Any) -> Any:
+    """The float next to x1 in the direction of x2.
+
+    Args:
+        x1, x2: a float array or number each, of one dtype; of one shape, or scalars.
+
+    Returns:
+        An array of that shape.
+
+    >>> nextafter(0.0, 1.0)
+    Array(1.e-45, dtype=float32, weak_type=True)
+    """
+    return run(el.nextafter_p, *same_shape("nextafter", x1, x2))
 
 
 def conj(x: Any) -> Any:
@@ -189,6 +201,7 @@ shift_right_logical = _binary(
 shift_right_arithmetic = _binary(
     "shift_right_arithmetic", "integer", "x / 2^y, rounded down: the sign is kept.", "-12, 2", _weak_int("-3")
 )
+mulhi = _binary("mulhi", "integer", "The upper half of the bits of x · y.", "2**30, 8", _weak_int("2"))
 population_count = _unary("population_count", "integer", "The number of bits that are set.", "7", _weak_int("3"))
 clz = _unary("clz", "integer", "The number of leading bits that are zero.", "1", _weak_int("31"))
 

@@ -376,7 +376,10 @@ def scatter_sub(
     scatter_indices: Any,
     updates: Any,
     dimension_numbers: ScatterDimensionNumbers,
-    **promises: Any,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
 ) -> Any:
     """An array with slices subtracted from it; the arguments are those of `scatter_add`.
 
@@ -386,4 +389,12 @@ def scatter_sub(
     Array([2, 1], dtype=int32)
     """
     x, values = same_dtype("scatter_sub", operand, updates)
-    return scatter_add(x, scatter_indices, el.neg(values), dimension_numbers, **promises)
+    return scatter_add(
+        x,
+        scatter_indices,
+        el.neg(values),
+        dimension_numbers,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=mode,
+    )

@@ -1,4 +1,4 @@
-"""Integers as rows of bits: shifts and counts.
+"""Integers as rows of bits: shifts, counts, and the upper half of a product.
 
 Knows no logic between two operands; that is in `logic`.
 """
@@ -36,6 +36,10 @@ def population_count(x: Any) -> Any:
 
 def clz(x: Any) -> Any:
     return bind(clz_p, x)
+
+
+def mulhi(x: Any, y: Any) -> Any:
+    return bind(mulhi_p, x, y)
 
 
 def _bits(x: np.ndarray) -> Any:
@@ -76,6 +80,22 @@ def _count_leading_zeros(x: np.ndarray) -> Any:
     return (_width(x) - _population_count(filled)).astype(x.dtype)
 
 
+def _multiply_high(x: np.ndarray, y: np.ndarray) -> Any:
+    """The upper half of the bits of x · y."""
+    width = _width(x)
+    if width < 64:
+        wide = np.dtype(f"{x.dtype.kind}8")
+        return ((x.astype(wide) * y.astype(wide)) >> wide.type(width)).astype(x.dtype)
+    a, b, half, low = _bits(x), _bits(y), np.uint64(32), np.uint64(2**32 - 1)
+    # By halves: the products of 32 bits each, and what the lower ones carry.
+    cross = (a >> half) * (b & low) + (((a & low) * (b & low)) >> half)
+    other = (a & low) * (b >> half) + (cross & low)
+    high = (a >> half) * (b >> half) + (cross >> half) + (other >> half)
+    if x.dtype.kind == "i":  # a negative number was read as one larger by 2^64
+        high = high - np.where(x < 0, b, np.uint64(0)) - np.where(y < 0, a, np.uint64(0))
+    return high.view(x.dtype)
+
+
 def _shift(name: str, impl: Callable[..., Any], doc: str) -> Primitive:
     return binary(
         name,
@@ -102,3 +122,11 @@ shift_right_arithmetic_p = _shift(
 )
 population_count_p = _count("population_count", _population_count, "The number of bits that are set.")
 clz_p = _count("clz", _count_leading_zeros, "The number of zeros before the highest bit that is set.")
+mulhi_p = binary(
+    "mulhi",
+    _multiply_high,
+    jvps=_DISCRETE,
+    kinds=INTEGERS,
+    data=lambda: (integers(2, 3, low=-(2**31), high=2**31 - 1), integers(2, 3, low=-(2**31), high=2**31 - 1, seed=1)),
+    doc="The upper half of the bits of x · y.",
+)

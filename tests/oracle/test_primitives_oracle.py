@@ -107,7 +107,8 @@ def assert_same(found, expected, inputs, rtol=0.0, signed_zeros=False, atol=0.0)
 
 UNARY = (
     "neg sign abs exp exp2 expm1 log log1p sqrt rsqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh "
-    "acosh atanh logistic erf erfc erf_inv lgamma digamma square floor ceil is_finite stop_gradient"
+    "acosh atanh logistic erf erfc erf_inv lgamma digamma square floor ceil is_finite stop_gradient "
+    "bessel_i0e bessel_i1e"
 ).split()
 BINARY = "add sub mul div rem max min pow atan2 nextafter".split()
 COMPARISONS = "eq ne lt le gt ge".split()
@@ -169,7 +170,7 @@ def test_unary_of_integers(name, dtype):
 
 
 ON_INTEGERS = ["add", "sub", "mul", "div", "rem", "max", "min", "bitwise_and", "bitwise_or", "bitwise_xor"]
-ON_INTEGERS += ["shift_left", "shift_right_logical", "shift_right_arithmetic", *COMPARISONS]
+ON_INTEGERS += ["mulhi", "shift_left", "shift_right_logical", "shift_right_arithmetic", *COMPARISONS]
 RENAMED = {"bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "bitwise_not": "not_"}
 
 
@@ -226,6 +227,69 @@ def test_polygamma():
     m, x = np.meshgrid(np.float32([0, 1, 2, 3, 1.5, -1]), np.float32([0.5, 1, 2.5, 10, 40]))
     m, x = m.ravel(), x.ravel()
     assert_same(run(el.polygamma, m, x), lax.polygamma(m, x), [m, x], LOOSE["polygamma"])
+
+
+SHAPES = [1e-3, 0.3, 1.0, 2.5, 8.0, 40.0, 300.0]  # of distributions
+
+
+def triples(dtype, *values):
+    return [a.ravel() for a in np.meshgrid(*[points(dtype, v) for v in values], indexing="ij")]
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_incomplete_gamma(name, dtype):
+    a, x = triples(dtype, [*SHAPES, 0.0, -1.0, np.inf, np.nan], [*SHAPES, 0.0, -1.0, np.inf, np.nan, 1e-8, 320.0])
+    known = ~(((a == np.inf) & (x > 0) | (a == 0) & (x <= 1)) & np.isfinite(x))  # NaN in JAX, but there is a limit
+    a, x = a[known], x[known]
+    with jax.enable_x64(True):
+        expected = np.asarray(getattr(lax, name)(a, x))
+    found = run(getattr(el, name), a, x)
+    # JAX takes a small Q from 1 by subtraction; its float32 exponents cost digits, too.
+    rtol, atol = (2e-4, 6e-7) if dtype == "float32" else (2e-12, 3e-16)
+    assert_same(found, expected, [a, x], rtol, atol=atol)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_betainc(dtype):
+    numbers = [0.0, 1e-8, 0.01, 0.3, 0.5, 0.77, 0.999, 1.0, 1.5, -0.5, np.nan]
+    a, b, x = triples(dtype, [*SHAPES, -1.0, np.nan], [*SHAPES, -1.0, np.nan], numbers)
+    with jax.enable_x64(True):
+        expected = np.asarray(lax.betainc(a, b, x))
+    # JAX takes a result that b makes small from 1 by subtraction; its float32 exponents cost digits, too.
+    rtol, atol = (1e-3, 1e-4) if dtype == "float32" else (1e-11, 1e-12)
+    assert_same(run(el.betainc, a, b, x), expected, [a, b, x], rtol, atol=atol)
+
+
+def test_derivatives_of_incomplete_functions():
+    a, b, x = triples("float32", SHAPES[1:5], SHAPES[1:5], [0.01, 0.3, 0.77, 0.99])
+    for name, args in [("igamma", (a, x)), ("igammac", (a, x)), ("betainc", (a, b, x))]:
+        fixed, ours, theirs = args[:-1], getattr(el, name), getattr(lax, name)
+        constants = [ArrayImpl(c.copy()) for c in fixed]
+        found = gradients(lambda y, f=ours, c=constants: f(*c, y), x)[0]
+        assert_same(found, jax_gradients(lambda y, f=theirs, c=fixed: f(*c, y), x)[0], args, 2e-5)
+
+
+def test_zeta():
+    x, q = triples("float64", [1.0, 1.1, 2.0, 3.5, 12.0, 0.5, np.nan], [0.01, 0.5, 1.0, 7.0, 300.0, 0.0, -1.0, np.nan])
+    known = (q > 0) | np.isin(x, [1.0, 2.0, 12.0])  # JAX sees poles for whole x only
+    known &= ~np.isnan(x) | (q > 0)
+    x, q = x[known], q[known]
+    with jax.enable_x64(True):
+        expected = lax.zeta(x, q)
+    assert_same(run(el.zeta, x, q), expected, [x, q], 1e-13)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("bits", [(1, 0), (2, 3), (4, 3), (5, 2), (5, 10), (8, 7), (8, 23), (11, 52), (11, 0)])
+def test_reduce_precision(bits, dtype):
+    exponent_bits, mantissa_bits = bits
+    ties = [1 + k / 16 for k in range(16)] + [1.9999, 65519.0, 65520.0, 6.1e-5, 6.09e-5, 448.0, 464.0]
+    x = points(dtype, [*POINTS, *ties, *np.random.default_rng(0).standard_normal(200)])
+    with jax.enable_x64(True):
+        expected = lax.reduce_precision(x, exponent_bits, mantissa_bits)
+    found = run(el.reduce_precision, x, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
+    assert_same(found, expected, [x], signed_zeros=True)
 
 
 def test_clamp():

@@ -304,15 +304,16 @@ def _lgamma64(x: _Floats) -> _Floats:
         (
             (x < 0, _lgamma_negative),
             (x == 0, lambda v: np.full(v.shape, np.inf)),
-            ((x > 0) & (x < 0.5), lambda v: _lgamma_around_two(v) - np.log1p(v) - np.log(v)),
-            ((x >= 0.5) & (x < 1.5), lambda v: _lgamma_around_two(v - 1) - np.log1p(v - 1)),
+            ((x > 0) & (x < 0.5), lambda v: lgamma_of_two_plus(v) - np.log1p(v) - np.log(v)),
+            ((x >= 0.5) & (x < 1.5), lambda v: lgamma_of_two_plus(v - 1) - np.log1p(v - 1)),
             ((x >= 1.5) & (x < _ASYMPTOTIC_FROM), _lgamma_recurrence),
             (x >= _ASYMPTOTIC_FROM, _lgamma_stirling),
         ),
     )
 
 
-def _lgamma_around_two(z: _Floats) -> _Floats:
+def lgamma_of_two_plus(z: _Floats) -> _Floats:
+    """ln Γ(2 + z) for |z| <= 0.5, relatively accurate near its root 0."""
     return _horner(_LGAMMA_SERIES, z)
 
 
@@ -322,7 +323,7 @@ def _lgamma_recurrence(x: _Floats) -> _Floats:
         above = x > 2.5
         x = np.where(above, x - 1, x)
         product = np.where(above, product * x, product)
-    return _lgamma_around_two(x - 2) + np.log(product)
+    return lgamma_of_two_plus(x - 2) + np.log(product)
 
 
 def _lgamma_stirling(x: _Floats) -> _Floats:

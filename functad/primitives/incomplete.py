@@ -1,0 +1,129 @@
+"""Element-wise incomplete gamma and beta functions, Bessel functions and the Hurwitz zeta function.
+
+Knows no numerical algorithms: those are in `kernels.incomplete`, `kernels.bessel` and `kernels.special`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.ir import Absent, Example
+from functad.primitives.arithmetic import abs, add, div, mul, neg, sign, sub
+from functad.primitives.builders import FLOATS, binary, nary, unary
+from functad.primitives.common import full_like, scalar_like, uniform
+from functad.primitives.kernels import bessel, incomplete, special
+from functad.primitives.logic import gt, select_n
+from functad.primitives.transcendental import exp, lgamma, log, log1p
+from functad.tracing import bind
+
+_NO_FORMULA = Absent("its derivative there has no elementary formula; differentiate in the last argument only")
+
+
+def zeta(x: Any, q: Any) -> Any:
+    return bind(zeta_p, x, q)
+
+
+def igamma(a: Any, x: Any) -> Any:
+    return bind(igamma_p, a, x)
+
+
+def igammac(a: Any, x: Any) -> Any:
+    return bind(igammac_p, a, x)
+
+
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    return bind(regularized_incomplete_beta_p, a, b, x)
+
+
+def bessel_i0e(x: Any) -> Any:
+    return bind(bessel_i0e_p, x)
+
+
+def bessel_i1e(x: Any) -> Any:
+    return bind(bessel_i1e_p, x)
+
+
+def _minus_one(x: Any) -> Any:
+    return sub(x, scalar_like(x, 1))
+
+
+def _gamma_density(a: Any, x: Any) -> Any:
+    """x^(a−1) e^−x / Γ(a)."""
+    return exp(sub(sub(mul(_minus_one(a), log(x)), x), lgamma(a)))
+
+
+def _beta_density(a: Any, b: Any, x: Any) -> Any:
+    """x^(a−1) (1−x)^(b−1) / B(a, b)."""
+    log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
+    powers = add(mul(_minus_one(a), log(x)), mul(_minus_one(b), log1p(neg(x))))
+    return exp(sub(powers, log_beta))
+
+
+def _i1e_slope(out: Any, x: Any) -> Any:
+    """I0e(x) − I1e(x) (sign(x) + 1/x), and at 0 its limit."""
+    tiny = scalar_like(x, np.finfo(x.dtype).eps)
+    is_apart = gt(abs(x), tiny)
+    apart = select_n(is_apart, full_like(x, np.finfo(x.dtype).eps), x)
+    slope = sub(bessel_i0e(apart), add(mul(out, sign(apart)), div(out, apart)))
+    return select_n(is_apart, full_like(x, 0.5), slope)
+
+
+def _orders_and_points() -> tuple[np.ndarray, np.ndarray]:
+    return uniform(2, 3, low=0.5, high=4.0), uniform(2, 3, low=0.3, high=5.0, seed=1)
+
+
+def _betainc_examples() -> list[Example]:
+    a, b = _orders_and_points()
+    x = uniform(2, 3, low=0.1, high=0.9, seed=2)
+    shown = [(a, b, x), (a[0, 0], b, x), (a, b[0, 0], x), (a, b, x[0, 0]), (a[0, 0], b[0, 0], x[0, 0])]
+    shown.append((a[:0], b[:0], x[:0]))
+    return [Example(args=args, params={}) for args in shown]
+
+
+zeta_p = binary(
+    "zeta",
+    special.zeta,
+    # ∂ζ(x, q)/∂q = −x ζ(x + 1, q)
+    jvps=[_NO_FORMULA, lambda t, out, x, q: mul(t, mul(neg(x), zeta(add(x, scalar_like(x, 1)), q)))],
+    kinds=FLOATS,
+    data=lambda: (uniform(2, 3, low=1.5, high=4.0), uniform(2, 3, low=0.5, high=3.0, seed=1)),
+    doc="Hurwitz zeta function, the sum of (q + k)^−x over k >= 0.",
+)
+igamma_p = binary(
+    "igamma",
+    incomplete.igamma,
+    jvps=[_NO_FORMULA, lambda t, out, a, x: mul(t, _gamma_density(a, x))],  # ∂P/∂x = x^(a−1) e^−x / Γ(a)
+    kinds=FLOATS,
+    data=_orders_and_points,
+    doc="P(a, x), the regularised lower incomplete gamma function.",
+)
+igammac_p = binary(
+    "igammac",
+    incomplete.igammac,
+    jvps=[_NO_FORMULA, lambda t, out, a, x: neg(mul(t, _gamma_density(a, x)))],  # ∂Q/∂x = −x^(a−1) e^−x / Γ(a)
+    kinds=FLOATS,
+    data=_orders_and_points,
+    doc="Q(a, x) = 1 − P(a, x), the regularised upper incomplete gamma function.",
+)
+regularized_incomplete_beta_p = nary(
+    "regularized_incomplete_beta",
+    incomplete.betainc,
+    # ∂I/∂x = x^(a−1) (1−x)^(b−1) / B(a, b)
+    jvps=[_NO_FORMULA, _NO_FORMULA, lambda t, out, a, b, x: mul(t, _beta_density(a, b, x))],
+    doc="I_x(a, b), the regularised incomplete beta function.",
+    examples=_betainc_examples,
+)
+bessel_i0e_p = unary(
+    "bessel_i0e",
+    bessel.bessel_i0e,
+    jvp=lambda t, out, x: mul(t, sub(bessel_i1e(x), mul(sign(x), out))),  # d I0e(x) = (I1e(x) − sign(x) I0e(x)) dx
+    doc="e^−|x| I0(x), the modified Bessel function of order 0, scaled.",
+)
+bessel_i1e_p = unary(
+    "bessel_i1e",
+    bessel.bessel_i1e,
+    jvp=lambda t, out, x: mul(t, _i1e_slope(out, x)),  # d I1e(x) = (I0e(x) − I1e(x) (sign(x) + 1/x)) dx
+    doc="e^−|x| I1(x), the modified Bessel function of order 1, scaled.",
+)
