@@ -41,7 +41,7 @@ def in_turn(
             for _ in range(repeats[name]):
                 call()
             samples[name].append((time.perf_counter() - start) / repeats[name])
-    return {name: _summary(s) for name, s in samples.items()}
+    return {name: summary(s) for name, s in samples.items()}
 
 
 def import_times(modules: list[str], *, rounds: int = 7) -> dict[str, Timing]:
@@ -54,9 +54,12 @@ def import_times(modules: list[str], *, rounds: int = 7) -> dict[str, Timing]:
                 [sys.executable, "-c", code.format(module)], capture_output=True, text=True, check=True
             )
             samples[module].append(float(done.stdout))
-    return {m: _summary(s[1:]) for m, s in samples.items()}  # the first round fills the file cache
+    return {m: summary(s[1:]) for m, s in samples.items()}  # the first round fills the file cache
 
 
-def _summary(samples: list[float]) -> Timing:
-    low, median, high = statistics.quantiles(samples, n=4)
+def summary(samples: list[float]) -> Timing:
+    """The median and the quartiles; of one sample itself."""
+    if len(samples) == 1:
+        return Timing(samples[0], samples[0], samples[0])
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
     return Timing(median, low, high)

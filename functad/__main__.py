@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from functad import __version__
+from functad import __version__, cache_command, doctor
 from functad.errors import FunctadError
 from functad.train import command as train
 
@@ -35,7 +35,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         prog="python -m functad", description="functad: composable function transforms for NumPy."
     )
     parser.add_argument("--version", action="version", version=f"functad {__version__}")
-    train.add_parser(parser.add_subparsers(metavar="COMMAND", required=True))
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    train.add_parser(commands)
+    cache_command.add_parser(commands)
+    doctor.add_parser(commands)
     options = parser.parse_args(arguments)
     return options.run(options)
 

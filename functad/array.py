@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ArgumentError, ImmutableArrayError, ShapeError, UnhashableTracerError
+from functad.errors import ArgumentError, DonatedArrayError, ImmutableArrayError, ShapeError, UnhashableTracerError
 from functad.ir import Aval
 
 _SET_ITEM = """{what} is immutable: `x[index] = value` cannot work in a pure function.{where}
@@ -155,6 +155,64 @@ class ArrayImpl(Array):
 
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
         return self
+
+
+def wrap(value: np.ndarray, aval: Aval) -> ArrayImpl:
+    """An Array of an ndarray that nobody else has, of a type that is known."""
+    array = _new(ArrayImpl)
+    value.flags.writeable = False
+    array._value = value
+    array._aval = aval
+    array.weak_type = aval.weak_type
+    return array
+
+
+_new = object.__new__
+
+
+class DonatedArray(ArrayImpl):
+    """An Array whose memory a jitted function has taken: it still has a type, but no elements."""
+
+    __slots__ = ()
+
+    @property
+    def _value(self) -> np.ndarray:  # type: ignore[override]
+        name = _held.__get__(self)
+        raise DonatedArrayError(
+            f"{name} was donated: the call was allowed to reuse its memory, so its elements are gone. Use what the call "
+            "returned instead, pass a copy (`x.copy()`) if you need both, or do not donate this argument"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:  # type: ignore[override]
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.aval.size
+
+    def __repr__(self) -> str:
+        return f"<donated Array of type {self.aval.str_short()}>"
+
+    __str__ = __repr__
+
+
+_held: Any = ArrayImpl.__dict__["_value"]  # the slot
+
+
+def consume(array: ArrayImpl, name: str) -> None:
+    """Take the elements out of an Array; whoever asks for them is told that the argument `name` was donated."""
+    array.aval  # noqa: B018  (the type is kept)
+    _held.__set__(array, name)
+    array.__class__ = DonatedArray
 
 
 def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:

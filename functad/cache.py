@@ -36,13 +36,15 @@ def cache_dir(name: str = "") -> Path:
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_write(path: str | os.PathLike[str], *, durable: bool = True, private: bool = False) -> Iterator[BinaryIO]:
     """A binary file to write, which takes the place of `path` when the block ends without an exception.
 
     Until then, and for ever if the block raises, `path` is what it was before. Missing folders are made.
 
     Args:
         path: the file to write.
+        durable: wait until the bytes are on the disk. Without it a power failure may leave a damaged file.
+        private: only the owner may read or write the file (and its folder, if it is made here).
 
     Returns:
         A context manager that gives the open file.
@@ -58,16 +60,21 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     b'123'
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        with open(part, "xb") as file:
+        with open(part, "xb", opener=_open_private if private else None) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _platform_cache() -> Path:

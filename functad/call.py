@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends import Executable, compile_program
+from functad.backends import Executable, compile_program, lower_program
 from functad.config import config
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero
 from functad.primitives.common import instantiate, is_linear
@@ -34,10 +34,22 @@ def optimized(program: Program) -> Program:
     return memoised(program, ("optimized",), lambda: simplify(program))
 
 
-def executable(program: Program) -> Executable:
-    """The Program's executable on the configured backend, compiled at the first call."""
+def executable(program: Program, donated: tuple[bool, ...] = ()) -> Executable:
+    """The Program's executable on the configured backend, compiled at the first call.
+
+    donated: which inputs' memory its results may take; none if empty.
+    """
     backend = config.default_backend
-    return memoised(program, ("executable", backend), lambda: compile_program(optimized(program), backend))
+    key = ("executable", backend, donated)
+    return memoised(program, key, lambda: compile_program(optimized(program), backend, donated))
+
+
+def lowered(program: Program, donated: tuple[bool, ...] = ()) -> Any:
+    """The Program as kernels of the configured backend, not compiled."""
+    backend = config.default_backend
+    return memoised(
+        program, ("lowered", backend, donated), lambda: lower_program(optimized(program), backend, donated)
+    )
 
 
 def _impl(*args: np.ndarray, jaxpr: Program, name: str, **params: Any) -> list[np.ndarray]:

@@ -8,19 +8,40 @@ from __future__ import annotations
 import difflib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from functad.errors import ArgumentError
+
+Value: TypeAlias = "bool | str | int"
 
 
 class Option(NamedTuple):
     """One option: its default, its allowed values and what it is for."""
 
-    default: bool | str
-    choices: tuple[bool | str, ...]
+    default: Value
+    choices: tuple[bool | str, ...] | range
     doc: str
+    one_for_all: bool = False  # the process has one of what it sets, so an override holds for all threads
+
+
+def available_cores() -> tuple[int, str]:
+    """How many processor cores this process may use, and what says so."""
+    count, reason = os.cpu_count() or 1, "the cores of this machine"
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+        if allowed < count:
+            count, reason = allowed, "the cores that this process is bound to"
+    # A container may be given less time than its cores have: "quota period" in microseconds, or "max period".
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+    except (OSError, ValueError):
+        return count, reason
+    if quota != "max" and int(quota) < count * int(period):
+        return max(1, int(quota) // int(period)), "the processor time that this container may use"
+    return count, reason
 
 
 _SWITCH = (False, True)
@@ -30,8 +51,11 @@ OPTIONS: dict[str, Option] = {
     "debug_nans": Option(False, _SWITCH, "raise as soon as an operation makes a NaN"),
     "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
     "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
-    "default_backend": Option("interpreter", ("interpreter",), "what runs a Program under jit"),
+    "default_backend": Option("cpu", ("cpu", "interpreter"), "what runs a Program under jit"),
     "disable_jit": Option(False, _SWITCH, "let jit run the function as it stands, for debugging"),
+    "num_threads": Option(
+        available_cores()[0], range(1, 1025), "the threads that compiled functions run on", one_for_all=True
+    ),
     "check_programs": Option(False, _SWITCH, "verify every Program after every pass"),
 }
 
@@ -62,9 +86,10 @@ class Config(threading.local):
     log_compiles: bool
     default_backend: str
     disable_jit: bool
+    num_threads: int
     check_programs: bool
 
-    def update(self, name: str, value: bool | str) -> None:
+    def update(self, name: str, value: Value) -> None:
         """Set an option for all threads.
 
         Args:
@@ -75,11 +100,11 @@ class Config(threading.local):
             ArgumentError: there is no such option, or it does not take that value.
         """
         name = _option_name(name)
-        setattr(type(self), name, _checked_value(name, value))
+        _set_for_all(name, _checked_value(name, value))
 
     @contextmanager
-    def context(self, **overrides: bool | str) -> Iterator[None]:
-        """Override options in the current thread until the `with` block ends.
+    def context(self, **overrides: Value) -> Iterator[None]:
+        """Override options in the current thread until the `with` block ends; `num_threads` in all threads.
 
         Args:
             **overrides: the options and their values, such as `enable_x64=True`.
@@ -93,25 +118,35 @@ class Config(threading.local):
             values[name] = _checked_value(name, value)
         active = self.__dict__
         previous = {name: active[name] for name in values if name in active}
+        shared = {name: getattr(Config, name) for name in values if OPTIONS[name].one_for_all}
         active.update(values)
+        for name in shared:
+            _set_for_all(name, active.pop(name))
         try:
             yield
         finally:
-            for name in values:
+            for name in values.keys() - shared.keys():
                 del active[name]
             active.update(previous)
+            for name, value in shared.items():
+                _set_for_all(name, value)
 
-    def read(self, name: str) -> bool | str:
+    def watch(self, name: str, changed: Callable[[Any], None]) -> None:
+        """Call `changed` with the value of an option now, and from now on whenever it is set for all threads."""
+        _watchers.setdefault(name, []).append(changed)
+        changed(getattr(Config, name))
+
+    def read(self, name: str) -> Value:
         """The value of the option `name`, which may be JAX's name for it."""
-        value: bool | str = getattr(self, _option_name(name))
+        value: Value = getattr(self, _option_name(name))
         return value
 
     @property
-    def values(self) -> dict[str, bool | str]:
+    def values(self) -> dict[str, Value]:
         """All options and their values in the current thread."""
         return {name: getattr(self, name) for name in OPTIONS}
 
-    def __setattr__(self, name: str, value: bool | str) -> None:
+    def __setattr__(self, name: str, value: Value) -> None:
         # Python would set it for this thread alone; whoever assigns means all threads.
         self.update(name, value)
 
@@ -125,7 +160,16 @@ def set_defaults(environment: Mapping[str, str]) -> None:
     for name, option in OPTIONS.items():
         variable = f"FUNCTAD_{name.upper()}"
         text = environment.get(variable)
-        setattr(Config, name, option.default if text is None else _parse(variable, text, option))
+        _set_for_all(name, option.default if text is None else _parse(variable, text, option))
+
+
+def _set_for_all(name: str, value: Value) -> None:
+    setattr(Config, name, value)
+    for changed in _watchers.get(name, ()):
+        changed(value)
+
+
+_watchers: dict[str, list[Callable[[Any], None]]] = {}
 
 
 def _alias(name: str) -> property:
@@ -184,21 +228,26 @@ def _option_name(name: str) -> str:
     raise ArgumentError(f"functad has no option {name!r}.{suggestion} The options are:\n{known}")
 
 
-def _checked_value(name: str, value: bool | str) -> bool | str:
+def _checked_value(name: str, value: Value) -> Value:
     option = OPTIONS[name]
     for choice in option.choices:
         if choice == value:
             return choice
-    allowed = " or ".join(repr(choice) for choice in option.choices)
-    raise ArgumentError(f"option {name!r} ({option.doc}) takes {allowed}, got {value!r}")
+    raise ArgumentError(f"option {name!r} ({option.doc}) takes {_allowed(option, repr)}, got {value!r}")
 
 
-def _parse(variable: str, text: str, option: Option) -> bool | str:
+def _allowed(option: Option, show: Callable[[object], str]) -> str:
+    if isinstance(option.choices, range):
+        return f"a whole number from {option.choices[0]} to {option.choices[-1]}"
+    return " or ".join(map(show, option.choices))
+
+
+def _parse(variable: str, text: str, option: Option) -> Value:
     if option.choices != _SWITCH:
-        if text in option.choices:
-            return text
-        allowed = ", ".join(str(choice) for choice in option.choices)
-        raise ArgumentError(f"environment variable {variable} must be one of {allowed}, got {text!r}")
+        for choice in option.choices:
+            if str(choice) == text.strip():
+                return choice
+        raise ArgumentError(f"environment variable {variable} must be {_allowed(option, str)}, got {text!r}")
     word = text.strip().lower()
     if word in ("1", "true", "yes", "on"):
         return True

@@ -61,6 +61,10 @@ class ImmutableArrayError(FunctadError, TypeError):
     """In-place assignment to an immutable array."""
 
 
+class DonatedArrayError(FunctadError, RuntimeError):
+    """An array was used after a jitted function had been allowed to take its memory."""
+
+
 class UnsupportedNumpyError(FunctadError, TypeError):
     """A NumPy function without functad counterpart was called on a functad value."""
 
@@ -79,6 +83,10 @@ class BatchingError(FunctadError, ValueError):
 
 class ProgramError(FunctadError, AssertionError):
     """A Program violates the IR's rules (scope, single assignment, types)."""
+
+
+class CompilationError(FunctadError, RuntimeError):
+    """A kernel could not be compiled, or compiled code could not be loaded."""
 
 
 class DataError(FunctadError, OSError):

@@ -14,6 +14,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import NoRuleError, ProgramError
+from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
 
 
 class Aval:
@@ -253,6 +254,7 @@ class Primitive:
     jvp:           `(primals, output, tangents, **params) -> tangent output`; tangents may be `Zero`
     transpose:     `(cotangent, *args, **params) -> cotangents`; linear arguments are `UndefinedPrimal`
     batch:         `(axis_size, args, dims, **params) -> (output, dim)`; a dim of None is not mapped
+    lower:         how a compiled backend computes it: one of the kinds of rule in `functad.lowering_rules`
     examples:      `() -> list[Example]`, on which every rule is tested
     """
 
@@ -264,6 +266,7 @@ class Primitive:
     jvp: Callable[..., Any] | Linearize | ZeroDerivative | Absent
     transpose: Callable[..., Any] | Absent
     batch: Callable[..., Any] | Absent
+    lower: Scalar | Indexed | Reduction | Contraction | Loops | Absent | None = None
     examples: Callable[[], list[Example]] | Absent
 
     def __post_init__(self) -> None:

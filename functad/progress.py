@@ -59,7 +59,7 @@ class Progress:
             raise ArgumentError(f"Progress: total is {total}; it is the number of steps, so at least 0.")
         self.total = total
         self.count = 0
-        self.text = ""
+        self.text: str | Callable[[], str] = ""
         self._label = label
         self._unit = unit
         self._leave = leave
@@ -79,12 +79,13 @@ class Progress:
     ) -> None:
         self._close(finished=kind is None)
 
-    def update(self, count: int = 1, text: str | None = None) -> None:
+    def update(self, count: int = 1, text: str | Callable[[], str] | None = None) -> None:
         """Note that `count` more steps are done, and show it if the last showing is old enough.
 
         Args:
             count: the number of steps done since the last call.
-            text: what to show behind the figures, such as the loss; None keeps the last text.
+            text: what to show behind the figures, such as the loss, or what makes it where it is shown; None keeps
+                the last text.
         """
         self.count += count
         if text is not None:
@@ -126,7 +127,8 @@ class Progress:
         cells = round(share * _BAR_CELLS)
         bar = f" [{'#' * cells}{'.' * (_BAR_CELLS - cells)}]" if self._rewrites else ""
         figures = f"{share * 100:3.0f} %{bar} {self._amounts()}, {_amount(rate, self._unit)}/s, {timing}"
-        return (f"{self._label}: " if self._label else "") + figures + (f", {self.text}" if self.text else "")
+        text = self.text() if callable(self.text) else self.text
+        return (f"{self._label}: " if self._label else "") + figures + (f", {text}" if text else "")
 
     def _amounts(self) -> str:
         return f"{_amount(self.count, self._unit)}/{_amount(self.total, self._unit)}"

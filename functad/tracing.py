@@ -311,6 +311,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 strong = True
         elif type(a) is Tracer:
             raise leak_error(a)
+        elif isinstance(a, ArrayImpl):
+            values.append(a._value)  # raises: it was donated
         else:
             values.append(a)
             strong = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import timeit
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from functad.config import (
     OPTIONS,
     Config,
+    available_cores,
     config,
     debug_infs,
     debug_nans,
@@ -32,11 +34,12 @@ def _restore_options() -> Iterator[None]:
 def test_defaults():
     set_defaults({})
     assert config.values == {
+        "num_threads": available_cores()[0],
         "enable_x64": False,
         "debug_nans": False,
         "debug_infs": False,
         "log_compiles": False,
-        "default_backend": "interpreter",
+        "default_backend": "cpu",
         "disable_jit": False,
         "check_programs": False,
     }
@@ -136,7 +139,7 @@ def test_unknown_attribute():
     [
         ("enable_x64", "yes", "False or True"),
         ("enable_x64", 2, "False or True"),
-        ("default_backend", "gpu", "'interpreter'"),
+        ("default_backend", "gpu", "'cpu' or 'interpreter'"),
     ],
 )
 def test_wrong_value(name, value, allowed):
@@ -170,7 +173,7 @@ def test_environment(text, value):
 def test_wrong_environment():
     with pytest.raises(ArgumentError, match="FUNCTAD_ENABLE_X64 must be 1, true.*got 'maybe'"):
         set_defaults({"FUNCTAD_ENABLE_X64": "maybe"})
-    with pytest.raises(ArgumentError, match="FUNCTAD_DEFAULT_BACKEND must be one of interpreter, got 'tpu'"):
+    with pytest.raises(ArgumentError, match="FUNCTAD_DEFAULT_BACKEND must be cpu or interpreter, got 'tpu'"):
         set_defaults({"FUNCTAD_DEFAULT_BACKEND": "tpu"})
 
 
@@ -192,3 +195,33 @@ def _in_another_thread(read):
     thread.start()
     thread.join()
     return seen[0]
+
+
+def test_a_whole_number_is_checked_and_read_from_the_environment():
+    config.update("num_threads", 3)
+    assert config.num_threads == config.jax_num_threads == 3
+    with pytest.raises(ArgumentError, match="takes a whole number from 1 to 1024, got 0"):
+        config.update("num_threads", 0)
+    set_defaults({"FUNCTAD_NUM_THREADS": " 5 "})
+    assert config.num_threads == 5
+    with pytest.raises(ArgumentError, match="FUNCTAD_NUM_THREADS must be a whole number from 1 to 1024, got 'all'"):
+        set_defaults({"FUNCTAD_NUM_THREADS": "all"})
+
+
+def test_an_override_of_the_threads_holds_for_all_threads_and_watchers_hear_of_it():
+    config.update("num_threads", 3)
+    heard = []
+    config.watch("num_threads", heard.append)
+    with config.context(num_threads=2, enable_x64=True):
+        assert config.num_threads == 2
+        assert _in_another_thread(lambda: (config.num_threads, config.enable_x64)) == (2, False)
+        with pytest.raises(KeyError), config.context(num_threads=1):
+            raise KeyError
+    assert (config.num_threads, config.enable_x64) == (3, False)
+    assert heard == [3, 2, 1, 2, 3]
+
+
+def test_available_cores_says_why():
+    count, reason = available_cores()
+    assert 1 <= count <= (os.cpu_count() or 1)
+    assert reason

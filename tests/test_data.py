@@ -398,6 +398,9 @@ def test_the_real_mnist():
     if not os.environ.get("FUNCTAD_DATA") and not (cache_dir("data") / "mnist").is_dir():
         pytest.skip("MNIST is not on this machine: set FUNCTAD_DATA to the folder that holds it")
     data = mnist()
+    stored = mnist(pixels=True)
+    assert stored.train_images.dtype == stored.test_images.dtype == np.uint8
+    assert (data.test_images == stored.test_images.astype(np.float32) / np.float32(255)).all()
     assert data.train_images.shape == (60_000, 28, 28) and data.test_images.shape == (10_000, 28, 28)
     assert data.train_images.dtype == np.float32 and data.train_labels.dtype == np.int32
     assert (data.train_images.min(), data.train_images.max()) == (0, 1)

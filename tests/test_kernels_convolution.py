@@ -219,7 +219,8 @@ def test_selecting_scatter_and_gather_against_loops(select, seed):
     scattered = np.zeros_like(padded)
     for position, places in windows.items():
         scattered[places[first_selected(select, [padded[place] for place in places])]] += source[position]
-    expected = naive_pad(scattered, [(-low, -high) for low, high in padding], ones, 0)
+    unpadded = [(-low, -high) for low, high in padding]
+    expected = naive_pad(scattered, unpadded, ones, 0) if source.size else np.zeros_like(x)
     got = convolution.select_and_scatter_add(source, x, select=select, **params)
     np.testing.assert_allclose(got, expected, atol=1e-13)
 

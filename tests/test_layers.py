@@ -13,19 +13,20 @@ PACKAGE = Path(__file__).parent.parent / "functad"
 
 # Lowest first; a file may import from its own layer and from those before it. Longest prefix wins.
 LAYERS = [
-    ["errors"],
+    ["errors", "lowering_rules"],
     ["config", "dtypes", "tree_nodes", "tree_register", "hints", "treedef", "tree_util", "tree", "cache", "progress"],
     ["ir"],
     ["array", "tracing", "pretty"],
     ["primitives"],
     ["transforms"],
+    ["lowering"],
     ["backends"],
     ["call"],
     ["api"],
     ["numpy", "lax", "random"],
     ["nn", "optim", "data", "io"],
     ["train"],
-    ["", "__main__"],
+    ["", "__main__", "cache_command", "doctor"],
 ]
 
 # Class names that annotations need, or names that are only strings, are imports like any other: no exceptions.

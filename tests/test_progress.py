@@ -57,6 +57,21 @@ def test_a_terminal_has_one_line_that_is_rewritten():
     ]
 
 
+def test_a_text_may_be_made_where_it_is_shown():
+    screen, clock, made = Screen(), Clock(), []
+
+    def text():
+        made.append(clock.now)
+        return f"loss {clock.now}"
+
+    with Progress(100, stream=screen, clock=clock) as progress:
+        for now in (1.0, 1.01, 1.02, 2.0):
+            clock.now = now
+            progress.update(1, text)
+        assert screen.shown()[-1].endswith("loss 2.0")
+    assert made == [1.0, 2.0]
+
+
 def test_a_terminal_is_written_to_at_most_ten_times_a_second():
     screen, clock = Screen(), Clock()
     with Progress(1000, stream=screen, clock=clock) as progress:

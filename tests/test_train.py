@@ -15,9 +15,10 @@ import pytest
 import functad
 from functad import io, nn, optim, random
 from functad.__main__ import main
-from functad.data import mnist_files, synthetic_digits
+from functad.data import MNIST, mnist_files, synthetic_digits
 from functad.errors import ArgumentError, DataError
 from functad.train import Dataset, as_inputs, cnn, evaluate, fit, training_step
+from functad.train.cnn import digit_sets, on_pixels
 
 ROOT = Path(__file__).parent.parent
 
@@ -62,11 +63,11 @@ def test_a_step_is_gradient_descent(train_set):
     params = start(network, train_set)
     inputs, labels = train_set.inputs[:50], train_set.labels[:50]
     optimizer = optim.sgd(0.1)
+    kernel = np.asarray(params[1]["kernel"]).astype(np.float64)  # before the step takes the params over
     new, _, loss, accuracy = training_step(network, optimizer)(
         params, optimizer.init(params), inputs, labels, random.key(0), 0
     )
     x = inputs.reshape(50, -1).astype(np.float64)
-    kernel = np.asarray(params[1]["kernel"], np.float64)
     scores = x @ kernel
     probabilities = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
     wrong = (probabilities - np.eye(10)[labels]) / 50
@@ -113,6 +114,36 @@ def test_the_same_key_gives_the_same_params(train_set, test_set):
         return np.asarray(next(epochs).params[1]["kernel"])
 
     assert (run(0) == run(0)).all() and (run(0) != run(1)).any()
+
+
+def test_the_params_of_the_caller_and_of_every_epoch_stay(train_set, test_set):
+    network = nn.serial(nn.Flatten(), nn.Dense(10))
+    params = start(network, train_set)
+    before = np.array(params[1]["kernel"])
+    options = {"epochs": 2, "batch_size": 100, "key": random.key(0)}
+    found, kernels = [], []
+    for epoch in fit(network, params, optim.sgd(0.1, momentum=0.9), train_set, test_set, **options):
+        found.append(epoch)
+        kernels.append(np.array(epoch.params[1]["kernel"]))
+    assert (np.asarray(params[1]["kernel"]) == before).all()
+    for epoch, kernel in zip(found, kernels, strict=True):
+        assert (np.asarray(epoch.params[1]["kernel"]) == kernel).all()
+    assert (kernels[0] != kernels[1]).any()
+
+
+def test_pixels_give_the_same_as_scaled_images():
+    images, labels = synthetic_digits(64, 0)
+    train, test = digit_sets(MNIST(images, labels, images, labels), limit=32)
+    assert train.inputs.shape == (32, 28, 28) and test.inputs.dtype == np.uint8
+    np.testing.assert_array_equal(as_inputs(test.inputs), as_inputs(images), strict=True)
+    network = cnn()
+    params = network.init(random.key(0), as_inputs(images))
+    on_stored = on_pixels(network)
+    same = on_stored.init(random.key(0), test.inputs)
+    assert functad.tree.leaves(same)[0].shape == (3, 3, 1, 6)
+    np.testing.assert_allclose(
+        on_stored.apply(params, test.inputs), network.apply(same, as_inputs(images)), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_too_few_inputs_for_a_batch(test_set):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.array import Array, ArrayImpl
+from functad.array import Array, ArrayImpl, DonatedArray
 from functad.errors import ArgumentError, DTypeError
 from functad.ir import Aval
 from functad.tracing import Origin, Tracer, leak_error
@@ -70,6 +70,8 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
     if isinstance(x, Array):
         if isinstance(x, Tracer) and not x.owner.alive:
             raise leak_error(x)
+        if type(x) is DonatedArray:
+            x._value  # noqa: B018  (raises)
         return x
     if isinstance(x, np.ma.MaskedArray):
         raise DTypeError(f"{where()} is a masked array; pass x.filled(value), or the data and the mask apart")

@@ -24,7 +24,9 @@ from functad.api.arguments import (
     of_positions,
     positional_names,
 )
-from functad.call import closed, executable, jit_p, optimized
+from functad.api.dispatch import MISS, FastCall
+from functad.api.explain import Explanation, Signature, closure_of, explain, remember
+from functad.call import closed, executable, jit_p, lowered, optimized
 from functad.config import config
 from functad.errors import ArgumentError, ShapeError
 from functad.ir import Aval, Program
@@ -72,6 +74,8 @@ def jit(
         return lambda f: JitFunction(f, **options)
     return JitFunction(fun, **options)
 
+
+_REMEMBERED = 8  # signatures with a short way, most recently compiled first
 
 _logger = logging.getLogger("functad")
 
@@ -128,8 +132,14 @@ class JitFunction:
         if both:
             raise ArgumentError(f"jit: {sorted(map(str, both))} cannot be both static and donated")
         self._entries: dict[_Signature, _Entry] = {}
+        self._fast: list[FastCall] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for fast in self._fast:
+            if fast.applies():
+                result = fast(args, kwargs)
+                if result is not MISS:
+                    return result
         if config.disable_jit:
             return self._fun(*args, **kwargs)
         call = self._sort(args, kwargs)
@@ -137,8 +147,13 @@ class JitFunction:
         # Without a trace around, nothing can keep an ndarray beyond this call, so it need not be copied.
         copy = self._inline or current_trace() is not None
         values = [as_value(x, names.describe(i), copy) for i, x in enumerate(call.leaves)]
-        entry = self._entry(call, [v.aval for v in values])
+        entry, reusable = self._entry(call, [v.aval for v in values])
         program = entry.program
+        if reusable and self._is_outermost():
+            fast = self._fast_call(call, entry, values)
+            result = fast(args, kwargs)
+            if result is not MISS:
+                return result
         if self._inline:
             outs = eval_program(program, values)
         else:
@@ -147,6 +162,36 @@ class JitFunction:
                 params["donated_invars"] = (False,) * len(program.consts) + entry.donated
             outs = bind(jit_p, *program.consts, *values, **params)
         return tree_unflatten(entry.out_tree, outs)
+
+    @staticmethod
+    def _is_outermost() -> bool:
+        debugging = config.debug_nans or config.debug_infs
+        return current_trace() is None and not debugging
+
+    def _fast_call(self, call: _Call, entry: _Entry, values: Sequence[Any]) -> FastCall:
+        """Compile, and remember the short way for further calls with arguments of these types."""
+        program = closed(entry.program)
+        donated = (False,) * len(entry.program.consts) + entry.donated if any(entry.donated) else ()
+        names = self._names(call)
+        fast = FastCall(
+            call.args,
+            call.kwargs,
+            [(where, value) for where, _, value in call.statics],
+            [v.aval for v in values],
+            entry.out_tree,
+            entry.program.out_avals,
+            [np.asarray(c) for c in entry.program.consts],
+            executable(program, donated),
+            [(i, names.describe(i)()) for i, d in enumerate(entry.donated) if d],
+            partial(self._leaves, call.in_tree, call.statics),
+        )
+        self._fast = [fast, *self._fast[: _REMEMBERED - 1]]
+        return fast
+
+    def _leaves(self, in_tree: PyTreeDef, statics: Any, args: Any, kwargs: Any) -> list[Any] | None:
+        """The leaves of arguments of that structure and those static values."""
+        call = self._sort(args, kwargs)
+        return call.leaves if call.in_tree == in_tree and call.statics == statics else None
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `self` is the first argument. Mark it static, or register its class as a pytree."""
@@ -160,8 +205,8 @@ class JitFunction:
         call = self._sort(args, kwargs)
         names = self._names(call)
         avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
-        entry = self._entry(call, avals)
-        return Traced(self._name(), entry.program, call.in_tree, entry.out_tree)
+        entry, _ = self._entry(call, avals)
+        return Traced(self._name(), entry.program, call.in_tree, entry.out_tree, entry.donated)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and optimise for arguments of these types, without running."""
@@ -174,6 +219,7 @@ class JitFunction:
     def clear_cache(self) -> None:
         """Forget all traced Programs."""
         self._entries.clear()
+        self._fast = []
 
     def _cache_size(self) -> int:
         return len(self._entries)
@@ -199,14 +245,51 @@ class JitFunction:
         typed = tuple((where, type(value), value) for where, value in statics)
         return _Call(args, kwargs, dynamic_args, dynamic_kwargs, leaves, in_tree, typed)
 
-    def _entry(self, call: _Call, avals: Sequence[Aval]) -> _Entry:
+    def _entry(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
+        """What was traced for these types, and whether it serves further calls."""
         signature = _Signature(call.in_tree, tuple(avals), call.statics, config.enable_x64)
         entry = self._entries.get(signature)
-        if entry is None:
-            entry, reusable = self._trace(call, avals)
-            if reusable:
-                self._entries[signature] = entry
-        return entry
+        if entry is not None:
+            return entry, True
+        entry, reusable = self._trace(call, avals)
+        if reusable:
+            self._entries[signature] = entry
+            remember(self._fun, self._described(call, avals))
+        return entry, reusable
+
+    def _described(self, call: _Call, avals: Sequence[Aval]) -> Signature:
+        """The signature of a call with names for people."""
+        paths = self._names(call).all()
+        statics = tuple((self._static_name(where), repr(value)) for where, _, value in call.statics)
+        return Signature(
+            call.in_tree,
+            tuple(zip(paths, avals)),
+            statics,
+            config.enable_x64,
+            config.default_backend,
+            closure_of(self._fun),
+        )
+
+    def _static_name(self, where: int | str) -> str:
+        return where if isinstance(where, str) else positional_names(self._fun, where + 1)[where]
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Whether a call with these arguments would be compiled anew, and because of what; nothing is run.
+
+        >>> import functad, numpy as np
+        >>> f = functad.jit(lambda x: x + 1)
+        >>> _ = f(np.ones(3, np.float32))
+        >>> f.explain(np.ones(3, np.float32)).hit
+        True
+        >>> f.explain(np.ones(3, np.int32))
+        miss: <lambda> is compiled again
+          `x` has dtype int32, before it was float32
+        """
+        call = self._sort(args, kwargs)
+        names = self._names(call)
+        avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
+        known = _Signature(call.in_tree, tuple(avals), call.statics, config.enable_x64) in self._entries
+        return explain(self._name(), self._fun, self._described(call, avals), known)
 
     def _trace(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
         of_dynamic = of_positions(self._fun, call.args, call.kwargs, call.dynamic_args)
@@ -243,6 +326,7 @@ class BoundJitFunction:
         self.__self__ = instance
         self.trace = partial(function.trace, instance)
         self.lower = partial(function.lower, instance)
+        self.explain = partial(function.explain, instance)
         self.eval_shape = partial(function.eval_shape, instance)
         self._function = function
 
@@ -253,8 +337,11 @@ class BoundJitFunction:
 class Traced:
     """A function traced for one signature: `.jaxpr`, `.out_info`, `.lower()`."""
 
-    def __init__(self, fun_name: str, program: Program, in_tree: PyTreeDef, out_tree: PyTreeDef) -> None:
+    def __init__(
+        self, fun_name: str, program: Program, in_tree: PyTreeDef, out_tree: PyTreeDef, donated: tuple[bool, ...] = ()
+    ) -> None:
         self.fun_name = fun_name
+        self._donated = donated
         self.jaxpr = program
         self.in_tree = in_tree
         self.out_tree = out_tree
@@ -265,12 +352,20 @@ class Traced:
         shapes = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in self.jaxpr.out_avals]
         return tree_unflatten(self.out_tree, shapes)
 
+    def donated_inputs(self) -> tuple[bool, ...]:
+        """Which inputs of the closed Program are donated; empty if none is."""
+        return (False,) * len(self.jaxpr.consts) + self._donated if any(self._donated) else ()
+
     def lower(self) -> Lowered:
         return Lowered(self)
 
 
 class Lowered:
-    """A traced function, optimised: `.jaxpr` before and `.optimized` after, `.compile()`."""
+    """A traced function, optimised and written as kernels. Every stage is a value that prints.
+
+    jaxpr: the Program as traced. optimized: as it is compiled. kernels: the generated Python source.
+    memory_plan: where temporaries lie. cost: operations and bytes by kernel.
+    """
 
     def __init__(self, traced: Traced) -> None:
         self._traced = traced
@@ -283,6 +378,45 @@ class Lowered:
     def optimized(self) -> Program:
         """The Program that runs: calls inlined, constants folded, common subexpressions shared."""
         return optimized(closed(self.jaxpr))
+
+    @property
+    def kernels(self) -> Any:
+        """The generated kernels, as Python source.
+
+        >>> import functad, functad.numpy as jnp
+        >>> lowered = functad.jit(lambda x: jnp.sin(x) * 2.).lower(jnp.ones(3))
+        >>> print(lowered.kernels)  # doctest: +ELLIPSIS
+        \"\"\"Kernels of `<lambda>`, written by functad. Shapes are fixed.\"\"\"
+        ...
+        def mul_c(input_a, out_c, start, stop):
+            # c:f32[3] = mul b 2.0:f32[]
+            # b:f32[3] = sin a
+            for i in range(start, stop):
+                at_a = input_a[i]
+                sin_b = sin(at_a)
+                mul_c = sin_b * f32(2.0)
+                out_c[i] = mul_c
+        <BLANKLINE>
+        """
+        return self._lowered.kernels
+
+    @property
+    def memory_plan(self) -> Any:
+        """Where the temporaries lie in the arena: its bytes, the peak of what is alive, and what shares memory."""
+        return self._lowered.memory_plan
+
+    @property
+    def cost(self) -> Any:
+        """Floating-point operations and bytes, in all and by kernel."""
+        return self._lowered.cost
+
+    def cost_analysis(self) -> dict[str, float]:
+        """The same under JAX's name, as a dict."""
+        return {"flops": self.cost.flops, "bytes accessed": self.cost.bytes}
+
+    @property
+    def _lowered(self) -> Any:
+        return lowered(closed(self.jaxpr), self._traced.donated_inputs())
 
     def as_text(self) -> str:
         return str(self.optimized)
@@ -297,9 +431,33 @@ class Compiled:
     def __init__(self, traced: Traced) -> None:
         self._traced = traced
         self._program = closed(traced.jaxpr)
-        executable(self._program)
+        self._executable = executable(self._program)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        values = self._values(args, kwargs)
+        outs = bind(jit_p, *self._traced.jaxpr.consts, *values, name=self._traced.fun_name, jaxpr=self._program)
+        return tree_unflatten(self._traced.out_tree, outs)
+
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """How long each kernel takes with these arguments, in µs, beside what the machine needs for it at least.
+
+        Each kernel is run on its own, on all threads, several times; the least time counts.
+        """
+        if not hasattr(self._executable, "profile"):
+            raise ArgumentError(
+                f"the backend {config.default_backend!r} has no kernels to measure; use the backend 'cpu'"
+            )
+        values = [np.asarray(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
+        return self._executable.profile(values)
+
+    def memory_analysis(self) -> Any:
+        """The memory plan (JAX's name for it)."""
+        return Lowered(self._traced).memory_plan
+
+    def cost_analysis(self) -> dict[str, float]:
+        return Lowered(self._traced).cost_analysis()
+
+    def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         leaves, in_tree = tree_flatten((args, kwargs))
         if in_tree != self._traced.in_tree:
             raise ArgumentError(
@@ -313,8 +471,7 @@ class Compiled:
                     f"the compiled {self._traced.fun_name} takes {aval.str_short()} as array {i}, but was given "
                     f"{value.aval.str_short()}; call the jitted function itself, which compiles for every type"
                 )
-        outs = bind(jit_p, *self._traced.jaxpr.consts, *values, name=self._traced.fun_name, jaxpr=self._program)
-        return tree_unflatten(self._traced.out_tree, outs)
+        return values
 
 
 def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +16,34 @@ from functad.ir import Program
 
 Executable = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
-BACKENDS = {"interpreter": "functad.backends.interpreter"}
+BACKENDS = {
+    "cpu": "functad.backends.cpu.executable",
+    "interpreter": "functad.backends.interpreter",
+}
 
 
-def compile_program(program: Program, backend: str) -> Executable:
+def compile_program(program: Program, backend: str, donated: Sequence[bool] = ()) -> Executable:
     """An executable for a Program without array constants other than its own consts.
 
-    The executable takes the inputs as ndarrays, which it never changes or keeps, and returns fresh arrays.
+    The executable takes the inputs as ndarrays, which it never keeps, and changes only where they are donated: a
+    result may then be the input's own array. All other results are fresh arrays.
     """
     if backend not in BACKENDS:
         known = ", ".join(map(repr, sorted(BACKENDS)))
         raise ArgumentError(f"there is no backend named {backend!r}; the backends are {known}")
-    return import_module(BACKENDS[backend]).compile_program(program)
+    return import_module(BACKENDS[backend]).compile_program(program, donated)
+
+
+def lower_program(program: Program, backend: str, donated: Sequence[bool] = ()) -> Any:
+    """The Program as kernels and a memory plan: an object with `kernels`, `memory_plan` and `cost`.
+
+    Raises:
+        ArgumentError: the backend runs Programs without writing kernels.
+    """
+    module = import_module(BACKENDS[backend])
+    if not hasattr(module, "lower_program"):
+        raise ArgumentError(
+            f"the backend {backend!r} writes no kernels; functad.config.update('default_backend', 'cpu') chooses one "
+            "that does"
+        )
+    return module.lower_program(program, donated)

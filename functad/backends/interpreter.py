@@ -13,7 +13,9 @@ import numpy as np
 from functad.ir import Atom, Literal, Program, Var
 
 
-def compile_program(program: Program) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+def compile_program(
+    program: Program, donated: Sequence[bool] = ()
+) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """Resolve all names of a Program to slots of a list, once; running it is then a plain loop."""
     slots: dict[Var, int] = {}
     initial: list[np.ndarray | None] = []

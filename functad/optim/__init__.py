@@ -3,6 +3,8 @@
 Knows the public names only.
 """
 
+from functad.optim.adam import adam, adamw
+from functad.optim.adaptive import scale_by_adam, scale_by_rms, scale_by_rss, scale_by_stddev
 from functad.optim.gradients import (
     add_decayed_weights,
     clip,
@@ -15,6 +17,7 @@ from functad.optim.gradients import (
     trace,
 )
 from functad.optim.optimizer import Optimizer, apply_updates, chain, stateless
+from functad.optim.rmsprop import adagrad, rmsprop
 from functad.optim.schedules import (
     constant_schedule,
     cosine_decay_schedule,
@@ -30,6 +33,9 @@ from functad.optim.sgd import sgd
 
 __all__ = [
     "Optimizer",
+    "adagrad",
+    "adam",
+    "adamw",
     "add_decayed_weights",
     "apply_updates",
     "chain",
@@ -43,9 +49,14 @@ __all__ = [
     "join_schedules",
     "linear_schedule",
     "piecewise_constant_schedule",
+    "rmsprop",
     "scale",
+    "scale_by_adam",
     "scale_by_learning_rate",
+    "scale_by_rms",
+    "scale_by_rss",
     "scale_by_schedule",
+    "scale_by_stddev",
     "sgd",
     "stateless",
     "trace",

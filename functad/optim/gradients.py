@@ -62,7 +62,7 @@ def scale_by_schedule(step_size_fn: Schedule) -> Optimizer:
         return ScheduleState(jnp.zeros((), jnp.int32))
 
     def update(grads: Any, state: ScheduleState, params: Any = None) -> tuple[Any, ScheduleState]:
-        _check_state(state, ScheduleState, "scale_by_schedule")
+        check_state(state, ScheduleState, "scale_by_schedule")
         factor = step_size_fn(state.count)
         # In the dtype of each gradient, lest a float32 factor widen float16 ones.
         updates = tree_map(lambda g: jnp.asarray(factor, g.dtype) * g, grads)
@@ -107,7 +107,7 @@ def trace(decay: float, nesterov: bool = False) -> Optimizer:
         return TraceState(tree_map(jnp.zeros_like, params))
 
     def update(grads: Any, state: TraceState, params: Any = None) -> tuple[Any, TraceState]:
-        _check_state(state, TraceState, "trace")
+        check_state(state, TraceState, "trace")
         # The state has the structure of the params: what departs from it are the gradients.
         velocity = map_leaves(lambda v, g: g + decay * v, state=state.trace, gradients=grads)
         updates = tree_map(lambda g, v: g + decay * v, grads, velocity) if nesterov else velocity
@@ -176,7 +176,7 @@ def global_norm(tree: Any) -> Any:
     return jnp.sqrt(sum((jnp.sum(jnp.square(leaf)) for leaf in tree_leaves(tree)), start=jnp.zeros(())))
 
 
-def _check_state(state: Any, kind: type, name: str) -> None:
+def check_state(state: Any, kind: type, name: str) -> None:
     """Raise unless a state is what `init` made; `load` without `like` gives plain tuples."""
     if not isinstance(state, kind):
         raise ArgumentError(

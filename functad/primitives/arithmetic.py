@@ -13,12 +13,15 @@ import numpy as np
 from functad import dtypes
 from functad.errors import ArgumentError, DTypeError
 from functad.ir import Absent, Aval, Example, Zero, ZeroDerivative
+from functad.lowering_rules import Scalar
 from functad.primitives.builders import (
     ANY,
     FLOATS,
     NUMBERS,
     REALS,
     binary,
+    by_dtype,
+    by_kind,
     elementwise_aval,
     nary,
     unary,
@@ -99,6 +102,10 @@ def _rem_impl(x: np.ndarray, y: np.ndarray) -> Any:
     return remainder if x.dtype.kind == "f" else np.where(y == 0, x, remainder)
 
 
+def _quotient_text(dtype: np.dtype) -> str:
+    return {"f": "{0} / {1}", "c": "complex_divide({0}, {1})"}.get(dtype.kind, "quotient({0}, {1})")
+
+
 def _truncated_quotient(x: Any, y: Any) -> Any:
     quotient = div(x, y)
     return mul(sign(quotient), floor(abs(quotient)))
@@ -110,6 +117,7 @@ neg_p = unary(
     jvp=lambda t, out, x: neg(t),  # d(−x) = −dx
     transpose=lambda ct, x: [neg(ct)],
     kinds=NUMBERS,
+    lower=Scalar("-{0}"),
     doc="−x.",
 )
 add_p = binary(
@@ -117,6 +125,7 @@ add_p = binary(
     np.add,
     jvps=[lambda t, out, x, y: t, lambda t, out, x, y: t],  # d(x + y) = dx + dy
     transpose=_add_transpose,
+    lower=Scalar("{0} + {1}"),
     doc="x + y.",
 )
 sub_p = binary(
@@ -124,6 +133,7 @@ sub_p = binary(
     np.subtract,
     jvps=[lambda t, out, x, y: t, lambda t, out, x, y: neg(t)],  # d(x − y) = dx − dy
     transpose=_sub_transpose,
+    lower=Scalar("{0} - {1}"),
     doc="x − y.",
 )
 mul_p = binary(
@@ -131,6 +141,7 @@ mul_p = binary(
     np.multiply,
     jvps=[lambda t, out, x, y: mul(t, y), lambda t, out, x, y: mul(x, t)],  # d(xy) = y dx + x dy
     transpose=_mul_transpose,
+    lower=Scalar(by_kind("{0} * {1}", c="product({0}, {1})")),
     doc="x · y.",
 )
 div_p = binary(
@@ -142,6 +153,7 @@ div_p = binary(
     ],
     transpose=_div_transpose,
     data=lambda: (np.array([[1, -2, 3]], np.float32), np.array([[2, 0.5, -4]], np.float32)),
+    lower=Scalar(_quotient_text),
     doc="x / y; for integers, truncated towards zero.",
 )
 rem_p = binary(
@@ -153,6 +165,7 @@ rem_p = binary(
     ],
     kinds=REALS,
     data=lambda: (np.array([[5, -7, 1]], np.float32), np.array([[2, 1.5, -4]], np.float32)),
+    lower=Scalar("remainder({0}, {1})"),
     doc="The remainder of x / y, of the sign of x.",
 )
 
@@ -196,11 +209,41 @@ def _integer_pow_jvp(t: Any, out: Any, x: Any, *, y: int) -> Any:
     return mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
+_MOST_FACTORS = 16
+
+
+def _power_text(dtype: np.dtype, *, y: int) -> str:
+    """The products of `_integer_pow_impl` written out, or a call that loops where that would be long."""
+    if y == 0:
+        return "{T}(1)"
+    size = -y if y < 0 else y
+    if dtype == dtypes.float16:  # rounded as often as its values in memory are
+        power = f"integer_power_f16({{0}}, {size})"
+    elif dtype.kind == "c" or size > _MOST_FACTORS:
+        power = f"integer_power({{0}}, {size})"
+    else:
+        power = _product_text(size)
+    if y > 0:
+        return power
+    return f"complex_reciprocal({power})" if dtype.kind == "c" else f"{{T}}(1) / {power}"
+
+
+def _product_text(y: int) -> str:
+    power, squared = "", "{0}"
+    while y:
+        if y & 1:
+            power = f"({power} * {squared})" if power else squared
+        y >>= 1
+        squared = f"({squared} * {squared})"
+    return power
+
+
 square_p = unary(
     "square",
     np.square,
     jvp=lambda t, out, x: mul(t, mul(scalar_like(x, 2), x)),  # d x² = 2x dx
     kinds=NUMBERS,
+    lower=Scalar(by_kind("{0} * {0}", c="product({0}, {0})")),
     doc="x².",
 )
 integer_pow_p = unary(
@@ -211,6 +254,7 @@ integer_pow_p = unary(
     abstract_eval=_integer_pow_aval,
     data=lambda: np.array([[0.5, -1.5, 2]], np.float32),
     params=[{"y": y} for y in (3, 2, 1, 0, -1, -2, 6)],
+    lower=Scalar(_power_text),
     doc="x to a power that is a static integer.",
 )
 
@@ -236,8 +280,22 @@ _EXTREMUM_JVPS = [
     lambda t, out, x, y: share_of_extremum(t, out, y, x),
 ]
 
-max_p = binary("max", np.maximum, jvps=_EXTREMUM_JVPS, kinds=REALS + "b", doc="The larger; NaN if either is.")
-min_p = binary("min", np.minimum, jvps=_EXTREMUM_JVPS, kinds=REALS + "b", doc="The smaller; NaN if either is.")
+max_p = binary(
+    "max",
+    np.maximum,
+    jvps=_EXTREMUM_JVPS,
+    kinds=REALS + "b",
+    lower=Scalar(by_kind("maximum({0}, {1})", b="{0} | {1}")),
+    doc="The larger; NaN if either is.",
+)
+min_p = binary(
+    "min",
+    np.minimum,
+    jvps=_EXTREMUM_JVPS,
+    kinds=REALS + "b",
+    lower=Scalar(by_kind("minimum({0}, {1})", b="{0} & {1}")),
+    doc="The smaller; NaN if either is.",
+)
 
 # --- sign and magnitude -----------------------------------------------------------------------------
 
@@ -286,6 +344,7 @@ abs_p = unary(
     kinds="fci",
     result_dtype=_real_dtype,
     complex_data=_complex_normal,
+    lower=Scalar(by_kind("abs_({0})", c="complex_abs({0})")),
     doc="The magnitude.",
 )
 sign_p = unary(
@@ -293,6 +352,7 @@ sign_p = unary(
     _sign_impl,
     jvp=ZeroDerivative("the sign is constant but for a jump at 0"),
     kinds=NUMBERS,
+    lower=Scalar(by_kind("sign({0})", c="complex_sign({0})")),
     doc="−1, 0 or 1; of a complex number, x / |x|.",
 )
 
@@ -332,16 +392,23 @@ def _round_impl(x: np.ndarray, *, rounding_method: RoundingMethod) -> Any:
     return whole + away
 
 
+def _round_text(dtype: np.dtype, *, rounding_method: RoundingMethod) -> str:
+    return "round_even({0})" if rounding_method is RoundingMethod.TO_NEAREST_EVEN else "round_away({0})"
+
+
 _STEPS = ZeroDerivative("it is constant but for its jumps")
 
-floor_p = unary("floor", np.floor, jvp=_STEPS, kinds=FLOATS, doc="The integer at or below x.")
-ceil_p = unary("ceil", np.ceil, jvp=_STEPS, kinds=FLOATS, doc="The integer at or above x.")
+floor_p = unary(
+    "floor", np.floor, jvp=_STEPS, kinds=FLOATS, lower=Scalar("floor({0})"), doc="The integer at or below x."
+)
+ceil_p = unary("ceil", np.ceil, jvp=_STEPS, kinds=FLOATS, lower=Scalar("ceil({0})"), doc="The integer at or above x.")
 round_p = unary(
     "round",
     _round_impl,
     jvp=_STEPS,
     kinds=FLOATS,
     params=[{"rounding_method": method} for method in RoundingMethod],
+    lower=Scalar(_round_text),
     doc="The nearest integer; from half-way, as `rounding_method` says.",
 )
 nextafter_p = binary(
@@ -349,6 +416,7 @@ nextafter_p = binary(
     lambda x, y: np.where(x == y, y, np.nextafter(x, y)),  # of equal numbers y, as in C, which matters for ±0
     jvps=Absent("the neighbour of a floating-point number is not a function of the reals"),
     kinds=FLOATS,
+    lower=Scalar(by_dtype("nextafter({0}, {1})", float16="nextafter_f16({0}, {1})")),
     doc="The floating-point number next to x in the direction of y.",
 )
 
@@ -396,6 +464,7 @@ real_p = unary(
     kinds="c",
     result_dtype=_real_dtype,
     data=_complex_normal,
+    lower=Scalar("{0}.real"),
     doc="The real part.",
 )
 imag_p = unary(
@@ -406,6 +475,7 @@ imag_p = unary(
     kinds="c",
     result_dtype=_real_dtype,
     data=_complex_normal,
+    lower=Scalar("{0}.imag"),
     doc="The imaginary part.",
 )
 conj_p = unary(
@@ -416,6 +486,7 @@ conj_p = unary(
     kinds="c",
     data=_complex_normal,
     params=[{"input_dtype": dtypes.complex64}],
+    lower=Scalar("conjugate({0})"),
     doc="The complex conjugate.",
 )
 complex_p = binary(
@@ -428,6 +499,7 @@ complex_p = binary(
     transpose=_complex_transpose,
     kinds=FLOATS,
     result_dtype=_complex_dtype,
+    lower=Scalar("complex_of({0}, {1})"),
     doc="x + iy.",
 )
 
@@ -447,6 +519,7 @@ stop_gradient_p = nary(
     lambda x: x,
     jvps=ZeroDerivative("that is its purpose"),
     kinds=ANY,
+    lower=Scalar("{0}"),
     doc="x, but a constant for differentiation.",
     examples=lambda: [Example(args=(normal(2, 3),), params={}, differentiable=False)],
 )
@@ -456,5 +529,6 @@ copy_p = unary(
     jvp=lambda t, out, x: copy(t),
     transpose=lambda ct, x: [ct],
     kinds=ANY,
+    lower=Scalar("{0}"),
     doc="x in new memory.",
 )

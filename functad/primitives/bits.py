@@ -6,11 +6,13 @@ Knows no logic between two operands; that is in `logic`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from functad.ir import Primitive, ZeroDerivative
+from functad.lowering_rules import Scalar
 from functad.primitives.builders import INTEGERS, binary, unary
 from functad.primitives.common import integers
 from functad.tracing import bind
@@ -96,37 +98,67 @@ def _multiply_high(x: np.ndarray, y: np.ndarray) -> Any:
     return high.view(x.dtype)
 
 
-def _shift(name: str, impl: Callable[..., Any], doc: str) -> Primitive:
+def _shift_text(operator: str) -> Callable[..., str]:
+    def text(dtype: np.dtype) -> str:
+        width, unsigned = 8 * dtype.itemsize, f"u{8 * dtype.itemsize}"
+        shifted = f"{unsigned}({{0}}) {operator} {unsigned}({{1}})"
+        return f"where({unsigned}({{1}}) < {width}, {{T}}({shifted}), {{T}}(0))"
+
+    return text
+
+
+def _shift_right_arithmetic_text(dtype: np.dtype) -> str:
+    signed, unsigned = f"i{8 * dtype.itemsize}", f"u{8 * dtype.itemsize}"
+    return f"{signed}({{0}}) >> {signed}(minimum({unsigned}({{1}}), {unsigned}({8 * dtype.itemsize - 1})))"
+
+
+def _multiply_high_text(dtype: np.dtype) -> str:
+    width = 8 * dtype.itemsize
+    if width == 64:
+        return "multiply_high({0}, {1})"
+    return f"({dtype.kind}64({{0}}) * {dtype.kind}64({{1}})) >> {dtype.kind}64({width})"
+
+
+def _shift(name: str, impl: Callable[..., Any], text: Callable[..., str], doc: str) -> Primitive:
     return binary(
         name,
         impl,
         jvps=_DISCRETE,
         kinds=INTEGERS,
+        lower=Scalar(text),
         data=lambda: (integers(2, 3, low=-99, high=99), integers(2, 3, low=-1, high=40, seed=1)),
         doc=doc,
     )
 
 
-def _count(name: str, impl: Callable[..., Any], doc: str) -> Primitive:
-    return unary(name, impl, jvp=_DISCRETE, kinds=INTEGERS, data=lambda: integers(2, 3, low=-99, high=99), doc=doc)
+def _count(name: str, impl: Callable[..., Any], text: str, doc: str) -> Primitive:
+    data = partial(integers, 2, 3, low=-99, high=99)
+    return unary(name, impl, jvp=_DISCRETE, kinds=INTEGERS, lower=Scalar(text), data=data, doc=doc)
 
 
-shift_left_p = _shift("shift_left", lambda x, y: _shift_bits(np.left_shift, x, y), "The bits moved up; zeros come in.")
+shift_left_p = _shift(
+    "shift_left", lambda x, y: _shift_bits(np.left_shift, x, y), _shift_text("<<"), "The bits moved up; zeros come in."
+)
 shift_right_logical_p = _shift(
     "shift_right_logical",
     lambda x, y: _shift_bits(np.right_shift, x, y),
+    _shift_text(">>"),
     "The bits moved down; zeros come in.",
 )
 shift_right_arithmetic_p = _shift(
-    "shift_right_arithmetic", _shift_right_arithmetic, "The bits moved down; copies of the sign come in."
+    "shift_right_arithmetic",
+    _shift_right_arithmetic,
+    _shift_right_arithmetic_text,
+    "The bits moved down; copies of the sign come in.",
 )
-population_count_p = _count("population_count", _population_count, "The number of bits that are set.")
-clz_p = _count("clz", _count_leading_zeros, "The number of zeros before the highest bit that is set.")
+population_count_p = _count("population_count", _population_count, "popcount({0})", "The number of bits that are set.")
+clz_p = _count("clz", _count_leading_zeros, "clz({0})", "The number of zeros before the highest bit that is set.")
 mulhi_p = binary(
     "mulhi",
     _multiply_high,
     jvps=_DISCRETE,
     kinds=INTEGERS,
     data=lambda: (integers(2, 3, low=-(2**31), high=2**31 - 1), integers(2, 3, low=-(2**31), high=2**31 - 1, seed=1)),
+    lower=Scalar(_multiply_high_text),
     doc="The upper half of the bits of x · y.",
 )

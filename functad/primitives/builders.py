@@ -79,6 +79,16 @@ def check_kind(name: str, kinds: str, x: Aval) -> None:
         )
 
 
+def by_kind(text: str, **others: str) -> Callable[..., str]:
+    """A scalar expression for kernels, and others for operands of some kinds of dtype: `b="..."`, `c="..."`."""
+    return lambda dtype, **params: others.get(dtype.kind, text)
+
+
+def by_dtype(text: str, **others: str) -> Callable[..., str]:
+    """A scalar expression for kernels, and others for operands of some dtypes: `float16="..."`."""
+    return lambda dtype, **params: others.get(dtype.name, text)
+
+
 def elementwise_batch(
     primitive: Callable[[], Primitive],
     axis_size: int,
@@ -130,6 +140,7 @@ def nary(
     result_dtype: ResultDtype = None,
     abstract_eval: Callable[..., Aval] | None = None,
     transpose: Any = NOT_LINEAR,
+    lower: Any = None,
     examples: Callable[[], list[Example]],
 ) -> Primitive:
     """An element-wise operation of any number of operands of one dtype.
@@ -166,6 +177,7 @@ def nary(
             jvp=_jvp_of_one(jvps) or (jvps if isinstance(jvps, (ZeroDerivative, Absent)) else jvp),
             transpose=transpose,
             batch=lambda size, args, dims, **params: elementwise_batch(lambda: record[0], size, args, dims, **params),
+            lower=lower,
             examples=examples,
         )
     )
@@ -182,6 +194,7 @@ def unary(
     result_dtype: ResultDtype = None,
     abstract_eval: Callable[..., Aval] | None = None,
     transpose: Any = NOT_LINEAR,
+    lower: Any = None,
     data: Callable[[], np.ndarray] = lambda: normal(2, 3),
     complex_data: Callable[[], np.ndarray] | None = None,
     params: Sequence[dict[str, Any]] = ({},),
@@ -210,6 +223,7 @@ def unary(
         result_dtype=result_dtype,
         abstract_eval=abstract_eval,
         transpose=transpose,
+        lower=lower,
         examples=examples,
     )
 
@@ -224,6 +238,7 @@ def binary(
     result_dtype: ResultDtype = None,
     abstract_eval: Callable[..., Aval] | None = None,
     transpose: Any = NOT_LINEAR,
+    lower: Any = None,
     data: Callable[[], tuple[np.ndarray, np.ndarray]] = lambda: (normal(2, 3), normal(2, 3, seed=1)),
     tolerance: float = 1e-5,
 ) -> Primitive:
@@ -249,5 +264,6 @@ def binary(
         result_dtype=result_dtype,
         abstract_eval=abstract_eval,
         transpose=transpose,
+        lower=lower,
         examples=examples,
     )

@@ -15,6 +15,7 @@ from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import DifferentiationError, ShapeError
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.lowering_rules import Indexed, Reduction, Scalar
 from functad.tracing import aval_of, bind
 
 # --- add_any: the sum of two cotangents -------------------------------------------------------------
@@ -44,6 +45,7 @@ add_any_p = Primitive(
     jvp=_add_any_jvp,
     transpose=lambda ct, x, y: [ct, ct],
     batch=_add_any_batch,
+    lower=Scalar("{0} + {1}"),
     examples=lambda: [Example(args=(normal(2, 3), normal(2, 3, seed=1)), params={})],
 )
 
@@ -103,6 +105,13 @@ def _broadcast_in_dim_batch(
     return broadcast_in_dim(operand, shape=(axis_size, *shape), broadcast_dimensions=new_dims), 0
 
 
+def _broadcast_in_dim_element(
+    context: Any, index: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> str:
+    sizes = context.avals[0].shape
+    return context.read(0, [index[d] * int(n != 1) for d, n in zip(broadcast_dimensions, sizes)])
+
+
 broadcast_in_dim_p: Primitive = Primitive(
     name="broadcast_in_dim",
     doc="Repeat an array along new axes and along axes of size 1.",
@@ -112,6 +121,7 @@ broadcast_in_dim_p: Primitive = Primitive(
     jvp=lambda primals, out, tangents, **params: bind(broadcast_in_dim_p, tangents[0], **params),
     transpose=_broadcast_in_dim_transpose,
     batch=_broadcast_in_dim_batch,
+    lower=Indexed(_broadcast_in_dim_element),
     examples=lambda: [
         Example(args=(normal(3),), params={"shape": (2, 3), "broadcast_dimensions": (1,)}),
         Example(args=(normal(1, 3),), params={"shape": (2, 4, 3), "broadcast_dimensions": (0, 2)}),
@@ -171,6 +181,7 @@ reduce_sum_p = Primitive(
     jvp=lambda primals, out, tangents, *, axes: reduce_sum(tangents[0], axes=axes),
     transpose=lambda ct, x, *, axes: [expand_reduced(ct, axes, x.shape)],
     batch=_reduce_sum_batch,
+    lower=Reduction("sum"),
     examples=lambda: [
         Example(args=(normal(3, 4),), params={"axes": (0,)}),
         Example(args=(normal(2, 3, 4),), params={"axes": (0, 2)}),
@@ -218,6 +229,7 @@ transpose_p = Primitive(
     jvp=lambda primals, out, tangents, *, permutation: transpose(tangents[0], permutation),
     transpose=lambda ct, x, *, permutation: [transpose(ct, _inverse(permutation))],
     batch=_transpose_batch,
+    lower=Indexed(lambda context, index, *, permutation: context.read(0, [index[i] for i in _inverse(permutation)])),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"permutation": (1, 0)}),
         Example(args=(normal(2, 3, 4),), params={"permutation": (2, 0, 1)}),
@@ -253,6 +265,7 @@ reshape_p = Primitive(
     jvp=lambda primals, out, tangents, *, new_sizes: reshape(tangents[0], new_sizes),
     transpose=lambda ct, x, *, new_sizes: [reshape(ct, x.shape)],
     batch=_reshape_batch,
+    lower=Indexed(lambda context, index, *, new_sizes: context.read_flat(0, context.flat(index))),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"new_sizes": (3, 2)}),
         Example(args=(normal(2, 3, 4),), params={"new_sizes": (24,)}),
@@ -284,6 +297,12 @@ def _convert_jvp(primals: Any, out: Any, tangents: Any, *, new_dtype: np.dtype, 
     return convert_element_type(tangents[0], new_dtype)
 
 
+def _convert_text(dtype: np.dtype, *, new_dtype: np.dtype, weak_type: bool) -> str:
+    if dtype.kind == "c" and new_dtype.kind == "b":
+        return "({0}.real != 0) | ({0}.imag != 0)"
+    return "{R}({0}.real)" if dtype.kind == "c" and new_dtype.kind != "c" else "{R}({0})"
+
+
 def _convert_batch(axis_size: int, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
     return bind(convert_element_type_p, args[0], **params), dims[0]
 
@@ -297,6 +316,7 @@ convert_element_type_p = Primitive(
     jvp=_convert_jvp,
     transpose=lambda ct, x, *, new_dtype, weak_type: [convert_element_type(ct, x.dtype)],
     batch=_convert_batch,
+    lower=Scalar(_convert_text),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"new_dtype": np.dtype("float64"), "weak_type": False}),
         Example(

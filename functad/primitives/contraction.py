@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.lowering_rules import Contraction
 from functad.primitives.common import (
     add_cotangents,
     check_bilinear,
@@ -280,5 +281,6 @@ dot_general_p = Primitive(
     jvp=_dot_general_jvp,
     transpose=_dot_general_transpose,
     batch=_dot_general_batch,
+    lower=Contraction(),
     examples=_dot_general_examples,
 )

@@ -13,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.lowering_rules import Loops
 from functad.primitives.common import (
     add_cotangents,
     check_bilinear,
@@ -25,6 +26,7 @@ from functad.primitives.common import (
     zeros_of,
 )
 from functad.primitives.kernels import convolution as kernels
+from functad.primitives.lowering.convolution import lower_conv_general_dilated
 from functad.primitives.structure import rev
 from functad.primitives.window_geometry import Padding, dilated, window_count
 from functad.tracing import aval_of, bind
@@ -447,6 +449,7 @@ conv_general_dilated_p = Primitive(
     jvp=_conv_jvp,
     transpose=_conv_transpose,
     batch=_conv_batch,
+    lower=Loops(lower_conv_general_dilated),
     examples=_conv_examples,
 )
 

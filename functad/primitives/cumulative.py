@@ -12,6 +12,7 @@ import numpy as np
 
 from functad.errors import ShapeError
 from functad.ir import Aval, Example, Primitive, Zero
+from functad.lowering_rules import Loops
 from functad.primitives.arithmetic import share_of_extremum
 from functad.primitives.builders import FLOATS, NUMBERS, REALS, check_kind
 from functad.primitives.common import NOT_LINEAR, add_cotangents, full_like, integers, normal, scalar_like
@@ -30,6 +31,7 @@ from functad.primitives.elementwise import (
 )
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import sorting as kernels
+from functad.primitives.lowering.running import cumulative_rule
 from functad.primitives.reduction import slice_along
 from functad.primitives.structure import pad, rev
 from functad.tracing import bind
@@ -64,7 +66,14 @@ def cumlogsumexp(operand: Any, *, axis: int = 0, reverse: bool = False) -> Any:
 
 
 def _cumulative(
-    name: str, impl: Callable[..., Any], *, jvp: Any, kinds: str, doc: str, transpose: Any = NOT_LINEAR
+    name: str,
+    impl: Callable[..., Any],
+    *,
+    jvp: Any,
+    combination: str,
+    kinds: str,
+    doc: str,
+    transpose: Any = NOT_LINEAR,
 ) -> Primitive:
     record: list[Primitive] = []
 
@@ -105,6 +114,7 @@ def _cumulative(
             jvp=jvp,
             transpose=transpose,
             batch=batch,
+            lower=Loops(cumulative_rule(combination)),
             examples=examples,
         )
     )
@@ -173,6 +183,7 @@ def _cumsum_jvp(primals: Any, out: Any, tangents: Any, **params: Any) -> Any:
 cumsum_p = _cumulative(
     "cumsum",
     kernels.cumsum,
+    combination="add",
     jvp=_cumsum_jvp,
     transpose=lambda ct, x, *, axis, reverse: [cumsum(ct, axis=axis, reverse=not reverse)],
     kinds=NUMBERS,
@@ -181,6 +192,7 @@ cumsum_p = _cumulative(
 cumprod_p = _cumulative(
     "cumprod",
     kernels.cumprod,
+    combination="mul",
     # d(ab) = b da + a db
     jvp=_scan_jvp(_Combination(mul, lambda a, b, out, ta, tb: add_cotangents(mul(ta, b), mul(a, tb)))),
     kinds=NUMBERS,
@@ -197,6 +209,7 @@ def _extremum_tangent(a: Any, b: Any, out: Any, ta: Any, tb: Any) -> Any:
 cummax_p = _cumulative(
     "cummax",
     kernels.cummax,
+    combination="max",
     jvp=_scan_jvp(_Combination(max, _extremum_tangent)),
     kinds=REALS,
     doc="Running maximum.",
@@ -204,6 +217,7 @@ cummax_p = _cumulative(
 cummin_p = _cumulative(
     "cummin",
     kernels.cummin,
+    combination="min",
     jvp=_scan_jvp(_Combination(min, _extremum_tangent)),
     kinds=REALS,
     doc="Running minimum.",
@@ -235,6 +249,7 @@ def _zero_where_infinite(x: Any) -> Any:
 cumlogsumexp_p = _cumulative(
     "cumlogsumexp",
     kernels.cumlogsumexp,
+    combination="logsumexp",
     jvp=_scan_jvp(_Combination(_logaddexp, _logaddexp_tangent)),
     kinds=FLOATS,
     doc="Running logarithm of the sum of exponentials.",

@@ -12,6 +12,7 @@ import numpy as np
 
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal
+from functad.lowering_rules import Indexed, Loops
 from functad.primitives.common import (
     broadcast_in_dim,
     convert_element_type,
@@ -32,6 +33,7 @@ from functad.primitives.dimension_numbers import (
 from functad.primitives.gather_scatter import gather_batch, scatter_batch
 from functad.primitives.joining import concatenate, insert
 from functad.primitives.kernels import indexing as kernels
+from functad.primitives.lowering import joining, moving
 from functad.tracing import aval_of, bind
 
 # --- dynamic_slice ----------------------------------------------------------------------------------------
@@ -89,6 +91,7 @@ dynamic_slice_p = Primitive(
     jvp=lambda primals, out, tangents, *, slice_sizes: dynamic_slice(tangents[0], primals[1:], slice_sizes),
     transpose=_dynamic_slice_transpose,
     batch=_dynamic_slice_batch,
+    lower=Indexed(moving.dynamic_slice_rule),
     examples=lambda: [
         Example(args=(normal(3, 4), np.int32(1), np.int32(2)), params={"slice_sizes": (2, 1)}),
         Example(args=(normal(3, 4), np.int32(5), np.int32(-1)), params={"slice_sizes": (2, 3)}),
@@ -161,6 +164,7 @@ dynamic_update_slice_p = Primitive(
     jvp=_dynamic_update_slice_jvp,
     transpose=_dynamic_update_slice_transpose,
     batch=_dynamic_update_slice_batch,
+    lower=Loops(joining.dynamic_update_slice_rule, in_place=((0, 0),)),
     examples=lambda: [
         Example(args=(normal(3, 4), normal(2, 1, seed=1), np.int32(1), np.int32(2)), params={}),
         Example(args=(normal(3, 4), normal(1, 4, seed=1), np.int32(7), np.int32(-1)), params={}),

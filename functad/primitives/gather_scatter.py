@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.lowering_rules import Indexed, Loops
 from functad.primitives import elementwise as el
 from functad.primitives.common import (
     NOT_LINEAR,
@@ -39,6 +40,8 @@ from functad.primitives.dimension_numbers import (
     scatter_matching,
 )
 from functad.primitives.kernels import indexing as kernels
+from functad.primitives.lowering.gathering import gather_rule
+from functad.primitives.lowering.scattering import scatter_rule
 from functad.primitives.structure import iota, reshape
 from functad.tracing import aval_of, bind
 
@@ -206,6 +209,7 @@ gather_p = Primitive(
     jvp=_gather_jvp,
     transpose=_gather_transpose,
     batch=gather_batch,
+    lower=Indexed(gather_rule),
     examples=_gather_examples,
 )
 
@@ -459,6 +463,7 @@ def _scatter(
         jvp=jvp,
         transpose=transpose,
         batch=partial(scatter_batch, combine=combine),
+        lower=Loops(scatter_rule(kind), in_place=((0, 0),)),
         examples=_scatter_examples,
     )
 

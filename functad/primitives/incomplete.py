@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.ir import Absent, Example
+from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import abs, add, div, mul, neg, sign, sub
 from functad.primitives.builders import FLOATS, binary, nary, unary
 from functad.primitives.common import full_like, scalar_like, uniform
@@ -89,6 +90,7 @@ zeta_p = binary(
     jvps=[_NO_FORMULA, lambda t, out, x, q: mul(t, mul(neg(x), zeta(add(x, scalar_like(x, 1)), q)))],
     kinds=FLOATS,
     data=lambda: (uniform(2, 3, low=1.5, high=4.0), uniform(2, 3, low=0.5, high=3.0, seed=1)),
+    lower=Scalar("{T}(zeta(f64({0}), f64({1})))"),
     doc="Hurwitz zeta function, the sum of (q + k)^−x over k >= 0.",
 )
 igamma_p = binary(
@@ -97,6 +99,7 @@ igamma_p = binary(
     jvps=[_NO_FORMULA, lambda t, out, a, x: mul(t, _gamma_density(a, x))],  # ∂P/∂x = x^(a−1) e^−x / Γ(a)
     kinds=FLOATS,
     data=_orders_and_points,
+    lower=Scalar("{T}(igamma(f64({0}), f64({1})))"),
     doc="P(a, x), the regularised lower incomplete gamma function.",
 )
 igammac_p = binary(
@@ -105,6 +108,7 @@ igammac_p = binary(
     jvps=[_NO_FORMULA, lambda t, out, a, x: neg(mul(t, _gamma_density(a, x)))],  # ∂Q/∂x = −x^(a−1) e^−x / Γ(a)
     kinds=FLOATS,
     data=_orders_and_points,
+    lower=Scalar("{T}(igammac(f64({0}), f64({1})))"),
     doc="Q(a, x) = 1 − P(a, x), the regularised upper incomplete gamma function.",
 )
 regularized_incomplete_beta_p = nary(
@@ -112,6 +116,7 @@ regularized_incomplete_beta_p = nary(
     incomplete.betainc,
     # ∂I/∂x = x^(a−1) (1−x)^(b−1) / B(a, b)
     jvps=[_NO_FORMULA, _NO_FORMULA, lambda t, out, a, b, x: mul(t, _beta_density(a, b, x))],
+    lower=Scalar("{T}(betainc(f64({0}), f64({1}), f64({2})))"),
     doc="I_x(a, b), the regularised incomplete beta function.",
     examples=_betainc_examples,
 )
@@ -119,11 +124,13 @@ bessel_i0e_p = unary(
     "bessel_i0e",
     bessel.bessel_i0e,
     jvp=lambda t, out, x: mul(t, sub(bessel_i1e(x), mul(sign(x), out))),  # d I0e(x) = (I1e(x) − sign(x) I0e(x)) dx
+    lower=Scalar("{T}(bessel_i0e(f64({0})))"),
     doc="e^−|x| I0(x), the modified Bessel function of order 0, scaled.",
 )
 bessel_i1e_p = unary(
     "bessel_i1e",
     bessel.bessel_i1e,
     jvp=lambda t, out, x: mul(t, _i1e_slope(out, x)),  # d I1e(x) = (I0e(x) − I1e(x) (sign(x) + 1/x)) dx
+    lower=Scalar("{T}(bessel_i1e(f64({0})))"),
     doc="e^−|x| I1(x), the modified Bessel function of order 1, scaled.",
 )

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal
+from functad.lowering_rules import Indexed, Loops
 from functad.primitives.common import (
     instantiate,
     integers,
@@ -21,6 +22,7 @@ from functad.primitives.common import (
     reduce_sum,
     reshape,
 )
+from functad.primitives.lowering import joining, moving
 from functad.tracing import bind
 
 # --- concatenate and split ----------------------------------------------------------------------------
@@ -79,6 +81,7 @@ concatenate_p = Primitive(
     jvp=lambda primals, out, tangents, *, dimension: concatenate([instantiate(t) for t in tangents], dimension),
     transpose=_concatenate_transpose,
     batch=_join_batch(concatenate),
+    lower=Loops(joining.concatenate_rule),
     examples=lambda: [
         Example(args=(normal(2, 3), normal(2, 1, seed=1)), params={"dimension": 1}),
         Example(args=(normal(2), normal(0, seed=1), normal(3, seed=2)), params={"dimension": 0}),
@@ -115,6 +118,7 @@ split_p = Primitive(
     jvp=lambda primals, outs, tangents, *, sizes, axis: split(tangents[0], sizes, axis),
     transpose=lambda cts, x, *, sizes, axis: [concatenate([instantiate(ct) for ct in cts], axis)],
     batch=_split_batch,
+    lower=Indexed(moving.split_rule),
     examples=lambda: [
         Example(args=(normal(5, 2),), params={"sizes": (1, 4), "axis": 0}),
         Example(args=(normal(2, 3),), params={"sizes": (1, 0, 2), "axis": 1}),
@@ -161,6 +165,7 @@ stack_p = Primitive(
     jvp=lambda primals, out, tangents, *, axis: stack([instantiate(t) for t in tangents], axis),
     transpose=_stack_transpose,
     batch=_join_batch(stack),
+    lower=Loops(joining.stack_rule),
     examples=lambda: [
         Example(args=(normal(2, 3), normal(2, 3, seed=1)), params={"axis": 1}),
         Example(args=(normal(), normal(seed=1), normal(seed=2)), params={"axis": 0}),
@@ -189,6 +194,7 @@ unstack_p = Primitive(
     jvp=lambda primals, outs, tangents, *, axis: unstack(tangents[0], axis),
     transpose=lambda cts, x, *, axis: [stack([instantiate(ct) for ct in cts], axis)],
     batch=_unstack_batch,
+    lower=Indexed(moving.unstack_rule),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"axis": 0}),
         Example(args=(normal(2, 3),), params={"axis": 1}),
@@ -231,6 +237,7 @@ tile_p = Primitive(
     jvp=lambda primals, out, tangents, *, reps: tile(tangents[0], reps),
     transpose=_tile_transpose,
     batch=_tile_batch,
+    lower=Indexed(moving.tile_rule),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"reps": (2, 1)}),
         Example(args=(normal(2),), params={"reps": (0,)}),

@@ -13,7 +13,8 @@ import numpy as np
 from functad import dtypes
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
-from functad.primitives.builders import ANY, BITS, FLOATS, REALS, binary, nary, unary
+from functad.lowering_rules import Scalar
+from functad.primitives.builders import ANY, BITS, FLOATS, REALS, binary, by_kind, nary, unary
 from functad.primitives.common import (
     broadcast_in_dim,
     full,
@@ -63,22 +64,24 @@ def is_finite(x: Any) -> Any:
 _BOOLEAN = ZeroDerivative("the result is a boolean")
 
 
-def _comparison(name: str, impl: Any, kinds: str, doc: str) -> Primitive:
-    return binary(name, impl, jvps=_BOOLEAN, kinds=kinds, result_dtype=dtypes.bool_, doc=doc)
+def _comparison(name: str, impl: Any, kinds: str, text: str, doc: str) -> Primitive:
+    lower = Scalar(text)
+    return binary(name, impl, jvps=_BOOLEAN, kinds=kinds, result_dtype=dtypes.bool_, lower=lower, doc=doc)
 
 
-eq_p = _comparison("eq", np.equal, ANY, "x = y.")
-ne_p = _comparison("ne", np.not_equal, ANY, "x ≠ y.")
-lt_p = _comparison("lt", np.less, REALS + "b", "x < y.")
-le_p = _comparison("le", np.less_equal, REALS + "b", "x ≤ y.")
-gt_p = _comparison("gt", np.greater, REALS + "b", "x > y.")
-ge_p = _comparison("ge", np.greater_equal, REALS + "b", "x ≥ y.")
+eq_p = _comparison("eq", np.equal, ANY, "{0} == {1}", "x = y.")
+ne_p = _comparison("ne", np.not_equal, ANY, "{0} != {1}", "x ≠ y.")
+lt_p = _comparison("lt", np.less, REALS + "b", "{0} < {1}", "x < y.")
+le_p = _comparison("le", np.less_equal, REALS + "b", "{0} <= {1}", "x ≤ y.")
+gt_p = _comparison("gt", np.greater, REALS + "b", "{0} > {1}", "x > y.")
+ge_p = _comparison("ge", np.greater_equal, REALS + "b", "{0} >= {1}", "x ≥ y.")
 is_finite_p = unary(
     "is_finite",
     np.isfinite,
     jvp=_BOOLEAN,
     kinds=FLOATS,
     result_dtype=dtypes.bool_,
+    lower=Scalar("is_finite({0})"),
     doc="Whether x is neither infinite nor NaN.",
 )
 
@@ -104,26 +107,28 @@ def not_(x: Any) -> Any:
 _DISCRETE = ZeroDerivative("operands and result are discrete")
 
 
-def _logical(name: str, impl: Any, doc: str) -> Primitive:
+def _logical(name: str, impl: Any, text: str, doc: str) -> Primitive:
     return binary(
         name,
         impl,
         jvps=_DISCRETE,
         kinds=BITS,
+        lower=Scalar(text),
         data=lambda: (integers(2, 3, low=-9), integers(2, 3, low=-9, seed=1)),
         doc=doc,
     )
 
 
-and_p = _logical("and", np.bitwise_and, "Both; of integers bit by bit.")
-or_p = _logical("or", np.bitwise_or, "At least one of two; of integers bit by bit.")
-xor_p = _logical("xor", np.bitwise_xor, "Exactly one of two; of integers bit by bit.")
+and_p = _logical("and", np.bitwise_and, "{0} & {1}", "Both; of integers bit by bit.")
+or_p = _logical("or", np.bitwise_or, "{0} | {1}", "At least one of two; of integers bit by bit.")
+xor_p = _logical("xor", np.bitwise_xor, "{0} ^ {1}", "Exactly one of two; of integers bit by bit.")
 not_p = unary(
     "not",
     np.invert,
     jvp=_DISCRETE,
     kinds=BITS,
     data=lambda: integers(2, 3, low=-9),
+    lower=Scalar(by_kind("~{0}", b="not {0}")),
     doc="The opposite of every bit.",
 )
 
@@ -163,7 +168,19 @@ def _select_n_aval(which: Aval, *cases: Aval) -> Aval:
 def _select_n_impl(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
     if len(cases) == 2 and which.dtype.kind == "b":
         return np.where(which, cases[1], cases[0])
+    if which.dtype.kind == "u":  # before a large number becomes a negative one
+        which = np.minimum(which, np.uint64(len(cases) - 1))
     return np.choose(which.astype(np.intp), cases, mode="clip")
+
+
+def _select_n_text(operands: Sequence[np.dtype]) -> str:
+    which, *cases = operands
+    if len(cases) == 2 and which.kind == "b":
+        return "where({0}, {2}, {1})"
+    text = f"{{{len(cases)}}}"
+    for i in reversed(range(len(cases) - 1)):
+        text = f"where({{0}} <= {i}, {{{i + 1}}}, {text})"
+    return text
 
 
 def _select_n_jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any]) -> Any:
@@ -225,6 +242,7 @@ select_n_p = Primitive(
     jvp=_select_n_jvp,
     transpose=_select_n_transpose,
     batch=_select_n_batch,
+    lower=Scalar(_select_n_text, all_dtypes=True),
     examples=_select_n_examples,
 )
 
@@ -253,6 +271,7 @@ clamp_p = nary(
         lambda t, out, low, x, high: _where(lt(high, x), t, out),
     ],
     kinds=REALS + "b",
+    lower=Scalar(by_kind("minimum(maximum({0}, {1}), {2})", b="({0} | {1}) & {2}")),
     doc="x, but at least the lower and at most the upper bound.",
     examples=lambda: [
         Example(args=(np.float32(-0.3), normal(2, 3), np.float32(0.4)), params={}),

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from functad import dtypes
 from functad.errors import ArgumentError
 from functad.ir import Aval, Example
+from functad.lowering_rules import Scalar
 from functad.primitives.builders import FLOATS, elementwise_aval, nary
 from functad.primitives.common import normal
 from functad.tracing import bind
@@ -49,6 +51,11 @@ def _reduce_precision_impl(x: np.ndarray, *, exponent_bits: int, mantissa_bits: 
     return np.where(np.isnan(x), x, bits.view(x.dtype))
 
 
+def _reduce_precision_text(dtype: np.dtype, *, exponent_bits: int, mantissa_bits: int) -> str:
+    suffix = "_f16" if dtype == dtypes.float16 else ""
+    return f"reduce_precision{suffix}({{0}}, {exponent_bits}, {mantissa_bits})"
+
+
 def _examples() -> list[Example]:
     x, all_bits = normal(2, 3), {"exponent_bits": 11, "mantissa_bits": 52}
     shown = [Example(args=(a,), params=all_bits) for a in (x, x[0, 0], x[:0])]
@@ -65,6 +72,7 @@ reduce_precision_p = nary(
     jvps=[lambda t, out, x, **params: reduce_precision(t, **params)],
     transpose=lambda ct, x, **params: [reduce_precision(ct, **params)],
     abstract_eval=_reduce_precision_aval,
+    lower=Scalar(_reduce_precision_text),
     doc="x rounded to the nearest float, halves to even, of that many bits of exponent and mantissa.",
     examples=_examples,
 )

@@ -13,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.errors import DTypeError
 from functad.ir import Aval, Example, Primitive, ZeroDerivative
+from functad.lowering_rules import Scalar
 from functad.primitives.builders import elementwise_aval, elementwise_batch
 from functad.primitives.common import NOT_LINEAR, integers
 from functad.primitives.kernels import threefry as kernels
@@ -58,5 +59,6 @@ threefry2x32_p = Primitive(
     jvp=ZeroDerivative("the operands are integers"),
     transpose=NOT_LINEAR,
     batch=_threefry_batch,
+    lower=Scalar("threefry2x32({0}, {1}, {2}, {3})"),
     examples=_threefry_examples,
 )

@@ -14,6 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
+from functad.lowering_rules import Loops, Reduction
 from functad.primitives.builders import BITS, NUMBERS, REALS, check_kind
 from functad.primitives.common import (
     NOT_LINEAR,
@@ -30,6 +31,7 @@ from functad.primitives.common import (
 )
 from functad.primitives.elementwise import div, eq, mul
 from functad.primitives.joining import concatenate
+from functad.primitives.lowering.positions import position_rule
 from functad.primitives.structure import slice_
 from functad.tracing import aval_of, bind
 
@@ -88,6 +90,7 @@ def _reduction(
     *,
     jvp: Any,
     kinds: str,
+    lower: Reduction,
     doc: str,
     data: Callable[..., np.ndarray] = normal,
 ) -> Primitive:
@@ -120,6 +123,7 @@ def _reduction(
             jvp=jvp,
             transpose=NOT_LINEAR,
             batch=batch,
+            lower=lower,
             examples=examples,
         )
     )
@@ -168,7 +172,12 @@ def slice_along(x: Any, axis: int, start: int, limit: int, stride: int = 1) -> A
 
 
 reduce_prod_p = _reduction(
-    "reduce_prod", _reduce_prod_impl, jvp=_reduce_prod_jvp, kinds=NUMBERS, doc="Product over some axes."
+    "reduce_prod",
+    _reduce_prod_impl,
+    jvp=_reduce_prod_jvp,
+    kinds=NUMBERS,
+    lower=Reduction("prod"),
+    doc="Product over some axes.",
 )
 
 # --- extrema ----------------------------------------------------------------------------------------
@@ -196,6 +205,7 @@ reduce_max_p = _reduction(
     lambda x, *, axes: np.max(x, axis=axes, initial=_lowest(x.dtype)),
     jvp=_extremum_jvp,
     kinds=REALS + "b",
+    lower=Reduction("max"),
     doc="Maximum over some axes; of nothing, the lowest value of the dtype.",
 )
 reduce_min_p = _reduction(
@@ -203,31 +213,33 @@ reduce_min_p = _reduction(
     lambda x, *, axes: np.min(x, axis=axes, initial=_highest(x.dtype)),
     jvp=_extremum_jvp,
     kinds=REALS + "b",
+    lower=Reduction("min"),
     doc="Minimum over some axes; of nothing, the highest value of the dtype.",
 )
 
 # --- logic ------------------------------------------------------------------------------------------
 
 
-def _logical(name: str, ufunc: np.ufunc, doc: str) -> Primitive:
+def _logical(name: str, ufunc: np.ufunc, kind: str, doc: str) -> Primitive:
     return _reduction(
         name,
         lambda x, *, axes: ufunc.reduce(x, axis=axes),
         jvp=ZeroDerivative("operand and result are discrete"),
         kinds=BITS,
+        lower=Reduction(kind),
         doc=doc,
         data=lambda *shape: integers(*shape, high=2, dtype=np.bool_),
     )
 
 
-reduce_and_p = _logical("reduce_and", np.bitwise_and, "All, over some axes; of integers bit by bit.")
-reduce_or_p = _logical("reduce_or", np.bitwise_or, "Any, over some axes; of integers bit by bit.")
-reduce_xor_p = _logical("reduce_xor", np.bitwise_xor, "Parity over some axes; of integers bit by bit.")
+reduce_and_p = _logical("reduce_and", np.bitwise_and, "and", "All, over some axes; of integers bit by bit.")
+reduce_or_p = _logical("reduce_or", np.bitwise_or, "or", "Any, over some axes; of integers bit by bit.")
+reduce_xor_p = _logical("reduce_xor", np.bitwise_xor, "xor", "Parity over some axes; of integers bit by bit.")
 
 # --- positions --------------------------------------------------------------------------------------
 
 
-def _position(name: str, find: Callable[..., Any], doc: str) -> Primitive:
+def _position(name: str, find: Callable[..., Any], extremum: str, doc: str) -> Primitive:
     record: list[Primitive] = []
 
     def abstract_eval(x: Aval, *, axes: tuple[int, ...], index_dtype: np.dtype) -> Aval:
@@ -271,11 +283,12 @@ def _position(name: str, find: Callable[..., Any], doc: str) -> Primitive:
             jvp=ZeroDerivative("a position is an integer"),
             transpose=NOT_LINEAR,
             batch=batch,
+            lower=Loops(position_rule(extremum)),
             examples=examples,
         )
     )
     return record[0]
 
 
-argmax_p = _position("argmax", np.argmax, "Position of the first maximum along an axis.")
-argmin_p = _position("argmin", np.argmin, "Position of the first minimum along an axis.")
+argmax_p = _position("argmax", np.argmax, "max", "Position of the first maximum along an axis.")
+argmin_p = _position("argmin", np.argmin, "min", "Position of the first minimum along an axis.")

@@ -12,6 +12,7 @@ import numpy as np
 
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, ZeroDerivative
+from functad.lowering_rules import Indexed
 from functad.primitives import elementwise
 from functad.primitives.common import (
     broadcast_in_dim,
@@ -35,6 +36,7 @@ from functad.primitives.joining import (
     tile,
     unstack,
 )
+from functad.primitives.lowering import moving
 from functad.tracing import aval_of, bind
 
 __all__ = [
@@ -106,6 +108,7 @@ squeeze_p = Primitive(
     jvp=lambda primals, out, tangents, *, dimensions: squeeze(tangents[0], dimensions),
     transpose=lambda ct, x, *, dimensions: [expand_dims(ct, dimensions)],
     batch=_squeeze_batch,
+    lower=Indexed(moving.same_order_rule),
     examples=lambda: [
         Example(args=(normal(1, 3, 1),), params={"dimensions": (0, 2)}),
         Example(args=(normal(2, 1, 1),), params={"dimensions": (1,)}),
@@ -202,6 +205,7 @@ slice_p = Primitive(
     jvp=lambda primals, out, tangents, **params: slice_(tangents[0], **params),
     transpose=_slice_transpose,
     batch=_slice_batch,
+    lower=Indexed(moving.slice_rule),
     examples=lambda: [
         Example(
             args=(normal(3, 4),),
@@ -317,6 +321,7 @@ pad_p = Primitive(
     ),
     transpose=_pad_transpose,
     batch=_pad_batch,
+    lower=Indexed(moving.pad_rule),
     examples=lambda: [
         Example(args=(normal(2, 3), normal()), params={"padding_config": ((1, 2, 0), (0, 1, 2))}),
         Example(args=(normal(4, 3), normal()), params={"padding_config": ((-1, -1, 0), (2, -1, 0))}),
@@ -356,6 +361,7 @@ rev_p = Primitive(
     jvp=lambda primals, out, tangents, *, dimensions: rev(tangents[0], dimensions),
     transpose=lambda ct, x, *, dimensions: [rev(ct, dimensions)],
     batch=_rev_batch,
+    lower=Indexed(moving.rev_rule),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"dimensions": (1,)}),
         Example(args=(normal(2, 2, 2),), params={"dimensions": (0, 2)}),
@@ -391,6 +397,7 @@ iota_p = Primitive(
     jvp=ZeroDerivative("it has no operand"),
     transpose=Absent("iota has no operand, so there is nothing to transpose"),
     batch=Absent("iota has no operand, so there is nothing to map over"),
+    lower=Indexed(moving.iota_rule),
     examples=lambda: [
         Example(args=(), params={"dtype": np.dtype("int32"), "shape": (5,), "dimension": 0}),
         Example(args=(), params={"dtype": np.dtype("float32"), "shape": (2, 3, 4), "dimension": 1}),

@@ -6,13 +6,15 @@ Knows no numerical algorithms: those of the special functions are in `kernels.sp
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.ir import Absent, Aval, Example
+from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import add, div, integer_pow, mul, neg, square, sub
-from functad.primitives.builders import FLOATS, INEXACT, binary, elementwise_aval, nary, unary
+from functad.primitives.builders import FLOATS, INEXACT, binary, by_dtype, by_kind, elementwise_aval, nary, unary
 from functad.primitives.common import convert_element_type, full_like, integers, normal, scalar_like, uniform
 from functad.primitives.kernels import special
 from functad.primitives.logic import eq, select_n
@@ -76,12 +78,14 @@ exp_p = unary(
     jvp=lambda t, out, x: mul(t, out),  # d e^x = e^x dx
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("exp({0})", c="complex_exp({0})")),
     doc="e^x.",
 )
 exp2_p = unary(
     "exp2",
     np.exp2,
     jvp=lambda t, out, x: _times(math.log(2), mul(t, out)),  # d 2^x = ln(2) 2^x dx
+    lower=Scalar("exp2({0})"),
     doc="2^x.",
 )
 expm1_p = unary(
@@ -90,6 +94,7 @@ expm1_p = unary(
     jvp=lambda t, out, x: mul(t, _plus(out, 1)),  # d(e^x − 1) = e^x dx
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("expm1({0})", c="complex_expm1({0})")),
     doc="e^x − 1, accurate near 0.",
 )
 log_p = unary(
@@ -99,6 +104,7 @@ log_p = unary(
     kinds=INEXACT,
     data=_positive,
     complex_data=_complex,
+    lower=Scalar(by_kind("log({0})", c="complex_log({0})")),
     doc="Natural logarithm.",
 )
 log1p_p = unary(
@@ -108,6 +114,7 @@ log1p_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    lower=Scalar(by_kind("log1p({0})", c="complex_log1p({0})")),
     doc="ln(1 + x), accurate near 0.",
 )
 logistic_p = unary(
@@ -116,6 +123,7 @@ logistic_p = unary(
     jvp=lambda t, out, x: mul(t, mul(out, _minus_from(1, out))),  # d σ(x) = σ(x) (1 − σ(x)) dx
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("logistic({0})", c="complex_reciprocal({T}(1) + complex_exp(-{0}))")),
     doc="1 / (1 + e^−x).",
 )
 
@@ -148,7 +156,16 @@ def _pow_impl(x: np.ndarray, y: np.ndarray) -> Any:
     if y.dtype.kind in "iu":
         wide = np.complex128 if x.dtype.kind == "c" else np.float64
         return np.power(x.astype(wide), y.astype(wide)).astype(x.dtype)
+    if x.dtype.kind == "f" and y.ndim == 0 and y == 0.5:  # NumPy takes the square root, which differs at −0 and −inf
+        return np.sqrt(np.where(x == -np.inf, -x, x)) + x.dtype.type(0)
     return np.power(x, y)
+
+
+def _pow_text(operands: Sequence[np.dtype]) -> str:
+    base, exponent = operands
+    if base.kind == "c":
+        return "{T}(complex_pow(c128({0}), c128({1})))"
+    return "pow({0}, {1})" if exponent.kind == "f" else "{T}(pow(f64({0}), f64({1})))"
 
 
 def _pow_base_jvp(t: Any, out: Any, x: Any, y: Any) -> Any:
@@ -184,6 +201,7 @@ pow_p = nary(
     _pow_impl,
     jvps=[_pow_base_jvp, _pow_exponent_jvp],
     abstract_eval=_pow_aval,
+    lower=Scalar(_pow_text, all_dtypes=True),
     doc="x^y; the exponent may be an integer array.",
     examples=_pow_examples,
 )
@@ -194,6 +212,7 @@ sqrt_p = unary(
     kinds=INEXACT,
     data=_positive,
     complex_data=_complex,
+    lower=Scalar(by_kind("sqrt({0})", c="complex_sqrt({0})")),
     doc="Square root.",
 )
 rsqrt_p = unary(
@@ -203,6 +222,7 @@ rsqrt_p = unary(
     kinds=INEXACT,
     data=_positive,
     complex_data=_complex,
+    lower=Scalar(by_kind("rsqrt({0})", c="complex_reciprocal(complex_sqrt({0}))")),
     doc="1 / √x.",
 )
 cbrt_p = unary(
@@ -210,6 +230,7 @@ cbrt_p = unary(
     np.cbrt,
     jvp=lambda t, out, x: mul(t, _times(1 / 3, integer_pow(out, -2))),  # d x^(1/3) = x^(−2/3) / 3 dx
     data=lambda: np.array([[0.7, -1.5, 2.0]], np.float32),
+    lower=Scalar("cbrt({0})"),
     doc="Cube root.",
 )
 
@@ -254,6 +275,7 @@ sin_p = unary(
     jvp=lambda t, out, x: mul(t, cos(x)),  # d sin(x) = cos(x) dx
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("sin({0})", c="complex_sin({0})")),
     doc="Sine.",
 )
 cos_p = unary(
@@ -262,6 +284,7 @@ cos_p = unary(
     jvp=lambda t, out, x: neg(mul(t, sin(x))),  # d cos(x) = −sin(x) dx
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("cos({0})", c="complex_cos({0})")),
     doc="Cosine.",
 )
 tan_p = unary(
@@ -271,6 +294,7 @@ tan_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    lower=Scalar(by_kind("tan({0})", c="complex_tan({0})")),
     doc="Tangent.",
 )
 asin_p = unary(
@@ -280,6 +304,7 @@ asin_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    lower=Scalar(by_kind("asin({0})", c="complex_asin({0})")),
     doc="Inverse sine.",
 )
 acos_p = unary(
@@ -289,6 +314,7 @@ acos_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    lower=Scalar(by_kind("acos({0})", c="complex_acos({0})")),
     doc="Inverse cosine.",
 )
 atan_p = unary(
@@ -297,6 +323,7 @@ atan_p = unary(
     jvp=lambda t, out, x: div(t, _plus(square(x), 1)),  # d atan(x) = dx / (1 + x²)
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("atan({0})", c="complex_atan({0})")),
     doc="Inverse tangent.",
 )
 atan2_p = binary(
@@ -307,6 +334,7 @@ atan2_p = binary(
         lambda t, out, x, y: mul(t, div(neg(x), _squared_length(x, y))),  # ∂atan2(x, y)/∂y = −x / (x² + y²)
     ],
     kinds=FLOATS,
+    lower=Scalar("atan2({0}, {1})"),
     doc="The angle of the point with ordinate x and abscissa y.",
 )
 
@@ -350,6 +378,7 @@ sinh_p = unary(
     jvp=lambda t, out, x: mul(t, cosh(x)),  # d sinh(x) = cosh(x) dx
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("sinh({0})", c="complex_sinh({0})")),
     doc="Hyperbolic sine.",
 )
 cosh_p = unary(
@@ -358,6 +387,7 @@ cosh_p = unary(
     jvp=lambda t, out, x: mul(t, sinh(x)),  # d cosh(x) = sinh(x) dx
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("cosh({0})", c="complex_cosh({0})")),
     doc="Hyperbolic cosine.",
 )
 tanh_p = unary(
@@ -367,6 +397,7 @@ tanh_p = unary(
     jvp=lambda t, out, x: mul(add(t, mul(t, out)), _minus_from(1, out)),
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("tanh({0})", c="complex_tanh({0})")),
     doc="Hyperbolic tangent.",
 )
 asinh_p = unary(
@@ -375,6 +406,7 @@ asinh_p = unary(
     jvp=lambda t, out, x: mul(t, rsqrt(_plus(square(x), 1))),  # d asinh(x) = dx / √(1 + x²)
     kinds=INEXACT,
     complex_data=_complex,
+    lower=Scalar(by_kind("asinh({0})", c="complex_asinh({0})")),
     doc="Inverse hyperbolic sine.",
 )
 acosh_p = unary(
@@ -384,6 +416,7 @@ acosh_p = unary(
     kinds=INEXACT,
     data=lambda: uniform(2, 3, low=1.3, high=4.0),
     complex_data=lambda: _complex() - np.complex64(1),
+    lower=Scalar(by_kind("acosh({0})", c="complex_acosh({0})")),
     doc="Inverse hyperbolic cosine.",
 )
 atanh_p = unary(
@@ -393,6 +426,7 @@ atanh_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    lower=Scalar(by_kind("atanh({0})", c="complex_atanh({0})")),
     doc="Inverse hyperbolic tangent.",
 )
 
@@ -450,12 +484,14 @@ erf_p = unary(
     "erf",
     special.erf,
     jvp=lambda t, out, x: _times(2 / math.sqrt(math.pi), mul(t, _gaussian(x))),  # d erf(x) = 2/√π e^(−x²) dx
+    lower=Scalar("erf({0})"),
     doc="Error function.",
 )
 erfc_p = unary(
     "erfc",
     special.erfc,
     jvp=lambda t, out, x: _times(-2 / math.sqrt(math.pi), mul(t, _gaussian(x))),  # d erfc(x) = −2/√π e^(−x²) dx
+    lower=Scalar("erfc({0})"),
     doc="1 − erf(x), accurate where it is small.",
 )
 erf_inv_p = unary(
@@ -464,6 +500,7 @@ erf_inv_p = unary(
     # with y = erf⁻¹(x), dy = √π/2 e^(y²) dx
     jvp=lambda t, out, x: _times(math.sqrt(math.pi) / 2, mul(t, exp(square(out)))),
     data=_between_ends,
+    lower=Scalar(by_dtype("{T}(erf_inv(f64({0})))", float32="erf_inv_f32({0})")),
     doc="Inverse of the error function.",
 )
 lgamma_p = unary(
@@ -471,6 +508,7 @@ lgamma_p = unary(
     special.lgamma,
     jvp=lambda t, out, x: mul(t, digamma(x)),  # d ln|Γ(x)| = ψ(x) dx
     data=_positive,
+    lower=Scalar("{T}(lgamma(f64({0})))"),
     doc="Logarithm of the magnitude of the gamma function.",
 )
 digamma_p = unary(
@@ -478,12 +516,14 @@ digamma_p = unary(
     special.digamma,
     jvp=lambda t, out, x: mul(t, polygamma(scalar_like(x, 1), x)),  # dψ(x) = ψ⁽¹⁾(x) dx
     data=_positive,
+    lower=Scalar("{T}(digamma(f64({0})))"),
     doc="ψ(x), the logarithmic derivative of the gamma function.",
 )
 polygamma_p = nary(
     "polygamma",
     _polygamma_impl,
     jvps=[Absent("the order of a derivative is an integer"), _polygamma_jvp],
+    lower=Scalar("{T}(polygamma(f64({0}), f64({1})))"),
     doc="ψ⁽ᵐ⁾(x), the m-th derivative of the digamma function.",
     examples=_polygamma_examples,
 )

@@ -13,10 +13,13 @@ import numpy as np
 
 from functad.errors import DTypeError
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal
+from functad.lowering_rules import Loops
 from functad.primitives.common import integers, normal, zeros_of
 from functad.primitives.kernels import convolution as kernels
+from functad.primitives.lowering.window_work import padding_identity
+from functad.primitives.lowering.windows import reduce_window_rule
 from functad.primitives.window_geometry import dilated, window_parameters, windows_shape, with_axis
-from functad.primitives.window_select import padding_identity, select_and_gather_add
+from functad.primitives.window_select import select_and_gather_add
 from functad.tracing import aval_of, bind
 
 
@@ -139,6 +142,7 @@ def _reduce_window(op: str, kinds: str, jvp: Callable[..., Any], transpose: Any,
             jvp=jvp,
             transpose=transpose,
             batch=partial(_reduce_window_batch, lambda: record[0]),
+            lower=Loops(partial(reduce_window_rule, op)),
             examples=_reduce_window_examples,
         )
     )

@@ -6,7 +6,6 @@ Knows not what a maximum is for; both operations are linear in their first argum
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.lowering_rules import Loops
 from functad.primitives.common import (
     add_cotangents,
     move_batch_axis_to_front,
@@ -24,6 +24,8 @@ from functad.primitives.common import (
     zeros_of,
 )
 from functad.primitives.kernels import convolution as kernels
+from functad.primitives.lowering.window_work import padding_identity
+from functad.primitives.lowering.windows import select_and_gather_add_rule, select_and_scatter_add_rule
 from functad.primitives.structure import concatenate, pad, slice_
 from functad.primitives.window_geometry import (
     dilated,
@@ -42,18 +44,6 @@ def select_and_gather_add(tangents: Any, operand: Any, **params: Any) -> Any:
 def select_and_scatter_add(source: Any, operand: Any, **params: Any) -> Any:
     """Add each element of `source` to the place of its window's selected element of `operand`."""
     return bind(select_and_scatter_add_p, source, operand, **params)
-
-
-def padding_identity(op: str, dtype: np.dtype) -> Any:
-    """What padding holds: it changes no sum, maximum or minimum."""
-    if op == "sum":
-        return 0
-    lowest = op == "max"
-    if dtype.kind == "f":
-        return -math.inf if lowest else math.inf
-    if dtype.kind == "b":
-        return not lowest
-    return int(np.iinfo(dtype).min if lowest else np.iinfo(dtype).max)
 
 
 def _selected_jvp(
@@ -261,6 +251,7 @@ select_and_gather_add_p: Primitive = Primitive(
     jvp=partial(_selected_jvp, lambda: select_and_gather_add_p),
     transpose=_gather_transpose,
     batch=partial(_selected_batch, lambda: select_and_gather_add_p),
+    lower=Loops(select_and_gather_add_rule),
     examples=partial(_select_examples, scatter=False),
 )
 
@@ -298,5 +289,6 @@ select_and_scatter_add_p: Primitive = Primitive(
     jvp=partial(_selected_jvp, lambda: select_and_scatter_add_p),
     transpose=_scatter_transpose,
     batch=partial(_selected_batch, lambda: select_and_scatter_add_p),
+    lower=Loops(select_and_scatter_add_rule),
     examples=partial(_select_examples, scatter=True),
 )

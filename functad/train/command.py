@@ -13,7 +13,7 @@ import numpy as np
 from functad import io, optim, random
 from functad.api import ShapeDtypeStruct
 from functad.data import MNIST, MissingMNISTError, mnist, synthetic_digits
-from functad.train.cnn import cnn, digit_sets
+from functad.train.cnn import cnn, digit_sets, on_pixels
 from functad.train.loop import Dataset, Epoch, fit
 from functad.tree_util import tree_leaves
 
@@ -76,9 +76,9 @@ def train_cnn(options: argparse.Namespace) -> int:
         io.check_writable(options.save)
     data, name = _digits(options.data, options.limit)
     train, test = digit_sets(data, options.limit)
-    network = cnn()
+    network = on_pixels(cnn())
     init_key, order_key = random.split(random.key(options.seed))
-    params = network.init(init_key, ShapeDtypeStruct((options.batch, *train.inputs.shape[1:]), "float32"))
+    params = network.init(init_key, ShapeDtypeStruct((options.batch, *train.inputs.shape[1:]), "uint8"))
     _print_header(options, name, train, test, params)
     epochs = fit(
         network,
@@ -112,7 +112,7 @@ def train_cnn(options: argparse.Namespace) -> int:
 def _digits(choice: str, limit: int | None) -> tuple[MNIST, str]:
     if choice != "synthetic":
         try:
-            return mnist(), "MNIST"
+            return mnist(pixels=True), "MNIST"
         except MissingMNISTError as problem:
             if choice == "mnist":
                 raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,11 @@ from functad.api import jit, value_and_grad
 from functad.data import Batches, batches
 from functad.errors import ArgumentError
 from functad.progress import Progress
+from functad.tree_util import tree_map
 
 _EVALUATION_BATCH = 1000
+# Over how many steps the loss beside the progress bar is a mean.
+_SHOWN_LOSSES = 100
 
 
 class Dataset(NamedTuple):
@@ -38,7 +42,7 @@ class Epoch(NamedTuple):
         loss: the mean loss over the epoch, each batch as it was met, before its step.
         train_accuracy: the same mean of the accuracy.
         test_accuracy: measured at the end of the epoch.
-        params: the parameters at the end of the epoch.
+        params: the parameters at the end of the epoch, a copy that stays.
     """
 
     number: int
@@ -96,7 +100,9 @@ def fit(
             "use a smaller batch"
         )
     step, count = training_step(network, optimizer), _counter(network)
-    state = optimizer.init(params)
+    # The step takes over the memory of both, so the caller's params are left to the caller.
+    params = _copied(params)
+    state = _copied(optimizer.init(params))
     for number in range(1, epochs + 1):
         key, order_key, noise_key = random.split(key, 3)
         chunks = batches(train, batch_size, key=order_key, drop_remainder=True)
@@ -105,16 +111,17 @@ def fit(
             step, params, state, chunks, noise_key, f"epoch {number}/{epochs}", show_progress
         )
         seconds = time.perf_counter() - started
-        yield Epoch(number, seconds, loss, accuracy, _share(count, params, test), params)
+        yield Epoch(number, seconds, loss, accuracy, _share(count, params, test), _copied(params))
 
 
 def training_step(network: nn.Layer, optimizer: optim.Optimizer) -> Any:
     """The compiled step: `(params, state, inputs, labels, key, number)` to `(params, state, loss, accuracy)`.
 
     Layers that draw get the key folded with the step's number; where none does, the simplifier drops both.
+    The params and the state are donated: the new ones take their memory, so the old ones cannot be used again.
     """
 
-    @jit
+    @partial(jit, donate_argnums=(0, 1))
     def step(params: Any, state: Any, inputs: Any, labels: Any, key: Any, number: Any) -> Any:
         def loss_and_accuracy(params: Any) -> Any:
             logits = network.apply(params, inputs, key=random.fold_in(key, number), train=True)
@@ -157,12 +164,22 @@ def _share(count: Any, params: Any, data: Dataset) -> float:
 def _epoch(
     step: Any, params: Any, state: Any, chunks: Batches, key: Any, title: str, show_progress: bool
 ) -> tuple[Any, Any, float, float]:
-    losses, accuracies = np.zeros(len(chunks)), np.zeros(len(chunks))
+    losses: list[Any] = []
+    accuracies: list[Any] = []
     bar = Progress(len(chunks), title, leave=False) if show_progress else None
     with bar or nullcontext():
         for i, (inputs, labels) in enumerate(chunks):
             params, state, loss, accuracy = step(params, state, inputs, labels, key, i)
-            losses[i], accuracies[i] = loss, accuracy
+            losses.append(loss)
+            accuracies.append(accuracy)
             if bar is not None:
-                bar.update(1, f"loss {losses[max(0, i - 99) : i + 1].mean():.4f}")
-    return params, state, float(losses.mean()), float(accuracies.mean())
+                bar.update(1, lambda: f"loss {_mean(losses[-_SHOWN_LOSSES:]):.4f}")
+    return params, state, _mean(losses), _mean(accuracies)
+
+
+def _mean(scalars: list[Any]) -> float:
+    return float(np.mean([float(scalar) for scalar in scalars]))
+
+
+def _copied(tree: Any) -> Any:
+    return tree_map(lambda leaf: jnp.asarray(np.array(leaf)), tree)

@@ -15,6 +15,7 @@ import numpy as np
 from functad.config import config
 from functad.ir import Atom, Eqn, Literal, Program, Var, check_program, subprograms
 from functad.transforms.dead_code import eliminate_dead_code
+from functad.transforms.rewrites import eliminate_broadcasts, merge_transposes, scatter_into_zeros
 
 
 def simplify(program: Program) -> Program:
@@ -221,8 +222,11 @@ _ALGEBRA: dict[str, Callable[[Eqn, dict[Var, Eqn]], Atom | Eqn | None]] = {
 PASSES: tuple[Callable[[Program], Program], ...] = (
     inline_calls,
     eliminate_dead_code,
+    scatter_into_zeros,
+    eliminate_broadcasts,
     fold_constants,
     simplify_algebra,
     share_common_subexpressions,
+    merge_transposes,
     eliminate_dead_code,
 )

@@ -10,11 +10,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from functad.primitives.kernels import gamma_coefficients as table
+
 _Floats = npt.NDArray[np.float64]
 
 _SERIES_TO = 20.0  # from here on the asymptotic series reaches float64's accuracy
-_SERIES_TERMS = 45
-_ASYMPTOTIC_TERMS = 28
 
 
 def bessel_i0e(x: np.ndarray) -> np.ndarray:
@@ -36,24 +36,7 @@ def bessel_i1e(x: np.ndarray) -> np.ndarray:
 def _scaled(order: int, size: _Floats) -> _Floats:
     near = np.minimum(size, _SERIES_TO)
     far = np.maximum(size, _SERIES_TO)
-    series = (near / 2) ** order * np.polyval(_POWER_SERIES[order], near * near / 4) * np.exp(-near)
-    expansion = np.polyval(_ASYMPTOTIC_SERIES[order], 1 / far) / np.sqrt(2 * math.pi * far)
+    series = (near / 2) ** order * np.polyval(table.BESSEL_POWER_SERIES[order], near * near / 4) * np.exp(-near)
+    expansion = np.polyval(table.BESSEL_ASYMPTOTIC_SERIES[order], 1 / far) / np.sqrt(2 * math.pi * far)
     chosen: _Floats = np.where(size < _SERIES_TO, series, expansion)
     return np.where(np.isnan(size), np.nan, chosen)
-
-
-def _power_series(order: int) -> list[float]:
-    """Coefficients of `I(x) / (x/2)^order` in powers of `x^2 / 4`, the highest first."""
-    return [1 / (math.factorial(k) * math.factorial(k + order)) for k in reversed(range(_SERIES_TERMS))]
-
-
-def _asymptotic_series(order: int) -> list[float]:
-    """Coefficients of `I(x) exp(-x) sqrt(2 pi x)` in powers of `1/x`, the highest first."""
-    coefficients = [1.0]
-    for k in range(1, _ASYMPTOTIC_TERMS):
-        coefficients.append(-coefficients[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
-    return coefficients[::-1]
-
-
-_POWER_SERIES = [_power_series(0), _power_series(1)]
-_ASYMPTOTIC_SERIES = [_asymptotic_series(0), _asymptotic_series(1)]

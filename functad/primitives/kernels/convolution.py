@@ -132,6 +132,8 @@ def select_and_scatter_add(
     `select` is "ge" (maximum) or "le" (minimum). Ties go to the first element in row-major order; padding,
     which has the value selected last, takes part, and its share is dropped. The gradient of max-pooling.
     """
+    if source.size == 0:
+        return np.zeros(operand.shape, source.dtype)
     ones = (1,) * operand.ndim
     padded = dilate_and_pad(operand, padding, ones, _selected_last(operand.dtype, select))
     windows = _windows(padded.shape, window_dimensions, window_strides, ones)

@@ -5,6 +5,8 @@ It must not know how they are evaluated.
 
 from __future__ import annotations
 
+import math
+
 # W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969).
 ERF_SMALL_P = (
     1.85777706184603153e-1,
@@ -120,6 +122,11 @@ QUANTILE_TAIL_Q = (
     5.99832206555887937690e-1,
     1.0,
 )
+
+# `erf_inv(x) = PPND16((1 + x) / 2) / sqrt(2)`, with the change of variable folded in, which saves roundings.
+ERF_INV_CENTRE_P = tuple(coefficient * math.sqrt(0.125) for coefficient in QUANTILE_CENTRE_P)
+ERF_INV_MIDDLE_P = tuple(coefficient * math.sqrt(0.5) for coefficient in QUANTILE_MIDDLE_P)
+ERF_INV_TAIL_P = tuple(coefficient * math.sqrt(0.5) for coefficient in QUANTILE_TAIL_P)
 
 # M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade (2011), table of the single-precision form:
 # in powers of w - 2.5 below w = 5, of sqrt(w) - 3 above, with w = -log(1 - x^2).

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from functad.primitives.kernels import gamma_coefficients as table
 from functad.primitives.kernels.special import erfc, lgamma, lgamma_of_two_plus
 
 _Floats = npt.NDArray[np.float64]
@@ -142,24 +143,6 @@ def _gamma_small(a: _Floats, x: _Floats) -> tuple[_Floats, _Floats]:
     return scale * (1 + a * total), -np.expm1(log_scale) - scale * a * total
 
 
-# Taylor coefficients in η of Temme's C_0, C_1 and C_2, the highest power first.
-_TEMME = (
-    (
-        -1.85406221071516e-6,
-        -2.1854485106799922e-6,
-        1 / 25515,
-        -139 / 777600,
-        1 / 2835,
-        1 / 864,
-        -2 / 135,
-        1 / 12,
-        -1 / 3,
-    ),
-    (-1.8098550334489978e-5, -4.0187757201646091e-7, 1 / 4860, -77 / 77760, 1 / 378, -1 / 288, -1 / 540),
-    (-1.0736653226365161e-4, 2.0093878600823045e-6, 1 / 1296, -139 / 51840, 25 / 6048),
-)
-
-
 def _gamma_uniform(a: _Floats, x: _Floats) -> tuple[_Floats, _Floats]:
     """Q = erfc(η √(a/2)) / 2 + e^(−a η²/2) / √(2πa) · Σ C_k(η) a^−k, with η²/2 = λ − 1 − ln λ, λ = x/a."""
     distance = (x - a) / a
@@ -167,8 +150,8 @@ def _gamma_uniform(a: _Floats, x: _Floats) -> tuple[_Floats, _Floats]:
     eta = np.copysign(np.sqrt(2 * half_square), distance)
     exponent = a * half_square
     correction = np.zeros_like(x)
-    for k in reversed(range(len(_TEMME))):
-        correction = correction / a + np.polyval(_TEMME[k], eta)
+    for k in reversed(range(len(table.TEMME))):
+        correction = correction / a + np.polyval(table.TEMME[k], eta)
     # Beyond |η| = 0.2 the exponential underflows, and the polynomials do not matter.
     remainder = np.where(exponent < 745, np.exp(-exponent) / np.sqrt(2 * math.pi * a) * correction, 0.0)
     tail = 0.5 * erfc(np.sqrt(exponent))
@@ -253,17 +236,11 @@ def _away_from_zero(x: _Floats) -> _Floats:
     return np.where(np.abs(x) < _TINY, _TINY, x)
 
 
-_STIRLING = (-3617 / 122400, 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
-
-
 def _stirling_correction(a: _Floats) -> _Floats:
     """ln Γ(a) − ((a − 1/2) ln a − a + ln(2π)/2) for a >= 10 (Abramowitz & Stegun 6.1.41)."""
     inverse = 1 / a
-    correction: _Floats = inverse * np.polyval(_STIRLING, inverse * inverse)
+    correction: _Floats = inverse * np.polyval(table.STIRLING_LONG, inverse * inverse)
     return correction
-
-
-_ATANH = tuple(1 / (2 * k + 1) for k in range(20, 0, -1))
 
 
 def _log1p_minus(x: _Floats) -> _Floats:
@@ -271,5 +248,5 @@ def _log1p_minus(x: _Floats) -> _Floats:
     near = np.clip(x, -0.6, 1.0)
     r = near / (2 + near)
     square = r * r
-    series = 2 * r * square * np.polyval(_ATANH, square) - near * r
+    series = 2 * r * square * np.polyval(table.ATANH, square) - near * r
     return np.where(near == x, series, np.log1p(x) - x)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from functad.primitives.kernels import error_coefficients as table
+from functad.primitives.kernels import gamma_coefficients as gamma_table
 
 _Floats = npt.NDArray[np.float64]
 _Kernel = Callable[[_Floats], _Floats]
@@ -222,10 +223,6 @@ def _times_gaussian(factor: _Floats, x: _Floats) -> _Floats:
 
 # Inverse error function.
 _QUANTILE_CENTRE = 0.85
-# The change of variable folded in, which saves roundings.
-_ERF_INV_CENTRE_P = tuple(coefficient * math.sqrt(0.125) for coefficient in table.QUANTILE_CENTRE_P)
-_ERF_INV_MIDDLE_P = tuple(coefficient * math.sqrt(0.5) for coefficient in table.QUANTILE_MIDDLE_P)
-_ERF_INV_TAIL_P = tuple(coefficient * math.sqrt(0.5) for coefficient in table.QUANTILE_TAIL_P)
 _QUANTILE_MIDDLE = 5.0
 
 
@@ -244,7 +241,7 @@ def _erf_inv64(x: _Floats) -> _Floats:
 def _erf_inv_centre(x: _Floats) -> _Floats:
     q = 0.5 * x
     r = 0.180625 - q * q
-    return x * (_horner(_ERF_INV_CENTRE_P, r) / _horner(table.QUANTILE_CENTRE_Q, r))
+    return x * (_horner(table.ERF_INV_CENTRE_P, r) / _horner(table.QUANTILE_CENTRE_Q, r))
 
 
 def _erf_inv_tail(x: _Floats) -> _Floats:
@@ -252,49 +249,13 @@ def _erf_inv_tail(x: _Floats) -> _Floats:
     middle, tail = r - 1.6, r - _QUANTILE_MIDDLE
     size = np.where(
         r <= _QUANTILE_MIDDLE,
-        _horner(_ERF_INV_MIDDLE_P, middle) / _horner(table.QUANTILE_MIDDLE_Q, middle),
-        _horner(_ERF_INV_TAIL_P, tail) / _horner(table.QUANTILE_TAIL_Q, tail),
+        _horner(table.ERF_INV_MIDDLE_P, middle) / _horner(table.QUANTILE_MIDDLE_Q, middle),
+        _horner(table.ERF_INV_TAIL_P, tail) / _horner(table.QUANTILE_TAIL_Q, tail),
     )
     return np.copysign(size, x)
 
 
-# Gamma family. lgamma(2 + z) = (1 - Euler's gamma) z + sum over k >= 2 of (-1)^k (zeta(k) - 1) z^k / k.
-_ZETA_MINUS_ONE = (
-    6.4493406684822643647e-1,
-    2.020569031595942854e-1,
-    8.2323233711138191516e-2,
-    3.6927755143369926331e-2,
-    1.7343061984449139715e-2,
-    8.3492773819228268398e-3,
-    4.0773561979443393787e-3,
-    2.0083928260822144179e-3,
-    9.9457512781808533715e-4,
-    4.941886041194645587e-4,
-    2.4608655330804829864e-4,
-    1.2271334757848914675e-4,
-    6.1248135058704829259e-5,
-    3.0588236307020493552e-5,
-    1.5282259408651871733e-5,
-    7.6371976378997622736e-6,
-    3.8172932649998398565e-6,
-    1.9082127165539389257e-6,
-    9.5396203387279611315e-7,
-    4.7693298678780646312e-7,
-    2.3845050272773299e-7,
-    1.1921992596531107307e-7,
-    5.9608189051259479612e-8,
-    2.9803503514652280186e-8,
-    1.4901554828365041235e-8,
-    7.450711789835429492e-9,
-    3.7253340247884570548e-9,
-)
-_EULER_GAMMA = 0.57721566490153286061
-_LGAMMA_SERIES = tuple((-1) ** k * _ZETA_MINUS_ONE[k - 2] / k for k in range(len(_ZETA_MINUS_ONE) + 1, 1, -1)) + (
-    1 - _EULER_GAMMA,
-    0.0,
-)
-_STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
-_HALF_LOG_TWO_PI = 0.91893853320467274178
+# Gamma family.
 _ASYMPTOTIC_FROM = 10.0
 
 
@@ -314,7 +275,7 @@ def _lgamma64(x: _Floats) -> _Floats:
 
 def lgamma_of_two_plus(z: _Floats) -> _Floats:
     """ln Γ(2 + z) for |z| <= 0.5, relatively accurate near its root 0."""
-    return _horner(_LGAMMA_SERIES, z)
+    return _horner(gamma_table.LGAMMA_SERIES, z)
 
 
 def _lgamma_recurrence(x: _Floats) -> _Floats:
@@ -328,9 +289,9 @@ def _lgamma_recurrence(x: _Floats) -> _Floats:
 
 def _lgamma_stirling(x: _Floats) -> _Floats:
     inverse = 1 / x
-    correction = inverse * _horner(_STIRLING, inverse * inverse)
+    correction = inverse * _horner(gamma_table.STIRLING, inverse * inverse)
     main: _Floats = (x - 0.5) * (np.log(x) - 1)
-    return main + (_HALF_LOG_TWO_PI - 0.5 + correction)
+    return main + (gamma_table.HALF_LOG_TWO_PI - 0.5 + correction)
 
 
 def _lgamma_negative(x: _Floats) -> _Floats:
@@ -339,29 +300,6 @@ def _lgamma_negative(x: _Floats) -> _Floats:
     reflected = np.log(math.pi / (size * np.sin(math.pi * distance))) - _lgamma64(size)
     # gamma(x) is 1/x to the last bit there, where the product above would underflow.
     return np.where(size < 1e-20, -np.log(size), np.where(np.isinf(x), np.inf, reflected))
-
-
-# Boost.Math, digamma on [1, 2]: (x - root) * (0.99558... + P(x - 1) / Q(x - 1)), the root in three parts.
-_DIGAMMA_ROOT = (1569415565 / 2**30, 381566830 / 2**60, 0.9016312093258695918615325266959189453125e-19)
-_DIGAMMA_OFFSET = 0.99558162689208984375
-_DIGAMMA_P = (
-    -0.0020713321167745952,
-    -0.045251321448739056,
-    -0.28919126444774784,
-    -0.65031853770896507,
-    -0.32555031186804491,
-    0.25479851061131551,
-)
-_DIGAMMA_Q = (
-    -0.55789841321675513e-6,
-    0.0021284987017821144,
-    0.054151797245674225,
-    0.43593529692665969,
-    1.4606242909763515,
-    2.0767117023730469,
-    1.0,
-)
-_DIGAMMA_ASYMPTOTIC = (-3617 / 8160, 1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 
 
 def _digamma64(x: _Floats) -> _Floats:
@@ -378,9 +316,9 @@ def _digamma64(x: _Floats) -> _Floats:
 
 
 def _digamma_one_to_two(x: _Floats) -> _Floats:
-    distance = ((x - _DIGAMMA_ROOT[0]) - _DIGAMMA_ROOT[1]) - _DIGAMMA_ROOT[2]
-    ratio = _horner(_DIGAMMA_P, x - 1) / _horner(_DIGAMMA_Q, x - 1)
-    return distance * _DIGAMMA_OFFSET + distance * ratio
+    distance = ((x - gamma_table.DIGAMMA_ROOT[0]) - gamma_table.DIGAMMA_ROOT[1]) - gamma_table.DIGAMMA_ROOT[2]
+    ratio = _horner(gamma_table.DIGAMMA_P, x - 1) / _horner(gamma_table.DIGAMMA_Q, x - 1)
+    return distance * gamma_table.DIGAMMA_OFFSET + distance * ratio
 
 
 def _digamma_recurrence(x: _Floats) -> _Floats:
@@ -395,7 +333,7 @@ def _digamma_recurrence(x: _Floats) -> _Floats:
 def _digamma_asymptotic(x: _Floats) -> _Floats:
     inverse = 1 / x
     square = inverse * inverse
-    return np.log(x) - 0.5 * inverse - square * _horner(_DIGAMMA_ASYMPTOTIC, square)
+    return np.log(x) - 0.5 * inverse - square * _horner(gamma_table.DIGAMMA_ASYMPTOTIC, square)
 
 
 def _digamma_negative(x: _Floats) -> _Floats:
@@ -420,36 +358,19 @@ def _polygamma_positive(order: int, x: _Floats) -> _Floats:
 
 
 def _polygamma_negative(order: int, x: _Floats) -> _Floats:
-    """`(-1)^n psi_n(1 - x) - psi_n(x) = pi d^n cot(pi x) / dx^n`, n the order."""
-    cotangent = 1 / np.tan(math.pi * (x - np.rint(x)))
-    derivative = np.polynomial.Polynomial([0.0, 1.0])
-    for _ in range(order):
-        derivative = derivative.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
-    sign = -1.0 if order % 2 else 1.0
-    return sign * _polygamma_positive(order, 1 - x) - math.pi ** (order + 1) * derivative(cotangent)
+    """`(-1)^n psi_n(1 - x) - psi_n(x) = pi d^n cot(pi x) / dx^n`, n the order.
+
+    Over n! (-1)^n the right-hand side is the sum of (x - k)^-(n+1) over all integers k: two zeta functions.
+    """
+    fraction = x - np.rint(x)
+    left = np.where(fraction < 0, 1 + fraction, fraction)
+    right = np.where(fraction < 0, -fraction, 1 - fraction)
+    sign = 1.0 if order % 2 else -1.0
+    exponent = np.full(x.shape, order + 1.0)
+    periodic = _zeta64(exponent, left) + sign * _zeta64(exponent, right)
+    return sign * math.factorial(order) * (periodic - sign * _zeta64(exponent, 1 - x))
 
 
-# Bernoulli numbers over factorials, B_2j / (2j)!, j = 1 ... 12.
-_BERNOULLI_OVER_FACTORIAL = tuple(
-    bernoulli / math.factorial(2 * j)
-    for j, bernoulli in enumerate(
-        (
-            1 / 6,
-            -1 / 30,
-            1 / 42,
-            -1 / 30,
-            5 / 66,
-            -691 / 2730,
-            7 / 6,
-            -3617 / 510,
-            43867 / 798,
-            -174611 / 330,
-            854513 / 138,
-            -236364091 / 2730,
-        ),
-        start=1,
-    )
-)
 _ZETA_DIRECT_TERMS = 10
 
 
@@ -461,7 +382,7 @@ def _zeta64(s: _Floats, q: _Floats) -> _Floats:
     power = end**-s
     total += power * (end / (s - 1) + 0.5)
     factor = s * power / end
-    for j, coefficient in enumerate(_BERNOULLI_OVER_FACTORIAL, start=1):
+    for j, coefficient in enumerate(gamma_table.BERNOULLI_OVER_FACTORIAL, start=1):
         total += coefficient * factor
         factor = factor * (s + (2 * j - 1)) * (s + 2 * j) / (end * end)
     pole = (s == 1) | ((q <= 0) & (q == np.floor(q)))

@@ -1,0 +1,174 @@
+"""Worker processes, one a framework, and the rounds in which they compete one at a time.
+
+Knows how to start and ask them; what they do is in `worker`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.agreement import disagreement
+from benchmarks.frameworks import absent
+from benchmarks.measure import Timing, summary
+from benchmarks.task import Outcome
+
+ROOT = Path(__file__).parent.parent
+# Long enough for every pool of threads to stop spinning before another framework's burst.
+PAUSE = 0.05
+
+
+class WorkerError(Exception):
+    """A worker could not do what it was asked; the message is the framework's own."""
+
+
+class Worker:
+    """A process that holds one framework and one workload."""
+
+    def __init__(self, framework: str, workload: str, threads: int, environment: Mapping[str, str] | None = None):
+        self.framework = framework
+        # Warnings and logs of the frameworks; shown only where a process ends without an answer.
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", framework, workload, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            cwd=ROOT,
+            env=worker_environment(threads) | dict(environment or {}),
+        )
+
+    def ask(self, do: str, **request: Any) -> dict[str, Any]:
+        """The answer to one request; raises WorkerError if there is none."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            pickle.dump({"do": do, **request}, self._process.stdin)
+            self._process.stdin.flush()
+            answer = pickle.load(self._process.stdout)
+        except (BrokenPipeError, EOFError) as problem:
+            code = self._process.wait()
+            self._log.seek(0)
+            last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise WorkerError(" ".join([f"its process ended with code {code}", *last])) from problem
+        if "error" in answer:
+            if self.framework == "functad":  # a peer's failure is a line in the table, functad's is to be mended
+                print(answer["traceback"], file=sys.stderr)
+            raise WorkerError(answer["error"].splitlines()[0])
+        return answer
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdout.close()
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            self._process.kill()
+        self._process.wait()
+        self._log.close()
+
+
+@contextmanager
+def worker(*arguments: Any, **options: Any) -> Iterator[Worker]:
+    """A worker that ends with the block."""
+    started = Worker(*arguments, **options)
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """The variables of this process, with the number of threads for every library that asks for one."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "FUNCTAD_NUM_THREADS")
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, **dict.fromkeys(names, str(threads)), "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
+
+
+class Contest(NamedTuple):
+    """What one workload gave.
+
+    Attributes:
+        timings: framework → seconds a step: over the rounds, of the median of each burst.
+        least: framework → the shortest seconds a step of any 10 ms.
+        ratio: functad's time over that of the fastest peer, round by round; None where no peer ran.
+        fastest: that peer.
+        agreement: framework → the largest relative difference to functad's results.
+        failures: framework → why it has no timing.
+        versions: framework → its version.
+    """
+
+    timings: dict[str, Timing]
+    least: dict[str, float]
+    ratio: Timing | None
+    fastest: str | None
+    agreement: dict[str, float]
+    failures: dict[str, str]
+    versions: dict[str, str]
+
+
+def compete(
+    workload: str, frameworks: list[str], *, rounds: int, seconds: float, threads: int, tolerance: float = 1e-4
+) -> Contest:
+    """Check that all frameworks compute the same, then time them in turn, round after round.
+
+    Args:
+        workload: its name.
+        frameworks: which take part; `functad` must be the first.
+        rounds: how many bursts each framework runs.
+        seconds: how long a burst lasts.
+        threads: how many threads each framework may use.
+        tolerance: how far results may differ, over the largest value of each array.
+    """
+    failures: dict[str, str] = {}
+    agreement: dict[str, float] = {}
+    versions: dict[str, str] = {}
+    samples: dict[str, list[float]] = {}
+    least: dict[str, float] = {}
+    with ExitStack() as stack:
+        workers: dict[str, Worker] = {}
+        reference: Outcome | None = None
+        for name in frameworks:
+            reason = absent(name)
+            if reason is not None:
+                failures[name] = reason
+                continue
+            contender = stack.enter_context(worker(name, workload, threads))
+            try:
+                versions[name] = contender.ask("load")["version"]
+                outcome = Outcome(**contender.ask("outcome"))
+            except WorkerError as problem:
+                failures[name] = str(problem)
+                continue
+            if reference is None:
+                reference = outcome
+            else:
+                difference, where = disagreement(reference, outcome)
+                agreement[name] = difference
+                if not difference <= tolerance:
+                    failures[name] = (
+                        f"computes something else: {where} differs by {difference:.2g} of its largest value"
+                    )
+                    continue
+            workers[name], samples[name] = contender, []
+        for i in range(rounds):
+            order = list(workers)
+            for name in order[i % len(order) :] + order[: i % len(order)] if order else []:
+                time.sleep(PAUSE)
+                answer = workers[name].ask("burst", seconds=seconds)
+                samples[name].append(answer["median"])
+                least[name] = min(answer["least"], least.get(name, answer["least"]))
+    timings = {name: summary(s) for name, s in samples.items()}
+    peers = {name: t.median for name, t in timings.items() if name != "functad"}
+    fastest = min(peers, key=peers.__getitem__) if peers else None
+    ratio = None
+    if fastest is not None and "functad" in samples:
+        ratio = summary([own / peer for own, peer in zip(samples["functad"], samples[fastest], strict=True)])
+    return Contest(timings, least, ratio, fastest, agreement, failures, versions)

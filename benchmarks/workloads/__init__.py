@@ -1,0 +1,50 @@
+"""The workloads by name. Each is a `Training` or a `Calling`, made where it is run.
+
+Knows their names and titles; what they compute is in the modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from benchmarks.workloads import calls, convolution, equations, mnist_cnn, mnist_rnn, perceptron, text_cnn
+
+
+class Workload(NamedTuple):
+    """What it is called in tables, and what makes the task."""
+
+    title: str
+    task: Callable[[], Any]
+
+
+STEPS = {
+    "W1": Workload("W1: CNN on digits, batch 100", mnist_cnn.task),
+    "W2": Workload("W2: RNN on digits, unrolled, batch 100", mnist_rnn.task),
+    "W3": Workload("W3: text CNN with embedding, Adam, batch 64", text_cnn.task),
+    **{
+        f"W5-{width}": Workload(f"W5: perceptron, h = {width}, batch 100", partial(perceptron.task, width))
+        for width in (128, 512, 2048)
+    },
+}
+CONVOLUTIONS = {
+    "conv": Workload("convolution 3×3, 64→64, 56×56, batch 32: forward", convolution.forward),
+    "conv-input": Workload("the same: gradient of the input", convolution.input_gradient),
+    "conv-kernel": Workload("the same: gradient of the kernel", convolution.kernel_gradient),
+}
+CALLS = {
+    "call-scalar": Workload("call of a scalar function", calls.scalar),
+    "call-tree": Workload("call with a pytree of ten leaves", calls.ten_leaves),
+    "call-numpy": Workload("call with a NumPy batch of 100×784", calls.numpy_batch),
+}
+SIZES = (125, 250, 500, 1000, 2000)
+EQUATIONS = {
+    f"{kind}-{size}": Workload(f"{title}, about {size} equations", partial(make, size))
+    for kind, title, make in (
+        ("chain", "element-wise chain", equations.chain),
+        ("recurrent", "gradient of an unrolled recurrent network", equations.recurrent),
+    )
+    for size in SIZES
+}
+WORKLOADS = {**STEPS, **CONVOLUTIONS, **CALLS, **EQUATIONS}

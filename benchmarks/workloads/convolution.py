@@ -1,0 +1,114 @@
+"""A large convolution, 3×3, 64→64 channels, 56×56, batch 32, padded to the same size; and both its gradients.
+
+Knows it in each framework; nothing of timing. The arrays of the task have the channels first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import functad
+from benchmarks.task import Arrays, Calling, Form
+from functad import lax
+
+BATCH, CHANNELS, SIZE = 32, 64, 56
+_IMAGES = (BATCH, CHANNELS, SIZE, SIZE)
+_KERNEL = (CHANNELS, CHANNELS, 3, 3)
+_FIRST = ("NCHW", "OIHW", "NCHW")
+_LAST = ("NHWC", "HWIO", "NHWC")
+
+
+def forward() -> Calling:
+    """`(images, kernel) -> images`."""
+    return _calling((_images(0), _kernel()), "forward")
+
+
+def input_gradient() -> Calling:
+    """`(cotangent, kernel) -> images`."""
+    return _calling((_images(1), _kernel()), "input")
+
+
+def kernel_gradient() -> Calling:
+    """`(images, cotangent) -> kernel`."""
+    return _calling((_images(0), _images(1)), "kernel")
+
+
+def _images(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(_IMAGES, np.float32)
+
+
+def _kernel() -> np.ndarray:
+    return np.random.default_rng(2).standard_normal(_KERNEL, np.float32) / np.float32(24)
+
+
+def _calling(arguments: tuple[np.ndarray, ...], which: str) -> Calling:
+    torch_form = Form(lambda: _torch(which), batch=_torch_channels_last)
+    forms = {
+        "functad": Form(lambda: _functad(which)),
+        "torch": torch_form,
+        "torch.compile": torch_form,
+        "jax": Form(lambda: _jax(which), restore=_restored(which), batch=_channels_last),
+    }
+    return Calling(arguments, forms)
+
+
+def _functad(which: str) -> Any:
+    def convolve(images: Any, kernel: Any) -> Any:
+        return lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=_FIRST)
+
+    return _wanted(which, convolve, functad.linear_transpose, functad.ShapeDtypeStruct, _IMAGES, _KERNEL)
+
+
+def _jax(which: str) -> Any:
+    import jax
+
+    def convolve(images: Any, kernel: Any) -> Any:
+        return jax.lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=_LAST)
+
+    images = (BATCH, SIZE, SIZE, CHANNELS)
+    kernel = (3, 3, CHANNELS, CHANNELS)
+    return _wanted(which, convolve, jax.linear_transpose, jax.ShapeDtypeStruct, images, kernel)
+
+
+def _wanted(which: str, convolve: Any, linear_transpose: Any, struct: Any, images: Any, kernel: Any) -> Any:
+    if which == "forward":
+        return convolve
+    if which == "input":
+        return lambda cotangent, kernel: linear_transpose(
+            lambda x: convolve(x, kernel), struct(images, np.dtype("float32"))
+        )(cotangent)[0]
+    return lambda x, cotangent: linear_transpose(lambda k: convolve(x, k), struct(kernel, np.dtype("float32")))(
+        cotangent
+    )[0]
+
+
+def _torch(which: str) -> Any:
+    import torch.nn.functional as F
+    from torch.nn import grad
+
+    return {
+        "forward": lambda images, kernel: F.conv2d(images, kernel, padding=1),
+        "input": lambda cotangent, kernel: grad.conv2d_input(_IMAGES, kernel, cotangent, padding=1),
+        "kernel": lambda images, cotangent: grad.conv2d_weight(images, _KERNEL, cotangent, padding=1),
+    }[which]
+
+
+def _torch_channels_last(*arrays: np.ndarray) -> tuple[Any, ...]:
+    import torch
+
+    return tuple(torch.tensor(a).contiguous(memory_format=torch.channels_last) for a in arrays)
+
+
+def _channels_last(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(a.transpose(0, 2, 3, 1) if a.shape == _IMAGES else a.transpose(2, 3, 1, 0) for a in arrays)
+
+
+def _restored(which: str) -> Any:
+    axes = (3, 2, 0, 1) if which == "kernel" else (0, 3, 1, 2)
+
+    def restore(results: Arrays) -> Arrays:
+        return {name: result.transpose(axes) for name, result in results.items()}
+
+    return restore

@@ -1,0 +1,140 @@
+"""Why a jitted function compiles again: what is new about a call, compared with the nearest earlier one.
+
+Knows signatures as data: structures, types, static values, closures. It traces and compiles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from functad.ir import Aval
+from functad.tree_util import PyTreeDef
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a compiled Program depends on, with names for people.
+
+    leaves: the key path and the type of each array.
+    """
+
+    in_tree: PyTreeDef
+    leaves: tuple[tuple[str, Aval], ...]
+    statics: tuple[tuple[str, Any], ...]
+    enable_x64: bool
+    backend: str
+    closure: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Whether a call finds a compiled Program (`hit`), and if not, what changed; printing it tells.
+
+    >>> import functad, numpy as np
+    >>> f = functad.jit(lambda x: x * 2)
+    >>> _ = f(np.ones(3, np.float32))
+    >>> f.explain(np.ones(4, np.float32))
+    miss: <lambda> is compiled again
+      `x` has shape (4,), before it was (3,)
+    """
+
+    name: str
+    hit: bool
+    changes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.hit:
+            return f"hit: {self.name} runs as it was compiled before"
+        head = f"miss: {self.name} is compiled again" if self.changes else f"miss: {self.name} has not been compiled yet"
+        return "\n".join([head, *(f"  {change}" for change in self.changes)])
+
+    __repr__ = __str__
+
+
+# The signatures of all jitted functions made from one piece of code, each with the function object.
+_seen: WeakKeyDictionary[Any, list[tuple[int, Signature]]] = WeakKeyDictionary()
+_REMEMBERED = 64
+
+
+def remember(fun: Callable[..., Any], signature: Signature) -> None:
+    """Note that a function was compiled for a signature."""
+    code = getattr(fun, "__code__", None)
+    if code is not None:
+        known = _seen.setdefault(code, [])
+        known.append((id(fun), signature))
+        del known[:-_REMEMBERED]
+
+
+def closure_of(fun: Callable[..., Any]) -> tuple[tuple[str, Any], ...]:
+    """The names of a function's closure, and a short text of each value."""
+    code, cells = getattr(fun, "__code__", None), getattr(fun, "__closure__", None) or ()
+    if code is None:
+        return ()
+    found = []
+    for name, cell in zip(code.co_freevars, cells):
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not assigned yet
+            value = "unassigned"
+        text = repr(value) if isinstance(value, (int, float, complex, str, bool, type(None))) else ""
+        found.append((name, text or f"a {type(value).__name__} at {id(value):#x}"))
+    return tuple(found)
+
+
+def explain(name: str, fun: Callable[..., Any], signature: Signature, hit: bool) -> Explanation:
+    """Compare a call's signature with the nearest one for which this code was compiled."""
+    if hit:
+        return Explanation(name, True, ())
+    earlier = _seen.get(getattr(fun, "__code__", None), []) if hasattr(fun, "__code__") else []
+    options = [_differences(signature, old, number != id(fun)) for number, old in earlier]
+    if not options:
+        return Explanation(name, False, ())
+    return Explanation(name, False, tuple(min(options, key=len)))
+
+
+def _differences(new: Signature, old: Signature, other_function: bool) -> list[str]:
+    changes: list[str] = []
+    if new.in_tree != old.in_tree:
+        before, now = dict(old.leaves), dict(new.leaves)
+        changes += [f"`{path}` is new" for path in now if path not in before]
+        changes += [f"`{path}` is gone" for path in before if path not in now]
+        if not changes:
+            changes.append(f"the arguments have the structure {new.in_tree}, before it was {old.in_tree}")
+    before = dict(old.leaves)
+    for path, aval in new.leaves:
+        if path in before:
+            changes += _type_changes(path, aval, before[path])
+    changes += _value_changes("static argument", new.statics, old.statics)
+    if new.enable_x64 != old.enable_x64:
+        changes.append(f"enable_x64 is {new.enable_x64}, before it was {old.enable_x64}")
+    if new.backend != old.backend:
+        changes.append(f"the backend is {new.backend!r}, before it was {old.backend!r}")
+    if other_function:
+        changes += _value_changes("closure variable", new.closure, old.closure)
+        changes.append("the function is a new object: apply `jit` once, outside of the loop that calls it")
+    return changes
+
+
+def _type_changes(path: str, new: Aval, old: Aval) -> list[str]:
+    changes = []
+    if new.shape != old.shape:
+        changes.append(f"`{path}` has shape {new.shape}, before it was {old.shape}")
+    if new.dtype != old.dtype:
+        changes.append(f"`{path}` has dtype {new.dtype}, before it was {old.dtype}")
+    if new.weak_type != old.weak_type:
+        kinds = {True: "a Python number (weakly typed)", False: "an array"}
+        changes.append(f"`{path}` is {kinds[new.weak_type]}, before it was {kinds[old.weak_type]}")
+    return changes
+
+
+def _value_changes(what: str, new: Sequence[tuple[str, Any]], old: Sequence[tuple[str, Any]]) -> list[str]:
+    before = dict(old)
+    changes = [
+        f"{what} `{name}` is {value}, before it was {before[name]}"
+        for name, value in new
+        if name in before and before[name] != value
+    ]
+    return changes + [f"{what} `{name}` is new" for name, _ in new if name not in before]

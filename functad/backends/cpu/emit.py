@@ -1,0 +1,239 @@
+"""Prints a loop nest as the text of one Python function on flat pointers.
+
+Knows the forms that LLVM turns into fast code; nothing of Programs, of memory or of Numba.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from functad.lowering.affine import Affine, Symbol
+from functad.lowering.buffers import Buffer, Storage
+from functad.lowering.nest import CASTS, POST, PRE, Accumulator, IndexLet, Let, Load, Nest, Statement, Store
+
+# What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype.
+IDENTITY = {"sum": "{T}(0)", "prod": "{T}(1)", "or": "{T}(0)", "xor": "{T}(0)", "and": "{T}(-1)"}
+UPDATE = {
+    "sum": "accumulate({a}, {x})",
+    "prod": "{a} * {x}",
+    "max": "maximum({a}, {x})",
+    "min": "minimum({a}, {x})",
+    "and": "{a} & {x}",
+    "or": "{a} | {x}",
+    "xor": "{a} ^ {x}",
+}
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """The text of a kernel below its name, and what it runs over.
+
+    parameters: (name, buffer, "r" | "w" | "rw"). n: the extent of the parallel range. row: how many elements of each
+    buffer belong to one step of the range, or None where that is not one contiguous piece.
+    """
+
+    body: str
+    parameters: tuple[tuple[str, Buffer, str], ...]
+    n: int
+    rows: dict[Storage, int | None]
+
+
+def emit(nest: Nest) -> KernelText:
+    """The kernel of a nest whose loops have been merged."""
+    return _Emitter(nest).kernel()
+
+
+class _Emitter:
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.lines: list[str] = []
+        self.parameters: dict[Storage, tuple[str, Buffer, str]] = {}
+        self.depth_of: dict[str, int] = {}  # of every name: how many loops it lies in
+        self.outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
+        self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
+        for statement in nest.statements:
+            if isinstance(statement, Load):
+                self._parameter(statement.buffer, "r")
+        for store in nest.stores:
+            self._parameter(store.buffer, "w")
+
+    def _parameter(self, buffer: Buffer, mode: str) -> None:
+        known = self.parameters.get(buffer.storage)
+        if known is None:
+            taken = {name for name, _, _ in self.parameters.values()}
+            name = buffer.name
+            while name in taken:
+                name += "_"
+            self.parameters[buffer.storage] = (name, buffer, mode)
+        elif known[2] != mode:
+            self.parameters[buffer.storage] = (known[0], known[1], "rw")
+
+    def kernel(self) -> KernelText:
+        by_columns = bool(self.inner) and bool(self.outer) and self.nest.loops[-1] is self.outer[-1]
+        if by_columns and all(a.dtype.kind in "iufbc" and a.dtype != np.float16 for a in self.nest.accumulators):
+            n, first = self._columns()
+        else:
+            n, first = self._rows()
+        body = "\n".join(self.lines) + "\n"
+        return KernelText(body, tuple(self.parameters.values()), n, self._row_sizes(first))
+
+    # --- forms -------------------------------------------------------------------------------------------
+
+    def _rows(self) -> tuple[int, Symbol | None]:
+        """Outer loops, within them accumulators, the reduction loops, and what follows from their results."""
+        loops = [*self.outer, *self.inner]
+        self._place(loops)
+        base = len(self.outer)
+        for depth, symbol in enumerate(self.outer):
+            self._open(symbol, depth, parallel=depth == 0)
+            self._statements(depth + 1, depth + 1)
+        if not self.outer:
+            self._statements(0, 0)
+        if self.inner or self.nest.accumulators:
+            for a in self.nest.accumulators:
+                self._line(base, f"{a.name} = {_identity(a)}")
+            for depth, symbol in enumerate(self.inner, base):
+                self._open(symbol, depth)
+                self._statements(depth + 1, depth + 1)
+            depth = len(loops)
+            self._stores(PRE, depth)
+            for a in self.nest.accumulators:
+                self._line(depth, f"{a.name} = {_updated(a, a.name)}")
+            for s in self.nest.statements:
+                if s.level == POST:
+                    self._line(base, self._text(s))
+            self._stores(POST, base)
+        else:
+            self._stores(PRE, base)
+        return (self.outer[0].extent if self.outer else 1), (self.outer[0] if self.outer else None)
+
+    def _columns(self) -> tuple[int, Symbol | None]:
+        """Accumulators in memory: trailing loops run within the reduction loops, along contiguous elements."""
+        last = max(d for d, r in enumerate(self.nest.reduced) if r)
+        trailing = self.nest.loops[last + 1 :]
+        leading = [s for s in self.outer if s not in trailing]
+        stores = {s.value: s for s in self.nest.stores if s.level == POST}
+        at = len(leading)
+        for depth, symbol in enumerate(leading):
+            self._open(symbol, depth, parallel=depth == 0)
+        for depth, symbol in enumerate(trailing, at):
+            self._open(symbol, depth, parallel=depth == 0)
+        for a in self.nest.accumulators:
+            self._line(at + len(trailing), f"{self._element(stores[a.name])} = {_identity(a)}")
+        loops = [*leading, *self.inner, *trailing]
+        self._place(loops)
+        for depth in range(at + 1):
+            self._statements(depth, at)
+        for depth, symbol in enumerate([*self.inner, *trailing], at):
+            self._open(symbol, depth, parallel=depth == len(self.inner) and not leading)
+            self._statements(depth + 1, depth + 1)
+        self._stores(PRE, len(loops))
+        for a in self.nest.accumulators:
+            element = self._element(stores[a.name])
+            self._line(len(loops), f"{element} = {_updated(a, element)}")
+        first = leading[0] if leading else trailing[0]
+        return first.extent, first
+
+    # --- lines -------------------------------------------------------------------------------------------
+
+    def _line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def _open(self, symbol: Symbol, depth: int, parallel: bool = False) -> None:
+        bounds = "start, stop" if parallel else str(symbol.extent)
+        self._line(depth, f"for {symbol.name} in range({bounds}):")
+
+    def _place(self, loops: list[Symbol]) -> None:
+        """For every name the number of loops it must lie in."""
+        self.loops_before = {s: d + 1 for d, s in enumerate(loops)}
+        for s in self.nest.statements:
+            depth = self._depth(s)
+            for name in s.names if isinstance(s, Let) else (s.name,):
+                self.depth_of[name] = depth
+
+    def _depth(self, s: Statement) -> int:
+        if isinstance(s, Let):
+            return max((self.depth_of.get(name, 0) for name in s.operands), default=0)
+        value = s.offset if isinstance(s, Load) else s.value
+        return max((self._depth_of_symbol(x) for x in value.symbols()), default=0)
+
+    def _depth_of_symbol(self, symbol: Symbol) -> int:
+        if symbol in self.loops_before:
+            return self.loops_before[symbol]
+        return self.depth_of.get(symbol.name, 0)
+
+    def _statements(self, depth: int, at: int) -> None:
+        """Print the statements before the reduction's end that lie in exactly `depth` loops."""
+        for s in self.nest.statements:
+            if s.level == PRE and self._printed_depth(s) == depth:
+                self._line(at, self._text(s))
+
+    def _printed_depth(self, s: Statement) -> int:
+        depth = self._depth(s)
+        return 1 if depth == 0 and self.outer else depth  # constants, too, lie inside of the parallel loop
+
+    def _text(self, s: Statement) -> str:
+        if isinstance(s, Let):
+            return f"{', '.join(s.names)} = {s.text}"
+        if isinstance(s, IndexLet):
+            return f"{s.name} = {s.value.text()}"
+        return f"{s.name} = {self.parameters[s.buffer.storage][0]}[{s.offset.text()}]"
+
+    def _element(self, store: Store) -> str:
+        return f"{self.parameters[store.buffer.storage][0]}[{store.offset.text()}]"
+
+    def _stores(self, level: int, depth: int) -> None:
+        for store in self.nest.stores:
+            if store.level == level:
+                self._line(depth, f"{self._element(store)} = {store.value}")
+
+    # --- which part of each buffer a step of the range touches ---------------------------------------------
+
+    def _row_sizes(self, first: Symbol | None) -> dict[Storage, int | None]:
+        sizes: dict[Storage, int | None] = {}
+        accesses = [(s.buffer, s.offset) for s in self.nest.statements if isinstance(s, Load)]
+        accesses += [(s.buffer, s.offset) for s in self.nest.stores]
+        for buffer, offset in accesses:
+            size = _row_size(offset, first)
+            known = sizes.get(buffer.storage, size)
+            sizes[buffer.storage] = size if known == size else None
+        return sizes
+
+
+def _row_size(offset: Affine, first: Symbol | None) -> int | None:
+    """The number of elements by which an access moves with the range, if it stays within that many."""
+    if first is None:
+        return None
+    step = offset.coefficient(first)
+    rest = offset - Affine(0, [(first, step)]) if step else offset
+    if step <= 0 or first in rest.symbols() or rest.low < 0 or rest.high >= step:
+        return None
+    return step
+
+
+def _identity(a: Accumulator) -> str:
+    if a.kind in ("max", "min"):
+        return _extreme(a.dtype, a.kind == "max")
+    if a.dtype.kind == "b":
+        return "True" if a.kind in ("and", "prod") else "False"
+    if a.kind == "and" and a.dtype.kind == "u":
+        return f"{CASTS[a.dtype.name]}({np.iinfo(a.dtype).max})"
+    return IDENTITY[a.kind].format(T=CASTS[a.dtype.name])
+
+
+def _extreme(dtype: np.dtype, lowest: bool) -> str:
+    cast = CASTS[dtype.name]
+    if dtype.kind == "b":
+        return str(not lowest)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return f"{cast}({limits.min if lowest else limits.max})"
+    infinity = "-inf" if lowest else "inf"
+    return f"{cast}(complex({infinity}, 0.0))" if dtype.kind == "c" else f"{cast}({infinity})"
+
+
+def _updated(a: Accumulator, name: str) -> str:
+    text = UPDATE[a.kind].format(a=name, x=a.value)
+    return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind in ("sum", "prod") else text

@@ -1,0 +1,58 @@
+"""The words of kernel text for matrix products for Numba: a call through the handle. Importing it registers them.
+
+This file must not know who computes the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin
+
+from functad.backends.cpu import gemm_scalars
+
+_WORD = ir.IntType(64)
+_PARAMETERS = (
+    "blas", "ta", "tb", "m", "n", "k", "alpha", "a", "a_off", "lda", "b", "b_off", "ldb", "beta", "c", "c_off", "ldc",
+)  # fmt: skip
+
+
+def _register(word: Callable[..., None], element: types.Type) -> None:
+    special: dict[str, types.Type] = {name: types.CPointer(element) for name in "abc"}
+    special |= {"alpha": element, "beta": element, "blas": types.CPointer(types.int64)}
+    wanted = signature(types.none, *(special.get(name, types.int64) for name in _PARAMETERS))
+
+    class Template(AbstractTemplate):
+        key = word
+
+        def generic(self, arguments: Any, keywords: Any) -> Any:
+            # The call's arguments are converted to these types, as far as Numba can.
+            return wanted if len(arguments) == len(_PARAMETERS) and not keywords else None
+
+    infer_global(word, types.Function(Template))
+
+    @lower_builtin(word, *wanted.args)
+    def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+        given = dict(zip(_PARAMETERS, values))
+        for name in ("alpha", "beta"):
+            # Numba's way to store a value, which a complex one needs.
+            place = cgutils.alloca_once(builder, context.get_data_type(element))
+            builder.store(context.get_value_as_data(builder, element, given[name]), place)
+            given[name] = place
+        for name in "abc":
+            given[name] = builder.gep(given[name], [given[f"{name}_off"]])
+        entry_type = ir.FunctionType(ir.VoidType(), [_WORD] * 14)
+        entry = builder.inttoptr(builder.load(given["blas"]), entry_type.as_pointer())
+        words = [given[name] for name in _PARAMETERS if not name.endswith("_off")]
+        builder.call(entry, [w if w.type == _WORD else builder.ptrtoint(w, _WORD) for w in words])
+        return context.get_dummy_value()
+
+
+_register(gemm_scalars.gemm_f32, types.float32)
+_register(gemm_scalars.gemm_f64, types.float64)
+_register(gemm_scalars.gemm_c64, types.complex64)
+_register(gemm_scalars.gemm_c128, types.complex128)

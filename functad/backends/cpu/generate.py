@@ -1,0 +1,176 @@
+"""From a schedule to the source file of its kernels and the instructions that call them.
+
+Knows how kernels are written as Python; no compiler and no addresses.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from functad.backends.cpu import complex_scalars, exact_scalars, gemm_scalars, scalars, special_scalars
+from functad.backends.cpu.emit import emit
+from functad.ir import Eqn, Literal, Var
+from functad.lowering.buffers import Buffer, Storage
+from functad.lowering.nest import Let, Nest
+from functad.lowering.plan import Instruction
+from functad.lowering.schedule import GemmStep, KernelStep, NestStep, Schedule
+from functad.pretty import literal_text
+
+VOCABULARY = {
+    name: module.__name__
+    for module in (complex_scalars, exact_scalars, special_scalars, gemm_scalars, scalars)
+    for name, value in vars(module).items()
+    if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.backends.cpu")
+}
+BYTES_PER_NS = 25.0  # of one thread, from the cache
+FLOPS_PER_NS = {"float32": 90.0, "float64": 45.0, "complex64": 22.0, "complex128": 11.0}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_CALL = re.compile(r"\b(exp|exp2|expm1|log|log1p|tanh|sinh|cosh|tan|sin|cos|pow|erf|erfc|logistic|a\w+h?|cbrt)\(")
+
+
+@dataclass(eq=False)
+class Generated:
+    """The kernels of a Program.
+
+    source: the Python file. signatures: the dtypes of each function's pointers. instructions: the calls, in order.
+    """
+
+    source: str
+    signatures: dict[str, tuple[np.dtype, ...]]
+    instructions: list[Instruction]
+
+
+def generate(schedule: Schedule) -> Generated:
+    """Write the kernels of a schedule; steps with the same text share a function."""
+    return _Generator(schedule).run()
+
+
+class _Generator:
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.functions: dict[str, str] = {}  # name → text
+        self.known: dict[tuple[str, tuple[np.dtype, ...]], str] = {}
+        self.signatures: dict[str, tuple[np.dtype, ...]] = {}
+
+    def run(self) -> Generated:
+        instructions = [self._instruction(step) for step in self.schedule.steps]
+        return Generated(self._file(), self.signatures, instructions)
+
+    def _instruction(self, step: NestStep | KernelStep | GemmStep) -> Instruction:
+        if isinstance(step, GemmStep):
+            return _gemm_instruction(step)
+        if isinstance(step, KernelStep):
+            function = self._function(step.name, textwrap.dedent(step.body), step.parameters, step.eqns)
+            cost = step.flops / 40.0 + step.bytes / BYTES_PER_NS
+            rows = _rows_of_kernel(step)
+            return Instruction(function, step.parameters, step.n, rows, cost, step.flops, step.bytes, step)
+        kernel = emit(step.nest)
+        function = self._function(step.name, kernel.body, kernel.parameters, step.eqns)
+        flops, nbytes, cost = _cost_of_nest(step.nest)
+        return Instruction(function, kernel.parameters, kernel.n, kernel.rows, cost, flops, nbytes, step)
+
+    def _function(
+        self, name: str, body: str, parameters: Sequence[tuple[str, Buffer, str]], eqns: Sequence[Eqn]
+    ) -> str:
+        dtypes = tuple(b.dtype for _, b, _ in parameters)
+        key = (_canonical(body, [p for p, _, _ in parameters]), dtypes)
+        if key in self.known:
+            return self.known[key]
+        unique, number = name, 2
+        while unique in self.functions or unique in VOCABULARY:
+            unique, number = f"{name}_{number}", number + 1
+        comments = "".join(f"# {line}\n" for eqn in eqns for line in self._eqn_text(eqn).split("\n"))
+        names = ", ".join([*(p for p, _, _ in parameters), "start", "stop"])
+        self.functions[unique] = f"def {unique}({names}):\n" + textwrap.indent(comments + body.strip("\n"), "    ")
+        self.known[key] = unique
+        self.signatures[unique] = dtypes
+        return unique
+
+    def _eqn_text(self, eqn: Eqn) -> str:
+        names = self.schedule.names
+        outs = ", ".join(f"{names[v]}:{v.aval.str_short()}" for v in eqn.outvars)
+        ins = [names[a] if isinstance(a, Var) else _constant_text(a) for a in eqn.invars]
+        return f"{outs} = {' '.join([eqn.primitive.name, *ins])}"
+
+    def _file(self) -> str:
+        text = "\n\n\n".join(self.functions.values())
+        words = set(_WORD.findall(text))
+        imports: dict[str, list[str]] = {}
+        for word in sorted(words & VOCABULARY.keys()):
+            imports.setdefault(VOCABULARY[word], []).append(word)
+        head = [f'"""Kernels of `{self.schedule.program.name}`, written by functad. Shapes are fixed."""', ""]
+        if words & {"inf", "nan"}:
+            head.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
+        head += [f"from {module} import {', '.join(names)}" for module, names in sorted(imports.items())]
+        return "\n".join(head) + "\n\n\n" + text + "\n"
+
+
+def _constant_text(atom: Literal) -> str:
+    return f"{literal_text(atom.value)}:{atom.aval.str_short()}"
+
+
+def _canonical(body: str, parameters: Sequence[str]) -> str:
+    """The text with its own names replaced by numbers, comments dropped: equal for kernels that do the same."""
+    numbers: dict[str, str] = {p: f"p{i}" for i, p in enumerate(parameters)}
+
+    def rename(match: re.Match[str]) -> str:
+        word = match.group()
+        if word in VOCABULARY or word in _KEPT:
+            return word
+        return numbers.setdefault(word, f"v{len(numbers)}")
+
+    code = "\n".join(line.partition("#")[0] for line in body.split("\n"))
+    return _WORD.sub(rename, code)
+
+
+_KEPT = {
+    "for", "in", "range", "if", "else", "elif", "while", "and", "or", "not", "start", "stop", "min", "max", "True",
+    "False", "inf", "nan", "complex", "real", "imag", "int", "float", "abs", "break", "continue", "return", "pass",
+}  # fmt: skip
+
+
+def _rows_of_kernel(step: KernelStep) -> dict[Storage, int | None]:
+    rows: dict[Storage, int | None] = {}
+    for name, buffer, mode in step.parameters:
+        local = step.rows and step.n > 0 and buffer.size % step.n == 0 and (mode != "r" or name in step.row_reads)
+        rows[buffer.storage] = buffer.size // step.n if local else None
+    return rows
+
+
+def _gemm_instruction(step: GemmStep) -> Instruction:
+    parameters = (("a", step.a, "r"), ("b", step.b, "r"), ("c", step.c, "rw" if step.beta else "w"))
+    flops = 2.0 * step.m * step.n * step.k * step.batch
+    nbytes = float(step.a.dtype.itemsize * step.batch * (step.m * step.k + step.k * step.n + step.m * step.n))
+    cost = 200.0 * step.batch + max(flops / FLOPS_PER_NS[step.a.dtype.name], nbytes / BYTES_PER_NS)
+    rows: dict[Storage, int | None] = {step.b.storage: None}
+    if step.batch == 1:
+        rows[step.c.storage] = step.ldc if step.c_offset + step.n <= step.ldc else None
+        rows[step.a.storage] = step.lda if not step.ta and step.a_offset + step.k <= step.lda else None
+        if step.a.storage is step.b.storage:
+            rows[step.a.storage] = None
+        return Instruction("gemm", parameters, step.m, rows, cost, flops, nbytes, step)
+    rows[step.c.storage] = step.c_batch
+    rows[step.a.storage] = step.a_batch if step.a_batch and step.a_offset == 0 else None
+    return Instruction("gemm_batch", parameters, step.batch, rows, cost, flops, nbytes, step)
+
+
+def _cost_of_nest(nest: Nest) -> tuple[float, float, float]:
+    """Operations, bytes and estimated ns."""
+    points, outer = nest.points, nest.outer_points
+    lets = [s for s in nest.statements if isinstance(s, Let)]
+    calls = sum(len(_CALL.findall(s.text)) for s in lets)
+    simple = len(lets) + len(nest.accumulators)
+    nbytes = 0.0
+    for buffer, offset, _ in nest.accesses():
+        reached = 1
+        symbols = offset.symbols()
+        for symbol in nest.loops:
+            reached *= symbol.extent if symbol in symbols else 1
+        nbytes += min(reached, max(points, outer)) * buffer.dtype.itemsize
+    flops = float(points * (simple + 10 * calls))
+    return flops, nbytes, points * (0.03 * simple + 0.35 * calls) + nbytes / BYTES_PER_NS

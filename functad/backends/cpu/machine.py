@@ -1,0 +1,175 @@
+"""From Python functions to the bytes of one object file: trampolines, linking, optimisation, code generation.
+
+This file must not know what a kernel computes, nor where object files are kept.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.compiler_lock import global_compiler_lock
+
+from functad.backends.cpu import gemm_scalars_numba as gemm_scalars_numba
+from functad.backends.cpu import scalars_numba as scalars_numba
+from functad.backends.cpu import special_scalars_numba as special_scalars_numba
+from functad.backends.cpu.frontend import Function, Library, Lowered, lower, pointer_type, refresh
+from functad.backends.cpu.loader import PREFIX, target_machine
+from functad.errors import CompilationError
+
+_I64 = ir.IntType(64)
+refresh()  # the first time takes long, which the import is to bear
+
+
+def compile_kernels(source: str, filename: str, signatures: Mapping[str, Sequence[np.dtype[Any]]]) -> bytes:
+    """Compile kernels, which are functions of pointers, `start` and `stop`, into one object file.
+
+    The object exports each kernel, to be looked up under its name with `loader.load`, as
+    `void kernel(int64_t* slots, int64_t* params, int64_t start, int64_t stop)`: the j-th pointer is
+    `slots[params[j]]`. All pointers of one call must be distinct buffers.
+
+    Args:
+        source: the text of a Python module that defines the functions.
+        filename: the file that tracebacks shall name; it need not exist.
+        signatures: the dtypes of the pointers of each function to compile.
+
+    Returns:
+        The bytes of a relocatable object file for this machine's processor.
+
+    Raises:
+        CompilationError: Numba does not understand a function.
+    """
+    return _emit(optimized_kernels(source, filename, signatures))
+
+
+def optimized_kernels(source: str, filename: str, signatures: Mapping[str, Sequence[np.dtype[Any]]]) -> llvm.ModuleRef:
+    """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text)."""
+    namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
+    exec(compile(source, filename, "exec"), namespace)
+    with global_compiler_lock, _no_garbage_collection():
+        refresh()
+        parts = []
+        for name, dtypes in signatures.items():
+            arguments = (*map(pointer_type, dtypes), types.int64, types.int64)
+            lowered = lower(namespace[name], arguments, distinct_pointers=True)
+            _add_trampoline(name, lowered)
+            parts.append(lowered)
+        return optimized_ir(parts)
+
+
+def compile_exports(functions: Mapping[str, tuple[Function, Sequence[types.Type], types.Type]]) -> bytes:
+    """Compile functions of any scalars and pointers into one object file.
+
+    Args:
+        functions: for each exported name a Python function, the Numba types of its arguments (integers, floats
+            and pointers) and of its result (an integer, a float or `types.void`). They may call functions
+            that `frontend.subroutine` has registered.
+
+    Returns:
+        The bytes of a relocatable object file, which exports C functions of the given types.
+
+    Raises:
+        CompilationError: Numba does not understand a function, or it returns another type.
+    """
+    with global_compiler_lock, _no_garbage_collection():
+        refresh()
+        parts = []
+        for name, (function, arguments, result) in functions.items():
+            lowered = lower(function, tuple(arguments))
+            _add_wrapper(name, lowered, result)
+            parts.append(lowered)
+        return _emit(optimized_ir(parts))
+
+
+def optimized_ir(parts: Iterable[Lowered]) -> llvm.ModuleRef:
+    """One optimised LLVM module of all the parts and of everything that they call."""
+    module = _link(parts)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = True
+    tuning.slp_vectorization = True
+    machine = target_machine()
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _emit(module: llvm.ModuleRef) -> bytes:
+    return bytes(target_machine().emit_object(module))
+
+
+def _link(parts: Iterable[Lowered]) -> llvm.ModuleRef:
+    whole = llvm.parse_assembly("")
+    pending: list[Any] = [part.library for part in parts]
+    seen: set[int] = set()
+    while pending:
+        library = pending.pop()
+        if id(library) in seen:
+            continue
+        seen.add(id(library))
+        if isinstance(library, Library):
+            pending.extend(library.linked)
+            whole.link_in(llvm.parse_assembly(library.get_llvm_str()))
+        else:
+            # A function compiled by Numba itself (njit, overload), which has linked what it calls.
+            whole.link_in(library._get_module_for_linking(), preserve=True)
+    return whole
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    # Numba makes so many small objects that Python would search the whole heap for garbage several times.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _add_trampoline(name: str, lowered: Lowered) -> None:
+    words = _I64.as_pointer()
+    exported = ir.Function(lowered.module, ir.FunctionType(ir.VoidType(), [words, words, _I64, _I64]), PREFIX + name)
+    slots, params, start, stop = exported.args
+    builder = ir.IRBuilder(exported.append_basic_block())
+    pointers = []
+    for j, argument in enumerate(lowered.function.args[2:-2]):
+        slot = builder.load(builder.gep(params, [ir.Constant(_I64, j)]))
+        pointers.append(builder.inttoptr(builder.load(builder.gep(slots, [slot])), argument.type))
+    # Known to be small, they let LLVM see that indices such as 1000 * i + j do not overflow.
+    extent = ir.Constant(_I64, (1 << 40) - 1)
+    _call(builder, lowered, [*pointers, builder.and_(start, extent), builder.and_(stop, extent)])
+    builder.ret_void()
+
+
+def _add_wrapper(name: str, lowered: Lowered, result: types.Type) -> None:
+    returns_nothing = result in (types.void, types.none)
+    if types.unliteral(lowered.return_type) != (types.none if returns_nothing else result):
+        raise CompilationError(f"{name} returns {lowered.return_type}, not {result}")
+    function = lowered.function
+    value_type = ir.VoidType() if returns_nothing else function.args[0].type.pointee
+    exported = ir.Function(
+        lowered.module, ir.FunctionType(value_type, [a.type for a in function.args[2:]]), PREFIX + name
+    )
+    builder = ir.IRBuilder(exported.append_basic_block())
+    value = _call(builder, lowered, exported.args)
+    if returns_nothing:
+        builder.ret_void()
+    else:
+        builder.ret(builder.load(value))
+
+
+def _call(builder: ir.IRBuilder, lowered: Lowered, arguments: Sequence[ir.Value]) -> ir.Value:
+    # Numba's functions write result and exception through their first two arguments; ours raise nothing.
+    function = lowered.function
+    function.linkage = "internal"
+    value = builder.alloca(function.args[0].type.pointee)
+    problem = builder.alloca(function.args[1].type.pointee)
+    builder.call(function, [value, problem, *arguments])
+    return value

@@ -1,0 +1,181 @@
+"""The pool of threads that runs tapes together with the thread that calls: starting, stopping, fork and exit.
+
+This file must not know what a tape is: the helpers live in compiled code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from functad.backends.cpu import runtime_words as w
+
+_logger = logging.getLogger("functad")
+
+MAX_THREADS = 1024
+SPIN_SECONDS = 200e-6
+PATIENCE_SECONDS = 20e-6
+
+
+class Pool:
+    """Helper threads that wait in compiled code, busily for 200 microseconds after the last work, then asleep.
+
+    They start when a call has found them missing, and stop at exit, before a fork, and when the number changes.
+
+    Args:
+        addresses: of the compiled functions `helper`, `stop`, `spin`.
+    """
+
+    def __init__(self, addresses: Mapping[str, int]) -> None:
+        self.words = _aligned_words(w.POOL_HELPER + w.HELPER_SIZE * MAX_THREADS)
+        self.address = int(self.words.ctypes.data)
+        self._helper = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(addresses["helper"])
+        self._stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(addresses["stop"])
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.RLock()
+        self._ended = False
+        api = ctypes.pythonapi
+        self.words[w.YIELD] = _address(_yield_function())
+        self.words[w.ACQUIRE] = _address(api.PyThread_acquire_lock)
+        self.words[w.RELEASE] = _address(api.PyThread_release_lock)
+        self.words[w.SAVE_THREAD] = _address(api.PyEval_SaveThread)
+        self.words[w.RESTORE_THREAD] = _address(api.PyEval_RestoreThread)
+        self.words[w.TO_PYTHON] = _address(api.PyLong_FromLongLong)
+        self.words[w.ARRAY_TYPE] = id(np.ndarray)
+        seconds = _seconds_of_a_spin(ctypes.CFUNCTYPE(None, ctypes.c_int64)(addresses["spin"]))
+        self.words[w.SPINS] = max(1, int(SPIN_SECONDS / seconds))
+        self.words[w.PATIENCE] = max(1, int(PATIENCE_SECONDS / seconds))
+        atexit.register(self._end)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._before_fork,
+                after_in_parent=self._after_fork_in_parent,
+                after_in_child=self._after_fork_in_child,
+            )
+
+    @property
+    def threads(self) -> int:
+        """How many threads a call may use: the one that calls, and the helpers."""
+        return int(self.words[w.WANTED]) + 1
+
+    @property
+    def running(self) -> int:
+        """How many helper threads there are now."""
+        return int(self.words[w.HELPERS])
+
+    def set_threads(self, count: int) -> None:
+        """Let calls use `count` threads from now on. Calls under way go on, perhaps with fewer."""
+        with self._lock:
+            wanted = 0 if self._ended else min(count, MAX_THREADS) - 1
+            if wanted != self.words[w.HELPERS]:
+                self._stop_helpers()
+            self.words[w.WANTED] = wanted
+
+    def start(self) -> None:
+        """Start the helpers that are missing."""
+        with self._lock:
+            wanted = int(self.words[w.WANTED])
+            if self.words[w.HELPERS] == wanted:
+                return
+            self._stop_helpers()
+            for number in range(wanted):
+                own = w.POOL_HELPER + w.HELPER_SIZE * number
+                if self.words[own + 1] == 0:
+                    self.words[own + 1] = _held_lock()
+                arguments = (self.address, self.address + 8 * own)
+                thread = threading.Thread(
+                    target=self._helper, args=arguments, name=f"functad helper {number + 1}", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError as problem:
+                    _logger.warning("functad goes on with %d of %d threads: %s", number + 1, wanted + 1, problem)
+                    self.words[w.WANTED] = number
+                    break
+                self._threads.append(thread)
+            self.words[w.HELPERS] = len(self._threads)
+
+    def stop(self) -> None:
+        """Stop all helpers; the next call that wants them starts them again."""
+        with self._lock:
+            self._stop_helpers()
+
+    def _stop_helpers(self) -> None:
+        if self._threads:
+            self._stop(self.address)
+            for thread in self._threads:
+                thread.join()
+            self._threads.clear()
+            self.words[w.HELPERS] = 0
+            self.words[w.STOP] = 0
+
+    def _end(self) -> None:
+        self._ended = True
+        self.set_threads(1)
+
+    def _before_fork(self) -> None:
+        # Threads do not survive a fork, and Python warns about a fork of a process that has some.
+        self._lock.acquire()
+        self._stop_helpers()
+
+    def _after_fork_in_parent(self) -> None:
+        self._lock.release()
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.RLock()
+        # Calls that other threads had under way are gone: the pool has no owner and nothing to claim.
+        words = self.words
+        words[w.OWNER] = 0
+        words[w.CLAIM] = (words[w.CLAIM] | (w.CLAIM_SIZE - 1)) + 1
+        words[w.BLAS_LOCK] = 0
+        if words[w.BLAS_CALLERS] > 0:
+            words[w.BLAS_CALLERS] = 0
+            ctypes.CFUNCTYPE(None, ctypes.c_int)(int(words[w.BLAS_SET]))(int(words[w.BLAS_SAVED]))
+
+
+def _aligned_words(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    room = np.zeros(count + 8, np.int64)
+    start = -(room.ctypes.data // 8) % 8
+    return room[start : start + count]
+
+
+def _address(function: Any) -> int:
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+def _yield_function() -> Any:
+    if sys.platform == "win32":
+        return ctypes.windll.kernel32.SwitchToThread
+    return ctypes.CDLL(None).sched_yield
+
+
+def _held_lock() -> int:
+    # Python's own locks, since compiled code can wait for them on every platform, and without the interpreter.
+    allocate = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThread_allocate_lock", ctypes.pythonapi))
+    acquire = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int)(
+        ("PyThread_acquire_lock", ctypes.pythonapi)
+    )
+    lock = allocate()
+    if not lock:
+        raise MemoryError("no memory for a lock of the thread pool")
+    acquire(lock, 1)
+    return int(lock)
+
+
+def _seconds_of_a_spin(spin: Any) -> float:
+    count = 500
+    shortest = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        spin(count)
+        shortest = min(shortest, time.perf_counter() - start)
+    return max(shortest / count, 1e-10)

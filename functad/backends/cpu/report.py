@@ -1,0 +1,129 @@
+"""What a compiled Program costs and how long its kernels take, as tables for people.
+
+Knows instructions and their estimates; no Programs and no compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from time import perf_counter_ns
+
+import numpy as np
+
+from functad.lowering.plan import Instruction
+
+
+class Source(str):
+    """Generated Python source; its repr is the text itself, so that a notebook shows it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """One call of a kernel: floating-point operations, and bytes read and written if nothing were in the cache."""
+
+    kernel: str
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a Program costs, kernel by kernel."""
+
+    kernels: tuple[KernelCost, ...]
+
+    @property
+    def flops(self) -> float:
+        return sum(k.flops for k in self.kernels)
+
+    @property
+    def bytes(self) -> float:
+        return sum(k.bytes for k in self.kernels)
+
+    def __str__(self) -> str:
+        rows = [(k.kernel, f"{k.flops:,.0f}", f"{k.bytes:,.0f}") for k in self.kernels]
+        rows.append(("all", f"{self.flops:,.0f}", f"{self.bytes:,.0f}"))
+        return table(("kernel", "flops", "bytes"), rows)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One call of a kernel. Times in µs; `floor` is what the machine needs for its operations or bytes at least."""
+
+    kernel: str
+    time: float
+    floor: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How long each kernel takes on its own. `step`: the whole call, in µs."""
+
+    kernels: tuple[KernelTime, ...]
+    step: float
+
+    def __str__(self) -> str:
+        rows = [
+            (k.kernel, f"{k.time:,.1f}", f"{k.floor:,.1f}", f"{k.time / k.floor:.1f}" if k.floor else "")
+            for k in self.kernels
+        ]
+        rows.append(("the whole call", f"{self.step:,.1f}", f"{sum(k.floor for k in self.kernels):,.1f}", ""))
+        return table(("kernel", "µs", "floor µs", "ratio"), rows)
+
+    __repr__ = __str__
+
+
+def cost_of(instructions: Sequence[Instruction]) -> Cost:
+    return Cost(tuple(KernelCost(label(i), i.flops, i.bytes) for i in instructions))
+
+
+def profile_of(measured: Sequence[tuple[Instruction, float]], step: float, peak: float, threads: int) -> Profile:
+    """Times in ns beside their floors. peak: floating-point operations a ns in large products."""
+    bandwidth = threads * copy_speed()
+    found = []
+    for instruction, ns in measured:
+        # Operations that are no product cannot reach the speed of products; only bytes count for them.
+        operations = instruction.flops / peak if instruction.function.startswith("gemm") else 0.0
+        floor = max(operations, instruction.bytes / bandwidth)
+        found.append(KernelTime(label(instruction), ns / 1e3, floor / 1e3))
+    return Profile(tuple(found), step / 1e3)
+
+
+def label(instruction: Instruction) -> str:
+    return instruction.step.name if instruction.function.startswith("gemm") else instruction.function
+
+
+@cache
+def copy_speed() -> float:
+    """Bytes a ns that one thread reads and writes in a copy that stays in the cache."""
+    source, target = np.ones(1 << 17, np.float32), np.empty(1 << 17, np.float32)
+    return 2.0 * source.nbytes / least_time(lambda: np.copyto(target, source), 50)
+
+
+def least_time(run: Callable[[], object], repeats: int) -> float:
+    """The least time in ns of several runs."""
+    times = []
+    for _ in range(repeats):
+        begin = perf_counter_ns()
+        run()
+        times.append(perf_counter_ns() - begin)
+    return float(min(times))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns, the first one to the left."""
+    widths = [max(len(str(row[i])) for row in (head, *rows)) for i in range(len(head))]
+    lines = []
+    for row in (head, *rows):
+        cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:]))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

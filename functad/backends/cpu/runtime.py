@@ -1,0 +1,223 @@
+"""Running compiled programs: tapes of instructions, how Python calls one, and the pool of threads that all share.
+
+This file must not know what the instructions compute, nor how a Program becomes a tape.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.backends.cpu import objects, runtime_kernels
+from functad.backends.cpu import runtime_words as w
+from functad.backends.cpu.pool import Pool
+from functad.config import config
+from functad.errors import ArgumentError
+
+Words = np.ndarray[Any, np.dtype[np.int64]]
+Call = Callable[[list[np.ndarray[Any, Any]]], int]
+
+
+class Instruction(NamedTuple):
+    """One call of a kernel.
+
+    address: of a C function `void kernel(int64_t* slots, int64_t* params, int64_t start, int64_t stop)`.
+    params: int64 array, handed to the kernel as it is.
+    scale: the kernel's range is that of the block times this.
+    blas: whether the kernel calls the BLAS library.
+    """
+
+    address: int
+    params: Words
+    scale: int = 1
+    blas: bool = False
+
+
+class Block(NamedTuple):
+    """Instructions that run over the same rows.
+
+    rows: the instructions' range is `0..rows * scale`.
+    chunk: 0: every instruction runs once, over the whole range, one after the other. Else the range is cut into
+        chunks of so many rows, which run in any order and on several threads; all instructions run over a chunk.
+    """
+
+    rows: int
+    instructions: Sequence[Instruction]
+    chunk: int = 0
+
+
+class Tape:
+    """A compiled program as the runtime reads it. Immutable: any number of calls may run it at the same time.
+
+    Args:
+        blocks: run one after the other.
+        release_gil: let other Python threads run during a call. That costs little, but a thread that gave up the
+            interpreter may wait for it for milliseconds: not worth it for a few microseconds of work.
+    """
+
+    def __init__(self, blocks: Sequence[Block], *, release_gil: bool = True) -> None:
+        body: list[int] = []
+        parallel = False
+        for block in blocks:
+            chunk, chunks = _chunks(block)
+            parallel = parallel or chunks > 1
+            body += [block.rows, chunk, chunks, len(block.instructions)]
+            for instruction in block.instructions:
+                body += [instruction.address, instruction.params.ctypes.data, instruction.scale]
+        instructions = [instruction for block in blocks for instruction in block.instructions]
+        blas = any(instruction.blas for instruction in instructions)
+        head = [runtime().pool.address, len(blocks), parallel, blas, release_gil]
+        self.words: Words = np.array(head + body, np.int64)
+        self._kept = [instruction.params for instruction in instructions]
+
+    @property
+    def address(self) -> int:
+        return int(self.words.ctypes.data)
+
+    def bind(self, slots: Words, arrays: int) -> Call:
+        """The function that runs the tape with these slots; only one call at a time may use them.
+
+        Args:
+            slots: addresses of buffers. A call writes those of its arrays to the first slots.
+            arrays: the number of arrays that the function takes.
+
+        Returns:
+            A function of one list of that many `numpy.ndarray`. It returns 0, or a status to hand to `settle`.
+        """
+        return runtime().bind(self, slots, arrays)
+
+    def run(self, slots: Words) -> int:
+        """Run the tape with slots that all are filled in; returns 0 or a status to hand to `settle`."""
+        return int(runtime().run_tape(self.address, slots.ctypes.data))
+
+
+def settle(status: int) -> None:
+    """Do what the status of a call asks for: start the pool's threads, or raise.
+
+    Raises:
+        ArgumentError: nothing was run, because an array cannot be used as it is.
+    """
+    if status == w.HELPERS_MISSING:
+        runtime().pool.start()
+    elif status == w.WRONG_COUNT:
+        raise ArgumentError("a compiled program was called with a wrong number of arrays")
+    elif status > 0:
+        raise ArgumentError(f"array {status - 1} of a compiled program is not a C-contiguous, aligned numpy.ndarray")
+
+
+class Runtime:
+    """The compiled runtime, loaded: addresses of its functions, the pool, and how Python enters."""
+
+    def __init__(self) -> None:
+        source = Path(runtime_kernels.__file__).read_text(encoding="utf-8")
+
+        def make(_: str) -> bytes:
+            # Loading the compiler takes time that a warm cache saves.
+            words = importlib.import_module("functad.backends.cpu.words")
+            return bytes(words.compile_words(source, vars(runtime_kernels), runtime_kernels.EXPORTS))
+
+        self.kernels = objects.get(source, "runtime", runtime_kernels.EXPORTS, make)
+        self.addresses = self.kernels.addresses
+        self.run_tape = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(self.addresses["run_tape"])
+        self.pool = Pool(self.addresses)
+        config.watch("num_threads", self.pool.set_threads)
+        # Python reads this record as long as a function made of it lives: for ever.
+        self._method = _MethodDefinition(b"run", self.addresses["call"], _METH_O, None)
+        self.entry_problem = _layout_problem()
+
+    def bind(self, tape: Tape, slots: Words, arrays: int) -> Call:
+        if self.entry_problem:
+            return self._bind_in_python(tape, slots, arrays)
+        frame = np.array([tape.address, slots.ctypes.data, arrays], np.int64).view(_Frame)
+        frame.kept = (tape, slots)
+        return _new_function(ctypes.byref(self._method), frame, None)
+
+    def _bind_in_python(self, tape: Tape, slots: Words, arrays: int) -> Call:
+        def call(given: list[np.ndarray[Any, Any]]) -> int:
+            if len(given) != arrays:
+                return w.WRONG_COUNT
+            for i, array in enumerate(given):
+                if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.aligned):
+                    return i + 1
+                slots[i] = array.__array_interface__["data"][0]
+            return int(self.run_tape(tape.address, slots.ctypes.data))
+
+        return call
+
+
+def runtime() -> Runtime:
+    """The runtime of this process, loaded (and, without a cached object file, compiled) at the first call."""
+    with _lock:
+        return _load()
+
+
+@cache
+def _load() -> Runtime:
+    return Runtime()
+
+
+_lock = threading.RLock()
+
+
+class _Frame(np.ndarray[Any, Any]):
+    """The words of a bound tape; a Python function made by `bind` keeps them, and they keep what they point to."""
+
+    kept: tuple[Any, ...]
+
+
+class _MethodDefinition(ctypes.Structure):
+    """PyMethodDef of Python's stable ABI."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+_METH_O = 0x0008
+_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+
+
+def _chunks(block: Block) -> tuple[int, int]:
+    """Rows of a chunk, and the number of chunks."""
+    if block.chunk <= 0 or block.rows <= block.chunk:
+        return block.rows, 1
+    chunk = max(block.chunk, -(-block.rows // (w.CLAIM_SIZE - 1)))
+    return chunk, -(-block.rows // chunk)
+
+
+def _layout_problem() -> str:
+    """Why compiled code may not look into lists and arrays itself; empty if it may."""
+    if sys.implementation.name != "cpython":
+        return f"{sys.implementation.name} lays out its objects in its own way"
+    head = object.__basicsize__
+    if np.ndarray.__basicsize__ < head + 56:
+        return "numpy.ndarray is smaller than expected"
+    matrix = np.zeros((3, 4), np.float32)
+    arrays = [matrix, matrix[1:], matrix.T, np.zeros(5, np.int8)[1:4], np.array(2.0), matrix[:0]]
+    for array in arrays:
+        place = id(array)
+        if ctypes.c_int64.from_address(place + head - 8).value != id(np.ndarray):
+            return "an object's type does not lie at the end of its head"
+        if ctypes.c_int64.from_address(place + head).value != array.__array_interface__["data"][0]:
+            return "an array's address does not lie where expected"
+        if ctypes.c_int.from_address(place + head + 48).value & 0x0101 != array.flags.num & 0x0101:
+            return "an array's flags do not lie where expected"
+    if ctypes.c_int64.from_address(id(arrays) + head).value != len(arrays):
+        return "a list's length does not lie where expected"
+    items = (ctypes.c_int64 * len(arrays)).from_address(ctypes.c_int64.from_address(id(arrays) + head + 8).value)
+    if list(items) != [id(array) for array in arrays]:
+        return "a list's items do not lie where expected"
+    return ""

@@ -1,0 +1,331 @@
+"""The compiled part of the runtime: running a tape, the pool of threads, matrix products by the BLAS library.
+
+Written in the language of `words`, whose compiler reads this text; nothing here runs as Python. It must not know what
+the instructions compute, nor who builds tapes. All parameters are 64-bit words: integers or addresses.
+"""
+
+# ruff: noqa: F821
+# mypy: ignore-errors
+from __future__ import annotations
+
+from functad.backends.cpu import runtime_words as w
+
+EXPORTS = ("call", "run_tape", "helper", "stop", "spin", "gemm", "gemm_instruction")
+# A Python object begins with a head, whose last word is its type. A list goes on with its length and the address of its
+# items, an array with the address of its data; `runtime` verifies that before it uses `call`.
+HEAD = object.__basicsize__ // 8
+ARRAY_FLAGS = HEAD + 6
+USABLE = 0x0101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+CLAIM_MASK = w.CLAIM_SIZE - 1
+
+
+def call(frame, arrays) -> int:
+    """What a bound tape does when Python calls it: a C function `PyObject* call(self, PyObject* list)`.
+
+    `frame` is the ndarray that a built-in function has as self, `arrays` a list of ndarrays.
+    """
+    words = frame[HEAD]
+    tape = words[w.FRAME_TAPE]
+    slots = words[w.FRAME_SLOTS]
+    pool = tape[w.TAPE_POOL]
+    status = take_arrays(pool, slots, words[w.FRAME_ARRAYS], arrays)
+    if status == 0:
+        if tape[w.TAPE_RELEASE] == 1:
+            state = get_word(pool[w.SAVE_THREAD])
+            status = run_tape(tape, slots)
+            call_word(pool[w.RESTORE_THREAD], state)
+        else:
+            status = run_tape(tape, slots)
+    return to_python(pool[w.TO_PYTHON], status)
+
+
+def take_arrays(pool, slots, count, arrays) -> int:
+    """Write the addresses of the arrays' data to the first slots; 0, or what is wrong."""
+    if arrays[HEAD] != count:
+        return w.WRONG_COUNT
+    items = arrays[HEAD + 1]
+    array_type = pool[w.ARRAY_TYPE]
+    for i in range(count):
+        array = items[i]
+        if array[HEAD - 1] != array_type:
+            return i + 1
+        if flags(array + 8 * ARRAY_FLAGS) & USABLE != USABLE:
+            return i + 1
+        slots[i] = array[HEAD]
+    return 0
+
+
+def run_tape(tape, slots) -> int:
+    """Run all blocks one after the other; 0, or HELPERS_MISSING if it was done with fewer threads than wanted."""
+    pool = tape[w.TAPE_POOL]
+    status = 0
+    owner = 0
+    if tape[w.TAPE_PARALLEL] == 1:
+        if load(pool, w.HELPERS) < load(pool, w.WANTED):
+            status = w.HELPERS_MISSING
+        if load(pool, w.HELPERS) > 0 and load(pool, w.OWNER) == 0:
+            owner = claim(pool, w.OWNER, 0, 1)
+    if tape[w.TAPE_BLAS] == 1:
+        enter_blas(pool)
+    position = w.TAPE_HEAD
+    for _ in range(tape[w.TAPE_BLOCKS]):
+        block = tape + 8 * (position)
+        chunks = block[w.BLOCK_CHUNKS]
+        if owner == 1 and chunks > 1:
+            run_job(pool, block, slots, chunks)
+        else:
+            for chunk in range(chunks):
+                run_chunk(block, slots, chunk)
+        position += w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS]
+    if tape[w.TAPE_BLAS] == 1:
+        leave_blas(pool)
+    if owner == 1:
+        store(pool, w.OWNER, 0)
+    return status
+
+
+def run_chunk(block, slots, chunk) -> None:
+    """Run all instructions of the block over one chunk of its rows."""
+    size = block[w.BLOCK_CHUNK]
+    start = chunk * size
+    stop = min(start + size, block[w.BLOCK_ROWS])
+    position = w.BLOCK_HEAD
+    for _ in range(block[w.BLOCK_INSTRUCTIONS]):
+        scale = block[position + w.INSTRUCTION_SCALE]
+        params = block[position + w.INSTRUCTION_PARAMS]
+        call_kernel(block[position + w.INSTRUCTION_ADDRESS], slots, params, start * scale, stop * scale)
+        position += w.INSTRUCTION_SIZE
+
+
+def run_job(pool, block, slots, chunks) -> None:
+    """Run the block together with the helpers; the caller must own the pool."""
+    # Nobody can claim from the previous job any more, so its description may be replaced.
+    store(pool, w.DONE, 0)
+    store(pool, w.JOB_BLOCK, block)
+    store(pool, w.JOB_SLOTS, slots)
+    store(pool, w.JOB_CHUNKS, chunks)
+    publish(pool, w.CLAIM, (load(pool, w.CLAIM) | CLAIM_MASK) + 1 + chunks)
+    if load(pool, w.SLEEPERS) > 0:
+        wake(pool, chunks - 1)
+    work(pool)
+    spins = 0
+    while load(pool, w.DONE) != chunks:
+        pause()
+        spins += 1
+        if spins > pool[w.PATIENCE]:
+            call_nothing(pool[w.YIELD])
+
+
+def work(pool) -> int:
+    """Claim and run chunks of the current job until all are claimed; how many this thread did."""
+    done = 0
+    word = load(pool, w.CLAIM)
+    while word & CLAIM_MASK != 0:
+        # A claim that succeeds proves that these belong to the word's epoch: the job cannot end before the chunk.
+        block = load(pool, w.JOB_BLOCK)
+        slots = load(pool, w.JOB_SLOTS)
+        chunks = load(pool, w.JOB_CHUNKS)
+        if claim(pool, w.CLAIM, word, word - 1) == 1:
+            run_chunk(block, slots, chunks - (word & CLAIM_MASK))
+            done += 1
+        word = load(pool, w.CLAIM)
+    if done > 0:
+        add(pool, w.DONE, done)
+    return done
+
+
+def helper(pool, own) -> None:
+    """The life of a helper thread: look for work, sleep after a while without, until it is told to stop."""
+    spins = 0
+    while load(pool, w.STOP) == 0:
+        if work(pool) > 0:
+            spins = 0
+        pause()
+        spins += 1
+        if spins > pool[w.PATIENCE] and spins & 31 == 0:
+            # The caller may be waiting for this core: without this a busy machine takes twice as long.
+            call_nothing(pool[w.YIELD])
+        if spins > pool[w.SPINS]:
+            sleep(pool, own)
+            spins = 0
+
+
+def sleep(pool, own) -> None:
+    """Wait for the helper's lock, which whoever clears the flag `own[0]` must release."""
+    add(pool, w.SLEEPERS, 1)
+    publish(own, 0, 1)
+    # Either this thread sees the work published meanwhile, or the one who published it sees the flag.
+    if load(pool, w.CLAIM) & CLAIM_MASK != 0 or load(pool, w.STOP) == 1:
+        if claim(own, 0, 1, 0) == 1:
+            add(pool, w.SLEEPERS, -1)
+            return
+    acquire_lock(pool[w.ACQUIRE], own[1], 1)
+
+
+def wake(pool, count) -> None:
+    """Wake at most `count` helpers that sleep."""
+    for i in range(load(pool, w.HELPERS)):
+        own = pool + 8 * (w.POOL_HELPER + i * w.HELPER_SIZE)
+        if count > 0 and load(own, 0) == 1:
+            if claim(own, 0, 1, 0) == 1:
+                add(pool, w.SLEEPERS, -1)
+                call_word(pool[w.RELEASE], own[1])
+                count -= 1
+
+
+def stop(pool) -> None:
+    """Tell all helpers to leave."""
+    publish(pool, w.STOP, 1)
+    wake(pool, load(pool, w.HELPERS))
+
+
+def enter_blas(pool) -> None:
+    """Give the BLAS library one thread as long as any tape runs: its threads and the helpers would fight."""
+    if pool[w.BLAS_SET] != 0:
+        while claim(pool, w.BLAS_LOCK, 0, 1) == 0:
+            pause()
+        if pool[w.BLAS_CALLERS] == 0:
+            pool[w.BLAS_SAVED] = get_int(pool[w.BLAS_GET])
+            if pool[w.BLAS_SAVED] != 1:
+                call_int(pool[w.BLAS_SET], 1)
+        pool[w.BLAS_CALLERS] += 1
+        store(pool, w.BLAS_LOCK, 0)
+
+
+def leave_blas(pool) -> None:
+    if pool[w.BLAS_SET] != 0:
+        while claim(pool, w.BLAS_LOCK, 0, 1) == 0:
+            pause()
+        pool[w.BLAS_CALLERS] -= 1
+        if pool[w.BLAS_CALLERS] == 0 and pool[w.BLAS_SAVED] != 1:
+            call_int(pool[w.BLAS_SET], pool[w.BLAS_SAVED])
+        store(pool, w.BLAS_LOCK, 0)
+
+
+def spin(count) -> None:
+    """Look for nothing `count` times: what Python measures to turn microseconds into spins."""
+    for _ in range(count):
+        pause()
+
+
+def gemm(
+    handle, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C, row-major, by the BLAS library.
+
+    All addresses; alpha and beta point to elements. Rows of A and B may overlap (lda smaller than the row).
+    """
+    if m <= 0 or n <= 0:
+        return
+    item = handle[w.GEMM_ITEM]
+    a_rows = k if ta == 1 else m
+    a_columns = m if ta == 1 else k
+    b_rows = n if tb == 1 else k
+    b_columns = k if tb == 1 else n
+    # The library refuses rows that overlap. Cut into pieces no wider than the distance of rows, they do not.
+    m_step = m
+    n_step = n
+    k_step = max(k, 1)
+    if a_rows <= 1:
+        lda = max(a_columns, 1)
+    elif lda < a_columns:
+        if ta == 1:
+            m_step = lda
+        else:
+            k_step = lda
+    if b_rows <= 1:
+        ldb = max(b_columns, 1)
+    elif ldb < b_columns:
+        if tb == 1:
+            k_step = min(k_step, ldb)
+        else:
+            n_step = ldb
+    if m == 1:
+        ldc = n
+    k_start = 0
+    while k_start == 0 or k_start < k:
+        m_start = 0
+        while m_start < m:
+            n_start = 0
+            while n_start < n:
+                call_cblas(
+                    handle, ta, tb, min(m_step, m - m_start), min(n_step, n - n_start), min(k_step, k - k_start), alpha,
+                    a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start), lda,
+                    b + item * (n_start * ldb + k_start if tb == 1 else k_start * ldb + n_start), ldb,
+                    beta, c + item * (m_start * ldc + n_start), ldc,
+                )  # fmt: skip
+                n_start += n_step
+            m_start += m_step
+        k_start += k_step
+        beta = handle + 8 * w.GEMM_ONE
+
+
+def call_cblas(
+    handle, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    kind = handle[w.GEMM_KIND]
+    function = handle[w.GEMM_CBLAS]
+    if kind == 0:
+        cblas_float(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+    elif kind == 1:
+        cblas_double(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+    else:
+        cblas_complex(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+
+
+def gemm_instruction(slots, params, start, stop) -> None:
+    """The matrix product that `params` describes, for rows or columns of C or matrices of a batch start..stop."""
+    handle = params[w.P_HANDLE]
+    item = handle[w.GEMM_ITEM]
+    alpha = params + 8 * w.P_ALPHA
+    if params[w.P_SCALE_SLOT] >= 0:
+        room = room()
+        multiply(handle[w.GEMM_KIND], room, alpha, slots[params[w.P_SCALE_SLOT]] + params[w.P_SCALE_OFFSET])
+        alpha = room
+    beta = params + 8 * w.P_BETA
+    a = slots[params[w.P_A_SLOT]] + params[w.P_A_OFFSET]
+    b = slots[params[w.P_B_SLOT]] + params[w.P_B_OFFSET]
+    c = slots[params[w.P_C_SLOT]] + params[w.P_C_OFFSET]
+    ta = params[w.P_TA]
+    tb = params[w.P_TB]
+    m = params[w.P_M]
+    n = params[w.P_N]
+    lda = params[w.P_LDA]
+    ldb = params[w.P_LDB]
+    ldc = params[w.P_LDC]
+    products = 1
+    split = params[w.P_SPLIT]
+    if split == w.SPLIT_ROWS:
+        a += item * start * (1 if ta == 1 else lda)
+        c += item * start * ldc
+        m = stop - start
+    elif split == w.SPLIT_COLUMNS:
+        b += item * start * (ldb if tb == 1 else 1)
+        c += item * start
+        n = stop - start
+    else:
+        a += start * params[w.P_A_STRIDE]
+        b += start * params[w.P_B_STRIDE]
+        c += start * params[w.P_C_STRIDE]
+        products = stop - start
+    for _ in range(products):
+        call_gemm(
+            handle[w.GEMM_ENTRY], params[w.P_HANDLE], ta, tb, m, n, params[w.P_K], alpha, a, lda, b, ldb, beta, c, ldc
+        )
+        a += params[w.P_A_STRIDE]
+        b += params[w.P_B_STRIDE]
+        c += params[w.P_C_STRIDE]
+
+
+def multiply(kind, result, x, y) -> None:
+    """result[0] = x[0] y[0] for addresses of elements of the kind."""
+    if kind == 0:
+        product_float(result, x, y)
+    elif kind == 1:
+        product_double(result, x, y)
+    elif kind == 2:
+        product_complex_float(result, x, y)
+    else:
+        product_complex_double(result, x, y)

@@ -1,0 +1,99 @@
+"""Where things lie in the words (int64) that Python and the compiled runtime share: pool, frame, tape, gemm.
+
+This file must not know how they are filled or read; it imports nothing.
+"""
+
+from __future__ import annotations
+
+# The pool. What changes during a run lies in cache lines (8 words) of its own.
+HELPERS = 0  # helper threads that run now
+WANTED = 1  # helper threads that the thread count asks for
+SPINS = 2  # how often a helper looks for work before it sleeps
+PATIENCE = 3  # how often a thread looks for what it waits for before it lets others have its core
+YIELD = 4  # addresses of C functions: void yield(),
+ACQUIRE = 5  # int acquire(lock, int wait),
+RELEASE = 6  # void release(lock),
+SAVE_THREAD = 7  # void* save(),
+RESTORE_THREAD = 8  # void restore(void*),
+TO_PYTHON = 9  # PyObject* to_python(int64),
+ARRAY_TYPE = 10  # and of the type numpy.ndarray
+STOP = 11  # 1: helpers leave
+CLAIM = 16  # epoch * CLAIM_SIZE + chunks that nobody has claimed
+DONE = 24  # chunks of the current job that are done
+OWNER = 32  # 1: a caller has the pool
+JOB_BLOCK = 40  # the current job: address of a block,
+JOB_SLOTS = 41  # address of the slots,
+JOB_CHUNKS = 42  # number of chunks
+SLEEPERS = 48  # helpers that sleep
+BLAS_LOCK = 56  # the threads of the BLAS library: 1 while the next two words change
+BLAS_CALLERS = 57  # tapes with matrix products that run now
+BLAS_SAVED = 58  # the number of threads before the first of them
+BLAS_GET = 59  # addresses of int get() and void set(int), or 0
+BLAS_SET = 60
+POOL_HELPER = 64  # for each helper 8 words: asleep (0 or 1), address of its lock
+HELPER_SIZE = 8
+CLAIM_SIZE = 1 << 20
+
+# What a bound tape needs for one call.
+FRAME_TAPE = 0
+FRAME_SLOTS = 1
+FRAME_ARRAYS = 2  # number of arrays, whose addresses go to the first slots
+FRAME_SIZE = 3
+
+# A tape: a head, then blocks; a block: a head, then instructions.
+TAPE_POOL = 0
+TAPE_BLOCKS = 1
+TAPE_PARALLEL = 2  # 1: some block may run on several threads
+TAPE_BLAS = 3  # 1: some instruction calls the BLAS library
+TAPE_RELEASE = 4  # 1: let other Python threads run meanwhile
+TAPE_HEAD = 5
+BLOCK_ROWS = 0
+BLOCK_CHUNK = 1  # rows of a chunk
+BLOCK_CHUNKS = 2
+BLOCK_INSTRUCTIONS = 3
+BLOCK_HEAD = 4
+INSTRUCTION_ADDRESS = 0
+INSTRUCTION_PARAMS = 1
+INSTRUCTION_SCALE = 2
+INSTRUCTION_SIZE = 3
+
+# What a run returns: 0, or one of these, or 1 + the number of the array that cannot be used as it is.
+HELPERS_MISSING = -1
+WRONG_COUNT = -2
+
+# A matrix product's handle: who computes it.
+GEMM_ENTRY = 0  # address of the function with the signature of `runtime_kernels.gemm`
+GEMM_CBLAS = 1  # address of cblas_?gemm, if there is one
+GEMM_KIND = 2  # 0 float32, 1 float64, 2 complex64, 3 complex128
+GEMM_ITEM = 3  # bytes of an element
+GEMM_ONE = 4  # 1 as an element (2 words)
+GEMM_HANDLE_SIZE = 6
+
+# The params of a gemm instruction; offsets and strides in bytes.
+P_HANDLE = 0
+P_SPLIT = 1
+P_A_SLOT = 2
+P_A_OFFSET = 3
+P_B_SLOT = 4
+P_B_OFFSET = 5
+P_C_SLOT = 6
+P_C_OFFSET = 7
+P_TA = 8
+P_TB = 9
+P_M = 10
+P_N = 11
+P_K = 12
+P_LDA = 13
+P_LDB = 14
+P_LDC = 15
+P_ALPHA = 16  # an element (2 words)
+P_BETA = 18  # an element (2 words)
+P_SCALE_SLOT = 20  # slot of an element that alpha is multiplied by, or -1
+P_SCALE_OFFSET = 21
+P_A_STRIDE = 22
+P_B_STRIDE = 23
+P_C_STRIDE = 24
+GEMM_PARAMS = 25
+SPLIT_ROWS = 0
+SPLIT_COLUMNS = 1
+SPLIT_BATCH = 2

@@ -1,0 +1,358 @@
+"""Formulas of exponentials, logarithms, powers and hyperbolic functions, of float32 and float64, free of branches.
+
+A formula is written against the arithmetic `k` (`scalars.PlainArithmetic`); it must not know NumPy's or LLVM's values.
+
+Each is straight-line code without library calls, so that loops over it become vector instructions. Polynomials are
+minimax fits of the relative error. Choices keep NaN: `where(x > limit, limit, x)`, never the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_F32, _F64, _I32, _I64 = np.float32, np.float64, np.int32, np.int64
+_LOG2_E = 1.4426950408889634
+_LN2 = 0.6931471805599453
+
+
+@dataclass(frozen=True)
+class _Format:
+    """Facts and coefficients of a floating-point format."""
+
+    signed: Any  # the integer type of the same size
+    mantissa_bits: int
+    one: int  # the pattern of 1
+    root_half: int  # the pattern of √½
+    rounder: float  # adding it rounds to an integer, which then stands in the lowest bits
+    least_normal: float
+    ln2_high: float  # products with exponents are exact
+    ln2_low: float
+    log_tiny: float  # e^x rounds to 0 from here on
+    log_huge: float  # e^x is infinite from here on
+    tanh_is_one: float
+    exp: tuple[float, ...]  # (e^r − 1 − r) / r² for |r| ≤ ln(2) / 2
+    sinh: tuple[float, ...]  # (sinh(x) − x) / x³ as a polynomial in x², for |x| ≤ 1
+
+
+_SINGLE = _Format(
+    signed=_I32,
+    mantissa_bits=23,
+    one=0x3F800000,
+    root_half=0x3F3504F3,
+    rounder=12582912.0,
+    least_normal=2.0**-126,
+    ln2_high=0.693359375,
+    ln2_low=-0.00021219444,
+    log_tiny=-104.0,
+    log_huge=89.0,
+    tanh_is_one=9.1,
+    exp=(0.0013868435, 0.008366432, 0.04166746, 0.16666545, 0.49999997),
+    sinh=(2.7822132e-06, 0.00019842896, 0.0083333105, 0.16666667),
+)
+_DOUBLE = _Format(
+    signed=_I64,
+    mantissa_bits=52,
+    one=0x3FF0000000000000,
+    root_half=0x3FE6A09E667F3BCD,
+    rounder=6755399441055744.0,
+    least_normal=2.0**-1022,
+    ln2_high=0.693147180559663,
+    ln2_low=2.8235290563031577e-13,
+    log_tiny=-746.0,
+    log_huge=710.0,
+    tanh_is_one=19.1,
+    exp=(
+        *(2.5068020339639565e-08, 2.76263128750241e-07, 2.755736284252406e-06, 2.4801504510253864e-05),
+        *(0.00019841269768643399, 0.0013888888932304007, 0.00833333333336688, 0.041666666666573864),
+        *(0.16666666666666624, 0.5000000000000006),
+    ),
+    sinh=(
+        *(7.775752561971856e-13, 1.6056685940236983e-10, 2.505213068221491e-08, 2.755731910847548e-06),
+        *(0.0001984126984158924, 0.008333333333332915, 0.16666666666666669),
+    ),
+)
+
+
+_FORMATS = {np.dtype(_F32): _SINGLE, np.dtype(_F64): _DOUBLE}
+
+
+def _format(x: Any) -> _Format:
+    return _FORMATS[x.dtype]
+
+
+def polynomial(k: Any, x: Any, coefficients: Sequence[float]) -> Any:
+    """Horner's rule; the coefficient of the highest power comes first."""
+    total = k.constant(coefficients[0], x.dtype)
+    for coefficient in coefficients[1:]:
+        total = k.fma(total, x, k.constant(coefficient, x.dtype))
+    return total
+
+
+def at_most(k: Any, x: Any, limit: float) -> Any:
+    return k.where(x > limit, k.constant(limit, x.dtype), x)
+
+
+def at_least(k: Any, x: Any, limit: float) -> Any:
+    return k.where(x < limit, k.constant(limit, x.dtype), x)
+
+
+# --- exponentials -----------------------------------------------------------------------------------
+
+_EXP2 = (0.0001532928, 0.001339097, 0.0096184993, 0.055503596, 0.24022648, 0.6931472)  # (2^r − 1) / r for |r| ≤ 1/2
+
+
+def exp(k: Any, x: Any) -> Any:
+    n, r = _exp_reduced(k, at_least(k, at_most(k, x, _format(x).log_huge), _format(x).log_tiny))
+    return _scaled(k, _expm1_near_zero(k, r) + 1, n)
+
+
+def exp2(k: Any, x: Any) -> Any:
+    kind = _format(x)
+    x = at_least(k, at_most(k, x, round(kind.log_huge * _LOG2_E) + 1.0), round(kind.log_tiny * _LOG2_E) - 1.0)
+    n = x + kind.rounder
+    r = x - (n - kind.rounder)
+    if x.dtype == _F32:
+        return _scaled(k, k.fma(r, polynomial(k, r, _EXP2), k.constant(1, _F32)), n)
+    return _scaled(k, _expm1_near_zero(k, r * _LN2) + 1, n)
+
+
+def expm1(k: Any, x: Any) -> Any:
+    n, r, tail = _expm1_parts(k, at_least(k, at_most(k, x, _format(x).log_huge), -40.0))
+    half = _power_of_two(k, n, -1)  # half of 2^n, for 2^n may be too large
+    result = k.fma(half, tail, k.fma(half, r, half - 0.5))
+    return k.where(k.absolute(x) < 1e-17, x, result + result)  # keeps −0, and the subnormal numbers
+
+
+def logistic(k: Any, x: Any) -> Any:
+    """1 / (1 + e^−x), by the exponential that does not overflow."""
+    n, r = _exp_reduced(k, at_least(k, -k.absolute(x), _format(x).log_tiny))
+    decay = _scaled(k, _expm1_near_zero(k, r) + 1, n)
+    one = k.constant(1, x.dtype)
+    return k.where(x < 0, decay, one) / (decay + one)
+
+
+def sinh(k: Any, x: Any) -> Any:
+    half = _half_exp_of_size(k, x)
+    z = x * x
+    small = k.fma(x * z, polynomial(k, z, _format(x).sinh), x)
+    large = k.copysign(half - 0.25 / half, x)
+    return k.where(k.absolute(x) < 1, small, large)
+
+
+def cosh(k: Any, x: Any) -> Any:
+    half = _half_exp_of_size(k, x)
+    return half + 0.25 / half
+
+
+def tanh(k: Any, x: Any) -> Any:
+    """(e^2|x| − 1) / (e^2|x| + 1), with the sign of x."""
+    grown = expm1_of_moderate(k, 2 * at_most(k, k.absolute(x), _format(x).tanh_is_one))
+    divisor = grown + 2
+    quotient = grown / divisor
+    if x.dtype == _F64:
+        # Make up for what the sum has rounded off; 1 / divisor is (1 − quotient) / 2.
+        lost = k.where(divisor < 64, grown - (divisor - 2), k.constant(0, _F64))
+        quotient = quotient - quotient * (lost * (0.5 - 0.5 * quotient))
+    return k.copysign(quotient, x)
+
+
+def expm1_of_moderate(k: Any, x: Any) -> Any:
+    """e^x − 1, for |x| < 80."""
+    n, r, tail = _expm1_parts(k, x)
+    power = _power_of_two(k, n, 0)
+    return k.fma(power, tail, k.fma(power, r, power - 1))
+
+
+def _exp_reduced(k: Any, x: Any) -> tuple[Any, Any]:
+    """n, an integer to which the rounder was added, and r of small size with x = n ln(2) + r."""
+    kind, dtype = _format(x), x.dtype
+    n = k.fma(x, k.constant(_LOG2_E, dtype), k.constant(kind.rounder, dtype))
+    whole = n - kind.rounder
+    r = k.fma(whole, k.constant(-kind.ln2_high, dtype), x)
+    return n, k.fma(whole, k.constant(-kind.ln2_low, dtype), r)
+
+
+def _expm1_parts(k: Any, x: Any) -> tuple[Any, Any, Any]:
+    """n, r and a smaller tail with e^x = 2^n (1 + r + tail); n has the rounder added."""
+    n, r = _exp_reduced(k, x)
+    series = r * r * polynomial(k, r, _format(x).exp)
+    if x.dtype == _F32:
+        return n, r, series
+    whole = n - _DOUBLE.rounder
+    high = k.fma(whole, k.constant(-_DOUBLE.ln2_high, _F64), x)
+    return n, r, series + k.fma(whole, k.constant(-_DOUBLE.ln2_low, _F64), high - r)  # what the reduction rounded off
+
+
+def _expm1_near_zero(k: Any, r: Any) -> Any:
+    return k.fma(r * r, polynomial(k, r, _format(r).exp), r)
+
+
+def _power_of_two(k: Any, n: Any, shift: int) -> Any:
+    """2^(n + shift) where that is normal; n has the rounder added, whose bits get lost in front."""
+    kind = _format(n)
+    return k.from_bits((k.bits(n) << kind.mantissa_bits) + (kind.one + (shift << kind.mantissa_bits)), n.dtype)
+
+
+def _scaled(k: Any, x: Any, n: Any) -> Any:
+    """2^n x for x near 1, right for results that are subnormal or infinite, too; n has the rounder added."""
+    kind, pattern = _format(x), k.bits(n)
+    tiny = n < kind.rounder - 64
+    plain, raised = (k.constant(kind.one + (s << kind.mantissa_bits), pattern.dtype) for s in (-1, 64))
+    correction = k.where(tiny, k.constant(2.0**-64, x.dtype), k.constant(2, x.dtype))
+    power = k.from_bits((pattern << kind.mantissa_bits) + k.where(tiny, raised, plain), x.dtype)
+    return x * power * correction
+
+
+def _half_exp_of_size(k: Any, x: Any) -> Any:
+    """e^|x| / 2, which is finite where sinh and cosh are."""
+    n, r = _exp_reduced(k, at_most(k, k.absolute(x), _format(x).log_huge + 1))
+    return (_expm1_near_zero(k, r) + 1) * _power_of_two(k, n, -2) * 2
+
+
+# --- logarithms -------------------------------------------------------------------------------------
+
+# (ln(1 + f) − f + f²/2) / f³ for √½ ≤ 1 + f ≤ √2
+_LOG = (-0.076363996, 0.1276220, -0.13159613, 0.14201581, -0.16623409, 0.20001242, -0.2500082, 0.33333331)
+# (2 artanh(s) − 2s) / s³ as a polynomial in s², for |s| ≤ 0.1716
+_ARTANH = (
+    *(0.14797664746480335, 0.15313885134505342, 0.18183570568532864, 0.22222198457000555),
+    *(0.2857142874348733, 0.3999999999940984, 0.6666666666666735),
+)
+
+
+def log(k: Any, x: Any) -> Any:
+    kind = _format(x)
+    tiny = x < kind.least_normal
+    normal = k.where(tiny, x * 2.0**kind.mantissa_bits, x)
+    e, m = _exponent_and_mantissa(k, normal)
+    e = k.where(tiny, e - float(kind.mantissa_bits), e)
+    return _log_at_ends(k, x, _log_sum(k, m - 1, e))
+
+
+def log1p(k: Any, x: Any) -> Any:
+    kind = _format(x)
+    u = x + 1
+    e, m = _exponent_and_mantissa(k, u)
+    power = k.bits(m) - k.bits(u) + kind.one  # the pattern of 2^−e
+    inverse = k.from_bits(k.where(u < 1e30, power, k.constant(0, power.dtype)), x.dtype)
+    lost = x - (u - 1)
+    result = k.copysign(_log_sum(k, k.fma(lost, inverse, m - 1), e), x)
+    infinite, undefined = k.constant(-np.inf, x.dtype), k.constant(np.nan, x.dtype)
+    return k.where(x < np.inf, k.where(x > -1, result, k.where(x == -1, infinite, undefined)), x)
+
+
+def _exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
+    """e (as a float) and m between √½ and √2 with x = 2^e m, of a normal number."""
+    kind, pattern = _format(x), k.bits(x)
+    exponent = k.from_bits(pattern - kind.root_half, kind.signed) >> kind.mantissa_bits
+    m = k.from_bits(pattern - k.bits(exponent << kind.mantissa_bits), x.dtype)
+    return k.cast(k.cast(exponent, _I32), x.dtype), m
+
+
+def _log_sum(k: Any, f: Any, e: Any) -> Any:
+    """e ln(2) + ln(1 + f)."""
+    kind, half_square = _format(f), 0.5 * (f * f)
+    low = e * kind.ln2_low
+    if f.dtype == _F32:
+        tail = k.fma(f * f * f, polynomial(k, f, _LOG), low)
+    else:
+        s = f / (2 + f)  # ln(1 + f) = 2 artanh(s), and 2s = f − f²/2 + s f²/2
+        z = s * s
+        tail = k.fma(s, k.fma(z, polynomial(k, z, _ARTANH), half_square), low)
+    return k.fma(e, k.constant(kind.ln2_high, f.dtype), f + (tail - half_square))
+
+
+def _log_at_ends(k: Any, x: Any, result: Any) -> Any:
+    """The result, but −∞ at 0, NaN below, and x itself where that is ∞ or NaN."""
+    below = k.where(x == 0, k.constant(-np.inf, x.dtype), k.constant(np.nan, x.dtype))
+    return k.where(x < np.inf, k.where(x > 0, result, below), x)
+
+
+# --- float32 by way of float64 ----------------------------------------------------------------------
+
+# (ln(1 + f) − f + f²/2) / f³ for √½ ≤ 1 + f ≤ √2, to 36 bits
+_LOG_WIDE = (
+    *(0.05386518508647829, -0.09862926830611222, 0.09988530257479572, -0.09924570933911088, 0.11014786150357804),
+    *(-0.12498284594034677, 0.1429017477048984, -0.16666855158441723, 0.1999991124270402, -0.24999997075400074),
+    0.33333333893925185,
+)
+# (2^r − 1) / r for |r| ≤ 1/2, to 34 bits
+_EXP2_WIDE = (
+    *(1.5196132281479363e-05, 0.00015466756769789842, 0.0013333935133771088, 0.009618038130015522),
+    *(0.05550410365929998, 0.24022651066582923, 0.6931471807045535),
+)
+
+
+def pow(k: Any, x: Any, y: Any) -> Any:
+    """x^y with the special cases of C99, Annex F."""
+    if x.dtype == _F64:
+        return k.libm("pow", x, y)
+    size = k.absolute(x)
+    exponent = k.cast(y, _F64) * _log2_wide(k, k.cast(size, _F64))
+    magnitude = k.cast(exp2_wide(k, exponent), _F32)
+    one = (y == 0) | (x == 1) | ((size == 1) & (k.absolute(y) == np.inf))
+    magnitude = k.where(one, k.constant(1, _F32), magnitude)
+    half = y * 0.5
+    whole = k.trunc(y) == y
+    odd = whole & (k.trunc(half) != half)
+    negative = k.from_bits(k.bits(x), _I32) < 0
+    power = k.where(negative & odd, -magnitude, magnitude)
+    undefined = (x < 0) & (size < np.inf) & (y == y) & ~whole
+    return k.where(undefined, k.constant(np.nan, _F32), power)
+
+
+def cbrt(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("cbrt", x)
+    size = k.cast(k.absolute(x), _F64)
+    return k.copysign(k.cast(exp2_wide(k, _log2_wide(k, size) * (1 / 3)), _F32), x)
+
+
+def asinh(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("asinh", x)
+    size = k.cast(k.absolute(x), _F64)
+    large = k.cast(_log_wide(k, size + k.sqrt(size * size + 1)), _F32)
+    return k.where(k.absolute(x) < 2.0**-13, x, k.copysign(large, x))
+
+
+def acosh(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("acosh", x)
+    wide = k.cast(x, _F64)
+    result = k.cast(_log_wide(k, wide + k.sqrt(wide * wide - 1)), _F32)
+    return k.where(x < 1, k.constant(np.nan, _F32), result)
+
+
+def atanh(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("atanh", x)
+    size = k.cast(k.absolute(x), _F64)
+    large = k.cast(0.5 * _log_wide(k, (1 + size) / (1 - size)), _F32)
+    return k.where(k.absolute(x) < 2.0**-14, x, k.copysign(large, x))
+
+
+def _log_wide(k: Any, x: Any) -> Any:
+    """ln(x) of a float64 that is normal or 0."""
+    return _log2_wide(k, x, _LN2)
+
+
+def _log2_wide(k: Any, x: Any, unit: float = 1.0) -> Any:
+    """unit · log2(x) of a float64 that is normal or 0."""
+    e, m = _exponent_and_mantissa(k, x)
+    f = m - 1
+    z = f * f
+    logarithm = k.fma(z * f, polynomial(k, f, _LOG_WIDE), f - 0.5 * z)
+    return _log_at_ends(k, x, k.fma(logarithm, k.constant(_LOG2_E * unit, _F64), e * unit))
+
+
+def exp2_wide(k: Any, x: Any) -> Any:
+    """2^x as a float64 that rounds to the right float32, among them 0 and ∞."""
+    x = at_least(k, at_most(k, x, 200.0), -200.0)
+    n = x + _DOUBLE.rounder
+    r = x - (n - _DOUBLE.rounder)
+    return k.fma(r, polynomial(k, r, _EXP2_WIDE), k.constant(1, _F64)) * _power_of_two(k, n, 0)

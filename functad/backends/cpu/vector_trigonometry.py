@@ -1,0 +1,193 @@
+"""Formulas of sines, arc functions and error functions, of float32 and float64, free of branches.
+
+A formula is written against the arithmetic `k` (`scalars.PlainArithmetic`); it must not know NumPy's or LLVM's values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.backends.cpu.vector_math import at_most, exp2_wide, expm1_of_moderate, polynomial
+
+_F32, _F64, _U32, _I32 = np.float32, np.float64, np.uint32, np.int32
+_HALF_PI = 1.5707963267948966
+_LOG2_E = 1.4426950408889634
+
+# --- sine, cosine, tangent --------------------------------------------------------------------------
+
+# (sin(r) − r) / r³ and (cos(r) − 1 + r²/2) / r⁴ as polynomials in r², for |r| ≤ 0.93
+_SIN = (2.7473707e-06, -0.00019844995, 0.0083333617, -0.16666667)
+_COS = (2.4284487e-05, -0.0013885783, 0.041666608)
+
+# A float32 of at least 2^(s + 23) is a multiple of 2^s: of its multiplier 2/π only 2^s · 2/π mod 4 matters. That, times
+# 2^−s, as the sum of two float64: (least size, high, low) for s = 0, 24, …
+_TWO_OVER_PI = (
+    (0.0, 0.6366197723675814, -3.935735335036497e-17),
+    (2.0**47, 3.4308817435903483 * 2.0**-24, 1.0190525440657723e-16 * 2.0**-24),
+    (2.0**71, 0.08267188988231296 * 2.0**-48, 2.8658837463471963e-18 * 2.0**-48),
+    (2.0**95, 0.1536837791107848 * 2.0**-72, 1.1892889840965575e-17 * 2.0**-72),
+    (2.0**119, 1.9578379245607584 * 2.0**-96, 7.769584704001829e-17 * 2.0**-96),
+)
+_ROUNDER = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer, which then stands in the lowest bits
+
+
+def sin(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("sin", x)
+    quarter, r = _reduced(k, x)
+    sine, cosine = _sin_cos(k, k.cast(r, _F32))
+    return _turned(k, quarter, cosine, k.where(x == 0, x, sine))
+
+
+def cos(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("cos", x)
+    quarter, r = _reduced(k, x)
+    sine, cosine = _sin_cos(k, k.cast(r, _F32))
+    return _turned(k, quarter + 1, cosine, sine)
+
+
+def tan(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("tan", x)
+    quarter, r = _reduced(k, x)
+    sine, cosine = _sin_cos(k, r)
+    odd = (quarter & 1) != 0
+    return k.where(x == 0, x, k.cast(k.where(odd, -cosine, sine) / k.where(odd, sine, cosine), _F32))
+
+
+def _turned(k: Any, quarter: Any, cosine: Any, sine: Any) -> Any:
+    """The sine of an angle of so many quarters of a turn more than that of `sine` and `cosine`."""
+    value = k.where((quarter & 1) != 0, cosine, sine)
+    return k.from_bits(k.bits(value) ^ ((quarter & 2) << 30), _F32)
+
+
+def _reduced(k: Any, x: Any) -> tuple[Any, Any]:
+    """The number of quarter turns nearest to x (modulo 2^32), and the angle that remains, as a float64."""
+    size = k.absolute(x)
+    high, low = (k.constant(value, _F64) for value in _TWO_OVER_PI[0][1:])
+    for least, *values in _TWO_OVER_PI[1:]:
+        beyond = size >= least
+        high, low = (k.where(beyond, value, old) for value, old in zip(values, (high, low)))
+    wide = k.cast(x, _F64)
+    product = wide * high
+    rest = k.fma(wide, low, k.product_error(wide, high, product))
+    n = product + _ROUNDER
+    r = ((product - (n - _ROUNDER)) + rest) * _HALF_PI
+    return k.cast(k.bits(n), _U32), r
+
+
+def _sin_cos(k: Any, r: Any) -> tuple[Any, Any]:
+    z = r * r
+    sine = k.fma(r * z, polynomial(k, z, _SIN), r)
+    cosine = k.fma(z * z, polynomial(k, z, _COS), 1 - 0.5 * z)
+    return sine, cosine
+
+
+# --- arc functions ----------------------------------------------------------------------------------
+
+# (asin(x) − x) / x³ for |x| ≤ 1/2, (atan(x) − x) / x³ for |x| ≤ 1, as polynomials in x²
+_ASIN = (0.03759635, 0.014376116, 0.031826075, 0.04451448, 0.07500519, 0.1666666)
+_ATAN = (
+    *(-0.0017870689, 0.0108854855, -0.031124059, 0.0579042, -0.08400377),
+    *(0.109511547, -0.1426405, 0.19998531, -0.333333),
+)
+
+
+def asin(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("asin", x)
+    large, root, arc = _asin_parts(k, x)
+    return k.copysign(k.where(large, k.fma(arc, k.constant(-2, _F32), k.constant(_HALF_PI, _F32)), arc), x)
+
+
+def acos(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("acos", x)
+    large, root, arc = _asin_parts(k, x)
+    twice = arc + arc
+    beyond = k.where(x < 0, k.constant(2 * _HALF_PI, _F32) - twice, twice)
+    return k.where(large, beyond, k.constant(_HALF_PI, _F32) - k.copysign(arc, x))
+
+
+def _asin_parts(k: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Whether |x| > 1/2; then √((1 − |x|) / 2), otherwise |x|; and the arc sine of that."""
+    size = k.absolute(x)
+    large = size > 0.5
+    halved = k.fma(size, k.constant(-0.5, _F32), k.constant(0.5, _F32))
+    z = k.where(large, halved, size * size)
+    root = k.where(large, k.sqrt(halved), size)
+    return large, root, k.fma(root * z, polynomial(k, z, _ASIN), root)
+
+
+def atan(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("atan", x)
+    size = k.absolute(x)
+    large = size > 1
+    arc = _atan_up_to_one(k, k.where(large, 1 / size, size))
+    return k.copysign(k.where(large, k.constant(_HALF_PI, _F32) - arc, arc), x)
+
+
+def atan2(k: Any, y: Any, x: Any) -> Any:
+    """The angle of the point with ordinate y and abscissa x."""
+    if x.dtype == _F64:
+        return k.libm("atan2", y, x)
+    width, height = k.absolute(x), k.absolute(y)
+    steep = height > width
+    longer, shorter = k.where(steep, height, width), k.where(steep, width, height)
+    both = (width == height) & (width == np.inf)
+    ratio = k.where(both, k.constant(1, _F32), shorter / k.where(longer == 0, k.constant(1, _F32), longer))
+    arc = _atan_up_to_one(k, ratio)
+    arc = k.where(steep, k.constant(_HALF_PI, _F32) - arc, arc)
+    left = k.from_bits(k.bits(x), _I32) < 0
+    arc = k.where(left, k.constant(2 * _HALF_PI, _F32) - arc, arc)
+    return k.where((x != x) | (y != y), x + y, k.copysign(arc, y))
+
+
+def _atan_up_to_one(k: Any, x: Any) -> Any:
+    z = x * x
+    return k.fma(x * z, polynomial(k, z, _ATAN), x)
+
+
+# --- error functions --------------------------------------------------------------------------------
+
+# −ln(1 − erf(x)) / x − 1, for 0 ≤ x ≤ 3.95 in float32, for 0 ≤ x ≤ 5.95 in float64
+_ERF = (
+    *(-9.391206e-06, 0.00011888883, -0.00063745427, 0.0016758246, -0.00016962882),
+    *(-0.019147772, 0.1027763, 0.63661957, 0.12837917),
+)
+_ERF_DOUBLE = (
+    *(-3.585950913456844e-15, 1.6123897931006847e-13, -3.3598420315128945e-12, 4.296831585380791e-11),
+    *(-3.757043156577797e-10, 2.358590803701228e-09, -1.0766071733578624e-08, 3.4565261971851146e-08),
+    *(-6.5699015731573e-08, -1.173289882228223e-08, 5.705696984373701e-07, -2.03692577469118e-06),
+    *(3.1324405454697847e-06, 3.1703686495126403e-06, -2.957634152146248e-05, 6.44209531457584e-05),
+    *(2.5904246628391034e-05, -0.0005901323335312644, 0.0016962076438662764, -0.00020919484920535334),
+    *(-0.019128446993633794, 0.1027726033013502, 0.6366197723675899, 0.12837916709551256),
+)
+
+# (1 + 2x) e^(x²) erfc(x) as a polynomial in (x − 3) / (x + 3), for 0 ≤ x ≤ 10.1
+_ERFC = (
+    *(-0.00026537338676475744, -0.0007704576881086929, 0.002006184734626436, 0.002564921535534748),
+    *(-0.023800454163176502, 0.06829575016307611, -0.11927044511824236, 0.12964646706763852),
+    *(-0.047562429993188826, -0.1356211416611323, 1.253008059404737),
+)
+
+
+def erf(k: Any, x: Any) -> Any:
+    """1 − e^−g(|x|) with the sign of x, where g(x) = −ln(1 − erf(x)) is nearly a parabola."""
+    limit, coefficients = (3.95, _ERF) if x.dtype == _F32 else (5.95, _ERF_DOUBLE)
+    size = at_most(k, k.absolute(x), limit)
+    g = k.fma(size, polynomial(k, size, coefficients), size)
+    return k.copysign(-expm1_of_moderate(k, -g), x)
+
+
+def erfc(k: Any, x: Any) -> Any:
+    if x.dtype == _F64:
+        return k.libm("erfc", x)
+    size = at_most(k, k.cast(k.absolute(x), _F64), 10.5)
+    polynomial_value = polynomial(k, (size - 3) / (size + 3), _ERFC)
+    tail = exp2_wide(k, size * size * -_LOG2_E) * polynomial_value / (1 + 2 * size)
+    return k.cast(k.where(k.cast(x, _F64) < 0, 2 - tail, tail), _F32)

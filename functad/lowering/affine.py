@@ -1,0 +1,275 @@
+"""Integer index expressions: sums of loop variables times constants, with known ranges.
+
+Knows nothing of arrays or kernels. Quotients and remainders are simplified where the ranges allow it, so that a
+reshape or transpose between two loops costs nothing; what remains becomes a symbol of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+
+class Symbol:
+    """A loop variable, or a number computed from data, whose value lies in `low..high`."""
+
+    __slots__ = ("base", "divisor", "high", "low", "name", "operator")
+
+    def __init__(self, name: str, low: int, high: int) -> None:
+        self.name = name
+        self.low = low
+        self.high = high
+        self.base: Affine | None = None  # of a quotient or remainder: what is divided
+        self.divisor = 0
+        self.operator = ""
+
+    @property
+    def extent(self) -> int:
+        """The number of values of a loop variable, which starts at 0."""
+        return self.high + 1
+
+    def __repr__(self) -> str:
+        return f"{self.name}:{self.low}..{self.high}"
+
+
+class Affine:
+    """`constant + Σ coefficient · symbol`; immutable, hashable; arithmetic with ints and with one another.
+
+    >>> i, j = loop("i", 4), loop("j", 6)
+    >>> flat = i * 6 + j
+    >>> flat // 6, flat % 6, flat // 3, flat.low, flat.high
+    (Affine(i), Affine(j), Affine(2*i + j // 3), 0, 23)
+    """
+
+    __slots__ = ("_hash", "constant", "terms")
+
+    def __init__(self, constant: int, terms: Iterable[tuple[Symbol, int]] = ()) -> None:
+        self.constant = constant
+        self.terms: tuple[tuple[Symbol, int], ...] = tuple(terms)
+        self._hash: int | None = None
+
+    # --- arithmetic ----------------------------------------------------------------------------------
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.constant + other, self.terms) if other else self
+        total = dict(self.terms)
+        for symbol, coefficient in other.terms:
+            total[symbol] = total.get(symbol, 0) + coefficient
+        terms = tuple((s, c) for s, c in total.items() if c)
+        return _rejoin(Affine(self.constant + other.constant, terms))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Affine:
+        return self * -1
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        return self + (-other)
+
+    def __rsub__(self, other: int) -> Affine:
+        return (-self) + other
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine(0)
+        if factor == 1:
+            return self
+        return Affine(self.constant * factor, [(s, c * factor) for s, c in self.terms])
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: int) -> Affine:
+        if divisor == 1:
+            return self
+        whole = Affine(self.constant // divisor, [(s, c // divisor) for s, c in self.terms if c % divisor == 0])
+        rest = Affine(self.constant % divisor, [(s, c) for s, c in self.terms if c % divisor])
+        if 0 <= rest.low and rest.high < divisor:
+            return whole
+        for step in rest._steps(divisor):
+            big, small = rest._split(step)
+            if 0 <= small.low and small.high < step:
+                return whole + _derived(big, "//", divisor // step)
+        return whole + _derived(rest, "//", divisor)
+
+    def __mod__(self, divisor: int) -> Affine:
+        if divisor == 1:
+            return Affine(0)
+        rest = Affine(self.constant % divisor, [(s, c) for s, c in self.terms if c % divisor])
+        if 0 <= rest.low and rest.high < divisor:
+            return rest
+        for step in rest._steps(divisor):
+            big, small = rest._split(step)
+            if 0 <= small.low and small.high < step:
+                return _derived(big, "%", divisor // step) * step + small
+        return _derived(rest, "%", divisor)
+
+    def _steps(self, divisor: int) -> list[int]:
+        """Common factors that a divisor shares with some coefficients, largest first."""
+        return sorted({g for _, c in self.terms if (g := math.gcd(c, divisor)) > 1}, reverse=True)
+
+    def _split(self, step: int) -> tuple[Affine, Affine]:
+        """`(big, small)` with `self == step * big + small`, the multiples of `step` being in `big`."""
+        big = Affine(self.constant // step, [(s, c // step) for s, c in self.terms if c % step == 0])
+        return big, Affine(self.constant % step, [(s, c) for s, c in self.terms if c % step])
+
+    # --- what is known ---------------------------------------------------------------------------------
+
+    @property
+    def low(self) -> int:
+        return self.constant + sum(c * (s.low if c > 0 else s.high) for s, c in self.terms)
+
+    @property
+    def high(self) -> int:
+        return self.constant + sum(c * (s.high if c > 0 else s.low) for s, c in self.terms)
+
+    def coefficient(self, symbol: Symbol) -> int:
+        return next((c for s, c in self.terms if s is symbol), 0)
+
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    def symbols(self) -> set[Symbol]:
+        """All symbols that the value depends on, those inside quotients and remainders included."""
+        found: set[Symbol] = set()
+        for symbol, _ in self.terms:
+            found.add(symbol)
+            if symbol.base is not None:
+                found |= symbol.base.symbols()
+        return found
+
+    def is_plain(self) -> bool:
+        """No quotients or remainders."""
+        return all(s.base is None for s, _ in self.terms)
+
+    def substitute(self, replacement: dict[Symbol, Affine]) -> Affine:
+        result = Affine(self.constant)
+        for symbol, coefficient in self.terms:
+            if symbol in replacement:
+                result = result + replacement[symbol] * coefficient
+            elif symbol.base is not None:
+                inner = symbol.base.substitute(replacement)
+                divided = inner // symbol.divisor if symbol.operator == "//" else inner % symbol.divisor
+                result = result + divided * coefficient
+            else:
+                result = result + Affine(0, [(symbol, coefficient)])
+        return result
+
+    # --- text and identity -----------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """Python source of the value.
+
+        >>> (loop("i", 4) * 6 - 1).text()
+        '6*i - 1'
+        """
+        parts: list[str] = []
+        for symbol, coefficient in self.terms:
+            name = _symbol_text(symbol, coefficient != 1)
+            if coefficient == 1:
+                parts.append(f"+ {name}")
+            elif coefficient == -1:
+                parts.append(f"- {name}")
+            else:
+                parts.append(f"{'-' if coefficient < 0 else '+'} {abs(coefficient)}*{name}")
+        if self.constant or not parts:
+            parts.append(f"{'-' if self.constant < 0 else '+'} {abs(self.constant)}")
+        first = parts[0][2:] if parts[0].startswith("+ ") else "-" + parts[0][2:]
+        return " ".join([first, *parts[1:]])
+
+    def _key(self) -> tuple[int, frozenset[tuple[Symbol, int]]]:
+        return (self.constant, frozenset(self.terms))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return not self.terms and self.constant == other
+        return isinstance(other, Affine) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self._key())
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Affine({self.text()})"
+
+
+def loop(name: str, extent: int) -> Affine:
+    """A loop variable that runs over `0 <= name < extent`."""
+    return Affine(0) if extent == 1 else Affine(0, [(Symbol(name, 0, extent - 1), 1)])
+
+
+def data(name: str, low: int, high: int) -> Affine:
+    """A number that the kernel computes, under a name; it is known to lie in `low..high`."""
+    return Affine(0, [(Symbol(name, low, high), 1)])
+
+
+def linear(index: Sequence[Affine], shape: Sequence[int]) -> Affine:
+    """The row-major position of an index.
+
+    >>> linear((loop("i", 2), loop("j", 3)), (2, 3))
+    Affine(3*i + j)
+    """
+    position = Affine(0)
+    for i, n in zip(index, shape):
+        position = position * n + i
+    return position
+
+
+def delinear(position: Affine, shape: Sequence[int]) -> tuple[Affine, ...]:
+    """The index at a row-major position.
+
+    >>> delinear(loop("i", 6), (2, 3))
+    (Affine(i // 3), Affine(i % 3))
+    """
+    if 0 in shape:
+        return (Affine(0),) * len(shape)
+    index: list[Affine] = []
+    for n in reversed(shape):
+        index.append(position % n)
+        position = position // n
+    return tuple(reversed(index))
+
+
+_quotients: dict[tuple[Affine, str, int], Symbol] = {}
+
+
+def _derived(base: Affine, operator: str, divisor: int) -> Affine:
+    """`base // divisor` or `base % divisor` as one symbol, the same for the same operands."""
+    if operator == "//":
+        low, high = base.low // divisor, base.high // divisor
+    else:
+        low, high = 0, divisor - 1
+    key = (base, operator, divisor)
+    found = _quotients.get(key)
+    if found is None:
+        found = Symbol("", low, high)
+        found.base, found.operator, found.divisor = base, operator, divisor
+        _quotients[key] = found
+    return Affine(0, [(found, 1)])
+
+
+def forget_quotients() -> None:
+    """Drop what was remembered of the symbols of one lowering."""
+    _quotients.clear()
+
+
+def _rejoin(value: Affine) -> Affine:
+    """`c·d·(x // d) + c·(x % d)` is `c·x`."""
+    remainders = [(s, c) for s, c in value.terms if s.operator == "%"]
+    for remainder, coefficient in remainders:
+        assert remainder.base is not None
+        quotient = _quotients.get((remainder.base, "//", remainder.divisor))
+        if quotient is not None and value.coefficient(quotient) == coefficient * remainder.divisor:
+            rest = [(s, c) for s, c in value.terms if s is not remainder and s is not quotient]
+            return Affine(value.constant, rest) + remainder.base * coefficient
+    return value
+
+
+def _symbol_text(symbol: Symbol, is_factor: bool) -> str:
+    if symbol.base is None:
+        return symbol.name
+    base = symbol.base.text()
+    compound = len(symbol.base.terms) != 1 or symbol.base.constant or symbol.base.terms[0][1] != 1
+    text = f"({base}) {symbol.operator} {symbol.divisor}" if compound else f"{base} {symbol.operator} {symbol.divisor}"
+    return f"({text})" if is_factor else text

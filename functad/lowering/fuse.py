@@ -1,0 +1,464 @@
+"""Fusion: partitions the equations of a Program into units: loop nests, matrix products, operations of their own.
+
+Knows the kinds of lowering rules; no target, no memory. The partition is greedy in program order: an equation joins
+the nests of its operands where every value that flows between them is used at the point at which it was computed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from functad.errors import NoRuleError
+from functad.ir import Absent, Atom, Eqn, Literal, Program, Var
+from functad.lowering.buffers import Buffer, new_buffer
+from functad.lowering.nest import POST, PRE, NestBuilder
+from functad.lowering.products import Product, find_products
+from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
+
+# Moves that cost nothing where they are used: nothing but index arithmetic.
+FREE_MOVES = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "rev", "iota", "copy", "unstack", "split"}
+# Moves that keep the row-major order of the elements: the result can be the operand's memory.
+SAME_MEMORY = {"reshape", "squeeze"}
+LARGEST_NEST = 100  # equations; keeps the compiler's time linear
+LARGEST_INLINE = 30
+LARGEST_WAIT = 1 << 19  # bytes of a result that may lie waiting for the sake of a better order
+
+
+@dataclass(eq=False)
+class Unit:
+    """What becomes one kernel or a few: equations, in program order.
+
+    kind: "nest", "product", "contraction" (a product of a dtype that no matrix library knows) or "loops".
+    """
+
+    kind: str
+    number: int
+    members: list[int] = field(default_factory=list)  # positions of the equations
+    product: Product | None = None
+    shape: tuple[int, ...] = ()  # of a nest: its domain
+    axes: tuple[int, ...] = ()  # of a nest: the reduced axes of the domain
+    flat: bool = True  # of a nest: all that it reads lies at its own point, so that the domain's shape does not matter
+    levels: dict[int, int] = field(default_factory=dict)
+    reads: set[Var] = field(default_factory=set)
+    before: int = 0  # bit set of the units that must run before
+
+    @property
+    def has_post(self) -> bool:
+        """Whether more may be computed from the reduced values: the innermost axis is reduced."""
+        kept = [d for d, n in enumerate(self.shape) if n != 1]
+        return bool(self.axes) and (not kept or kept[-1] in self.axes)
+
+    @property
+    def points(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def outer_points(self) -> int:
+        return int(np.prod([n for d, n in enumerate(self.shape) if d not in self.axes], dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """What an equation reads from buffers when its operands' free moves are followed."""
+
+    aligned: set[Var]  # at the equation's own point only
+    elsewhere: set[Var]
+
+    @property
+    def all(self) -> set[Var]:
+        return self.aligned | self.elsewhere
+
+
+class Fusion:
+    """The partition of one Program.
+
+    units: in an order in which they can run. inline: variables computed where they are used. stored: those that need
+    a buffer. alias: a variable whose memory is that of another.
+    """
+
+    def __init__(self, program: Program, name: Callable[[Var], str]) -> None:
+        self.program = program
+        self.name = name
+        self.producer: dict[Var, int] = {v: i for i, e in enumerate(program.eqns) for v in e.outvars}
+        self.uses: dict[Var, list[int]] = {}
+        for i, eqn in enumerate(program.eqns):
+            for atom in dict.fromkeys(a for a in eqn.invars if isinstance(a, Var)):
+                self.uses.setdefault(atom, []).append(i)
+        self.outputs = {a for a in program.outvars if isinstance(a, Var)}
+        self.products = find_products(program, self.uses, self.outputs)
+        self.absorbed = {i for p in self.products.values() for i in p.members}
+        self.inline: dict[Var, Eqn] = {}
+        self.weight: dict[Var, int] = {}
+        self.alias: dict[Var, Var] = {}
+        self._choose_inline()
+        self.all_units: list[Unit] = []
+        self.unit_of: dict[Var, Unit] = {}
+        for i in range(len(program.eqns)):
+            self._place(i)
+        self.units = self._ordered()
+        self.stored = self._stored()
+
+    # --- what is computed where it is used -----------------------------------------------------------------
+
+    def _choose_inline(self) -> None:
+        for i, eqn in enumerate(self.program.eqns):
+            rule = eqn.primitive.lower
+            if rule is None or isinstance(rule, Absent):
+                why = rule.why if rule else "it has no lowering rule"
+                raise NoRuleError(f"`{eqn.primitive.name}` cannot be compiled: {why}")
+            if i in self.absorbed:
+                continue
+            if isinstance(rule, Indexed):
+                name = eqn.primitive.name
+                same = name in SAME_MEMORY or (name == "broadcast_in_dim" and _only_adds_unit_axes(eqn))
+                if same and isinstance(eqn.invars[0], Var):
+                    self.alias[eqn.outvars[0]] = self.alias.get(eqn.invars[0], eqn.invars[0])
+                if name in FREE_MOVES or self._used_once(eqn):
+                    self.inline.update((v, eqn) for v in eqn.outvars)
+            elif isinstance(rule, Scalar) and (self._is_constant_result(eqn) or self._flows_on(eqn)):
+                self.inline.update((v, eqn) for v in eqn.outvars)
+                self.weight[eqn.outvars[0]] = self._weight_of(eqn)
+
+    def _is_constant_result(self, eqn: Eqn) -> bool:
+        return all(self._is_constant(a) for a in eqn.invars)
+
+    def _flows_on(self, eqn: Eqn) -> bool:
+        """Whether an element-wise result is used at one place only, as often as it is computed."""
+        if len(eqn.outvars) > 1 or self._weight_of(eqn) > LARGEST_INLINE:
+            return False
+        (var,) = eqn.outvars
+        while True:
+            users = self.uses.get(var, [])
+            if len(users) != 1 or var in self.outputs or users[0] in self.absorbed:
+                return False
+            user = self.program.eqns[users[0]]
+            if sum(a is var for a in user.invars) != 1:
+                return False
+            rule = user.primitive.lower
+            if isinstance(rule, Reduction):
+                return True
+            if len(user.outvars) > 1 or user.outvars[0].aval.size != var.aval.size:
+                return False
+            if isinstance(rule, Scalar):
+                return True
+            if not isinstance(rule, Indexed) or user.primitive.name not in FREE_MOVES:
+                return False
+            (var,) = user.outvars
+
+    def _weight_of(self, eqn: Eqn) -> int:
+        """How many element-wise equations are computed where this one is."""
+        return 1 + sum(self._weight(a) for a in eqn.invars if isinstance(a, Var))
+
+    def _weight(self, var: Var) -> int:
+        if var in self.weight:
+            return self.weight[var]
+        eqn = self.inline.get(var)
+        return 0 if eqn is None else max((self._weight(a) for a in eqn.invars if isinstance(a, Var)), default=0)
+
+    def _used_once(self, eqn: Eqn) -> bool:
+        """Whether inlining computes no element twice."""
+        if eqn.primitive.multiple_results:
+            return True
+        (out,) = eqn.outvars
+        users = self.uses.get(out, [])
+        if len(users) != 1 or out in self.outputs or users[0] in self.absorbed:
+            return False
+        user = self.program.eqns[users[0]]
+        if isinstance(user.primitive.lower, (Scalar, Reduction)):
+            return True
+        return isinstance(user.primitive.lower, Indexed) and user.outvars[0].aval.size <= out.aval.size
+
+    def _is_constant(self, atom: Atom) -> bool:
+        """Whether a value comes from literals alone."""
+        if isinstance(atom, Literal):
+            return True
+        eqn = self.inline.get(atom)
+        return eqn is not None and all(self._is_constant(a) for a in eqn.invars)
+
+    def definition(self, var: Var) -> Eqn | None:
+        return self.inline.get(var)
+
+    # --- the partition -------------------------------------------------------------------------------------
+
+    def _place(self, i: int) -> None:
+        eqn = self.program.eqns[i]
+        if i in self.products:
+            self._new_product(self.products[i])
+        elif i in self.absorbed or eqn.outvars[0] in self.inline or _is_empty(eqn):
+            pass
+        elif isinstance(eqn.primitive.lower, (Loops, Contraction)):
+            unit = self._new_unit("loops" if isinstance(eqn.primitive.lower, Loops) else "contraction", [i])
+            self._depend(unit, (a for a in eqn.invars if isinstance(a, Var)))
+        else:
+            self._place_in_nest(i)
+
+    def _new_unit(self, kind: str, members: list[int]) -> Unit:
+        unit = Unit(kind, len(self.all_units), members)
+        self.all_units.append(unit)
+        for i in members:
+            self.unit_of.update((v, unit) for v in self.program.eqns[i].outvars)
+        return unit
+
+    def _new_product(self, product: Product) -> None:
+        unit = self._new_unit("product", list(product.members))
+        unit.product = product
+        self._depend(unit, (a for a in (product.lhs, product.rhs, product.start) if isinstance(a, Var)))
+
+    def _depend(self, unit: Unit, variables: object) -> None:
+        """Note that a unit reads variables, following free moves to what lies in a buffer."""
+        for var in variables:  # type: ignore[attr-defined]
+            for root in self.roots(var):
+                unit.reads.add(root)
+                owner = self.unit_of.get(root)
+                if owner is not None and owner is not unit:
+                    unit.before |= owner.before | (1 << owner.number)
+
+    def roots(self, var: Var) -> list[Var]:
+        """The variables in buffers from which a variable is computed where it is used; itself if it has a buffer."""
+        eqn = self.inline.get(var)
+        if eqn is None:
+            return [var]
+        return [root for a in eqn.invars if isinstance(a, Var) for root in self.roots(a)]
+
+    def _place_in_nest(self, i: int) -> None:
+        eqn = self.program.eqns[i]
+        reduction = isinstance(eqn.primitive.lower, Reduction)
+        shape = eqn.invars[0].aval.shape if reduction else eqn.outvars[0].aval.shape
+        axes = tuple(eqn.params["axes"]) if reduction else ()
+        reads = self._reads(eqn, shape, axes)
+        unit = Unit("nest", -1, [i], shape=shape, axes=axes, flat=not (reads.elsewhere or reduction), levels={i: PRE})
+        unit.reads = set(reads.all)
+        for root in reads.all:
+            owner = self.unit_of.get(root)
+            if owner is not None:
+                unit.before |= owner.before | (1 << owner.number)
+        joined: Unit | None = None
+        for other in self._candidates(reads, shape):
+            if joined is None:
+                if self._can_join(unit, reads, other):
+                    joined = self._merge(other, unit)
+            elif self._can_unite(joined, other):
+                joined = self._merge(other, joined)
+        if joined is None:
+            unit.number = len(self.all_units)
+            self.all_units.append(unit)
+            joined = unit
+        self.unit_of.update((v, joined) for v in eqn.outvars)
+
+    def _reads(self, eqn: Eqn, shape: tuple[int, ...], axes: tuple[int, ...]) -> _Reads:
+        builder = NestBuilder(shape, axes, self.definition, _no_buffer, self.name)
+        if isinstance(eqn.primitive.lower, Reduction):
+            builder.add_reduction(eqn)
+        else:
+            builder.add_pointwise(eqn, PRE)
+        elsewhere = {v for v, position in builder.loaded if position != builder.position}
+        return _Reads({v for v, _ in builder.loaded} - elsewhere, elsewhere)
+
+    def _candidates(self, reads: _Reads, shape: tuple[int, ...]) -> list[Unit]:
+        """Nests that an equation may join: those of its operands, then those that read what it reads; latest first."""
+        owners = {u.number: u for v in reads.all if (u := self.unit_of.get(v)) is not None and u.kind == "nest"}
+        found = [owners[n] for n in sorted(owners, reverse=True)]
+        if reads.aligned:
+            size = int(np.prod(shape, dtype=np.int64))
+            for unit in reversed(self.all_units[-12:]):
+                if unit.kind == "nest" and unit not in found and unit.points == size and unit.reads & reads.aligned:
+                    found.append(unit)
+        return found
+
+    def _can_join(self, unit: Unit, reads: _Reads, other: Unit) -> bool:
+        (i,) = unit.members
+        level = self._joining_level(unit, reads, other)
+        if level is None or len(other.members) >= LARGEST_NEST or self._would_cycle(unit, other):
+            return False
+        unit.levels = {i: level}
+        return True
+
+    def _joining_level(self, unit: Unit, reads: _Reads, other: Unit) -> int | None:
+        inside = {v for v in reads.all if self.unit_of.get(v) is other}
+        at_points = {v for v in inside if self._level_of(v, other) == PRE}
+        if inside & reads.elsewhere:
+            return None
+        if at_points == inside and unit.points == other.points and _domains_fit(unit, other):
+            return PRE
+        if not at_points and not unit.axes and other.has_post and unit.points == other.outer_points:
+            return POST if inside or other.outer_points > 1 else None
+        return None
+
+    def _level_of(self, var: Var, unit: Unit) -> int:
+        i = self.producer[var]
+        return POST if isinstance(self.program.eqns[i].primitive.lower, Reduction) else unit.levels[i]
+
+    def _would_cycle(self, unit: Unit, other: Unit) -> bool:
+        """Whether something that must run before one of two units must run after the other."""
+        return self._between(unit, other) or self._between(other, unit)
+
+    def _between(self, later: Unit, earlier: Unit) -> bool:
+        if earlier.number < 0:
+            return False
+        bit, rest = 1 << earlier.number, later.before & ~(1 << earlier.number)
+        return any(u.before & bit for u in self._units_in(rest & ~earlier.before))
+
+    def _units_in(self, bits: int) -> list[Unit]:
+        found = []
+        while bits:
+            low = bits & -bits
+            found.append(self.all_units[low.bit_length() - 1])
+            bits ^= low
+        return found
+
+    def _can_unite(self, joined: Unit, other: Unit) -> bool:
+        if joined.points != other.points or len(joined.members) + len(other.members) > LARGEST_NEST:
+            return False
+        if POST in (*joined.levels.values(), *other.levels.values()) or not _domains_fit(joined, other):
+            return False
+        for one, two in ((joined, other), (other, joined)):
+            for v in one.reads:
+                if self.unit_of.get(v) is two and not self._is_aligned(v, one, two):
+                    return False
+        return not self._would_cycle(joined, other)
+
+    def _is_aligned(self, var: Var, reader: Unit, owner: Unit) -> bool:
+        if self._level_of(var, owner) != PRE:
+            return False
+        for i in reader.members:
+            eqn = self.program.eqns[i]
+            if isinstance(eqn.primitive.lower, Reduction):
+                shape, axes = eqn.invars[0].aval.shape, tuple(eqn.params["axes"])
+            else:
+                shape, axes = eqn.outvars[0].aval.shape, ()
+            if var in self._reads(eqn, shape, axes).elsewhere:
+                return False
+        return True
+
+    def _merge(self, kept: Unit, gone: Unit) -> Unit:
+        """Make one unit of two, under the number of the first."""
+        if (
+            gone.axes
+            and not kept.axes
+            or (kept.flat and not gone.flat and not kept.axes and PRE in gone.levels.values())
+        ):
+            kept.shape, kept.axes = gone.shape, gone.axes
+        kept.flat = kept.flat and gone.flat
+        kept.members = sorted(kept.members + gone.members)
+        kept.levels.update(gone.levels)
+        kept.reads |= gone.reads
+        old = 1 << gone.number if gone.number >= 0 else 0
+        bit = 1 << kept.number
+        kept.before = (kept.before | gone.before) & ~bit & ~old
+        for unit in self.all_units:
+            if unit is not gone and unit is not kept and unit.before & (bit | old):
+                unit.before = (unit.before & ~old) | bit | kept.before
+        if gone.number >= 0:
+            for i in gone.members:
+                self.unit_of.update((v, kept) for v in self.program.eqns[i].outvars)
+            gone.members, gone.number = [], -1
+            gone.kind = "gone"
+        return kept
+
+    # --- results -------------------------------------------------------------------------------------------
+
+    def _ordered(self) -> list[Unit]:
+        """The units in an order in which they can run: program order, but units over the same rows stay together.
+
+        What works on the same rows can run chunk by chunk while it is in the cache, without waiting for other threads.
+        """
+        live = [u for u in self.all_units if u.kind != "gone"]
+        by_number = {u.number: u for u in live}
+        waiting = {u.number: u.before for u in live}
+        followers: dict[int, list[int]] = {}
+        for unit in live:
+            for other in self._units_in(unit.before):
+                followers.setdefault(other.number, []).append(unit.number)
+        ready: list[tuple[int, int]] = []
+        of_rows: dict[int, list[tuple[int, int]]] = {}
+        rows = {u.number: self._rows(u) for u in live}
+
+        def release(number: int) -> None:
+            entry = (by_number[number].members[0], number)
+            heapq.heappush(ready, entry)
+            heapq.heappush(of_rows.setdefault(rows[number], []), entry)
+
+        for unit in live:
+            if not unit.before:
+                release(unit.number)
+        ordered: list[Unit] = []
+        done: set[int] = set()
+        current = 0
+        while len(ordered) < len(live):
+            heap = of_rows[current] if current and of_rows.get(current) else ready
+            _, number = heapq.heappop(heap)
+            if number in done:
+                continue
+            done.add(number)
+            ordered.append(by_number[number])
+            current = rows[number]
+            for follower in followers.get(number, []):
+                waiting[follower] &= ~(1 << number)
+                if not waiting[follower]:
+                    release(follower)
+        return ordered
+
+    def _rows(self, unit: Unit) -> int:
+        """The number of rows that a unit works through one by one; 0 where it does not, or where waiting costs memory."""
+        outs = [v.aval for i in unit.members for v in self.program.eqns[i].outvars]
+        if max(a.size * a.dtype.itemsize for a in outs) > LARGEST_WAIT:
+            return 0
+        if unit.product is not None:
+            return unit.product.out.aval.shape[0] if unit.product.out.aval.shape else 0
+        if unit.kind == "loops":
+            return outs[0].shape[0] if outs[0].shape else 0
+        return next((n for d, n in enumerate(unit.shape) if n != 1 and d not in unit.axes), 0)
+
+    def _stored(self) -> set[Var]:
+        """The variables that are read by another unit than their own, or returned."""
+        stored = {root for out in self.outputs for root in (out, *self.roots(out))}
+        for unit in self.units:
+            for var in unit.reads:
+                if self.unit_of.get(var) is not unit:
+                    stored.add(var)
+            if unit.kind == "loops":
+                eqn = self.program.eqns[unit.members[0]]
+                stored.update(a for a in eqn.invars if isinstance(a, Var))
+            elif unit.product is not None:
+                stored.update(unit.product.operands())
+        return stored
+
+    def builder(self, unit: Unit, buffer: Callable[[Var], Buffer]) -> NestBuilder:
+        """The nest of a unit, without its stores."""
+        builder = NestBuilder(unit.shape, unit.axes, self.definition, buffer, self.name)
+        for i in unit.members:
+            eqn = self.program.eqns[i]
+            if isinstance(eqn.primitive.lower, Reduction):
+                builder.add_reduction(eqn)
+            else:
+                builder.add_pointwise(eqn, unit.levels[i])
+        return builder
+
+
+def _domains_fit(one: Unit, two: Unit) -> bool:
+    """Whether two nests of equal size can have one domain."""
+    if one.axes and two.axes:
+        return one.shape == two.shape and set(one.axes) == set(two.axes)
+    if any(u.axes and not u.has_post for u in (one, two)):
+        return False  # sums over leading axes run by columns, what is stored element by element runs by rows
+    return one.flat or two.flat or _squeezed(one.shape) == _squeezed(two.shape)
+
+
+def _squeezed(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(n for n in shape if n != 1)
+
+
+def _only_adds_unit_axes(eqn: Eqn) -> bool:
+    return eqn.invars[0].aval.size == eqn.outvars[0].aval.size
+
+
+def _is_empty(eqn: Eqn) -> bool:
+    return all(v.aval.size == 0 for v in eqn.outvars)
+
+
+def _no_buffer(var: Var) -> Buffer:
+    return new_buffer("", (), np.dtype(np.float32))

@@ -1,0 +1,57 @@
+"""How a primitive becomes loops: the kinds of rule that the `lower` field of a `Primitive` may hold.
+
+A rule knows neither the CPU nor CUDA, and no compiler: it gives the text of scalar expressions, or of kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """An element-wise operation: one Python expression of scalars.
+
+    expression: a template such as `"{0} + {1}"`, or `(dtype, **params) -> template`, where dtype is that of the first
+        operand. `{0}`, `{1}`, … stand for the operands, `{T}` for the cast to the operand's dtype and `{R}` for that
+        to the result's. A primitive with several results gives a tuple.
+    all_dtypes: call `expression` with the tuple of all operands' dtypes instead.
+    """
+
+    expression: str | Callable[..., str]
+    all_dtypes: bool = False
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """An operation that moves elements: says which operand's element lies at an index of the result.
+
+    rule: `(context, index, **params) -> expression`; `context.read(k, index)` reads operand k.
+    """
+
+    rule: Callable[..., str]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction over `params["axes"]`: `kind` is sum, prod, max, min, and, or, xor."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Loops:
+    """An operation with kernels of its own: `rule(target, ins, outs, **params)` adds them to the target.
+
+    in_place: pairs (operand, result) that may share a buffer.
+    """
+
+    rule: Callable[..., None]
+    in_place: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """`dot_general`: sums of products over shared axes, done by a matrix library where it knows the dtype."""

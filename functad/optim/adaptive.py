@@ -1,0 +1,224 @@
+"""Steps of a size of their own for every element: gradients scaled by running means of their squares.
+
+Knows pytrees of arrays; each function makes one link for `chain`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from functad import numpy as jnp
+from functad.array import Array
+from functad.optim.gradients import check_state
+from functad.optim.optimizer import Optimizer, check_number, map_leaves
+from functad.tree_util import tree_map
+
+
+class ScaleByAdamState(NamedTuple):
+    """How many steps were made, an int32 scalar; the means of gradients and of their squares, like the params."""
+
+    count: Any
+    mu: Any
+    nu: Any
+
+
+class ScaleByRmsState(NamedTuple):
+    """How many steps were made, an int32 scalar; the mean of the squares of gradients, like the params."""
+
+    count: Any
+    nu: Any
+
+
+class ScaleByStddevState(NamedTuple):
+    """How many steps were made, an int32 scalar; the means of gradients and of their squares, like the params."""
+
+    count: Any
+    mu: Any
+    nu: Any
+
+
+class ScaleByRssState(NamedTuple):
+    """The sum of the squares of all gradients, like the params."""
+
+    sum_of_squares: Any
+
+
+def scale_by_adam(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    *,
+    nesterov: bool = False,
+) -> Optimizer:
+    """The mean of the gradients over the root of the mean of their squares; see `adam` for the arguments.
+
+    >>> import functad.numpy as jnp
+    >>> adaptive = scale_by_adam()
+    >>> adaptive.update(jnp.array([5., -40.]), adaptive.init(jnp.zeros(2)))[0]
+    Array([ 1., -1.], dtype=float32)
+    """
+    check_number(b1, "scale_by_adam: b1", low=0.0, high=1.0)
+    check_number(b2, "scale_by_adam: b2", low=0.0, high=1.0)
+    check_number(eps, "scale_by_adam: eps", low=0.0)
+    check_number(eps_root, "scale_by_adam: eps_root", low=0.0)
+
+    def init(params: Any) -> ScaleByAdamState:
+        mu = tree_map(lambda p: jnp.zeros_like(p, dtype=mu_dtype), params)
+        return ScaleByAdamState(jnp.zeros((), jnp.int32), mu, tree_map(_zero_squares, params))
+
+    def update(grads: Any, state: ScaleByAdamState, params: Any = None) -> tuple[Any, ScaleByAdamState]:
+        check_state(state, ScaleByAdamState, "scale_by_adam")
+        mu = map_leaves(lambda m, g: b1 * m + (1 - b1) * g, state=state.mu, gradients=grads)
+        nu = map_leaves(lambda n, g: b2 * n + (1 - b2) * _square(g), state=state.nu, gradients=grads)
+        count = state.count + 1
+
+        def direction(m: Any, n: Any, g: Any) -> Any:
+            if nesterov:
+                # Looks one step ahead: what the mean would be if the next gradient were this one.
+                m = b1 * m * _correction(b1, count + 1, n) + (1 - b1) * g * _correction(b1, count, n)
+            else:
+                m = m * _correction(b1, count, n)
+            return m / (jnp.sqrt(n * _correction(b2, count, n) + eps_root) + eps)
+
+        updates = tree_map(direction, mu, nu, grads)
+        return updates, ScaleByAdamState(count, _cast(mu, mu_dtype), nu)
+
+    return Optimizer(init, update)
+
+
+def scale_by_rms(
+    decay: float = 0.9,
+    eps: float = 1e-8,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    bias_correction: bool = False,
+) -> Optimizer:
+    """The gradients over the root of the mean of their squares; see `rmsprop` for the arguments.
+
+    >>> import functad.numpy as jnp
+    >>> adaptive = scale_by_rms(decay=0.75)
+    >>> adaptive.update(jnp.array([5., -50.]), adaptive.init(jnp.zeros(2)))[0]
+    Array([ 2., -2.], dtype=float32)
+    """
+    check_number(decay, "scale_by_rms: decay", low=0.0, high=1.0)
+    check_number(eps, "scale_by_rms: eps", low=0.0)
+    check_number(initial_scale, "scale_by_rms: initial_scale", low=0.0)
+
+    def init(params: Any) -> ScaleByRmsState:
+        return ScaleByRmsState(jnp.zeros((), jnp.int32), tree_map(lambda p: _zero_squares(p) + initial_scale, params))
+
+    def update(grads: Any, state: ScaleByRmsState, params: Any = None) -> tuple[Any, ScaleByRmsState]:
+        check_state(state, ScaleByRmsState, "scale_by_rms")
+        nu = map_leaves(lambda n, g: decay * n + (1 - decay) * _square(g), state=state.nu, gradients=grads)
+        count = state.count + 1
+
+        def direction(n: Any, g: Any) -> Any:
+            if bias_correction:
+                n = n * _correction(decay, count, n)
+            return _over_root(g, n, eps, eps_in_sqrt)
+
+        return tree_map(direction, nu, grads), ScaleByRmsState(count, nu)
+
+    return Optimizer(init, update)
+
+
+def scale_by_stddev(
+    decay: float = 0.9,
+    eps: float = 1e-8,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    bias_correction: bool = False,
+) -> Optimizer:
+    """The gradients over their standard deviation; see `rmsprop` for the arguments.
+
+    >>> import functad.numpy as jnp
+    >>> adaptive = scale_by_stddev(decay=0.5)
+    >>> adaptive.update(jnp.array([5., -50.]), adaptive.init(jnp.zeros(2)))[0]
+    Array([ 2., -2.], dtype=float32)
+    """
+    check_number(decay, "scale_by_stddev: decay", low=0.0, high=1.0)
+    check_number(eps, "scale_by_stddev: eps", low=0.0)
+    check_number(initial_scale, "scale_by_stddev: initial_scale", low=0.0)
+
+    def init(params: Any) -> ScaleByStddevState:
+        nu = tree_map(lambda p: _zero_squares(p) + initial_scale, params)
+        return ScaleByStddevState(jnp.zeros((), jnp.int32), tree_map(jnp.zeros_like, params), nu)
+
+    def update(grads: Any, state: ScaleByStddevState, params: Any = None) -> tuple[Any, ScaleByStddevState]:
+        check_state(state, ScaleByStddevState, "scale_by_stddev")
+        mu = map_leaves(lambda m, g: decay * m + (1 - decay) * g, state=state.mu, gradients=grads)
+        nu = map_leaves(lambda n, g: decay * n + (1 - decay) * _square(g), state=state.nu, gradients=grads)
+        count = state.count + 1
+
+        def direction(m: Any, n: Any, g: Any) -> Any:
+            if bias_correction:
+                correction = _correction(decay, count, n)
+                m, n = m * correction, n * correction
+            return _over_root(g, n - _square(m), eps, eps_in_sqrt)
+
+        return tree_map(direction, mu, nu, grads), ScaleByStddevState(count, mu, nu)
+
+    return Optimizer(init, update)
+
+
+def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> Optimizer:
+    """The gradients over the root of the sum of all their squares; see `adagrad` for the arguments.
+
+    >>> import functad.numpy as jnp
+    >>> adaptive = scale_by_rss(initial_accumulator_value=0.)
+    >>> adaptive.update(jnp.array([5., 0.]), adaptive.init(jnp.zeros(2)))[0]
+    Array([1., 0.], dtype=float32)
+    """
+    check_number(initial_accumulator_value, "scale_by_rss: initial_accumulator_value", low=0.0)
+    check_number(eps, "scale_by_rss: eps", low=0.0)
+
+    def init(params: Any) -> ScaleByRssState:
+        return ScaleByRssState(tree_map(lambda p: _zero_squares(p) + initial_accumulator_value, params))
+
+    def update(grads: Any, state: ScaleByRssState, params: Any = None) -> tuple[Any, ScaleByRssState]:
+        check_state(state, ScaleByRssState, "scale_by_rss")
+        total = map_leaves(lambda s, g: s + _square(g), state=state.sum_of_squares, gradients=grads)
+
+        def direction(s: Any, g: Any) -> Any:
+            seen = s > 0
+            # Where no gradient has ever been, the root of 1 stands in: without eps it would be 0 / 0.
+            return jnp.where(seen, g / jnp.sqrt(jnp.where(seen, s + eps, 1)), 0)
+
+        return tree_map(direction, total, grads), ScaleByRssState(total)
+
+    return Optimizer(init, update)
+
+
+def _over_root(g: Any, n: Any, eps: Any, eps_in_sqrt: bool) -> Any:
+    return g / jnp.sqrt(n + eps) if eps_in_sqrt else g / (jnp.sqrt(n) + eps)
+
+
+def _zero_squares(param: Any) -> Any:
+    return jnp.zeros_like(jnp.real(param))
+
+
+def _square(g: Any) -> Any:
+    """The square of the magnitude."""
+    if jnp.iscomplexobj(g):
+        return jnp.square(jnp.real(g)) + jnp.square(jnp.imag(g))
+    return jnp.square(g)
+
+
+def _correction(decay: Any, count: Any, like: Any) -> Any:
+    """The factor that makes a mean from zeros unbiased after `count` steps, in the dtype of `like`.
+
+    1 / (1 - decay^count), without the cancellation that costs float32 five digits when decay is nearly 1.
+    """
+    dtype = jnp.promote_types(like.dtype, jnp.float32)
+    if isinstance(decay, Array):
+        log_decay = jnp.log(jnp.asarray(decay, dtype))
+    else:
+        log_decay = math.log(decay) if decay > 0 else -math.inf
+    return (-1 / jnp.expm1(log_decay * count.astype(dtype))).astype(like.dtype)
+
+
+def _cast(tree: Any, dtype: Any) -> Any:
+    return tree if dtype is None else tree_map(lambda leaf: leaf.astype(dtype), tree)

@@ -1,0 +1,70 @@
+"""Writes the text of kernels: indented lines, loops, and sums of products as indices.
+
+It must not know what the kernels compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class KernelText:
+    """Lines of a kernel; `with text.loop("i", 3):` indents what is written inside."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def line(self, *lines: str) -> None:
+        self._lines += ["    " * self._depth + line for line in lines]
+
+    def open(self, head: str) -> None:
+        """Start a block that ends with the block around it."""
+        self.line(head)
+        self._depth += 1
+
+    @property
+    def depth(self) -> int:
+        return self._depth
+
+    def close(self, depth: int) -> None:
+        """End the blocks opened since the text was so deep."""
+        self._depth = depth
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        depth = self._depth
+        self.open(head)
+        yield
+        self._depth = depth
+
+    @contextmanager
+    def loop(self, name: str, *bounds: int | str) -> Iterator[None]:
+        """`for name in range(*bounds)`."""
+        with self.block(f"for {name} in range({', '.join(map(str, bounds))}):"):
+            yield
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+
+def total(*terms: str | int | tuple[str | int, int]) -> str:
+    """The text of a sum; a term `(name, factor)` is a product, and zeros are left out."""
+    constant, parts = 0, []
+    for term in terms:
+        name, factor = term if isinstance(term, tuple) else (term, 1)
+        if isinstance(name, int):
+            constant += name * factor
+        elif factor == 1:
+            parts.append(name)
+        elif factor:
+            parts.append(f"{_factor(name)} * {factor}")
+    text = " + ".join(parts)
+    if constant or not parts:
+        text += f" {'-' if constant < 0 else '+'} {abs(constant)}" if parts else str(constant)
+    return text
+
+
+def _factor(name: str) -> str:
+    return name if name.isidentifier() else f"({name})"

@@ -1,0 +1,216 @@
+"""The benchmarks: results are compared before anything is timed; workers, tables, files. With functad alone."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import compiling, frameworks, report, training, workloads
+from benchmarks.__main__ import BENCHMARKS, GROUPS, main
+from benchmarks.agreement import disagreement
+from benchmarks.measure import Timing, summary
+from benchmarks.processes import WorkerError, compete, worker
+from benchmarks.record import Options, Section, compared
+from benchmarks.task import Adam, Outcome, Training
+
+OPTIONS = Options(["functad"], rounds=1, seconds=0.01, threads=1)
+
+
+# --- what is compared ---------------------------------------------------------------------------------
+
+
+def outcome(gradient, update=None):
+    updates = {} if update is None else {"gradient of w": np.array(update)}
+    return Outcome({"loss": np.float32(1), "gradient of w": np.array(gradient)}, updates)
+
+
+def test_equal_outcomes_do_not_disagree():
+    assert disagreement(outcome([1.0, 2.0]), outcome([1.0, 2.0]))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "difference"), [([1.0, 2.2], 0.1), ([1.0, np.nan], np.inf), ([1.0, 2.0, 3.0], np.inf)]
+)
+def test_a_wrong_gradient_is_found_and_named(other, difference):
+    found, where = disagreement(outcome([1.0, 2.0]), outcome(other))
+    assert found == pytest.approx(difference) and where == "gradient of w"
+
+
+def test_updates_count_where_the_gradient_is_more_than_noise():
+    reference = outcome([1.0, 1e-9, 0.0], [0.1, 0.1, 0.0])
+    assert disagreement(reference, outcome([1.0, 1e-9, 0.0], [0.1, -0.1, 0.0]))[0] == 0
+    assert disagreement(reference, outcome([1.0, 1e-9, 0.0], [0.2, 0.1, 0.0])) == (1, "update of w")
+    assert disagreement(reference, outcome([1.0, 1e-9, 0.0], [0.1, 0.1, 0.1])) == (1, "update of w")
+
+
+def test_outcomes_of_other_names_are_an_error():
+    with pytest.raises(ValueError, match="loss are in one only"):
+        disagreement(outcome([1.0]), Outcome({"gradient of w": np.ones(1)}, {}))
+
+
+# --- the workloads ------------------------------------------------------------------------------------
+
+TRAININGS = [name for name in workloads.STEPS if name != "W5-2048"]
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_layouts_of_the_frameworks_are_undone(name):
+    task = workloads.STEPS[name].task()
+    assert isinstance(task, Training)
+    for form in task.forms.values():
+        restored = form.restore(form.convert(task.params))
+        for key, value in task.params.items():
+            np.testing.assert_array_equal(restored[key], value, strict=True)
+    assert all(value.dtype == np.float32 for value in task.params.values())
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_step_goes_downhill_as_its_gradient_says(name):
+    task = workloads.STEPS[name].task()
+    contender = frameworks.contender("functad", task)
+    first = contender.outcome()
+    assert set(first.values) == {"loss", *(f"gradient of {key}" for key in task.params)}
+    again = contender.outcome()
+    assert disagreement(first, again)[0] == 0
+    # The loss after a small step along the gradient, by a task that starts there.
+    squares = sum(float((g.astype(np.float64) ** 2).sum()) for key, g in first.values.items() if key != "loss")
+    size = 1e-2 * float(first.values["loss"]) / squares
+    moved = {key: (p - size * first.values[f"gradient of {key}"]).astype(np.float32) for key, p in task.params.items()}
+    after = frameworks.contender("functad", task._replace(params=moved)).outcome()
+    assert float(first.values["loss"] - after.values["loss"]) == pytest.approx(size * squares, rel=0.1)
+
+
+def test_adam_steps_by_its_rate():
+    task = workloads.STEPS["W3"].task()
+    assert isinstance(task.optimizer, Adam)
+    update = frameworks.contender("functad", task).outcome().updates["gradient of out"]
+    np.testing.assert_allclose(np.abs(update), task.optimizer.rate, rtol=1e-2)
+
+
+def test_programs_have_about_the_number_of_equations_in_their_name():
+    for name in ("chain-125", "recurrent-125"):
+        contender = frameworks.contender("functad", workloads.EQUATIONS[name].task())
+        count = len(contender.step.lower(*contender.arguments()).optimized.eqns)
+        assert count == pytest.approx(125, rel=0.2)
+
+
+def test_a_pytree_goes_in_and_out_of_the_call():
+    values = frameworks.contender("functad", workloads.CALLS["call-tree"].task()).outcome().values
+    assert len(values) == 10
+    np.testing.assert_array_equal(values["result layer3 kernel"], np.full((4, 4), 6, np.float32), strict=True)
+
+
+# --- the workers --------------------------------------------------------------------------------------
+
+
+def test_a_worker_loads_times_and_measures():
+    with worker("functad", "W2", 1) as process:
+        assert process.ask("load")["import"] > 0
+        first = process.ask("first", before=[])
+        burst = process.ask("burst", seconds=0.02)
+        assert 0 < burst["least"] <= burst["median"] < 1 and burst["steps"] >= 1
+        assert first["first"] > 0 and first["before"] < 0.1
+        assert process.ask("memory", steps=2)["step"] >= 0
+
+
+def test_what_a_worker_cannot_do_is_said():
+    with worker("torch.compile", "call-numpy", 1) as process, pytest.raises(WorkerError, match="torch"):
+        process.ask("load")
+    with worker("functad", "no such workload", 1) as process, pytest.raises(WorkerError, match="KeyError"):
+        process.ask("load")
+
+
+def test_without_peers_functad_is_timed_alone(monkeypatch):
+    monkeypatch.setattr(frameworks, "find_spec", lambda package: None if package in ("torch", "jax") else package)
+    contest = compete("call-scalar", ["functad", "torch", "jax"], rounds=2, seconds=0.01, threads=1)
+    assert list(contest.timings) == ["functad"] and contest.ratio is None
+    assert contest.failures == {"torch": "torch is not installed", "jax": "jax is not installed"}
+    assert 0 < contest.least["functad"] <= contest.timings["functad"].low
+
+
+def test_torch_compile_needs_a_compiler(monkeypatch):
+    monkeypatch.setattr(frameworks, "find_spec", lambda package: package)
+    monkeypatch.setattr(frameworks.shutil, "which", lambda compiler: None)
+    assert frameworks.absent("torch") is None
+    assert frameworks.absent("torch.compile") == "no C++ compiler found, which torch.compile needs"
+
+
+# --- tables and files ---------------------------------------------------------------------------------
+
+SECTION = compared(
+    Section(
+        "W1",
+        "W1: a network",
+        "µs",
+        {"functad": Timing(600.0, 590.0, 620.0), "torch": Timing(2500.0, 2400.0, 2600.0), "jax": summary([5000.0])},
+        failures={"torch.compile": "no C++ compiler found, which torch.compile needs"},
+        agreement={"torch": 1e-6, "jax": 2e-6},
+    )
+)
+ALONE = Section("trace", "trace of a gradient", "ms", {"functad": Timing(2.0, 1.9, 2.1)}, notes=["a note"])
+
+
+def test_the_ratio_is_to_the_fastest_peer():
+    assert SECTION.fastest == "torch" and SECTION.ratio is not None
+    assert SECTION.ratio.median == pytest.approx(0.24)
+    assert compared(ALONE) == ALONE
+
+
+def test_the_text_names_everything():
+    text = report.text(SECTION)
+    for part in ("W1: a network", "600 µs", "functad / torch: 0.240", "largest relative difference 2.0e-06"):
+        assert part in text
+    assert "no figure of torch.compile: no C++ compiler found" in text
+    assert "a note" in report.text(ALONE)
+
+
+def test_results_are_kept_and_become_markdown(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    record = report.record([SECTION, ALONE], OPTIONS)
+    paths = [report.save(record), report.save(record)]
+    assert [path.name for path in paths] == [f"{record['date']}.json", f"{record['date']}-2.json"]
+    kept = json.loads(paths[0].read_text(encoding="utf-8"))
+    table = report.markdown(kept)
+    assert table == report.markdown(record)
+    assert f"Measured on {record['date']}" in table and "numpy" in table
+    assert "| W1: a network | 600 µs | 2,500 µs | 5,000 µs | **0.24** (0.24–0.25) |" in table
+    assert "| trace of a gradient: functad | 2 ms |" in table
+
+
+# --- the command line ---------------------------------------------------------------------------------
+
+
+def test_one_benchmark_from_the_command_line(capsys):
+    arguments = ["call-scalar", "--frameworks", "functad", "--rounds", "1", "--seconds", "0.01", "--markdown"]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "call of a scalar function" in out and "Measured on" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [(["W9"], "no benchmark named W9"), (["W1", "--frameworks", "tf"], "no framework named tf")],
+)
+def test_unknown_names_are_named(arguments, text, capsys):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert text in capsys.readouterr().err
+
+
+def test_groups_hold_benchmarks():
+    assert all(set(names) <= set(BENCHMARKS) for names in GROUPS.values())
+
+
+def test_compiling_is_measured_in_processes_of_their_own(monkeypatch):
+    monkeypatch.setattr(compiling, "_WORKLOADS", ("W2",))
+    sections = list(BENCHMARKS["compile"](OPTIONS))
+    assert [s.name for s in sections] == ["compile-W2-cold", "compile-W2-warm"]
+    assert all(s.figures["functad"].median > 0 and not s.failures for s in sections)
+    assert "import of numba, not counted" in sections[0].notes[0]
+
+
+def test_the_accuracies_of_a_training_are_read():
+    rows = "epoch     time     loss   train acc.   test acc.\n    1    0.9 s   0.4000       0.8900      0.9300\n"
+    assert training._ROW.findall(rows) == ["0.9300"]

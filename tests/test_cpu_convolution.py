@@ -1,0 +1,336 @@
+"""The kernels of convolutions against the implementation: every way to compute one, in every layout."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from loops_tools import check_loops, record, run_plain
+
+from functad import dtypes
+from functad.backends import interpreter
+from functad.backends.cpu.executable import Executable
+from functad.ir import Aval
+from functad.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p
+from functad.primitives.lowering import (
+    convolution,
+    convolution_direct,
+    convolution_products,
+    convolution_weight_products,
+    convolution_weights,
+)
+from functad.tracing import aval_of, bind, trace_to_program
+from functad.transforms.reverse import linearize_flat
+from functad.transforms.simplify import simplify
+
+CHANNELS_LAST = ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+
+
+def parameters(rank, dimension_numbers=None, **changes):
+    axes = tuple(range(rank + 2))
+    return {
+        "window_strides": (1,) * rank,
+        "padding": ((0, 0),) * rank,
+        "lhs_dilation": (1,) * rank,
+        "rhs_dilation": (1,) * rank,
+        "dimension_numbers": ConvDimensionNumbers(*(dimension_numbers or (axes, axes, axes))),
+        "feature_group_count": 1,
+        "batch_group_count": 1,
+        "preferred_element_type": None,
+        **changes,
+    }
+
+
+def numbers(shape, dtype="float32", seed=0):
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu":
+        return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)
+
+
+def random_case(rng, dtype="float32"):
+    """Operands and parameters of any rank and layout; half of them have windows larger than what comes out."""
+    rank = int(rng.integers(0, 4))
+    feature_groups, batch_groups = [(1, 1), (int(rng.integers(2, 4)), 1), (1, int(rng.integers(2, 4)))][rng.integers(3)]
+    batch, features, outputs = (int(n) for n in rng.integers(1, 5 if rank < 3 else 3, 3))
+
+    def each(low, high):
+        return tuple(int(n) for n in rng.integers(low, high, rank))
+
+    sizes, windows = each(1, 9 - rank), each(1, 5)
+    if rng.random() < 0.3:
+        sizes, windows = windows, sizes
+    axes = tuple(range(rank + 2))
+    layouts = [tuple(int(a) for a in rng.permutation(rank + 2)) for _ in range(3)]
+    kind = rng.integers(3)
+    if kind == 0:
+        layouts = [axes] * 3
+    elif kind == 1:
+        layouts = [(0, rank + 1, *axes[1:-1]), (rank + 1, rank, *axes[:-2]), (0, rank + 1, *axes[1:-1])]
+        features, outputs = (features, outputs) if rng.random() < 0.5 else (1, 1)
+    lhs_shape, rhs_shape = [0] * (rank + 2), [0] * (rank + 2)
+    for axis, size in zip(layouts[0], (batch * batch_groups, features * feature_groups, *sizes), strict=True):
+        lhs_shape[axis] = size
+    groups = feature_groups * batch_groups
+    for axis, size in zip(layouts[1], (outputs * groups, features, *windows), strict=True):
+        rhs_shape[axis] = size
+    ones = (1,) * rank
+    params = parameters(
+        rank,
+        layouts,
+        window_strides=each(1, 4) if rng.random() < 0.5 else ones,
+        padding=tuple(zip(each(-1, 4), each(-1, 4), strict=True)) if rng.random() < 0.7 else ((0, 0),) * rank,
+        lhs_dilation=each(1, 4) if rng.random() < 0.4 else ones,
+        rhs_dilation=each(1, 3) if rng.random() < 0.4 else ones,
+        feature_group_count=feature_groups,
+        batch_group_count=batch_groups,
+    )
+    return numbers(lhs_shape, dtype), numbers(rhs_shape, dtype, seed=1), params
+
+
+def random_cases(count, seed, dtype="float32"):
+    """So many, none of them large: the kernels run as plain Python."""
+    rng = np.random.default_rng(seed)
+    cases = []
+    while len(cases) < count:
+        lhs, rhs, params = random_case(rng, dtype)
+        out = conv_general_dilated_p.abstract_eval(Aval(lhs.shape, lhs.dtype), Aval(rhs.shape, rhs.dtype), **params)
+        if max(lhs.size, rhs.size, out.size) <= 400:
+            cases.append((lhs, rhs, params))
+    return cases
+
+
+@pytest.mark.parametrize("example", conv_general_dilated_p.examples())
+def test_examples(example):
+    check_loops(conv_general_dilated_p, example.args, example.params, tolerance=1e-6)
+
+
+def plain_rows(conv):
+    return bool(conv.axes) and conv.axes[-1].out_step == conv.axes[-1].lhs_step == 1 and conv.taps <= 64
+
+
+def plain_groups(conv):
+    return conv.lhs_steps[1] == conv.rhs_steps[0] == conv.out_steps[1] == 1
+
+
+def plain_cotangent(conv):
+    """Rows of the window follow each other in memory."""
+    if len(conv.axes) == 2:
+        return conv.axes[0].dilation == 1 and conv.axes[0].rhs_step == conv.axes[1].window and conv.axes[1].rhs_step == 1
+    return len(conv.axes) == 1 and conv.axes[0].rhs_step == 1
+
+
+def always(conv):
+    return True
+
+
+WAYS = {
+    "any": (convolution_direct.any_convolution, always),
+    "rows": (convolution_direct.rows, plain_rows),
+    "groups": (convolution_direct.all_groups, plain_groups),
+    "few weights": (convolution_weights.few_weights, plain_cotangent),
+    "products": (convolution_products.products, always),
+    "weight products": (convolution_weight_products.weight_products, always),
+}
+
+
+def force(monkeypatch, name, places=6):
+    """Compute every convolution that it can serve in the named way; returns the list of those it did."""
+    way, suits = WAYS[name]
+    used = []
+
+    def strategy(conv, dtype):
+        if not suits(conv):
+            return convolution_direct.any_convolution
+        used.append(conv)
+        return way
+
+    monkeypatch.setattr(convolution, "_strategy", strategy)
+    kinds = itertools.cycle(["unrolled", "shifted", "summed"])
+
+    def way_of_products(conv):
+        kind = next(kinds)
+        return "shifted" if kind == "summed" and any(axis.stride > 1 for axis in conv.axes) else kind
+
+    monkeypatch.setattr(convolution_products, "way_of_products", way_of_products)
+    monkeypatch.setattr(convolution_products, "_BLOCK_PLACES", places)
+    monkeypatch.setattr(convolution_weights, "_PARTS", 3)
+    return used
+
+
+@pytest.mark.parametrize("name, places", [*((name, 6) for name in WAYS), ("products", 24), ("weight products", 24)])
+def test_every_way_on_random_configurations(name, places, monkeypatch):
+    used = force(monkeypatch, name, places)
+    for lhs, rhs, params in random_cases(70, seed=len(name) + places):
+        check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=3e-6)
+    assert used
+
+
+@pytest.mark.parametrize("name", ["any", "rows", "products"])
+def test_holes_in_the_input_are_left_out(name, monkeypatch):
+    monkeypatch.setattr(convolution, "_WORTH_SPLITTING", 0)
+    used = force(monkeypatch, name)
+    for lhs, rhs, params in random_cases(25, seed=8):
+        params["lhs_dilation"] = tuple(b + 1 for b in params["lhs_dilation"])
+        params["window_strides"] = (1,) * len(params["lhs_dilation"])
+        check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=3e-6)
+    assert any(conv.out_start for conv in used)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64", "float16", "float64", "complex64", "complex128"])
+def test_dtypes(dtype, monkeypatch):
+    tolerance = {"float16": 1e-3, "float64": 1e-14, "complex64": 3e-6, "complex128": 1e-14}.get(dtype, 0)
+    for worth in (0, 1 << 30):
+        monkeypatch.setattr(convolution, "_WORTH_PRODUCTS", worth)
+        for lhs, rhs, params in random_cases(8, seed=3, dtype=dtype):
+            check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    "dtype, preferred",
+    [("int8", "int32"), ("int32", "float32"), ("float16", "float32"), ("float32", "float16"), ("float32", "complex64")],
+)
+def test_preferred_element_types(dtype, preferred):
+    lhs, rhs = numbers((2, 3, 6), dtype), numbers((4, 3, 2), dtype, seed=1)
+    params = parameters(1, preferred_element_type=dtypes.as_dtype(preferred))
+    check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=1e-3 if preferred == "float16" else 1e-6)
+
+
+def test_an_input_convolved_with_itself():
+    x = numbers((3, 3, 4))
+    check_loops(conv_general_dilated_p, [x, x], parameters(1, padding=((2, 1),)), tolerance=1e-6)
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_infinities_and_nan_reach_what_they_should(name, value, monkeypatch):
+    force(monkeypatch, name)
+    layout = ((1, 0, 2, 3), (1, 0, 2, 3), (1, 0, 2, 3))
+    for place in ((0, 0, 0, 0), (1, 1, 2, 4), (2, 0, 5, 5)):
+        lhs, rhs = numbers((3, 2, 6, 6)), numbers((3, 2, 4, 4), seed=1)
+        lhs[place] = value
+        check_loops(conv_general_dilated_p, [lhs, rhs], parameters(2, layout), tolerance=3e-6)
+
+
+@pytest.mark.parametrize("name", ["few weights", "weight products", "products"])
+def test_threads_change_no_bit(name, monkeypatch):
+    force(monkeypatch, name)
+    args = [numbers((7, 2, 6, 6)), numbers((7, 3, 4, 4), seed=1)]
+    recorded = record(conv_general_dilated_p, args, parameters(2, ((1, 0, 2, 3),) * 3))
+    results = []
+    for pieces in (1, 2, 7):
+        values = recorded.values(args)
+        run_plain(recorded, values, pieces=pieces)
+        results.append(values[recorded.outs[0]])
+    assert np.array_equal(results[0], results[1]) and np.array_equal(results[0], results[2])
+
+
+# --- the choice ---------------------------------------------------------------------------------------------
+
+
+def kernels(lhs_shape, rhs_shape, params):
+    args = [np.broadcast_to(np.float32(0), shape) for shape in (lhs_shape, rhs_shape)]
+    return [step.name for step in record(conv_general_dilated_p, args, params).instructions if hasattr(step, "body")]
+
+
+CHOICES = {
+    "few channels": (
+        (100, 1, 28, 28),
+        (3, 3, 1, 6),
+        parameters(2, ((0, 1, 2, 3), (3, 2, 0, 1), (0, 1, 2, 3))),
+        ["convolution_rows"],
+    ),
+    "few channels, weights": (
+        (100, 1, 28, 28),
+        (100, 6, 26, 26),
+        parameters(2, ((1, 0, 2, 3), (1, 0, 2, 3), (2, 3, 0, 1))),
+        ["weights_of_rows", "add_parts"],
+    ),
+    "text": (
+        (64, 130, 50),
+        (3, 50, 8),
+        parameters(1, ((0, 2, 1), (2, 1, 0), (0, 2, 1))),
+        ["order_weights", "convolution_summed"],
+    ),
+    "text, input": (
+        (64, 128, 8),
+        (3, 50, 8),
+        parameters(1, ((0, 2, 1), (1, 2, 0), (0, 2, 1)), padding=((2, 2),)),
+        ["order_weights", "convolution_unrolled"],
+    ),
+    "text, weights": (
+        (64, 130, 50),
+        (64, 128, 8),
+        parameters(1, ((2, 0, 1), (2, 0, 1), (1, 2, 0))),
+        ["weights_summed", "add_parts"],
+    ),
+    "many channels": (
+        (32, 56, 56, 64),
+        (3, 3, 64, 64),
+        parameters(2, CHANNELS_LAST, padding=((1, 1), (1, 1))),
+        ["convolution_shifted"],
+    ),
+    "depthwise, channels last": (
+        (8, 56, 56, 64),
+        (3, 3, 1, 64),
+        parameters(2, CHANNELS_LAST, padding=((1, 1), (1, 1)), feature_group_count=64),
+        ["convolution_groups"],
+    ),
+    "of one pixel": ((8, 28, 28, 256), (1, 1, 256, 64), parameters(2, CHANNELS_LAST), ["convolution_shifted"]),
+    "tiny": ((1, 1, 4), (1, 1, 2), parameters(1), ["convolution"]),
+}
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_choice(case):
+    lhs_shape, rhs_shape, params, expected = CHOICES[case]
+    assert kernels(lhs_shape, rhs_shape, params) == expected
+
+
+# --- compiled -----------------------------------------------------------------------------------------------
+
+
+def with_gradients(params):
+    """The convolution and both its gradients, with its own output as the cotangent."""
+
+    def fun(lhs, rhs):
+        outs, linear = linearize_flat(
+            lambda *xs: [bind(conv_general_dilated_p, *xs, **params)], [lhs, rhs], [True, True]
+        )
+        return [*outs, *linear.transpose(outs)]
+
+    return fun
+
+
+COMPILED = {
+    "few channels": ((10, 1, 28, 28), (6, 1, 3, 3), {}),
+    "few channels, padded": ((3, 2, 17, 19), (4, 2, 3, 3), {"padding": ((1, 1), (2, 1))}),
+    "many channels": ((2, 32, 15, 20), (48, 32, 3, 3), {"padding": ((1, 1), (1, 1))}),
+    "strides": ((2, 8, 15, 20), (20, 8, 3, 5), {"padding": ((1, 1), (2, 2)), "window_strides": (2, 3)}),
+    "groups": ((2, 32, 9, 18), (48, 8, 3, 3), {"feature_group_count": 4}),
+    "depthwise": ((2, 16, 12, 20), (16, 1, 3, 3), {"feature_group_count": 16, "padding": ((1, 1), (1, 1))}),
+    "dilated": ((2, 20, 15, 20), (24, 20, 3, 3), {"rhs_dilation": (2, 1), "padding": ((0, 2), (1, 1))}),
+    "one pixel": ((4, 40, 7, 9), (30, 40, 1, 1), {}),
+    "large strides": ((3, 3, 40, 40), (40, 3, 7, 7), {"window_strides": (2, 2), "padding": ((3, 3), (3, 3))}),
+}
+
+
+@pytest.mark.parametrize("layout", ["channels first", "channels last"])
+@pytest.mark.parametrize("case", COMPILED)
+def test_compiled_with_both_gradients(case, layout, monkeypatch):
+    monkeypatch.setattr(convolution, "_WORTH_SPLITTING", 1 << 20)
+    lhs_shape, rhs_shape, changes = COMPILED[case]
+    lhs, rhs = numbers(lhs_shape), numbers(rhs_shape, seed=1)
+    params = parameters(2, **changes)
+    if layout == "channels last":
+        params["dimension_numbers"] = CHANNELS_LAST
+        lhs, rhs = np.ascontiguousarray(lhs.transpose(0, 2, 3, 1)), np.ascontiguousarray(rhs.transpose(2, 3, 1, 0))
+    program = simplify(trace_to_program(with_gradients(params), [aval_of(lhs), aval_of(rhs)]))
+    expected = interpreter.compile_program(program)([lhs, rhs])
+    got = Executable(program)([lhs, rhs])
+    for name, e, g in zip(("result", "input's gradient", "kernel's gradient"), expected, got, strict=True):
+        scale = np.max(np.abs(np.asarray(e)))
+        np.testing.assert_allclose(g, np.asarray(e), rtol=0, atol=5e-6 * scale, err_msg=name)

@@ -1,0 +1,205 @@
+"""Every element-wise primitive as a compiled kernel, and as the same text run by Python, against the interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="Numba is not installed: the compiled kernels need it")
+
+from cpu_elementwise_tools import DTYPES, Case, Kernel, run_compiled, run_plain, values
+
+from functad.errors import FunctadError
+from functad.ir import Primitive, registry
+from functad.lowering_rules import Reduction, Scalar
+from functad.primitives import arithmetic, bits, incomplete, logic, precision, random_bits, transcendental
+
+SCALAR = {name: p for name, p in registry.items() if isinstance(p.lower, Scalar)}
+PARAMS: dict[str, list[dict[str, Any]]] = {
+    "integer_pow": [{"y": y} for y in (0, 1, 2, 3, 7, 19, -1, -2, -5)],
+    "round": [p.params for p in registry["round"].examples()[:2]],
+    "reduce_precision": [
+        {"exponent_bits": e, "mantissa_bits": m} for e, m in ((11, 52), (5, 10), (8, 7), (3, 1), (2, 0))
+    ],
+    "conj": [{"input_dtype": np.dtype(np.complex64)}],
+}
+# Their results are rounded once, or not at all.
+EXACT = set(
+    "add add_any sub mul div rem neg abs sign square integer_pow max min clamp select_n floor ceil round nextafter "
+    "sqrt real imag conj complex copy stop_gradient reduce_precision convert_element_type".split()
+)
+EXACT_IF_COMPLEX = set("neg select_n real imag conj copy stop_gradient convert_element_type".split())
+# In float64 a result may differ from NumPy's by as much where the function itself magnifies the operands' rounding.
+RELATIVE = {
+    "pow": 1e-13,
+    "lgamma": 1e-13,
+    "polygamma": 1e-13,
+    "igamma": 1e-12,
+    "igammac": 1e-12,
+    "regularized_incomplete_beta": 1e-12,
+}
+
+
+def _cases() -> list[Case]:
+    f, i, b = (np.dtype(t) for t in ("f4", "i4", "?"))
+    cases = [Case(SCALAR["select_n"], [b, d, d]) for d in DTYPES]
+    cases += [Case(SCALAR["select_n"], [d, f, f, f]) for d in DTYPES if d.kind in "iu"]
+    cases += [Case(SCALAR["select_n"], [d, f]) for d in (b, i)]
+    for x, y in (("f2", "u1"), ("f4", "i4"), ("f8", "i8"), ("c8", "i2"), ("c16", "u8")):
+        cases.append(Case(SCALAR["pow"], [np.dtype(x), np.dtype(y)]))
+    for name, primitive in SCALAR.items():
+        if name in ("select_n", "convert_element_type"):
+            continue
+        count = len(primitive.examples()[0].args)
+        for dtype in DTYPES:
+            for params in PARAMS.get(name, [{}]):
+                try:
+                    cases.append(Case(primitive, [dtype] * count, **params))
+                except FunctadError:  # the primitive does not take the dtype
+                    continue
+    return cases
+
+
+def _conversions() -> list[Case]:
+    primitive = SCALAR["convert_element_type"]
+    return [Case(primitive, [x], new_dtype=y, weak_type=False) for x in DTYPES for y in DTYPES if x != y]
+
+
+CASES = {case.name: case for case in [*_cases(), *_conversions()]}
+MOST_CASES = 24  # of a kernel
+
+
+def _kernels(n: int, most: int) -> list[Kernel]:
+    """All cases, those with equal operands in one kernel; `most` bounds the number of elements."""
+    groups: dict[Any, list[Case]] = {}
+    for case in CASES.values():
+        groups.setdefault((case.operands, _special_operands(case)), []).append(case)
+    kernels = []
+    for (dtypes, special), cases in groups.items():
+        operands = _operands(dtypes, special, n)
+        step = max(1, operands[0].size // most)
+        for start in range(0, len(cases), MOST_CASES):
+            kernels.append(Kernel(cases[start : start + MOST_CASES], [x[::step].copy() for x in operands]))
+    return kernels
+
+
+def _special_operands(case: Case) -> Any:
+    if case.primitive.name == "polygamma":
+        return "orders"
+    if case.primitive.name == "convert_element_type" and case.operands[0].kind in "fc" and case.results[0].kind in "iu":
+        return case.results[0]
+    return None
+
+
+def _operands(dtypes: tuple[np.dtype, ...], special: Any, n: int) -> list[np.ndarray]:
+    arrays = values(dtypes, n, seed=n)
+    if isinstance(special, np.dtype):  # elsewhere the conversion is the machine's own
+        x, info = arrays[0].real.astype(np.float64), np.iinfo(special)
+        arrays[0] = arrays[0][(x >= float(info.min)) & (x < float(info.max))]
+    elif special == "orders":
+        arrays[0] = np.resize(np.array([0, 1, 2, 3, 6, 0.5, -1, np.nan], dtypes[0]), arrays[0].size)
+    return arrays
+
+
+Results = dict[str, tuple[list[np.ndarray], list[np.ndarray]]]  # by case: operands, results
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Results:
+    return _run(run_compiled, _kernels(500, 10_000))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Results:
+    return _run(run_plain, _kernels(30, 100))
+
+
+def _run(run: Callable[[list[Kernel]], dict[str, list[np.ndarray]]], kernels: list[Kernel]) -> Results:
+    outs = run(kernels)
+    return {case.name: (kernel.operands, outs[case.name]) for kernel in kernels for case in kernel.cases}
+
+
+def _check(case: Case, operands: list[np.ndarray], got: list[np.ndarray]) -> None:
+    for result, expected in zip(got, _expected(case, operands), strict=True):
+        assert result.dtype == expected.dtype
+        wrong = np.flatnonzero(~_agrees(case, result, expected))
+        shown = [(*(x[i] for x in operands), "gives", result[i], "not", expected[i]) for i in wrong[:5]]
+        assert not wrong.size, f"{wrong.size} of {result.size}: {shown}\n{case.expression()}"
+
+
+def _expected(case: Case, operands: list[np.ndarray]) -> list[np.ndarray]:
+    if case.primitive.name == "pow" and case.operands[0] == np.complex64:  # NumPy's loses digits
+        (wide,) = case.expected([operands[0].astype(np.complex128), operands[1].astype(np.complex128)])
+        with np.errstate(all="ignore"):
+            return [wide.astype(np.complex64)]
+    return case.expected(operands)
+
+
+def _agrees(case: Case, got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    name, kind = case.primitive.name, got.dtype.kind
+    with np.errstate(all="ignore"):
+        same = (got == want) | ((got != got) & (want != want))
+        if kind not in "fc":
+            return same
+        if name in EXACT and (case.operands[0].kind != "c" or name in EXACT_IF_COMPLEX):
+            zero_sign_is_free = kind == "c" or name in ("max", "min", "clamp")
+            return same if zero_sign_is_free else same & ((np.signbit(got) == np.signbit(want)) | (got != got))
+        part = got.real.dtype
+        ulps = (16 if kind == "c" else {2: 1, 4: 4, 8: 8}[part.itemsize]) + 2 * abs(case.params.get("y", 0))
+        wide = np.complex128 if kind == "c" else np.float64
+        bound = ulps * np.spacing(np.abs(want)).astype(np.float64)
+        bound = np.maximum(bound, RELATIVE.get(name, 0) * (part == np.float64) * np.abs(want))
+        if name == "regularized_incomplete_beta":  # may be a difference from 1
+            bound = np.maximum(bound, 1e-14)
+        return same | (np.abs(got.astype(wide) - want.astype(wide)) <= bound)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_kernel_agrees_with_the_interpreter(name: str, compiled: Results) -> None:
+    _check(CASES[name], *compiled[name])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernel_run_by_python_agrees_with_the_interpreter(name: str, plain: Results) -> None:
+    _check(CASES[name], *plain[name])
+
+
+FAMILIES = (arithmetic, bits, incomplete, logic, precision, random_bits, transcendental)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_every_element_wise_primitive_has_a_scalar_rule(family: Any) -> None:
+    for primitive in vars(family).values():
+        if isinstance(primitive, Primitive):
+            assert primitive.name in SCALAR
+
+
+def test_the_check_objects_to_a_wrong_result() -> None:
+    x = np.array([1.5, 2.5], np.float32)
+    for name in ("exp", "square"):
+        case = CASES[f"{name}_float32_"]
+        (right,) = case.expected([x])
+        _check(case, [x], [right])
+        with pytest.raises(AssertionError, match="1 of 2"):
+            _check(case, [x], [right * np.array([1, 1 + 1e-6], np.float32)])
+
+
+def test_words_do_not_need_numba() -> None:
+    program = """
+import sys
+sys.modules["numba"] = sys.modules["llvmlite"] = None
+from functad.backends.cpu import complex_scalars, exact_scalars, special_scalars
+assert abs(special_scalars.lgamma(5.0) - 3.1780538303479458) < 1e-15
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_every_reduction_has_its_kind() -> None:
+    kinds = {name.removeprefix("reduce_"): p.lower for name, p in registry.items() if name.startswith("reduce_")}
+    for kind in ("sum", "prod", "max", "min", "and", "or", "xor"):
+        assert kinds[kind] == Reduction(kind)

@@ -1,0 +1,419 @@
+"""From kernel text to machine code: values of every dtype, vector instructions, calls, exports, symbols, loading."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import math
+import platform
+import re
+import threading
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from functad.backends.cpu import frontend, machine
+from functad.backends.cpu.loader import PREFIX, load, missing_symbols, target_machine
+from functad.backends.cpu.symbols import undefined_symbols
+from functad.errors import CompilationError
+
+NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+NUMBERS += ["float16", "float32", "float64", "complex64", "complex128"]
+
+COPY = """
+def copy(x, out, start, stop):
+    for i in range(start, stop):
+        out[i] = x[i]
+"""
+ARITHMETIC = """
+def arithmetic(x, y, out, start, stop):
+    for i in range(start, stop):
+        out[i] = x[i] * y[i] + x[i]
+"""
+TANH = """
+import math
+def tanh(x, out, start, stop):
+    for i in range(start, stop):
+        out[i] = math.tanh(x[i])
+"""
+
+
+def run(addresses, name, *arrays, start=0, stop=None):
+    """Call a compiled kernel; the slots are in another order than the parameters."""
+    slots = np.array([a.ctypes.data for a in reversed(arrays)], np.int64)
+    params = np.arange(len(arrays) - 1, -1, -1)
+    kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(addresses[name])
+    kernel(slots.ctypes.data, params.ctypes.data, start, arrays[-1].size if stop is None else stop)
+
+
+def compiled(source, name, *dtypes):
+    object_bytes = machine.compile_kernels(source, "kernels.py", {name: [np.dtype(d) for d in dtypes]})
+    return load(object_bytes, [name])
+
+
+def plain(source, name):
+    namespace = {}
+    exec(source, namespace)
+    return namespace[name]
+
+
+def values(dtype, n=70, seed=0):
+    random = np.random.default_rng(seed)
+    if dtype == "bool":
+        return random.random(n) < 0.5
+    if np.dtype(dtype).kind == "c":
+        return (random.normal(size=n) + 1j * random.normal(size=n)).astype(dtype)
+    return (
+        random.normal(size=n).astype(dtype) if np.dtype(dtype).kind == "f" else random.integers(0, 99, n).astype(dtype)
+    )
+
+
+def optimized(source, name, *dtypes):
+    signatures = {name: [np.dtype(d) for d in dtypes]}
+    return str(machine.optimized_kernels(source, "kernels.py", signatures))
+
+
+@pytest.mark.parametrize("dtype", ["bool", *NUMBERS])
+def test_copies_every_dtype(dtype):
+    x = values(dtype)
+    out = np.zeros_like(x)
+    run(compiled(COPY, "copy", dtype, dtype), "copy", x, out)
+    np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_arithmetic_as_numpy_and_as_plain_python(dtype):
+    x, y = values(dtype), values(dtype, seed=1)
+    out, plain_out = np.zeros_like(x), np.zeros_like(x)
+    run(compiled(ARITHMETIC, "arithmetic", dtype, dtype, dtype), "arithmetic", x, y, out)
+    with np.errstate(over="ignore"):
+        plain(ARITHMETIC, "arithmetic")(x, y, plain_out, 0, x.size)
+        expected = x * y + x
+    for found in (out, plain_out):
+        if x.dtype.kind in "iu":
+            np.testing.assert_array_equal(found, expected)
+        else:
+            # Product and sum may be one instruction, with one rounding; float16 is computed in float32.
+            accuracy = 4 * np.finfo(dtype).eps * (abs(x * y) + abs(x))
+            assert np.all(abs(found - expected) <= accuracy)
+
+
+def test_half_rounds_to_nearest_even_and_keeps_what_is_not_finite():
+    x = np.float32([1 + 2**-11, 1 + 3 * 2**-11, 65519, 65520, -0.0, np.nan, np.inf, 2**-25, 6e-8])
+    out = np.zeros(x.size, np.float16)
+    run(compiled(COPY, "copy", "float32", "float16"), "copy", x, out)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out, x.astype(np.float16))
+    assert np.signbit(out[4])
+
+
+def test_every_half_is_read_exactly():
+    x = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    out = np.zeros(x.size, np.float32)
+    run(compiled(COPY, "copy", "float16", "float32"), "copy", x, out)
+    np.testing.assert_array_equal(out, x.astype(np.float32))
+
+
+def test_any_nonzero_byte_is_true():
+    x = np.array([0, 1, 2, 255], np.uint8)
+    out = np.zeros(4, bool)
+    run(compiled(COPY, "copy", "bool", "bool"), "copy", x.view(bool), out)
+    assert out.view(np.uint8).tolist() == [0, 1, 1, 1]
+
+
+def test_only_the_given_range_is_done():
+    x = values("float32")
+    whole, parts = np.zeros_like(x), np.full_like(x, -1)
+    kernel = compiled(TANH, "tanh", "float32", "float32")
+    run(kernel, "tanh", x, whole)
+    run(kernel, "tanh", x, parts, start=3, stop=40)
+    np.testing.assert_array_equal(parts[3:40], whole[3:40])
+    assert np.all(parts[:3] == -1) and np.all(parts[40:] == -1)
+    run(kernel, "tanh", x, parts, start=40, stop=40)
+    assert np.all(parts[40:] == -1)
+
+
+def test_kernel_may_be_called_as_a_function_of_the_c_library():
+    x = values("float64")
+    out = np.zeros_like(x)
+    run(compiled(TANH, "tanh", "float64", "float64"), "tanh", x, out)
+    np.testing.assert_allclose(out, np.tanh(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "float32", "float64"])
+def test_simple_loops_become_vector_instructions_without_alias_checks(dtype):
+    copies = optimized(COPY, "copy", dtype, dtype)
+    text = copies if dtype == "bool" else optimized(ARITHMETIC, "arithmetic", dtype, dtype, dtype)
+    assert re.search(r"<(4|8|16|32|64) x (float|double|i\d+)>", text)
+    assert "vector.memcheck" not in text
+
+
+@pytest.mark.skipif(llvm.llvm_version_info[0] < 17, reason="LLVM before 17 cannot be told to do without gathers")
+def test_rows_become_vectors_without_run_time_checks_and_gathers():
+    source = """
+def scale_rows(x, out, start, stop):
+    for i in range(start, stop):
+        for j in range(10):
+            out[10 * i + j] = x[10 * i + j] * x[10 * i]
+"""
+    text = optimized(source, "scale_rows", "float32", "float32")
+    assert re.search(r"<(4|8|16) x float>", text)
+    assert "vector.scevcheck" not in text
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        assert "masked.gather" not in text and "masked.scatter" not in text
+
+
+def test_sums_are_not_reordered():
+    source = """
+def total(x, out, start, stop):
+    for row in range(start, stop):
+        s = x[row]
+        for i in range(1000):
+            s = s + x[1000 * row + i]
+        out[row] = s
+"""
+    assert "reassoc" not in optimized(source, "total", "float32", "float32")
+
+
+def test_several_kernels_share_one_object_file():
+    count = 5
+    source = "".join(COPY.replace("copy", f"copy_{k}").replace("= x[i]", f"= x[i] + {k}") for k in range(count))
+    names = [f"copy_{k}" for k in range(count)]
+    signatures = {name: [np.dtype("int64")] * 2 for name in names}
+    addresses = load(machine.compile_kernels(source, "kernels.py", signatures), names)
+    assert list(addresses) == names and len(addresses) == count
+    x = values("int64")
+    for k, name in enumerate(names):
+        out = np.zeros_like(x)
+        run(addresses, name, x, out)
+        np.testing.assert_array_equal(out, x + k)
+
+
+def test_text_uses_the_words_of_kernels():
+    source = """
+from functad.backends.cpu.scalars import f32, maximum
+def relu(x, out, start, stop):
+    for i in range(start, stop):
+        out[i] = maximum(x[i], f32(0))
+"""
+    x = values("float32")
+    out, plain_out = np.zeros_like(x), np.zeros_like(x)
+    run(compiled(source, "relu", "float32", "float32"), "relu", x, out)
+    plain(source, "relu")(x, plain_out, 0, x.size)
+    np.testing.assert_array_equal(out, np.maximum(x, 0))
+    np.testing.assert_array_equal(plain_out, out)
+
+
+def test_compiling_in_several_threads_at_once():
+    found = {}
+
+    def work(k):
+        x = values("float32", seed=k)
+        out = np.zeros_like(x)
+        run(compiled(COPY.replace("= x[i]", f"= x[i] * {k}"), "copy", "float32", "float32"), "copy", x, out)
+        found[k] = np.array_equal(out, x * np.float32(k))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == dict.fromkeys(range(4), True)
+
+
+def test_the_garbage_collector_is_on_again_after_compiling():
+    source = "def kernel(x, start, stop):\n    x[start] = stop.no_such_attribute\n"
+    assert gc.isenabled()
+    with pytest.raises(CompilationError, match="no_such_attribute"):
+        compiled(source, "kernel", "float32")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        compiled(COPY, "copy", "float32", "float32")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_what_numba_does_not_understand_is_named():
+    source = "def kernel(x, start, stop):\n    x[start] = no_such_function(stop)\n"
+    with pytest.raises(CompilationError, match=r"kernel \(kernels.py:1\) cannot be compiled(.|\n)*no_such_function"):
+        compiled(source, "kernel", "float32")
+
+
+# ---- functions called by compiled functions, and exports of other types
+
+
+def square(x):
+    return x * x
+
+
+def power(x, n):
+    result = x
+    for _ in range(n - 1):
+        result = result * x
+    return result
+
+
+def sum_of_squares(x, y):
+    return square(x) + square(y)
+
+
+def recursive_error(x):
+    return x.no_such_attribute
+
+
+frontend.subroutine(square)
+frontend.subroutine(power, inline=False)
+frontend.subroutine(sum_of_squares)
+frontend.subroutine(recursive_error)
+
+
+@njit
+def compiled_by_numba(x):
+    return square(x) + 1
+
+
+@intrinsic
+def fetch_add(typing_context, pointer, value):
+    def emit(context, builder, signature, arguments):
+        return builder.atomic_rmw("add", *arguments, "seq_cst")
+
+    return types.int64(pointer, value), emit
+
+
+def export(function, arguments, result):
+    return load(machine.compile_exports({"f": (function, arguments, result)}), ["f"])
+
+
+def test_subroutines_call_one_another_with_any_types():
+    def both(a, b, i):
+        return sum_of_squares(a, b) + sum_of_squares(i, i)
+
+    lib = export(both, (types.float64, types.float64, types.int64), types.float64)
+    f = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double, ctypes.c_int64)(lib["f"])
+    assert f(3.0, 4.0, 10) == 225.0
+    assert sum_of_squares(3, 4) == 25
+
+
+def test_subroutine_is_compiled_once_and_stays_a_call_if_told_so():
+    def twice(a, b):
+        return power(a, 3) + power(b, 4)
+
+    lowered = frontend.lower(twice, (types.int64, types.int64))
+    text = lowered.library.get_llvm_str()
+    assert len(set(re.findall(r'call i32 (@"\S*power\S*")', text))) == 1
+    lib = export(twice, (types.int64, types.int64), types.int64)
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(lib["f"])(2, 3) == 8 + 81
+
+
+def test_functions_compiled_by_numba_call_and_are_called():
+    def calls(a):
+        return compiled_by_numba(a) * 2
+
+    lib = export(calls, (types.int64,), types.int64)
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lib["f"])(3) == 20
+    assert compiled_by_numba(5) == 26
+
+
+def test_intrinsics_pointers_and_no_result():
+    def count(counter, times):
+        for _ in range(times):
+            fetch_add(counter, 2)
+
+    lib = export(count, (types.CPointer(types.int64), types.int64), types.void)
+    counter = np.zeros(1, np.int64)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(lib["f"])(counter.ctypes.data, 5)
+    assert counter[0] == 10
+
+
+def test_literal_results_have_the_type_of_the_export():
+    def zero():
+        return 0
+
+    lib = export(zero, (), types.int64)
+    assert ctypes.CFUNCTYPE(ctypes.c_int64)(lib["f"])() == 0
+    with pytest.raises(CompilationError, match="f returns .*int.*, not float64"):
+        export(zero, (), types.float64)
+
+
+def test_error_in_a_subroutine_is_reported():
+    def calls(a):
+        return recursive_error(a)
+
+    with pytest.raises(CompilationError, match="no_such_attribute"):
+        export(calls, (types.int64,), types.int64)
+
+
+# ---- object files
+
+SYMBOLS = """
+declare double @tanh(double)
+declare void @a_rather_long_name(double)
+@common_here = common global i64 0
+@elsewhere = external global double
+define double @f(double %x) {
+  %y = call double @tanh(double %x)
+  call void @a_rather_long_name(double %y)
+  %z = load double, double* @elsewhere
+  store i64 2, i64* @common_here
+  %s = fadd double %z, 3.25
+  ret double %s
+}
+define internal double @local(double %x) noinline { ret double %x }
+"""
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        "x86_64-unknown-linux-gnu",
+        "aarch64-unknown-linux-gnu",
+        "x86_64-apple-darwin",
+        "aarch64-apple-darwin",
+        "x86_64-pc-windows-msvc",
+    ],
+)
+def test_undefined_symbols_of_every_format(system):
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    module = llvm.parse_assembly(SYMBOLS)
+    module.triple = system
+    object_bytes = llvm.Target.from_triple(system).create_target_machine().emit_object(module)
+    assert undefined_symbols(object_bytes) == ("a_rather_long_name", "elsewhere", "tanh")
+
+
+@pytest.mark.parametrize("content", [b"", b"no object", b"\x7fELF" + b"\xff" * 80])
+def test_what_is_no_object_file_is_refused(content):
+    with pytest.raises(CompilationError, match="object file"):
+        load(content, ["f"])
+
+
+def test_missing_function_is_an_error_and_not_the_end_of_the_process():
+    assert missing_symbols(["tanh", "functad_no_such_function"]) == ["functad_no_such_function"]
+    object_bytes = target_machine().emit_object(llvm.parse_assembly(SYMBOLS.replace("@f(", f"@{PREFIX}f(")))
+    with pytest.raises(CompilationError, match="does not have: a_rather_long_name, elsewhere"):
+        load(object_bytes, ["f"])
+
+
+def test_missing_export_is_named():
+    object_bytes = machine.compile_kernels(COPY, "kernels.py", {"copy": [np.dtype("int8")] * 2})
+    with pytest.raises(CompilationError, match="does not define other"):
+        load(object_bytes, ["copy", "other"])
+
+
+def test_calls_of_the_c_library_are_undefined_symbols():
+    def calls(x):
+        return math.erf(x)
+
+    assert undefined_symbols(machine.compile_exports({"f": (calls, (types.float64,), types.float64)})) == ("erf",)
+
+
+def test_pointer_types_differ_where_memory_and_registers_do():
+    assert frontend.pointer_type(np.dtype("float32")) == types.CPointer(types.float32)
+    assert frontend.pointer_type(np.dtype("bool")) == frontend.BoolPointer
+    assert frontend.pointer_type(np.dtype("float16")).memory == ir.HalfType()

@@ -1,0 +1,420 @@
+"""The scalar functions of kernel text: their errors in ulp, their special values, and that they become vector code.
+
+`FUNCTAD_ULP_STEP=1 python -m pytest tests/test_cpu_math.py -k ulp` tries all 2^32 float32 numbers (some hours);
+by default every 40009th is tried. The bounds below were measured with a step of 7.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from decimal import Decimal, localcontext
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core import types
+
+from functad.backends.cpu import frontend, loader, machine, scalars
+
+STEP = int(os.environ.get("FUNCTAD_ULP_STEP", "40009"))
+LEAST = 2.0**-126  # the least normal float32
+
+_erf, _erfc = (np.vectorize(f, otypes=[np.float64]) for f in (math.erf, math.erfc))
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    decay = np.exp(-np.abs(x))
+    return np.where(x < 0, decay, 1) / (1 + decay)
+
+
+# The function in float64, and the largest error of the float32 one in ulp.
+UNARY: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
+    "exp": (np.exp, 1.05),
+    "exp2": (np.exp2, 0.88),
+    "expm1": (np.expm1, 1.31),
+    "log": (np.log, 0.86),
+    "log1p": (np.log1p, 1.46),
+    "logistic": (_logistic, 2.38),
+    "sinh": (np.sinh, 1.64),
+    "cosh": (np.cosh, 1.5),
+    "tanh": (np.tanh, 2.62),
+    "asinh": (np.arcsinh, 0.501),
+    "acosh": (np.arccosh, 0.501),
+    "atanh": (np.arctanh, 0.501),
+    "cbrt": (np.cbrt, 0.501),
+    "sqrt": (np.sqrt, 0.501),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5),
+    "sin": (np.sin, 1.6),
+    "cos": (np.cos, 1.6),
+    "tan": (np.tan, 0.53),
+    "asin": (np.arcsin, 2.32),
+    "acos": (np.arccos, 1.27),
+    "atan": (np.arctan, 1.85),
+    "erf": (_erf, 2.05),
+    "erfc": (_erfc, 0.54),
+}
+BINARY: dict[str, tuple[Callable[..., np.ndarray], float]] = {
+    "pow": (np.power, 0.51),
+    "atan2": (np.arctan2, 2.1),
+}
+# Those with formulas for float64; the rest is left to the C library.
+WIDE = (
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "logistic",
+    "sinh",
+    "cosh",
+    "tanh",
+    "sqrt",
+    "rsqrt",
+)  # vectorised float64
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-40, -1e-40]
+
+
+def test_plain_functions_do_without_numba() -> None:
+    program = "import sys, functad.backends.cpu.scalars; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+# --- errors -----------------------------------------------------------------------------------------
+
+
+def ulps(result: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The distances of float32 results from float64 truths in ulp of the truth; 2^128 stands for infinity."""
+    limit = 2.0**128
+    with np.errstate(invalid="ignore"):  # NaN that signal
+        got = np.clip(result.astype(np.float64), -limit, limit)
+        distance = np.abs(got - np.clip(truth, -limit, limit))
+        distance /= 2.0 ** (np.floor(np.log2(np.clip(np.abs(truth), LEAST, 2.0**127))) - 23)
+    distance = np.where(np.isnan(result) & np.isnan(truth), 0, distance)
+    return np.where(np.isnan(distance), np.inf, distance)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_ulp_errors_of_float32_functions_stay_below_their_bounds(name: str) -> None:
+    truth, bound = UNARY[name]
+    assert bound <= 4
+    worst, block = 0.0, STEP << 19
+    for start in range(0, 2**32, block):
+        patterns = np.arange(start, min(start + block, 2**32), STEP, dtype=np.int64).astype(np.uint32)
+        worst = max(worst, _worst(name, truth, patterns.view(np.float32)))
+    assert worst <= bound
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_ulp_errors_stay_below_their_bounds_where_the_functions_bend(name: str) -> None:
+    truth, bound = UNARY[name]
+    rng = np.random.default_rng(5)
+    ranges = [(-1, 1), (-4, 4), (0.4, 2.5), (-12, 12), (-104, 104)]
+    x = np.concatenate([rng.uniform(*ends, 20000).astype(np.float32) for ends in ranges])
+    near_ends = np.concatenate(
+        [np.float32(v) * (1 + np.linspace(-1e-5, 1e-5, 500)) for v in (1, 9.1, 88.72, -103.97, 1.57)]
+    )
+    assert _worst(name, truth, np.concatenate([x, near_ends.astype(np.float32)])) <= bound
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_ulp_errors_of_two_operands(name: str) -> None:
+    truth, bound = BINARY[name]
+    rng = np.random.default_rng(7)
+    patterns = rng.integers(0, 2**32, (2, 200000), dtype=np.uint32).view(np.float32)
+    moderate = rng.uniform(0, 20, (2, 200000)).astype(np.float32) * np.array([[1], [rng.choice([-1, 1])]], np.float32)
+    near_one = np.stack([1 + rng.uniform(-1e-3, 1e-3, 50000), rng.uniform(-9e4, 9e4, 50000)]).astype(np.float32)
+    for x, y in (patterns, moderate, near_one):
+        with np.errstate(all="ignore"):
+            wanted = truth(x.astype(np.float64), y.astype(np.float64))
+        assert ulps(getattr(scalars, name)(x, y), wanted).max() <= bound
+
+
+def test_ulp_test_notices_an_error() -> None:
+    x = np.linspace(0.5, 2, 1000).astype(np.float32)
+    with pytest.raises(AssertionError):
+        assert ulps(np.exp(x) * np.float32(1 + 5e-7), np.exp(x.astype(np.float64))).max() <= 4
+
+
+def _worst(name: str, truth: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> float:
+    if name in ("erf", "erfc"):  # their truth is slow, and constant far from 0
+        x = x[(np.abs(x) < 11) & (np.abs(x) > 1e-6)]
+    if x.size == 0:
+        return 0.0
+    with np.errstate(all="ignore"):
+        wanted = truth(x.astype(np.float64))
+    return float(ulps(getattr(scalars, name)(x), wanted).max())
+
+
+@pytest.mark.parametrize("name", [n for n in WIDE if n not in ("sqrt", "rsqrt")])
+def test_float64_functions_are_right_to_a_few_ulp(name: str) -> None:
+    rng = np.random.default_rng(3)
+    x = np.concatenate(
+        [rng.uniform(-1, 1, 150), rng.uniform(-40, 40, 100), rng.uniform(-1e-3, 1e-3, 30), [700.0, -745.0]]
+    )
+    if name in ("log", "log1p"):
+        x = np.concatenate([np.abs(x), [1e300, 1e-20]])
+    if name == "log":
+        x = np.concatenate([x, [5e-324, 1e-310]])
+    got = getattr(scalars, name)(x)
+    distance = [_ulps_from(Decimal(float(g)), _exactly(name, Decimal(float(v)))) for v, g in zip(x, got)]
+    assert max(distance) <= 2.6
+
+
+def _exactly(name: str, x: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 60
+        grown = x.exp() if name not in ("log", "log1p", "exp2") else Decimal(0)
+        formulas: dict[str, Callable[[], Decimal]] = {
+            "exp": lambda: grown,
+            "exp2": lambda: (x * Decimal(2).ln()).exp(),
+            "expm1": lambda: grown - 1,
+            "log": lambda: x.ln(),
+            "log1p": lambda: (1 + x).ln(),
+            "logistic": lambda: grown / (1 + grown),
+            "sinh": lambda: (grown - 1 / grown) / 2,
+            "cosh": lambda: (grown + 1 / grown) / 2,
+            "tanh": lambda: (grown - 1 / grown) / (grown + 1 / grown),
+            "erf": lambda: _erf_series(x) if abs(x) < 6.5 else x / abs(x),
+        }
+        return formulas[name]()
+
+
+def _erf_series(x: Decimal) -> Decimal:
+    pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
+    term = total = x
+    for n in range(1, 200):
+        term *= -x * x / n
+        total += term / (2 * n + 1)
+    return 2 * total / pi.sqrt()
+
+
+def _ulps_from(result: Decimal, truth: Decimal) -> float:
+    return float(abs(result - truth) / Decimal(float(np.spacing(abs(float(truth))))))
+
+
+# --- special values ---------------------------------------------------------------------------------
+
+NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh"}
+NUMPY_NAMES |= {"atanh": "arctanh", "atan2": "arctan2", "pow": "power"}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [n for n in UNARY if n not in ("erf", "erfc", "logistic", "rsqrt")])
+def test_nan_infinities_and_signed_zeros_are_numpys(name: str, dtype: Any) -> None:
+    x = np.array([*SPECIAL, 1e30, -1e30], dtype)
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, NUMPY_NAMES.get(name, name))(x)
+    _assert_alike(getattr(scalars, name)(x), wanted)
+
+
+def test_nan_infinities_and_signed_zeros_of_functions_that_numpy_lacks() -> None:
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan], np.float32)
+    _assert_alike(scalars.erf(x), np.array([0.0, -0.0, 1, -1, np.nan], np.float32))
+    _assert_alike(scalars.erfc(x), np.array([1.0, 1, 0, 2, np.nan], np.float32))
+    _assert_alike(scalars.logistic(x), np.array([0.5, 0.5, 1, 0, np.nan], np.float32))
+    _assert_alike(scalars.rsqrt(x), np.array([np.inf, -np.inf, 0, np.nan, np.nan], np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["pow", "atan2", "maximum", "minimum", "copysign"])
+def test_special_values_of_two_operands_are_numpys(name: str, dtype: Any) -> None:
+    pairs = itertools.product([*SPECIAL, 1e30, -1e30, 16777217.0], repeat=2)
+    x, y = np.array([p for p in pairs if not (name.endswith("imum") and p[0] == p[1] == 0)], dtype).T
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, NUMPY_NAMES.get(name, name))(x, y)
+    _assert_alike(getattr(scalars, name)(x, y), wanted)
+
+
+def test_nextafter_steps_as_in_c() -> None:
+    x, y = np.array(list(itertools.product(SPECIAL, repeat=2)), np.float32).T
+    wanted = np.where(x == y, y, np.nextafter(x, y))
+    _assert_alike(scalars.nextafter(x, y), wanted, ulp=0)
+
+
+def _assert_alike(got: np.ndarray, wanted: np.ndarray, ulp: int = 4) -> None:
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(wanted[numbers]))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted))
+    finite = np.isfinite(wanted)
+    np.testing.assert_array_max_ulp(got[finite], wanted[finite], maxulp=ulp)
+
+
+# --- casts, rounding, bits --------------------------------------------------------------------------
+
+CASTS = {f"{np.dtype(t).kind}{8 * np.dtype(t).itemsize}": np.dtype(t) for t in "i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split()}
+VALUES = [*SPECIAL, 300.7, -129.0, 3e9, -3e9, 5e9, 1e19, -1e19, 2.0**63, 65504.0, 65520.0, 6e-8, 8388609.0, 0.49999997]
+
+
+def _values(dtype: np.dtype) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.array(VALUES * 3).astype(dtype)  # enough for a vector and a rest
+
+
+@pytest.mark.parametrize("source", CASTS)
+def test_casts_are_numpys(source: str) -> None:
+    x = _values(CASTS[source])
+    for name, dtype in CASTS.items():
+        inside = np.ones(x.shape, bool) if name != "u32" or source[0] != "f" else (x > -1) & (x < 2**32)
+        with np.errstate(all="ignore"):
+            wanted = x.astype(dtype)
+        np.testing.assert_array_equal(getattr(scalars, name)(x)[inside], wanted[inside])
+    np.testing.assert_array_equal(scalars.b1(x), x.astype(bool))
+
+
+def test_halves_are_rounded_once() -> None:
+    x = np.concatenate([np.array(VALUES), 1 + 2.0**-11 + np.array([-(2.0**-40), 0, 2.0**-40])])
+    with np.errstate(all="ignore"):
+        wanted = x.astype(np.float16)
+    np.testing.assert_array_equal(scalars.f16(x), wanted.astype(np.float32))
+    np.testing.assert_array_equal(scalars.bits_f16(x), wanted.view(np.uint16))
+    assert scalars.from_bits_f16(np.uint16(0x3C00)) == 1
+
+
+def test_rounding_of_halves_and_large_numbers() -> None:
+    x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 0.49999997, 8388609.0, -0.0, np.inf], np.float32)
+    away = np.array([1, 2, 3, -1, -2, 0, 8388609.0, -0.0, np.inf], np.float32)
+    _assert_alike(scalars.round_away(x), away, ulp=0)
+    _assert_alike(scalars.round_even(x), np.rint(x), ulp=0)
+    assert np.isnan(scalars.round_away(np.float32(np.nan)))
+
+
+def test_bits_are_counted() -> None:
+    x = np.array([0, 1, -1, 2**30, -(2**31), 12345], np.int32)
+    np.testing.assert_array_equal(scalars.popcount(x), [0, 1, 32, 1, 1, 6])
+    np.testing.assert_array_equal(scalars.clz(x), [32, 31, 0, 1, 0, 18])
+    assert scalars.clz(x).dtype == np.int32
+
+
+def test_integers_wrap() -> None:
+    assert scalars.i8(np.int64(200)) == -56
+    assert scalars.accumulate(np.int32(2**31 - 1), np.int32(1)) == -(2**31)
+
+
+# --- compiled ---------------------------------------------------------------------------------------
+
+
+def _text(name: str, expressions: Sequence[str], operands: int) -> str:
+    arguments = [f"x{i}" for i in range(operands)] + [f"out{j}" for j in range(len(expressions))]
+    lines = [f"def {name}({', '.join(arguments)}, start, stop):", "    for i in range(start, stop):"]
+    lines += [f"        out{j}[i] = {expression}" for j, expression in enumerate(expressions)]
+    return "\n".join(lines) + "\n"
+
+
+def _call(word: str, operands: int) -> str:
+    return f"{word}({', '.join(f'x{i}[i]' for i in range(operands))})"
+
+
+def _compiled(text: str, signatures: dict[str, Sequence[np.dtype]]) -> dict[str, Callable[..., None]]:
+    """The functions of a text, as functions of arrays."""
+    words = sorted({w for w in re.findall(r"[a-z]\w+", text) if hasattr(scalars, w)})
+    source = f"from functad.backends.cpu.scalars import {', '.join(words)}\n{text}"
+    library = loader.load(machine.compile_kernels(source, "kernels.py", signatures), list(signatures))
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+    def caller(address: int) -> Callable[..., None]:
+        def call(*arrays: np.ndarray) -> None:
+            slots = np.array([a.ctypes.data for a in arrays], np.int64)
+            params = np.arange(len(arrays), dtype=np.int64)
+            assert library  # the code is freed with it
+            signature(address)(slots.ctypes.data, params.ctypes.data, 0, arrays[0].size)
+
+        return call
+
+    return {name: caller(library[name]) for name in signatures}
+
+
+def _patterns(dtype: np.dtype, count: int = 4001) -> np.ndarray:
+    """Numbers of all sizes, and the special ones."""
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    spread = np.linspace(0, 2.0 ** (8 * dtype.itemsize) * (1 - 2.0**-30), count).astype(unsigned)
+    near = np.random.default_rng(0).uniform(-8, 8, count)
+    return np.concatenate([spread.view(dtype), near.astype(dtype), np.array(SPECIAL, dtype)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_scalars_give_scalars_of_their_dtype(name: str, dtype: Any) -> None:
+    operands = [dtype(0.7), dtype(1.3)][: 2 if name in BINARY else 1]
+    result = getattr(scalars, name)(*operands)
+    assert type(result) is dtype
+    array = getattr(scalars, name)(*[np.full(3, v) for v in operands])
+    np.testing.assert_array_max_ulp(array, np.full(3, result), maxulp=1)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64)], ids=str)
+def test_compiled_functions_give_what_the_plain_ones_give(dtype: np.dtype) -> None:
+    operands = {**dict.fromkeys(UNARY, 1), **dict.fromkeys(BINARY, 2)}
+    text = "".join(_text(f"k_{name}", [_call(name, count)], count) for name, count in operands.items())
+    functions = _compiled(text, {f"k_{name}": [dtype] * (count + 1) for name, count in operands.items()})
+    x = _patterns(dtype)
+    y = np.random.default_rng(1).permutation(x)
+    for name, count in operands.items():
+        out = np.empty_like(x)
+        functions[f"k_{name}"](*[x, y][:count], out)
+        wanted = getattr(scalars, name)(*[x, y][:count])
+        numbers = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.isnan(out), np.isnan(wanted), err_msg=name)
+        np.testing.assert_array_equal(np.signbit(out[numbers]), np.signbit(wanted[numbers]), err_msg=name)
+        # An fma rounds once where NumPy rounds twice; the C library need not round as NumPy does.
+        np.testing.assert_array_max_ulp(out[numbers], wanted[numbers], maxulp=1 if dtype == np.float32 else 4)
+
+
+@pytest.mark.parametrize("source", CASTS)
+def test_compiled_casts_and_bits_are_the_plain_ones(source: str) -> None:
+    dtype = CASTS[source]
+    x = _values(dtype)
+    y = np.random.default_rng(2).permutation(x)
+    casts = {**CASTS, "b1": np.dtype(bool), "f16": np.dtype(np.float32)}
+    words = [("maximum", 2), ("minimum", 2), ("accumulate", 2), ("abs_", 1), ("sign", 1)]
+    if dtype.kind == "f":
+        words += [("floor", 1), ("ceil", 1), ("trunc", 1), ("round_even", 1), ("round_away", 1)]
+        words += [("nextafter", 2), ("copysign", 2)]
+    else:
+        words += [("popcount", 1), ("clz", 1)]
+    cases = [(_call(cast, 1), result) for cast, result in casts.items()]
+    cases += [(_call(word, count), dtype) for word, count in words]
+    cases += [("where(x0[i] < x1[i], x0[i], x1[i])", dtype)]
+    outs = [np.empty(x.shape, result) for _, result in cases]
+    text = _text("kernel", [expression for expression, _ in cases], 2)
+    _compiled(text, {"kernel": [dtype, dtype, *[result for _, result in cases]]})["kernel"](x, y, *outs)
+    for (expression, _), out in zip(cases, outs):
+        plain = eval(expression.replace("[i]", ""), {**vars(scalars), "x0": x, "x1": y})
+        np.testing.assert_array_equal(out, plain, err_msg=f"{expression} of {dtype}")
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64)], ids=str)
+def test_loops_become_vector_code_without_calls(dtype: np.dtype) -> None:
+    frontend.refresh()
+    pointer = frontend.pointer_type(dtype)
+    names = {**dict.fromkeys(UNARY, 1), **dict.fromkeys(BINARY, 2), "maximum": 2, "round_even": 1, "floor": 1}
+    for name, count in names.items():
+        if dtype == np.float64 and name not in WIDE:
+            continue
+        namespace = dict(vars(scalars))
+        exec(_text("kernel", [_call(name, count)], count), namespace)
+        arguments = (*[pointer] * (count + 1), types.int64, types.int64)
+        module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+        assert re.search(r"store <\d+ x ", str(module)), f"the loop over {name} has no vector instructions"
+        assembly = loader.target_machine().emit_assembly(module)
+        assert not re.search(r"^\s+(callq?|bl)\s", assembly, re.MULTILINE), f"the loop over {name} calls a function"
+
+
+@pytest.mark.parametrize("word", ["accumulate", "maximum"])
+def test_reductions_become_vector_code(word: str) -> None:
+    frontend.refresh()
+    loop = f"    for i in range(start, stop):\n        total = {word}(total, x[i])\n"
+    text = f"def kernel(x, out, start, stop):\n    total = x[start]\n{loop}    out[0] = total\n"
+    namespace = dict(vars(scalars))
+    exec(text, namespace)
+    pointer = frontend.pointer_type(np.dtype(np.float32))
+    arguments = (pointer, pointer, types.int64, types.int64)
+    module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+    assert "x float>" in str(module)

@@ -1,0 +1,392 @@
+"""How primitives that move, sort, scatter and accumulate are lowered, against their implementations.
+
+Knows the primitives' records and `loops_tools`; every case runs as plain Python, some as machine code too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loops_tools import assert_same_array, check_loops, record, run_plain
+from test_kernels_indexing import random_gather
+
+import functad
+from functad.backends.cpu.executable import compile_program
+from functad.ir import registry
+from functad.lowering_rules import Loops
+from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from functad.primitives.lowering import scattering, sorting
+from functad.primitives.lowering.scattering import scatter_into_constant_rule
+from functad.tracing import bind
+
+FLOATS = ["float16", "float32", "float64"]
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+COMPLEX = ["complex64", "complex128"]
+SCATTERS = {"scatter": "set", "scatter-add": "add", "scatter-mul": "mul", "scatter-min": "min", "scatter-max": "max"}
+MINE = [
+    *("concatenate", "stack", "dynamic_update_slice", *SCATTERS, "sort", "top_k", "argmax", "argmin"),
+    *("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"),
+]
+
+
+def random_array(rng, shape, dtype, special=True):
+    """Few distinct numbers, so that there are ties; for floats also NaN, infinities and zeros of both signs."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        part = f"f{dtype.itemsize // 2}"
+        x = random_array(rng, shape, part, special).astype(dtype)
+        x.imag = random_array(rng, shape, part, special)
+        return x
+    x = np.asarray(rng.integers(-5 if dtype.kind in "if" else 0, 6 if dtype.kind != "b" else 2, shape)).astype(dtype)
+    if dtype.kind in "iu" and x.size:
+        x.reshape(-1)[:: max(1, x.size // 3)] = [np.iinfo(dtype).min, np.iinfo(dtype).max][rng.integers(2)]
+    if dtype.kind == "f" and special:
+        chosen = rng.random(shape) < 0.4
+        x = np.where(chosen, rng.choice([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0], size=shape), x).astype(dtype)
+    return x.astype(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("name", MINE)
+def test_examples(name):
+    primitive = registry[name]
+    for number, example in enumerate(primitive.examples()):
+        check_loops(primitive, example.args, example.params, tolerance=2e-6)
+        if number < 2:
+            check_loops(primitive, example.args, example.params, tolerance=2e-6, compiled=True)
+
+
+# --- joining --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shape, axis", [((3, 4), 0), ((3, 4), 1), ((20, 2, 1), 1), ((9, 1), 1), ((2, 0), 1), ((5,), 0)]
+)
+def test_concatenate_and_stack(shape, axis):
+    rng = np.random.default_rng(0)
+    for dtype in ["bool", "float16", "int8", "complex64", "float64"]:
+        parts = [random_array(rng, shape, dtype) for _ in range(3)]
+        longer = random_array(rng, (*shape[:axis], 7, *shape[axis + 1 :]), dtype)
+        check_loops(registry["concatenate"], [*parts, longer], {"dimension": axis})
+        check_loops(registry["stack"], parts, {"axis": axis})
+        check_loops(registry["stack"], parts, {"axis": axis + 1})
+
+
+def test_joining_many_operands():
+    parts = [np.float32(k) for k in range(100)]
+    check_loops(registry["stack"], parts, {"axis": 0})
+    rows = [np.full((10, k % 3), k, np.int32) for k in range(70)]
+    check_loops(registry["concatenate"], rows, {"dimension": 1}, compiled=True)
+
+
+def test_an_operand_joined_with_itself_is_one_buffer():
+    target = record(registry["stack"], [np.zeros(3, np.float32)], {"axis": 0})
+    out = type(target.outs[0])((2, 3), np.float32, "out")
+    twice = record(registry["stack"], [np.zeros(3, np.float32)], {"axis": 0})
+    twice.instructions.clear()
+    registry["stack"].lower.rule(twice, [twice.ins[0]] * 2, [out], axis=0)
+    assert [list(k.buffers) for k in twice.instructions] == [["x0", "out"]]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "int16", "complex128"])
+def test_dynamic_update_slice(dtype):
+    rng = np.random.default_rng(1)
+    for shape, part in [((4, 5), (2, 3)), ((30, 4), (20, 4)), ((3, 2, 9), (3, 1, 9)), ((40, 3), (17, 2)), ((6,), (6,))]:
+        operand, update = random_array(rng, shape, dtype), random_array(rng, part, dtype)
+        for start in [0, 1, -4, 100]:
+            starts = [np.int32(start)] * len(shape)
+            check_loops(registry["dynamic_update_slice"], [operand, update, *starts], {})
+    top = [np.uint64(2**64 - 1), np.uint64(1)]
+    check_loops(registry["dynamic_update_slice"], [random_array(rng, (4, 5), dtype), update[:2, None], *top], {})
+
+
+# --- scattering -----------------------------------------------------------------------------------------------
+
+
+def random_scatter(rng, dtype):
+    """Arguments and parameters of a random scatter; some indices out of bounds, some twice."""
+    operand, indices, gather = random_gather(rng, batching=bool(rng.integers(2)))
+    sizes = gather["slice_sizes"]
+    dropped = [*gather["collapsed_slice_dims"], *gather["operand_batching_dims"]]
+    window = [n for d, n in enumerate(sizes) if d not in dropped]
+    shape, batch, sizes = [], list(indices.shape[:-1]), list(window)
+    for d in range(len(window) + indices.ndim - 1):
+        shape.append(sizes.pop(0) if d in gather["offset_dims"] else batch.pop(0))
+    numbers = ScatterDimensionNumbers(
+        tuple(gather["offset_dims"]),
+        tuple(gather["collapsed_slice_dims"]),
+        tuple(gather["start_index_map"]),
+        tuple(gather["operand_batching_dims"]),
+        tuple(gather["start_indices_batching_dims"]),
+    )
+    params = {
+        "dimension_numbers": numbers,
+        "indices_are_sorted": False,
+        "unique_indices": False,
+        "mode": rng.choice(list(GatherScatterMode)),
+    }
+    exact = np.dtype(dtype).kind != "f"
+    operand = random_array(rng, operand.shape, dtype) if exact else rng.integers(-4, 5, operand.shape).astype(dtype)
+    updates = random_array(rng, shape, dtype) if exact else rng.integers(-4, 5, shape).astype(dtype)
+    return [operand, indices, updates], params
+
+
+@pytest.mark.parametrize("name", SCATTERS)
+@pytest.mark.parametrize("seed", range(14))
+def test_scatter(name, seed):
+    rng = np.random.default_rng(seed)
+    dtypes = ["float32", "float16", "int32", "uint8", "bool", "float64", "int8"]
+    args, params = random_scatter(rng, dtypes[seed % len(dtypes)])
+    if name == "scatter" and seed % 3 == 0:
+        args[0], args[2] = args[0].astype(np.complex64), args[2].astype(np.complex64)
+    check_loops(registry[name], args, params)
+    if seed < 2:
+        check_loops(registry[name], args, params, compiled=True)
+
+
+@pytest.mark.parametrize("name", ["scatter-add", "scatter-mul", "scatter-min", "scatter-max"])
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_scatter_of_complex_numbers(name, dtype):
+    rng = np.random.default_rng(2)
+    args, params = random_scatter(rng, "float32")
+    args[0] = random_array(rng, args[0].shape, dtype, special=False)
+    args[2] = random_array(rng, args[2].shape, dtype, special=False)
+    check_loops(registry[name], args, params)
+    check_loops(registry[name], args, params, compiled=True)
+
+
+@pytest.mark.parametrize("name", SCATTERS)
+def test_large_scatter_is_shared_by_blocks(name, monkeypatch):
+    monkeypatch.setattr(scattering, "_WORTH_SHARING", 1000)
+    monkeypatch.setattr(scattering, "_BLOCK_BYTES", 64)
+    rng = np.random.default_rng(3)
+    rows, width, count = 37, 5, 400
+    args = [rng.integers(-3, 4, (rows, width)).astype(np.float32), rng.integers(-2, rows + 2, (count, 1)), None]
+    args[2] = rng.choice(np.float32([-1, 1, 1]), size=(count, width))
+    numbers = ScatterDimensionNumbers((1,), (0,), (0,))
+    params = {
+        "dimension_numbers": numbers,
+        "indices_are_sorted": False,
+        "unique_indices": False,
+        "mode": GatherScatterMode.FILL_OR_DROP,
+    }
+    assert record(registry[name], args, params).instructions[-1].n > 1
+    check_loops(registry[name], args, params)
+    check_loops(registry[name], args, params, compiled=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("seed", range(6))
+def test_scatter_into_a_constant(dtype, seed):
+    rng = np.random.default_rng(seed)
+    args, params = random_scatter(rng, dtype)
+    args[0] = np.zeros_like(args[0])
+    recorded = record(registry["scatter-add"], args, params)
+    recorded.instructions.clear()
+    scatter_into_constant_rule("add")(recorded, recorded.ins[1:], recorded.outs, value=0, **params)
+    values = recorded.values(args)
+    run_plain(recorded, values, pieces=3)
+    expected = registry["scatter-add"].impl(*args, **params)
+    np.testing.assert_array_equal(values[recorded.outs[0]].reshape(expected.shape), expected)
+
+
+# --- sorting --------------------------------------------------------------------------------------------------
+
+
+def sort_params(dimension, num_keys=1):
+    return {"dimension": dimension, "is_stable": True, "num_keys": num_keys}
+
+
+ROWS = [((10,), 0), ((2, 21), 1), ((9, 2), 0), ((2, 1), 1)]
+OTHER_ROWS = [((30,), 0), ((9, 2), 0)]
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, *COMPLEX, "bool"])
+def test_sort_of_one_array(dtype, monkeypatch):
+    rng = np.random.default_rng(4)
+    for shape, axis in ROWS:
+        check_loops(registry["sort"], [random_array(rng, shape, dtype)], sort_params(axis))
+    monkeypatch.setattr(sorting, "_LONG", 4)
+    for shape, axis in OTHER_ROWS:
+        check_loops(registry["sort"], [random_array(rng, shape, dtype)], sort_params(axis))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint32", "float16", "int8"])
+def test_compiled_sort_of_long_rows(dtype):
+    rng = np.random.default_rng(5)
+    for shape, axis in [((20000,), 0), ((3, 200), 1), ((90, 2), 0)]:
+        wide = rng.integers(0, 2**62, shape) if dtype[0] in "iu" else rng.normal(size=shape)
+        few = random_array(rng, shape, dtype)
+        x = np.where(rng.random(shape) < 0.5, few, wide.astype(dtype))
+        check_loops(registry["sort"], [x], sort_params(axis), compiled=True)
+
+
+@pytest.mark.parametrize("num_keys", [1, 2, 3])
+def test_sort_of_several_arrays(num_keys, monkeypatch):
+    rng = np.random.default_rng(6)
+    several = [("float32", "int8", "float16", "bool"), ("complex64", "float64", "uint64", "int32")]
+    for dtypes in several:
+        for shape, axis in ROWS:
+            args = [random_array(rng, shape, dtype) for dtype in dtypes]
+            check_loops(registry["sort"], args, sort_params(axis, num_keys))
+    if num_keys == 2:
+        args = [random_array(rng, (300, 2), dtype) for dtype in ("float32", "complex64", "int8")]
+        check_loops(registry["sort"], args, sort_params(0, num_keys), compiled=True)
+    monkeypatch.setattr(sorting, "_LONG", 4)
+    for shape, axis in OTHER_ROWS:
+        args = [random_array(rng, shape, dtype) for dtype in several[0]]
+        check_loops(registry["sort"], args, sort_params(axis, num_keys))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, "bool"])
+def test_top_k(dtype, monkeypatch):
+    rng = np.random.default_rng(7)
+    for shape, axis, k in [((9,), 0, 3), ((2, 40), 1, 35), ((40, 2), 0, 5), ((4, 6), 1, 6)]:
+        check_loops(registry["top_k"], [random_array(rng, shape, dtype)], {"k": k, "axis": axis})
+    monkeypatch.setattr(sorting, "_LONG", 4)
+    check_loops(registry["top_k"], [random_array(rng, (50,), dtype)], {"k": 33, "axis": 0})
+    if dtype in ("float32", "int16"):
+        check_loops(registry["top_k"], [random_array(rng, (2000,), dtype)], {"k": 100, "axis": 0}, compiled=True)
+        check_loops(registry["top_k"], [random_array(rng, (300, 3), dtype)], {"k": 4, "axis": 0}, compiled=True)
+
+
+# --- running combinations and positions -----------------------------------------------------------------------
+
+AXES = [((23,), 0), ((3, 40), 1), ((9, 4, 3), 1), ((2, 4, 5), 1), ((1, 6), 1), ((2, 17), 1)]
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin"])
+@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "int32", "uint64", *COMPLEX])
+def test_running_combinations(name, dtype):
+    if dtype in COMPLEX and name in ("cummax", "cummin"):
+        return
+    rng = np.random.default_rng(8)
+    for number, (shape, axis) in enumerate(AXES):
+        x = random_array(rng, shape, dtype, special=name in ("cummax", "cummin"))
+        x = np.where(x == 0, x, x + np.asarray(0.25).astype(dtype)) if name != "cumprod" else np.clip(x, -1, 1)
+        x = np.where(np.abs(x) == 0, np.abs(x), x).astype(dtype)  # the sign of the larger of two zeros is open
+        check_loops(registry[name], [x], {"axis": axis, "reverse": number % 2 == 0}, tolerance=1e-6)
+    if dtype in ("float32", "complex64"):
+        for shape, axis in AXES[1:3]:
+            x = rng.normal(size=shape).astype(dtype)
+            check_loops(registry[name], [x], {"axis": axis, "reverse": True}, tolerance=1e-6, compiled=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_running_log_sum_exp(dtype):
+    rng = np.random.default_rng(9)
+    close = 1e-3 if dtype == "float16" else 1e-6
+    for shape, axis in AXES:
+        x = random_array(rng, shape, dtype)
+        check_loops(registry["cumlogsumexp"], [x], {"axis": axis, "reverse": True}, tolerance=close)
+        x = (10 * rng.normal(size=shape)).astype(dtype)
+        check_loops(registry["cumlogsumexp"], [x], {"axis": axis, "reverse": False}, tolerance=close)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, "bool"])
+def test_positions(name, dtype):
+    rng = np.random.default_rng(10)
+    for index_dtype, shapes in [("int32", [*AXES, ((2, 300), 1)]), ("uint8", [((300, 2), 0), ((9, 10), 1)])]:
+        for shape, axis in shapes:
+            x = random_array(rng, shape, dtype, special=rng.random() < 0.5)
+            check_loops(registry[name], [x], {"axes": (axis,), "index_dtype": np.dtype(index_dtype)})
+    if dtype in ("float32", "int8", "float16"):
+        for shape, axis in [((3, 1000), 1), ((9, 20, 40), 1), ((100, 10), 1)]:
+            x = random_array(rng, shape, dtype, special=dtype == "float16")
+            params = {"axes": (axis,), "index_dtype": np.dtype("int64")}
+            check_loops(registry[name], [x], params, compiled=True)
+
+
+# --- elements fetched by their index ----------------------------------------------------------------------------
+
+KINDS = ["float32", "float16", "int32", "uint8", "bool", "float64", "int8", "complex64", "uint64"]
+
+
+def check_program(primitive, args, params):
+    """Compare an equation, lowered and run as a Program, with the primitive's `impl`."""
+    args = [np.asarray(a) for a in args]
+    program = functad.make_jaxpr(lambda *a: bind(primitive, *a, **params))(*args)
+    results = compile_program(program)(args)
+    with np.errstate(all="ignore"):
+        expected = primitive.impl(*args, **params)
+    expected = expected if primitive.multiple_results else [expected]
+    for number, (result, want) in enumerate(zip(results, expected, strict=True)):
+        what = f"{primitive.name}{[(a.shape, a.dtype.name) for a in args]} {params}, result {number}"
+        assert_same_array(np.asarray(result), np.asarray(want), 0.0, what)
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def seeds(request, monkeypatch):
+    if request.param == "plain":
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+        return range(40)
+    return range(40, 46)
+
+
+def test_gather(seeds):
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        operand, indices, numbers = random_gather(rng, batching=bool(rng.integers(2)))
+        sizes = tuple(numbers.pop("slice_sizes"))
+        if seed % 4 == 0:
+            indices = indices.astype(["uint8", "uint64", "int16", "uint32"][seed // 4 % 4])
+        params = {
+            "dimension_numbers": GatherDimensionNumbers(**{k: tuple(v) for k, v in numbers.items()}),
+            "slice_sizes": sizes,
+            "unique_indices": False,
+            "indices_are_sorted": False,
+            "mode": list(GatherScatterMode)[seed % 3],
+            "fill_value": [None, 3, 0][seed % 5 % 3],
+        }
+        check_program(registry["gather"], [random_array(rng, operand.shape, KINDS[seed % 9]), indices], params)
+
+
+def test_moving_elements(seeds):
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        shape = tuple(int(n) for n in rng.integers(0 if seed % 4 == 0 else 1, 5, rng.integers(0, 4)))
+        x, axes = random_array(rng, shape, KINDS[seed % 9]), range(len(shape))
+        starts = tuple(int(rng.integers(0, n + 1)) for n in shape)
+        limits = tuple(int(rng.integers(a, n + 1)) for a, n in zip(starts, shape))
+        strides = tuple(int(rng.integers(1, 4)) for _ in axes)
+        window = {"start_indices": starts, "limit_indices": limits, "strides": strides}
+        check_program(registry["slice"], [x], window)
+        check_program(registry["rev"], [x], {"dimensions": tuple(d for d in axes if rng.random() < 0.5)})
+        check_program(registry["tile"], [x], {"reps": tuple(int(r) for r in rng.integers(0, 4, len(shape)))})
+        config = tuple(tuple(int(k) for k in rng.integers((-2, -2, 0), (4, 4, 3))) for _ in axes)
+        if all(low + n + max(n - 1, 0) * between + high >= 0 for n, (low, high, between) in zip(shape, config)):
+            check_program(registry["pad"], [x, random_array(rng, (), x.dtype)], {"padding_config": config})
+        kind = ["int32", "int64", "uint8", "uint64"][seed % 4]
+        at = [np.asarray(rng.integers(-3, 7)).astype(kind) for _ in axes]
+        check_program(registry["dynamic_slice"], [x, *at], {"slice_sizes": limits})
+        for axis in axes[:1]:
+            sizes = (starts[axis], shape[axis] - starts[axis])
+            check_program(registry["split"], [x], {"sizes": sizes, "axis": axis})
+            if shape[axis]:
+                check_program(registry["unstack"], [x], {"axis": axis})
+            kind = np.dtype(KINDS[seed % 9] if KINDS[seed % 9] != "bool" else "float32")
+            check_program(registry["iota"], [], {"dtype": kind, "shape": shape, "dimension": axis})
+
+
+def test_bitcast(seeds):
+    rng = np.random.default_rng(11)
+    real = [dtype for dtype in [*FLOATS, *INTEGERS] if seeds[0] == 0 or dtype in ("float16", "int8", "uint64")]
+    pairs = [(old, new) for kinds in (real, COMPLEX) for old in kinds for new in kinds]
+    for old, new in [(np.dtype(a), np.dtype(b)) for a, b in pairs] + [(np.dtype(bool), np.dtype(bool))]:
+        count = max(1, new.itemsize // old.itemsize)
+        high = 256 if old.kind != "b" else 2
+        x = rng.integers(0, high, (3, count, old.itemsize)).astype(np.uint8).view(old)[..., 0]
+        x = x if new.itemsize > old.itemsize else x[:, 0]
+        check_program(registry["bitcast_convert_type"], [x], {"new_dtype": new})
+
+
+def test_an_embedding_is_fetched_by_rows():
+    table, tokens = np.zeros((100, 7), np.float32), np.zeros((20, 3), np.int32)
+    program = functad.make_jaxpr(lambda table, tokens: table[tokens])(table, tokens)
+    *_, kernel = compile_program(program).generated.source.split("def ")
+    assert kernel.count("for ") == 2
+    assert kernel.index("gather_step") < kernel.rindex("for "), "the index is looked up once a row, not once an element"
+
+
+def test_every_rule_is_one_of_the_kinds():
+    assert all(isinstance(registry[name].lower, Loops) for name in MINE)
