@@ -38,8 +38,7 @@ from functad.array import Array
 from functad.config import config, debug_infs, debug_nans, disable_jit, enable_x64, log_compiles
 from functad.ir import check_program
 from functad.pretty import program_to_text
-
-__version__ = "0.1.0"
+from functad.version import __version__ as __version__
 
 _SUBMODULES = ("data", "dtypes", "errors", "io", "lax", "nn", "optim", "random", "tree", "tree_util")
 

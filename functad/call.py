@@ -111,5 +111,6 @@ jit_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=_transpose,
     batch=_batch,
+    lower=Absent("calls are inlined before a Program is lowered"),
     examples=Absent("it takes a Program; tests/test_api_jit.py tests it under all transforms"),
 )

@@ -51,13 +51,17 @@ OPTIONS: dict[str, Option] = {
     "debug_nans": Option(False, _SWITCH, "raise as soon as an operation makes a NaN"),
     "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
     "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
-    "default_backend": Option("cpu", ("cpu", "interpreter"), "what runs a Program under jit"),
+    "default_backend": Option("cpu", ("cpu", "cuda", "interpreter"), "what runs a Program under jit"),
     "disable_jit": Option(False, _SWITCH, "let jit run the function as it stands, for debugging"),
     "num_threads": Option(
         available_cores()[0], range(1, 1025), "the threads that compiled functions run on", one_for_all=True
     ),
     "check_programs": Option(False, _SWITCH, "verify every Program after every pass"),
 }
+
+
+# The options that decide how a jitted function runs.
+JIT_OPTIONS = ("disable_jit", "debug_nans", "debug_infs", "default_backend", "enable_x64")
 
 
 class Config(threading.local):
@@ -88,6 +92,7 @@ class Config(threading.local):
     disable_jit: bool
     num_threads: int
     check_programs: bool
+    jit_settings: tuple[Value, ...] | None  # of `JIT_OPTIONS`; None where this thread overrides some option
 
     def update(self, name: str, value: Value) -> None:
         """Set an option for all threads.
@@ -120,6 +125,8 @@ class Config(threading.local):
         previous = {name: active[name] for name in values if name in active}
         shared = {name: getattr(Config, name) for name in values if OPTIONS[name].one_for_all}
         active.update(values)
+        outermost = "jit_settings" not in active
+        active["jit_settings"] = None
         for name in shared:
             _set_for_all(name, active.pop(name))
         try:
@@ -128,6 +135,8 @@ class Config(threading.local):
             for name in values.keys() - shared.keys():
                 del active[name]
             active.update(previous)
+            if outermost:
+                del active["jit_settings"]
             for name, value in shared.items():
                 _set_for_all(name, value)
 
@@ -165,6 +174,7 @@ def set_defaults(environment: Mapping[str, str]) -> None:
 
 def _set_for_all(name: str, value: Value) -> None:
     setattr(Config, name, value)
+    Config.jit_settings = tuple(getattr(Config, option, OPTIONS[option].default) for option in JIT_OPTIONS)
     for changed in _watchers.get(name, ()):
         changed(value)
 

@@ -266,7 +266,7 @@ class Primitive:
     jvp: Callable[..., Any] | Linearize | ZeroDerivative | Absent
     transpose: Callable[..., Any] | Absent
     batch: Callable[..., Any] | Absent
-    lower: Scalar | Indexed | Reduction | Contraction | Loops | Absent | None = None
+    lower: Scalar | Indexed | Reduction | Contraction | Loops | Absent
     examples: Callable[[], list[Example]] | Absent
 
     def __post_init__(self) -> None:

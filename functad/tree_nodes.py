@@ -195,6 +195,11 @@ class Kinds(dict[type, NodeKind | None]):
         return kind
 
 
+def is_namedtuple(cls: type) -> bool:
+    """Whether instances are nodes because they are namedtuples, and not because somebody registered the class."""
+    return KINDS[cls] is not None and cls not in _registered
+
+
 KINDS = Kinds()
 LEAF_TYPES: set[type] = set()  # the classes whose kind is None, to test many children in one call
 _registered: set[type] = set()

@@ -219,12 +219,13 @@ def record(
 
 def check_text(kernel: Kernel) -> None:
     """Assert that a kernel is written in the subset of Python that is compiled."""
-    tree = ast.parse(kernel.source())
+    source = kernel.source()
+    tree = ast.parse(source)
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     known = {*kernel.buffers, "start", "stop", "range", *stored, *vars(scalars), *GEMMS}
     cast = {id(a) for node in ast.walk(tree) if isinstance(node, ast.Call) for a in cast_literals(node)}
     for node in ast.walk(tree):
-        where = f"{kernel.name}, line {getattr(node, 'lineno', 0)} of\n{kernel.source()}\n"
+        where = f"line {getattr(node, 'lineno', 0)} of\n{source}"
         if isinstance(node, ast.Name):
             assert node.id in known, f"unknown name {node.id} in {where}"
         elif isinstance(node, ast.Constant):

@@ -98,7 +98,7 @@ def random_cases(count, seed, dtype="float32"):
     while len(cases) < count:
         lhs, rhs, params = random_case(rng, dtype)
         out = conv_general_dilated_p.abstract_eval(Aval(lhs.shape, lhs.dtype), Aval(rhs.shape, rhs.dtype), **params)
-        if max(lhs.size, rhs.size, out.size) <= 400:
+        if max(lhs.size, rhs.size, out.size) <= 250:
             cases.append((lhs, rhs, params))
     return cases
 
@@ -118,9 +118,9 @@ def plain_groups(conv):
 
 def plain_cotangent(conv):
     """Rows of the window follow each other in memory."""
-    if len(conv.axes) == 2:
-        return conv.axes[0].dilation == 1 and conv.axes[0].rhs_step == conv.axes[1].window and conv.axes[1].rhs_step == 1
-    return len(conv.axes) == 1 and conv.axes[0].rhs_step == 1
+    if len(conv.axes) not in (1, 2) or conv.axes[-1].rhs_step != 1:
+        return False
+    return all(axis.dilation == 1 and axis.rhs_step == conv.axes[1].window for axis in conv.axes[:-1])
 
 
 def always(conv):
@@ -164,7 +164,7 @@ def force(monkeypatch, name, places=6):
 @pytest.mark.parametrize("name, places", [*((name, 6) for name in WAYS), ("products", 24), ("weight products", 24)])
 def test_every_way_on_random_configurations(name, places, monkeypatch):
     used = force(monkeypatch, name, places)
-    for lhs, rhs, params in random_cases(70, seed=len(name) + places):
+    for lhs, rhs, params in random_cases(40, seed=len(name) + places):
         check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=3e-6)
     assert used
 

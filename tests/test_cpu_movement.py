@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from loops_tools import assert_same_array, check_loops, record, run_plain
+from loops_tools import assert_same_array, check_loops, record
 from test_kernels_indexing import random_gather
 
 import functad
@@ -16,12 +16,12 @@ from functad.ir import registry
 from functad.lowering_rules import Loops
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from functad.primitives.lowering import scattering, sorting
-from functad.primitives.lowering.scattering import scatter_into_constant_rule
 from functad.tracing import bind
 
 FLOATS = ["float16", "float32", "float64"]
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 COMPLEX = ["complex64", "complex128"]
+SOME = [*FLOATS, "int8", "int64", "uint16", "bool"]
 SCATTERS = {"scatter": "set", "scatter-add": "add", "scatter-mul": "mul", "scatter-min": "min", "scatter-max": "max"}
 MINE = [
     *("concatenate", "stack", "dynamic_update_slice", *SCATTERS, "sort", "top_k", "argmax", "argmin"),
@@ -174,21 +174,6 @@ def test_large_scatter_is_shared_by_blocks(name, monkeypatch):
     check_loops(registry[name], args, params, compiled=True)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
-@pytest.mark.parametrize("seed", range(6))
-def test_scatter_into_a_constant(dtype, seed):
-    rng = np.random.default_rng(seed)
-    args, params = random_scatter(rng, dtype)
-    args[0] = np.zeros_like(args[0])
-    recorded = record(registry["scatter-add"], args, params)
-    recorded.instructions.clear()
-    scatter_into_constant_rule("add")(recorded, recorded.ins[1:], recorded.outs, value=0, **params)
-    values = recorded.values(args)
-    run_plain(recorded, values, pieces=3)
-    expected = registry["scatter-add"].impl(*args, **params)
-    np.testing.assert_array_equal(values[recorded.outs[0]].reshape(expected.shape), expected)
-
-
 # --- sorting --------------------------------------------------------------------------------------------------
 
 
@@ -200,7 +185,7 @@ ROWS = [((10,), 0), ((2, 21), 1), ((9, 2), 0), ((2, 1), 1)]
 OTHER_ROWS = [((30,), 0), ((9, 2), 0)]
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, *COMPLEX, "bool"])
+@pytest.mark.parametrize("dtype", [*SOME, "complex64"])
 def test_sort_of_one_array(dtype, monkeypatch):
     rng = np.random.default_rng(4)
     for shape, axis in ROWS:
@@ -210,7 +195,7 @@ def test_sort_of_one_array(dtype, monkeypatch):
         check_loops(registry["sort"], [random_array(rng, shape, dtype)], sort_params(axis))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint32", "float16", "int8"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
 def test_compiled_sort_of_long_rows(dtype):
     rng = np.random.default_rng(5)
     for shape, axis in [((20000,), 0), ((3, 200), 1), ((90, 2), 0)]:
@@ -220,7 +205,7 @@ def test_compiled_sort_of_long_rows(dtype):
         check_loops(registry["sort"], [x], sort_params(axis), compiled=True)
 
 
-@pytest.mark.parametrize("num_keys", [1, 2, 3])
+@pytest.mark.parametrize("num_keys", [1, 3])
 def test_sort_of_several_arrays(num_keys, monkeypatch):
     rng = np.random.default_rng(6)
     several = [("float32", "int8", "float16", "bool"), ("complex64", "float64", "uint64", "int32")]
@@ -228,23 +213,23 @@ def test_sort_of_several_arrays(num_keys, monkeypatch):
         for shape, axis in ROWS:
             args = [random_array(rng, shape, dtype) for dtype in dtypes]
             check_loops(registry["sort"], args, sort_params(axis, num_keys))
-    if num_keys == 2:
+    if num_keys == 3:
         args = [random_array(rng, (300, 2), dtype) for dtype in ("float32", "complex64", "int8")]
-        check_loops(registry["sort"], args, sort_params(0, num_keys), compiled=True)
+        check_loops(registry["sort"], args, sort_params(0, 2), compiled=True)
     monkeypatch.setattr(sorting, "_LONG", 4)
     for shape, axis in OTHER_ROWS:
         args = [random_array(rng, shape, dtype) for dtype in several[0]]
         check_loops(registry["sort"], args, sort_params(axis, num_keys))
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, "bool"])
+@pytest.mark.parametrize("dtype", SOME)
 def test_top_k(dtype, monkeypatch):
     rng = np.random.default_rng(7)
     for shape, axis, k in [((9,), 0, 3), ((2, 40), 1, 35), ((40, 2), 0, 5), ((4, 6), 1, 6)]:
         check_loops(registry["top_k"], [random_array(rng, shape, dtype)], {"k": k, "axis": axis})
     monkeypatch.setattr(sorting, "_LONG", 4)
     check_loops(registry["top_k"], [random_array(rng, (50,), dtype)], {"k": 33, "axis": 0})
-    if dtype in ("float32", "int16"):
+    if dtype == "float32":
         check_loops(registry["top_k"], [random_array(rng, (2000,), dtype)], {"k": 100, "axis": 0}, compiled=True)
         check_loops(registry["top_k"], [random_array(rng, (300, 3), dtype)], {"k": 4, "axis": 0}, compiled=True)
 
@@ -283,16 +268,16 @@ def test_running_log_sum_exp(dtype):
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, "bool"])
+@pytest.mark.parametrize("dtype", SOME)
 def test_positions(name, dtype):
     rng = np.random.default_rng(10)
     for index_dtype, shapes in [("int32", [*AXES, ((2, 300), 1)]), ("uint8", [((300, 2), 0), ((9, 10), 1)])]:
         for shape, axis in shapes:
             x = random_array(rng, shape, dtype, special=rng.random() < 0.5)
             check_loops(registry[name], [x], {"axes": (axis,), "index_dtype": np.dtype(index_dtype)})
-    if dtype in ("float32", "int8", "float16"):
+    if dtype == "float32":
         for shape, axis in [((3, 1000), 1), ((9, 20, 40), 1), ((100, 10), 1)]:
-            x = random_array(rng, shape, dtype, special=dtype == "float16")
+            x = random_array(rng, shape, dtype, special=shape[0] == 9)
             params = {"axes": (axis,), "index_dtype": np.dtype("int64")}
             check_loops(registry[name], [x], params, compiled=True)
 

@@ -23,6 +23,13 @@ from functad.transforms.simplify import (
 F32 = np.float32
 
 
+@pytest.fixture(autouse=True)
+def interpreted():
+    """Calls inside of a Program run equation by equation, so that results can be compared bit by bit."""
+    with functad.config.context(default_backend="interpreter"):
+        yield
+
+
 def program_of(fun, *args):
     return functad.make_jaxpr(fun)(*args)
 

@@ -1,243 +1,318 @@
-"""The short way from a jitted function's arguments to its kernels, once it has run with arguments of these types.
+"""The short way from a jitted function's arguments to its kernels, once it has been compiled for arguments like these.
 
-Knows pytrees of built-in containers, arrays and executables; tracing is left to `compilation`.
+For each signature one Python function is written out as source: it looks at just what can differ, so it costs a
+fraction of a flattening. Knows structures of pytrees, arrays and executables; tracing is left to `compilation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from sys import getrefcount
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.api.arguments import as_value
-from functad.array import ArrayImpl, consume, wrap
-from functad.config import config
+from functad import dtypes
+from functad.array import ArrayImpl, DonatedArray
 from functad.ir import Aval
-from functad.tracing import current_trace
+from functad.tree_nodes import KINDS, is_namedtuple
 from functad.tree_util import PyTreeDef, tree_unflatten
 
-MISS: Any = object()  # the call is not of the known types
-_OPTIONS = ("disable_jit", "debug_nans", "debug_infs", "default_backend", "enable_x64")
-
-# References to an array that nobody else has: its Array, the list of a call's values, a local name, getrefcount.
-_SOLE_OWNER = 4
+MISS: Any = object()  # what a call returns that does not have the known structure, static values and types
+FastCall = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
-Reader = Callable[[tuple[Any, ...], dict[str, Any]], list[Any] | None]
+class Arguments(NamedTuple):
+    """The arguments that a function was compiled for.
 
-
-class FastCall:
-    """Calls an executable for arguments of one structure and types; gives `MISS` for all others."""
-
-    def __init__(
-        self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        statics: Sequence[tuple[int | str, Any]],
-        avals: Sequence[Aval],
-        out_tree: PyTreeDef,
-        out_avals: Sequence[Aval],
-        constants: Sequence[np.ndarray],
-        executable: Callable[[Sequence[np.ndarray]], list[np.ndarray]],
-        donated: Sequence[tuple[int, str]],
-        read: Reader,
-    ) -> None:
-        self._read = make_reader(args, kwargs, dict(statics)) or read
-        self._build = make_builder(out_tree)
-        self._avals = list(avals)
-        self._out_avals = list(out_avals)
-        self._constants = list(constants)
-        self._executable = executable
-        self._donated = list(donated)
-        self._options = tuple(getattr(config, name) for name in _OPTIONS)
-
-    def applies(self) -> bool:
-        """Whether options are as they were, and nothing is being traced."""
-        return current_trace() is None and self._options == (
-            config.disable_jit,
-            config.debug_nans,
-            config.debug_infs,
-            config.default_backend,
-            config.enable_x64,
-        )
-
-    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        leaves = self._read(args, kwargs)
-        if leaves is None:
-            return MISS
-        values = self._constants.copy()
-        for leaf, aval in zip(leaves, self._avals):
-            kind = type(leaf)
-            if kind is ArrayImpl:
-                if leaf._aval is not aval:
-                    if leaf.aval != aval:
-                        return MISS
-                    leaf._aval = aval
-                values.append(leaf._value)
-            elif kind is np.ndarray:
-                if leaf.shape != aval.shape or leaf.dtype != aval.dtype or aval.weak_type:
-                    return MISS
-                values.append(leaf)
-            elif kind is float and aval.weak_type and aval.dtype.kind == "f" and not aval.shape:
-                values.append(np.array(leaf, aval.dtype))
-            else:
-                value = as_value(leaf, _an_argument, copy=False)
-                if value.aval != aval or type(value) is not ArrayImpl:
-                    return MISS
-                values.append(value._value)
-        value = None
-        for i, _ in self._donated:
-            value = values[i + len(self._constants)]
-            if getrefcount(value) != _SOLE_OWNER or value.base is not None or type(leaves[i]) is not ArrayImpl:
-                values[i + len(self._constants)] = value.copy()
-        value = None
-        results = self._executable(values)
-        for i, name in self._donated:
-            if type(leaves[i]) is ArrayImpl:
-                consume(leaves[i], name)
-        return self._build([wrap(r, a) for r, a in zip(results, self._out_avals)])
-
-
-def make_reader(
-    args: tuple[Any, ...], kwargs: dict[str, Any], statics: dict[int | str, Any]
-) -> Reader | None:
-    """A function that gives the leaves of arguments of the same structure, and None for any other.
-
-    None if the structure has nodes that only `tree_flatten` knows.
-
-    It is written out as Python source for this very structure, so that it costs a fraction of a flattening.
-
-    >>> read = make_reader(({"b": 1, "a": (2, None)},), {}, {})
-    >>> read(({"a": (5, None), "b": 6},), {}), read((7,), {})
-    ([5, 6], None)
+    in_tree: the structure of `(dynamic positional arguments, dynamic keyword arguments)`.
+    statics: the position or the keyword of each static argument, and its value.
+    avals: the types of the leaves. classes: the Python classes of the first call's leaves, to look for these first.
+    donated: for each leaf its name, if the call may take its memory, else None.
     """
-    lines: list[str] = []
-    leaves: list[str] = []
-    constants: dict[str, Any] = {}
-    count = 0
 
-    def fresh() -> str:
-        nonlocal count
-        count += 1
-        return f"x{count}"
+    in_tree: PyTreeDef
+    statics: Sequence[tuple[int | str, Any]]
+    avals: Sequence[Aval]
+    classes: Sequence[type]
+    donated: Sequence[str | None]
 
-    def constant(value: Any) -> str:
-        name = f"c{len(constants)}"
-        constants[name] = value
+    def with_leaves(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments of this structure, as `(args, kwargs)`."""
+        args, kwargs = tree_unflatten(self.in_tree, leaves)
+        positional = dict(s for s in self.statics if isinstance(s[0], int))
+        dynamic = iter(args)
+        count = len(args) + len(positional)
+        merged = tuple(positional[i] if i in positional else next(dynamic) for i in range(count))
+        return merged, {**kwargs, **{k: v for k, v in self.statics if isinstance(k, str)}}
+
+
+class Results(NamedTuple):
+    """The structure and the types of what a function returns."""
+
+    out_tree: PyTreeDef
+    avals: Sequence[Aval]
+
+
+def make_call(name: str, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any, results: Results) -> FastCall:
+    """A function of `(args, kwargs)` that runs an executable, or returns `MISS` for arguments of another signature.
+
+    An executable is called with the constants and the leaves; one that tells where its results lie (`fresh`,
+    `results`, as that of the CPU) is given their memory, too.
+
+    >>> from functad.ir import Aval
+    >>> from functad.tree_util import tree_structure
+    >>> tree, scalar = tree_structure((({"a": 1},), {})), Aval((), np.dtype(np.float32))
+    >>> arguments = Arguments(tree, [], [scalar], [np.ndarray], [None])
+    >>> results = Results(tree_structure([1]), [scalar])
+    >>> call = make_call("double", arguments, [], lambda values: [np.asarray(values[0] + values[0])], results)
+    >>> call(({"a": np.float32(2)},), {}), call((2,), {}) is MISS
+    ([Array(4., dtype=float32)], True)
+    """
+    text = _Text()
+    text.read_arguments(arguments)
+    text.read_leaves(arguments)
+    text.run(arguments, constants, executable)
+    text.build(results)
+    source = "def call(args, kwargs):\n" + "".join(f"    {line}\n" for line in text.lines)
+    namespace = dict(text.objects)
+    exec(compile(source, f"<the short way into {name}>", "exec"), namespace)
+    call: FastCall = namespace["call"]
+    return call
+
+
+def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
+    """The values of a leaf of that type; None for one of another type, and for what only the long way can judge."""
+    kind = type(leaf)
+    if kind is ArrayImpl:
+        if leaf.aval != aval:
+            return None
+        leaf._aval = aval  # the next call finds the same object
+        value: np.ndarray = leaf._value
+        return value
+    if kind is np.ndarray:
+        return leaf if leaf.dtype == aval.dtype and leaf.shape == aval.shape and not aval.weak_type else None
+    if aval.shape or not (kind in _NUMBERS or isinstance(leaf, np.generic) and leaf.dtype == aval.dtype):
+        return None
+    if dtypes.dtype_of(leaf) != (aval.dtype, aval.weak_type):
+        return None
+    try:
+        return np.array(leaf, aval.dtype)
+    except OverflowError:  # the long way tells which argument it is
+        return None
+
+
+_NUMBERS = (float, int, bool, complex)
+
+
+@lru_cache(maxsize=4096)
+def shared(aval: Aval) -> Aval:
+    """The same object for equal types: what one function returns, another one then knows at a glance."""
+    return aval
+
+
+def _sole_owner() -> int:
+    """What `getrefcount` says of the memory of an Array that a local variable names, and nobody else."""
+    array = ArrayImpl(np.zeros(1))
+    value = array._value
+    return getrefcount(value)
+
+
+class _Text:
+    """The lines of a call, and the objects they mention by name.
+
+    t: nodes of the arguments, x: leaves, v: their values, y: results; a: types, c: constants and other objects.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.nodes = 0
+        self.leaves: list[str] = []
+        self.objects: dict[str, Any] = {
+            "MISS": MISS,
+            "Array": ArrayImpl,
+            "Donated": DonatedArray,
+            "ndarray": np.ndarray,
+            "array": np.array,
+            "empty": np.empty,
+            "new": object.__new__,
+            "convert": convert,
+            "getrefcount": getrefcount,
+            "SOLE_OWNER": _sole_owner(),
+        }
+
+    def add(self, *lines: str) -> None:
+        self.lines += lines
+
+    def object(self, value: Any) -> str:
+        """The name of an object; a key that Python can write is written out."""
+        if type(value) in (str, int):
+            return repr(value)
+        name = f"c{len(self.objects)}"
+        self.objects[name] = value
         return name
 
-    def read(name: str, value: Any) -> None:
-        kind = type(value)
-        if value is None:
-            lines.append(f"if {name} is not None: return None")
-        elif kind in (list, tuple):
-            lines.append(f"if type({name}) is not {kind.__name__} or len({name}) != {len(value)}: return None")
-            names = [fresh() for _ in value]
-            if names:
-                lines.append(f"{', '.join(names)}, = {name}")
-            for n, v in zip(names, value):
-                read(n, v)
-        elif kind is dict:
-            lines.append(f"if type({name}) is not dict or len({name}) != {len(value)}: return None")
-            for key in sorted(value):
-                n = fresh()
-                text = repr(key) if type(key) in (str, int) else constant(key)
-                lines.append(f"{n} = {name}[{text}]")
-                read(n, value[key])
-        elif isinstance(value, tuple) and hasattr(value, "_fields"):
-            lines.append(f"if type({name}) is not {constant(kind)}: return None")
-            names = [fresh() for _ in value]
-            if names:
-                lines.append(f"{', '.join(names)}, = {name}")
-            for n, v in zip(names, value):
-                read(n, v)
-        elif kind in (ArrayImpl, np.ndarray, float, int, bool, complex) or isinstance(value, np.generic):
-            leaves.append(name)
-        else:
-            raise _OtherStructure
+    # --- the structure of the arguments ------------------------------------------------------------------
 
-    def read_static(name: str, value: Any) -> None:
-        c = constant(value)
-        lines.append(f"if {name} is not {c} and (type({name}) is not type({c}) or {name} != {c}): return None")
-
-    try:
-        lines.append(f"if len(args) != {len(args)} or len(kwargs) != {len(kwargs)}: return None")
-        names = [fresh() for _ in args]
-        if names:
-            lines.append(f"{', '.join(names)}, = args")
-        for i, (n, v) in enumerate(zip(names, args)):
-            if i in statics:
-                read_static(n, v)
+    def read_arguments(self, arguments: Arguments) -> None:
+        positional, keyword = arguments.in_tree.children()
+        statics = dict(arguments.statics)
+        keys = keyword_names(arguments.in_tree)
+        count = len(positional.children()) + sum(isinstance(where, int) for where in statics)
+        keywords = len(keys) + sum(isinstance(where, str) for where in statics)
+        self.add("try:")
+        start = len(self.lines)
+        self.add(f"if len(args) != {count} or {f'len(kwargs) != {keywords}' if keywords else 'kwargs'}: return MISS")
+        names = self.unpack("args", count)
+        dynamic = iter(positional.children())
+        for position, name in enumerate(names):
+            if position in statics:
+                self.compare(name, statics[position])
             else:
-                read(n, v)
-        for key in sorted(kwargs):
-            n = fresh()
-            lines.append(f"{n} = kwargs[{key!r}]")
-            if key in statics:
-                read_static(n, kwargs[key])
-            else:
-                read(n, kwargs[key])
-    except (_OtherStructure, TypeError):
-        return None
-    body = "".join(f"        {line}\n" for line in lines)
-    source = f"def read(args, kwargs):\n    try:\n{body}    except KeyError:\n        return None\n    return [{', '.join(leaves)}]\n"
-    namespace: dict[str, Any] = dict(constants)
-    exec(compile(source, "<reader of a jitted function's arguments>", "exec"), namespace)
-    reader: Reader = namespace["read"]
-    return reader
+                self.read(name, next(dynamic))
+        for key, child in zip(keys, keyword.children()):
+            self.read(self.item("kwargs", key), child)
+        for where, value in statics.items():
+            if isinstance(where, str):
+                self.compare(self.item("kwargs", where), value)
+        self.lines[start:] = [f"    {line}" for line in self.lines[start:]]
+        self.add("except KeyError:", "    return MISS")
 
-
-def _an_argument() -> str:
-    return "an argument"
-
-
-class _OtherStructure(Exception):
-    """The arguments hold something that only `tree_flatten` knows."""
-
-
-def make_builder(out_tree: PyTreeDef) -> Callable[[list[Any]], Any]:
-    """A function that puts leaves into a structure.
-
-    >>> from functad.tree_util import tree_structure
-    >>> make_builder(tree_structure({"a": 1, "b": (2, None)}))([5, 6])
-    {'a': 5, 'b': (6, None)}
-    """
-    places = [_Place(i) for i in range(out_tree.num_leaves)]
-    constants: dict[str, Any] = {}
-
-    def text(value: Any) -> str:
-        kind = type(value)
-        if kind is _Place:
-            return f"x[{value.number}]"
-        if value is None:
-            return "None"
-        if kind is tuple:
-            return f"({''.join(text(v) + ', ' for v in value)})"
-        if kind is list:
-            return f"[{', '.join(map(text, value))}]"
+    def read(self, name: str, tree: PyTreeDef) -> None:
+        """Take apart the node with this name and structure."""
+        data = tree.node_data()
+        if data is None:
+            self.leaves.append(name)
+            return
+        kind, metadata = data
+        children = tree.children()
+        if kind is type(None):
+            self.add(f"if {name} is not None: return MISS")
+            return
+        self.add(f"if type({name}) is not {self.object(kind)}: return MISS")
         if kind is dict:
-            parts = []
-            for key, v in value.items():
-                name = f"c{len(constants)}"
-                constants[name] = key
-                parts.append(f"{name}: {text(v)}")
-            return f"{{{', '.join(parts)}}}"
-        raise _OtherStructure
+            self.add(f"if len({name}) != {len(children)}: return MISS")
+            names = [self.item(name, key) for key in metadata]
+        elif kind in (tuple, list) or is_namedtuple(kind):
+            self.add(f"if len({name}) != {len(children)}: return MISS")
+            names = self.unpack(name, len(children))
+        else:
+            parts, found = self.node(), self.node()
+            known = KINDS[kind]
+            assert known is not None
+            self.add(
+                f"{parts}, {found} = {self.object(known.flatten)}({name})",
+                f"if len({parts}) != {len(children)} or not {found} == {self.object(metadata)}: return MISS",
+            )
+            names = self.unpack(parts, len(children))
+        for child_name, child in zip(names, children):
+            self.read(child_name, child)
 
-    try:
-        source = f"lambda x: {text(tree_unflatten(out_tree, places))}"
-    except _OtherStructure:
-        return lambda leaves: tree_unflatten(out_tree, leaves)
-    builder: Callable[[list[Any]], Any] = eval(compile(source, "<builder of results>", "eval"), constants)
-    return builder
+    def node(self) -> str:
+        self.nodes += 1
+        return f"t{self.nodes}"
+
+    def unpack(self, name: str, count: int) -> list[str]:
+        names = [self.node() for _ in range(count)]
+        if names:
+            self.add(f"{', '.join(names)}, = {name}")
+        return names
+
+    def item(self, name: str, key: Any) -> str:
+        child = self.node()
+        self.add(f"{child} = {name}[{self.object(key)}]")
+        return child
+
+    def compare(self, name: str, value: Any) -> None:
+        """A static argument: equal, and of the same class, because 1, 1.0 and True are equal."""
+        known, kind = f"c{len(self.objects)}", f"c{len(self.objects)}_class"
+        self.objects[known], self.objects[kind] = value, type(value)
+        self.add(f"if {name} is not {known} and not (type({name}) is {kind} and {name} == {known}): return MISS")
+
+    # --- the leaves --------------------------------------------------------------------------------------
+
+    def read_leaves(self, arguments: Arguments) -> None:
+        """Line by line the values of the leaves; what the first call was given is looked for first."""
+        for i, (leaf, aval, kind) in enumerate(zip(self.leaves, arguments.avals, arguments.classes)):
+            a = self.objects[f"a{i}"] = shared(aval)
+            value = f"{leaf}._value if type({leaf}) is Array and {leaf}._aval is a{i} else convert({leaf}, a{i})"
+            if kind is np.ndarray:
+                self.objects[f"d{i}"] = a.dtype
+                same = f"{leaf}.dtype is d{i} and {leaf}.shape == {self.object(a.shape)}"
+                value = f"{leaf} if type({leaf}) is ndarray and {same} else {value}"
+            elif kind is float:
+                self.objects[f"d{i}"] = a.dtype
+                value = f"array({leaf}, d{i}) if type({leaf}) is float else {value}"
+            self.add(f"v{i} = {value}", f"if v{i} is None: return MISS")
+
+    # --- running -----------------------------------------------------------------------------------------
+
+    def run(self, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any) -> None:
+        donated = [(i, name) for i, name in enumerate(arguments.donated) if name is not None]
+        for i, _ in donated:
+            # Only memory that nobody else can see may be overwritten.
+            shows = f"type({self.leaves[i]}) is not Array or getrefcount(v{i}) != SOLE_OWNER or v{i}.base is not None"
+            self.add(f"if {shows}: v{i} = v{i}.copy()")
+        given = [self.object(c) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
+        plain = not hasattr(executable, "fresh")
+        fresh = [] if plain else executable.fresh
+        given += [f"empty({self.object(shape)}, {self.object(dtype)})" for shape, dtype in fresh]
+        self.add(f"values = [{', '.join(given)}]")
+        for i, name in donated:
+            leaf = self.leaves[i]
+            self.add(f"if type({leaf}) is Array: {leaf}._value = {self.object(name)}; {leaf}.__class__ = Donated")
+        self.objects["run"] = executable if plain else executable.run
+        if plain:
+            self.add("values = run(values)")
+            self.values: Callable[[int], str] = "values[{}]".format
+            return
+        self.add("run(values)")
+
+        def value(k: int) -> str:
+            i, shape = executable.results[k]
+            return f"values[{i}]" + ("" if shape is None else f".reshape({self.object(shape)})")
+
+        self.values = value
+
+    # --- the result --------------------------------------------------------------------------------------
+
+    def build(self, results: Results) -> None:
+        for k, aval in enumerate(results.avals):
+            a = self.objects[f"b{k}"] = shared(aval)
+            self.add(
+                f"y{k} = new(Array); y{k}._value = value = {self.values(k)}; value.setflags(False)",
+                f"y{k}._aval = b{k}; y{k}.weak_type = {a.weak_type}",
+            )
+        leaves = iter([f"y{k}" for k in range(len(results.avals))])
+        self.add(f"return {self.tree(results.out_tree, leaves)}")
+
+    def tree(self, tree: PyTreeDef, leaves: Any) -> str:
+        """An expression for the tree with that structure."""
+        data = tree.node_data()
+        if data is None:
+            return next(leaves)
+        kind, metadata = data
+        children = [self.tree(child, leaves) for child in tree.children()]
+        if kind is type(None):
+            return "None"
+        if kind is list:
+            return f"[{', '.join(children)}]"
+        if kind is dict:
+            return f"{{{', '.join(f'{self.object(key)}: {child}' for key, child in zip(metadata, children))}}}"
+        together = f"({', '.join(children)}{',' * (len(children) == 1)})"
+        if kind is tuple:
+            return together
+        if is_namedtuple(kind):
+            return f"{self.object(kind)}({', '.join(children)})"
+        known = KINDS[kind]
+        assert known is not None
+        return f"{self.object(known.unflatten)}({self.object(metadata)}, {together})"
 
 
-class _Place:
-    """Stands for a leaf."""
+def keyword_names(in_tree: PyTreeDef) -> Sequence[str]:
+    """The names of the dynamic keyword arguments, in the order of their leaves."""
+    data = in_tree.children()[1].node_data()
+    assert data is not None
+    return data[1]
 
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number

@@ -18,6 +18,7 @@ Executable = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
 BACKENDS = {
     "cpu": "functad.backends.cpu.executable",
+    "cuda": "functad.backends.cuda.executable",
     "interpreter": "functad.backends.interpreter",
 }
 

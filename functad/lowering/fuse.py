@@ -107,9 +107,8 @@ class Fusion:
     def _choose_inline(self) -> None:
         for i, eqn in enumerate(self.program.eqns):
             rule = eqn.primitive.lower
-            if rule is None or isinstance(rule, Absent):
-                why = rule.why if rule else "it has no lowering rule"
-                raise NoRuleError(f"`{eqn.primitive.name}` cannot be compiled: {why}")
+            if isinstance(rule, Absent):
+                raise NoRuleError(f"`{eqn.primitive.name}` cannot be compiled: {rule.why}")
             if i in self.absorbed:
                 continue
             if isinstance(rule, Indexed):

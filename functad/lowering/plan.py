@@ -15,6 +15,8 @@ from functad.lowering.schedule import Step
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 SMALLEST_SHARE = 12_000.0  # ns of work below which a block is not worth a second thread
 CHUNK = 8_000.0  # ns of work in a chunk, at least
+COARSE_CHUNK = 200_000.0  # ns of work above which a chunk with matrix products is cut once more
+MOST_CHUNKS = 16
 FEWEST_ROWS = 4
 
 
@@ -23,7 +25,7 @@ class Instruction:
     """One call of a kernel over the range `0..n`.
 
     rows: for each storage how many elements belong to one step of the range, None where that is not one piece.
-    cost: an estimate in ns on one thread.
+    cost: an estimate in ns on one thread. coarse: a call has a cost of its own, so that small chunks are slow.
     """
 
     function: str
@@ -34,6 +36,7 @@ class Instruction:
     flops: float
     bytes: float
     step: Step
+    coarse: bool = False
 
     @property
     def storages(self) -> dict[Storage, bool]:
@@ -129,8 +132,13 @@ def _choose_chunks(block: Block) -> None:
         block.chunk = max(block.rows, 1)
         return
     block.parallel = True
-    pieces = max(2, min(block.rows, int(cost / CHUNK), 16))
-    block.chunk = -(-block.rows // pieces)
+    pieces = 2
+    if any(i.coarse for i in block.instructions):
+        while pieces < MOST_CHUNKS and cost / pieces > COARSE_CHUNK:
+            pieces *= 2
+    else:
+        pieces = max(2, min(int(cost / CHUNK), MOST_CHUNKS))
+    block.chunk = -(-block.rows // min(pieces, block.rows))
 
 
 def plan_memory(blocks: Sequence[Block]) -> MemoryPlan:

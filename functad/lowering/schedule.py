@@ -153,7 +153,7 @@ class _Scheduler:
             for var in unit.reads:
                 last[var] = time
             for var in self._direct_operands(unit):
-                for root in (var, *self._memory_roots(var)):
+                for root in self._memory_roots(var):
                     last[root] = time
         for atom in self.program.outvars:
             if isinstance(atom, Var):
@@ -167,7 +167,8 @@ class _Scheduler:
         return unit.product.operands() if unit.product is not None else []
 
     def _memory_roots(self, var: Var) -> list[Var]:
-        return self.fusion.roots(var)
+        """The variables whose buffers a reader of this one may read: its own, if it gets one, included."""
+        return [var, self._alias_root(var), *self.fusion.roots(var)]
 
     def _claims(self) -> dict[Var, int]:
         """The results whose buffer can be an output from the start."""

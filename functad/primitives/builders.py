@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.ir import Absent, Aval, Example, Primitive, Zero, ZeroDerivative
+from functad.lowering_rules import Scalar
 from functad.primitives.common import (
     NOT_LINEAR,
     add_cotangents,
@@ -140,7 +141,7 @@ def nary(
     result_dtype: ResultDtype = None,
     abstract_eval: Callable[..., Aval] | None = None,
     transpose: Any = NOT_LINEAR,
-    lower: Any = None,
+    lower: Scalar,
     examples: Callable[[], list[Example]],
 ) -> Primitive:
     """An element-wise operation of any number of operands of one dtype.
@@ -194,7 +195,7 @@ def unary(
     result_dtype: ResultDtype = None,
     abstract_eval: Callable[..., Aval] | None = None,
     transpose: Any = NOT_LINEAR,
-    lower: Any = None,
+    lower: Scalar,
     data: Callable[[], np.ndarray] = lambda: normal(2, 3),
     complex_data: Callable[[], np.ndarray] | None = None,
     params: Sequence[dict[str, Any]] = ({},),
@@ -238,7 +239,7 @@ def binary(
     result_dtype: ResultDtype = None,
     abstract_eval: Callable[..., Aval] | None = None,
     transpose: Any = NOT_LINEAR,
-    lower: Any = None,
+    lower: Scalar,
     data: Callable[[], tuple[np.ndarray, np.ndarray]] = lambda: (normal(2, 3), normal(2, 3, seed=1)),
     tolerance: float = 1e-5,
 ) -> Primitive:

@@ -86,26 +86,28 @@ class Executable(Lowered):
     # --- calling -----------------------------------------------------------------------------------------
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-        fresh = [np.empty(shape, dtype) for shape, dtype in self._fresh]
-        given = [*args, *fresh]
-        if self._plain is not None:
-            return self._run_plain(args, fresh)
+        given = [*args, *(np.empty(shape, dtype) for shape, dtype in self.fresh)]
+        self.run(given)
+        return [given[i] if shape is None else given[i].reshape(shape) for i, shape in self.results]
+
+    def run(self, given: list[np.ndarray]) -> None:
+        """Run on inputs followed by the memory of fresh results; then `results` tells where each result lies.
+
+        An input whose memory cannot be used as it is (not contiguous, not aligned) is replaced by a copy.
+        """
         try:
-            context = self._free.pop()
+            run, _, _ = context = self._free.pop()
         except IndexError:
-            context = self._new_context()
-        status = context.run(given)
+            run, _, _ = context = self._new_context()
+        status = run(given)
         while status:
             if status > 0:
                 given[status - 1] = np.array(given[status - 1], order="C", copy=True)
-                status = context.run(given)
+                status = run(given)
             else:
                 settle(status)
                 status = 0
         self._free.append(context)
-        if self._reshaped:
-            return [given[i] if shape is None else given[i].reshape(shape) for i, shape in self._results]
-        return [given[i] for i, _ in self._results]
 
     def _new_context(self) -> _Context:
         """Slots and an arena for one call at a time."""
@@ -126,22 +128,21 @@ class Executable(Lowered):
     def _layout(self) -> None:
         """Number the slots: inputs, fresh outputs, constants, temporaries, addresses of matrix products."""
         self._slots: dict[Storage, int] = {b.storage: i for i, b in enumerate(self.schedule.inputs)}
-        self._fresh: list[tuple[tuple[int, ...], np.dtype]] = []
+        self.fresh: list[tuple[tuple[int, ...], np.dtype]] = []
         shapes = [buffer.shape for buffer in self.schedule.inputs]
-        self._results: list[tuple[int, tuple[int, ...] | None]] = []
+        self.results: list[tuple[int, tuple[int, ...] | None]] = []
         for buffer in self.schedule.outputs:
             storage = buffer.storage
             if storage not in self._slots:
                 self._slots[storage] = len(self._slots)
-                self._fresh.append((buffer.shape, buffer.dtype))
+                self.fresh.append((buffer.shape, buffer.dtype))
                 shapes.append(buffer.shape)
-                self._results.append((self._slots[storage], None))
+                self.results.append((self._slots[storage], None))
             else:
                 # A reshaped view would hide from the next call that it may take over the memory.
                 slot = self._slots[storage]
                 same = shapes[slot] == buffer.shape
-                self._results.append((slot, None if same else buffer.shape))
-        self._reshaped = any(shape is not None for _, shape in self._results)
+                self.results.append((slot, None if same else buffer.shape))
         self._array_count = len(self._slots)
         for buffer in self.schedule.constants:
             self._slots[buffer.storage] = len(self._slots)
@@ -190,7 +191,7 @@ class Executable(Lowered):
         given = [np.require(a, requirements="CA") for a in args] + list(fresh)
         assert self._plain is not None
         run_plain(self.schedule, self.blocks, self.memory_plan, self._plain, given[: len(args)], fresh)
-        return [given[i] if shape is None else given[i].reshape(shape) for i, shape in self._results]
+        return [given[i] if shape is None else given[i].reshape(shape) for i, shape in self.results]
 
     # --- looking inside ----------------------------------------------------------------------------------
 
@@ -203,7 +204,7 @@ class Executable(Lowered):
 
     def measure(self, args: Sequence[np.ndarray], repeats: int = 20) -> list[tuple[plan.Instruction, float]]:
         """The least time in ns of each instruction on its own."""
-        fresh = [np.empty(shape, dtype) for shape, dtype in self._fresh]
+        fresh = [np.empty(shape, dtype) for shape, dtype in self.fresh]
         arrays = [np.array(a, order="C", copy=True) for a in args] + fresh
         context = self._new_context()
         context.slots[: len(arrays)] = [a.ctypes.data for a in arrays]

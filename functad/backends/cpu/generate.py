@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.backends.cpu import complex_scalars, exact_scalars, gemm_scalars, scalars, special_scalars
 from functad.backends.cpu.emit import emit
+from functad.backends.cpu.gemm import by_rows
 from functad.ir import Eqn, Literal, Var
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.nest import Let, Nest
@@ -149,11 +150,12 @@ def _gemm_instruction(step: GemmStep) -> Instruction:
     cost = 200.0 * step.batch + max(flops / FLOPS_PER_NS[step.a.dtype.name], nbytes / BYTES_PER_NS)
     rows: dict[Storage, int | None] = {step.b.storage: None}
     if step.batch == 1:
-        rows[step.c.storage] = step.ldc if step.c_offset + step.n <= step.ldc else None
-        rows[step.a.storage] = step.lda if not step.ta and step.a_offset + step.k <= step.lda else None
+        whole = not by_rows(step.m, step.n, step.k)  # cut by columns, so it joins no block of rows
+        rows[step.c.storage] = step.ldc if not whole and step.c_offset + step.n <= step.ldc else None
+        rows[step.a.storage] = step.lda if not whole and not step.ta and step.a_offset + step.k <= step.lda else None
         if step.a.storage is step.b.storage:
             rows[step.a.storage] = None
-        return Instruction("gemm", parameters, step.m, rows, cost, flops, nbytes, step)
+        return Instruction("gemm", parameters, step.m, rows, cost, flops, nbytes, step, coarse=True)
     rows[step.c.storage] = step.c_batch
     rows[step.a.storage] = step.a_batch if step.a_batch and step.a_offset == 0 else None
     return Instruction("gemm_batch", parameters, step.batch, rows, cost, flops, nbytes, step)

@@ -44,11 +44,12 @@ def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
     Raises:
         CompilationError: the object needs functions that this process does not have.
     """
+    # The first engine makes LLVM look up the functions of this process, such as memset.
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
     missing = missing_symbols(undefined_symbols(object_bytes))
     if missing:
         # LLVM would end the whole process on the first symbol that it cannot resolve.
         raise CompilationError(f"compiled code needs functions that this process does not have: {', '.join(missing)}")
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(object_bytes))
     engine.finalize_object()
     return Loaded(engine, names)

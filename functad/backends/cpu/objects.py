@@ -26,10 +26,10 @@ from weakref import WeakValueDictionary
 import llvmlite
 import numpy as np
 
-import functad
 from functad.backends.cpu.loader import Loaded, load, processor
 from functad.cache import atomic_write, cache_dir
 from functad.errors import CompilationError
+from functad.version import __version__
 
 _logger = logging.getLogger("functad")
 _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
@@ -191,7 +191,7 @@ def _key(*parts: str) -> str:
 
 @cache
 def _environment() -> tuple[str, ...]:
-    versions = (functad.__version__, _numba_version(), llvmlite.__version__, np.__version__, sys.version)
+    versions = (__version__, _numba_version(), llvmlite.__version__, np.__version__, sys.version)
     # Kernels call functions that are defined in this folder, whose files also decide how they are compiled.
     compiler = _digest_of(sorted(Path(__file__).parent.glob("*.py")))
     return (*versions, platform.system(), platform.machine(), *processor(), compiler)

@@ -70,6 +70,23 @@ def run_plain(
                     _run(instruction, flat, functions, start * scale, stop * scale)
 
 
+class _Halves:
+    """A pointer to float16, of which kernels read float32 and to which they write it, rounded."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __getitem__(self, i: int) -> np.float32:
+        return np.float32(self._array[i])
+
+    def __setitem__(self, i: int, value: np.float32) -> None:
+        self._array[i] = value
+
+
+def _pointer(array: np.ndarray) -> Any:
+    return _Halves(array) if array.dtype == np.float16 else array
+
+
 def _run(
     instruction: Instruction,
     flat: Callable[[Buffer], np.ndarray],
@@ -79,7 +96,8 @@ def _run(
 ) -> None:
     step = instruction.step
     if not isinstance(step, GemmStep):
-        functions[instruction.function](*[flat(b) for _, b, _ in instruction.parameters], start, stop)
+        pointers = [_pointer(flat(b)) for _, b, _ in instruction.parameters]
+        functions[instruction.function](*pointers, start, stop)
         return
     gemm = _GEMM[step.a.dtype.name]
     a, b, c = flat(step.a), flat(step.b), flat(step.c)

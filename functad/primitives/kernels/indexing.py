@@ -199,7 +199,7 @@ def _scatter_windows(
     if windows.size == 0:
         return out.astype(operand.dtype, copy=False)
     if math.prod(starts.shape[:-1]) == 1:
-        target: np.ndarray = out[_window_at(starts.reshape(-1), placing.sizes, placing.shape)]
+        target: np.ndarray = out[(*_window_at(starts.reshape(-1), placing.sizes, placing.shape), ...)]
         update = windows.reshape(placing.sizes)
         target[...] = update if kind == "set" else _COMBINE[kind](target, update)
         return out.astype(operand.dtype, copy=False)

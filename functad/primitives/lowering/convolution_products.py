@@ -28,7 +28,7 @@ _BLOCK_BYTES = 1 << 20
 # Shifted products compute so much more than is wanted at most.
 _MOST_BEYOND = 1.1
 # The most blocks that have scratch memory of their own.
-_TASKS = 32
+_TASKS = 16
 
 
 @dataclass(frozen=True)

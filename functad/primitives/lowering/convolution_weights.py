@@ -12,7 +12,7 @@ from typing import Any
 
 from functad.primitives.lowering.convolution_direct import divisor, out_index, write_places, write_sum
 from functad.primitives.lowering.convolution_geometry import Convolution
-from functad.primitives.lowering.convolution_packing import Run, padded, row_major, write_copy
+from functad.primitives.lowering.convolution_packing import Run, padded, row_major, write_clear, write_copy
 from functad.primitives.lowering.kernel_text import KernelText, total
 from functad.primitives.lowering.text import cast
 
@@ -20,7 +20,7 @@ from functad.primitives.lowering.text import cast
 _PARTS = 16
 # As many taps of a row, and as many sums in all, are taken at a time.
 _ROW = 5
-_ACCUMULATORS = 6
+_ACCUMULATORS = 18
 
 
 def suits_few_weights(conv: Convolution) -> bool:
@@ -49,13 +49,13 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     parts = min(conv.features, _PARTS)
     size = conv.batch * conv.groups * conv.outputs * conv.positions
     sums, copies = (target.scratch((parts, n), out.dtype) for n in (size, last.count * plane))
-    target.fill(sums, 0)
-    if not all(axis.inside for axis in conv.axes):
-        target.fill(copies, 0)
     buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "sums": (sums, "rw"), "copies": (copies, "rw")}
     text = KernelText()
     text.open("for part in range(start, stop):")
-    text.line(f"x0 = part * {last.count * plane}")
+    text.line(f"x0 = part * {last.count * plane}", f"z0 = part * {size}")
+    write_clear(text, f"{t}(0)", ("sums", "z0"), size)
+    if not all(axis.inside for axis in conv.axes):
+        write_clear(text, f"{t}(0)", ("copies", "x0"), last.count * plane)
     text.open(f"for c in range(part * {conv.features} // {parts}, (part + 1) * {conv.features} // {parts}):")
     write_loops(text, [("g", conv.groups), ("n", conv.batch)])
     runs = [padded(axis, step) for axis, step in zip(outer, steps, strict=False)]
@@ -83,7 +83,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     each, one = conv.batch * conv.positions, conv.positions
     place_steps = row_major([axis.count for axis in conv.axes])
     places = [(name, step) for (name, _), step in zip(taps, place_steps, strict=False)]
-    groups = ("part", size), ("g", conv.outputs * each), ("b", block * each), ("n", one)
+    groups = "z0", ("g", conv.outputs * each), ("b", block * each), ("n", one)
     text.line(f"z = {total(*groups, *places)}")
     for o, i in accumulators:
         place_of_sum = f"sums[{total('z', o * each + i)}]"

@@ -56,37 +56,6 @@ def scatter_rule(kind: str) -> Callable[..., None]:
     return rule
 
 
-def scatter_into_constant_rule(kind: str) -> Callable[..., None]:
-    """The rule of a scatter into an array of one value everywhere, which then needs no memory before.
-
-    `rule(target, (indices, updates), outs, value=, **params of the scatter)`.
-    """
-
-    def rule(
-        target: Any,
-        ins: Sequence[Any],
-        outs: Sequence[Any],
-        *,
-        value: Any,
-        dimension_numbers: ScatterDimensionNumbers,
-        mode: GatherScatterMode,
-        **_: Any,
-    ) -> None:
-        (indices, updates), (out,) = ins, outs
-        if out.dtype != np.float16 or kind not in ("add", "mul"):
-            total = out
-        else:
-            total = target.scratch(out.shape, np.dtype(np.float32))
-        target.fill(total, value)
-        if out.size and updates.size:
-            windows = _Windows(out.shape, indices, updates, dimension_numbers, mode)
-            _scatter(target, windows, total, kind)
-        if total is not out:
-            _convert(target, total, out)
-
-    return rule
-
-
 # --- what goes where ----------------------------------------------------------------------------------------
 
 

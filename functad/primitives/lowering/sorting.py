@@ -171,16 +171,15 @@ def _sort_by_counting(kernel: _Kernel, keys: Sequence[_Key], moves: Sequence[str
         kernel.lines += [f"row = {width} * group", f"for j in range({m}, {width}):", *zeros]
     else:
         kernel.lines.append(f"row = {width} * group")
-    loads = "\n".join(loads)
-    pivots = "\n".join(pivots)
+    load, pivot = "\n".join(loads), "\n".join(pivots)
     kernel.add(f"""
 base = {rows.base(m)}
 for j in range({m}):
-{loads}
+{load}
 for j in range({width}):
     before[row + j] = 0
 for i in range({m}):
-{pivots}
+{pivot}
     for j in range({width}):
         comes_later = {_comes_later(len(keys))}
         before[row + j] = {number}(before[row + j] + {number}(comes_later))

@@ -1,0 +1,160 @@
+"""Prints a loop nest as the text of one CUDA kernel: a Python function of flat arrays, for `numba.cuda`.
+
+Knows grids, blocks and shared memory; nothing of Programs, of memory or of Numba's compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from functad.lowering.affine import Affine, Symbol, data, delinear
+from functad.lowering.buffers import Buffer
+from functad.lowering.nest import POST, PRE, Accumulator, IndexLet, Let, Nest, Statement, Store
+from functad.lowering.printing import Parameter, combined, depths, identity, parameters
+
+FEW_POINTS = 4096  # results; fewer than this cannot keep a GPU busy with one thread for each
+SHARED_TYPES = {"bool": "boolean", "float16": "float32"}  # where an accumulator's type is not called like its dtype
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """The text of a kernel below its name, its parameters, and how much of the grid it can use.
+
+    work: results, each of which is one thread's work, or one block's if `by_block`.
+    """
+
+    body: str
+    parameters: tuple[Parameter, ...]
+    work: int
+    by_block: bool
+
+
+def emit(nest: Nest, threads: int) -> KernelText:
+    """The kernel of a nest whose loops have been merged, for blocks of `threads`.
+
+    A kernel does all of its work on a grid of any size. One thread computes one result, unless it is reduced from many
+    elements that lie side by side, or there are few results: then a block computes it, by a tree in shared memory.
+    """
+    return _Emitter(nest, threads).kernel()
+
+
+class _Emitter:
+    def __init__(self, nest: Nest, threads: int) -> None:
+        self.nest = nest
+        self.lines: list[str] = []
+        self.parameters = parameters(nest)
+        self.outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
+        self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
+        self.terms = nest.points // max(nest.outer_points, 1)
+        adjacent = bool(self.inner) and nest.loops[-1] is self.inner[-1]
+        enough = self.terms >= 2 * threads
+        self.by_block = enough and (adjacent or nest.outer_points < FEW_POINTS)
+
+    def kernel(self) -> KernelText:
+        if self.by_block:
+            self._by_block()
+        else:
+            self._by_thread()
+        body = "\n".join(self.lines) + "\n"
+        return KernelText(body, tuple(self.parameters.values()), self.nest.outer_points, self.by_block)
+
+    # --- forms -------------------------------------------------------------------------------------------
+
+    def _by_thread(self) -> None:
+        depth_of = {**dict.fromkeys(self.outer, 0), **{s: d for d, s in enumerate(self.inner, 1)}}
+        self.depths = depths(self.nest, depth_of)
+        self._loop(0, "point", self.outer, "cuda.grid(1)", "cuda.gridsize(1)")
+        self._statements(PRE, 0, 1)
+        for a in self.nest.accumulators:
+            self._line(1, f"{a.name} = {identity(a)}")
+        for depth, symbol in enumerate(self.inner, 1):
+            self._line(depth, f"for {symbol.name} in range({symbol.extent}):")
+            self._statements(PRE, depth, depth + 1)
+        self._innermost(1 + len(self.inner))
+        self._statements(POST, None, 1)
+        self._stores(POST, 1)
+
+    def _by_block(self) -> None:
+        self.depths = depths(self.nest, {**dict.fromkeys(self.outer, 0), **dict.fromkeys(self.inner, 1)})
+        for a in self.nest.accumulators:
+            kind = SHARED_TYPES.get(a.dtype.name, a.dtype.name)
+            self._line(0, f"shared_{a.name} = cuda.shared.array(THREADS, {kind})")
+        self._line(0, "thread = cuda.threadIdx.x")
+        self._loop(0, "point", self.outer, "cuda.blockIdx.x", "cuda.gridDim.x")
+        self._statements(PRE, 0, 1)
+        for a in self.nest.accumulators:
+            self._line(1, f"{a.name} = {identity(a)}")
+        self._loop(1, "term", self.inner, "thread", "THREADS")
+        self._statements(PRE, 1, 2)
+        self._innermost(2)
+        self._tree(self.nest.accumulators)
+        self._statements(POST, None, 1)
+        self._line(1, "if thread == 0:")
+        self._stores(POST, 2)
+        self._line(1, "cuda.syncthreads()")
+
+    def _innermost(self, depth: int) -> None:
+        self._stores(PRE, depth)
+        for a in self.nest.accumulators:
+            self._line(depth, f"{a.name} = {combined(a, a.name, a.value)}")
+
+    def _tree(self, accumulators: Sequence[Accumulator]) -> None:
+        """Every thread's partial results into those of the block, in all of its threads."""
+        for a in accumulators:
+            self._line(1, f"shared_{a.name}[thread] = {a.name}")
+        self._line(1, "cuda.syncthreads()")
+        self._line(1, "half = THREADS // 2")
+        self._line(1, "while half > 0:")
+        self._line(2, "if thread < half:")
+        for a in accumulators:
+            shared = f"shared_{a.name}"
+            self._line(3, f"{shared}[thread] = {combined(a, f'{shared}[thread]', f'{shared}[thread + half]')}")
+        self._line(2, "cuda.syncthreads()")
+        self._line(2, "half = half // 2")
+        for a in accumulators:
+            self._line(1, f"{a.name} = shared_{a.name}[0]")
+
+    # --- lines -------------------------------------------------------------------------------------------
+
+    def _line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def _loop(self, depth: int, name: str, symbols: Sequence[Symbol], first: str, step: str) -> None:
+        """One loop, shared among threads, over all points of several loops; within it, their variables."""
+        extent = 1
+        for symbol in symbols:
+            extent *= symbol.extent
+        if len(symbols) == 1:
+            self._line(depth, f"for {symbols[0].name} in range({first}, {extent}, {step}):")
+            return
+        self._line(depth, f"for {name} in range({first}, {extent}, {step}):")
+        index = delinear(data(name, 0, extent - 1), [s.extent for s in symbols])
+        for symbol, value in zip(symbols, index):
+            self._line(depth + 1, f"{symbol.name} = {value.text()}")
+
+    def _statements(self, level: int, depth: int | None, at: int) -> None:
+        """Print the statements of a level that must stand `depth` loops deep (of any depth for None)."""
+        for s in self.nest.statements:
+            if s.level == level and depth in (None, self.depths[s]):
+                self._line(at, self._text(s))
+
+    def _text(self, s: Statement) -> str:
+        if isinstance(s, Let):
+            return f"{', '.join(s.names)} = {s.text}"
+        if isinstance(s, IndexLet):
+            return f"{s.name} = {s.value.text()}"
+        element = self._element(s.buffer, s.offset)
+        return f"{s.name} = {f'from_bits_f16({element})' if s.buffer.dtype.name == 'float16' else element}"
+
+    def _stores(self, level: int, depth: int) -> None:
+        for store in self.nest.stores:
+            if store.level == level:
+                self._line(depth, f"{self._element(store.buffer, store.offset)} = {_stored(store)}")
+
+    def _element(self, buffer: Buffer, offset: Affine) -> str:
+        return f"{self.parameters[buffer.storage][0]}[{offset.text()}]"
+
+
+def _stored(store: Store) -> str:
+    return f"bits_f16({store.value})" if store.buffer.dtype.name == "float16" else store.value

@@ -1,0 +1,167 @@
+"""The CUDA backend: `compile_program(program) -> executable`. Inputs go to the device and results come back.
+
+Knows how the parts fit together: schedule, kernels, memory plan, device. What is above the backend is the CPU's.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from functad.backends.cpu.objects import keep_source
+from functad.backends.cpu.plain import load_source
+from functad.backends.cuda.generate import generate
+from functad.backends.cuda.products import launch, product_kernel
+from functad.backends.cuda.scalars import SIMULATED
+from functad.errors import CompilationError, NoRuleError
+from functad.ir import Program, registry
+from functad.lowering.buffers import Buffer, Storage
+from functad.lowering.plan import Block, Instruction, plan_memory
+from functad.lowering.schedule import GemmStep, make_schedule
+from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
+
+# The simulator starts a Python thread for every thread of the grid.
+THREADS = 4 if SIMULATED else 128
+MOST_BLOCKS = 2 if SIMULATED else 4096
+TILE = 2 if SIMULATED else 16
+
+
+def compile_program(program: Program, donated: Sequence[bool] = ()) -> Executable:
+    """The executable of a Program. Arguments are copied to the device, so that nothing is gained from donated ones.
+
+    Raises:
+        CompilationError: there is neither a GPU nor the simulator.
+        NoRuleError: the Program has an operation that this backend does not have yet.
+    """
+    _check_device()
+    _check_operations(program)
+    return Executable(program)
+
+
+class Executable:
+    """A compiled Program: a function of the list of its inputs, ndarrays, to the list of its results."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.schedule = make_schedule(program)
+        self.generated = generate(self.schedule, THREADS)
+        self.memory_plan = plan_memory([Block(i.n, [i], [1]) for i in self.generated.instructions])
+        functions = load_source(self.generated.source, str(keep_source(self.generated.source)))
+        self.kernels = {name: cuda.jit(functions[name]) for name in self.generated.kernels}
+        self._lock = threading.Lock()
+        self._constants: list[Any] | None = None
+
+    def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with _simulation() if SIMULATED else nullcontext():
+            found = self._locate(args)
+            for instruction in self.generated.instructions:
+                self._run(instruction, found)
+            return [_to_host(found(b), b) for b in self.schedule.outputs]
+
+    def _locate(self, args: Sequence[np.ndarray]) -> Callable[[Buffer], Any]:
+        """Where every buffer lies on the device in this call."""
+        with self._lock:
+            if self._constants is None:
+                self._constants = [_to_device(c) for c in self.program.consts]
+        places: dict[Storage, Any] = {}
+        for buffers, arrays in ((self.schedule.inputs, args), (self.schedule.constants, self._constants)):
+            for buffer, array in zip(buffers, arrays):
+                places[buffer.storage] = _to_device(array) if buffer.storage.kind == "input" else array
+        arena = cuda.device_array(max(self.memory_plan.arena_bytes, 1), np.uint8)
+        for storage, offset in self.memory_plan.offsets.items():
+            places[storage] = arena[offset : offset + storage.nbytes]
+
+        def find(buffer: Buffer) -> Any:
+            storage = buffer.storage
+            if storage.kind == "arena":
+                return places[storage].view(_device_dtype(buffer.dtype))
+            if storage not in places:
+                places[storage] = cuda.device_array(buffer.size, _device_dtype(buffer.dtype))
+            return places[storage]
+
+        return find
+
+    def _run(self, instruction: Instruction, find: Callable[[Buffer], Any]) -> None:
+        arrays = [find(b) for _, b, _ in instruction.parameters]
+        step = instruction.step
+        if isinstance(step, GemmStep):
+            launch(_product(step.a.dtype), step, *arrays, TILE, MOST_BLOCKS)
+            return
+        text = self.generated.kernels[instruction.function]
+        blocks = text.work if text.by_block else -(-text.work // THREADS)
+        self.kernels[instruction.function][min(blocks, MOST_BLOCKS), THREADS](*arrays)
+
+
+def _device_dtype(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.uint16) if dtype == np.float16 else dtype  # kernels take float16 as patterns of bits
+
+
+def _to_device(array: np.ndarray) -> Any:
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return cuda.to_device(flat.view(_device_dtype(flat.dtype))) if flat.size else None
+
+
+def _to_host(array: Any, buffer: Buffer) -> np.ndarray:
+    if not buffer.size:
+        return np.empty(buffer.shape, buffer.dtype)
+    found: np.ndarray = array.copy_to_host()
+    return found.view(buffer.dtype).reshape(buffer.shape)
+
+
+def _product(dtype: np.dtype) -> Any:
+    if dtype not in _products:
+        _products[dtype] = product_kernel(dtype, TILE)
+    return _products[dtype]
+
+
+_products: dict[np.dtype, Any] = {}
+
+
+# --- what can be compiled ---------------------------------------------------------------------------------
+
+
+def _check_device() -> None:
+    if SIMULATED or cuda.is_available():
+        return
+    raise CompilationError(
+        'the backend "cuda" finds no GPU that it can use. It needs an NVIDIA GPU with its driver, and the package '
+        "numba-cuda (python -m pip install numba-cuda[cu13], or [cu12] for a driver of CUDA 12); `python -m functad "
+        "doctor` says what is missing. Without a GPU, NUMBA_ENABLE_CUDASIM=1 runs kernels, slowly, in Numba's simulator"
+    )
+
+
+def _check_operations(program: Program) -> None:
+    missing = sorted({e.primitive.name for e in program.eqns if isinstance(e.primitive.lower, Loops)})
+    if missing:
+        kinds = (Scalar, Indexed, Reduction, Contraction)
+        known = ", ".join(sorted(name for name, p in registry.items() if isinstance(p.lower, kinds)))
+        raise NoRuleError(
+            f"the CUDA backend does not have {', '.join(f'`{name}`' for name in missing)} yet: compile this function "
+            f'with backend="cpu". The operations that it has: {known}'
+        )
+
+
+# --- the simulator ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _simulation() -> Iterator[None]:
+    """The simulator runs one kernel at a time, in threads that wait for one another, and warns of infinities."""
+    with _simulator, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            yield
+        finally:
+            sys.setswitchinterval(interval)
+
+
+_simulator = threading.Lock()

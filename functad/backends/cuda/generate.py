@@ -1,0 +1,87 @@
+"""From a schedule to the source file of its CUDA kernels and the launches that call them.
+
+Knows how kernels are written as Python for `numba.cuda`; no compiler and no addresses.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+
+from functad.backends.cuda.emit import KernelText, emit
+from functad.backends.cuda.scalars import WORDS
+from functad.lowering.plan import Instruction
+from functad.lowering.printing import equation_text
+from functad.lowering.schedule import GemmStep, KernelStep, NestStep, Schedule
+
+NUMBA_NAMES = {
+    "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
+    "complex64", "complex128",
+}  # fmt: skip
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(eq=False)
+class Generated:
+    """The kernels of a Program.
+
+    source: the Python file. instructions: the calls, in order. kernels: by name; a "gemm" instruction has none.
+    """
+
+    source: str
+    instructions: list[Instruction]
+    kernels: dict[str, KernelText]
+
+
+def generate(schedule: Schedule, threads: int) -> Generated:
+    """Write the kernels of a schedule for blocks of `threads`; steps with the same text share a function."""
+    functions: dict[str, str] = {}
+    kernels: dict[str, KernelText] = {}
+    known: dict[tuple[str, tuple[str, ...]], str] = {}
+    instructions = []
+    for step in schedule.steps:
+        if isinstance(step, GemmStep):
+            parameters = (("a", step.a, "r"), ("b", step.b, "r"), ("c", step.c, "rw" if step.beta else "w"))
+            instructions.append(Instruction("gemm", parameters, step.m, {}, 0.0, 0.0, 0.0, step))
+            continue
+        assert isinstance(step, NestStep), f"{step.name}: operations with kernels of their own are refused before"
+        kernel = emit(step.nest, threads)
+        key = (kernel.body, tuple(f"{p}:{b.dtype.name}" for p, b, _ in kernel.parameters))
+        if key not in known:
+            known[key] = _unique(step.name, functions)
+            functions[known[key]] = _function_text(known[key], kernel, step, schedule)
+            kernels[known[key]] = kernel
+        instructions.append(
+            Instruction(known[key], kernel.parameters, kernel.work, {}, 0.0, 0.0, 0.0, step)
+        )
+    return Generated(_file(schedule.program.name, functions, threads), instructions, kernels)
+
+
+def _unique(name: str, taken: dict[str, str]) -> str:
+    unique, number = name, 2
+    while unique in taken or unique in WORDS or unique in NUMBA_NAMES:
+        unique, number = f"{name}_{number}", number + 1
+    return unique
+
+
+def _function_text(name: str, kernel: KernelText, step: NestStep | KernelStep, schedule: Schedule) -> str:
+    comments = "".join(
+        f"# {line}\n" for eqn in step.eqns for line in equation_text(eqn, schedule.names).split("\n")
+    )
+    head = f"def {name}({', '.join(p for p, _, _ in kernel.parameters)}):\n"
+    return head + textwrap.indent(comments + kernel.body.strip("\n"), "    ")
+
+
+def _file(name: str, functions: dict[str, str], threads: int) -> str:
+    text = "\n\n\n".join(functions.values())
+    words = set(_WORD.findall(text))
+    lines = [f'"""CUDA kernels of `{name}`, written by functad. Shapes are fixed; grids of any size do all the work."""']
+    lines.append("")
+    if words & {"inf", "nan"}:
+        lines.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
+    lines.append(f"from numba import {', '.join(['cuda', *sorted(words & NUMBA_NAMES)])}")
+    if words & WORDS.keys():
+        lines.append(f"from functad.backends.cuda.scalars import {', '.join(sorted(words & WORDS.keys()))}")
+    lines += ["", f"THREADS = {threads}  # in a block"]
+    return "\n".join(lines) + "\n\n\n" + text + "\n"

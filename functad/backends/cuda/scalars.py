@@ -1,0 +1,28 @@
+"""The words of kernel text on CUDA: what kernels import.
+
+Numba's simulator runs the plain functions of the CPU's words; for a GPU `words` gives each one CUDA machine code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numba
+
+from functad.backends.cpu import complex_scalars, exact_scalars, scalars, special_scalars
+
+SIMULATED = bool(numba.config.ENABLE_CUDASIM)
+
+WORDS: dict[str, Callable[..., Any]] = {
+    name: value
+    for module in (complex_scalars, exact_scalars, special_scalars, scalars)
+    for name, value in vars(module).items()
+    if not name.startswith("_") and (hasattr(value, "formula") or hasattr(value, "routine"))
+}
+WORDS["accumulate"] = scalars.accumulate
+if not SIMULATED:
+    WORDS = import_module("functad.backends.cuda.words").on_cuda(WORDS)
+
+globals().update(WORDS)  # kernels are files that import their words by name

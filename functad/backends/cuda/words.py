@@ -1,0 +1,190 @@
+"""The words of kernel text for `numba.cuda`: their types, and their machine code as LLVM instructions for NVVM.
+
+It must not know formulas: it evaluates those of the CPU's words on LLVM values. Cannot be imported in the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import cuda
+from numba.cuda import cudadecl, cudaimpl
+
+from functad.backends.cpu import scalars
+from functad.backends.cpu.scalars_numba import IRArithmetic, IRComplex, IRValue
+from functad.errors import CompilationError
+
+try:  # numba-cuda brings its own types, which Numba's own package of that name does not know
+    from numba.cuda import types
+    from numba.cuda.typing.templates import AbstractTemplate, signature
+except ImportError:
+    from numba.core import types
+    from numba.core.typing.templates import AbstractTemplate, signature
+
+_TYPES = {
+    np.dtype(np.bool_): types.boolean,
+    **{np.dtype(name): getattr(types, name) for name in ("int8", "int16", "int32", "int64")},
+    **{np.dtype(name): getattr(types, name) for name in ("uint8", "uint16", "uint32", "uint64")},
+    **{np.dtype(name): getattr(types, name) for name in ("float32", "float64", "complex64", "complex128")},
+}
+_DTYPES = {numba_type: dtype for dtype, numba_type in _TYPES.items()}
+
+Word = Callable[..., Any]
+
+
+def on_cuda(words: Mapping[str, Word]) -> dict[str, Word]:
+    """Functions that CUDA kernels can call in place of these words."""
+    return {name: _converted(word) for name, word in words.items()}
+
+
+def _converted(word: Word) -> Word:
+    if word not in _conversions:
+        if word is scalars.accumulate:
+            _conversions[word] = _of_formula(_sum, "accumulate")
+        elif hasattr(word, "formula"):
+            _conversions[word] = _of_formula(word.formula, word.__name__)
+        else:
+            _conversions[word] = _of_routine(word)
+    return _conversions[word]
+
+
+_conversions: dict[Word, Word] = {}
+_namespaces: dict[str, dict[str, Any]] = {}
+
+
+def _of_routine(word: Any) -> Word:
+    """A device function with the text of a routine, whose words are those of CUDA."""
+    known = word.__module__ in _namespaces
+    namespace = _namespaces.setdefault(word.__module__, dict(word.__globals__))
+    copy = FunctionType(word.__code__, namespace, word.__name__)
+    device: Word = cuda.jit(device=True)(copy)
+    _conversions[word] = device
+    if not known:
+        for name, value in word.__globals__.items():
+            if hasattr(value, "formula") or hasattr(value, "routine"):
+                namespace[name] = _converted(value)
+    return device
+
+
+def _of_formula(formula: Any, name: str) -> Word:
+    """A function that Numba compiles to the instructions of a formula, at every call."""
+
+    def word(*operands: Any) -> Any:
+        raise NotImplementedError(f"{name} runs in CUDA kernels only")
+
+    word.__name__ = word.__qualname__ = name
+
+    class Template(AbstractTemplate):  # type: ignore[misc]
+        key = word
+
+        def generic(self, arguments: Sequence[Any], keywords: Any) -> Any:
+            operands = [types.unliteral(a) for a in arguments]
+            if keywords or any(t not in _DTYPES for t in operands):
+                return None
+            return signature(_result_type(formula, [_DTYPES[t] for t in operands]), *operands)
+
+    cudadecl.registry.register_global(word, types.Function(Template))
+
+    @cudaimpl.registry.lower(word, types.VarArg(types.Any))
+    def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
+        builder = _Builder(builder)
+        operands = [_from_numba(builder, v, _DTYPES[t]) for v, t in zip(values, call.args)]
+        return _to_numba(context, builder, call.return_type, formula(CudaArithmetic(builder), *operands))
+
+    return word
+
+
+def _sum(k: Any, total: Any, x: Any) -> Any:
+    if total.dtype.kind == "c":
+        return k.make_complex(total.real + x.real, total.imag + x.imag)
+    return total | x if total.dtype.kind == "b" else total + x
+
+
+def _result_type(formula: Any, dtypes: Sequence[Any]) -> Any:
+    """The type of a formula's result, found by evaluating it on plain numbers."""
+    with np.errstate(all="ignore"):
+        result = formula(scalars.PLAIN, *[d.type(1) for d in dtypes])
+    if isinstance(result, tuple):
+        return types.BaseTuple.from_types([_TYPES[r.dtype] for r in result])
+    return _TYPES[result.dtype]
+
+
+def _from_numba(builder: ir.IRBuilder, value: ir.Value, dtype: Any) -> Any:
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        return IRComplex(*[IRValue(builder, builder.extract_value(value, n), part) for n in (0, 1)])
+    return IRValue(builder, value, dtype)
+
+
+def _to_numba(context: Any, builder: ir.IRBuilder, numba_type: Any, result: Any) -> ir.Value:
+    if isinstance(result, tuple):
+        parts = [_to_numba(context, builder, t, r) for t, r in zip(numba_type, result)]
+        return context.make_tuple(builder, numba_type, parts)
+    if isinstance(result, IRComplex):
+        pair = context.make_complex(builder, numba_type)
+        pair.real, pair.imag = result.real.value, result.imag.value
+        return pair._getvalue()
+    return result.value
+
+
+# LLVM's intrinsics that NVVM does not have, and NVIDIA's device library instead; float32 functions end in f.
+_LIBDEVICE = {
+    "llvm.sqrt": "sqrt",
+    "llvm.fabs": "fabs",
+    "llvm.copysign": "copysign",
+    "llvm.floor": "floor",
+    "llvm.ceil": "ceil",
+    "llvm.trunc": "trunc",
+    "llvm.rint": "rint",
+    "llvm.fma": "fma",
+    "llvm.fmuladd": "fma",
+}
+
+
+class _Builder(ir.IRBuilder):
+    """Writes where another builder writes, without the instruction `fneg`, which NVVM does not have."""
+
+    def __init__(self, other: ir.IRBuilder) -> None:
+        self.__dict__ = other.__dict__
+
+    def fneg(self, x: ir.Value, name: str = "", flags: Sequence[str] = ()) -> ir.Value:
+        return self.fsub(ir.Constant(x.type, -0.0), x, name, flags)
+
+
+class CudaArithmetic(IRArithmetic):
+    """What a formula may do besides operators, in the language of NVVM."""
+
+    def remainder(self, x: IRValue, y: IRValue) -> IRValue:
+        return self._libdevice("fmod", x, y) if x.dtype.kind == "f" else super().remainder(x, y)
+
+    def libm(self, name: str, *args: IRValue) -> IRValue:
+        return self._libdevice(name, *args)
+
+    def complex_libm(self, name: str, *args: IRComplex) -> IRComplex:
+        raise CompilationError(
+            f"the CUDA backend cannot compute `{name}` of complex numbers yet: compile this function for the CPU, or "
+            "write it in terms of real and imaginary parts"
+        )
+
+    def _extremum(self, name: str, operator: str, x: IRValue, y: IRValue) -> IRValue:
+        if x.dtype.kind != "f":
+            return super()._extremum(name, operator, x, y)
+        found = self._libdevice("fmax" if name == "maximum" else "fmin", x, y)  # which ignore NaN
+        return self.where((x != x) | (y != y), x + y, found)
+
+    def _intrinsic(self, name: str, *args: IRValue) -> IRValue:
+        if name in _LIBDEVICE:
+            return self._libdevice(_LIBDEVICE[name], *args)
+        return super()._intrinsic(name, *args)
+
+    def _libdevice(self, name: str, *args: IRValue) -> IRValue:
+        dtype = args[0].dtype
+        kind = args[0].value.type
+        full = f"__nv_{name}{'f' if dtype == np.float32 else ''}"
+        module = self.builder.module
+        callee = module.globals.get(full) or ir.Function(module, ir.FunctionType(kind, [kind] * len(args)), full)
+        return IRValue(self.builder, self.builder.call(callee, [x.value for x in args]), dtype)

@@ -1,0 +1,99 @@
+"""What every printer of loop nests needs: parameters, where statements stand, and the text of accumulators.
+
+Knows the words of kernel text; no target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from functad.ir import Eqn, Var
+from functad.lowering.affine import Symbol
+from functad.lowering.buffers import Buffer, Storage
+from functad.lowering.nest import CASTS, Accumulator, Let, Load, Nest, Statement
+from functad.pretty import literal_text
+
+# What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype.
+IDENTITY = {"sum": "{T}(0)", "prod": "{T}(1)", "or": "{T}(0)", "xor": "{T}(0)", "and": "{T}(-1)"}
+UPDATE = {
+    "sum": "accumulate({a}, {x})",
+    "prod": "{a} * {x}",
+    "max": "maximum({a}, {x})",
+    "min": "minimum({a}, {x})",
+    "and": "{a} & {x}",
+    "or": "{a} | {x}",
+    "xor": "{a} ^ {x}",
+}
+
+Parameter = tuple[str, Buffer, str]
+
+
+def parameters(nest: Nest) -> dict[Storage, Parameter]:
+    """The (name, buffer, "r" | "w" | "rw") of every storage that a nest uses."""
+    found: dict[Storage, Parameter] = {}
+    for buffer, _, writes in nest.accesses():
+        mode = "w" if writes else "r"
+        known = found.get(buffer.storage)
+        if known is None:
+            taken = {name for name, _, _ in found.values()}
+            name = buffer.name
+            while name in taken:
+                name += "_"
+            found[buffer.storage] = (name, buffer, mode)
+        elif known[2] != mode:
+            found[buffer.storage] = (known[0], known[1], "rw")
+    return found
+
+
+def depths(nest: Nest, depth_of_symbol: Mapping[Symbol, int]) -> dict[Statement, int]:
+    """How deep in the loops each statement must stand, given how deep each loop variable is known."""
+    found: dict[Statement, int] = {}
+    of_name: dict[str, int] = {}
+    for s in nest.statements:
+        if isinstance(s, Let):
+            depth = max((of_name.get(name, 0) for name in s.operands), default=0)
+        else:
+            symbols = (s.offset if isinstance(s, Load) else s.value).symbols()
+            depth = max((depth_of_symbol.get(x, of_name.get(x.name, 0)) for x in symbols), default=0)
+        found[s] = depth
+        of_name.update(dict.fromkeys(s.names if isinstance(s, Let) else (s.name,), depth))
+    return found
+
+
+def identity(a: Accumulator) -> str:
+    """What an accumulator starts from."""
+    if a.kind in ("max", "min"):
+        return _extreme(a.dtype, a.kind == "max")
+    if a.dtype.kind == "b":
+        return "True" if a.kind in ("and", "prod") else "False"
+    if a.kind == "and" and a.dtype.kind == "u":
+        return f"{CASTS[a.dtype.name]}({np.iinfo(a.dtype).max})"
+    return IDENTITY[a.kind].format(T=CASTS[a.dtype.name])
+
+
+def combined(a: Accumulator, total: str, x: str) -> str:
+    """The accumulator `total` with the value, or the other partial result, `x`."""
+    text = UPDATE[a.kind].format(a=total, x=x)
+    return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind in ("sum", "prod") else text
+
+
+def equation_text(eqn: Eqn, names: Mapping[Var, str]) -> str:
+    """An equation as a comment shows it, without its parameters."""
+    outs = ", ".join(f"{names[v]}:{v.aval.str_short()}" for v in eqn.outvars)
+    ins = [
+        names[a] if isinstance(a, Var) else f"{literal_text(a.value)}:{a.aval.str_short()}" for a in eqn.invars
+    ]
+    return f"{outs} = {' '.join([eqn.primitive.name, *ins])}"
+
+
+def _extreme(dtype: np.dtype, lowest: bool) -> str:
+    cast = CASTS[dtype.name]
+    if dtype.kind == "b":
+        return str(not lowest)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return f"{cast}({limits.min if lowest else limits.max})"
+    infinity = "-inf" if lowest else "inf"
+    return f"{cast}(complex({infinity}, 0.0))" if dtype.kind == "c" else f"{cast}({infinity})"
