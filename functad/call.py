@@ -5,7 +5,9 @@ Knows the Program → Program transforms and the backends; nothing of pytrees or
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,13 @@ from functad.tracing import bind, eval_program
 from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_program
 from functad.transforms.simplify import inline_calls, simplify
 
+_logger = logging.getLogger("functad")
 
-def call_program(program: Program, args: Sequence[Any], name: str = "") -> list[Any]:
-    """Call a Program as one `jit` equation; its constants become operands."""
-    return bind(jit_p, *program.consts, *args, jaxpr=closed(program), name=name or program.name)
+
+def call_program(program: Program, args: Sequence[Any], name: str = "", backend: str | None = None) -> list[Any]:
+    """Call a Program as one `jit` equation, of a backend if one is named; its constants become operands."""
+    params = {} if backend is None else {"backend": backend}
+    return bind(jit_p, *program.consts, *args, jaxpr=closed(program), name=name or program.name, **params)
 
 
 def closed(program: Program) -> Program:
@@ -34,28 +39,35 @@ def optimized(program: Program) -> Program:
     return memoised(program, ("optimized",), lambda: simplify(program))
 
 
-def executable(program: Program, donated: tuple[bool, ...] = ()) -> Executable:
-    """The Program's executable on the configured backend, compiled at the first call.
+def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Executable:
+    """The Program's executable on a backend, the configured one by default, compiled at the first call.
 
     donated: which inputs' memory its results may take; none if empty.
     """
-    backend = config.default_backend
-    key = ("executable", backend, donated)
-    return memoised(program, key, lambda: compile_program(optimized(program), backend, donated))
+    chosen = backend or config.default_backend
+    key = ("executable", chosen, donated)
+    return memoised(program, key, lambda: _compiled(program, chosen, donated))
 
 
-def lowered(program: Program, donated: tuple[bool, ...] = ()) -> Any:
-    """The Program as kernels of the configured backend, not compiled."""
-    backend = config.default_backend
-    return memoised(
-        program, ("lowered", backend, donated), lambda: lower_program(optimized(program), backend, donated)
-    )
+def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Executable:
+    start = perf_counter()
+    made = compile_program(optimized(program), backend, donated)
+    if config.log_compiles:
+        ms = 1e3 * (perf_counter() - start)
+        _logger.warning("compiled %s for the backend %r in %.0f ms", program.name or "a Program", backend, ms)
+    return made
 
 
-def _impl(*args: np.ndarray, jaxpr: Program, name: str, **params: Any) -> list[np.ndarray]:
+def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Any:
+    """The Program as kernels of a backend, the configured one by default, not compiled."""
+    chosen = backend or config.default_backend
+    return memoised(program, ("lowered", chosen, donated), lambda: lower_program(optimized(program), chosen, donated))
+
+
+def _impl(*args: np.ndarray, jaxpr: Program, name: str, backend: str | None = None, **params: Any) -> list[np.ndarray]:
     if config.debug_nans or config.debug_infs:  # equation by equation, so that the first one to blame is found
         return [np.asarray(out) for out in eval_program(inline_calls(jaxpr), args)]
-    return executable(jaxpr)(args)
+    return executable(jaxpr, backend=backend)(args)
 
 
 def _abstract_eval(*avals: Aval, jaxpr: Program, name: str, **params: Any) -> list[Aval]:
@@ -63,28 +75,37 @@ def _abstract_eval(*avals: Aval, jaxpr: Program, name: str, **params: Any) -> li
 
 
 def _linearize(
-    primals: Sequence[Any], active: Sequence[bool], *, jaxpr: Program, name: str, **params: Any
+    primals: Sequence[Any],
+    active: Sequence[bool],
+    *,
+    jaxpr: Program,
+    name: str,
+    backend: str | None = None,
+    **params: Any,
 ) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
     forward, linear, out_active, residual_inputs = linearize_program(jaxpr, tuple(active))
-    results = call_program(forward, primals, name)
+    results = call_program(forward, primals, name, backend)
     n = len(jaxpr.outvars)
     outs, stored = results[:n], iter(results[n:])
     residuals = [next(stored) if i is None else primals[i] for i in residual_inputs]
 
     def pushforward(tangents: Sequence[Any]) -> list[Any]:
         given = [instantiate(t) for t, a in zip(tangents, active) if a]
-        found = iter(call_program(linear, [*residuals, *given], name))
+        found = iter(call_program(linear, [*residuals, *given], name, backend))
         return [next(found) if a else Zero(v.aval) for a, v in zip(out_active, jaxpr.outvars)]
 
     return outs, pushforward
 
 
-def _transpose(cts: Sequence[Any], *args: Any, jaxpr: Program, name: str, **params: Any) -> list[Any]:
+def _transpose(
+    cts: Sequence[Any], *args: Any, jaxpr: Program, name: str, backend: str | None = None, **params: Any
+) -> list[Any]:
     linear = tuple(is_linear(a) for a in args)
     arriving = tuple(not isinstance(ct, Zero) for ct in cts)
     program, out_active = transpose_program(jaxpr, linear, arriving)
     known = [a for a in args if not is_linear(a)]
-    found = iter(call_program(program, [*known, *(ct for ct in cts if not isinstance(ct, Zero))], name))
+    given = [*known, *(ct for ct in cts if not isinstance(ct, Zero))]
+    found = iter(call_program(program, given, name, backend))
     leaving = iter([next(found) if a else None for a in out_active])
     return [next(leaving) if li else None for li in linear]
 
@@ -96,10 +117,11 @@ def _batch(
     *,
     jaxpr: Program,
     name: str,
+    backend: str | None = None,
     **params: Any,
 ) -> tuple[list[Any], tuple[int | None, ...]]:
     program, out_dims = batch_program(jaxpr, axis_size, tuple(dims))
-    return call_program(program, args, name), out_dims
+    return call_program(program, args, name, backend), out_dims
 
 
 jit_p = Primitive(

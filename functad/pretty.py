@@ -112,7 +112,7 @@ class _Printer:
         self.names: dict[Var, str] = {}
         self.shared = _shared_programs(program)
         taken = set(self.shared.values())
-        self.fresh = (name for i in count() if (name := _letters(i)) not in taken)
+        self.fresh = (name for i in count() if (name := letters(i)) not in taken)
 
     def text(self) -> str:
         _name_unused_outputs(self.program, self.names, set())
@@ -217,7 +217,7 @@ def literal_text(value: Any) -> str:
     return str(float(str(value)) if np.asarray(value).dtype.kind == "f" else np.asarray(value).item())
 
 
-def _letters(i: int) -> str:
+def letters(i: int) -> str:
     """a, b, …, z, ba, bb, …: i in base 26."""
     text = ""
     while True:

@@ -157,6 +157,7 @@ def force(monkeypatch, name, places=6):
 
     monkeypatch.setattr(convolution_products, "way_of_products", way_of_products)
     monkeypatch.setattr(convolution_products, "_BLOCK_PLACES", places)
+    monkeypatch.setattr(convolution_products, "_WIDE_ROW", 2)
     monkeypatch.setattr(convolution_weights, "_PARTS", 3)
     return used
 
@@ -178,6 +179,23 @@ def test_holes_in_the_input_are_left_out(name, monkeypatch):
         params["window_strides"] = (1,) * len(params["lhs_dilation"])
         check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=3e-6)
     assert any(conv.out_start for conv in used)
+
+
+@pytest.mark.parametrize(
+    "name, shapes", [("products", [(1, 3, 5), (2, 3, 1)]), ("weight products", [(4, 1, 5), (2, 1, 5)])]
+)
+def test_what_is_one_matrix_product_in_every_layout(name, shapes, monkeypatch):
+    monkeypatch.setattr(convolution, "_strategy", lambda conv, dtype: WAYS[name][0])
+    arrays = [numbers(shape, seed=i) for i, shape in enumerate(shapes)]
+    alone = 0
+    for layout in itertools.product(itertools.permutations(range(3)), repeat=3):
+        specs = [np.argsort(spec) for spec in layout[:2]]
+        args = [np.ascontiguousarray(x.transpose(spec)) for x, spec in zip(arrays, specs, strict=True)]
+        params = parameters(1, layout)
+        check_loops(conv_general_dilated_p, args, params, tolerance=1e-6)
+        steps = record(conv_general_dilated_p, args, params).instructions
+        alone += len(steps) == 1 and not hasattr(steps[0], "body")
+    assert alone > 20
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64", "float16", "float64", "complex64", "complex128"])
@@ -279,7 +297,7 @@ CHOICES = {
         parameters(2, CHANNELS_LAST, padding=((1, 1), (1, 1)), feature_group_count=64),
         ["convolution_groups"],
     ),
-    "of one pixel": ((8, 28, 28, 256), (1, 1, 256, 64), parameters(2, CHANNELS_LAST), ["convolution_shifted"]),
+    "of one pixel": ((8, 28, 28, 256), (1, 1, 256, 64), parameters(2, CHANNELS_LAST), []),
     "tiny": ((1, 1, 4), (1, 1, 2), parameters(1), ["convolution"]),
 }
 

@@ -174,6 +174,20 @@ def test_large_scatter_is_shared_by_blocks(name, monkeypatch):
     check_loops(registry[name], args, params, compiled=True)
 
 
+@pytest.mark.parametrize("name", SCATTERS)
+@pytest.mark.parametrize("batch", [(), (4,)])
+def test_scatter_into_a_scalar(name, batch):
+    args = [np.float32(3), np.zeros((*batch, 0), np.int32), np.arange(1, 5, dtype=np.float32)[: 4 if batch else 1]]
+    args[2] = args[2].reshape(batch)
+    params = {
+        "dimension_numbers": ScatterDimensionNumbers((), (), ()),
+        "indices_are_sorted": False,
+        "unique_indices": False,
+        "mode": GatherScatterMode.FILL_OR_DROP,
+    }
+    check_loops(registry[name], args, params)
+
+
 # --- sorting --------------------------------------------------------------------------------------------------
 
 

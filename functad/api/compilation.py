@@ -9,6 +9,7 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ import numpy as np
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
-    ShapeDtypeStruct,
     as_value,
     check_callable,
     function_name,
@@ -24,11 +24,13 @@ from functad.api.arguments import (
     of_positions,
     positional_names,
 )
-from functad.api.dispatch import MISS, FastCall
-from functad.api.explain import Explanation, Signature, closure_of, explain, remember
-from functad.call import closed, executable, jit_p, lowered, optimized
+from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
+from functad.api.explain import Explanation, Signature, closure_of, explain, forget, remember
+from functad.api.stages import Lowered, Traced
+from functad.backends import check_backend
+from functad.call import closed, executable, jit_p
 from functad.config import config
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ArgumentError
 from functad.ir import Aval, Program
 from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
@@ -43,6 +45,7 @@ def jit(
     donate_argnames: str | Sequence[str] | None = None,
     keep_unused: bool = False,
     inline: bool = False,
+    backend: str | None = None,
 ) -> Any:
     """Trace a function once for each signature, optimise it, and run the result from then on.
 
@@ -54,6 +57,8 @@ def jit(
             reuse their memory.
         keep_unused: accepted for JAX's sake; unused inputs are always kept.
         inline: put the equations of the function into the caller's Program, instead of one `jit` equation.
+        backend: what runs the function, "cpu", "cuda" or "interpreter"; by default `config.default_backend`. Within
+            another jitted function, that one's backend runs both.
 
     Returns:
         A callable with the same arguments, and with `.trace(*args)`, `.lower(*args)`, `.clear_cache()`.
@@ -69,12 +74,14 @@ def jit(
         "donate_argnums": donate_argnums,
         "donate_argnames": donate_argnames,
         "inline": inline,
+        "backend": backend,
     }
     if fun is None:
         return lambda f: JitFunction(f, **options)
     return JitFunction(fun, **options)
 
 
+_numbers = count()  # one for each jitted function: ids are used again
 _REMEMBERED = 8  # signatures with a short way, most recently compiled first
 
 _logger = logging.getLogger("functad")
@@ -93,6 +100,7 @@ class _Entry(NamedTuple):
     program: Program
     out_tree: PyTreeDef
     donated: tuple[bool, ...]
+    calls: dict[tuple[Any, ...], tuple[Arguments, FastCall]]  # by the options that they were made under
 
 
 class _Call(NamedTuple):
@@ -118,12 +126,16 @@ class JitFunction:
         donate_argnums: Any = None,
         donate_argnames: Any = None,
         inline: bool = False,
+        backend: str | None = None,
     ) -> None:
         check_callable(fun, "jit")
         self.__wrapped__: Callable[..., Any]
         update_wrapper(self, fun)
         self._fun = fun
         self._inline = inline
+        if backend is not None:
+            check_backend(backend)
+        self._backend = backend
         static = _resolve(fun, static_argnums, static_argnames, "static")
         donate = _resolve(fun, donate_argnums, donate_argnames, "donate")
         self._static_argnums, self._static_argnames = static
@@ -131,27 +143,35 @@ class JitFunction:
         both = (self._static_argnums & self._donate_argnums) | (self._static_argnames & self._donate_argnames)
         if both:
             raise ArgumentError(f"jit: {sorted(map(str, both))} cannot be both static and donated")
+        self._number = next(_numbers)
         self._entries: dict[_Signature, _Entry] = {}
-        self._fast: list[FastCall] = []
+        self._fast: list[tuple[tuple[Any, ...], FastCall]] = []
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for fast in self._fast:
-            if fast.applies():
-                result = fast(args, kwargs)
-                if result is not MISS:
-                    return result
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if current_trace() is None:
+            settings = config.jit_settings or current_settings()
+            for known, fast_call in self._fast:
+                if known == settings:
+                    result = fast_call(args, kwargs)
+                    if result is not MISS:
+                        return result
+        return self._long_call(args, kwargs)
+
+    def _long_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call with arguments of new types, within a trace, or of a kind that the short way does not know."""
         if config.disable_jit:
             return self._fun(*args, **kwargs)
         call = self._sort(args, kwargs)
         names = self._names(call)
         # Without a trace around, nothing can keep an ndarray beyond this call, so it need not be copied.
-        copy = self._inline or current_trace() is not None
+        outermost = current_trace() is None
+        copy = self._inline or not outermost
         values = [as_value(x, names.describe(i), copy) for i, x in enumerate(call.leaves)]
         entry, reusable = self._entry(call, [v.aval for v in values])
         program = entry.program
-        if reusable and self._is_outermost():
-            fast = self._fast_call(call, entry, values)
-            result = fast(args, kwargs)
+        if outermost and reusable and not (config.debug_nans or config.debug_infs):
+            arguments, fast_call = self._fast_call(call, entry, values)
+            result = fast_call(*arguments.with_leaves(values))
             if result is not MISS:
                 return result
         if self._inline:
@@ -160,38 +180,32 @@ class JitFunction:
             params: dict[str, Any] = {"name": self._name(), "jaxpr": closed(program)}
             if any(entry.donated):
                 params["donated_invars"] = (False,) * len(program.consts) + entry.donated
+            if self._backend is not None:
+                params["backend"] = self._backend
             outs = bind(jit_p, *program.consts, *values, **params)
         return tree_unflatten(entry.out_tree, outs)
 
-    @staticmethod
-    def _is_outermost() -> bool:
-        debugging = config.debug_nans or config.debug_infs
-        return current_trace() is None and not debugging
-
-    def _fast_call(self, call: _Call, entry: _Entry, values: Sequence[Any]) -> FastCall:
-        """Compile, and remember the short way for further calls with arguments of these types."""
-        program = closed(entry.program)
-        donated = (False,) * len(entry.program.consts) + entry.donated if any(entry.donated) else ()
-        names = self._names(call)
-        fast = FastCall(
-            call.args,
-            call.kwargs,
-            [(where, value) for where, _, value in call.statics],
-            [v.aval for v in values],
-            entry.out_tree,
-            entry.program.out_avals,
-            [np.asarray(c) for c in entry.program.consts],
-            executable(program, donated),
-            [(i, names.describe(i)()) for i, d in enumerate(entry.donated) if d],
-            partial(self._leaves, call.in_tree, call.statics),
-        )
-        self._fast = [fast, *self._fast[: _REMEMBERED - 1]]
-        return fast
-
-    def _leaves(self, in_tree: PyTreeDef, statics: Any, args: Any, kwargs: Any) -> list[Any] | None:
-        """The leaves of arguments of that structure and those static values."""
-        call = self._sort(args, kwargs)
-        return call.leaves if call.in_tree == in_tree and call.statics == statics else None
+    def _fast_call(self, call: _Call, entry: _Entry, values: Sequence[Any]) -> tuple[Arguments, FastCall]:
+        """The short way for arguments of these types; made at the first call, which compiles."""
+        settings = current_settings()
+        if settings not in entry.calls:
+            names = self._names(call)
+            arguments = Arguments(
+                call.in_tree,
+                [(where, value) for where, _, value in call.statics],
+                [v.aval for v in values],
+                [type(leaf) for leaf in call.leaves],
+                [names.describe(i)() if d else None for i, d in enumerate(entry.donated)],
+            )
+            results = Results(entry.out_tree, entry.program.out_avals)
+            constants = [np.asarray(c) for c in entry.program.consts]
+            donated = (False,) * len(constants) + entry.donated if any(entry.donated) else ()
+            run = executable(closed(entry.program), donated, self._backend)
+            entry.calls[settings] = arguments, make_call(self._name(), arguments, constants, run, results)
+        arguments, fast_call = entry.calls[settings]
+        others = [known for known in self._fast if known[1] is not fast_call]
+        self._fast = [(settings, fast_call), *others[: _REMEMBERED - 1]]
+        return arguments, fast_call
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `self` is the first argument. Mark it static, or register its class as a pytree."""
@@ -206,7 +220,9 @@ class JitFunction:
         names = self._names(call)
         avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
         entry, _ = self._entry(call, avals)
-        return Traced(self._name(), entry.program, call.in_tree, entry.out_tree, entry.donated)
+        return Traced(
+            self._name(), entry.program, call.in_tree, entry.out_tree, entry.donated, names.all(), self._backend
+        )
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and optimise for arguments of these types, without running."""
@@ -220,6 +236,7 @@ class JitFunction:
         """Forget all traced Programs."""
         self._entries.clear()
         self._fast = []
+        forget(self._fun, self._number)
 
     def _cache_size(self) -> int:
         return len(self._entries)
@@ -254,7 +271,7 @@ class JitFunction:
         entry, reusable = self._trace(call, avals)
         if reusable:
             self._entries[signature] = entry
-            remember(self._fun, self._described(call, avals))
+            remember(self._fun, self._number, self._described(call, avals))
         return entry, reusable
 
     def _described(self, call: _Call, avals: Sequence[Aval]) -> Signature:
@@ -289,7 +306,7 @@ class JitFunction:
         names = self._names(call)
         avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
         known = _Signature(call.in_tree, tuple(avals), call.statics, config.enable_x64) in self._entries
-        return explain(self._name(), self._fun, self._described(call, avals), known)
+        return explain(self._name(), self._fun, self._number, self._described(call, avals), known)
 
     def _trace(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
         of_dynamic = of_positions(self._fun, call.args, call.kwargs, call.dynamic_args)
@@ -305,7 +322,7 @@ class JitFunction:
         assert flat_fun.out_tree is not None
         # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
         reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
-        return _Entry(program, flat_fun.out_tree, self._donated(call)), reusable
+        return _Entry(program, flat_fun.out_tree, self._donated(call), {}), reusable
 
     def _donated(self, call: _Call) -> tuple[bool, ...]:
         donated: list[bool] = []
@@ -332,146 +349,6 @@ class BoundJitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(self.__self__, *args, **kwargs)
-
-
-class Traced:
-    """A function traced for one signature: `.jaxpr`, `.out_info`, `.lower()`."""
-
-    def __init__(
-        self, fun_name: str, program: Program, in_tree: PyTreeDef, out_tree: PyTreeDef, donated: tuple[bool, ...] = ()
-    ) -> None:
-        self.fun_name = fun_name
-        self._donated = donated
-        self.jaxpr = program
-        self.in_tree = in_tree
-        self.out_tree = out_tree
-
-    @property
-    def out_info(self) -> Any:
-        """The output's structure with a `ShapeDtypeStruct` for each array."""
-        shapes = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in self.jaxpr.out_avals]
-        return tree_unflatten(self.out_tree, shapes)
-
-    def donated_inputs(self) -> tuple[bool, ...]:
-        """Which inputs of the closed Program are donated; empty if none is."""
-        return (False,) * len(self.jaxpr.consts) + self._donated if any(self._donated) else ()
-
-    def lower(self) -> Lowered:
-        return Lowered(self)
-
-
-class Lowered:
-    """A traced function, optimised and written as kernels. Every stage is a value that prints.
-
-    jaxpr: the Program as traced. optimized: as it is compiled. kernels: the generated Python source.
-    memory_plan: where temporaries lie. cost: operations and bytes by kernel.
-    """
-
-    def __init__(self, traced: Traced) -> None:
-        self._traced = traced
-        self.jaxpr = traced.jaxpr
-        self.in_tree = traced.in_tree
-        self.out_tree = traced.out_tree
-        self.out_info = traced.out_info
-
-    @property
-    def optimized(self) -> Program:
-        """The Program that runs: calls inlined, constants folded, common subexpressions shared."""
-        return optimized(closed(self.jaxpr))
-
-    @property
-    def kernels(self) -> Any:
-        """The generated kernels, as Python source.
-
-        >>> import functad, functad.numpy as jnp
-        >>> lowered = functad.jit(lambda x: jnp.sin(x) * 2.).lower(jnp.ones(3))
-        >>> print(lowered.kernels)  # doctest: +ELLIPSIS
-        \"\"\"Kernels of `<lambda>`, written by functad. Shapes are fixed.\"\"\"
-        ...
-        def mul_c(input_a, out_c, start, stop):
-            # c:f32[3] = mul b 2.0:f32[]
-            # b:f32[3] = sin a
-            for i in range(start, stop):
-                at_a = input_a[i]
-                sin_b = sin(at_a)
-                mul_c = sin_b * f32(2.0)
-                out_c[i] = mul_c
-        <BLANKLINE>
-        """
-        return self._lowered.kernels
-
-    @property
-    def memory_plan(self) -> Any:
-        """Where the temporaries lie in the arena: its bytes, the peak of what is alive, and what shares memory."""
-        return self._lowered.memory_plan
-
-    @property
-    def cost(self) -> Any:
-        """Floating-point operations and bytes, in all and by kernel."""
-        return self._lowered.cost
-
-    def cost_analysis(self) -> dict[str, float]:
-        """The same under JAX's name, as a dict."""
-        return {"flops": self.cost.flops, "bytes accessed": self.cost.bytes}
-
-    @property
-    def _lowered(self) -> Any:
-        return lowered(closed(self.jaxpr), self._traced.donated_inputs())
-
-    def as_text(self) -> str:
-        return str(self.optimized)
-
-    def compile(self) -> Compiled:
-        return Compiled(self._traced)
-
-
-class Compiled:
-    """An executable for one signature; called like the function, without its static arguments."""
-
-    def __init__(self, traced: Traced) -> None:
-        self._traced = traced
-        self._program = closed(traced.jaxpr)
-        self._executable = executable(self._program)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        values = self._values(args, kwargs)
-        outs = bind(jit_p, *self._traced.jaxpr.consts, *values, name=self._traced.fun_name, jaxpr=self._program)
-        return tree_unflatten(self._traced.out_tree, outs)
-
-    def profile(self, *args: Any, **kwargs: Any) -> Any:
-        """How long each kernel takes with these arguments, in µs, beside what the machine needs for it at least.
-
-        Each kernel is run on its own, on all threads, several times; the least time counts.
-        """
-        if not hasattr(self._executable, "profile"):
-            raise ArgumentError(
-                f"the backend {config.default_backend!r} has no kernels to measure; use the backend 'cpu'"
-            )
-        values = [np.asarray(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
-        return self._executable.profile(values)
-
-    def memory_analysis(self) -> Any:
-        """The memory plan (JAX's name for it)."""
-        return Lowered(self._traced).memory_plan
-
-    def cost_analysis(self) -> dict[str, float]:
-        return Lowered(self._traced).cost_analysis()
-
-    def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        leaves, in_tree = tree_flatten((args, kwargs))
-        if in_tree != self._traced.in_tree:
-            raise ArgumentError(
-                f"the compiled {self._traced.fun_name} takes arguments of structure {self._traced.in_tree}, but was "
-                f"called with {in_tree}"
-            )
-        values = [as_value(x, lambda: "an argument", current_trace() is not None) for x in leaves]
-        for i, (value, aval) in enumerate(zip(values, self._traced.jaxpr.in_avals)):
-            if not value.aval.same_type(aval):
-                raise ShapeError(
-                    f"the compiled {self._traced.fun_name} takes {aval.str_short()} as array {i}, but was given "
-                    f"{value.aval.str_short()}; call the jitted function itself, which compiles for every type"
-                )
-        return values
 
 
 def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:

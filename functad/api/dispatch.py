@@ -15,6 +15,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl, DonatedArray
+from functad.config import JIT_OPTIONS, config
 from functad.ir import Aval
 from functad.tree_nodes import KINDS, is_namedtuple
 from functad.tree_util import PyTreeDef, tree_unflatten
@@ -55,7 +56,9 @@ class Results(NamedTuple):
     avals: Sequence[Aval]
 
 
-def make_call(name: str, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any, results: Results) -> FastCall:
+def make_call(
+    name: str, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any, results: Results
+) -> FastCall:
     """A function of `(args, kwargs)` that runs an executable, or returns `MISS` for arguments of another signature.
 
     An executable is called with the constants and the leaves; one that tells where its results lie (`fresh`,
@@ -80,6 +83,11 @@ def make_call(name: str, arguments: Arguments, constants: Sequence[np.ndarray], 
     exec(compile(source, f"<the short way into {name}>", "exec"), namespace)
     call: FastCall = namespace["call"]
     return call
+
+
+def current_settings() -> tuple[Any, ...]:
+    """The options that decide how a jitted function runs; a short way is for those that it was made under."""
+    return tuple(getattr(config, option) for option in JIT_OPTIONS)
 
 
 def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
@@ -315,4 +323,3 @@ def keyword_names(in_tree: PyTreeDef) -> Sequence[str]:
     data = in_tree.children()[1].node_data()
     assert data is not None
     return data[1]
-

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -47,25 +48,44 @@ class Explanation:
 
     def __str__(self) -> str:
         if self.hit:
-            return f"hit: {self.name} runs as it was compiled before"
-        head = f"miss: {self.name} is compiled again" if self.changes else f"miss: {self.name} has not been compiled yet"
+            head = f"hit: {self.name} runs as it was compiled before"
+        elif self.changes:
+            head = f"miss: {self.name} is compiled again"
+        else:
+            head = f"miss: {self.name} has not been compiled yet"
         return "\n".join([head, *(f"  {change}" for change in self.changes)])
 
     __repr__ = __str__
 
 
-# The signatures of all jitted functions made from one piece of code, each with the function object.
+# The signatures of all jitted functions made from one piece of code, each with the number of the jitted function.
 _seen: WeakKeyDictionary[Any, list[tuple[int, Signature]]] = WeakKeyDictionary()
 _REMEMBERED = 64
 
 
-def remember(fun: Callable[..., Any], signature: Signature) -> None:
-    """Note that a function was compiled for a signature."""
-    code = getattr(fun, "__code__", None)
+def remember(fun: Callable[..., Any], number: int, signature: Signature) -> None:
+    """Note that a function was compiled for a signature, by the jitted function of that number."""
+    code = _code_of(fun)
     if code is not None:
         known = _seen.setdefault(code, [])
-        known.append((id(fun), signature))
+        known.append((number, signature))
         del known[:-_REMEMBERED]
+
+
+def forget(fun: Callable[..., Any], number: int) -> None:
+    """Forget all signatures of the jitted function of that number."""
+    code = _code_of(fun)
+    if code in _seen:
+        _seen[code] = [known for known in _seen[code] if known[0] != number]
+
+
+def _code_of(fun: Any) -> Any:
+    """The code of a function, also behind a `partial` or in a callable object; None for what is not Python."""
+    if isinstance(fun, partial):
+        return _code_of(fun.func)
+    if hasattr(fun, "__code__"):
+        return fun.__code__
+    return getattr(getattr(type(fun), "__call__", None), "__code__", None)
 
 
 def closure_of(fun: Callable[..., Any]) -> tuple[tuple[str, Any], ...]:
@@ -84,15 +104,17 @@ def closure_of(fun: Callable[..., Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(found)
 
 
-def explain(name: str, fun: Callable[..., Any], signature: Signature, hit: bool) -> Explanation:
+def explain(name: str, fun: Callable[..., Any], number: int, signature: Signature, hit: bool) -> Explanation:
     """Compare a call's signature with the nearest one for which this code was compiled."""
+    earlier = _seen.get(_code_of(fun), []) if _code_of(fun) is not None else []
     if hit:
-        return Explanation(name, True, ())
-    earlier = _seen.get(getattr(fun, "__code__", None), []) if hasattr(fun, "__code__") else []
-    options = [_differences(signature, old, number != id(fun)) for number, old in earlier]
-    if not options:
-        return Explanation(name, False, ())
-    return Explanation(name, False, tuple(min(options, key=len)))
+        own = [old for n, old in earlier if n == number and _differences(signature, old, False) == []]
+        stale = _value_changes("closure variable", signature.closure, own[-1].closure) if own else []
+        return Explanation(
+            name, True, tuple(f"{change}; the compiled function keeps the old value" for change in stale)
+        )
+    options = [_differences(signature, old, n != number) for n, old in earlier]
+    return Explanation(name, False, tuple(min(options, key=len, default=[])))
 
 
 def _differences(new: Signature, old: Signature, other_function: bool) -> list[str]:

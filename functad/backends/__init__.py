@@ -29,10 +29,15 @@ def compile_program(program: Program, backend: str, donated: Sequence[bool] = ()
     The executable takes the inputs as ndarrays, which it never keeps, and changes only where they are donated: a
     result may then be the input's own array. All other results are fresh arrays.
     """
+    check_backend(backend)
+    return import_module(BACKENDS[backend]).compile_program(program, donated)
+
+
+def check_backend(backend: str) -> None:
+    """Raise ArgumentError unless there is a backend of that name."""
     if backend not in BACKENDS:
         known = ", ".join(map(repr, sorted(BACKENDS)))
         raise ArgumentError(f"there is no backend named {backend!r}; the backends are {known}")
-    return import_module(BACKENDS[backend]).compile_program(program, donated)
 
 
 def lower_program(program: Program, backend: str, donated: Sequence[bool] = ()) -> Any:

@@ -53,6 +53,8 @@ class Affine:
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.constant + other, self.terms) if other else self
+        if not (self.terms and other.terms):
+            return Affine(self.constant + other.constant, self.terms or other.terms)
         total = dict(self.terms)
         for symbol, coefficient in other.terms:
             total[symbol] = total.get(symbol, 0) + coefficient
@@ -256,7 +258,7 @@ def forget_quotients() -> None:
 
 def _rejoin(value: Affine) -> Affine:
     """`c·d·(x // d) + c·(x % d)` is `c·x`."""
-    remainders = [(s, c) for s, c in value.terms if s.operator == "%"]
+    remainders = [(s, c) for s, c in value.terms if s.operator == "%"] if _quotients else []
     for remainder, coefficient in remainders:
         assert remainder.base is not None
         quotient = _quotients.get((remainder.base, "//", remainder.divisor))

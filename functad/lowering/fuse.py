@@ -18,6 +18,7 @@ from functad.lowering.buffers import Buffer, new_buffer
 from functad.lowering.nest import POST, PRE, NestBuilder
 from functad.lowering.products import Product, find_products
 from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
+from functad.pretty import literal_text
 
 # Moves that cost nothing where they are used: nothing but index arithmetic.
 FREE_MOVES = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "rev", "iota", "copy", "unstack", "split"}
@@ -25,6 +26,7 @@ FREE_MOVES = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "r
 SAME_MEMORY = {"reshape", "squeeze"}
 LARGEST_NEST = 100  # equations; keeps the compiler's time linear
 LARGEST_INLINE = 30
+DEEPEST_INLINE = 50  # equations one behind another; keeps the recursion shallow
 LARGEST_WAIT = 1 << 19  # bytes of a result that may lie waiting for the sake of a better order
 
 
@@ -93,14 +95,35 @@ class Fusion:
         self.absorbed = {i for p in self.products.values() for i in p.members}
         self.inline: dict[Var, Eqn] = {}
         self.weight: dict[Var, int] = {}
+        self.depth: dict[Var, int] = {}
+        self.constants: set[Var] = set()  # inline ones that come from literals alone
+        self._roots: dict[Var, list[Var]] = {}
+        self._known_reads: dict[int, _Reads] = {}
         self.alias: dict[Var, Var] = {}
         self._choose_inline()
         self.all_units: list[Unit] = []
         self.unit_of: dict[Var, Unit] = {}
         for i in range(len(program.eqns)):
             self._place(i)
+        self._let_readers_go_first()
         self.units = self._ordered()
         self.stored = self._stored()
+
+    def __str__(self) -> str:
+        """The units in the order in which they run, each with its equations, and what is computed within others."""
+        lines = []
+        for number, unit in enumerate(self.units):
+            domain = f" over {list(unit.shape)}" if unit.kind == "nest" else ""
+            reduced = f", axes {list(unit.axes)} reduced" if unit.axes else ""
+            lines.append(f"{number}: {unit.kind}{domain}{reduced}")
+            lines += [f"     {self._line(self.program.eqns[i])}" for i in unit.members]
+        within = list(dict.fromkeys(self.inline.values()))
+        return "\n".join([*lines, *(["where they are used:"] if within else []), *(f"     {self._line(e)}" for e in within)])
+
+    def _line(self, eqn: Eqn) -> str:
+        outs = ", ".join(f"{self.name(v)}:{v.aval.str_short()}" for v in eqn.outvars)
+        operands = [self.name(a) if isinstance(a, Var) else literal_text(a.value) for a in eqn.invars]
+        return " ".join([outs, "=", eqn.primitive.name, *operands])
 
     # --- what is computed where it is used -----------------------------------------------------------------
 
@@ -113,21 +136,34 @@ class Fusion:
                 continue
             if isinstance(rule, Indexed):
                 name = eqn.primitive.name
+                if not eqn.primitive.multiple_results and self._depth_of(eqn) > DEEPEST_INLINE:
+                    continue
                 same = name in SAME_MEMORY or (name == "broadcast_in_dim" and _only_adds_unit_axes(eqn))
                 if same and isinstance(eqn.invars[0], Var):
                     self.alias[eqn.outvars[0]] = self.alias.get(eqn.invars[0], eqn.invars[0])
                 if name in FREE_MOVES or self._used_once(eqn):
-                    self.inline.update((v, eqn) for v in eqn.outvars)
-            elif isinstance(rule, Scalar) and (self._is_constant_result(eqn) or self._flows_on(eqn)):
-                self.inline.update((v, eqn) for v in eqn.outvars)
-                self.weight[eqn.outvars[0]] = self._weight_of(eqn)
+                    self._make_inline(eqn)
+            elif isinstance(rule, Scalar) and self._weight_of(eqn) <= LARGEST_INLINE:
+                if self._is_constant_result(eqn) or self._flows_on(eqn):
+                    self._make_inline(eqn)
+
+    def _make_inline(self, eqn: Eqn) -> None:
+        operands = [a for a in eqn.invars if isinstance(a, Var)]
+        roots = list(dict.fromkeys(root for a in operands for root in self.roots(a)))
+        weight = self._weight_of(eqn) if isinstance(eqn.primitive.lower, Scalar) else self._heaviest(operands)
+        depth, constant = self._depth_of(eqn), self._is_constant_result(eqn)
+        for var in eqn.outvars:
+            self.inline[var] = eqn
+            self.weight[var], self.depth[var], self._roots[var] = weight, depth, roots
+            if constant:
+                self.constants.add(var)
 
     def _is_constant_result(self, eqn: Eqn) -> bool:
-        return all(self._is_constant(a) for a in eqn.invars)
+        return all(isinstance(a, Literal) or a in self.constants for a in eqn.invars)
 
     def _flows_on(self, eqn: Eqn) -> bool:
         """Whether an element-wise result is used at one place only, as often as it is computed."""
-        if len(eqn.outvars) > 1 or self._weight_of(eqn) > LARGEST_INLINE:
+        if len(eqn.outvars) > 1 or self._depth_of(eqn) > DEEPEST_INLINE:
             return False
         (var,) = eqn.outvars
         while True:
@@ -150,13 +186,13 @@ class Fusion:
 
     def _weight_of(self, eqn: Eqn) -> int:
         """How many element-wise equations are computed where this one is."""
-        return 1 + sum(self._weight(a) for a in eqn.invars if isinstance(a, Var))
+        return 1 + sum(self.weight.get(a, 0) for a in eqn.invars if isinstance(a, Var))
 
-    def _weight(self, var: Var) -> int:
-        if var in self.weight:
-            return self.weight[var]
-        eqn = self.inline.get(var)
-        return 0 if eqn is None else max((self._weight(a) for a in eqn.invars if isinstance(a, Var)), default=0)
+    def _heaviest(self, operands: Sequence[Var]) -> int:
+        return max((self.weight.get(a, 0) for a in operands), default=0)
+
+    def _depth_of(self, eqn: Eqn) -> int:
+        return 1 + max((self.depth.get(a, 0) for a in eqn.invars if isinstance(a, Var)), default=0)
 
     def _used_once(self, eqn: Eqn) -> bool:
         """Whether inlining computes no element twice."""
@@ -171,13 +207,6 @@ class Fusion:
             return True
         return isinstance(user.primitive.lower, Indexed) and user.outvars[0].aval.size <= out.aval.size
 
-    def _is_constant(self, atom: Atom) -> bool:
-        """Whether a value comes from literals alone."""
-        if isinstance(atom, Literal):
-            return True
-        eqn = self.inline.get(atom)
-        return eqn is not None and all(self._is_constant(a) for a in eqn.invars)
-
     def definition(self, var: Var) -> Eqn | None:
         return self.inline.get(var)
 
@@ -187,7 +216,7 @@ class Fusion:
         eqn = self.program.eqns[i]
         if i in self.products:
             self._new_product(self.products[i])
-        elif i in self.absorbed or eqn.outvars[0] in self.inline or _is_empty(eqn):
+        elif i in self.absorbed or _is_empty(eqn) or eqn.outvars[0] in self.inline:
             pass
         elif isinstance(eqn.primitive.lower, (Loops, Contraction)):
             unit = self._new_unit("loops" if isinstance(eqn.primitive.lower, Loops) else "contraction", [i])
@@ -218,17 +247,13 @@ class Fusion:
 
     def roots(self, var: Var) -> list[Var]:
         """The variables in buffers from which a variable is computed where it is used; itself if it has a buffer."""
-        eqn = self.inline.get(var)
-        if eqn is None:
-            return [var]
-        return [root for a in eqn.invars if isinstance(a, Var) for root in self.roots(a)]
+        return self._roots[var] if var in self._roots else [var]
 
     def _place_in_nest(self, i: int) -> None:
         eqn = self.program.eqns[i]
         reduction = isinstance(eqn.primitive.lower, Reduction)
-        shape = eqn.invars[0].aval.shape if reduction else eqn.outvars[0].aval.shape
-        axes = tuple(eqn.params["axes"]) if reduction else ()
-        reads = self._reads(eqn, shape, axes)
+        shape, axes = _domain(eqn)
+        reads = self._reads(i)
         unit = Unit("nest", -1, [i], shape=shape, axes=axes, flat=not (reads.elsewhere or reduction), levels={i: PRE})
         unit.reads = set(reads.all)
         for root in reads.all:
@@ -248,14 +273,21 @@ class Fusion:
             joined = unit
         self.unit_of.update((v, joined) for v in eqn.outvars)
 
-    def _reads(self, eqn: Eqn, shape: tuple[int, ...], axes: tuple[int, ...]) -> _Reads:
+    def _reads(self, i: int) -> _Reads:
+        known = self._known_reads.get(i)
+        if known is not None:
+            return known
+        eqn = self.program.eqns[i]
+        shape, axes = _domain(eqn)
         builder = NestBuilder(shape, axes, self.definition, _no_buffer, self.name)
         if isinstance(eqn.primitive.lower, Reduction):
             builder.add_reduction(eqn)
         else:
             builder.add_pointwise(eqn, PRE)
         elsewhere = {v for v, position in builder.loaded if position != builder.position}
-        return _Reads({v for v, _ in builder.loaded} - elsewhere, elsewhere)
+        reads = _Reads({v for v, _ in builder.loaded} - elsewhere, elsewhere)
+        self._known_reads[i] = reads
+        return reads
 
     def _candidates(self, reads: _Reads, shape: tuple[int, ...]) -> list[Unit]:
         """Nests that an equation may join: those of its operands, then those that read what it reads; latest first."""
@@ -323,15 +355,7 @@ class Fusion:
     def _is_aligned(self, var: Var, reader: Unit, owner: Unit) -> bool:
         if self._level_of(var, owner) != PRE:
             return False
-        for i in reader.members:
-            eqn = self.program.eqns[i]
-            if isinstance(eqn.primitive.lower, Reduction):
-                shape, axes = eqn.invars[0].aval.shape, tuple(eqn.params["axes"])
-            else:
-                shape, axes = eqn.outvars[0].aval.shape, ()
-            if var in self._reads(eqn, shape, axes).elsewhere:
-                return False
-        return True
+        return not any(var in self._reads(i).elsewhere for i in reader.members)
 
     def _merge(self, kept: Unit, gone: Unit) -> Unit:
         """Make one unit of two, under the number of the first."""
@@ -347,10 +371,12 @@ class Fusion:
         kept.reads |= gone.reads
         old = 1 << gone.number if gone.number >= 0 else 0
         bit = 1 << kept.number
-        kept.before = (kept.before | gone.before) & ~bit & ~old
-        for unit in self.all_units:
-            if unit is not gone and unit is not kept and unit.before & (bit | old):
-                unit.before = (unit.before & ~old) | bit | kept.before
+        before = (kept.before | gone.before) & ~bit & ~old
+        if old or before != kept.before:  # else those that come later know already
+            for unit in self.all_units:
+                if unit is not gone and unit is not kept and unit.before & (bit | old):
+                    unit.before = (unit.before & ~old) | bit | before
+        kept.before = before
         if gone.number >= 0:
             for i in gone.members:
                 self.unit_of.update((v, kept) for v in self.program.eqns[i].outvars)
@@ -360,6 +386,29 @@ class Fusion:
 
     # --- results -------------------------------------------------------------------------------------------
 
+    def _let_readers_go_first(self) -> None:
+        """Put the unit that updates an input behind all others that read it, so that it can do so in place."""
+        for var in self.program.invars:
+            readers = [u for u in self.all_units if u.kind != "gone" and var in u.reads]
+            updating = [u for u in readers if self._updates(u, var)]
+            if len(updating) != 1:
+                continue
+            (last,) = updating
+            bit = 1 << last.number
+            for reader in readers:
+                if reader is not last and not reader.before & bit and not last.before >> reader.number & 1:
+                    last.before |= reader.before | (1 << reader.number)
+            for unit in self.all_units:
+                if unit.before & bit:
+                    unit.before |= last.before
+
+    def _updates(self, unit: Unit, var: Var) -> bool:
+        """Whether a unit makes a result out of an input that it reads point by point."""
+        if unit.product is not None:
+            return unit.product.start is var
+        outs = (v for i in unit.members for v in self.program.eqns[i].outvars)
+        return unit.kind == "nest" and any(v in self.outputs and v.aval.same_type(var.aval) for v in outs)
+
     def _ordered(self) -> list[Unit]:
         """The units in an order in which they can run: program order, but units over the same rows stay together.
 
@@ -367,11 +416,11 @@ class Fusion:
         """
         live = [u for u in self.all_units if u.kind != "gone"]
         by_number = {u.number: u for u in live}
-        waiting = {u.number: u.before for u in live}
+        waiting = {u.number: self._read_units(u) for u in live}
         followers: dict[int, list[int]] = {}
         for unit in live:
-            for other in self._units_in(unit.before):
-                followers.setdefault(other.number, []).append(unit.number)
+            for other in waiting[unit.number]:
+                followers.setdefault(other, []).append(unit.number)
         ready: list[tuple[int, int]] = []
         of_rows: dict[int, list[tuple[int, int]]] = {}
         rows = {u.number: self._rows(u) for u in live}
@@ -382,7 +431,7 @@ class Fusion:
             heapq.heappush(of_rows.setdefault(rows[number], []), entry)
 
         for unit in live:
-            if not unit.before:
+            if not waiting[unit.number]:
                 release(unit.number)
         ordered: list[Unit] = []
         done: set[int] = set()
@@ -396,10 +445,15 @@ class Fusion:
             ordered.append(by_number[number])
             current = rows[number]
             for follower in followers.get(number, []):
-                waiting[follower] &= ~(1 << number)
+                waiting[follower].discard(number)
                 if not waiting[follower]:
                     release(follower)
         return ordered
+
+    def _read_units(self, unit: Unit) -> set[int]:
+        """The numbers of the units whose results a unit reads."""
+        owners = (self.unit_of.get(v) for v in unit.reads)
+        return {o.number for o in owners if o is not None and o is not unit}
 
     def _rows(self, unit: Unit) -> int:
         """The number of rows that a unit works through one by one; 0 where it does not, or where waiting costs memory."""
@@ -436,6 +490,13 @@ class Fusion:
             else:
                 builder.add_pointwise(eqn, unit.levels[i])
         return builder
+
+
+def _domain(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape over which an equation of a nest runs, and the axes that it reduces."""
+    if isinstance(eqn.primitive.lower, Reduction):
+        return eqn.invars[0].aval.shape, tuple(eqn.params["axes"])
+    return eqn.outvars[0].aval.shape, ()
 
 
 def _domains_fit(one: Unit, two: Unit) -> bool:

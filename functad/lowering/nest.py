@@ -129,15 +129,18 @@ CASTS = {
 }
 
 
+_CAST_OF = {np.dtype(name): cast for name, cast in CASTS.items()}  # the name of a dtype takes NumPy long to make
+
+
 def literal_text(value: Any, dtype: np.dtype) -> str:
     """A typed constant of the kernel vocabulary, such as `f32(0.5)`."""
     if dtype.kind == "b":
         return str(bool(value))
     if dtype.kind == "c":
         number = complex(value)
-        return f"{CASTS[dtype.name]}(complex({number.real!r}, {number.imag!r}))"
+        return f"{_CAST_OF[dtype]}(complex({number.real!r}, {number.imag!r}))"
     number = float(value) if dtype.kind == "f" else int(value)
-    return f"{CASTS[dtype.name]}({number!r})"
+    return f"{_CAST_OF[dtype]}({number!r})"
 
 
 class NestBuilder:
@@ -193,7 +196,8 @@ class NestBuilder:
         assert isinstance(rule, Reduction)
         operand, out = eqn.invars[0], eqn.outvars[0]
         index = self.index if operand.aval.shape == self.shape else delinear(self.position, operand.aval.shape)
-        value = self.value(operand, index, PRE)
+        # What has no elements is not read: the read could move out of the loops that never run.
+        value = self.value(operand, index, PRE) if operand.aval.size else literal_text(0, operand.aval.dtype)
         name = self._fresh(f"{_identifier(eqn.primitive.name.removeprefix('reduce_'))}_{self._name(out)}")
         self.nest.eqns.append(eqn)
         self.nest.accumulators.append(Accumulator(name, rule.kind, out.aval.dtype, value, eqn))
@@ -214,7 +218,7 @@ class NestBuilder:
         for atom, own_batch, own_contract in zip(eqn.invars, (lhs_batch, rhs_batch), (lhs_contract, rhs_contract)):
             known = {**dict(zip(own_batch, batch)), **dict(zip(own_contract, contracted))}
             index = [known[d] if d in known else next(free) for d in range(atom.aval.ndim)]
-            name = self.value(atom, index, PRE)
+            name = self.value(atom, index, PRE) if atom.aval.size else literal_text(0, atom.aval.dtype)
             texts.append(name if atom.aval.dtype == out else f"{cast}({name})")
         text = f"{texts[0]} & {texts[1]}" if out.kind == "b" else f"{texts[0]} * {texts[1]}"
         name = self._fresh(f"product_{self._name(eqn.outvars[0])}")
@@ -291,7 +295,7 @@ class NestBuilder:
         if not isinstance(template, str):
             template = template(dtypes if rule.all_dtypes else dtypes[0], **eqn.params)
         out_dtype = eqn.outvars[0].aval.dtype
-        casts = {"R": CASTS[out_dtype.name], "T": CASTS[dtypes[0].name] if dtypes else ""}
+        casts = {"R": _CAST_OF[out_dtype], "T": _CAST_OF[dtypes[0]] if dtypes else ""}
         text = template.format(*operands, **casts)
         if len(eqn.outvars) > 1:
             names = tuple(self._fresh_for(eqn, i) for i in range(len(eqn.outvars)))

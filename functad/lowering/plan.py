@@ -57,10 +57,21 @@ class Block:
     scales: list[int]
     chunk: int = 0  # rows
     parallel: bool = False
+    # How many elements of each storage belong to a row, by those who touch it (None: not one piece); whether written.
+    touched: dict[Storage, tuple[set[float | None], bool]] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:
         return sum(i.cost for i in self.instructions)
+
+    def add(self, instruction: Instruction, scale: int) -> None:
+        """Put an instruction at the end."""
+        self.instructions.append(instruction)
+        self.scales.append(scale)
+        for storage, writes in instruction.storages.items():
+            pieces, written = self.touched.get(storage, (set(), False))
+            mine = instruction.rows.get(storage)
+            self.touched[storage] = (pieces | {None if mine is None else mine * scale}, written or writes)
 
 
 @dataclass(eq=False)
@@ -95,7 +106,8 @@ def make_blocks(instructions: Sequence[Instruction]) -> list[Block]:
     blocks: list[Block] = []
     for instruction in instructions:
         if not (blocks and _join(blocks[-1], instruction)):
-            blocks.append(Block(instruction.n, [instruction], [1]))
+            blocks.append(Block(instruction.n, [], []))
+            blocks[-1].add(instruction, 1)
     for block in blocks:
         _choose_chunks(block)
     return blocks
@@ -111,18 +123,21 @@ def _join(block: Block, new: Instruction) -> bool:
         refine, scale = rows // new.n, 1
     else:
         return False
-    touched = new.storages
-    for old, old_scale in zip(block.instructions, block.scales):
-        for storage, writes in old.storages.items():
-            if storage not in touched or not (writes or touched[storage]):
-                continue
-            mine, theirs = new.rows.get(storage), old.rows.get(storage)
-            if mine is None or theirs is None or mine * scale != theirs * old_scale * refine:
-                return False
-    block.rows = rows // refine
-    block.scales = [s * refine for s in block.scales] + [scale]
-    block.instructions.append(new)
+    for storage, writes in new.storages.items():
+        pieces, written = block.touched.get(storage, (set(), False))
+        mine = new.rows.get(storage)
+        if pieces and (writes or written) and (mine is None or pieces != {mine * scale / refine}):
+            return False
+    if refine > 1:
+        block.rows //= refine
+        block.scales = [s * refine for s in block.scales]
+        block.touched = {s: (_refined(pieces, refine), written) for s, (pieces, written) in block.touched.items()}
+    block.add(new, scale)
     return True
+
+
+def _refined(pieces: set[float | None], refine: int) -> set[float | None]:
+    return {None if p is None else p * refine for p in pieces}
 
 
 def _choose_chunks(block: Block) -> None:

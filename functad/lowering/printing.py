@@ -5,7 +5,7 @@ Knows the words of kernel text; no target.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -79,12 +79,14 @@ def combined(a: Accumulator, total: str, x: str) -> str:
     return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind in ("sum", "prod") else text
 
 
-def equation_text(eqn: Eqn, names: Mapping[Var, str]) -> str:
-    """An equation as a comment shows it, without its parameters."""
+def comments(eqns: Sequence[Eqn], names: Mapping[Var, str]) -> str:
+    """The equations that a kernel computes, as comments, without their parameters."""
+    return "".join(f"# {line}\n" for eqn in eqns for line in _equation_text(eqn, names).split("\n"))
+
+
+def _equation_text(eqn: Eqn, names: Mapping[Var, str]) -> str:
     outs = ", ".join(f"{names[v]}:{v.aval.str_short()}" for v in eqn.outvars)
-    ins = [
-        names[a] if isinstance(a, Var) else f"{literal_text(a.value)}:{a.aval.str_short()}" for a in eqn.invars
-    ]
+    ins = [names[a] if isinstance(a, Var) else f"{literal_text(a.value)}:{a.aval.str_short()}" for a in eqn.invars]
     return f"{outs} = {' '.join([eqn.primitive.name, *ins])}"
 
 

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from functad.ir import Atom, Eqn, Literal, Program, Var
 from functad.lowering.affine import Affine
 from functad.lowering_rules import Indexed
@@ -48,9 +50,10 @@ def find_products(program: Program, uses: dict[Var, list[int]], outputs: set[Var
         eqn = program.eqns[i]
         if eqn.primitive.name != "dot_general" or not _is_blas(eqn):
             continue
-        product = Product([i], *eqn.invars, eqn.params["dimension_numbers"], eqn.outvars[0])  # type: ignore[call-arg]
+        lhs, rhs = eqn.invars
+        product = Product([i], lhs, rhs, eqn.params["dimension_numbers"], eqn.outvars[0])
         j = only_user(product.out)
-        while j is not None and (factor := _factor(program.eqns[j], product.out)) is not None:
+        while j is not None and (factor := _factor(program.eqns[j], product.out, product.alpha)) is not None:
             product.alpha *= factor
             product.members.append(j)
             product.out = program.eqns[j].outvars[0]
@@ -81,14 +84,14 @@ def _distribute(
     by_result = {p.out: p for p in found.values()}
     while (start := chain[-1].start) is not None:
         earlier = by_result.get(start) if isinstance(start, Var) else None
-        if earlier is None or chain[-1].start_factor != 1.0 or start in outputs or len(uses[start]) != 1:
+        if earlier is None or not isinstance(start, Var) or chain[-1].start_factor != 1.0 or start in outputs or len(uses[start]) != 1:
             return
         chain.append(earlier)
     users = uses.get(last.out, [])
     factor = 1.0
     members: list[int] = []
     var = last.out
-    while len(users) == 1 and var not in outputs and (f := _factor(program.eqns[users[0]], var)) is not None:
+    while len(users) == 1 and var not in outputs and (f := _factor(program.eqns[users[0]], var, factor)) is not None:
         factor *= f
         members.append(users[0])
         (var,) = program.eqns[users[0]].outvars
@@ -98,6 +101,8 @@ def _distribute(
     total = Product([], last.lhs, last.rhs, last.dimension_numbers, var)
     _take_sum(total, program.eqns[users[0]], users[0], {})
     if total.start not in external or total.start_factor != 1.0 or (len(chain) == 1 and not members):
+        return
+    if not all(_is_scale(p.alpha * factor, var.aval.dtype) for p in chain):
         return
     first = chain[-1]
     first.start, first.start_factor = total.start, 1.0
@@ -115,17 +120,27 @@ def _is_blas(eqn: Eqn) -> bool:
     return dtype.name in DTYPES and all(a.aval.dtype == dtype for a in eqn.invars) and all(sizes)
 
 
-def _factor(eqn: Eqn, var: Var) -> float | None:
-    """The number by which an equation scales a variable."""
-    if eqn.outvars[0].aval.dtype.kind == "c":
+def _factor(eqn: Eqn, var: Var, so_far: float) -> float | None:
+    """The number by which an equation scales a variable, if a product that is scaled already can be scaled by it too.
+
+    No product takes in a 0: a matrix library would not compute what it multiplies, and would lose NaN and infinity.
+    """
+    aval = eqn.outvars[0].aval
+    if aval.dtype.kind == "c":
         return None
     if eqn.primitive.name == "neg":
         return -1.0
     if eqn.primitive.name == "mul":
         other = eqn.invars[1] if eqn.invars[0] is var else eqn.invars[0]
-        if isinstance(other, Literal) and math.isfinite(other.value):
+        if isinstance(other, Literal) and _is_scale(float(other.value) * so_far, aval.dtype):
             return float(other.value)
     return None
+
+
+def _is_scale(factor: float, dtype: np.dtype) -> bool:
+    """Whether a factor is neither 0 nor infinite in a dtype, nor loses digits."""
+    limits = np.finfo(dtype)
+    return bool(limits.tiny <= abs(factor) <= limits.max)
 
 
 def _take_sum(product: Product, eqn: Eqn, position: int, producer: dict[Var, Eqn]) -> None:

@@ -21,6 +21,7 @@ from functad.lowering.nest import POST, PRE, Load, Nest, NestBuilder
 from functad.lowering.products import Matrices, Product, as_matrices
 from functad.lowering.split import split_reduction
 from functad.lowering_rules import Loops
+from functad.pretty import letters
 
 NEVER = 1 << 60
 
@@ -32,6 +33,13 @@ class NestStep:
     name: str
     nest: Nest
     eqns: list[Eqn]
+
+    def __str__(self) -> str:
+        loops = [f"{s.name}<{s.extent}{' reduced' if r else ''}" for s, r in zip(self.nest.loops, self.nest.reduced)]
+        accesses = self.nest.accesses()
+        reads = dict.fromkeys(b.name for b, _, is_written in accesses if not is_written)
+        writes = dict.fromkeys(b.name for b, _, is_written in accesses if is_written)
+        return f"{self.name}: nest ({', '.join(loops)}) {', '.join(reads) or 'nothing'} -> {', '.join(writes)}"
 
 
 @dataclass(eq=False)
@@ -47,6 +55,11 @@ class KernelStep:
     rows: bool
     row_reads: tuple[str, ...]
     eqns: list[Eqn]
+
+    def __str__(self) -> str:
+        reads = [b.name for _, b, mode in self.parameters if mode != "w"]
+        writes = [b.name for _, b, mode in self.parameters if mode != "r"]
+        return f"{self.name}: kernel (range {self.n}) {', '.join(reads) or 'nothing'} -> {', '.join(writes)}"
 
 
 @dataclass(eq=False)
@@ -76,6 +89,12 @@ class GemmStep:
     c_batch: int = 0
     eqns: list[Eqn] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        times = f"{self.batch} x " if self.batch > 1 else ""
+        a, b = (f"{x.name}{'^T' if t else ''}" for x, t in ((self.a, self.ta), (self.b, self.tb)))
+        start = f"{self.beta:g} {self.c.name} + " if self.beta else ""
+        return f"{self.name}: {times}[{self.m},{self.k}]·[{self.k},{self.n}] {start}{self.alpha:g} {a} {b} -> {self.c.name}"
+
 
 Step = NestStep | KernelStep | GemmStep
 
@@ -94,6 +113,10 @@ class Schedule:
     inputs: list[Buffer]
     constants: list[Buffer]
     outputs: list[Buffer]
+
+    def __str__(self) -> str:
+        """The steps in order, what each reads and writes, and where the results lie."""
+        return "\n".join([*map(str, self.steps), f"results: {', '.join(b.name for b in self.outputs)}"])
 
 
 def make_schedule(program: Program, donated: Sequence[bool] = (), threads: int = 1) -> Schedule:
@@ -193,12 +216,15 @@ class _Scheduler:
             self.buffers[var] = new_buffer(f"empty_{self.names[var]}", var.aval.shape, var.aval.dtype)
         return self.buffers[var]
 
-    def _result(self, var: Var, candidates: Sequence[Buffer]) -> Buffer:
-        """A buffer for a result: that of an operand which dies here and fits, else a new one."""
+    def _result(self, var: Var, candidates: Sequence[Buffer], growing: bool = False) -> Buffer:
+        """A buffer for a result: that of an operand which dies here and fits, else a new one.
+
+        Donated memory is left for the results of the Program, unless this result is one that is still `growing`.
+        """
         k = self.claims.get(var)
         ranked = sorted(candidates, key=lambda b: b.storage not in self.donated)
         for other in ranked:
-            if other.dtype == var.aval.dtype and other.size == var.aval.size and self._can_take(other.storage, k):
+            if other.dtype == var.aval.dtype and other.size == var.aval.size and self._can_take(other.storage, k, growing):
                 result = other.view(var.aval.shape)
                 break
         else:
@@ -211,18 +237,17 @@ class _Scheduler:
             self.outputs[k] = result.view(self.program.outvars[k].aval.shape)
         return result
 
-    def _can_take(self, storage: Storage, claim: int | None) -> bool:
+    def _can_take(self, storage: Storage, claim: int | None, growing: bool) -> bool:
         if storage.kind == "arena":
             if self.last.get(storage, NEVER) != self.time:
                 return False
             if claim is not None:
                 storage.kind, storage.number = "output", claim
+                storage.name = f"out_{storage.name.removeprefix('tmp_')}"
             return True
-        if storage in self.donated and claim is not None:
+        if storage in self.donated and (growing or claim is not None):
             var = self.program.invars[storage.number]
-            if self.last.get(storage, self.last_use.get(var, -1)) <= self.time:
-                self.donated.discard(storage)
-                return True
+            return self.last.get(storage, self.last_use.get(var, -1)) <= self.time
         return False
 
     def in_memory(self, atom: Atom) -> Buffer:
@@ -291,8 +316,6 @@ class _Scheduler:
 
     def _aligned_buffers(self, nest: Nest, position: Affine, level: int) -> list[Buffer]:
         """The buffers that a nest reads only at the point at which it writes its result."""
-        if level == POST:
-            return []
         reads: dict[Storage, list[Load]] = {}
         for s in nest.statements:
             if isinstance(s, Load):
@@ -301,7 +324,7 @@ class _Scheduler:
         return [
             loads[0].buffer
             for storage, loads in reads.items()
-            if storage not in written and all(x.offset == position and x.level == PRE for x in loads)
+            if storage not in written and all(x.offset == position and x.level == level for x in loads)
         ]
 
     def _unit_name(self, unit: Unit, stored: Sequence[Var]) -> str:
@@ -359,7 +382,7 @@ class _Scheduler:
             start = self.in_memory(product.start)
             if start.storage is not a.storage and start.storage is not b.storage:
                 candidates.append(start)
-        c = self._result(product.out, candidates)
+        c = self._result(product.out, candidates, growing=True)
         if start is not None and c.storage is not start.storage:
             self._add_buffer_copy(start, c, self.names[product.out])
         self.steps.append(
@@ -474,21 +497,12 @@ class Target:
 
 
 def variable_names(program: Program) -> dict[Var, str]:
-    """The names under which a Program without sub-programs is printed: a, b, …, z, aa, ab, …"""
-    names: dict[Var, str] = {}
-    for var in (*program.constvars, *program.invars, *(v for e in program.eqns for v in e.outvars)):
-        if var not in names:
-            names[var] = _letters(len(names))
-    return names
-
-
-def _letters(i: int) -> str:
-    text = ""
-    i += 1
-    while i:
-        i, digit = divmod(i - 1, 26)
-        text = chr(ord("a") + digit) + text
-    return text
+    """The names under which a Program without sub-programs is printed, and more for results that nobody uses."""
+    variables = [*program.constvars, *program.invars, *(v for e in program.eqns for v in e.outvars)]
+    used = {a for e in program.eqns for a in e.invars if isinstance(a, Var)}
+    used.update((*program.constvars, *program.invars, *(a for a in program.outvars if isinstance(a, Var))))
+    names = [v for v in variables if v in used] + [v for v in variables if v not in used]
+    return {v: letters(i) for i, v in enumerate(dict.fromkeys(names))}
 
 
 def _aval_of(buffer: Buffer) -> Any:

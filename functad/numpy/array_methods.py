@@ -27,7 +27,7 @@ from functad.numpy import (
     updates,
 )
 from functad.numpy.promotion import SCALARS, asarray, convert
-from functad.primitives import bitcast
+from functad.primitives import bitcast, elementwise
 from functad.tracing import Tracer
 
 # --- operators --------------------------------------------------------------------------------------
@@ -189,8 +189,8 @@ def _block_until_ready(self: Any) -> Any:
 
 
 def _copy(self: Any) -> Any:
-    """The array itself: arrays are immutable."""
-    return self
+    """The same elements in memory of their own, which a jitted function may be given by donation."""
+    return elementwise.copy(self)
 
 
 def _view(self: Any, dtype: Any = None, type: None = None) -> Any:  # noqa: A002

@@ -57,8 +57,8 @@ def array(
 
 
 def copy(a: Any, order: str | None = None) -> Any:
-    """The array itself: arrays are immutable."""
-    return asarray(a)
+    """The same elements in memory of their own, which a jitted function may be given by donation."""
+    return el.copy(asarray(a))
 
 
 # --- constant arrays --------------------------------------------------------------------------------

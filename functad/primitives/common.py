@@ -109,7 +109,7 @@ def _broadcast_in_dim_element(
     context: Any, index: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
 ) -> str:
     sizes = context.avals[0].shape
-    return context.read(0, [index[d] * int(n != 1) for d, n in zip(broadcast_dimensions, sizes)])
+    return str(context.read(0, [index[d] * int(n != 1) for d, n in zip(broadcast_dimensions, sizes)]))
 
 
 broadcast_in_dim_p: Primitive = Primitive(

@@ -11,19 +11,8 @@ import numpy as np
 
 from functad.lowering.affine import Affine, Symbol
 from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.nest import CASTS, POST, PRE, Accumulator, IndexLet, Let, Load, Nest, Statement, Store
-
-# What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype.
-IDENTITY = {"sum": "{T}(0)", "prod": "{T}(1)", "or": "{T}(0)", "xor": "{T}(0)", "and": "{T}(-1)"}
-UPDATE = {
-    "sum": "accumulate({a}, {x})",
-    "prod": "{a} * {x}",
-    "max": "maximum({a}, {x})",
-    "min": "minimum({a}, {x})",
-    "and": "{a} & {x}",
-    "or": "{a} | {x}",
-    "xor": "{a} ^ {x}",
-}
+from functad.lowering.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
+from functad.lowering.printing import combined, identity, parameters
 
 
 @dataclass(frozen=True)
@@ -49,26 +38,10 @@ class _Emitter:
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
         self.lines: list[str] = []
-        self.parameters: dict[Storage, tuple[str, Buffer, str]] = {}
+        self.parameters = parameters(nest)
         self.depth_of: dict[str, int] = {}  # of every name: how many loops it lies in
         self.outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
         self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
-        for statement in nest.statements:
-            if isinstance(statement, Load):
-                self._parameter(statement.buffer, "r")
-        for store in nest.stores:
-            self._parameter(store.buffer, "w")
-
-    def _parameter(self, buffer: Buffer, mode: str) -> None:
-        known = self.parameters.get(buffer.storage)
-        if known is None:
-            taken = {name for name, _, _ in self.parameters.values()}
-            name = buffer.name
-            while name in taken:
-                name += "_"
-            self.parameters[buffer.storage] = (name, buffer, mode)
-        elif known[2] != mode:
-            self.parameters[buffer.storage] = (known[0], known[1], "rw")
 
     def kernel(self) -> KernelText:
         by_columns = bool(self.inner) and bool(self.outer) and self.nest.loops[-1] is self.outer[-1]
@@ -93,14 +66,14 @@ class _Emitter:
             self._statements(0, 0)
         if self.inner or self.nest.accumulators:
             for a in self.nest.accumulators:
-                self._line(base, f"{a.name} = {_identity(a)}")
+                self._line(base, f"{a.name} = {identity(a)}")
             for depth, symbol in enumerate(self.inner, base):
                 self._open(symbol, depth)
                 self._statements(depth + 1, depth + 1)
             depth = len(loops)
             self._stores(PRE, depth)
             for a in self.nest.accumulators:
-                self._line(depth, f"{a.name} = {_updated(a, a.name)}")
+                self._line(depth, f"{a.name} = {combined(a, a.name, a.value)}")
             for s in self.nest.statements:
                 if s.level == POST:
                     self._line(base, self._text(s))
@@ -121,7 +94,7 @@ class _Emitter:
         for depth, symbol in enumerate(trailing, at):
             self._open(symbol, depth, parallel=depth == 0)
         for a in self.nest.accumulators:
-            self._line(at + len(trailing), f"{self._element(stores[a.name])} = {_identity(a)}")
+            self._line(at + len(trailing), f"{self._element(stores[a.name])} = {identity(a)}")
         loops = [*leading, *self.inner, *trailing]
         self._place(loops)
         for depth in range(at + 1):
@@ -132,7 +105,7 @@ class _Emitter:
         self._stores(PRE, len(loops))
         for a in self.nest.accumulators:
             element = self._element(stores[a.name])
-            self._line(len(loops), f"{element} = {_updated(a, element)}")
+            self._line(len(loops), f"{element} = {combined(a, element, a.value)}")
         first = leading[0] if leading else trailing[0]
         return first.extent, first
 
@@ -211,29 +184,3 @@ def _row_size(offset: Affine, first: Symbol | None) -> int | None:
     if step <= 0 or first in rest.symbols() or rest.low < 0 or rest.high >= step:
         return None
     return step
-
-
-def _identity(a: Accumulator) -> str:
-    if a.kind in ("max", "min"):
-        return _extreme(a.dtype, a.kind == "max")
-    if a.dtype.kind == "b":
-        return "True" if a.kind in ("and", "prod") else "False"
-    if a.kind == "and" and a.dtype.kind == "u":
-        return f"{CASTS[a.dtype.name]}({np.iinfo(a.dtype).max})"
-    return IDENTITY[a.kind].format(T=CASTS[a.dtype.name])
-
-
-def _extreme(dtype: np.dtype, lowest: bool) -> str:
-    cast = CASTS[dtype.name]
-    if dtype.kind == "b":
-        return str(not lowest)
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        return f"{cast}({limits.min if lowest else limits.max})"
-    infinity = "-inf" if lowest else "inf"
-    return f"{cast}(complex({infinity}, 0.0))" if dtype.kind == "c" else f"{cast}({infinity})"
-
-
-def _updated(a: Accumulator, name: str) -> str:
-    text = UPDATE[a.kind].format(a=name, x=a.value)
-    return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind in ("sum", "prod") else text

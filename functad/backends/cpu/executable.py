@@ -26,6 +26,7 @@ from functad.lowering import plan
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.plan import MemoryPlan, make_blocks, plan_memory
 from functad.lowering.schedule import GemmStep, Schedule, make_schedule
+from functad.transforms.dead_code import eliminate_dead_code
 
 SHORT = 20_000.0  # ns: below, the interpreter's lock is kept, because getting it back takes longer
 
@@ -47,8 +48,8 @@ class Lowered:
     """
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
-        self.program = program
-        self.schedule: Schedule = make_schedule(program, donated)
+        self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
+        self.schedule: Schedule = make_schedule(self.program, donated)
         self.generated: Generated = generate(self.schedule)
         self.blocks: list[plan.Block] = make_blocks(self.generated.instructions)
         self.memory_plan: MemoryPlan = plan_memory(self.blocks)
@@ -75,7 +76,7 @@ class Executable(Lowered):
         if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
             self._plain = load_source(self.generated.source, str(objects.keep_source(self.generated.source)))
         self.addresses: Mapping[str, int] = {} if self._plain is not None else _compiled(self.generated)
-        self._constants = [np.require(np.asarray(c), requirements="CA") for c in program.consts]
+        self._constants = [np.require(np.asarray(c), requirements=["C", "A"]) for c in self.program.consts]
         self._layout()
         if self._plain is not None:
             return
@@ -95,6 +96,9 @@ class Executable(Lowered):
 
         An input whose memory cannot be used as it is (not contiguous, not aligned) is replaced by a copy.
         """
+        if self._plain is not None:
+            self._run_plain(given, self._plain)
+            return
         try:
             run, _, _ = context = self._free.pop()
         except IndexError:
@@ -187,11 +191,10 @@ class Executable(Lowered):
             Matrix(self._slot(step.c), step.ldc, step.c_offset, step.c_batch),
         )
 
-    def _run_plain(self, args: Sequence[np.ndarray], fresh: Sequence[np.ndarray]) -> list[np.ndarray]:
-        given = [np.require(a, requirements="CA") for a in args] + list(fresh)
-        assert self._plain is not None
-        run_plain(self.schedule, self.blocks, self.memory_plan, self._plain, given[: len(args)], fresh)
-        return [given[i] if shape is None else given[i].reshape(shape) for i, shape in self.results]
+    def _run_plain(self, given: list[np.ndarray], functions: dict[str, Any]) -> None:
+        count = len(self.schedule.inputs)
+        given[:count] = [np.array(a, order="C", copy=True) for a in given[:count]]  # donated ones are read-only
+        run_plain(self.schedule, self.blocks, self.memory_plan, functions, given[:count], given[count:])
 
     # --- looking inside ----------------------------------------------------------------------------------
 

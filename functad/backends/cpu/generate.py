@@ -15,12 +15,13 @@ import numpy as np
 from functad.backends.cpu import complex_scalars, exact_scalars, gemm_scalars, scalars, special_scalars
 from functad.backends.cpu.emit import emit
 from functad.backends.cpu.gemm import by_rows
-from functad.ir import Eqn, Literal, Var
+from functad.ir import Eqn
 from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.nest import Let, Nest
+from functad.lowering.cost import work_of
+from functad.lowering.nest import Nest
 from functad.lowering.plan import Instruction
+from functad.lowering.printing import comments
 from functad.lowering.schedule import GemmStep, KernelStep, NestStep, Schedule
-from functad.pretty import literal_text
 
 VOCABULARY = {
     name: module.__name__
@@ -31,7 +32,6 @@ VOCABULARY = {
 BYTES_PER_NS = 25.0  # of one thread, from the cache
 FLOPS_PER_NS = {"float32": 90.0, "float64": 45.0, "complex64": 22.0, "complex128": 11.0}
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_CALL = re.compile(r"\b(exp|exp2|expm1|log|log1p|tanh|sinh|cosh|tan|sin|cos|pow|erf|erfc|logistic|a\w+h?|cbrt)\(")
 
 
 @dataclass(eq=False)
@@ -85,22 +85,16 @@ class _Generator:
         unique, number = name, 2
         while unique in self.functions or unique in VOCABULARY:
             unique, number = f"{name}_{number}", number + 1
-        comments = "".join(f"# {line}\n" for eqn in eqns for line in self._eqn_text(eqn).split("\n"))
         names = ", ".join([*(p for p, _, _ in parameters), "start", "stop"])
-        self.functions[unique] = f"def {unique}({names}):\n" + textwrap.indent(comments + body.strip("\n"), "    ")
+        text = comments(eqns, self.schedule.names) + body.strip("\n")
+        self.functions[unique] = f"def {unique}({names}):\n" + textwrap.indent(text, "    ")
         self.known[key] = unique
         self.signatures[unique] = dtypes
         return unique
 
-    def _eqn_text(self, eqn: Eqn) -> str:
-        names = self.schedule.names
-        outs = ", ".join(f"{names[v]}:{v.aval.str_short()}" for v in eqn.outvars)
-        ins = [names[a] if isinstance(a, Var) else _constant_text(a) for a in eqn.invars]
-        return f"{outs} = {' '.join([eqn.primitive.name, *ins])}"
-
     def _file(self) -> str:
         text = "\n\n\n".join(self.functions.values())
-        words = set(_WORD.findall(text))
+        words = set(_WORD.findall(re.sub("#.*", "", text)))
         imports: dict[str, list[str]] = {}
         for word in sorted(words & VOCABULARY.keys()):
             imports.setdefault(VOCABULARY[word], []).append(word)
@@ -109,10 +103,6 @@ class _Generator:
             head.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
         head += [f"from {module} import {', '.join(names)}" for module, names in sorted(imports.items())]
         return "\n".join(head) + "\n\n\n" + text + "\n"
-
-
-def _constant_text(atom: Literal) -> str:
-    return f"{literal_text(atom.value)}:{atom.aval.str_short()}"
 
 
 def _canonical(body: str, parameters: Sequence[str]) -> str:
@@ -163,16 +153,6 @@ def _gemm_instruction(step: GemmStep) -> Instruction:
 
 def _cost_of_nest(nest: Nest) -> tuple[float, float, float]:
     """Operations, bytes and estimated ns."""
-    points, outer = nest.points, nest.outer_points
-    lets = [s for s in nest.statements if isinstance(s, Let)]
-    calls = sum(len(_CALL.findall(s.text)) for s in lets)
-    simple = len(lets) + len(nest.accumulators)
-    nbytes = 0.0
-    for buffer, offset, _ in nest.accesses():
-        reached = 1
-        symbols = offset.symbols()
-        for symbol in nest.loops:
-            reached *= symbol.extent if symbol in symbols else 1
-        nbytes += min(reached, max(points, outer)) * buffer.dtype.itemsize
-    flops = float(points * (simple + 10 * calls))
-    return flops, nbytes, points * (0.03 * simple + 0.35 * calls) + nbytes / BYTES_PER_NS
+    work = work_of(nest)
+    ns = nest.points * (0.03 * work.simple + 0.35 * work.calls) + work.bytes / BYTES_PER_NS
+    return work.flops, work.bytes, ns

@@ -5,7 +5,7 @@ Knows schedules and generated source; no compiler. `NUMBA_DISABLE_JIT=1` makes e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,11 @@ def run_plain(
     functions: Mapping[str, Callable[..., None]],
     args: Sequence[np.ndarray],
     fresh: Sequence[np.ndarray],
-    chunked: bool = True,
+    chunks: Callable[[Block], Iterable[tuple[int, int]]] | None = None,
 ) -> None:
     """Run all blocks in order; results are left in `fresh`, and in the arguments whose memory they take.
 
-    chunked: cut the blocks as the threads would.
+    chunks: the pieces of a block's rows, in the order in which they run; threads may run them in any order.
     """
     arena = np.empty(memory.arena_bytes, np.uint8)
     constants = [np.ascontiguousarray(c) for c in schedule.program.consts]
@@ -63,11 +63,15 @@ def run_plain(
 
     with np.errstate(all="ignore"):
         for block in blocks:
-            step = block.chunk if chunked and block.parallel else max(block.rows, 1)
-            for start in range(0, block.rows, step):
-                stop = min(start + step, block.rows)
+            for start, stop in (chunks or chunks_of)(block):
                 for instruction, scale in zip(block.instructions, block.scales):
                     _run(instruction, flat, functions, start * scale, stop * scale)
+
+
+def chunks_of(block: Block) -> list[tuple[int, int]]:
+    """The pieces of a block that threads take in turn."""
+    step = block.chunk if block.parallel else max(block.rows, 1)
+    return [(start, min(start + step, block.rows)) for start in range(0, block.rows, step)]
 
 
 class _Halves:

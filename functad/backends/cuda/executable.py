@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from functad.backends.cpu import report
 from functad.backends.cpu.objects import keep_source
 from functad.backends.cpu.plain import load_source
 from functad.backends.cuda.generate import generate
@@ -26,6 +27,7 @@ from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.plan import Block, Instruction, plan_memory
 from functad.lowering.schedule import GemmStep, make_schedule
 from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
+from functad.transforms.dead_code import eliminate_dead_code
 
 # The simulator starts a Python thread for every thread of the grid.
 THREADS = 4 if SIMULATED else 128
@@ -45,16 +47,40 @@ def compile_program(program: Program, donated: Sequence[bool] = ()) -> Executabl
     return Executable(program)
 
 
-class Executable:
+def lower_program(program: Program, donated: Sequence[bool] = ()) -> Lowered:
+    """Everything up to machine code; needs no GPU."""
+    _check_operations(program)
+    return Lowered(program)
+
+
+class Lowered:
+    """A Program as kernels and a memory plan, not compiled.
+
+    kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
+        self.schedule = make_schedule(self.program)
+        self.generated = generate(self.schedule, THREADS)
+        self.memory_plan = plan_memory([Block(i.n, [i], [1]) for i in self.generated.instructions])
+
+    @property
+    def kernels(self) -> report.Source:
+        return report.Source(self.generated.source)
+
+    @property
+    def cost(self) -> report.Cost:
+        return report.cost_of(self.generated.instructions)
+
+
+class Executable(Lowered):
     """A compiled Program: a function of the list of its inputs, ndarrays, to the list of its results."""
 
     def __init__(self, program: Program) -> None:
-        self.program = program
-        self.schedule = make_schedule(program)
-        self.generated = generate(self.schedule, THREADS)
-        self.memory_plan = plan_memory([Block(i.n, [i], [1]) for i in self.generated.instructions])
+        super().__init__(program)
         functions = load_source(self.generated.source, str(keep_source(self.generated.source)))
-        self.kernels = {name: cuda.jit(functions[name]) for name in self.generated.kernels}
+        self._launchers = {name: cuda.jit(functions[name]) for name in self.generated.kernels}
         self._lock = threading.Lock()
         self._constants: list[Any] | None = None
 
@@ -92,11 +118,12 @@ class Executable:
         arrays = [find(b) for _, b, _ in instruction.parameters]
         step = instruction.step
         if isinstance(step, GemmStep):
-            launch(_product(step.a.dtype), step, *arrays, TILE, MOST_BLOCKS)
+            a, b, c = arrays
+            launch(_product(step.a.dtype), step, a, b, c, TILE, MOST_BLOCKS)
             return
         text = self.generated.kernels[instruction.function]
         blocks = text.work if text.by_block else -(-text.work // THREADS)
-        self.kernels[instruction.function][min(blocks, MOST_BLOCKS), THREADS](*arrays)
+        self._launchers[instruction.function][min(blocks, MOST_BLOCKS), THREADS](*arrays)
 
 
 def _device_dtype(dtype: np.dtype) -> np.dtype:

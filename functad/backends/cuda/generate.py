@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from functad.backends.cuda.emit import KernelText, emit
 from functad.backends.cuda.scalars import WORDS
+from functad.lowering.cost import work_of
 from functad.lowering.plan import Instruction
-from functad.lowering.printing import equation_text
+from functad.lowering.printing import comments
 from functad.lowering.schedule import GemmStep, KernelStep, NestStep, Schedule
 
 NUMBA_NAMES = {
@@ -42,8 +43,7 @@ def generate(schedule: Schedule, threads: int) -> Generated:
     instructions = []
     for step in schedule.steps:
         if isinstance(step, GemmStep):
-            parameters = (("a", step.a, "r"), ("b", step.b, "r"), ("c", step.c, "rw" if step.beta else "w"))
-            instructions.append(Instruction("gemm", parameters, step.m, {}, 0.0, 0.0, 0.0, step))
+            instructions.append(_product(step))
             continue
         assert isinstance(step, NestStep), f"{step.name}: operations with kernels of their own are refused before"
         kernel = emit(step.nest, threads)
@@ -52,10 +52,19 @@ def generate(schedule: Schedule, threads: int) -> Generated:
             known[key] = _unique(step.name, functions)
             functions[known[key]] = _function_text(known[key], kernel, step, schedule)
             kernels[known[key]] = kernel
+        work = work_of(step.nest)
         instructions.append(
-            Instruction(known[key], kernel.parameters, kernel.work, {}, 0.0, 0.0, 0.0, step)
+            Instruction(known[key], kernel.parameters, kernel.work, {}, 0.0, work.flops, work.bytes, step)
         )
     return Generated(_file(schedule.program.name, functions, threads), instructions, kernels)
+
+
+def _product(step: GemmStep) -> Instruction:
+    parameters = (("a", step.a, "r"), ("b", step.b, "r"), ("c", step.c, "rw" if step.beta else "w"))
+    flops = 2.0 * step.m * step.n * step.k * step.batch
+    elements = step.batch * (step.m * step.k + step.k * step.n + step.m * step.n)
+    nbytes = float(step.a.dtype.itemsize * elements)
+    return Instruction("gemm", parameters, step.m, {}, 0.0, flops, nbytes, step)
 
 
 def _unique(name: str, taken: dict[str, str]) -> str:
@@ -66,18 +75,14 @@ def _unique(name: str, taken: dict[str, str]) -> str:
 
 
 def _function_text(name: str, kernel: KernelText, step: NestStep | KernelStep, schedule: Schedule) -> str:
-    comments = "".join(
-        f"# {line}\n" for eqn in step.eqns for line in equation_text(eqn, schedule.names).split("\n")
-    )
     head = f"def {name}({', '.join(p for p, _, _ in kernel.parameters)}):\n"
-    return head + textwrap.indent(comments + kernel.body.strip("\n"), "    ")
+    return head + textwrap.indent(comments(step.eqns, schedule.names) + kernel.body.strip("\n"), "    ")
 
 
 def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
     words = set(_WORD.findall(text))
-    lines = [f'"""CUDA kernels of `{name}`, written by functad. Shapes are fixed; grids of any size do all the work."""']
-    lines.append("")
+    lines = [f'"""CUDA kernels of `{name}`, written by functad. Shapes are fixed, the size of the grid is not."""', ""]
     if words & {"inf", "nan"}:
         lines.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
     lines.append(f"from numba import {', '.join(['cuda', *sorted(words & NUMBA_NAMES)])}")

@@ -38,7 +38,9 @@ Word = Callable[..., Any]
 
 def on_cuda(words: Mapping[str, Word]) -> dict[str, Word]:
     """Functions that CUDA kernels can call in place of these words."""
-    return {name: _converted(word) for name, word in words.items()}
+    converted = {name: _converted(word) for name, word in words.items()}
+    # Numba's own package of CUDA cannot compile Python's `min` and `max`, which index arithmetic uses.
+    return {**converted, "min": converted["minimum"], "max": converted["maximum"]}
 
 
 def _converted(word: Word) -> Word:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -199,7 +199,8 @@ def _scatter_windows(
     if windows.size == 0:
         return out.astype(operand.dtype, copy=False)
     if math.prod(starts.shape[:-1]) == 1:
-        target: np.ndarray = out[(*_window_at(starts.reshape(-1), placing.sizes, placing.shape), ...)]
+        place: tuple[Any, ...] = (*_window_at(starts.reshape(-1), placing.sizes, placing.shape), ...)
+        target: np.ndarray = out[place]
         update = windows.reshape(placing.sizes)
         target[...] = update if kind == "set" else _COMBINE[kind](target, update)
         return out.astype(operand.dtype, copy=False)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad.primitives.lowering.convolution_geometry import Convolution
-from functad.primitives.lowering.convolution_packing import Run, padded, row_major, write_clear, write_copy
+from functad.primitives.lowering.convolution_packing import Run, padded, row_major, task_count, write_clear, write_copy
 from functad.primitives.lowering.kernel_text import KernelText, total
 from functad.primitives.lowering.text import cast
 
@@ -20,8 +20,6 @@ _MOST_PRODUCTS = 64
 _REGISTERS = 18
 # Outputs are computed by the cache line, so that the loop over one is a single vector.
 _LINE_BYTES = 64
-# Weight gradients are summed in so many parts, whatever the number of threads.
-_PARTS = 32
 
 
 # --- any convolution ---------------------------------------------------------------------------------------
@@ -132,8 +130,9 @@ def suits_rows(conv: Convolution) -> bool:
     """Few products to an output, and rows of outputs that lie in one piece of memory."""
     if not conv.axes or conv.axes[-1].out_step != 1 or conv.axes[-1].lhs_step != 1:
         return False
-    few = conv.features * conv.outputs <= 64 and conv.outputs <= 16
-    return few and conv.taps <= _MOST_PRODUCTS and conv.taps * conv.features <= 288 and conv.positions >= 8
+    products = conv.features * conv.taps
+    few = conv.features * conv.outputs <= 64 and (conv.outputs <= 8 or products <= 12)
+    return few and products <= 288 and conv.taps <= _MOST_PRODUCTS and conv.positions >= 8
 
 
 def rows(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
@@ -149,10 +148,10 @@ def rows(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
         text.line(f"x0 = {total(image, -sum(axis.low * axis.lhs_step for axis in conv.axes))}")
         x = ("lhs", conv.lhs_steps[2], [axis.lhs_step for axis in conv.axes])
     else:
-        tasks = min(units, _PARTS)
         sizes = [axis.reach for axis in conv.axes]
         steps, plane = row_major(sizes), math.prod(sizes)
         area = conv.features * plane
+        tasks = task_count(units, area * lhs.dtype.itemsize)
         buffers["padded"] = (target.scratch((tasks, area), lhs.dtype), "rw")
         text.open("for task in range(start, stop):")
         text.line(f"x0 = task * {area}")

@@ -116,7 +116,19 @@ def describe(
         (outputs * rhs_steps[rhs_spec[0]], rhs_steps[rhs_spec[0]], rhs_steps[rhs_spec[1]]),
         (out_steps[out_spec[0]], outputs * out_steps[out_spec[1]], out_steps[out_spec[1]]),
     )
-    return _simplified(whole)
+    return simplified(whole)
+
+
+def simplified(conv: Convolution) -> Convolution:
+    """Without axes of one element; the batch becomes an axis where the others do nothing to it."""
+    axes = [_undilated(axis) for axis in conv.axes]
+    axes = [axis for axis in axes if not (axis.plain and axis.size == 1)]
+    if all(axis.plain for axis in axes) and conv.batch > 1:
+        together = with_images_as_axis(replace(conv, axes=tuple(axes)))
+        merged = _merged(list(together.axes))
+        if len(merged) == 1:
+            return replace(together, axes=tuple(merged))
+    return replace(conv, axes=tuple(_merged(axes)))
 
 
 def without_dilation(conv: Convolution) -> list[Convolution]:
@@ -167,18 +179,6 @@ def with_images_as_axis(conv: Convolution) -> Convolution:
 
 def row_major_steps(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-
-
-def _simplified(conv: Convolution) -> Convolution:
-    """Without axes of one element; the batch becomes an axis where the others do nothing to it."""
-    axes = [_undilated(axis) for axis in conv.axes]
-    axes = [axis for axis in axes if not (axis.plain and axis.size == 1)]
-    if all(axis.plain for axis in axes) and conv.batch > 1:
-        together = with_images_as_axis(replace(conv, axes=tuple(axes)))
-        merged = _merged(list(together.axes))
-        if len(merged) == 1:
-            return replace(together, axes=tuple(merged))
-    return replace(conv, axes=tuple(_merged(axes)))
 
 
 def _undilated(axis: Axis) -> Axis:

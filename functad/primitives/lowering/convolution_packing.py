@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from functad.primitives.lowering.convolution_geometry import Axis
 from functad.primitives.lowering.kernel_text import KernelText, total
 
+# The most tasks that have scratch memory of their own, and how much they may have together.
+_TASKS = 16
+_SCRATCH_BYTES = 1 << 26
+
 
 @dataclass(frozen=True)
 class Run:
@@ -79,6 +83,11 @@ def write_clear(text: KernelText, zero: str, to: tuple[str, str], count: int | s
     name, place = to
     with text.loop("d", count):
         text.line(f"{name}[{total(place, 'd')}] = {zero}")
+
+
+def task_count(units: int, scratch_bytes: int) -> int:
+    """In how many tasks to do the units, each of which needs scratch memory of its own."""
+    return min(units, _TASKS, max(2, _SCRATCH_BYTES // scratch_bytes))
 
 
 def row_major(sizes: Sequence[int]) -> tuple[int, ...]:

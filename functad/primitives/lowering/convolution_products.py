@@ -18,7 +18,7 @@ from typing import Any
 
 from functad.primitives.lowering.convolution_direct import write_places
 from functad.primitives.lowering.convolution_geometry import Axis, Convolution, with_images_as_axis
-from functad.primitives.lowering.convolution_packing import Run, row_major, write_clear, write_copy
+from functad.primitives.lowering.convolution_packing import Run, row_major, task_count, write_clear, write_copy
 from functad.primitives.lowering.kernel_text import KernelText, total
 from functad.primitives.lowering.text import cast
 
@@ -27,8 +27,10 @@ _BLOCK_PLACES = 256
 _BLOCK_BYTES = 1 << 20
 # Shifted products compute so much more than is wanted at most.
 _MOST_BEYOND = 1.1
-# The most blocks that have scratch memory of their own.
-_TASKS = 16
+# Rows of so many outputs are worth a matrix product of their own.
+_WIDE_ROW = 32
+# Taps have copies of their own if those of a row are not more elements than this.
+_MOST_UNROLLED = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Plan:
     outputs_last: bool  # so is the result
     in_place: bool  # the products read the input itself
     direct: bool  # the products write the output itself
+    by_rows: bool  # there is a product for each row, not one for a block, as the output has not the pitch of the copy
 
     @property
     def places(self) -> int:
@@ -56,6 +59,25 @@ class Plan:
         """Places from the first to the last output of one row."""
         return 1 + sum((a.count - 1) * s for a, s in zip(self.conv.axes[1:], self.steps[1:], strict=True))
 
+    @property
+    def dense(self) -> bool:
+        """All places from the first to the last output of a block are outputs."""
+        outputs = math.prod(axis.count for axis in self.conv.axes[1:])
+        return self.row == outputs and (self.rows == 1 or self.steps[0] == outputs)
+
+    @property
+    def copied(self) -> int:
+        """Elements of the copy of a block's input."""
+        if self.in_place:
+            return 0
+        copies = self.conv.taps if self.way == "unrolled" else math.prod(self.phases)
+        return copies * self.conv.features * self.places
+
+    @property
+    def computed(self) -> int:
+        """Elements of the result of a block's products."""
+        return self.places * self.conv.outputs * (self.conv.taps if self.way == "summed" else 1)
+
 
 def way_of_products(conv: Convolution) -> str:
     """Copy what is fewer: the taps of few features, or the shares of few outputs."""
@@ -64,6 +86,9 @@ def way_of_products(conv: Convolution) -> str:
     few_outputs = conv.outputs <= 16 and 2 * conv.outputs <= conv.features and conv.taps <= 16
     if few_outputs and all(axis.stride == 1 for axis in conv.axes):
         return "summed"
+    row = math.prod(axis.count for axis in conv.axes[1:])
+    if conv.features * conv.taps * row > _MOST_UNROLLED:
+        return "shifted"
     beyond = math.prod((axis.count + (axis.window - 1) * axis.dilation) / axis.count for axis in conv.axes[1:])
     return "unrolled" if conv.features < 16 or beyond > _MOST_BEYOND else "shifted"
 
@@ -73,6 +98,9 @@ def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> No
     plan = plan_blocks(conv, out.dtype.itemsize)
     conv = plan.conv
     weights = _weights(target, rhs, plan)
+    if is_one_product(plan):
+        _one_product(target, lhs, weights, out, plan)
+        return
     t = cast(out.dtype)
     blocks = -(-conv.axes[0].count // plan.rows)
     units = tasks = conv.batch * conv.groups * blocks
@@ -81,7 +109,7 @@ def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> No
     if plan.in_place and plan.direct:
         text.open("for u in range(start, stop):")
     else:
-        tasks = min(units, _TASKS)
+        tasks = task_count(units, (plan.copied + plan.computed) * out.dtype.itemsize)
         text.open("for task in range(start, stop):")
         text.open(f"for u in range(task * {units} // {tasks}, (task + 1) * {units} // {tasks}):")
     write_places(text, "u", ["n", "g", "block"], [conv.batch, conv.groups, blocks])
@@ -96,9 +124,9 @@ def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> No
         text.line("y0 = out0")
         buffers["out"] = (out, "rw")
     else:
-        y, size = "result", plan.places * conv.outputs * (conv.taps if plan.way == "summed" else 1)
-        buffers[y] = (target.scratch((tasks, size), out.dtype), "rw")
-        text.line(f"y0 = task * {size}")
+        y = "result"
+        buffers[y] = (target.scratch((tasks, plan.computed), out.dtype), "rw")
+        text.line(f"y0 = task * {plan.computed}")
     _write_products(text, plan, t, x, y)
     if not plan.direct:
         _write_outputs(text, plan)
@@ -106,13 +134,17 @@ def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> No
 
 
 def plan_blocks(conv: Convolution, itemsize: int) -> Plan:
+    """Choose the way and the size of the blocks, and find out what need not be copied."""
     conv = _blockable(conv)
     way = way_of_products(conv)
     axes, unrolled = conv.axes, way == "unrolled"
     reaches = [0 if unrolled else (a.window - 1) * a.dilation // a.stride for a in axes]
     lengths = [a.count + reach for a, reach in zip(axes, reaches, strict=True)]
     depth = max(conv.features, conv.outputs) * (1 if way == "shifted" else conv.taps)
-    places = min(_BLOCK_PLACES, _BLOCK_BYTES // (depth * itemsize))
+    features_last, outputs_last = conv.lhs_steps[2] == 1, conv.out_steps[2] == 1
+    by_rows = way == "shifted" and features_last and outputs_last and len(axes) > 1 and axes[-1].count >= _WIDE_ROW
+    by_rows = by_rows and axes[-1].out_step >= conv.outputs and lengths[-1] > axes[-1].count
+    places = min(_BLOCK_PLACES * (4 if by_rows else 1), _BLOCK_BYTES // (depth * itemsize))
     rows = _even_share(axes[0].count, max(1, places // math.prod(lengths[1:])))
     extents = (rows + reaches[0], *lengths[1:])
     plan = Plan(
@@ -122,10 +154,11 @@ def plan_blocks(conv: Convolution, itemsize: int) -> Plan:
         extents,
         steps=row_major(extents),
         phases=tuple(1 if unrolled else min(a.stride, (a.window - 1) * a.dilation + 1) for a in axes),
-        features_last=conv.lhs_steps[2] == 1,
-        outputs_last=conv.out_steps[2] == 1,
+        features_last=features_last,
+        outputs_last=outputs_last,
         in_place=False,
-        direct=False,
+        direct=by_rows,
+        by_rows=by_rows,
     )
     unit = axes[-1].lhs_step
     there = replace(plan, in_place=True, steps=tuple(a.lhs_step // unit for a in axes))
@@ -133,11 +166,38 @@ def plan_blocks(conv: Convolution, itemsize: int) -> Plan:
     whole = all(a.inside and a.stride == 1 and a.lhs_step % unit == 0 for a in axes)
     if not unrolled and whole and (plan.features_last or unit == 1) and leading >= row:
         plan = there
+    if by_rows:
+        return plan
     unit = axes[-1].out_step
     leading, row = (unit, conv.outputs) if plan.outputs_last else (conv.out_steps[2], plan.places)
     fits = all(a.out_step == step * unit for a, step in zip(axes, plan.steps, strict=True))
-    direct = way != "summed" and fits and (plan.outputs_last or unit == 1) and leading >= row
+    direct = way != "summed" and fits and plan.dense and (plan.outputs_last or unit == 1) and leading >= row
     return replace(plan, direct=direct)
+
+
+def is_one_product(plan: Plan) -> bool:
+    """All of it is the product of two matrices in memory."""
+    conv = plan.conv
+    simple = plan.way == "shifted" and conv.taps == conv.batch == conv.groups == len(conv.axes) == 1
+    return simple and plan.in_place and plan.direct
+
+
+def _one_product(target: Any, lhs: Any, weights: Any, out: Any, plan: Plan) -> None:
+    conv = plan.conv
+    (axis,) = conv.axes
+    x = (lhs, -axis.low * axis.lhs_step, leading_step(plan))
+    flag = int(plan.features_last != plan.outputs_last)
+    if plan.outputs_last:
+        a, b, sizes = x, (weights, 0, conv.outputs), (axis.count, conv.outputs)
+        ta, tb, pitch = flag, 0, axis.out_step
+    else:
+        a, b, sizes = (weights, 0, conv.features), x, (conv.outputs, axis.count)
+        ta, tb, pitch = 0, flag, conv.out_steps[2]
+    (left, a_offset, lda), (right, b_offset, ldb), (m, n) = a, b, sizes
+    target.gemm(
+        left, right, out, ta=ta, tb=tb, m=m, n=n, k=conv.features, lda=lda, ldb=ldb, ldc=pitch,
+        a_offset=a_offset, b_offset=b_offset, c_offset=conv.out_start,
+    )  # fmt: skip
 
 
 def _blockable(conv: Convolution) -> Convolution:
@@ -186,9 +246,8 @@ def ordered_weights(target: Any, rhs: Any, conv: Convolution, order: str) -> Any
     with text.loop("r", "start", "stop"):
         places = [total(("r", outer.to_step)), total(("r", outer.from_step), conv.rhs_start)]
         write_copy(text, ("copy", places[0]), ("rhs", places[1]), inner)
-    target.kernel(
-        "order_weights", str(text), {"rhs": (rhs, "r"), "copy": (copy, "w")}, outer.count, bytes=2 * rhs.size * 4
-    )
+    buffers = {"rhs": (rhs, "r"), "copy": (copy, "w")}
+    target.kernel("order_weights", str(text), buffers, outer.count, bytes=2 * copy.size * rhs.dtype.itemsize)
     return copy
 
 
@@ -202,21 +261,19 @@ def write_input(text: KernelText, target: Any, lhs: Any, plan: Plan, tasks: int,
         inside: list[Any] = [("first", conv.axes[0].lhs_step), -sum(axis.low * axis.lhs_step for axis in conv.axes)]
         text.line(f"x0 = {total(('n', conv.lhs_steps[0]), ('g', conv.lhs_steps[1]), *inside)}")
         return "lhs"
-    copies = conv.taps if plan.way == "unrolled" else math.prod(plan.phases)
-    size = copies * conv.features * plan.places
-    buffers["copy"] = (target.scratch((tasks, size), lhs.dtype), "rw")
-    text.line(f"x0 = task * {size}")
-    _write_copies(text, plan, f"{cast(lhs.dtype)}(0)", size)
+    buffers["copy"] = (target.scratch((tasks, plan.copied), lhs.dtype), "rw")
+    text.line(f"x0 = task * {plan.copied}")
+    _write_copies(text, plan, f"{cast(lhs.dtype)}(0)")
     return "copy"
 
 
-def _write_copies(text: KernelText, plan: Plan, zero: str, size: int) -> None:
+def _write_copies(text: KernelText, plan: Plan, zero: str) -> None:
     """Copy a block's input: once for each tap if unrolled, else for each remainder of the strides."""
     conv, depth = plan.conv, text.depth
     unrolled = plan.way == "unrolled"
     checked = [not a.inside or (a.stride > 1 and not unrolled) for a in conv.axes]
     if any(checked):
-        write_clear(text, zero, ("copy", "x0"), size)
+        write_clear(text, zero, ("copy", "x0"), plan.copied)
     counts = [a.window for a in conv.axes] if unrolled else plan.phases
     source = [("n", conv.lhs_steps[0]), ("g", conv.lhs_steps[1])]
     runs = []
@@ -256,6 +313,26 @@ def leading_step(plan: Plan) -> int:
     return plan.conv.lhs_steps[2] if plan.in_place else plan.places
 
 
+def places_of_product(plan: Plan) -> str:
+    """The text of how many places a product covers."""
+    if plan.by_rows:
+        return str(plan.conv.axes[-1].count)
+    most = plan.places if plan.way == "summed" else plan.row + (plan.rows - 1) * plan.steps[0]
+    return total(("rows", plan.steps[0]), most - plan.rows * plan.steps[0])
+
+
+def write_rows(text: KernelText, plan: Plan) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Open loops over the rows that have products of their own; returns how far in input and output they are apart."""
+    if not plan.by_rows:
+        return [], []
+    x, y = [], []
+    for d, axis in enumerate(plan.conv.axes[:-1]):
+        text.open(f"for r{d} in range({axis.count if d else 'rows'}):")
+        x.append((f"r{d}", plan.steps[d] * place_step(plan)))
+        y.append((f"r{d}", axis.out_step))
+    return x, y
+
+
 def write_taps(text: KernelText, plan: Plan) -> str:
     """Open loops over the taps of shifted products; returns the place in the input where a tap's matrix begins."""
     conv = plan.conv
@@ -277,10 +354,8 @@ def _write_products(text: KernelText, plan: Plan, t: str, x: str, y: str) -> Non
     depth = conv.features * (conv.taps if plan.way == "unrolled" else 1)
     width = conv.outputs * (conv.taps if plan.way == "summed" else 1)
     level = text.depth
-    if plan.way == "summed":
-        text.line(f"places = {total(('rows', plan.steps[0]), plan.places - plan.rows * plan.steps[0])}")
-    else:
-        text.line(f"places = {total(('rows', plan.steps[0]), plan.row - plan.steps[0])}")
+    text.line(f"places = {places_of_product(plan)}")
+    x_rows, y_rows = write_rows(text, plan)
     leading = leading_step(plan)
     y_leading = width if plan.outputs_last else plan.places
     if plan.direct:
@@ -292,13 +367,13 @@ def _write_products(text: KernelText, plan: Plan, t: str, x: str, y: str) -> Non
         place = write_taps(text, plan)
         matrix = conv.outputs * conv.features
         weights += [(f"k{d}", step * matrix) for d, step in enumerate(row_major([a.window for a in conv.axes]))]
-    w = total(*weights)
+    place, y_place, w = total(place, *x_rows), total("y0", *y_rows), total(*weights)
     flag = int(plan.features_last != plan.outputs_last)
     if plan.outputs_last:
         sizes, a, b = f"{flag}, 0, places, {width}, {depth}", f"{x}, {place}, {leading}", f"weights, {w}, {width}"
     else:
         sizes, a, b = f"0, {flag}, {width}, places, {depth}", f"weights, {w}, {depth}", f"{x}, {place}, {leading}"
-    text.line(f"gemm_{t}(blas, {sizes}, {t}(1), {a}, {b}, {beta}, {y}, y0, {y_leading})")
+    text.line(f"gemm_{t}(blas, {sizes}, {t}(1), {a}, {b}, {beta}, {y}, {y_place}, {y_leading})")
     if beta == "beta":
         text.line(f"beta = {t}(1)")
     text.close(level)

@@ -1,0 +1,205 @@
+"""The stages of compiling, each a value that prints: traced, lowered to kernels, compiled.
+
+Knows Programs and executables for one signature; which signature a call has is decided in `compilation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.api.arguments import ShapeDtypeStruct, as_value
+from functad.api.dispatch import MISS, Arguments, FastCall, Results, make_call
+from functad.array import ArrayImpl
+from functad.call import closed, executable, jit_p, lowered, optimized
+from functad.config import config
+from functad.errors import ArgumentError, ShapeError
+from functad.ir import Program
+from functad.tracing import bind, current_trace
+from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
+
+
+class Traced:
+    """A function traced for one signature: `.jaxpr`, `.out_info`, `.lower()`."""
+
+    def __init__(
+        self,
+        fun_name: str,
+        program: Program,
+        in_tree: PyTreeDef,
+        out_tree: PyTreeDef,
+        donated: tuple[bool, ...],
+        leaf_names: Sequence[str],
+        backend: str | None = None,
+    ) -> None:
+        self.fun_name = fun_name
+        self.donated = donated
+        self.leaf_names = leaf_names
+        self.backend = backend
+        self.jaxpr = program
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+
+    @property
+    def out_info(self) -> Any:
+        """The output's structure with a `ShapeDtypeStruct` for each array."""
+        shapes = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in self.jaxpr.out_avals]
+        return tree_unflatten(self.out_tree, shapes)
+
+    def donated_inputs(self) -> tuple[bool, ...]:
+        """Which inputs of the closed Program are donated; empty if none is."""
+        return (False,) * len(self.jaxpr.consts) + self.donated if any(self.donated) else ()
+
+    def lower(self) -> Lowered:
+        return Lowered(self)
+
+
+class Lowered:
+    """A traced function, optimised and written as kernels. Every stage is a value that prints.
+
+    jaxpr: the Program as traced. optimized: as it is compiled. kernels: the generated Python source.
+    memory_plan: where temporaries lie. cost: operations and bytes by kernel.
+    """
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+        self.jaxpr = traced.jaxpr
+        self.in_tree = traced.in_tree
+        self.out_tree = traced.out_tree
+        self.out_info = traced.out_info
+
+    @property
+    def optimized(self) -> Program:
+        """The Program that runs: calls inlined, constants folded, common subexpressions shared."""
+        return optimized(closed(self.jaxpr))
+
+    @property
+    def kernels(self) -> Any:
+        """The generated kernels, as Python source.
+
+        >>> import functad, functad.numpy as jnp
+        >>> lowered = functad.jit(lambda x: jnp.sin(x) * 2.).lower(jnp.ones(3))
+        >>> print(lowered.kernels)  # doctest: +ELLIPSIS
+        \"\"\"Kernels of `<lambda>`, written by functad. Shapes are fixed.\"\"\"
+        ...
+        def mul_c(input_a, out_c, start, stop):
+            # c:f32[3] = mul b 2.0:f32[]
+            # b:f32[3] = sin a
+            for i in range(start, stop):
+                at_a = input_a[i]
+                sin_b = sin(at_a)
+                mul_c = sin_b * f32(2.0)
+                out_c[i] = mul_c
+        <BLANKLINE>
+        """
+        return self._lowered.kernels
+
+    @property
+    def memory_plan(self) -> Any:
+        """Where the temporaries lie in the arena: its bytes, the peak of what is alive, and what shares memory."""
+        return self._lowered.memory_plan
+
+    @property
+    def cost(self) -> Any:
+        """Floating-point operations and bytes, in all and by kernel."""
+        return self._lowered.cost
+
+    def cost_analysis(self) -> dict[str, float]:
+        """The same under JAX's name, as a dict."""
+        return {"flops": self.cost.flops, "bytes accessed": self.cost.bytes}
+
+    @property
+    def _lowered(self) -> Any:
+        return lowered(closed(self.jaxpr), self._traced.donated_inputs(), self._traced.backend)
+
+    def as_text(self) -> str:
+        return str(self.optimized)
+
+    def compile(self) -> Compiled:
+        return Compiled(self._traced)
+
+
+class Compiled:
+    """An executable for one signature; called like the function, without its static arguments."""
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+        self._executable = executable(closed(traced.jaxpr), traced.donated_inputs(), traced.backend)
+        self._fast_call: FastCall | None = None
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if current_trace() is None and not (config.debug_nans or config.debug_infs):
+            if self._fast_call is None:
+                self._fast_call = self._make_call()
+            result = self._fast_call(args, kwargs)
+            if result is MISS:
+                values = self._values(args, kwargs)
+                result = self._fast_call(*tree_unflatten(self._traced.in_tree, values))
+            return result
+        values = self._values(args, kwargs)
+        constants, backend = self._traced.jaxpr.consts, self._traced.backend
+        params: dict[str, Any] = {"name": self._traced.fun_name, "jaxpr": closed(self._traced.jaxpr)}
+        if backend is not None:
+            params["backend"] = backend
+        outs = bind(jit_p, *constants, *values, **params)
+        return tree_unflatten(self._traced.out_tree, outs)
+
+    def _make_call(self) -> FastCall:
+        traced = self._traced
+        arguments = Arguments(
+            traced.in_tree,
+            [],
+            traced.jaxpr.in_avals,
+            [ArrayImpl] * len(traced.jaxpr.in_avals),
+            [
+                f"argument `{name}` of {traced.fun_name}" if donated else None
+                for name, donated in zip(traced.leaf_names, traced.donated)
+            ],
+        )
+        constants = [np.asarray(c) for c in traced.jaxpr.consts]
+        results = Results(traced.out_tree, traced.jaxpr.out_avals)
+        return make_call(traced.fun_name, arguments, constants, self._executable, results)
+
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """How long each kernel takes with these arguments, in µs, beside what the machine needs for it at least.
+
+        Each kernel is run on its own, on all threads, several times; the least time counts.
+        """
+        if not hasattr(self._executable, "profile"):
+            raise ArgumentError(
+                f"the backend {self._traced.backend or config.default_backend!r} has no kernels to measure; "
+                "use the backend 'cpu'"
+            )
+        values = [np.asarray(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
+        return self._executable.profile(values)
+
+    def memory_analysis(self) -> Any:
+        """The memory plan (JAX's name for it)."""
+        return Lowered(self._traced).memory_plan
+
+    def cost_analysis(self) -> dict[str, float]:
+        return Lowered(self._traced).cost_analysis()
+
+    def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        leaves, in_tree = tree_flatten((args, kwargs))
+        if in_tree != self._traced.in_tree:
+            raise ArgumentError(
+                f"the compiled {self._traced.fun_name} takes arguments of structure {self._traced.in_tree}, but was "
+                f"called with {in_tree}"
+            )
+        values = [as_value(x, self._describe(i), current_trace() is not None) for i, x in enumerate(leaves)]
+        for i, (value, aval) in enumerate(zip(values, self._traced.jaxpr.in_avals)):
+            if not value.aval.same_type(aval):
+                raise ShapeError(
+                    f"the compiled {self._traced.fun_name} takes {aval.str_short()} as array {i}, but was given "
+                    f"{value.aval.str_short()} for {self._describe(i)()}; call the jitted function itself, which "
+                    "compiles for every type"
+                )
+            if value.weak_type != aval.weak_type and isinstance(value, ArrayImpl):
+                values[i] = ArrayImpl(value._value.view(), aval.weak_type)
+        return values
+
+    def _describe(self, i: int) -> Callable[[], str]:
+        return lambda: f"argument `{self._traced.leaf_names[i]}`"

@@ -1,0 +1,37 @@
+"""What a loop nest does: how many operations, and how many bytes it moves.
+
+Knows nests as data; no target, so no times.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from functad.lowering.nest import Let, Nest
+
+_CALL = re.compile(r"\b(exp|exp2|expm1|log|log1p|tanh|sinh|cosh|tan|sin|cos|pow|erf|erfc|logistic|a\w+h?|cbrt)\(")
+
+
+class Work(NamedTuple):
+    """At each point of a nest: `simple` operations, and `calls` of functions such as `exp`. In all: `flops`, `bytes`."""
+
+    simple: int
+    calls: int
+    flops: float
+    bytes: float
+
+
+def work_of(nest: Nest) -> Work:
+    """The work of a nest if nothing that it reads were in a cache."""
+    lets = [s for s in nest.statements if isinstance(s, Let)]
+    calls = sum(len(_CALL.findall(s.text)) for s in lets)
+    simple = len(lets) + len(nest.accumulators)
+    nbytes = 0.0
+    for buffer, offset, _ in nest.accesses():
+        reached = 1
+        symbols = offset.symbols()
+        for symbol in nest.loops:
+            reached *= symbol.extent if symbol in symbols else 1
+        nbytes += min(reached, max(nest.points, nest.outer_points)) * buffer.dtype.itemsize
+    return Work(simple, calls, float(nest.points * (simple + 10 * calls)), nbytes)

@@ -1,0 +1,109 @@
+"""The CUDA backend: in Numba's simulator (a process of its own), as PTX where NVVM is installed, and on a GPU.
+
+What is computed is checked by `cuda_simulated.py`; here its process is run, and what it says is read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.errors import CompilationError
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def simulated() -> dict[str, str]:
+    """What the simulator's process says of each of its checks."""
+    environment = {
+        **os.environ,
+        "NUMBA_ENABLE_CUDASIM": "1",
+        "PYTHONPATH": os.pathsep.join([str(FOLDER), str(FOLDER.parent), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, str(FOLDER / "cuda_simulated.py")]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr[-3000:]
+    lines = [line for line in process.stdout.splitlines() if line.startswith(("ok ", "FAIL "))]
+    return {line.removeprefix("ok ").removeprefix("FAIL "): line for line in lines}
+
+
+def test_every_primitive_of_the_backend_equals_the_interpreter(simulated: dict[str, str]) -> None:
+    primitives = {name: line for name, line in simulated.items() if name.startswith("primitive ")}
+    assert len(primitives) > 90 and any(name.startswith("primitive dot_general") for name in primitives)
+    failures = [line for line in primitives.values() if line.startswith("FAIL")]
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "dtypes", "special_values", "forms_of_reductions", "products", "functions", "transforms_keep_the_backend",
+        "stages", "errors",
+    ],
+)  # fmt: skip
+def test_in_the_simulator(simulated: dict[str, str], check: str) -> None:
+    assert simulated.get(check) == f"ok {check}", [line for name, line in simulated.items() if name.startswith(check)]
+
+
+# --- without the simulator ------------------------------------------------------------------------------
+
+
+def loss(weights: Any, x: Any) -> Any:
+    logits = jnp.tanh(x @ weights)
+    return (jnp.exp(logits - logits.max(-1, keepdims=True)).sum(-1) + jnp.log1p(logits * logits).mean(-1)).sum()
+
+
+X = np.linspace(-1, 1, 4 * 300, dtype=np.float32).reshape(4, 300)
+WEIGHTS = np.linspace(1, -1, 300 * 257, dtype=np.float32).reshape(300, 257)
+
+
+def test_without_a_gpu_the_error_says_what_to_do() -> None:
+    if _has_gpu():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(CompilationError, match="numba-cuda.*doctor.*NUMBA_ENABLE_CUDASIM=1"):
+        functad.jit(jnp.sin, backend="cuda")(X)
+
+
+def test_kernels_compile_to_ptx() -> None:
+    """Needs NVIDIA's compiler library (NVVM), but no GPU."""
+    numba = importlib.import_module("numba")
+    cuda = importlib.import_module("numba.cuda")
+    try:
+        cuda.compile_ptx(lambda x: None, (numba.float32[::1],), cc=(8, 0))
+    except Exception as problem:
+        pytest.skip(f"no NVVM: {type(problem).__name__}")
+    lowered = functad.jit(functad.value_and_grad(loss), backend="cuda").lower(WEIGHTS, X)
+    source = str(lowered.kernels)
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "<kernels>", "exec"), namespace)
+    kernels = lowered._lowered.generated.kernels
+    assert len(kernels) >= 3 and any(k.by_block for k in kernels.values())
+    for name, kernel in kernels.items():
+        arguments = tuple(getattr(numba, b.dtype.name)[::1] for _, b, _ in kernel.parameters)
+        ptx, _ = cuda.compile_ptx(namespace[name], arguments, cc=(8, 0))
+        assert ".entry" in ptx, name
+
+
+def test_on_a_gpu() -> None:
+    if not _has_gpu():
+        pytest.skip("no GPU that numba.cuda can use")
+    expected = functad.jit(functad.value_and_grad(loss), backend="interpreter")(WEIGHTS, X)
+    for _ in range(2):
+        got = functad.jit(functad.value_and_grad(loss), backend="cuda")(WEIGHTS, X)
+        for e, g in zip(expected, got, strict=True):
+            scale = float(np.abs(np.asarray(e)).max())
+            np.testing.assert_allclose(np.asarray(g), np.asarray(e), rtol=1e-4, atol=1e-4 * scale)
+
+
+def _has_gpu() -> bool:
+    return bool(importlib.import_module("numba.cuda").is_available())

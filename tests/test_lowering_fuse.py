@@ -1,0 +1,198 @@
+"""Fusion: what becomes one nest, what stays apart, and what limits the size of units and the depth of recursion."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from primitive_check_tools import to_array
+from random_programs import RandomFunction
+
+import functad
+import functad.numpy as jnp
+from functad import lax
+from functad.errors import NoRuleError
+from functad.ir import Absent, Program, Var
+from functad.lowering import fuse
+from functad.lowering.fuse import Fusion
+from functad.lowering.schedule import make_schedule, variable_names
+from functad.tracing import aval_of, trace_to_program
+from functad.transforms.simplify import simplify
+
+ROWS = functad.ShapeDtypeStruct((8, 16), "float32")
+VECTOR = functad.ShapeDtypeStruct((16,), "float32")
+SQUARE = functad.ShapeDtypeStruct((16, 16), "float32")
+
+
+def fusion_of(fun: Callable[..., Any], *types: Any) -> Fusion:
+    program = simplify(functad.make_jaxpr(fun)(*types))
+    return Fusion(program, variable_names(program).__getitem__)
+
+
+def primitives(fusion: Fusion) -> list[list[str]]:
+    """The primitives of each unit's own equations."""
+    return [[fusion.program.eqns[i].primitive.name for i in u.members] for u in fusion.units]
+
+
+def kinds(fusion: Fusion) -> list[str]:
+    return [u.kind for u in fusion.units]
+
+
+# --- what goes together --------------------------------------------------------------------------------------
+
+
+def test_a_chain_of_elementwise_operations_is_one_nest() -> None:
+    assert kinds(fusion_of(lambda x, b: jnp.tanh(jnp.sin(x) * 2.0 + b), ROWS, VECTOR)) == ["nest"]
+
+
+def test_several_results_from_the_same_points_are_one_nest() -> None:
+    fusion = fusion_of(lambda x: (jnp.sin(x), jnp.cos(x), jnp.sin(x) * jnp.cos(x)), ROWS)
+    assert kinds(fusion) == ["nest"]
+
+
+def test_reductions_of_the_same_rows_are_one_nest() -> None:
+    fusion = fusion_of(lambda x: (x.sum(1), (x * x).sum(1), jnp.max(x, 1)), ROWS)
+    assert kinds(fusion) == ["nest"] and fusion.units[0].axes == (1,)
+
+
+def test_what_follows_from_a_reduced_value_joins_its_nest() -> None:
+    fusion = fusion_of(lambda x: jnp.sqrt((x * x).sum(1)) + 1.0, ROWS)
+    assert kinds(fusion) == ["nest"]
+
+
+def test_a_softmax_needs_a_nest_for_each_pass_over_its_rows() -> None:
+    def softmax(x: Any) -> Any:
+        e = jnp.exp(x - jnp.max(x, 1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    assert kinds(fusion_of(softmax, ROWS)) == ["nest"] * 3
+
+
+def test_sums_over_leading_and_trailing_axes_stay_apart() -> None:
+    assert len(fusion_of(lambda x: (x.sum(0), x.sum(1)), ROWS).units) == 2
+
+
+def test_transposes_reshapes_slices_and_constants_have_no_kernel() -> None:
+    def fun(x: Any) -> Any:
+        return jnp.sin(x.T.reshape(4, 32)[:2] + lax.iota(np.float32, 32))
+
+    fusion = fusion_of(fun, ROWS)
+    assert kinds(fusion) == ["nest"]
+    names = {e.primitive.name for e in fusion.inline.values()}
+    assert {"transpose", "reshape", "slice", "iota"} <= names
+
+
+def test_matrix_products_stand_alone_and_loops_too() -> None:
+    assert kinds(fusion_of(lambda x, w: lax.cumsum(jnp.tanh(x @ w)), ROWS, SQUARE)) == ["product", "nest", "loops"]
+
+
+def test_nests_are_not_joined_across_what_runs_between_them() -> None:
+    def fun(x: Any, w: Any) -> Any:
+        y = jnp.sin(x)
+        z = y @ w
+        return z + y, jnp.cos(x)
+
+    fusion = fusion_of(fun, ROWS, SQUARE)
+    done: set[Var] = set()
+    for unit in fusion.units:
+        own = {v for i in unit.members for v in fusion.program.eqns[i].outvars}
+        needed = {v for v in unit.reads if fusion.unit_of.get(v) not in (None, unit)}
+        assert needed <= done
+        done |= own
+
+
+# --- limits --------------------------------------------------------------------------------------------------
+
+
+def test_units_do_not_grow_without_bound() -> None:
+    def fun(x: Any, y: Any) -> list[Any]:
+        outs = [x]
+        for _ in range(300):
+            outs.append(jnp.sin(outs[-1]) + y)
+        return outs
+
+    fusion = fusion_of(fun, VECTOR, VECTOR)
+    sizes = [len(u.members) for u in fusion.units]
+    assert max(sizes) <= fuse.LARGEST_NEST and len(sizes) <= 2 * 600 // fuse.LARGEST_NEST + 1
+
+
+@pytest.mark.parametrize("count", [100, 700])
+def test_long_chains_of_moves_do_not_recurse_without_bound(count: int) -> None:
+    def fun(x: Any) -> Any:
+        for i in range(count):
+            x = lax.rev(x, (i % 2,)).T if i % 2 else lax.pad(x, np.float32(0), ((1, -1, 0), (0, 0, 0)))
+        return x
+
+    program = simplify(functad.make_jaxpr(fun)(functad.ShapeDtypeStruct((8, 8), "float32")))
+    assert make_schedule(program).steps
+
+
+def test_constants_that_double_are_not_written_out_again_and_again() -> None:
+    def fun(x: Any) -> Any:
+        k = lax.iota(np.float32, 16)
+        for _ in range(60):
+            k = k + k * 3.0
+        return x + k
+
+    fusion = fusion_of(fun, VECTOR)
+    assert max(fusion.weight.values()) <= fuse.LARGEST_INLINE
+
+
+def test_a_primitive_that_cannot_be_lowered_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = functad.make_jaxpr(jnp.sin)(VECTOR)
+    primitive = program.eqns[0].primitive
+    before = primitive.lower
+    object.__setattr__(primitive, "lower", Absent("the reason"))
+    try:
+        with pytest.raises(NoRuleError, match="`sin` cannot be compiled: the reason"):
+            Fusion(program, variable_names(program).__getitem__)
+    finally:
+        object.__setattr__(primitive, "lower", before)
+
+
+# --- on random programs --------------------------------------------------------------------------------------
+
+
+def random_program(seed: int) -> Program:
+    f = RandomFunction(seed, random.Random(seed).choice([10, 20, 40]))
+    return simplify(trace_to_program(f, [aval_of(to_array(a)) for a in f.args]))
+
+
+def test_every_equation_is_in_one_unit_or_computed_where_it_is_used() -> None:
+    for seed in range(100):
+        program = random_program(seed)
+        fusion = Fusion(program, variable_names(program).__getitem__)
+        members = [i for u in fusion.units for i in u.members]
+        assert len(members) == len(set(members)), f"seed {seed}"
+        for i, eqn in enumerate(program.eqns):
+            inline = eqn.outvars[0] in fusion.inline
+            empty = all(v.aval.size == 0 for v in eqn.outvars)
+            assert (i in members) != (inline or empty), f"seed {seed}: {eqn.primitive.name}"
+
+
+def test_units_run_after_those_that_they_read() -> None:
+    for seed in range(100):
+        program = random_program(seed)
+        fusion = Fusion(program, variable_names(program).__getitem__)
+        at = {u.number: position for position, u in enumerate(fusion.units)}
+        for unit in fusion.units:
+            for var in unit.reads:
+                owner = fusion.unit_of.get(var)
+                assert owner is None or owner is unit or at[owner.number] < at[unit.number], f"seed {seed}"
+
+
+def test_a_fusion_prints_its_units_with_their_equations() -> None:
+    text = str(fusion_of(lambda x, w: lax.rev(jnp.sin(x) @ w, (0,)).sum(1), ROWS, SQUARE))
+    assert text.splitlines() == [
+        "0: nest over [8, 16]",
+        "     c:f32[8,16] = sin a",
+        "1: product",
+        "     d:f32[8,16] = dot_general c b",
+        "2: nest over [8, 16], axes [1] reduced",
+        "     f:f32[8] = reduce_sum e",
+        "where they are used:",
+        "     e:f32[8,16] = rev d",
+    ]
