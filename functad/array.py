@@ -179,8 +179,8 @@ class DonatedArray(ArrayImpl):
     def _value(self) -> np.ndarray:  # type: ignore[override]
         name = _held.__get__(self)
         raise DonatedArrayError(
-            f"{name} was donated: the call was allowed to reuse its memory, so its elements are gone. Use what the call "
-            "returned instead, pass a copy (`x.copy()`) if you need both, or do not donate this argument"
+            f"{name} was donated: the call was allowed to reuse its memory, so its elements are gone. Use what the "
+            "call returned instead, pass a copy (`x.copy()`) if you need both, or do not donate this argument"
         )
 
     @property
@@ -198,6 +198,9 @@ class DonatedArray(ArrayImpl):
     @property
     def size(self) -> int:  # type: ignore[override]
         return self.aval.size
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
 
     def __repr__(self) -> str:
         return f"<donated Array of type {self.aval.str_short()}>"

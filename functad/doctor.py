@@ -229,7 +229,8 @@ def _cuda() -> Findings:
         yield Problem(f"numba.cuda cannot be imported ({problem}): python -m pip install numba-cuda")
         return
     if cuda.is_available():
-        yield "device", cuda.get_current_device().name.decode()
+        name = cuda.get_current_device().name
+        yield "device", name.decode() if isinstance(name, bytes) else name
     else:
         yield Problem("Numba cannot use the CUDA driver: python -m pip install numba-cuda, and see `numba -s`")
 

@@ -139,7 +139,7 @@ def test_unknown_attribute():
     [
         ("enable_x64", "yes", "False or True"),
         ("enable_x64", 2, "False or True"),
-        ("default_backend", "gpu", "'cpu' or 'interpreter'"),
+        ("default_backend", "gpu", "'cpu' or 'cuda' or 'interpreter'"),
     ],
 )
 def test_wrong_value(name, value, allowed):
@@ -173,7 +173,7 @@ def test_environment(text, value):
 def test_wrong_environment():
     with pytest.raises(ArgumentError, match="FUNCTAD_ENABLE_X64 must be 1, true.*got 'maybe'"):
         set_defaults({"FUNCTAD_ENABLE_X64": "maybe"})
-    with pytest.raises(ArgumentError, match="FUNCTAD_DEFAULT_BACKEND must be cpu or interpreter, got 'tpu'"):
+    with pytest.raises(ArgumentError, match="FUNCTAD_DEFAULT_BACKEND must be cpu or cuda or interpreter, got 'tpu'"):
         set_defaults({"FUNCTAD_DEFAULT_BACKEND": "tpu"})
 
 

@@ -1,4 +1,4 @@
-"""Random programs through the CPU compiler: fused, with shared memory and in chunks, they compute what the interpreter does.
+"""Random programs through the CPU compiler: with shared memory and in chunks they compute what the interpreter does.
 
 Most run as plain Python, whatever the order in which threads would take the chunks; some are compiled, many at a time.
 """
@@ -11,18 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from primitive_check_tools import to_array
+from cpu_program_tools import check_plain, compare, program_of
 from random_programs import RandomFunction
 
 import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.backends import interpreter
-from functad.backends.cpu.executable import Executable, Lowered
-from functad.backends.cpu.plain import load_source, run_plain
-from functad.ir import Program
+from functad.backends.cpu.executable import Executable
 from functad.lowering import fuse, plan, split
-from functad.tracing import aval_of, trace_to_program
 from functad.transforms.simplify import inline_calls, simplify
 
 FORMS = ("itself", "mapped", "jvp", "gradient")
@@ -62,57 +59,6 @@ def _weighted_sum(outs: Sequence[Any]) -> Any:
         weights = np.cos(np.arange(out.size, dtype=np.float32)).reshape(out.shape)
         total = total + jnp.sum(out * weights)
     return total
-
-
-def program_of(fun: Callable[..., Any], args: Sequence[np.ndarray], a_pass: Any = simplify) -> Program:
-    return a_pass(trace_to_program(lambda *xs: list(fun(*xs)), [aval_of(to_array(a)) for a in args]))
-
-
-def compare(expected: Any, got: np.ndarray, label: str) -> None:
-    expected = np.asarray(expected)
-    assert got.shape == expected.shape and got.dtype == expected.dtype, f"{label}: {got.dtype}{got.shape}"
-    if expected.dtype.kind in "biu":
-        assert np.array_equal(got, expected), f"{label}: {got} instead of {expected}"
-        return
-    tolerance = {2: 4e-3, 4: 1e-4, 8: 1e-11}[expected.real.dtype.itemsize]
-    with np.errstate(all="ignore"):
-        scale = max(np.max(np.abs(expected[np.isfinite(expected)]), initial=0), 1e-2)
-        wrong = ~np.isclose(got, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
-    assert not wrong.any(), f"{label}: {got[wrong][:5]} instead of {expected[wrong][:5]}"
-
-
-def check_plain(program: Program, args: Sequence[np.ndarray], donated: Sequence[bool], seed: int = 0) -> Lowered:
-    """Run the kernels as plain Python, the chunks of each block in a random order; nothing else may be written to."""
-    expected = [np.array(x) for x in interpreter.compile_program(program)([a.copy() for a in args])]
-    lowered = Lowered(program, donated)
-    functions = load_source(lowered.generated.source, "random_program.py")
-    outputs = lowered.schedule.outputs
-    first = {b.storage: b for b in reversed(outputs) if b.storage.kind == "output"}
-    storages = list(dict.fromkeys(b.storage for b in outputs if b.storage.kind == "output"))
-    fresh = [np.frombuffer(b"Z" * first[s].nbytes, np.uint8).copy().view(first[s].dtype) for s in storages]
-    given = [np.array(a, order="C") for a in args]
-    order = random.Random(seed)
-
-    def chunks(block: plan.Block) -> list[tuple[int, int]]:
-        size = order.choice([1, 1, 2, 3])
-        pieces = [(start, min(start + size, block.rows)) for start in range(0, block.rows, size)]
-        order.shuffle(pieces)
-        return pieces
-
-    run_plain(
-        lowered.schedule, lowered.blocks, lowered.memory_plan, functions, given,
-        [x.reshape(first[s].shape) for x, s in zip(fresh, storages)], chunks,
-    )  # fmt: skip
-    memory = dict(zip(storages, fresh))
-    for k, (buffer, wanted) in enumerate(zip(outputs, expected)):
-        taken = buffer.storage.kind == "input"
-        assert not taken or donated[buffer.storage.number], f"seed {seed}: result {k} lies in an input"
-        got = given[buffer.storage.number] if taken else memory[buffer.storage]
-        compare(wanted, got.reshape(buffer.shape), f"seed {seed}, result {k}")
-    for k, (now, before) in enumerate(zip(given, args)):
-        same = np.array_equal(now, before, equal_nan=before.dtype.kind in "fc")
-        assert same or donated[k], f"seed {seed}: argument {k} was written to"
-    return lowered
 
 
 @pytest.fixture
@@ -225,3 +171,78 @@ def test_products_scaled_by_zero_or_by_much_keep_nan_and_infinity() -> None:
 
 def test_float16_pointers_give_float32_values_as_plain_python() -> None:
     both_ways(lambda x: [lax.sort(x, 1), lax.cumsum(x, 1), lax.mul(x, x)], f32(4, 6, 3).astype(np.float16))
+
+
+def test_one_matrix_for_a_whole_batch_is_there_before_the_first_product() -> None:
+    def fun(x: Any) -> list[Any]:
+        y = lax.sin(x)
+        one = lax.broadcast_in_dim(lax.slice(y, (3, 0, 0), (4, 3, 3)), (4, 3, 3), (0, 1, 2))
+        return [lax.dot_general(y, one, (((2,), (1,)), ((0,), (0,))))]
+
+    for seed in range(5):
+        program = program_of(fun, [f32(4, 3, 3)])
+        check_plain(program, [f32(4, 3, 3)], [False], seed)
+
+
+def test_batches_whose_matrices_interleave_wait_for_all_rows() -> None:
+    def fun(x: Any) -> list[Any]:
+        y = lax.sin(x)
+        rows, columns = (((2,), (2,)), ((1,), (1,))), (((0,), (0,)), ((1,), (1,)))
+        return [lax.dot_general(y, y, rows), lax.dot_general(y, x, columns)]
+
+    for seed in range(5):
+        program = program_of(fun, [f32(5, 4, 6)])
+        check_plain(program, [f32(5, 4, 6)], [False], seed)
+
+
+# --- values that need care ----------------------------------------------------------------------------------
+
+SPECIAL = np.array([[np.nan, np.inf, -np.inf, -0.0], [0.0, 1, -1, 2], [-0.0, -0.0, -0.0, -0.0]], np.float32)
+OPERANDS = {
+    "float32": SPECIAL,
+    "float16": SPECIAL.astype(np.float16),
+    "float64": SPECIAL.astype(np.float64),
+    "complex64": SPECIAL.astype(np.complex64)[1:] - np.complex64(2j),
+    "int32": np.array([[2**31 - 1, -(2**31), 3], [4, 5, -6]], np.int32),
+    "uint8": np.array([[255, 0, 3], [4, 5, 6]], np.uint8),
+    "bool": np.array([[True, False], [True, True]]),
+}
+
+
+def same_signs(fun: Callable[..., Any], *args: np.ndarray) -> None:
+    """Compiled and as plain Python, the results are those of the interpreter, signs of zeros included."""
+    program = program_of(fun, args)
+    check_plain(program, args, [False] * len(args))
+    expected = interpreter.compile_program(program)([a.copy() for a in args])
+    for k, (wanted, got) in enumerate(zip(expected, Executable(program)(list(args)), strict=True)):
+        wanted = np.asarray(wanted)
+        compare(wanted, got, f"result {k}")
+        if wanted.dtype.kind == "f":
+            known = ~np.isnan(wanted)
+            assert np.array_equal(np.signbit(wanted)[known], np.signbit(got)[known]), f"result {k}: {got}"
+
+
+@pytest.mark.parametrize("dtype", OPERANDS)
+def test_reductions_and_products_of_special_values(dtype: str) -> None:
+    x = OPERANDS[dtype]
+
+    def fun(x: Any) -> list[Any]:
+        reductions = [] if dtype == "bool" else [lax.reduce_sum, lax.reduce_prod]
+        if x.dtype.kind != "c":
+            reductions += [lax.reduce_max, lax.reduce_min]
+        if x.dtype.kind in "biu":
+            reductions += [lax.reduce_and, lax.reduce_or, lax.reduce_xor]
+        products = [lax.dot_general(x, x, (((d,), (d,)), ((), ()))) for d in (0, 1)]
+        return [reduce(x, axes) for reduce in reductions for axes in ((0,), (1,), (0, 1))] + products
+
+    same_signs(fun, x)
+
+
+def test_arithmetic_with_zeros_and_ones_keeps_nan_infinity_and_signs() -> None:
+    def fun(x: Any) -> list[Any]:
+        zero, one, minus = np.float32(0), np.float32(1), np.float32(-0.0)
+        sums = [lax.add(x, zero), lax.add(x, minus), lax.sub(x, zero), lax.sub(zero, x), lax.sub(minus, x)]
+        products = [lax.mul(x, one), lax.mul(x, zero), lax.mul(x, minus), lax.div(x, one), lax.div(one, x)]
+        return [*sums, *products, lax.neg(lax.neg(x)), lax.neg(lax.sub(zero, x)), lax.abs(x), lax.sub(x, x)]
+
+    same_signs(fun, SPECIAL)

@@ -17,6 +17,8 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.backends.cpu.scalars import PLAIN
+from functad.backends.cuda import complex_functions
 from functad.errors import CompilationError
 
 FOLDER = Path(__file__).parent
@@ -53,6 +55,39 @@ def test_every_primitive_of_the_backend_equals_the_interpreter(simulated: dict[s
 )  # fmt: skip
 def test_in_the_simulator(simulated: dict[str, str], check: str) -> None:
     assert simulated.get(check) == f"ok {check}", [line for name, line in simulated.items() if name.startswith(check)]
+
+
+# --- functions of complex numbers, by parts ---------------------------------------------------------------
+
+NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
+NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "pow": "power"}
+EDGES = np.array([-30, -3, -1, -0.5, -0.0, 0.0, 0.25, 1, 2, 25.0])
+
+
+@pytest.mark.parametrize("name", sorted(complex_functions.FUNCTIONS))
+def test_functions_of_complex_numbers_agree_with_numpy(name: str) -> None:
+    """On both sides of every branch cut, and at random; the error is that of the number, not of each part."""
+    rng = np.random.default_rng(0)
+    real, imaginary = np.meshgrid(EDGES, EDGES)
+    x, y = (
+        np.concatenate([e.ravel(), rng.normal(size=300) * np.exp(3 * rng.normal(size=300))]) for e in (real, imaginary)
+    )
+    z = np.empty(x.shape, np.complex128)
+    z.real, z.imag = x, y
+    arguments = [z]
+    if name == "pow":
+        arguments = [z[np.abs(z) > 0], np.roll(z, 7)[np.abs(z) > 0] / 30]
+    with np.errstate(all="ignore"):
+        parts = [part for a in arguments for part in (a.real, a.imag)]
+        real, imaginary = complex_functions.FUNCTIONS[name](PLAIN, *parts)
+        expected = getattr(np, NUMPY_NAMES.get(name, name))(*arguments)
+        error = np.abs(real - expected.real) + np.abs(imaginary - expected.imag)
+    finite = np.isfinite(expected)
+    # The exponential multiplies the error of its argument.
+    growth = 1 + np.abs(arguments[1] * np.log(arguments[0]))[finite] if name == "pow" else 1.0
+    assert finite.sum() > 300 and np.all(error[finite] <= 4e-15 * growth * np.abs(expected[finite]))
+    if name == "sqrt":
+        assert np.array_equal(np.signbit(imaginary), np.signbit(expected.imag))
 
 
 # --- without the simulator ------------------------------------------------------------------------------

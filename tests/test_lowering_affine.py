@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +46,7 @@ class RandomExpression:
         choose = random.Random(seed)
         variables = [loop(name, choose.randint(2, 6)) for name in "ijk"]
         self.symbols = [v.terms[0][0] for v in variables]
-        made = [(v, (lambda s: lambda at: at[s])(s)) for v, s in zip(variables, self.symbols)]
+        made: list[Any] = [(v, itemgetter(s)) for v, s in zip(variables, self.symbols)]
         for _ in range(choose.randint(2, 7)):
             (a, f), (b, g) = choose.choice(made), choose.choice(made)
             n = choose.randint(1, 9)
@@ -109,7 +111,9 @@ def test_an_index_comes_back_from_its_position(shape: tuple[int, ...]) -> None:
     assert delinear(linear(index, shape), shape) == index
 
 
-@pytest.mark.parametrize(("before", "after"), [((4, 6), (2, 2, 6)), ((4, 6), (8, 3)), ((2, 3, 4), (6, 4)), ((24,), (4, 6))])
+@pytest.mark.parametrize(
+    ("before", "after"), [((4, 6), (2, 2, 6)), ((4, 6), (8, 3)), ((2, 3, 4), (6, 4)), ((24,), (4, 6))]
+)
 def test_positions_of_reshaped_arrays_are_those_of_numpy(before: tuple[int, ...], after: tuple[int, ...]) -> None:
     index = tuple(loop(name, n) for name, n in zip("ijkl", after))
     position = delinear(linear(index, after), before)

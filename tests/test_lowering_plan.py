@@ -95,7 +95,9 @@ def test_a_gap_is_given_to_the_storage_that_fits_best() -> None:
 
 def test_a_plan_prints_its_size_and_each_place() -> None:
     a, b = buffer("tmp_a", 4), buffer("tmp_b", 20)
-    memory = plan_memory([Block(1, [instruction(1, (a, "w", None))], [1]), Block(1, [instruction(1, (b, "w", None))], [1])])
+    memory = plan_memory(
+        [Block(1, [instruction(1, (a, "w", None))], [1]), Block(1, [instruction(1, (b, "w", None))], [1])]
+    )
     assert str(memory).splitlines() == [
         "arena: 128 bytes; alive at once at most 128; without sharing 192",
         "           0 ..         16  blocks 0..0  tmp_a",

@@ -76,12 +76,12 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
     if isinstance(x, np.ma.MaskedArray):
         raise DTypeError(f"{where()} is a masked array; pass x.filled(value), or the data and the mask apart")
     if isinstance(x, np.ndarray):
-        dtype = dtypes.as_dtype(x.dtype)
+        dtype = _dtype_of_array(x, where)
         if not copy and x.dtype == dtype:
             return ArrayImpl(x.view())
         return ArrayImpl(np.array(x, dtype))
     if isinstance(x, np.generic):
-        return ArrayImpl(np.asarray(x, dtypes.as_dtype(x.dtype)))
+        return ArrayImpl(np.asarray(x, _dtype_of_array(x, where)))
     if isinstance(x, _PYTHON_SCALARS):
         dtype, weak = dtypes.dtype_of(x)
         try:
@@ -100,12 +100,19 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
     )
 
 
+def _dtype_of_array(x: Any, where: Callable[[], str]) -> np.dtype:
+    try:
+        return dtypes.as_dtype(x.dtype)
+    except DTypeError as error:
+        raise DTypeError(f"{where()}: {error}") from None
+
+
 def leaf_aval(x: Any, where: Callable[[], str]) -> Aval:
     """The type of a leaf; whatever has a shape and a dtype stands for an array of that type."""
     if isinstance(x, (Array, ShapeDtypeStruct)):
         return x.aval
     if not isinstance(x, np.generic) and hasattr(x, "shape") and hasattr(x, "dtype"):
-        return Aval(x.shape, dtypes.as_dtype(x.dtype))
+        return Aval(x.shape, _dtype_of_array(x, where))
     return as_value(x, where).aval
 
 

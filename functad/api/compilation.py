@@ -53,15 +53,16 @@ def jit(
         fun: a pure function of pytrees of arrays. Without it, `jit(**options)` is a decorator.
         static_argnums, static_argnames: arguments that are Python values and part of the signature; they must
             be hashable. Naming one by position also names it by keyword.
-        donate_argnums, donate_argnames: arguments that the caller will not use again, so that a compiled backend may
-            reuse their memory.
+        donate_argnums, donate_argnames: arguments that the caller will not use again, so that results may take their
+            memory, where nobody else sees it (NumPy arrays are copied). Using such an Array afterwards raises.
         keep_unused: accepted for JAX's sake; unused inputs are always kept.
         inline: put the equations of the function into the caller's Program, instead of one `jit` equation.
         backend: what runs the function, "cpu", "cuda" or "interpreter"; by default `config.default_backend`. Within
             another jitted function, that one's backend runs both.
 
     Returns:
-        A callable with the same arguments, and with `.trace(*args)`, `.lower(*args)`, `.clear_cache()`.
+        A callable with the same arguments, and with `.trace(*args)`, `.lower(*args)`, `.explain(*args)`,
+        `.clear_cache()`.
 
     >>> import functad, functad.numpy as jnp
     >>> step = functad.jit(lambda x: x * 2. + 1.)
@@ -101,6 +102,7 @@ class _Entry(NamedTuple):
     out_tree: PyTreeDef
     donated: tuple[bool, ...]
     calls: dict[tuple[Any, ...], tuple[Arguments, FastCall]]  # by the options that they were made under
+    backends: set[str]  # for which it was compiled
 
 
 class _Call(NamedTuple):
@@ -201,6 +203,7 @@ class JitFunction:
             constants = [np.asarray(c) for c in entry.program.consts]
             donated = (False,) * len(constants) + entry.donated if any(entry.donated) else ()
             run = executable(closed(entry.program), donated, self._backend)
+            entry.backends.add(self._backend or config.default_backend)
             entry.calls[settings] = arguments, make_call(self._name(), arguments, constants, run, results)
         arguments, fast_call = entry.calls[settings]
         others = [known for known in self._fast if known[1] is not fast_call]
@@ -283,7 +286,7 @@ class JitFunction:
             tuple(zip(paths, avals)),
             statics,
             config.enable_x64,
-            config.default_backend,
+            self._backend or config.default_backend,
             closure_of(self._fun),
         )
 
@@ -305,7 +308,10 @@ class JitFunction:
         call = self._sort(args, kwargs)
         names = self._names(call)
         avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
-        known = _Signature(call.in_tree, tuple(avals), call.statics, config.enable_x64) in self._entries
+        entry = self._entries.get(_Signature(call.in_tree, tuple(avals), call.statics, config.enable_x64))
+        known = entry is not None and (
+            not entry.backends or (self._backend or config.default_backend) in entry.backends
+        )
         return explain(self._name(), self._fun, self._number, self._described(call, avals), known)
 
     def _trace(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
@@ -322,7 +328,7 @@ class JitFunction:
         assert flat_fun.out_tree is not None
         # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
         reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
-        return _Entry(program, flat_fun.out_tree, self._donated(call), {}), reusable
+        return _Entry(program, flat_fun.out_tree, self._donated(call), {}, set()), reusable
 
     def _donated(self, call: _Call) -> tuple[bool, ...]:
         donated: list[bool] = []

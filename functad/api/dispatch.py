@@ -101,9 +101,11 @@ def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
         return value
     if kind is np.ndarray:
         return leaf if leaf.dtype == aval.dtype and leaf.shape == aval.shape and not aval.weak_type else None
-    if aval.shape or not (kind in _NUMBERS or isinstance(leaf, np.generic) and leaf.dtype == aval.dtype):
+    if aval.shape:
         return None
-    if dtypes.dtype_of(leaf) != (aval.dtype, aval.weak_type):
+    if isinstance(leaf, np.generic):
+        return np.asarray(leaf) if leaf.dtype == aval.dtype and not aval.weak_type else None
+    if kind not in _NUMBERS or dtypes.dtype_of(leaf) != (aval.dtype, aval.weak_type):
         return None
     try:
         return np.array(leaf, aval.dtype)

@@ -85,7 +85,7 @@ def _code_of(fun: Any) -> Any:
         return _code_of(fun.func)
     if hasattr(fun, "__code__"):
         return fun.__code__
-    return getattr(getattr(type(fun), "__call__", None), "__code__", None)
+    return getattr(type(fun).__call__, "__code__", None)
 
 
 def closure_of(fun: Callable[..., Any]) -> tuple[tuple[str, Any], ...]:
@@ -110,11 +110,10 @@ def explain(name: str, fun: Callable[..., Any], number: int, signature: Signatur
     if hit:
         own = [old for n, old in earlier if n == number and _differences(signature, old, False) == []]
         stale = _value_changes("closure variable", signature.closure, own[-1].closure) if own else []
-        return Explanation(
-            name, True, tuple(f"{change}; the compiled function keeps the old value" for change in stale)
-        )
+        return Explanation(name, True, tuple(f"{change}; the old value stays in use" for change in stale))
     options = [_differences(signature, old, n != number) for n, old in earlier]
-    return Explanation(name, False, tuple(min(options, key=len, default=[])))
+    nearest: list[str] = min(options, key=len, default=[])
+    return Explanation(name, False, tuple(nearest))
 
 
 def _differences(new: Signature, old: Signature, other_function: bool) -> list[str]:

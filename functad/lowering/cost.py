@@ -14,7 +14,7 @@ _CALL = re.compile(r"\b(exp|exp2|expm1|log|log1p|tanh|sinh|cosh|tan|sin|cos|pow|
 
 
 class Work(NamedTuple):
-    """At each point of a nest: `simple` operations, and `calls` of functions such as `exp`. In all: `flops`, `bytes`."""
+    """`simple` operations and `calls` of functions such as `exp` at each point of a nest; `flops`, `bytes` in all."""
 
     simple: int
     calls: int

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from functad.errors import NoRuleError
-from functad.ir import Absent, Atom, Eqn, Literal, Program, Var
+from functad.ir import Absent, Eqn, Literal, Program, Var
 from functad.lowering.buffers import Buffer, new_buffer
 from functad.lowering.nest import POST, PRE, NestBuilder
 from functad.lowering.products import Product, find_products
+from functad.lowering.units import Unit, domain_of, domains_fit
 from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
 from functad.pretty import literal_text
 
@@ -28,39 +29,6 @@ LARGEST_NEST = 100  # equations; keeps the compiler's time linear
 LARGEST_INLINE = 30
 DEEPEST_INLINE = 50  # equations one behind another; keeps the recursion shallow
 LARGEST_WAIT = 1 << 19  # bytes of a result that may lie waiting for the sake of a better order
-
-
-@dataclass(eq=False)
-class Unit:
-    """What becomes one kernel or a few: equations, in program order.
-
-    kind: "nest", "product", "contraction" (a product of a dtype that no matrix library knows) or "loops".
-    """
-
-    kind: str
-    number: int
-    members: list[int] = field(default_factory=list)  # positions of the equations
-    product: Product | None = None
-    shape: tuple[int, ...] = ()  # of a nest: its domain
-    axes: tuple[int, ...] = ()  # of a nest: the reduced axes of the domain
-    flat: bool = True  # of a nest: all that it reads lies at its own point, so that the domain's shape does not matter
-    levels: dict[int, int] = field(default_factory=dict)
-    reads: set[Var] = field(default_factory=set)
-    before: int = 0  # bit set of the units that must run before
-
-    @property
-    def has_post(self) -> bool:
-        """Whether more may be computed from the reduced values: the innermost axis is reduced."""
-        kept = [d for d, n in enumerate(self.shape) if n != 1]
-        return bool(self.axes) and (not kept or kept[-1] in self.axes)
-
-    @property
-    def points(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def outer_points(self) -> int:
-        return int(np.prod([n for d, n in enumerate(self.shape) if d not in self.axes], dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -118,7 +86,8 @@ class Fusion:
             lines.append(f"{number}: {unit.kind}{domain}{reduced}")
             lines += [f"     {self._line(self.program.eqns[i])}" for i in unit.members]
         within = list(dict.fromkeys(self.inline.values()))
-        return "\n".join([*lines, *(["where they are used:"] if within else []), *(f"     {self._line(e)}" for e in within)])
+        lines += ["where they are used:"] * bool(within)
+        return "\n".join([*lines, *(f"     {self._line(e)}" for e in within)])
 
     def _line(self, eqn: Eqn) -> str:
         outs = ", ".join(f"{self.name(v)}:{v.aval.str_short()}" for v in eqn.outvars)
@@ -252,7 +221,7 @@ class Fusion:
     def _place_in_nest(self, i: int) -> None:
         eqn = self.program.eqns[i]
         reduction = isinstance(eqn.primitive.lower, Reduction)
-        shape, axes = _domain(eqn)
+        shape, axes = domain_of(eqn)
         reads = self._reads(i)
         unit = Unit("nest", -1, [i], shape=shape, axes=axes, flat=not (reads.elsewhere or reduction), levels={i: PRE})
         unit.reads = set(reads.all)
@@ -278,7 +247,7 @@ class Fusion:
         if known is not None:
             return known
         eqn = self.program.eqns[i]
-        shape, axes = _domain(eqn)
+        shape, axes = domain_of(eqn)
         builder = NestBuilder(shape, axes, self.definition, _no_buffer, self.name)
         if isinstance(eqn.primitive.lower, Reduction):
             builder.add_reduction(eqn)
@@ -313,7 +282,7 @@ class Fusion:
         at_points = {v for v in inside if self._level_of(v, other) == PRE}
         if inside & reads.elsewhere:
             return None
-        if at_points == inside and unit.points == other.points and _domains_fit(unit, other):
+        if at_points == inside and unit.points == other.points and domains_fit(unit, other):
             return PRE
         if not at_points and not unit.axes and other.has_post and unit.points == other.outer_points:
             return POST if inside or other.outer_points > 1 else None
@@ -344,7 +313,7 @@ class Fusion:
     def _can_unite(self, joined: Unit, other: Unit) -> bool:
         if joined.points != other.points or len(joined.members) + len(other.members) > LARGEST_NEST:
             return False
-        if POST in (*joined.levels.values(), *other.levels.values()) or not _domains_fit(joined, other):
+        if POST in (*joined.levels.values(), *other.levels.values()) or not domains_fit(joined, other):
             return False
         for one, two in ((joined, other), (other, joined)):
             for v in one.reads:
@@ -395,9 +364,10 @@ class Fusion:
                 continue
             (last,) = updating
             bit = 1 << last.number
-            for reader in readers:
-                if reader is not last and not reader.before & bit and not last.before >> reader.number & 1:
-                    last.before |= reader.before | (1 << reader.number)
+            waiting = [u for u in readers if u is not last and not u.before & bit]
+            last.waits_for.update(u.number for u in waiting)
+            for unit in waiting:
+                last.before |= unit.before | (1 << unit.number)
             for unit in self.all_units:
                 if unit.before & bit:
                     unit.before |= last.before
@@ -453,10 +423,10 @@ class Fusion:
     def _read_units(self, unit: Unit) -> set[int]:
         """The numbers of the units whose results a unit reads."""
         owners = (self.unit_of.get(v) for v in unit.reads)
-        return {o.number for o in owners if o is not None and o is not unit}
+        return {o.number for o in owners if o is not None and o is not unit} | unit.waits_for
 
     def _rows(self, unit: Unit) -> int:
-        """The number of rows that a unit works through one by one; 0 where it does not, or where waiting costs memory."""
+        """The number of rows that a unit works through one by one; 0 where it does not, or waiting costs memory."""
         outs = [v.aval for i in unit.members for v in self.program.eqns[i].outvars]
         if max(a.size * a.dtype.itemsize for a in outs) > LARGEST_WAIT:
             return 0
@@ -490,26 +460,6 @@ class Fusion:
             else:
                 builder.add_pointwise(eqn, unit.levels[i])
         return builder
-
-
-def _domain(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape over which an equation of a nest runs, and the axes that it reduces."""
-    if isinstance(eqn.primitive.lower, Reduction):
-        return eqn.invars[0].aval.shape, tuple(eqn.params["axes"])
-    return eqn.outvars[0].aval.shape, ()
-
-
-def _domains_fit(one: Unit, two: Unit) -> bool:
-    """Whether two nests of equal size can have one domain."""
-    if one.axes and two.axes:
-        return one.shape == two.shape and set(one.axes) == set(two.axes)
-    if any(u.axes and not u.has_post for u in (one, two)):
-        return False  # sums over leading axes run by columns, what is stored element by element runs by rows
-    return one.flat or two.flat or _squeezed(one.shape) == _squeezed(two.shape)
-
-
-def _squeezed(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(n for n in shape if n != 1)
 
 
 def _only_adds_unit_axes(eqn: Eqn) -> bool:

@@ -95,6 +95,27 @@ class Nest:
         loads = [(s.buffer, s.offset, False) for s in self.statements if isinstance(s, Load)]
         return loads + [(s.buffer, s.offset, True) for s in self.stores]
 
+    def drop_unused(self) -> None:
+        """Forget statements and accumulators that no store needs."""
+        needed = {s.value for s in self.stores}
+        kept: set[Statement] = set()
+        later = [s for s in self.statements if s.level == POST]
+        before = [s for s in self.statements if s.level == PRE]
+        for statements in (later, before):
+            for s in reversed(statements):
+                if needed.isdisjoint(s.names if isinstance(s, Let) else (s.name,)):
+                    continue
+                kept.add(s)
+                if isinstance(s, Let):
+                    needed.update(s.operands)
+                else:
+                    position = s.offset if isinstance(s, Load) else s.value
+                    needed.update(x.name for x in position.symbols())
+            if statements is later:
+                needed.update(a.value for a in self.accumulators if a.name in needed)
+        self.statements = [s for s in self.statements if s in kept]
+        self.accumulators = [a for a in self.accumulators if a.name in needed]
+
     @property
     def points(self) -> int:
         total = 1

@@ -143,6 +143,8 @@ class _Scheduler:
         self.last: dict[Storage, int] = {}
         self.last_use = self._last_uses()
         self.claims = self._claims()
+        products = [u.product for u in self.fusion.units if u.product is not None]
+        self.starts = {p.start for p in products if p.out in self.claims}  # what a product adds to, to give a result
         self.time = 0
 
     def _external(self, var: Var, kind: str, number: int) -> Buffer:
@@ -292,6 +294,9 @@ class _Scheduler:
         self._add_nest(builder, f"copy_{name}")
 
     def _add_nest(self, builder: NestBuilder, name: str) -> None:
+        builder.nest.drop_unused()
+        if not builder.nest.stores:
+            return
         collapse(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
         halves = split_reduction(builder.nest)
@@ -311,7 +316,7 @@ class _Scheduler:
             level = builder.level(var)
             position = builder.position if level == PRE else builder.outer_position
             candidates = self._aligned_buffers(builder.nest, position, level)
-            builder.store(var, self._result(var, candidates))
+            builder.store(var, self._result(var, candidates, growing=var in self.starts))
         self._add_nest(builder, self._unit_name(unit, stored))
 
     def _aligned_buffers(self, nest: Nest, position: Affine, level: int) -> list[Buffer]:

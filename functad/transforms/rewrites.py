@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from functad.errors import FunctadError
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
@@ -174,7 +176,7 @@ def _one_hot(eqn: Eqn, definitions: dict[Var, Eqn]) -> list[Eqn] | None:
         and len(rows_at) == len(shape) - 1
         and updates.aval.size == indices.aval.size == math.prod(shape[d] for d in rows_at)  # one for each row
         and list(numbers.scatter_indices_batching_dims) == sorted(numbers.scatter_indices_batching_dims)
-        and shape[numbers.inserted_window_dims[0]] <= LARGEST_ONE_HOT
+        and shape[numbers.inserted_window_dims[0]] <= min(LARGEST_ONE_HOT, np.iinfo(indices.aval.dtype).max)
         and eqn.params["mode"] is not GatherScatterMode.CLIP
     ):
         return None

@@ -53,6 +53,11 @@ class Lowered:
         self.generated: Generated = generate(self.schedule)
         self.blocks: list[plan.Block] = make_blocks(self.generated.instructions)
         self.memory_plan: MemoryPlan = plan_memory(self.blocks)
+        self.memory_plan.donated += [
+            (self.schedule.inputs[result.storage.number].name, f"result {k}")
+            for k, result in enumerate(self.schedule.outputs)
+            if result.storage.kind == "input"
+        ]
 
     @property
     def kernels(self) -> report.Source:

@@ -83,9 +83,6 @@ _CHUNK_EXTENT = 128
 _COST = {np.dtype(t): cost for t, cost in ((np.float32, 1), (np.float64, 2), (np.complex64, 4), (np.complex128, 8))}
 
 
-_SMALL = 3_000_000  # operations
-
-
 def best_split(dtype: Any, m: int, n: int, k: int, batch: int = 1) -> tuple[str, int, int]:
     """How to cut products for threads: split, extent of the range, and rows of a chunk (0: do not cut).
 
@@ -95,18 +92,18 @@ def best_split(dtype: Any, m: int, n: int, k: int, batch: int = 1) -> tuple[str,
     most = int(2.0 * m * n * k * batch * _COST[np.dtype(dtype)] / _CHUNK_WORK)
     if batch > 1:
         return "batch", batch, _chunk(batch, min(most, 4 * cores), 1)
-    split, extent, unit = ("columns", n, 16) if n >= 4 * m else ("rows", m, 1)
+    split, extent, unit = ("rows", m, 1) if by_rows(m, n) else ("columns", n, 16)
     chunks = 2 * cores if extent >= 2 * cores * _CHUNK_EXTENT else cores
     return split, extent, _chunk(extent, min(most, chunks), unit)
 
 
-def by_rows(m: int, n: int, k: int) -> bool:
+def by_rows(m: int, n: int) -> bool:
     """Whether threads should share the rows of C rather than its columns.
 
-    Each chunk of rows packs all of B once more, each chunk of columns all of A: what is packed again should be the
-    smaller one. For small products that does not count.
+    Each chunk of rows packs all of B once more, each chunk of columns all of A. Rows have the better kernels, so
+    columns pay only where B is much larger.
     """
-    return m >= n or (m >= 32 and 2 * m * n * k <= _SMALL)
+    return n < 4 * m
 
 
 def _chunk(extent: int, chunks: int, unit: int) -> int:

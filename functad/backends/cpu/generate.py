@@ -140,15 +140,22 @@ def _gemm_instruction(step: GemmStep) -> Instruction:
     cost = 200.0 * step.batch + max(flops / FLOPS_PER_NS[step.a.dtype.name], nbytes / BYTES_PER_NS)
     rows: dict[Storage, int | None] = {step.b.storage: None}
     if step.batch == 1:
-        whole = not by_rows(step.m, step.n, step.k)  # cut by columns, so it joins no block of rows
+        whole = not by_rows(step.m, step.n)  # cut by columns, so it joins no block of rows
         rows[step.c.storage] = step.ldc if not whole and step.c_offset + step.n <= step.ldc else None
         rows[step.a.storage] = step.lda if not whole and not step.ta and step.a_offset + step.k <= step.lda else None
         if step.a.storage is step.b.storage:
             rows[step.a.storage] = None
         return Instruction("gemm", parameters, step.m, rows, cost, flops, nbytes, step, coarse=True)
-    rows[step.c.storage] = step.c_batch
-    rows[step.a.storage] = step.a_batch if step.a_batch and step.a_offset == 0 else None
+    rows[step.c.storage] = _matrix_of_batch(step.c_offset, step.c_batch, step.ldc, step.m, step.n)
+    a_rows, a_columns = (step.k, step.m) if step.ta else (step.m, step.k)
+    if step.a.storage is not step.b.storage:
+        rows[step.a.storage] = _matrix_of_batch(step.a_offset, step.a_batch, step.lda, a_rows, a_columns)
     return Instruction("gemm_batch", parameters, step.batch, rows, cost, flops, nbytes, step)
+
+
+def _matrix_of_batch(offset: int, batch: int, stride: int, rows: int, columns: int) -> int | None:
+    """The elements from one matrix of a batch to the next, if each lies within them."""
+    return batch if offset + (rows - 1) * stride + columns <= batch else None
 
 
 def _cost_of_nest(nest: Nest) -> tuple[float, float, float]:

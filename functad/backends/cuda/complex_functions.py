@@ -73,8 +73,9 @@ def acosh(k: Any, x: Any, y: Any) -> Pair:
 
 
 def atanh(k: Any, x: Any, y: Any) -> Pair:
-    real = k.libm("log1p", x * 4.0 / ((1.0 - x) * (1.0 - x) + y * y)) * 0.25
-    return real, k.libm("atan2", y * 2.0, (1.0 - x) * (1.0 + x) - y * y) * 0.5
+    size = k.absolute(x)
+    real = k.libm("log1p", size * 4.0 / ((1.0 - size) * (1.0 - size) + y * y)) * 0.25
+    return k.copysign(real, x), k.libm("atan2", y * 2.0, (1.0 - size) * (1.0 + size) - y * y) * 0.5
 
 
 def asinh(k: Any, x: Any, y: Any) -> Pair:
@@ -98,6 +99,5 @@ def _turned(f: Callable[..., Pair], k: Any, x: Any, y: Any) -> Pair:
 
 
 FUNCTIONS: dict[str, Callable[..., Pair]] = {
-    f.__name__: f
-    for f in (exp, log, sqrt, sinh, cosh, tanh, sin, cos, tan, asin, acos, acosh, atanh, asinh, atan, pow)
+    f.__name__: f for f in (exp, log, sqrt, sinh, cosh, tanh, sin, cos, tan, asin, acos, acosh, atanh, asinh, atan, pow)
 }

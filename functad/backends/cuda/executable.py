@@ -5,11 +5,10 @@ Knows how the parts fit together: schedule, kernels, memory plan, device. What i
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,9 @@ from functad.backends.cpu import report
 from functad.backends.cpu.objects import keep_source
 from functad.backends.cpu.plain import load_source
 from functad.backends.cuda.generate import generate
-from functad.backends.cuda.products import launch, product_kernel
+from functad.backends.cuda.products import product_kernel, product_launcher
 from functad.backends.cuda.scalars import SIMULATED
+from functad.backends.cuda.simulator import simulation
 from functad.errors import CompilationError, NoRuleError
 from functad.ir import Program, registry
 from functad.lowering.buffers import Buffer, Storage
@@ -80,15 +80,18 @@ class Executable(Lowered):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         functions = load_source(self.generated.source, str(keep_source(self.generated.source)))
-        self._launchers = {name: cuda.jit(functions[name]) for name in self.generated.kernels}
+        kernels = {name: cuda.jit(functions[name]) for name in self.generated.kernels}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Numba warns of small grids: some arrays are small
+            self._launchers = [self._launcher(i, kernels) for i in self.generated.instructions]
         self._lock = threading.Lock()
         self._constants: list[Any] | None = None
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-        with _simulation() if SIMULATED else nullcontext():
+        with simulation() if SIMULATED else nullcontext():
             found = self._locate(args)
-            for instruction in self.generated.instructions:
-                self._run(instruction, found)
+            for instruction, launch in zip(self.generated.instructions, self._launchers):
+                launch(*[found(b) for _, b, _ in instruction.parameters])
             return [_to_host(found(b), b) for b in self.schedule.outputs]
 
     def _locate(self, args: Sequence[np.ndarray]) -> Callable[[Buffer], Any]:
@@ -114,16 +117,15 @@ class Executable(Lowered):
 
         return find
 
-    def _run(self, instruction: Instruction, find: Callable[[Buffer], Any]) -> None:
-        arrays = [find(b) for _, b, _ in instruction.parameters]
+    def _launcher(self, instruction: Instruction, kernels: Mapping[str, Any]) -> Callable[..., None]:
+        """A function of device arrays that runs an instruction."""
         step = instruction.step
         if isinstance(step, GemmStep):
-            a, b, c = arrays
-            launch(_product(step.a.dtype), step, a, b, c, TILE, MOST_BLOCKS)
-            return
+            return product_launcher(_product(step.a.dtype), step, TILE, MOST_BLOCKS)
         text = self.generated.kernels[instruction.function]
         blocks = text.work if text.by_block else -(-text.work // THREADS)
-        self._launchers[instruction.function][min(blocks, MOST_BLOCKS), THREADS](*arrays)
+        launcher: Callable[..., None] = kernels[instruction.function][min(blocks, MOST_BLOCKS), THREADS]
+        return launcher
 
 
 def _device_dtype(dtype: np.dtype) -> np.dtype:
@@ -173,22 +175,3 @@ def _check_operations(program: Program) -> None:
             f"the CUDA backend does not have {', '.join(f'`{name}`' for name in missing)} yet: compile this function "
             f'with backend="cpu". The operations that it has: {known}'
         )
-
-
-# --- the simulator ----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _simulation() -> Iterator[None]:
-    """The simulator runs one kernel at a time, in threads that wait for one another, and warns of infinities."""
-    with _simulator, warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-5)
-        try:
-            yield
-        finally:
-            sys.setswitchinterval(interval)
-
-
-_simulator = threading.Lock()

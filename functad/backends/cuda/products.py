@@ -6,7 +6,7 @@ Knows matrices as flat arrays with strides; nothing of Programs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, no_type_check
 
 import numba
 import numpy as np
@@ -23,10 +23,11 @@ def product_kernel(dtype: np.dtype, tile: int) -> Callable[..., None]:
     """
     kind = getattr(numba, dtype.name)
 
+    @no_type_check
     def product(
         a, b, c, batch, rows, columns, terms, alpha, beta, a_at, a_batch, a_row, a_column,
         b_at, b_batch, b_row, b_column, c_at, c_batch, c_row,
-    ):  # type: ignore[no-untyped-def]  # fmt: skip
+    ):  # fmt: skip
         a_tile = cuda.shared.array((tile, tile), kind)
         b_tile = cuda.shared.array((tile, tile), kind)
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
@@ -57,18 +58,20 @@ def product_kernel(dtype: np.dtype, tile: int) -> Callable[..., None]:
     return kernel
 
 
-def launch(kernel: Any, step: GemmStep, a: Any, b: Any, c: Any, tile: int, most_blocks: int) -> None:
-    """Run one product on device arrays."""
+def product_launcher(kernel: Any, step: GemmStep, tile: int, most_blocks: int) -> Callable[..., None]:
+    """A function of the device arrays a, b, c that runs one product."""
     number = step.a.dtype.type
     grid = (_blocks(step.m, tile, most_blocks), _blocks(step.n, tile, most_blocks), min(step.batch, most_blocks))
     a_row, a_column = (1, step.lda) if step.ta else (step.lda, 1)
     b_row, b_column = (1, step.ldb) if step.tb else (step.ldb, 1)
-    kernel[grid, (tile, tile)](
-        a, b, c, step.batch, step.m, step.n, step.k, number(step.alpha), number(step.beta),
+    configured = kernel[grid, (tile, tile)]
+    numbers = (
+        step.batch, step.m, step.n, step.k, number(step.alpha), number(step.beta),
         step.a_offset, step.a_batch, a_row, a_column,
         step.b_offset, step.b_batch, b_row, b_column,
         step.c_offset, step.c_batch, step.ldc,
     )  # fmt: skip
+    return lambda a, b, c: configured(a, b, c, *numbers)
 
 
 def _blocks(size: int, tile: int, most: int) -> int:

@@ -13,7 +13,8 @@ import numba
 
 from functad.backends.cpu import complex_scalars, exact_scalars, scalars, special_scalars
 
-SIMULATED = bool(numba.config.ENABLE_CUDASIM)
+_settings: Any = numba.config
+SIMULATED = bool(_settings.ENABLE_CUDASIM)
 
 WORDS: dict[str, Callable[..., Any]] = {
     name: value

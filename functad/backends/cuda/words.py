@@ -6,6 +6,8 @@ It must not know formulas: it evaluates those of the CPU's words on LLVM values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from types import FunctionType
 from typing import Any
 
@@ -16,16 +18,14 @@ from numba.cuda import cudadecl, cudaimpl
 
 from functad.backends.cpu import scalars
 from functad.backends.cpu.scalars_numba import IRArithmetic, IRComplex, IRValue
-from functad.errors import CompilationError
+from functad.backends.cuda import complex_functions
 
-try:  # numba-cuda brings its own types, which Numba's own package of that name does not know
-    from numba.cuda import types
-    from numba.cuda.typing.templates import AbstractTemplate, signature
-except ImportError:
-    from numba.core import types
-    from numba.core.typing.templates import AbstractTemplate, signature
+# The package numba-cuda brings its own types; the numba.cuda that is a part of Numba uses Numba's.
+_OWNER = "numba.cuda" if find_spec("numba.cuda.typing") else "numba.core"
+types: Any = import_module(f"{_OWNER}.types")
+templates: Any = import_module(f"{_OWNER}.typing.templates")
 
-_TYPES = {
+_TYPES: dict[Any, Any] = {
     np.dtype(np.bool_): types.boolean,
     **{np.dtype(name): getattr(types, name) for name in ("int8", "int16", "int32", "int64")},
     **{np.dtype(name): getattr(types, name) for name in ("uint8", "uint16", "uint32", "uint64")},
@@ -80,14 +80,14 @@ def _of_formula(formula: Any, name: str) -> Word:
 
     word.__name__ = word.__qualname__ = name
 
-    class Template(AbstractTemplate):  # type: ignore[misc]
+    class Template(templates.AbstractTemplate):
         key = word
 
         def generic(self, arguments: Sequence[Any], keywords: Any) -> Any:
             operands = [types.unliteral(a) for a in arguments]
             if keywords or any(t not in _DTYPES for t in operands):
                 return None
-            return signature(_result_type(formula, [_DTYPES[t] for t in operands]), *operands)
+            return templates.signature(_result_type(formula, [_DTYPES[t] for t in operands]), *operands)
 
     cudadecl.registry.register_global(word, types.Function(Template))
 
@@ -167,10 +167,8 @@ class CudaArithmetic(IRArithmetic):
         return self._libdevice(name, *args)
 
     def complex_libm(self, name: str, *args: IRComplex) -> IRComplex:
-        raise CompilationError(
-            f"the CUDA backend cannot compute `{name}` of complex numbers yet: compile this function for the CPU, or "
-            "write it in terms of real and imaginary parts"
-        )
+        parts = [part for z in args for part in (z.real, z.imag)]
+        return IRComplex(*complex_functions.FUNCTIONS[name](self, *parts))
 
     def _extremum(self, name: str, operator: str, x: IRValue, y: IRValue) -> IRValue:
         if x.dtype.kind != "f":

@@ -1,0 +1,212 @@
+"""Compiled functions called by several Python threads, within each other, and after a fork."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.config import config
+
+jit = functad.jit
+ROWS = 256
+
+
+def run_all(*works):
+    """Run functions at the same time, each in a thread; raise what one of them raised."""
+    errors, ready = [], threading.Barrier(len(works))
+
+    def run(work):
+        ready.wait()
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+    finally:
+        sys.setswitchinterval(interval)
+    assert not any(t.is_alive() for t in threads)
+    if errors:
+        raise errors[0]
+
+
+def layer(x, w):
+    return jnp.maximum(x @ w, 0.0).sum(axis=1) + jnp.tanh(x).sum(axis=1)
+
+
+def expected(x, w):
+    return np.maximum(x @ w, 0).sum(axis=1) + np.tanh(x).sum(axis=1)
+
+
+def data(seed):
+    generator = np.random.default_rng(seed)
+    return [generator.normal(size=s).astype(np.float32) for s in ((ROWS, 64), (64, 128))]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_one_function_called_by_many_threads(threads):
+    f = jit(layer)
+
+    def work(seed):
+        x, w = data(seed)
+        wanted = expected(x, w)
+        for _ in range(30):
+            np.testing.assert_allclose(f(x, w), wanted, rtol=2e-4, atol=2e-3)
+
+    with config.context(num_threads=threads):
+        run_all(*[lambda s=s: work(s) for s in range(4)])
+
+
+def test_the_first_call_made_by_many_threads_at_once():
+    traces = []
+
+    def f(x):
+        traces.append(1)
+        return x * 2 + 1
+
+    for _ in range(5):
+        g = jit(lambda x: f(x))
+        results = []
+        run_all(*[lambda g=g, r=results, n=n: r.append((n, float(g(float(n))))) for n in range(6)])
+        assert sorted(results) == [(n, 2.0 * n + 1) for n in range(6)]
+
+
+def test_different_functions_at_the_same_time():
+    def work(n):
+        f = jit(lambda x: jnp.sin(x) * n + x.sum())
+        x = np.linspace(0, 1, 1000 + n, dtype=np.float32)
+        for _ in range(30):
+            np.testing.assert_allclose(f(x), np.sin(x) * n + x.sum(), rtol=1e-5)
+
+    run_all(*[lambda n=n: work(n) for n in range(5)])
+
+
+def test_donation_in_every_thread():
+    step = jit(lambda p, g: (p["w"] - 0.5 * g, g * 2), donate_argnums=(0,))
+
+    def work(n):
+        p = {"w": jnp.full(50_000, float(n), np.float32)}
+        g = np.ones(50_000, np.float32)
+        for i in range(40):
+            w, doubled = step(p, g)
+            assert w[0] == w[-1] == n - 0.5 * (i + 1) and doubled[0] == 2
+            p = {"w": w}
+        assert (np.asarray(p["w"]) == n - 20).all()
+
+    run_all(*[lambda n=n: work(n) for n in range(4)])
+
+
+def test_options_of_one_thread_are_its_own():
+    f = jit(lambda x: x * 2.0)
+    f(1.0)
+
+    def wide():
+        with config.context(enable_x64=True):
+            for _ in range(200):
+                assert f(1.0).dtype == np.float64
+
+    def narrow():
+        for _ in range(200):
+            assert f(1.0).dtype == np.float32
+
+    def interpreted():
+        with config.context(default_backend="interpreter"):
+            for _ in range(200):
+                assert f(1.0).dtype == np.float32
+
+    run_all(wide, narrow, interpreted)
+
+
+def test_tracing_in_one_thread_while_another_calls():
+    f = jit(lambda x: x * 2)
+    f(1.0)
+
+    def trace():
+        for n in range(1, 20):
+            assert jit(lambda x, n=n: f(x) * n)(1.0) == 2 * n
+
+    def call():
+        for n in range(500):
+            assert f(float(n)) == 2 * n
+
+    run_all(trace, call, call)
+
+
+def test_the_thread_count_changes_meanwhile():
+    f = jit(layer)
+    x, w = data(0)
+    wanted = expected(x, w)
+
+    def call():
+        for _ in range(40):
+            np.testing.assert_allclose(f(x, w), wanted, rtol=2e-4, atol=2e-3)
+
+    def change():
+        for n in (1, 3, 2, 4, 1, 2):
+            with config.context(num_threads=n):
+                f(x, w)
+
+    run_all(call, call, change)
+
+
+def test_a_call_from_a_finalizer():
+    f = jit(lambda x: x + 1)
+    f(np.ones(1000, np.float32))
+    seen = []
+
+    class Calls:
+        def __del__(self):
+            seen.append(float(f(np.full(1000, 5, np.float32))[0]))
+
+    for _ in range(50):
+        cycle = [Calls()]
+        cycle.append(cycle)
+        del cycle
+        assert f(np.ones(1000, np.float32))[0] == 2
+    gc.collect()
+    assert seen == [6] * 50
+
+
+def _in_child(queue, f, x, w, p, step):
+    try:
+        fresh = jit(lambda x: jnp.cos(x).sum())
+        queue.put((np.asarray(f(x, w)), float(fresh(np.zeros(3, np.float32))), float(step(p)[0])))
+    except BaseException as error:
+        queue.put(error)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_after_a_fork_parent_and_child_go_on():
+    f, step = jit(layer), jit(lambda p: p + 1, donate_argnums=0)
+    x, w = data(1)
+    wanted = expected(x, w)
+    context = multiprocessing.get_context("fork")
+    with config.context(num_threads=2):
+        f(x, w)
+        for _ in range(2):
+            queue = context.Queue()
+            p = jnp.ones(1000)
+            child = context.Process(target=_in_child, args=(queue, f, x, w, p, step))
+            child.start()
+            result = queue.get(timeout=60)
+            child.join(60)
+            assert child.exitcode == 0 and not isinstance(result, BaseException), result
+            np.testing.assert_allclose(result[0], wanted, rtol=2e-4, atol=2e-3)
+            assert result[1:] == (3.0, 2.0) and p[0] == 1
+            np.testing.assert_allclose(f(x, w), wanted, rtol=2e-4, atol=2e-3)

@@ -1,0 +1,221 @@
+"""Matrix products: what they take in, when they must not, and which layouts need no copy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from cpu_program_tools import check_plain, program_of
+
+from functad import lax
+from functad.ir import Program, Var
+from functad.lowering.affine import linear, loop
+from functad.lowering.products import Matrices, Product, as_matrices, find_products
+from functad.lowering.schedule import GemmStep, NestStep, make_schedule
+
+MATMUL = (((1,), (0,)), ((), ()))
+X = np.random.default_rng(0).integers(-3, 4, (6, 6)).astype(np.float32)
+Y = np.random.default_rng(1).integers(-3, 4, (6, 6)).astype(np.float32)
+Z = np.random.default_rng(2).integers(-3, 4, (6, 6)).astype(np.float32)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    return lax.dot_general(a, b, MATMUL)
+
+
+def products_of(program: Program) -> list[Product]:
+    uses: dict[Var, list[int]] = {}
+    for i, eqn in enumerate(program.eqns):
+        for atom in dict.fromkeys(a for a in eqn.invars if isinstance(a, Var)):
+            uses.setdefault(atom, []).append(i)
+    found = find_products(program, uses, {a for a in program.outvars if isinstance(a, Var)})
+    assert all(p.members[-1] == i for i, p in found.items())
+    return [found[i] for i in sorted(found)]
+
+
+def taken(fun: Callable[..., Any], *args: np.ndarray) -> list[tuple[int, float, float]]:
+    """For each product of a function: how many equations it takes in, alpha, and the factor of what is there."""
+    arrays = args or (X, Y, Z)
+    program = program_of(fun, arrays)
+    check_plain(program, arrays, [False] * len(arrays))
+    check_plain(program, arrays, [True] * len(arrays))
+    return [(len(p.members), p.alpha, p.start_factor) for p in products_of(program)]
+
+
+# --- what a product takes in -----------------------------------------------------------------------------------
+
+
+def test_a_product_alone() -> None:
+    assert taken(lambda x, y, z: [matmul(x, y)]) == [(1, 1.0, 0.0)]
+
+
+def test_scalings_and_signs() -> None:
+    half = np.float32(0.5)
+    assert taken(lambda x, y, z: [lax.neg(lax.mul(half, lax.mul(matmul(x, y), half)))]) == [(4, -0.25, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("fun", "alpha", "start_factor"),
+    [
+        (lambda z, p: lax.add(z, p), 1.0, 1.0),
+        (lambda z, p: lax.add(p, z), 1.0, 1.0),
+        (lambda z, p: lax.sub(z, p), -1.0, 1.0),
+        (lambda z, p: lax.sub(p, z), 1.0, -1.0),
+        (lambda z, p: lax.sub(z, lax.mul(p, np.float32(3))), -3.0, 1.0),
+        (lambda z, p: lax.sub(lax.neg(p), z), -1.0, -1.0),
+    ],
+)
+def test_sums_with_what_is_there(fun: Any, alpha: float, start_factor: float) -> None:
+    (found,) = taken(lambda x, y, z: [fun(z, matmul(x, y))])
+    assert found[1:] == (alpha, start_factor)
+
+
+def test_a_sum_of_products_is_computed_in_one_place() -> None:
+    (first, second) = taken(lambda x, y, z: [lax.add(matmul(x, y), matmul(y, z))])
+    assert {first, second} == {(1, 1.0, 0.0), (2, 1.0, 1.0)}
+
+
+def test_an_update_goes_into_all_products_of_a_sum() -> None:
+    def fun(x: Any, y: Any, z: Any) -> list[Any]:
+        total = lax.add(lax.add(matmul(x, y), matmul(y, y)), matmul(y, x))
+        return [lax.sub(z, lax.mul(np.float32(0.5), total))]
+
+    assert {found[1:] for found in taken(fun)} == {(-0.5, 1.0)}
+
+
+def test_differences_of_products_keep_their_signs() -> None:
+    def fun(x: Any, y: Any, z: Any) -> list[Any]:
+        return [lax.sub(z, lax.mul(np.float32(2), lax.sub(matmul(x, y), matmul(y, x))))]
+
+    taken(fun)
+
+
+# --- when it must not --------------------------------------------------------------------------------------------
+
+
+def test_what_others_need_is_left_alone() -> None:
+    twice = np.float32(2)
+
+    def returned(x: Any, y: Any, z: Any) -> list[Any]:
+        product = matmul(x, y)
+        return [product, lax.mul(product, twice)]
+
+    def used_twice(x: Any, y: Any, z: Any) -> list[Any]:
+        product = matmul(x, y)
+        return [lax.add(lax.mul(product, twice), lax.sin(product))]
+
+    def with_itself(x: Any, y: Any, z: Any) -> list[Any]:
+        product = matmul(x, y)
+        return [lax.add(product, product)]
+
+    for fun in (returned, used_twice, with_itself):
+        assert taken(fun) == [(1, 1.0, 0.0)]
+
+
+@pytest.mark.parametrize("factor", [0.0, -0.0, np.inf, np.nan, 1e-44])
+def test_factors_that_a_library_treats_otherwise(factor: float) -> None:
+    assert taken(lambda x, y, z: [lax.mul(matmul(x, y), np.float32(factor))]) == [(1, 1.0, 0.0)]
+
+
+def test_factors_that_only_together_are_out_of_range() -> None:
+    small = np.float32(1e-30)
+    assert taken(lambda x, y, z: [lax.mul(lax.mul(matmul(x, y), small), small)])[0][0] == 2
+
+
+def test_complex_scalings_and_broadcast_sums_stay_outside() -> None:
+    c = (X + 1j * Y).astype(np.complex64)
+    assert taken(lambda c: [lax.mul(matmul(c, c), np.complex64(2))], c) == [(1, 1.0, 0.0)]
+    row = X[0]
+    assert taken(lambda x, r: [lax.add(matmul(x, x), lax.broadcast_in_dim(r, (6, 6), (1,)))], X, row)[0][0] == 1
+
+
+@pytest.mark.parametrize("donated", [False, True])
+def test_what_is_there_may_be_needed_later(donated: bool) -> None:
+    def fun(x: Any, y: Any, z: Any) -> list[Any]:
+        w = lax.sin(z)
+        first = lax.sub(w, matmul(x, y))
+        second = lax.sub(w, matmul(y, x))
+        return [first, second, lax.add(matmul(z, z), z), lax.mul(z, z)]
+
+    check_plain(program_of(fun, (X, Y, Z)), (X, Y, Z), [donated] * 3)
+
+
+def test_what_is_there_may_be_an_operand_too() -> None:
+    check_plain(program_of(lambda x, y: [lax.add(x, matmul(x, x)), y], (X, Y)), (X, Y), [True, True])
+    check_plain(program_of(lambda x, y: [lax.sub(y, matmul(lax.transpose(y, (1, 0)), x))], (X, Y)), (X, Y), [True] * 2)
+
+
+# --- layouts -----------------------------------------------------------------------------------------------------
+
+
+def steps_of(fun: Callable[..., Any], *args: np.ndarray) -> list[Any]:
+    program = program_of(fun, args)
+    check_plain(program, args, [False] * len(args))
+    return make_schedule(program).steps
+
+
+def array(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).integers(-3, 4, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: lax.transpose(x, (1, 0)),
+        lambda x: lax.slice(x, (1, 2), (5, 6)),
+        lambda x: lax.slice(x, (0, 0), (6, 6), (2, 1)),
+        lambda x: lax.reshape(x, (3, 12)),
+        lambda x: lax.transpose(lax.slice(x, (1, 0), (4, 6)), (1, 0)),
+        lambda x: lax.slice(x, (2, 0), (3, 6)),
+        lambda x: lax.slice(x, (0, 2), (6, 3)),
+    ],
+    ids=["transpose", "slice", "every second row", "reshape", "slice, transposed", "row", "column"],
+)
+def test_views_of_rows_or_columns_need_no_copy(view: Any) -> None:
+    steps = steps_of(lambda x: [lax.dot_general(view(x), view(x), (((1,), (1,)), ((), ())))], array(6, 6))
+    assert all(isinstance(s, GemmStep) for s in steps)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: lax.rev(x, (0,)),
+        lambda x: lax.rev(x, (1,)),
+        lambda x: lax.slice(x, (0, 0), (6, 6), (1, 2)),
+        lambda x: lax.broadcast_in_dim(lax.slice(x, (0, 0), (1, 1)), (4, 4), (0, 1)),
+        lambda x: lax.pad(x, np.float32(1), ((1, 0, 0), (0, 1, 0))),
+        lambda x: lax.reshape(lax.transpose(x, (1, 0)), (4, 9)),
+    ],
+    ids=["reversed rows", "reversed columns", "every second column", "repeated", "padded", "transpose, reshaped"],
+)
+def test_other_operands_are_packed(view: Any) -> None:
+    steps = steps_of(lambda x: [lax.dot_general(view(x), view(x), (((1,), (1,)), ((), ())))], array(6, 6))
+    assert any(isinstance(s, NestStep) for s in steps)
+
+
+@pytest.mark.parametrize("lhs_axes", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("rhs_axes", list(itertools.permutations(range(3))))
+def test_batches_in_any_order_of_axes(lhs_axes: tuple[int, ...], rhs_axes: tuple[int, ...]) -> None:
+    lhs = array(2, 5, 3).transpose(lhs_axes).copy()  # batch, free, contracted
+    rhs = array(2, 4, 3).transpose(rhs_axes).copy()
+    at = lhs_axes.index(2), rhs_axes.index(2)
+    batch = lhs_axes.index(0), rhs_axes.index(0)
+    numbers = (((at[0],), (at[1],)), ((batch[0],), (batch[1],)))
+    steps_of(lambda x, y: [lax.dot_general(lax.sin(x), lax.sin(y), numbers)], lhs, rhs)
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 5, 3), (5, 1, 3), (5, 3, 1), (1, 1, 4), (1, 1, 1), (4, 4, 0), (0, 4, 4)])
+def test_thin_and_empty_products(m: int, n: int, k: int) -> None:
+    steps_of(lambda x, y: [matmul(x, y), lax.add(matmul(x, y), np.float32(1))], array(m, k), array(k, n))
+
+
+def test_a_layout_is_offset_and_distances() -> None:
+    b, i, j = loop("b", 2), loop("i", 4), loop("j", 3)
+    whole = linear((b, i, j), (2, 4, 3))
+    assert as_matrices(whole, (b, i, j), ((0,), (1,), (2,))) == Matrices(0, 12, 3, 1)
+    assert as_matrices(whole + 5, (b, i, j), ((), (0, 1), (2,))) == Matrices(5, 0, 3, 1)
+    assert as_matrices(whole, (b, i, j), ((), (1, 0), (2,))) is None
+    assert as_matrices(whole // 2, (b, i, j), ((0,), (1,), (2,))) is None
