@@ -17,8 +17,8 @@ import functad.primitives  # noqa: F401  (fills the registry)
 from functad.backends import interpreter
 from functad.backends.cpu.executable import Executable
 from functad.ir import Absent, Program, Zero, registry
-from functad.tracing import aval_of, trace_to_program
 from functad.primitives.common import instantiate
+from functad.tracing import aval_of, trace_to_program
 from functad.transforms.batching import batch_flat
 from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat

@@ -157,6 +157,17 @@ def test_sums_over_nothing_read_nothing() -> None:
     both_ways(fun, f32(0, 3), f32(0, 2))
 
 
+def test_a_sum_that_turns_out_unused_leaves_no_empty_loop() -> None:
+    def fun(x: Any, y: Any) -> list[Any]:
+        positions = lax.reduce_sum(lax.convert_element_type(x, np.int32), (1,))
+        starts = lax.reshape(positions, (2, 1))
+        rows = functad.lax.GatherDimensionNumbers((1,), (), (1,), (0,), (0,))
+        first = lax.gather(y, starts, rows, (1, 1), mode="clip")  # the only element there is
+        return [lax.lt(first, np.float32(1)), lax.sin(y)]
+
+    both_ways(fun, f32(2, 9), f32(2, 1))
+
+
 def test_products_scaled_by_zero_or_by_much_keep_nan_and_infinity() -> None:
     def fun(x: Any, y: Any) -> list[Any]:
         product = lax.dot_general(x, y, (((1,), (0,)), ((), ())))

@@ -115,6 +115,14 @@ class Nest:
                 needed.update(a.value for a in self.accumulators if a.name in needed)
         self.statements = [s for s in self.statements if s in kept]
         self.accumulators = [a for a in self.accumulators if a.name in needed]
+        if not self.accumulators and all(s.level == POST for s in self.stores):
+            self._drop_reduced_loops()
+
+    def _drop_reduced_loops(self) -> None:
+        self.loops = [s for s, is_reduced in zip(self.loops, self.reduced) if not is_reduced]
+        self.reduced = [False] * len(self.loops)
+        for s in (*self.statements, *self.stores):
+            s.level = PRE
 
     @property
     def points(self) -> int:

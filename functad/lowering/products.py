@@ -5,7 +5,6 @@ Knows no BLAS and no target: a product is `out = start_factor Â· start + alpha Â
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -84,7 +83,9 @@ def _distribute(
     by_result = {p.out: p for p in found.values()}
     while (start := chain[-1].start) is not None:
         earlier = by_result.get(start) if isinstance(start, Var) else None
-        if earlier is None or not isinstance(start, Var) or chain[-1].start_factor != 1.0 or start in outputs or len(uses[start]) != 1:
+        if earlier is None or not isinstance(start, Var) or chain[-1].start_factor != 1.0:
+            return
+        if start in outputs or len(uses[start]) != 1:
             return
         chain.append(earlier)
     users = uses.get(last.out, [])

@@ -17,8 +17,8 @@ from functad.lowering.affine import Affine, forget_quotients
 from functad.lowering.buffers import Buffer, Storage, new_buffer
 from functad.lowering.collapse import collapse
 from functad.lowering.fuse import Fusion, Unit
-from functad.lowering.nest import POST, PRE, Load, Nest, NestBuilder
-from functad.lowering.products import Matrices, Product, as_matrices
+from functad.lowering.nest import PRE, Load, Nest, NestBuilder
+from functad.lowering.products import Matrices, as_matrices
 from functad.lowering.split import split_reduction
 from functad.lowering_rules import Loops
 from functad.pretty import letters
@@ -93,7 +93,8 @@ class GemmStep:
         times = f"{self.batch} x " if self.batch > 1 else ""
         a, b = (f"{x.name}{'^T' if t else ''}" for x, t in ((self.a, self.ta), (self.b, self.tb)))
         start = f"{self.beta:g} {self.c.name} + " if self.beta else ""
-        return f"{self.name}: {times}[{self.m},{self.k}]·[{self.k},{self.n}] {start}{self.alpha:g} {a} {b} -> {self.c.name}"
+        sizes = f"[{self.m},{self.k}]·[{self.k},{self.n}]"
+        return f"{self.name}: {times}{sizes} {start}{self.alpha:g} {a} {b} -> {self.c.name}"
 
 
 Step = NestStep | KernelStep | GemmStep
@@ -226,7 +227,8 @@ class _Scheduler:
         k = self.claims.get(var)
         ranked = sorted(candidates, key=lambda b: b.storage not in self.donated)
         for other in ranked:
-            if other.dtype == var.aval.dtype and other.size == var.aval.size and self._can_take(other.storage, k, growing):
+            fits = other.dtype == var.aval.dtype and other.size == var.aval.size
+            if fits and self._can_take(other.storage, k, growing):
                 result = other.view(var.aval.shape)
                 break
         else:
