@@ -23,7 +23,7 @@ from functad.lowering import fuse, plan, split
 from functad.transforms.simplify import inline_calls, simplify
 
 FORMS = ("itself", "mapped", "jvp", "gradient")
-PER_FORM = 150
+PER_FORM = 240
 
 
 def function_of(seed: int, form: str) -> tuple[Callable[..., list[Any]], list[np.ndarray]]:
