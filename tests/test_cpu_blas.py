@@ -12,6 +12,7 @@ import pytest
 
 from functad.backends.cpu import blas, gemm, gemm_scalars, machine
 from functad.backends.cpu import gemm_scalars_numba as gemm_scalars_numba
+from functad.backends.cpu import runtime_words as w
 from functad.backends.cpu.gemm import Matrix, best_split, gemm_block, gemm_instruction
 from functad.backends.cpu.loader import load
 from functad.backends.cpu.runtime import Block, Instruction, Tape, settle
@@ -233,3 +234,26 @@ else:
         [sys.executable, "-W", "error", "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert expected in result.stdout
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "ta"), [(7, 50, 130, 0), (130, 33, 257, 0), (256, 20, 3, 0), (70, 129, 100, 1), (3, 300, 256, 1)]
+)
+def test_products_in_tiles(dtype: str, m: int, n: int, k: int, ta: int) -> None:
+    """Tiles that a library multiplies without packing: every shape of remainder, C read or overwritten."""
+    handle = blas._handle(np.dtype(dtype))
+    rng = np.random.default_rng(m)
+    a = rng.normal(size=(k, m) if ta else (m, k)).astype(dtype)
+    b = rng.normal(size=(k, n)).astype(dtype)
+    limit = handle[w.GEMM_DIRECT]
+    try:
+        handle[w.GEMM_DIRECT] = 20_000
+        for beta in (0.0, 1.0, -0.5):
+            c = np.full((m, n), np.nan if beta == 0 else 1.0, dtype)
+            expected = 2.0 * ((a.T if ta else a) @ b) + (0 if beta == 0 else beta)
+            matrices = Matrix(0, a.shape[1]), Matrix(1, n), Matrix(2, n)
+            run([gemm_block(dtype, *matrices, m=m, n=n, k=k, ta=bool(ta), alpha=2.0, beta=beta)], a, b, c)
+            np.testing.assert_allclose(c, expected, rtol=1e-4, atol=1e-3)
+    finally:
+        handle[w.GEMM_DIRECT] = limit

@@ -95,6 +95,12 @@ def blas() -> Blas:
     return _own("no library with cblas_sgemm was found beside NumPy")
 
 
+# For these processors OpenBLAS has kernels that read both matrices where they lie, for up to so many products. Large
+# matrices packed first are slower than the same matrices in tiles of that size, unless the packed ones are used often.
+_DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
+_DIRECT = 100**3
+
+
 def handle(dtype: Any) -> int:
     """The address through which compiled code multiplies matrices of the dtype.
 
@@ -119,16 +125,18 @@ def _handle(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         words[w.BLAS_GET] = _address(getattr(library, chosen.get_threads))
         words[w.BLAS_SET] = _address(getattr(library, chosen.set_threads))
     function = _address(getattr(library, chosen.symbols[KINDS[dtype]]))
-    return _new_handle(dtype, runtime().addresses["gemm"], function)
+    direct = _DIRECT if dtype.kind == "f" and any(core in chosen.description for core in _DIRECT_CORES) else 0
+    return _new_handle(dtype, runtime().addresses["gemm"], function, direct)
 
 
-def _new_handle(dtype: np.dtype[Any], entry: int, function: int) -> np.ndarray[Any, Any]:
+def _new_handle(dtype: np.dtype[Any], entry: int, function: int, direct: int = 0) -> np.ndarray[Any, Any]:
     words = np.zeros(w.GEMM_HANDLE_SIZE, np.int64)
     words[w.GEMM_ENTRY] = entry
     words[w.GEMM_CBLAS] = function
     words[w.GEMM_KIND] = KINDS[dtype]
     words[w.GEMM_ITEM] = dtype.itemsize
-    words[w.GEMM_ONE :] = element_words(dtype, 1)
+    words[w.GEMM_ONE : w.GEMM_ONE + 2] = element_words(dtype, 1)
+    words[w.GEMM_DIRECT] = direct
     return words
 
 

@@ -243,6 +243,12 @@ def gemm(
             n_step = ldb
     if m == 1:
         ldc = n
+    direct = handle[w.GEMM_DIRECT]
+    few = k if ta == 1 else m
+    if m * n * k > direct and direct > 0 and tb == 0 and few <= 256:
+        if m_step == m and n_step == n and k_step == k:
+            gemm_in_tiles(handle, ta, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+            return
     k_start = 0
     while k_start == 0 or k_start < k:
         m_start = 0
@@ -259,6 +265,36 @@ def gemm(
             m_start += m_step
         k_start += k_step
         beta = handle + 8 * w.GEMM_ONE
+
+
+def gemm_in_tiles(
+    handle, ta, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """`gemm` in tiles that the library multiplies without packing. Every tile of C is finished while it is in the cache."""
+    item = handle[w.GEMM_ITEM]
+    m_step = min(m, 64 if ta == 1 else 128)
+    k_step = min(k, 128)
+    n_step = 128
+    while n_step > 16 and m_step * n_step * k_step > handle[w.GEMM_DIRECT]:
+        n_step -= 16
+    n_start = 0
+    while n_start < n:
+        m_start = 0
+        while m_start < m:
+            k_start = 0
+            factor = beta
+            while k_start < k:
+                call_cblas(
+                    handle, ta, 0, min(m_step, m - m_start), min(n_step, n - n_start), min(k_step, k - k_start), alpha,
+                    a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start), lda,
+                    b + item * (k_start * ldb + n_start), ldb,
+                    factor, c + item * (m_start * ldc + n_start), ldc,
+                )  # fmt: skip
+                k_start += k_step
+                factor = handle + 8 * w.GEMM_ONE
+            m_start += m_step
+        n_start += n_step
 
 
 def call_cblas(

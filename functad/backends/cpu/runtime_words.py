@@ -67,7 +67,8 @@ GEMM_CBLAS = 1  # address of cblas_?gemm, if there is one
 GEMM_KIND = 2  # 0 float32, 1 float64, 2 complex64, 3 complex128
 GEMM_ITEM = 3  # bytes of an element
 GEMM_ONE = 4  # 1 as an element (2 words)
-GEMM_HANDLE_SIZE = 6
+GEMM_DIRECT = 6  # m·n·k up to which the library multiplies without packing; 0: unknown, or it always packs
+GEMM_HANDLE_SIZE = 7
 
 # The params of a gemm instruction; offsets and strides in bytes.
 P_HANDLE = 0
