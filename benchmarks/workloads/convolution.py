@@ -16,7 +16,6 @@ from functad import lax
 BATCH, CHANNELS, SIZE = 32, 64, 56
 _IMAGES = (BATCH, CHANNELS, SIZE, SIZE)
 _KERNEL = (CHANNELS, CHANNELS, 3, 3)
-_FIRST = ("NCHW", "OIHW", "NCHW")
 _LAST = ("NHWC", "HWIO", "NHWC")
 
 
@@ -45,31 +44,33 @@ def _kernel() -> np.ndarray:
 
 def _calling(arguments: tuple[np.ndarray, ...], which: str) -> Calling:
     torch_form = Form(lambda: _torch(which), batch=_torch_channels_last)
+    restore = _restored(which)
     forms = {
-        "functad": Form(lambda: _functad(which)),
+        "functad": Form(lambda: _functad(which), restore=restore, batch=_channels_last),
         "torch": torch_form,
         "torch.compile": torch_form,
-        "jax": Form(lambda: _jax(which), restore=_restored(which), batch=_channels_last),
+        "jax": Form(lambda: _jax(which), restore=restore, batch=_channels_last),
     }
     return Calling(arguments, forms)
 
 
 def _functad(which: str) -> Any:
-    def convolve(images: Any, kernel: Any) -> Any:
-        return lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=_FIRST)
-
-    return _wanted(which, convolve, functad.linear_transpose, functad.ShapeDtypeStruct, _IMAGES, _KERNEL)
+    return _with(lax, which, functad.linear_transpose, functad.ShapeDtypeStruct)
 
 
 def _jax(which: str) -> Any:
     import jax
 
+    return _with(jax.lax, which, jax.linear_transpose, jax.ShapeDtypeStruct)
+
+
+def _with(lax: Any, which: str, linear_transpose: Any, struct: Any) -> Any:
     def convolve(images: Any, kernel: Any) -> Any:
-        return jax.lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=_LAST)
+        return lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=_LAST)
 
     images = (BATCH, SIZE, SIZE, CHANNELS)
     kernel = (3, 3, CHANNELS, CHANNELS)
-    return _wanted(which, convolve, jax.linear_transpose, jax.ShapeDtypeStruct, images, kernel)
+    return _wanted(which, convolve, linear_transpose, struct, images, kernel)
 
 
 def _wanted(which: str, convolve: Any, linear_transpose: Any, struct: Any, images: Any, kernel: Any) -> Any:
@@ -102,7 +103,8 @@ def _torch_channels_last(*arrays: np.ndarray) -> tuple[Any, ...]:
 
 
 def _channels_last(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    return tuple(a.transpose(0, 2, 3, 1) if a.shape == _IMAGES else a.transpose(2, 3, 1, 0) for a in arrays)
+    moved = (a.transpose(0, 2, 3, 1) if a.shape == _IMAGES else a.transpose(2, 3, 1, 0) for a in arrays)
+    return tuple(np.ascontiguousarray(a) for a in moved)
 
 
 def _restored(which: str) -> Any:
