@@ -76,7 +76,9 @@ def _cold_and_warm(workload: str, options: Options) -> Iterator[Section]:
     for state in ("cold", "warm"):
         notes: list[str] = []
         if numba_import and state == "cold":
-            notes.append(f"import of numba with the parts that its first compilation loads, not counted: {summary(numba_import).median:.0f} ms")
+            notes.append(
+                f"import of numba with the parts that its first compilation loads, not counted: {summary(numba_import).median:.0f} ms"
+            )
         elif warm_imports_numba:
             notes.append("functad imported numba although its cache was warm; that is counted")
         figures = {framework: summary(s) for framework, s in samples[state].items()}
