@@ -76,9 +76,8 @@ def _cold_and_warm(workload: str, options: Options) -> Iterator[Section]:
     for state in ("cold", "warm"):
         notes: list[str] = []
         if numba_import and state == "cold":
-            notes.append(
-                f"import of numba with the parts that its first compilation loads, not counted: {summary(numba_import).median:.0f} ms"
-            )
+            milliseconds = summary(numba_import).median
+            notes.append(f"import of numba, with what its first compilation loads, not counted: {milliseconds:.0f} ms")
         elif warm_imports_numba:
             notes.append("functad imported numba although its cache was warm; that is counted")
         figures = {framework: summary(s) for framework, s in samples[state].items()}

@@ -271,7 +271,7 @@ def gemm_in_tiles(
     handle, ta, m, n, k,
     alpha, a, lda, b, ldb, beta, c, ldc,
 ) -> None:  # fmt: skip
-    """`gemm` in tiles that the library multiplies without packing. Every tile of C is finished while it is in the cache."""
+    """`gemm` in tiles that the library multiplies without packing. A tile of C is finished while it is in the cache."""
     item = handle[w.GEMM_ITEM]
     m_step = min(m, 64 if ta == 1 else 128)
     k_step = min(k, 128)
