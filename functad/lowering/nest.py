@@ -15,6 +15,7 @@ from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering.affine import Affine, Symbol, data, delinear, linear, loop
 from functad.lowering.buffers import Buffer
 from functad.lowering_rules import Indexed, Reduction, Scalar
+from functad.primitives.lowering.text import CASTS as CASTS
 
 PRE, POST = 0, 1  # a statement runs at each point of all loops, or after the reduction loops
 
@@ -137,25 +138,6 @@ class Nest:
         for symbol, is_reduced in zip(self.loops, self.reduced):
             total *= 1 if is_reduced else symbol.extent
         return total
-
-
-# Names of the casts of the kernel vocabulary; in registers float16 is float32.
-CASTS = {
-    "bool": "b1",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "uint8": "u8",
-    "uint16": "u16",
-    "uint32": "u32",
-    "uint64": "u64",
-    "float16": "f32",
-    "float32": "f32",
-    "float64": "f64",
-    "complex64": "c64",
-    "complex128": "c128",
-}
 
 
 _CAST_OF = {np.dtype(name): cast for name, cast in CASTS.items()}  # the name of a dtype takes NumPy long to make
