@@ -35,6 +35,7 @@ from functad.primitives.common import (
     scalar_like,
     unbroadcast,
 )
+from functad.primitives.kernels import extrema
 from functad.primitives.logic import eq, ge, select_n
 from functad.tracing import bind
 
@@ -282,19 +283,19 @@ _EXTREMUM_JVPS = [
 
 max_p = binary(
     "max",
-    np.maximum,
+    extrema.maximum,
     jvps=_EXTREMUM_JVPS,
     kinds=REALS + "b",
     lower=Scalar(by_kind("maximum({0}, {1})", b="{0} | {1}")),
-    doc="The larger; NaN if either is.",
+    doc="The larger; NaN if either is, and +0 of zeros.",
 )
 min_p = binary(
     "min",
-    np.minimum,
+    extrema.minimum,
     jvps=_EXTREMUM_JVPS,
     kinds=REALS + "b",
     lower=Scalar(by_kind("minimum({0}, {1})", b="{0} & {1}")),
-    doc="The smaller; NaN if either is.",
+    doc="The smaller; NaN if either is, and -0 of zeros.",
 )
 
 # --- sign and magnitude -----------------------------------------------------------------------------

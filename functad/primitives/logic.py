@@ -28,6 +28,7 @@ from functad.primitives.common import (
     uniform,
     zeros_of,
 )
+from functad.primitives.kernels import extrema
 from functad.tracing import aval_of, bind
 
 # --- comparisons ------------------------------------------------------------------------------------
@@ -263,7 +264,7 @@ def _where(mask: Any, t: Any, out: Any) -> Any:
 
 clamp_p = nary(
     "clamp",
-    lambda low, x, high: np.minimum(np.maximum(low, x), high),
+    lambda low, x, high: extrema.minimum(extrema.maximum(low, x), high),
     jvps=[
         # The derivative is 1 in whichever of the three is the result; on the bounds themselves it is 0.
         lambda t, out, low, x, high: _where(and_(gt(low, x), lt(low, high)), t, out),

@@ -31,6 +31,7 @@ from functad.primitives.common import (
 )
 from functad.primitives.elementwise import div, eq, mul
 from functad.primitives.joining import concatenate
+from functad.primitives.kernels import extrema
 from functad.primitives.lowering.positions import position_rule
 from functad.primitives.structure import slice_
 from functad.tracing import aval_of, bind
@@ -202,7 +203,7 @@ def _extremum_jvp(primals: Any, out: Any, tangents: Any, *, axes: tuple[int, ...
 
 reduce_max_p = _reduction(
     "reduce_max",
-    lambda x, *, axes: np.max(x, axis=axes, initial=_lowest(x.dtype)),
+    lambda x, *, axes: extrema.reduce(np.maximum, x, axes, _lowest(x.dtype)),
     jvp=_extremum_jvp,
     kinds=REALS + "b",
     lower=Reduction("max"),
@@ -210,7 +211,7 @@ reduce_max_p = _reduction(
 )
 reduce_min_p = _reduction(
     "reduce_min",
-    lambda x, *, axes: np.min(x, axis=axes, initial=_highest(x.dtype)),
+    lambda x, *, axes: extrema.reduce(np.minimum, x, axes, _highest(x.dtype)),
     jvp=_extremum_jvp,
     kinds=REALS + "b",
     lower=Reduction("min"),

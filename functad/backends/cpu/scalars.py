@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.cpu import scalar_formulas, vector_math, vector_trigonometry
+from functad.primitives.kernels import extrema
 
 Formula = Callable[..., Any]
 
@@ -52,10 +53,10 @@ class PlainArithmetic:
         return (x * high - product) + x * (y - high)
 
     def maximum(self, x: Any, y: Any) -> Any:
-        return np.maximum(x, y)
+        return extrema.maximum(x, y)
 
     def minimum(self, x: Any, y: Any) -> Any:
-        return np.minimum(x, y)
+        return extrema.minimum(x, y)
 
     def sqrt(self, x: Any) -> Any:
         return np.sqrt(x)

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from functad.primitives.kernels.extrema import folded
+
 Padding = Sequence[tuple[int, int]]
 Index = tuple[slice | EllipsisType, ...]
 # Bytes of unrolled windows held at once: few enough to stay in the cache between copy and product.
@@ -99,23 +101,23 @@ def reduce_window(
 
     The three operations are separable, so the axes are reduced one after the other.
     """
-    ufunc = {"max": np.maximum, "min": np.minimum, "sum": np.add}[op]
     ones = (1,) * x.ndim
-    dtype = x.dtype
-    if op == "sum" and dtype == np.float16:
-        x = x.astype(np.float32)
-    out = dilate_and_pad(x, padding, base_dilation or ones, 0 if op == "sum" else init_value)
-    window_dilation = window_dilation or ones
-    for axis in range(x.ndim):
-        windows = _windows(
-            out.shape[axis : axis + 1],
-            window_dimensions[axis : axis + 1],
-            window_strides[axis : axis + 1],
-            window_dilation[axis : axis + 1],
-        )
-        out = _reduce_axis(out, ufunc, windows, axis)
-    out = ufunc(out, np.asarray(init_value, out.dtype))
-    return np.asarray(out).astype(dtype, copy=False)
+    dilation = window_dilation or ones
+
+    def fold(ufunc: np.ufunc, x: np.ndarray, initial: np.ndarray) -> np.ndarray:
+        out = dilate_and_pad(x, padding, base_dilation or ones, 0 if op == "sum" else initial.item())
+        for axis, along in enumerate(zip(window_dimensions, window_strides, dilation, strict=True)):
+            one = slice(axis, axis + 1)
+            windows = _windows(out.shape[one], *[(part,) for part in along])
+            out = _reduce_axis(out, ufunc, windows, axis)
+        return np.asarray(ufunc(out, initial))
+
+    if op == "sum":
+        wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+        out = fold(np.add, x.astype(wide, copy=False), np.asarray(init_value, wide))
+        return out.astype(x.dtype, copy=False)
+    ufunc = {"max": np.maximum, "min": np.minimum}[op]
+    return np.asarray(folded(ufunc, fold, x, np.asarray(init_value, x.dtype)))
 
 
 def select_and_scatter_add(

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from functad.primitives.kernels.extrema import folded
 
 Starts = Sequence[int] | Sequence[np.ndarray] | np.ndarray
 
@@ -90,7 +93,10 @@ def scatter(
     starts, valid = _starts(scatter_indices, placing)
     if mode != "clip" and not valid.all():
         starts, windows = starts[valid], windows[valid]
-    return _scatter_windows(operand, starts, windows, placing, kind)
+    put = partial(_scatter_windows, starts=starts, placing=placing)
+    if kind in ("min", "max"):
+        return folded(_COMBINE[kind], put, operand, windows)
+    return put(_COMBINE.get(kind), operand, windows)
 
 
 def dynamic_slice(x: np.ndarray, starts: Starts, sizes: Sequence[int]) -> np.ndarray:
@@ -192,9 +198,10 @@ def _gather_windows(operand: np.ndarray, starts: np.ndarray, placing: _Placing) 
 
 
 def _scatter_windows(
-    operand: np.ndarray, starts: np.ndarray, windows: np.ndarray, placing: _Placing, kind: str
+    ufunc: np.ufunc | None, operand: np.ndarray, windows: np.ndarray, starts: np.ndarray, placing: _Placing
 ) -> np.ndarray:
-    wide = operand.dtype == np.float16 and kind in ("add", "mul")
+    """A copy of the operand with the windows put to it by the ufunc; without one they are written."""
+    wide = operand.dtype == np.float16 and ufunc in (np.add, np.multiply)
     out = np.array(operand, np.float32 if wide else operand.dtype, order="C")
     if windows.size == 0:
         return out.astype(operand.dtype, copy=False)
@@ -202,11 +209,11 @@ def _scatter_windows(
         place: tuple[Any, ...] = (*_window_at(starts.reshape(-1), placing.sizes, placing.shape), ...)
         target: np.ndarray = out[place]
         update = windows.reshape(placing.sizes)
-        target[...] = update if kind == "set" else _COMBINE[kind](target, update)
+        target[...] = update if ufunc is None else ufunc(target, update)
         return out.astype(operand.dtype, copy=False)
     length = math.prod(placing.shape[placing.leading() :])
     rows, values = _rows(starts, placing).reshape(-1), windows.reshape(-1, length)
-    if kind == "set":
+    if ufunc is None:
         out.reshape(-1, length)[rows] = values
         return out
     # Element by element: the one-dimensional `ufunc.at` is several times as fast as the one over rows.
@@ -214,5 +221,5 @@ def _scatter_windows(
     step = max(1, _BLOCK // length)
     for start in range(0, len(rows), step):
         places = rows[start : start + step, None] * length + within
-        _COMBINE[kind].at(flat, places.reshape(-1), values[start : start + step].reshape(-1))
+        ufunc.at(flat, places.reshape(-1), values[start : start + step].reshape(-1))
     return out.astype(operand.dtype, copy=False)

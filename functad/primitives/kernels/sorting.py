@@ -6,10 +6,12 @@ It must not know tracing or derivatives.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from functad.primitives.kernels.extrema import folded
 from functad.primitives.kernels.special import cumulative_logsumexp
 
 # Running sums and products are kept in this dtype, so that the error does not grow with the length.
@@ -49,12 +51,12 @@ def cumprod(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
 
 def cummax(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
     """Running maximum along `axis`, from the end if `reverse`; NaN persists."""
-    return _accumulate(np.maximum, x, axis, reverse, x.dtype)
+    return folded(np.maximum, partial(_extrema_along, axis, reverse), x)
 
 
 def cummin(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
     """Running minimum along `axis`, from the end if `reverse`; NaN persists."""
-    return _accumulate(np.minimum, x, axis, reverse, x.dtype)
+    return folded(np.minimum, partial(_extrema_along, axis, reverse), x)
 
 
 def cumlogsumexp(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
@@ -68,6 +70,10 @@ def _equals_can_differ(x: np.ndarray) -> bool:
     if x.dtype.kind == "c":
         return True
     return x.dtype.kind == "f" and bool(np.any((x == 0) & np.signbit(x)))
+
+
+def _extrema_along(axis: int, reverse: bool, ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:
+    return _accumulate(ufunc, x, axis, reverse, x.dtype)
 
 
 def _accumulate(ufunc: np.ufunc, x: np.ndarray, axis: int, reverse: bool, accumulator: np.dtype) -> np.ndarray:

@@ -212,7 +212,8 @@ def _write_rows(
     for o in range(block):
         result = f"out[{total('y2', 'e', o * conv.out_steps[2])}]"
         products = [f"w{o}_{p} * v{p}" for p in range(len(taps))]
-        text.line(f"{result} = {' + '.join([result] * summed + products)}")
+        start = result if summed else f"{t}(0)"  # a sum of negative zeros is positive
+        text.line(f"{result} = {' + '.join([start, *products])}")
 
 
 def divisor(size: int, most: int) -> int:

@@ -16,7 +16,11 @@ from functad.primitives.lowering.window_loops import Text, sum_of
 
 
 class Reduce:
-    """The sum, maximum or minimum of `x` over the window; padding changes nothing."""
+    """The sum, maximum or minimum of `x` over the window; padding changes nothing.
+
+    Comparisons do not tell -0 from +0, but the sign of a maximum is negative if all signs are, that of a minimum
+    if any is: signs are gathered apart.
+    """
 
     def __init__(self, op: str, dtype: np.dtype, identity: str) -> None:
         self.op, self.dtype, self.identity = op, dtype, identity
@@ -47,21 +51,33 @@ class Reduce:
         tests = [f"(x{k} != x{k})" for k in range(len(offsets))]
         pairs = [" | ".join(tests[k : k + 2]) for k in range(0, len(tests), 2)]
         text.add(f"has_nan = {pairs[0]}", *[f"has_nan = has_nan | ({pair})" for pair in pairs[1:]])
-        text.add(f"out[o] = where(has_nan, {constant(np.nan, self.dtype)}, total)")
+        text.add(f"signs = {self._signs(*[f'bits(x{k})' for k in range(len(offsets))])}")
+        text.add(f"out[o] = where(has_nan, {constant(np.nan, self.dtype)}, {self._signed('total')})")
 
     def start_scan(self, text: Text) -> None:
         text.add(f"total = {self.identity}")
+        if self.is_float_extremum:
+            text.add("signs = bits(total)", "any_nan = total")
 
     def scan(self, text: Text, inside: str | None) -> None:
         text.add(f"candidate = where({inside}, x[place], {self.identity})" if inside else "candidate = x[place]")
         if self.is_float_extremum:
-            text.add(f"keep = (total {self.relation} candidate) | (total != total)")
-            text.add("total = where(keep, total, candidate)")
+            text.add(f"total = where(total {self.relation} candidate, total, candidate)")
+            text.add("any_nan = where(candidate != candidate, candidate, any_nan)")
+            text.add(f"signs = {self._signs('signs', 'bits(candidate)')}")
         else:
             text.add(f"total = {self._combined('total', 'candidate')}")
 
     def end_scan(self, text: Text) -> None:
-        text.add("out[o] = total")
+        found = f"where(any_nan != any_nan, any_nan, {self._signed('total')})" if self.is_float_extremum else "total"
+        text.add(f"out[o] = {found}")
+
+    def _signs(self, *patterns: str) -> str:
+        word = "u64" if self.dtype == np.float64 else "u32"
+        return f"{word}({(' & ' if self.op == 'max' else ' | ').join(patterns)})"
+
+    def _signed(self, total: str) -> str:
+        return f"copysign({total}, from_bits_{cast(self.dtype)}(signs))"
 
     def _combined(self, a: str, b: str) -> str:
         return combined("add" if self.op == "sum" else self.op, self.dtype, a, b)
