@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.backends.cpu import objects
+from functad.backends.cpu import gemm_table, objects
 from functad.backends.cpu import runtime_words as w
 from functad.backends.cpu.loader import Loaded
 from functad.backends.cpu.runtime import runtime
@@ -95,10 +95,17 @@ def blas() -> Blas:
     return _own("no library with cblas_sgemm was found beside NumPy")
 
 
-# For these processors OpenBLAS has kernels that read both matrices where they lie, for up to so many products. Large
-# matrices packed first are slower than the same matrices in tiles of that size, unless the packed ones are used often.
+# For these processors, which have AVX-512, OpenBLAS has kernels that read both matrices where they lie, for up to so
+# many products. Large matrices packed first are slower than the same matrices in tiles of that size, unless the packed
+# ones are used often.
 _DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
 _DIRECT = 100**3
+# Where tiles do not help either, functad's own product does, which packs one panel while it multiplies another: for a B
+# to be transposed, and for a matrix of so many bytes. Each side must be this long for it to fill its vectors.
+_LARGE = 1 << 22
+_FEWEST_ROWS = 4
+_FEWEST_COLUMNS = 128
+_FEWEST_DEPTH = 32
 
 
 def handle(dtype: Any) -> int:
@@ -114,6 +121,29 @@ def handle(dtype: Any) -> int:
     return int(_handle(dtype).ctypes.data)
 
 
+def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: int, ldc: int) -> tuple[int, bool]:
+    """The address through which one product is best computed, and whether that calls a BLAS library.
+
+    It only depends on the product as a whole, not on how it is cut for threads.
+    """
+    dtype = np.dtype(dtype)
+    if m * n * k > _DIRECT and m >= _FEWEST_ROWS and n >= _FEWEST_COLUMNS and k >= _FEWEST_DEPTH and _is_direct(dtype):
+        few = k if ta else m
+        if tb or (few >= _FEWEST_DEPTH and max(k * ldb, m * ldc) * dtype.itemsize >= _LARGE):
+            return int(_handle_of_panels(dtype).ctypes.data), False
+    return handle(dtype), True
+
+
+@cache
+def _handle_of_panels(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return gemm_table.with_table(_new_handle(dtype, 0, 0), dtype)
+
+
+@cache
+def _is_direct(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" and any(core in blas().description for core in _DIRECT_CORES)
+
+
 @cache
 def _handle(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     chosen = blas()
@@ -125,8 +155,7 @@ def _handle(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         words[w.BLAS_GET] = _address(getattr(library, chosen.get_threads))
         words[w.BLAS_SET] = _address(getattr(library, chosen.set_threads))
     function = _address(getattr(library, chosen.symbols[KINDS[dtype]]))
-    direct = _DIRECT if dtype.kind == "f" and any(core in chosen.description for core in _DIRECT_CORES) else 0
-    return _new_handle(dtype, runtime().addresses["gemm"], function, direct)
+    return _new_handle(dtype, runtime().addresses["gemm"], function, _DIRECT if _is_direct(dtype) else 0)
 
 
 def _new_handle(dtype: np.dtype[Any], entry: int, function: int, direct: int = 0) -> np.ndarray[Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.backends.cpu import runtime_words as w
-from functad.backends.cpu.blas import element_words, handle
+from functad.backends.cpu.blas import element_words, handle_for
 from functad.backends.cpu.runtime import Block, Instruction, runtime
 from functad.config import available_cores
 from functad.errors import ArgumentError
@@ -60,7 +60,7 @@ def gemm_instruction(
     if (m > 1 and c.pitch < n) or a.pitch < 1 or b.pitch < 1:
         raise ArgumentError(f"matrix product with pitches {a.pitch}, {b.pitch}, {c.pitch} for {m}x{k} times {k}x{n}")
     params = np.zeros(w.GEMM_PARAMS, np.int64)
-    params[w.P_HANDLE] = handle(dtype)
+    params[w.P_HANDLE], calls_blas = handle_for(dtype, m, n, k, ta=ta, tb=tb, ldb=b.pitch, ldc=c.pitch)
     params[w.P_SPLIT] = _SPLITS[split]
     for place, matrix in ((w.P_A_SLOT, a), (w.P_B_SLOT, b), (w.P_C_SLOT, c)):
         params[place : place + 2] = matrix.slot, matrix.offset * dtype.itemsize
@@ -72,7 +72,7 @@ def gemm_instruction(
     if scale is not None:
         params[w.P_SCALE_SLOT : w.P_SCALE_OFFSET + 1] = scale[0], scale[1] * dtype.itemsize
     params[w.P_A_STRIDE : w.P_C_STRIDE + 1] = [matrix.stride * dtype.itemsize for matrix in (a, b, c)]
-    return Instruction(runtime().addresses["gemm_instruction"], params, blas=True)
+    return Instruction(runtime().addresses["gemm_instruction"], params, blas=calls_blas)
 
 
 # Operations of float32 (a core does about 100 in a nanosecond) that are worth a chunk of their own,

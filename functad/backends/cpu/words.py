@@ -22,13 +22,15 @@ _INT = ir.IntType(32)
 _VOID = ir.VoidType()
 
 
-def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str]) -> bytes:
+def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str], *, thorough: bool = True) -> bytes:
     """Compile all functions of a module's text into one object file.
 
     Args:
         source: the text of the module. A function annotated `-> None` is a C function without result.
         names: what its global names mean: integers, or modules that hold integers.
         exports: the functions that the object file shall export, as C functions of int64.
+        thorough: let LLVM do all it can. Else it only keeps variables in registers, in less than half the time:
+            enough for functions that leave the work to others.
     """
     definitions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     module = ir.Module()
@@ -42,7 +44,12 @@ def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str])
     machine = target_machine()
     parsed = llvm.parse_assembly(str(module))
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-    builder.getModulePassManager().run(parsed, builder)
+    if thorough:
+        passes = builder.getModulePassManager()
+    else:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+    passes.run(parsed, builder)
     return bytes(machine.emit_object(parsed))
 
 
@@ -225,7 +232,15 @@ def _constant(value: int) -> ir.Value:
     return ir.Constant(_WORD, value)
 
 
-_OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and_", ast.BitOr: "or_"}
+# A quotient is rounded towards zero.
+_OPERATORS = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.FloorDiv: "sdiv",
+    ast.BitAnd: "and_",
+    ast.BitOr: "or_",
+}
 _COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 
@@ -277,6 +292,10 @@ def _flags(t: _Translation, address: ir.Value) -> ir.Value:
     return t.builder.sext(t.builder.load(t.builder.inttoptr(address, _INT.as_pointer())), _WORD)
 
 
+def _byte(t: _Translation, address: ir.Value) -> ir.Value:
+    return t.builder.zext(t.builder.load(t.builder.inttoptr(address, ir.IntType(8).as_pointer())), _WORD)
+
+
 def _room(t: _Translation) -> ir.Value:
     return t.builder.ptrtoint(ir.IRBuilder(t.entry).alloca(_WORD, size=2), _WORD)
 
@@ -312,6 +331,7 @@ WORDS: dict[str, Callable[..., Any]] = {
     "claim": _claim,  # (address, index, expected, new): replace the expected word atomically; 1 if it was there
     "pause": _pause,  # tell the processor that this thread waits for another one
     "flags": _flags,  # the C int at an address
+    "byte": _byte,  # the byte at an address
     "room": _room,  # the address of two words on the stack
     "product_float": _product(ir.FloatType()),  # (result, x, y): result[0] = x[0] y[0]
     "product_double": _product(ir.DoubleType()),
@@ -327,10 +347,14 @@ C_FUNCTIONS = {
     "call_word": ("v", "w"),
     "call_int": ("v", "i"),
     "get_word": ("w", ""),
+    "get_memory": ("w", "ww"),
     "get_int": ("i", ""),
     "acquire_lock": ("i", "wi"),
     "to_python": ("w", "w"),
     "call_kernel": ("v", "wwww"),
+    "call_six": ("v", "w" * 6),
+    "call_eight": ("v", "w" * 8),
+    "call_nine": ("v", "w" * 9),
     "call_gemm": ("v", "w" * 14),
     # order, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc. Libraries with 32-bit integers read the
     # lower halves: the calling conventions of 64-bit systems leave the upper half of an int unspecified.
