@@ -15,14 +15,14 @@ _IF = """Instead of
     if x > 0: y = f(x)
     else:     y = g(x)
 write
+    y = functad.lax.cond(x > 0, f, g, x)              # one of both runs
     y = functad.numpy.where(x > 0, f(x), g(x))        # computes both, selects element-wise
 """
 
 _WHILE = """Instead of
     while x < limit: x = f(x)
-write, for a number of steps that is known,
-    for _ in range(steps):
-        x = functad.numpy.where(x < limit, f(x), x)
+write
+    x = functad.lax.while_loop(lambda x: x < limit, f, x)
 or keep this loop out of the transformed function (un-jitted `grad` and `jvp` run it as it stands),
 """
 
@@ -40,8 +40,8 @@ write
 
 _RANGE = """Instead of
     for i in range(n): ...
-where n is traced, loop over a known number of steps and select:
-    for i in range(most): x = functad.numpy.where(i < n, f(x), x)
+where n is traced, write
+    x = functad.lax.fori_loop(0, n, lambda i, x: f(x), x)
 """
 
 _LIST = """Instead of
@@ -71,7 +71,9 @@ or, where no derivative is wanted, take the value of functad.lax.stop_gradient(x
 
 FORMAT = """Instead of
     print(f"{x:.3f}")
-return the value from the function and print it there, or print the tracer itself, f"{x}", to see its type."""
+write, with a plain string,
+    functad.debug.print("{x:.3f}", x=x)
+which prints each time the function runs; or print the tracer itself, f"{x}", to see its type."""
 
 
 def truth_hint(line: str, transform: str) -> str:

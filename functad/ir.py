@@ -14,7 +14,23 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import NoRuleError, ProgramError
-from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
+from functad.lowering_rules import Callback, Contraction, Control, Indexed, Loops, Reduction, Scalar
+
+
+class Unknown(int):
+    """The leading size of what a `while` loop stacks: known only after it has run. There is one, `UNKNOWN`.
+
+    Such arrays occur within the derivative of a loop, between the loop forward and the one that goes through the same
+    steps again; nothing but loops takes them.
+    """
+
+    def __repr__(self) -> str:
+        return "?"
+
+    __str__ = __repr__
+
+
+UNKNOWN = Unknown(-1)
 
 
 class Aval:
@@ -200,6 +216,19 @@ def subprograms(params: dict[str, Any]) -> Iterator[Program]:
             yield from (v for v in value if isinstance(v, Program))
 
 
+def has_effects(eqn: Eqn) -> bool:
+    """Whether an equation, or one of a Program that it holds, does something besides computing its results."""
+    rule = eqn.primitive.lower
+    return isinstance(rule, Callback) and rule.effects or any(program_has_effects(p) for p in subprograms(eqn.params))
+
+
+def program_has_effects(program: Program) -> bool:
+    """Whether one of its equations has effects."""
+    if "effects" not in program.cache:
+        program.cache["effects"] = any(has_effects(e) for e in program.eqns)
+    return bool(program.cache["effects"])
+
+
 # --- primitives -----------------------------------------------------------------------------------
 
 
@@ -266,7 +295,7 @@ class Primitive:
     jvp: Callable[..., Any] | Linearize | ZeroDerivative | Absent
     transpose: Callable[..., Any] | Absent
     batch: Callable[..., Any] | Absent
-    lower: Scalar | Indexed | Reduction | Contraction | Loops | Absent
+    lower: Scalar | Indexed | Reduction | Contraction | Loops | Control | Callback | Absent
     examples: Callable[[], list[Example]] | Absent
 
     def __post_init__(self) -> None:

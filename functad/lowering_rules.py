@@ -52,5 +52,23 @@ class Loops:
 
 
 @dataclass(frozen=True)
+class Control:
+    """An operation that runs Programs held by its parameters: kind is "scan", "while" or "cond"."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Callback:
+    """A call of a Python function: the one kind of operation that may do something besides computing its results.
+
+    effects: whether it does. Then its equation is never dropped, shared with an equal one, or moved out of a loop, and
+        it runs after all such equations that stand before it.
+    """
+
+    effects: bool
+
+
+@dataclass(frozen=True)
 class Contraction:
     """`dot_general`: sums of products over shared axes, done by a matrix library where it knows the dtype."""

@@ -149,9 +149,8 @@ class _Printer:
         return _group(*_join([_group(_Break(" "))], typed), indent=2)
 
     def eqn(self, eqn: Eqn) -> _Nest:
-        names = sorted(eqn.params)
+        names = sorted(eqn.params, key=lambda n: (n != "name", n))
         if eqn.primitive.name == "jit":
-            names = ["name", *(n for n in names if n != "name")]
             inner = eqn.params["jaxpr"]
             if inner not in self.shared:
                 self.name_like(inner.invars, eqn.invars)
@@ -161,7 +160,8 @@ class _Printer:
         params = self.params(shown) if shown else ""
         operands = _group(*_join([_group(_Break(" "))], [self.atom(v) for v in eqn.invars]), indent=2)
         remark = [_Remark(f"  # {eqn.source}")] if self.source and eqn.source else []
-        return _Nest((left, f" = {eqn.primitive.name}", params, " ", operands, *remark), 0)
+        equals = " = " if eqn.outvars else ""
+        return _Nest((left, f"{equals}{eqn.primitive.name}", params, " ", operands, *remark), 0)
 
     def params(self, pairs: Sequence[tuple[str, Any]]) -> _Group:
         printed = [_Nest((f"{key}=", self.value(value)), 0) for key, value in pairs]
@@ -209,6 +209,8 @@ def _is_redundant(eqn: Eqn, name: str) -> bool:
     """What the equation says anyway: the shape of a broadcast, the default dtype of a product."""
     if eqn.primitive.name == "dot_general" and name == "preferred_element_type":
         return eqn.params[name] is None
+    if name == "num_consts" and "call_jaxpr" in eqn.params:
+        return eqn.params[name] == 0
     return eqn.primitive.name == "broadcast_in_dim" and (name == "shape" or eqn.params[name] == ())
 
 

@@ -31,6 +31,7 @@ from functad.ir import (
     Var,
     ZeroDerivative,
 )
+from functad.lowering_rules import Callback
 
 
 class _State(threading.local):
@@ -76,19 +77,23 @@ class Op:
 
 
 class Trace:
-    """A recording in progress. Two switches make every use of it:
+    """A recording in progress. Two switches make every use of it, and a third is for vmap alone:
 
     keeps_values: each operation is also run in the parent trace, and tracers hold the result (`grad`, `jvp`).
     records_all:  operations on values of other traces are recorded too (`jit`, `make_jaxpr`, loop bodies);
                   otherwise what does not depend on this trace's own tracers is left to the parent.
+    replays:      the whole recording runs once afterwards (`vmap`), so what acts without a result waits for its turn.
     """
 
-    __slots__ = ("alive", "depends_on_values", "keeps_values", "name", "ops", "parent", "records_all")
+    __slots__ = ("alive", "depends_on_values", "keeps_values", "name", "ops", "parent", "records_all", "replays")
 
-    def __init__(self, name: str, *, keeps_values: bool = False, records_all: bool = False) -> None:
+    def __init__(
+        self, name: str, *, keeps_values: bool = False, records_all: bool = False, replays: bool = False
+    ) -> None:
         self.name = name
         self.keeps_values = keeps_values
         self.records_all = records_all
+        self.replays = replays
         self.parent: Trace | None = None
         self.ops: list[Op] = []
         self.alive = False
@@ -136,6 +141,7 @@ class Trace:
         if isinstance(rule, Linearize):
             active = [type(a) is Tracer and a.owner is self for a in args]
             results, pushforward = rule.rule(values, active, **params)
+            self._refuse_own(results, params)
         else:
             results = bind_in(self.parent, primitive, values, params)
             if isinstance(rule, ZeroDerivative):
@@ -147,6 +153,18 @@ class Trace:
             outs = [self._own(results, primitive, source)]
         self.ops.append(Op(primitive, args, params, outs, source, values, results, pushforward))
         return outs if primitive.multiple_results else outs[0]
+
+    def _refuse_own(self, results: Sequence[Any], params: dict[str, Any]) -> None:
+        """Raise where a call's result is a tracer of this trace, or of one within: it got there by a closure."""
+        inner = _state.trace
+        while inner is not self.parent and inner is not None:
+            for r in results:
+                if type(r) is Tracer and r.owner is inner:
+                    raise LeakedTracerError(
+                        f"`{params.get('name')}` returned a value that depends on {r._describe()}, which is no argument "
+                        "of it but reached it by a closure, so that its derivative would be lost. Pass it as an argument"
+                    )
+            inner = inner.parent
 
     def _own(self, result: Any, primitive: Primitive, source: Source | None) -> Any:
         """A tracer for a result that can have a derivative; any other is a plain value."""
@@ -293,8 +311,16 @@ def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
         for a in args:
             if type(a) is Tracer and a.owner is trace:
                 return trace.record(primitive, args, params)
+        if trace.replays and _only_acts(primitive, args, params):
+            return trace.record(primitive, args, params)
         trace = trace.parent
     return evaluate(primitive, args, params)
+
+
+def _only_acts(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether an operation has effects and no results."""
+    rule = primitive.lower
+    return isinstance(rule, Callback) and rule.effects and not infer_avals(primitive, [*map(aval_of, args)], params)
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -327,9 +353,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     if config.debug_nans or config.debug_infs:
         _check_values(primitive, result)
     if primitive.multiple_results:
-        called = params.get("jaxpr")  # a called Program knows which of its results are weak
-        weaks = [a.weak_type for a in called.out_avals] if called is not None else [False] * len(result)
-        return [ArrayImpl(r, w) for r, w in zip(result, weaks)]
+        inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
+        return [ArrayImpl(r, a.weak_type) for r, a in zip(result, inferred)]
     if "weak_type" in params:
         weak = params["weak_type"]
     elif weak and (strong or result.dtype != values[0].dtype):
@@ -520,6 +545,19 @@ class transforming:
         if not self.quiet:
             _state.quiet = False
             self.errstate.__exit__(*exc)
+
+
+class outside_traces:
+    """Entered while a function of the user's runs that no trace shall see: what it computes, it computes at once."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = _state.trace, _state.source, _state.scopes, _state.quiet
+        _state.trace, _state.source, _state.scopes, _state.quiet = None, None, (), False
+
+    def __exit__(self, *exc: Any) -> None:
+        _state.trace, _state.source, _state.scopes, _state.quiet = self.before
 
 
 def set_source(source: Source | None) -> None:

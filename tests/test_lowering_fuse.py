@@ -18,7 +18,8 @@ from functad.errors import NoRuleError
 from functad.ir import Absent, Program, Var
 from functad.lowering import fuse
 from functad.lowering.fuse import Fusion
-from functad.lowering.schedule import make_schedule, variable_names
+from functad.lowering.results import variable_names
+from functad.lowering.schedule import make_schedule
 from functad.tracing import aval_of, trace_to_program
 from functad.transforms.simplify import simplify
 

@@ -14,7 +14,8 @@ from functad import lax
 from functad.ir import Program, Var
 from functad.lowering.affine import linear, loop
 from functad.lowering.products import Matrices, Product, as_matrices, find_products
-from functad.lowering.schedule import GemmStep, NestStep, make_schedule
+from functad.lowering.schedule import make_schedule
+from functad.lowering.steps import GemmStep, NestStep
 
 MATMUL = (((1,), (0,)), ((), ()))
 X = np.random.default_rng(0).integers(-3, 4, (6, 6)).astype(np.float32)

@@ -3,6 +3,8 @@
 Knows names only; `functad.numpy` is the place for promotion and broadcasting.
 """
 
+from functad.lax.associative import associative_scan
+from functad.lax.branches import cond, switch
 from functad.lax.elementwise import (
     abs,
     acos,
@@ -55,6 +57,7 @@ from functad.lax.elementwise import (
     ne,
     neg,
     nextafter,
+    optimization_barrier,
     polygamma,
     population_count,
     pow,
@@ -78,6 +81,7 @@ from functad.lax.elementwise import (
     tan,
     tanh,
 )
+from functad.lax.loops import fori_loop, map, scan, while_loop
 from functad.lax.products import (
     Precision,
     batch_matmul,
@@ -193,6 +197,7 @@ __all__ = [
     "argmin",
     "asin",
     "asinh",
+    "associative_scan",
     "atan",
     "atan2",
     "atanh",
@@ -218,6 +223,7 @@ __all__ = [
     "collapse",
     "complex",
     "concatenate",
+    "cond",
     "conj",
     "conv",
     "conv_dimension_numbers",
@@ -252,6 +258,7 @@ __all__ = [
     "expand_dims",
     "expm1",
     "floor",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
@@ -270,6 +277,7 @@ __all__ = [
     "log1p",
     "logistic",
     "lt",
+    "map",
     "max",
     "min",
     "mul",
@@ -277,6 +285,7 @@ __all__ = [
     "ne",
     "neg",
     "nextafter",
+    "optimization_barrier",
     "pad",
     "padtype_to_pads",
     "polygamma",
@@ -299,6 +308,7 @@ __all__ = [
     "rev",
     "round",
     "rsqrt",
+    "scan",
     "scatter",
     "scatter_add",
     "scatter_max",
@@ -324,11 +334,13 @@ __all__ = [
     "stack",
     "stop_gradient",
     "sub",
+    "switch",
     "tan",
     "tanh",
     "tile",
     "top_k",
     "transpose",
     "unstack",
+    "while_loop",
     "zeta",
 ]

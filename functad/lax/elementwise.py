@@ -10,13 +10,14 @@ from typing import Any
 
 from functad import dtypes
 from functad.lax.operands import operand, run, same_dtype, same_shape
+from functad.primitives import barrier
 from functad.primitives import elementwise as el
 from functad.primitives.arithmetic import RoundingMethod
 from functad.primitives.bitcast import bitcast_convert_type_p
 from functad.primitives.common import convert_element_type as _convert
 from functad.primitives.common import full_like
 from functad.tracing import aval_of
-from functad.tree_util import tree_map
+from functad.tree_util import tree_flatten, tree_map, tree_unflatten
 
 _WHAT = {
     "float": "a float or complex array or number",
@@ -346,6 +347,20 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     Array([ 1, -1], dtype=int32)
     """
     return _convert(_operand("convert_element_type", operand), new_dtype)
+
+
+def optimization_barrier(operand: Any, /) -> Any:
+    """The identity for a pytree of arrays, none of which can be had before all of them are computed.
+
+    Under `jit` it keeps the compiler from computing what follows earlier, from fusing it with what comes before in one
+    loop, and from finding that both are the same. It costs nothing: the results lie in the memory of the operands.
+
+    >>> optimization_barrier((1.0, {"x": 2.0}))
+    (Array(1., dtype=float32), {'x': Array(2., dtype=float32)})
+    """
+    leaves, tree = tree_flatten(operand)
+    values = [_operand("optimization_barrier", leaf) for leaf in leaves]
+    return tree_unflatten(tree, barrier.optimization_barrier(*values) if values else [])
 
 
 def stop_gradient(x: Any) -> Any:

@@ -11,17 +11,24 @@ import numpy as np
 class Storage:
     """A piece of memory: an input, an output, a constant, or a part of the arena.
 
-    kind: "input", "output", "const", "arena", or "blas" (the address of a matrix product).
+    kind: "input", "output", "const", "arena", "blas" (the address of a matrix product), "pointer" (the program moves
+        it over other memory), "stack" (grows while the program runs), or "same" (that of another storage, `origin`).
     number: which input, output or constant it is.
     """
 
-    __slots__ = ("kind", "name", "nbytes", "number")
+    __slots__ = ("kind", "name", "nbytes", "number", "origin")
 
     def __init__(self, name: str, nbytes: int, kind: str, number: int) -> None:
         self.name = name
         self.nbytes = nbytes
         self.kind = kind
         self.number = number
+        self.origin: Storage | None = None
+
+    @property
+    def memory(self) -> Storage:
+        """The storage itself, or the one whose memory this is."""
+        return self if self.origin is None else self.origin.memory
 
     def __repr__(self) -> str:
         return f"Storage({self.name}: {self.nbytes} bytes, {self.kind})"

@@ -13,18 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from functad.errors import NoRuleError
-from functad.ir import Absent, Eqn, Literal, Program, Var
+from functad.ir import Absent, Eqn, Literal, Program, Var, has_effects
 from functad.lowering.buffers import Buffer, new_buffer
 from functad.lowering.nest import POST, PRE, NestBuilder
 from functad.lowering.products import Product, find_products
 from functad.lowering.units import Unit, domain_of, domains_fit
-from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
+from functad.lowering_rules import Callback, Contraction, Control, Indexed, Loops, Reduction, Scalar
 from functad.pretty import literal_text
 
 # Moves that cost nothing where they are used: nothing but index arithmetic.
 FREE_MOVES = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "rev", "iota", "copy", "unstack", "split"}
 # Moves that keep the row-major order of the elements: the result can be the operand's memory.
 SAME_MEMORY = {"reshape", "squeeze"}
+_KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", Control: "control", Callback: "call"}
 LARGEST_NEST = 100  # equations; keeps the compiler's time linear
 LARGEST_INLINE = 30
 DEEPEST_INLINE = 50  # equations one behind another; keeps the recursion shallow
@@ -50,8 +51,9 @@ class Fusion:
     a buffer. alias: a variable whose memory is that of another.
     """
 
-    def __init__(self, program: Program, name: Callable[[Var], str]) -> None:
+    def __init__(self, program: Program, name: Callable[[Var], str], phases: Sequence[int] = ()) -> None:
         self.program = program
+        self.phases = phases  # of each equation the number of barriers before it; none if empty
         self.name = name
         self.producer: dict[Var, int] = {v: i for i, e in enumerate(program.eqns) for v in e.outvars}
         self.uses: dict[Var, list[int]] = {}
@@ -71,6 +73,7 @@ class Fusion:
         self._choose_inline()
         self.all_units: list[Unit] = []
         self.unit_of: dict[Var, Unit] = {}
+        self._last_to_act: Unit | None = None
         for i in range(len(program.eqns)):
             self._place(i)
         self._let_readers_go_first()
@@ -131,10 +134,14 @@ class Fusion:
         return all(isinstance(a, Literal) or a in self.constants for a in eqn.invars)
 
     def _flows_on(self, eqn: Eqn) -> bool:
-        """Whether an element-wise result is used at one place only, as often as it is computed."""
+        """Whether an element-wise result is used at one place only, as often as it is computed.
+
+        Behind a barrier only if no more operands than one have to be kept until then.
+        """
         if len(eqn.outvars) > 1 or self._depth_of(eqn) > DEEPEST_INLINE:
             return False
         (var,) = eqn.outvars
+        phase = self._phase(self.producer[var])
         while True:
             users = self.uses.get(var, [])
             if len(users) != 1 or var in self.outputs or users[0] in self.absorbed:
@@ -142,16 +149,24 @@ class Fusion:
             user = self.program.eqns[users[0]]
             if sum(a is var for a in user.invars) != 1:
                 return False
+            if self._phase(users[0]) != phase and len(self._arrays_read(eqn)) > 1:
+                return False
             rule = user.primitive.lower
             if isinstance(rule, Reduction):
                 return True
-            if len(user.outvars) > 1 or user.outvars[0].aval.size != var.aval.size:
+            if len(user.outvars) != 1 or user.outvars[0].aval.size != var.aval.size:
                 return False
             if isinstance(rule, Scalar):
                 return True
             if not isinstance(rule, Indexed) or user.primitive.name not in FREE_MOVES:
                 return False
             (var,) = user.outvars
+
+    def _phase(self, i: int) -> int:
+        return self.phases[i] if self.phases else 0
+
+    def _arrays_read(self, eqn: Eqn) -> set[Var]:
+        return {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a) if r.aval.shape}
 
     def _weight_of(self, eqn: Eqn) -> int:
         """How many element-wise equations are computed where this one is."""
@@ -185,10 +200,12 @@ class Fusion:
         eqn = self.program.eqns[i]
         if i in self.products:
             self._new_product(self.products[i])
+        elif has_effects(eqn):
+            self._act(self._new_unit(_KINDS[type(eqn.primitive.lower)], [i]), eqn)
         elif i in self.absorbed or _is_empty(eqn) or eqn.outvars[0] in self.inline:
             pass
-        elif isinstance(eqn.primitive.lower, (Loops, Contraction)):
-            unit = self._new_unit("loops" if isinstance(eqn.primitive.lower, Loops) else "contraction", [i])
+        elif isinstance(eqn.primitive.lower, tuple(_KINDS)):
+            unit = self._new_unit(_KINDS[type(eqn.primitive.lower)], [i])
             self._depend(unit, (a for a in eqn.invars if isinstance(a, Var)))
         else:
             self._place_in_nest(i)
@@ -199,6 +216,14 @@ class Fusion:
         for i in members:
             self.unit_of.update((v, unit) for v in self.program.eqns[i].outvars)
         return unit
+
+    def _act(self, unit: Unit, eqn: Eqn) -> None:
+        """Note what a unit reads, and that it acts after all units before it that do."""
+        self._depend(unit, (a for a in eqn.invars if isinstance(a, Var)))
+        last, self._last_to_act = self._last_to_act, unit
+        if last is not None:
+            unit.waits_for.add(last.number)
+            unit.before |= last.before | (1 << last.number)
 
     def _new_product(self, product: Product) -> None:
         unit = self._new_unit("product", list(product.members))
@@ -271,6 +296,8 @@ class Fusion:
 
     def _can_join(self, unit: Unit, reads: _Reads, other: Unit) -> bool:
         (i,) = unit.members
+        if self._phase(i) != self._phase(other.members[0]):
+            return False  # the earlier one would have to wait, and what it reads would be kept
         level = self._joining_level(unit, reads, other)
         if level is None or len(other.members) >= LARGEST_NEST or self._would_cycle(unit, other):
             return False
@@ -311,6 +338,8 @@ class Fusion:
         return found
 
     def _can_unite(self, joined: Unit, other: Unit) -> bool:
+        if self._phase(joined.members[0]) != self._phase(other.members[0]):
+            return False
         if joined.points != other.points or len(joined.members) + len(other.members) > LARGEST_NEST:
             return False
         if POST in (*joined.levels.values(), *other.levels.values()) or not domains_fit(joined, other):
@@ -376,13 +405,22 @@ class Fusion:
         """Whether a unit makes a result out of an input that it reads point by point."""
         if unit.product is not None:
             return unit.product.start is var
+        if unit.kind == "control":
+            return self._carries(self.program.eqns[unit.members[0]], var)
         outs = (v for i in unit.members for v in self.program.eqns[i].outvars)
         return unit.kind == "nest" and any(v in self.outputs and v.aval.same_type(var.aval) for v in outs)
+
+    def _carries(self, eqn: Eqn, var: Var) -> bool:
+        """Whether a loop carries an input along, to a result."""
+        first = eqn.params.get("num_consts", 0) + eqn.params.get("cond_nconsts", 0) + eqn.params.get("body_nconsts", 0)
+        carries = zip(eqn.invars[first:], eqn.outvars[: eqn.params.get("num_carry")])
+        return "branches" not in eqn.params and any(a is var and out in self.outputs for a, out in carries)
 
     def _ordered(self) -> list[Unit]:
         """The units in an order in which they can run: program order, but units over the same rows stay together.
 
         What works on the same rows can run chunk by chunk while it is in the cache, without waiting for other threads.
+        But what comes before a barrier runs before what comes behind it.
         """
         live = [u for u in self.all_units if u.kind != "gone"]
         by_number = {u.number: u for u in live}
@@ -391,12 +429,13 @@ class Fusion:
         for unit in live:
             for other in waiting[unit.number]:
                 followers.setdefault(other, []).append(unit.number)
-        ready: list[tuple[int, int]] = []
-        of_rows: dict[int, list[tuple[int, int]]] = {}
+        ready: list[tuple[int, int, int]] = []  # phase, position, number
+        of_rows: dict[int, list[tuple[int, int, int]]] = {}
         rows = {u.number: self._rows(u) for u in live}
 
         def release(number: int) -> None:
-            entry = (by_number[number].members[0], number)
+            first = by_number[number].members[0]
+            entry = (self._phase(first), first, number)
             heapq.heappush(ready, entry)
             heapq.heappush(of_rows.setdefault(rows[number], []), entry)
 
@@ -407,10 +446,12 @@ class Fusion:
         done: set[int] = set()
         current = 0
         while len(ordered) < len(live):
-            heap = of_rows[current] if current and of_rows.get(current) else ready
-            _, number = heapq.heappop(heap)
-            if number in done:
-                continue
+            like_last = of_rows.get(current, []) if current else []
+            for heap in (ready, like_last):
+                while heap and heap[0][-1] in done:
+                    heapq.heappop(heap)
+            is_early = bool(like_last) and like_last[0][0] == ready[0][0]
+            *_, number = heapq.heappop(like_last if is_early else ready)
             done.add(number)
             ordered.append(by_number[number])
             current = rows[number]
@@ -428,7 +469,7 @@ class Fusion:
     def _rows(self, unit: Unit) -> int:
         """The number of rows that a unit works through one by one; 0 where it does not, or waiting costs memory."""
         outs = [v.aval for i in unit.members for v in self.program.eqns[i].outvars]
-        if max(a.size * a.dtype.itemsize for a in outs) > LARGEST_WAIT:
+        if unit.kind in ("control", "call") or max(a.size * a.dtype.itemsize for a in outs) > LARGEST_WAIT:
             return 0
         if unit.product is not None:
             return unit.product.out.aval.shape[0] if unit.product.out.aval.shape else 0
@@ -443,7 +484,7 @@ class Fusion:
             for var in unit.reads:
                 if self.unit_of.get(var) is not unit:
                     stored.add(var)
-            if unit.kind == "loops":
+            if unit.kind in ("loops", "control", "call"):
                 eqn = self.program.eqns[unit.members[0]]
                 stored.update(a for a in eqn.invars if isinstance(a, Var))
             elif unit.product is not None:

@@ -1,23 +1,26 @@
-"""The plan: which instructions run chunk by chunk together, which threads may share, and where temporaries lie.
+"""The plan: which instructions run chunk by chunk together, and which threads may share.
 
 Knows instructions by what they read and write; no text and no addresses.
 """
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from functad.config import available_cores
 from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.schedule import Step
+from functad.lowering.steps import CallStep, ControlStep, LoopStep, Step
 
-ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 SMALLEST_SHARE = 12_000.0  # ns of work below which a block is not worth a second thread
 CHUNK = 8_000.0  # ns of work in a chunk, at least
 COARSE_CHUNK = 200_000.0  # ns of work above which a chunk with matrix products is cut once more
 MOST_CHUNKS = 16
 FEWEST_ROWS = 4
+FEWEST_ROWS_OF_PRODUCTS = 16  # in a chunk of a loop that runs row by row
+LARGEST_SHARED = 300_000  # bytes that each chunk of such a loop reads again at every step: they must stay in its cache
+LONGEST_STEP = 400_000.0  # ns of a step above which threads may as well wait for each other
 
 
 @dataclass(eq=False)
@@ -75,41 +78,60 @@ class Block:
 
 
 @dataclass(eq=False)
-class MemoryPlan:
-    """Where temporaries lie in the arena.
+class Control:
+    """A loop or branch: what the parts of its step have become, instructions or blocks."""
 
-    arena_bytes: its size. live_bytes: the largest sum of what is alive at one time. offsets: of each storage.
-    lifetimes: of each storage, the first and last block that use it.
-    """
+    step: ControlStep
+    parts: list[list[Any]]
+    by_rows: bool = False  # of a loop: each thread runs all steps over its chunk of the rows of the one block
 
-    arena_bytes: int
-    live_bytes: int
-    unshared_bytes: int
-    offsets: dict[Storage, int]
-    lifetimes: dict[Storage, tuple[int, int]]
-    donated: list[tuple[str, str]] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        lines = [
-            f"arena: {self.arena_bytes:,} bytes; alive at once at most {self.live_bytes:,}; "
-            f"without sharing {self.unshared_bytes:,}"
-        ]
-        for storage, offset in sorted(self.offsets.items(), key=lambda item: (item[1], self.lifetimes[item[0]])):
-            first, last = self.lifetimes[storage]
-            lines.append(f"  {offset:>10,} .. {offset + storage.nbytes:>10,}  blocks {first}..{last}  {storage.name}")
-        lines += [f"  {result} takes the memory of {argument}" for argument, result in self.donated]
-        return "\n".join(lines)
+    @property
+    def times(self) -> list[int]:
+        """How often each part runs, where that is known; else 1."""
+        step = self.step
+        if isinstance(step, LoopStep):
+            return [step.length or 1, step.length or 1, 1]
+        return [1] * len(self.parts)
 
 
-def make_blocks(instructions: Sequence[Instruction]) -> list[Block]:
-    """Group consecutive instructions that work row by row on what they share."""
-    blocks: list[Block] = []
-    for instruction in instructions:
-        if not (blocks and _join(blocks[-1], instruction)):
-            blocks.append(Block(instruction.n, [], []))
-            blocks[-1].add(instruction, 1)
-    for block in blocks:
-        _choose_chunks(block)
+def leaves(items: Sequence[Any]) -> Iterator[Any]:
+    """The instructions, or blocks, in order, those of loops and branches included."""
+    return (leaf for leaf, _ in repeated(items))
+
+
+def repeated(items: Sequence[Any], times: int = 1) -> Iterator[tuple[Any, int]]:
+    """The same, with how often each runs; every branch, and a loop of unknown length, once."""
+    for item in items:
+        if isinstance(item, Control):
+            for part, count in zip(item.parts, item.times):
+                yield from repeated(part, times * count)
+        else:
+            yield item, times
+
+
+def may_run_long(items: Sequence[Any]) -> bool:
+    """Whether there is a loop of unknown length."""
+    loops = [item for item in items if isinstance(item, Control)]
+    conditions = any(isinstance(loop.step, LoopStep) and loop.step.predicate is not None for loop in loops)
+    return conditions or any(may_run_long(part) for loop in loops for part in loop.parts)
+
+
+def make_blocks(instructions: Sequence[Instruction | Control]) -> list[Block | Control]:
+    """Group consecutive instructions that work row by row on what they share; so, too, within loops and branches."""
+    blocks: list[Block | Control] = []
+    for item in instructions:
+        if isinstance(item, Control):
+            control = Control(item.step, [make_blocks(part) for part in item.parts])
+            control.by_rows = _runs_by_rows(control)
+            blocks.append(control)
+            continue
+        last = blocks[-1] if blocks else None
+        if not (isinstance(last, Block) and _join(last, item)):
+            blocks.append(block := Block(item.n, [], []))
+            block.add(item, 1)
+    for made in blocks:
+        if isinstance(made, Block):
+            _choose_chunks(made)
     return blocks
 
 
@@ -156,70 +178,47 @@ def _choose_chunks(block: Block) -> None:
     block.chunk = -(-block.rows // min(pieces, block.rows))
 
 
-def plan_memory(blocks: Sequence[Block]) -> MemoryPlan:
-    """Give each temporary a place in one arena; two whose lifetimes do not meet may share it."""
-    lifetimes: dict[Storage, tuple[int, int]] = {}
-    for time, block in enumerate(blocks):
-        for instruction in block.instructions:
-            for storage in instruction.storages:
-                if storage.kind == "arena":
-                    first, _ = lifetimes.get(storage, (time, time))
-                    lifetimes[storage] = (first, time)
-    births: dict[int, list[Storage]] = {}
-    deaths: dict[int, list[Storage]] = {}
-    for storage, (first, last) in lifetimes.items():
-        births.setdefault(first, []).append(storage)
-        deaths.setdefault(last, []).append(storage)
-    free: list[tuple[int, int]] = []  # (offset, size), ordered, never adjacent
-    offsets: dict[Storage, int] = {}
-    top = live = most = 0
-    for time in range(len(blocks)):
-        for storage in sorted(births.get(time, []), key=lambda s: -s.nbytes):
-            size = _rounded(storage.nbytes)
-            offset = _take(free, size)
-            if offset is None:
-                offset, top = _extend(free, top, size)
-            offsets[storage] = offset
-            live += size
-        most = max(most, live)
-        for storage in deaths.get(time, []):
-            _release(free, offsets[storage], _rounded(storage.nbytes))
-            live -= _rounded(storage.nbytes)
-    return MemoryPlan(top, most, sum(_rounded(s.nbytes) for s in lifetimes), offsets, lifetimes)
+# --- loops that run row by row --------------------------------------------------------------------------------
 
 
-def _rounded(nbytes: int) -> int:
-    return max(-(-nbytes // ALIGNMENT) * ALIGNMENT, ALIGNMENT)
+def _runs_by_rows(loop: Control) -> bool:
+    """Whether threads can run all steps of a loop over rows of their own, without waiting for each other.
+
+    So it is if the body is one block, and what a step leaves in memory for the next one is left there row by row, too.
+    If it is worth it, the block's chunks are chosen for the whole loop.
+    """
+    step = loop.step
+    if not isinstance(step, LoopStep) or step.length is None or len(loop.parts[1]) != 1:
+        return False
+    (block,) = loop.parts[1]
+    if not isinstance(block, Block) or any(isinstance(i.step, CallStep) for i in block.instructions):
+        return False
+    cost = block.cost * step.length
+    if cost < SMALLEST_SHARE or block.cost > LONGEST_STEP or not _carried_by_rows(step, block):
+        return False
+    operands = {b.storage: b.nbytes for i in block.instructions for _, b, _ in i.parameters}
+    shared = {s for i in block.instructions for s in i.storages if i.rows.get(s) is None}
+    # As many chunks as there are cores, because small products are slow: chunks do not depend on the threads in use.
+    fewest = FEWEST_ROWS_OF_PRODUCTS if any(i.coarse for i in block.instructions) else 1
+    pieces = min(available_cores()[0], int(cost / CHUNK), block.rows // fewest)
+    if pieces < 2 or sum(operands[s] for s in shared) > LARGEST_SHARED:
+        return False
+    block.parallel, block.chunk = True, -(-block.rows // pieces)
+    return True
 
 
-def _take(free: list[tuple[int, int]], size: int) -> int | None:
-    """The place of the smallest gap that fits."""
-    fitting = [(gap, i) for i, (_, gap) in enumerate(free) if gap >= size]
-    if not fitting:
-        return None
-    gap, i = min(fitting)
-    offset = free[i][0]
-    if gap == size:
-        del free[i]
-    else:
-        free[i] = (offset + size, gap - size)
-    return offset
-
-
-def _extend(free: list[tuple[int, int]], top: int, size: int) -> tuple[int, int]:
-    """A place at the end of the arena, which grows; a gap that lies there is used."""
-    if free and sum(free[-1]) == top:
-        offset, _ = free.pop()
-        return offset, offset + size
-    return top, top + size
-
-
-def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
-    i = bisect.bisect(free, (offset, 0))
-    if i < len(free) and free[i][0] == offset + size:
-        size += free.pop(i)[1]
-    if i > 0 and sum(free[i - 1]) == offset:
-        before, gap = free.pop(i - 1)
-        offset, size = before, gap + size
-        i -= 1
-    free.insert(i, (offset, size))
+def _carried_by_rows(step: LoopStep, block: Block) -> bool:
+    """Whether all memory that pointers move over, and that steps write to, is cut by rows in one way."""
+    groups: dict[Storage, set[Storage]] = {}  # pointers that come to point to the same memory
+    for move in (*step.starts, *step.moves):
+        one, other = (groups.setdefault(s.memory, {s.memory}) for s in (move.target, move.source))
+        if one is not other:
+            one |= other
+            groups.update((s, one) for s in other)
+    for storage in block.touched:
+        group = groups.get(storage.memory, {storage.memory})
+        touched = [found for other, found in block.touched.items() if other.memory in group]
+        pieces = {piece for found, _ in touched for piece in found}
+        if any(written for _, written in touched) and (len(pieces) > 1 or None in pieces):
+            return False
+    return True

@@ -19,7 +19,8 @@ from functad.lowering_rules import Reduction
 class Unit:
     """What becomes one kernel or a few: equations, in program order.
 
-    kind: "nest", "product", "contraction" (a product of a dtype that no matrix library knows) or "loops".
+    kind: "nest", "product", "contraction" (a product of a dtype that no matrix library knows), "loops" (kernels of its
+        own), "control" (a loop or branch) or "call" (of a Python function).
     """
 
     kind: str
@@ -31,7 +32,7 @@ class Unit:
     flat: bool = True  # of a nest: all that it reads lies at its own point, so that the domain's shape does not matter
     levels: dict[int, int] = field(default_factory=dict)
     reads: set[Var] = field(default_factory=set)
-    waits_for: set[int] = field(default_factory=set)  # units that read what this one will overwrite
+    waits_for: set[int] = field(default_factory=set)  # units that read what this one will overwrite, or act before it
     before: int = 0  # bit set of the units that must run before
 
     @property

@@ -32,8 +32,17 @@ def _add_any_jvp(primals: Any, out: Any, tangents: Any) -> Any:
 
 
 def _add_any_batch(axis_size: int, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
-    x, y = (move_batch_axis_to_front(a, d, axis_size) for a, d in zip(args, dims))
-    return add_cotangents(x, y), 0
+    wanted = next(d for d in dims if d is not None)
+    x, y = (a if d == wanted else _with_batch_axis(a, d, wanted, axis_size) for a, d in zip(args, dims))
+    return add_cotangents(x, y), wanted
+
+
+def _with_batch_axis(x: Any, dim: int | None, wanted: int, axis_size: int) -> Any:
+    if dim is not None:
+        return move_axis(x, dim, wanted)
+    shape = list(aval_of(x).shape)
+    shape.insert(wanted, axis_size)
+    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=[d for d in range(len(shape)) if d != wanted])
 
 
 add_any_p = Primitive(

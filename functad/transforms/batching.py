@@ -22,7 +22,7 @@ def batch_flat(
     arg_names: Sequence[Origin] | None = None,
 ) -> tuple[list[Any], list[int | None]]:
     """Outputs of `fun` mapped over axis `dims[i]` of each argument (None: not mapped), and their axes."""
-    with Trace("vmap") as trace:
+    with Trace("vmap", replays=True) as trace:
         names = arg_names or [f"argument {i}" for i in range(len(args))]
         inputs = [
             a if d is None else trace.new_input(_without_axis(aval_of(a), d), n) for a, d, n in zip(args, dims, names)
@@ -36,7 +36,8 @@ def batch_flat(
     with transforming():
         for op in trace.take_ops():
             set_source(op.source)
-            values, value_dims = zip(*[read(a) for a in op.args])
+            found = [read(a) for a in op.args]
+            values, value_dims = tuple(v for v, _ in found), tuple(d for _, d in found)
             if all(d is None for d in value_dims):  # it depends on a call's result that is not mapped
                 result, result_dims = bind(op.primitive, *values, **op.params), None
             else:

@@ -37,6 +37,7 @@ class LinearMap:
     def __call__(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangent outputs (`Zero` where nothing flows) for one tangent an input."""
         env: dict[int, Any] = {id(i): instantiate(t) for i, t in zip(self.inputs, tangents)}
+        self._drop_unused()
         with transforming():
             for op in self.ops:
                 set_source(op.source)
@@ -85,6 +86,16 @@ class LinearMap:
         """The linear map as a Program from tangents to tangents; its consts are the residuals."""
         outs = [instantiate(o) for o in self.outs]
         return program_from_ops(self.trace, self.ops, self.inputs, outs, name)
+
+    def _drop_unused(self) -> None:
+        """Forget the operations that no output needs; a transposed map never comes to them."""
+        needed = set(map(id, self.outs))
+        kept = []
+        for op in reversed(self.ops):
+            if any(id(o) in needed for o in op.outs):
+                needed.update(map(id, op.args))
+                kept.append(op)
+        self.ops = kept[::-1]
 
     def _owns(self, x: Any) -> bool:
         return type(x) is Tracer and x.owner is self.trace

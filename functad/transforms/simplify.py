@@ -7,14 +7,17 @@ assumes that NaN, infinities or signed zeros do not occur.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
 from functad.config import config
-from functad.ir import Atom, Eqn, Literal, Program, Var, check_program, subprograms
+from functad.ir import Atom, Eqn, Literal, Program, Var, check_program, has_effects, subprograms
+from functad.primitives.barrier import optimization_barrier_p
 from functad.transforms.dead_code import eliminate_dead_code
+from functad.transforms.loop_merge import merge_whiles
+from functad.transforms.loop_passes import optimize_loops
 from functad.transforms.rewrites import eliminate_broadcasts, merge_transposes, scatter_into_zeros
 
 
@@ -54,18 +57,34 @@ class _Rewriter:
         return self.program.replace(eqns=self.eqns, outvars=outvars)
 
 
-def inline_calls(program: Program) -> Program:
-    """Replace every `jit` equation by the equations of the Program that it calls."""
-    if not any(e.primitive.name == "jit" for e in program.eqns):
+# Primitives that call a Program, and the parameter that holds it.
+CALLS = {
+    "jit": "jaxpr",
+    "closed_call": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "remat2": "jaxpr",
+}
+
+
+def inline_calls(program: Program, kept: Collection[str] = ()) -> Program:
+    """Replace every call by the equations of the Program that is called; derivative rules have done their work.
+
+    What is to be computed a second time gets its operands through a barrier. kept: the primitives whose calls stay.
+    """
+    if not any(e.primitive.name in CALLS and e.primitive.name not in kept for e in program.eqns):
         return program
     out = _Rewriter(program)
     constvars, consts = list(program.constvars), list(program.consts)
     for eqn in program.eqns:
         eqn = out.read_all(eqn)
-        if eqn.primitive.name != "jit":
+        if eqn.primitive.name not in CALLS or eqn.primitive.name in kept:
             out.eqns.append(eqn)
             continue
-        inner = inline_calls(eqn.params["jaxpr"])
+        inner = inline_calls(eqn.params[CALLS[eqn.primitive.name]], kept)
+        if eqn.primitive.name == "remat2" and eqn.params["differentiated"] and eqn.params["prevent_cse"]:
+            barrier, eqn = _behind_barrier(eqn)
+            out.eqns.append(barrier)
         names: dict[Var, Atom] = dict(zip(inner.invars, eqn.invars))
         for var, const in zip(inner.constvars, inner.consts):
             names[var] = fresh = Var(var.aval)
@@ -79,6 +98,17 @@ def inline_calls(program: Program) -> Program:
         for var, atom in zip(eqn.outvars, inner.outvars):
             out.known[var] = names[atom] if isinstance(atom, Var) else atom
     return out.finish().replace(constvars=constvars, consts=consts)
+
+
+def _behind_barrier(eqn: Eqn) -> tuple[Eqn, Eqn]:
+    """A barrier for the operands of an equation, and the equation with the barrier's results as operands.
+
+    The cotangents are among them, so nothing is computed again before they are there; and nothing that was computed
+    from the operands before is found to be the same.
+    """
+    passed = {a: Var(a.aval) for a in eqn.invars if isinstance(a, Var)}
+    barrier = eqn.replace(primitive=optimization_barrier_p, invars=list(passed), params={}, outvars=passed.values())
+    return barrier, eqn.replace(invars=[passed[a] if isinstance(a, Var) else a for a in eqn.invars])
 
 
 def fold_constants(program: Program) -> Program:
@@ -114,7 +144,7 @@ def share_common_subexpressions(program: Program) -> Program:
             earlier = seen.setdefault(key, eqn)
         except TypeError:  # a parameter that has no hash: nothing equals it
             earlier = eqn
-        if earlier is eqn:
+        if earlier is eqn or has_effects(eqn):
             out.eqns.append(eqn)
         else:
             out.known.update(zip(eqn.outvars, earlier.outvars))
@@ -171,6 +201,17 @@ def _add(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
     return y if _is_literal(x, zero) else x if _is_literal(y, zero) else None
 
 
+def _add_any(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    x, y = eqn.invars  # a cotangent that starts from zeros: loops sum up that way, and no sign of zero matters
+    return y if _is_zeros(x, definitions) else x if _is_zeros(y, definitions) else _add(eqn, definitions)
+
+
+def _is_zeros(atom: Atom, definitions: dict[Var, Eqn]) -> bool:
+    eqn = _definition(atom, "broadcast_in_dim", definitions)
+    number = atom if eqn is None else eqn.invars[0]
+    return isinstance(number, Literal) and number.aval.dtype.kind == "f" and bool(number.value == 0)
+
+
 def _definition(atom: Atom, name: str, definitions: dict[Var, Eqn]) -> Eqn | None:
     eqn = definitions.get(atom) if isinstance(atom, Var) else None
     return eqn if eqn is not None and eqn.primitive.name == name else None
@@ -179,6 +220,18 @@ def _definition(atom: Atom, name: str, definitions: dict[Var, Eqn]) -> Eqn | Non
 def _neg(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
     inner = _definition(eqn.invars[0], "neg", definitions)
     return inner.invars[0] if inner else None
+
+
+def _and(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    x, y = eqn.invars
+    if eqn.outvars[0].aval.dtype != bool:
+        return None
+    return y if _is_literal(x, True) else x if _is_literal(y, True) else None
+
+
+def _select_n(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
+    which, *cases = eqn.invars
+    return cases[int(which.value)] if isinstance(which, Literal) else None
 
 
 def _transpose(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | Eqn | None:
@@ -210,23 +263,34 @@ _ALGEBRA: dict[str, Callable[[Eqn, dict[Var, Eqn]], Atom | Eqn | None]] = {
     "div": _div,
     "sub": _sub,
     "add": _add,
-    "add_any": _add,
+    "add_any": _add_any,
     "neg": _neg,
+    "and": _and,
+    "select_n": _select_n,
     "transpose": _transpose,
     "reshape": _reshape,
     "convert_element_type": _convert,
     "stop_gradient": _identity,
     "copy": _identity,
+    "name": _identity,
 }
+
+
+def optimize_control(program: Program) -> Program:
+    """Simplify the bodies of loops and branches, and move work out of loops."""
+    return optimize_loops(program, simplify)
+
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
     inline_calls,
     eliminate_dead_code,
+    optimize_control,
     scatter_into_zeros,
     eliminate_broadcasts,
     fold_constants,
     simplify_algebra,
     share_common_subexpressions,
+    merge_whiles,
     merge_transposes,
     eliminate_dead_code,
 )

@@ -7,7 +7,8 @@ a kernel is not found in the cache.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -15,17 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.backends.cpu import objects, report
+from functad.backends.cpu.assemble import Assembler, Slots
 from functad.backends.cpu.blas import handle
-from functad.backends.cpu.gemm import Matrix, gemm_block, gemm_instruction
+from functad.backends.cpu.gemm import Matrix, gemm_block
 from functad.backends.cpu.generate import Generated, generate
 from functad.backends.cpu.plain import load_source, run_plain
-from functad.backends.cpu.runtime import Block, Call, Instruction, Tape, settle
+from functad.backends.cpu.runtime import Call, Tape, release_stacks, settle
 from functad.config import config
 from functad.ir import Program
 from functad.lowering import plan
-from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.plan import MemoryPlan, make_blocks, plan_memory
-from functad.lowering.schedule import GemmStep, Schedule, make_schedule
+from functad.lowering.memory import ALIGNMENT, MemoryPlan, plan_memory
+from functad.lowering.plan import make_blocks
+from functad.lowering.schedule import Schedule, make_schedule
+from functad.lowering.steps import CallStep, LoopStep
 from functad.transforms.dead_code import eliminate_dead_code
 
 SHORT = 20_000.0  # ns: below, the interpreter's lock is kept, because getting it back takes longer
@@ -51,7 +54,7 @@ class Lowered:
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
         self.schedule: Schedule = make_schedule(self.program, donated)
         self.generated: Generated = generate(self.schedule)
-        self.blocks: list[plan.Block] = make_blocks(self.generated.instructions)
+        self.blocks: list[plan.Block | plan.Control] = make_blocks(self.generated.instructions)
         self.memory_plan: MemoryPlan = plan_memory(self.blocks)
         self.memory_plan.donated += [
             (self.schedule.inputs[result.storage.number].name, f"result {k}")
@@ -81,12 +84,16 @@ class Executable(Lowered):
         if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
             self._plain = load_source(self.generated.source, str(objects.keep_source(self.generated.source)))
         self.addresses: Mapping[str, int] = {} if self._plain is not None else _compiled(self.generated)
-        self._constants = [np.require(np.asarray(c), requirements=["C", "A"]) for c in self.program.consts]
-        self._layout()
+        self._constants = [np.require(np.asarray(c), requirements=["C", "A"]) for c in self.schedule.values]
+        self._slots = Slots(self.schedule, self.memory_plan.offsets, plan.leaves(self.generated.instructions))
+        self.fresh, self.results = self._slots.fresh, self._slots.results
         if self._plain is not None:
             return
-        cost = sum(block.cost for block in self.blocks)
-        self.tape = Tape([self._tape_block(b) for b in self.blocks], release_gil=cost > SHORT)
+        cost = sum(block.cost * times for block, times in plan.repeated(self.blocks))
+        assembler = Assembler(self._slots, self.addresses)
+        assembler.add(self.blocks)
+        self._calls, self._stacks = assembler.calls, assembler.stacks
+        self.tape = Tape(assembler.finish(), release_gil=cost > SHORT or plan.may_run_long(self.blocks))
         self._free: list[_Context] = []
 
     # --- calling -----------------------------------------------------------------------------------------
@@ -116,85 +123,28 @@ class Executable(Lowered):
             else:
                 settle(status)
                 status = 0
+        if self._calls.running >= 0:
+            self._calls.settle()  # if it raises, the context is of no use any more
         self._free.append(context)
 
     def _new_context(self) -> _Context:
-        """Slots and an arena for one call at a time."""
-        arena = np.empty(self.memory_plan.arena_bytes + plan.ALIGNMENT, np.uint8)
-        start = -(-arena.ctypes.data // plan.ALIGNMENT) * plan.ALIGNMENT
-        slots = np.zeros(self._slot_count, np.int64)
-        for storage, slot in self._slots.items():
+        """Slots and an arena for one call at a time; stacks grow with the first ones, and stay as large."""
+        arena = np.empty(self.memory_plan.arena_bytes + ALIGNMENT + 1, np.uint8)
+        start = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
+        slots = np.zeros(self._slots.count + self._slots.private, np.int64)
+        for storage, slot in self._slots.numbers.items():
             if storage.kind == "arena":
                 slots[slot] = start + self.memory_plan.offsets[storage]
             elif storage.kind == "const":
                 slots[slot] = self._constants[storage.number].ctypes.data
-        for dtype, slot in self._handles.items():
+        for dtype, slot in self._slots.handles.items():
             slots[slot] = handle(dtype)
-        return _Context(self.tape.bind(slots, self._array_count), slots, arena)
-
-    # --- layout ------------------------------------------------------------------------------------------
-
-    def _layout(self) -> None:
-        """Number the slots: inputs, fresh outputs, constants, temporaries, addresses of matrix products."""
-        self._slots: dict[Storage, int] = {b.storage: i for i, b in enumerate(self.schedule.inputs)}
-        self.fresh: list[tuple[tuple[int, ...], np.dtype]] = []
-        shapes = [buffer.shape for buffer in self.schedule.inputs]
-        self.results: list[tuple[int, tuple[int, ...] | None]] = []
-        for buffer in self.schedule.outputs:
-            storage = buffer.storage
-            if storage not in self._slots:
-                self._slots[storage] = len(self._slots)
-                self.fresh.append((buffer.shape, buffer.dtype))
-                shapes.append(buffer.shape)
-                self.results.append((self._slots[storage], None))
-            else:
-                # A reshaped view would hide from the next call that it may take over the memory.
-                slot = self._slots[storage]
-                same = shapes[slot] == buffer.shape
-                self.results.append((slot, None if same else buffer.shape))
-        self._array_count = len(self._slots)
-        for buffer in self.schedule.constants:
-            self._slots[buffer.storage] = len(self._slots)
-        for storage in self.memory_plan.offsets:
-            self._slots[storage] = len(self._slots)
-        self._slot_count = len(self._slots)
-        self._handles: dict[str, int] = {}  # by the name of the elements' dtype
-        for instruction in self.generated.instructions:
-            for _, buffer, _ in instruction.parameters:
-                if buffer.storage.kind == "blas" and buffer.name not in self._handles:
-                    self._handles[buffer.name] = self._slot_count
-                    self._slot_count += 1
-
-    def _slot(self, buffer: Buffer) -> int:
-        if buffer.storage.kind == "blas":
-            return self._handles[buffer.name]
-        return self._slots[buffer.storage]
-
-    def _tape_block(self, block: plan.Block) -> Block:
-        if len(block.instructions) == 1 and isinstance(block.instructions[0].step, GemmStep):
-            step = block.instructions[0].step
-            a, b, c = self._matrices(step)
-            return gemm_block(step.a.dtype, a, b, c, batch=step.batch, **_sizes(step))
-        instructions = [self._tape_instruction(i, s) for i, s in zip(block.instructions, block.scales)]
-        return Block(block.rows, instructions, block.chunk if block.parallel else 0)
-
-    def _tape_instruction(self, instruction: plan.Instruction, scale: int) -> Instruction:
-        if isinstance(instruction.step, GemmStep):
-            split = "rows" if instruction.step.batch == 1 else "batch"
-            made = gemm_instruction(
-                instruction.step.a.dtype, *self._matrices(instruction.step), split=split, **_sizes(instruction.step)
-            )
-            return made._replace(scale=scale)
-        params = np.array([self._slot(b) for _, b, _ in instruction.parameters], np.int64)
-        blas = any(b.storage.kind == "blas" for _, b, _ in instruction.parameters)
-        return Instruction(self.addresses[instruction.function], params, scale, blas)
-
-    def _matrices(self, step: GemmStep) -> tuple[Matrix, Matrix, Matrix]:
-        return (
-            Matrix(self._slot(step.a), step.lda, step.a_offset, step.a_batch),
-            Matrix(self._slot(step.b), step.ldb, step.b_offset, step.b_batch),
-            Matrix(self._slot(step.c), step.ldc, step.c_offset, step.c_batch),
-        )
+        if self._calls.running >= 0:
+            arena[-1] = True  # until a Python function raises
+            slots[self._calls.running] = arena.ctypes.data + arena.size - 1
+        if self._stacks:
+            weakref.finalize(arena, release_stacks, slots, self._stacks).atexit = False
+        return _Context(self.tape.bind(slots, self._slots.arrays), slots, arena)
 
     def _run_plain(self, given: list[np.ndarray], functions: dict[str, Any]) -> None:
         count = len(self.schedule.inputs)
@@ -210,20 +160,43 @@ class Executable(Lowered):
         step = report.least_time(lambda: self(copies), repeats)
         return report.profile_of(measured, step, _product_speed(), config.num_threads)
 
-    def measure(self, args: Sequence[np.ndarray], repeats: int = 20) -> list[tuple[plan.Instruction, float]]:
-        """The least time in ns of each instruction on its own."""
+    def measure(self, args: Sequence[np.ndarray], repeats: int = 20) -> list[tuple[plan.Instruction, int, float]]:
+        """Each instruction, how often a call runs it, and its least time in ns on its own."""
         fresh = [np.empty(shape, dtype) for shape, dtype in self.fresh]
         arrays = [np.array(a, order="C", copy=True) for a in args] + fresh
         context = self._new_context()
         context.slots[: len(arrays)] = [a.ctypes.data for a in arrays]
+        settle(self.tape.run(context.slots))  # so that what a kernel reads, such as an index, is what it will be
+        self._calls.settle()
         measured = []
-        for block in self.blocks:
+        slots = context.slots.copy()
+        for block, times in self._started(self.blocks, slots, []):
             for instruction, scale in zip(block.instructions, block.scales):
-                one = plan.Block(block.rows, [instruction], [scale], block.chunk, block.parallel)
-                run = Tape([self._tape_block(one)]).bind(context.slots, 0)
+                if isinstance(instruction.step, CallStep):
+                    continue
+                one = Assembler(self._slots, self.addresses)
+                one.add([plan.Block(block.rows, [instruction], [scale], block.chunk, block.parallel)])
+                run = Tape(one.entries).bind(slots, 0)
                 settle(run([]))
-                measured.append((instruction, report.least_time(lambda: run([]), repeats)))  # noqa: B023
+                measured.append((instruction, times, report.least_time(lambda: run([]), repeats)))  # noqa: B023
         return measured
+
+    def _started(
+        self, items: Sequence[plan.Block | plan.Control], slots: np.ndarray, scratch: list[np.ndarray], times: int = 1
+    ) -> Iterator[tuple[plan.Block, int]]:
+        """All blocks and how often they run; the pointers of loops are set as for their first step."""
+        for item in items:
+            if isinstance(item, plan.Block):
+                yield item, times
+                continue
+            for stack in item.step.stacks if isinstance(item.step, LoopStep) else ():
+                scratch.append(np.zeros(2 * stack.pointer.nbytes, np.uint8))  # in the place of what grows
+                slots[self._slots.of(stack.memory)] = scratch[-1].ctypes.data
+                slots[self._slots.of(stack.pointer)] = scratch[-1].ctypes.data + stack.past
+            for move in item.step.starts if isinstance(item.step, LoopStep) else ():
+                slots[self._slots.of(move.target)] = slots[self._slots.of(move.source)] + move.offset
+            for part, count in zip(item.parts, item.times):
+                yield from self._started(part, slots, scratch, times * count)
 
 
 class _Context(NamedTuple):
@@ -242,18 +215,6 @@ def _product_speed() -> float:
     run = Tape([gemm_block(np.float32, a, b, c, m=n, n=n, k=n)]).bind(slots, 0)
     settle(run([]))
     return 2.0 * n**3 / report.least_time(lambda: run([]), 5)
-
-
-def _sizes(step: GemmStep) -> dict[str, Any]:
-    return {
-        "m": step.m,
-        "n": step.n,
-        "k": step.k,
-        "ta": bool(step.ta),
-        "tb": bool(step.tb),
-        "alpha": step.alpha,
-        "beta": step.beta,
-    }
 
 
 def _compiled(generated: Generated) -> Mapping[str, int]:

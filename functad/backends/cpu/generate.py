@@ -12,16 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functad.backends.cpu import complex_scalars, exact_scalars, gemm_scalars, scalars, special_scalars
+from functad.backends.cpu import complex_scalars, exact_scalars, gemm_scalars, scalars, special_scalars, user_functions
 from functad.backends.cpu.emit import emit
 from functad.backends.cpu.gemm import by_rows
 from functad.ir import Eqn
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.cost import work_of
 from functad.lowering.nest import Nest
-from functad.lowering.plan import Instruction
+from functad.lowering.plan import Control, Instruction
 from functad.lowering.printing import comments
-from functad.lowering.schedule import GemmStep, KernelStep, NestStep, Schedule
+from functad.lowering.schedule import Schedule
+from functad.lowering.steps import CallStep, GemmStep, KernelStep, PlainStep, Step
 
 VOCABULARY = {
     name: module.__name__
@@ -31,6 +32,7 @@ VOCABULARY = {
 }
 BYTES_PER_NS = 25.0  # of one thread, from the cache
 FLOPS_PER_NS = {"float32": 90.0, "float64": 45.0, "complex64": 22.0, "complex128": 11.0}
+CALL_NS = 10_000.0  # of a Python function
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -38,12 +40,13 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 class Generated:
     """The kernels of a Program.
 
-    source: the Python file. signatures: the dtypes of each function's pointers. instructions: the calls, in order.
+    source: the Python file. signatures: the dtypes of each function's pointers. instructions: the calls, in order, and
+    loops and branches of calls.
     """
 
     source: str
     signatures: dict[str, tuple[np.dtype, ...]]
-    instructions: list[Instruction]
+    instructions: list[Instruction | Control]
 
 
 def generate(schedule: Schedule) -> Generated:
@@ -59,12 +62,23 @@ class _Generator:
         self.signatures: dict[str, tuple[np.dtype, ...]] = {}
 
     def run(self) -> Generated:
-        instructions = [self._instruction(step) for step in self.schedule.steps]
+        instructions = self._instructions(self.schedule.steps)
         return Generated(self._file(), self.signatures, instructions)
 
-    def _instruction(self, step: NestStep | KernelStep | GemmStep) -> Instruction:
+    def _instructions(self, steps: Sequence[Step]) -> list[Instruction | Control]:
+        return [
+            self._instruction(step)
+            if isinstance(step, PlainStep)
+            else Control(step, [self._instructions(part) for part in step.parts])
+            for step in steps
+        ]
+
+    def _instruction(self, step: PlainStep) -> Instruction:
         if isinstance(step, GemmStep):
             return _gemm_instruction(step)
+        if isinstance(step, CallStep):
+            nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
+            return Instruction(step.name, step.parameters, 1, {}, CALL_NS + nbytes, 0, nbytes, step)
         if isinstance(step, KernelStep):
             function = self._function(step.name, textwrap.dedent(step.body), step.parameters, step.eqns)
             cost = step.flops / 40.0 + step.bytes / BYTES_PER_NS
@@ -98,6 +112,9 @@ class _Generator:
         imports: dict[str, list[str]] = {}
         for word in sorted(words & VOCABULARY.keys()):
             imports.setdefault(VOCABULARY[word], []).append(word)
+        of_users = sorted(filter(user_functions.is_user_word, words))
+        if of_users:
+            imports[user_functions.__name__] = of_users
         head = [f'"""Kernels of `{self.schedule.program.name}`, written by functad. Shapes are fixed."""', ""]
         if words & {"inf", "nan"}:
             head.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
@@ -111,7 +128,7 @@ def _canonical(body: str, parameters: Sequence[str]) -> str:
 
     def rename(match: re.Match[str]) -> str:
         word = match.group()
-        if word in VOCABULARY or word in _KEPT:
+        if word in VOCABULARY or word in _KEPT or user_functions.is_user_word(word):
             return word
         return numbers.setdefault(word, f"v{len(numbers)}")
 

@@ -6,14 +6,16 @@ Knows schedules and generated source; no compiler. `NUMBA_DISABLE_JIT=1` makes e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.backends.cpu import gemm_scalars
 from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.plan import Block, Instruction, MemoryPlan
-from functad.lowering.schedule import GemmStep, Schedule
+from functad.lowering.memory import MemoryPlan
+from functad.lowering.plan import Block, Control, Instruction
+from functad.lowering.schedule import Schedule
+from functad.lowering.steps import BranchStep, CallStep, GemmStep, LoopStep, Move, Stack
 
 _GEMM: dict[str, Callable[..., None]] = {
     "float32": gemm_scalars.gemm_f32,
@@ -32,7 +34,7 @@ def load_source(source: str, path: str) -> dict[str, Any]:
 
 def run_plain(
     schedule: Schedule,
-    blocks: Sequence[Block],
+    blocks: Sequence[Block | Control],
     memory: MemoryPlan,
     functions: Mapping[str, Callable[..., None]],
     args: Sequence[np.ndarray],
@@ -43,29 +45,119 @@ def run_plain(
 
     chunks: the pieces of a block's rows, in the order in which they run; threads may run them in any order.
     """
+    runner = _Runner(functions, chunks or chunks_of)
+    for buffer, array in zip(schedule.inputs, args):
+        runner.places[buffer.storage] = _Place(_bytes(array))
+    for buffer, value in zip(schedule.constants, schedule.values):
+        runner.places[buffer.storage] = _Place(_bytes(np.ascontiguousarray(value)))
+    outputs = dict.fromkeys(b.storage for b in schedule.outputs if b.storage.kind == "output")
+    for storage, array in zip(outputs, fresh):
+        runner.places[storage] = _Place(_bytes(array))
     arena = np.empty(memory.arena_bytes, np.uint8)
-    constants = [np.ascontiguousarray(c) for c in schedule.program.consts]
-    outputs = [b.storage for b in dict.fromkeys(b for b in schedule.outputs if b.storage.kind == "output")]
-    of_output = dict(zip(dict.fromkeys(outputs), fresh))
-
-    def flat(buffer: Buffer) -> np.ndarray:
-        storage: Storage = buffer.storage
-        if storage.kind == "input":
-            return args[storage.number].reshape(-1)
-        if storage.kind == "output":
-            return of_output[storage].reshape(-1)
-        if storage.kind == "const":
-            return constants[storage.number].reshape(-1)
-        if storage.kind == "blas":
-            return np.zeros(1, np.int64)
-        offset = memory.offsets[storage]
-        return arena[offset : offset + storage.nbytes].view(buffer.dtype)
-
+    for storage, offset in memory.offsets.items():
+        runner.places[storage] = _Place(arena, offset)
     with np.errstate(all="ignore"):
-        for block in blocks:
-            for start, stop in (chunks or chunks_of)(block):
-                for instruction, scale in zip(block.instructions, block.scales):
-                    _run(instruction, flat, functions, start * scale, stop * scale)
+        runner.run(blocks)
+
+
+class _Place(NamedTuple):
+    """An address: a piece of memory, as bytes, and where in it."""
+
+    memory: np.ndarray
+    offset: int = 0
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
+
+
+class _Runner:
+    """Runs blocks, loops and branches. places: the address of each storage; those of pointers change."""
+
+    def __init__(
+        self, functions: Mapping[str, Callable[..., None]], chunks: Callable[[Block], Iterable[tuple[int, int]]]
+    ) -> None:
+        self.functions = functions
+        self.chunks = chunks
+        self.places: dict[Storage, _Place] = {}
+        self.counts: dict[Storage, int] = {}  # how many steps a loop had whose stacks are in use
+
+    def run(self, items: Sequence[Block | Control]) -> None:
+        for item in items:
+            if isinstance(item, Block):
+                for start, stop in self.chunks(item):
+                    for instruction, scale in zip(item.instructions, item.scales):
+                        _run(instruction, self.flat, self.functions, start * scale, stop * scale)
+            elif isinstance(item.step, LoopStep) and item.by_rows:
+                self.loop_by_rows(item.step, *item.parts)
+            elif isinstance(item.step, LoopStep):
+                self.loop(item.step, *item.parts)
+            elif isinstance(item.step, BranchStep):
+                index = int(self.flat(item.step.index)[0])
+                self.run(item.parts[min(max(index, 0), len(item.parts) - 1)])
+            else:
+                one, other = (self.places[s.memory] for s in (item.step.one, item.step.other))
+                if one.memory is not other.memory or one.offset != other.offset:
+                    self.run(item.parts[0])
+
+    def loop_by_rows(self, step: LoopStep, condition: list[Any], body: list[Any], after: list[Any]) -> None:
+        """Each chunk goes through all steps before the next one begins."""
+        self.move(step.starts)
+        before, chunks = self.places, self.chunks
+        for chunk in list(chunks(body[0])):
+            self.places, self.chunks = dict(before), lambda block, only=chunk: [only]  # type: ignore[misc]
+            for _ in range(step.length or 0):
+                self.run(body)
+                self.move(step.moves)
+        self.chunks = chunks
+        self.run(after)
+
+    def loop(self, step: LoopStep, condition: list[Any], body: list[Any], after: list[Any]) -> None:
+        for stack in step.stacks:
+            self.places[stack.memory] = self.places[stack.pointer] = _Place(np.empty(0, np.uint8))
+        self.move(step.starts)
+        if step.predicate is None:
+            length = self.counts[step.count] if step.length is None and step.count is not None else step.length or 0
+            for k in range(length):
+                self.grow(step.stacks, k)
+                self.run(body)
+                self.move(step.moves)
+        else:
+            count = 0
+            while self.holds(step, condition):
+                self.grow(step.stacks, count)
+                self.run(body)
+                self.move(step.moves)
+                count += 1
+            if step.count is not None:
+                self.counts[step.count] = count
+        self.run(after)
+
+    def holds(self, step: LoopStep, condition: list[Any]) -> bool:
+        assert step.predicate is not None
+        self.run(condition)
+        return bool(self.flat(step.predicate)[0])
+
+    def grow(self, stacks: Sequence[Stack], count: int) -> None:
+        """Point to the slices of one more step, with room for them."""
+        for memory, pointer, *_ in stacks:
+            whole = self.places[memory].memory
+            if whole.size < (count + 1) * pointer.nbytes:
+                whole = np.concatenate([whole, np.empty(max(whole.size, 16 * pointer.nbytes), np.uint8)])
+                self.places[memory] = _Place(whole)
+            self.places[pointer] = _Place(whole, count * pointer.nbytes)
+
+    def move(self, moves: Sequence[Move]) -> None:
+        for target, source, offset in moves:
+            memory, start = self.places[source.memory]
+            self.places[target.memory] = _Place(memory, start + offset)
+
+    def flat(self, buffer: Buffer) -> np.ndarray:
+        """The elements of a buffer."""
+        if buffer.storage.kind == "blas":
+            return np.zeros(1, np.int64)
+        memory, offset = self.places[buffer.storage.memory]
+        return memory[offset : offset + buffer.storage.nbytes].view(buffer.dtype)
 
 
 def chunks_of(block: Block) -> list[tuple[int, int]]:
@@ -99,6 +191,10 @@ def _run(
     stop: int,
 ) -> None:
     step = instruction.step
+    if isinstance(step, CallStep):
+        ins, outs = ([flat(b).reshape(b.shape) for b in side] for side in (step.ins, step.outs))
+        step.call(ins, outs)
+        return
     if not isinstance(step, GemmStep):
         pointers = [_pointer(flat(b)) for _, b, _ in instruction.parameters]
         functions[instruction.function](*pointers, start, stop)

@@ -51,6 +51,7 @@ class Pool:
         self.words[w.RESTORE_THREAD] = _address(api.PyEval_RestoreThread)
         self.words[w.TO_PYTHON] = _address(api.PyLong_FromLongLong)
         self.words[w.ARRAY_TYPE] = id(np.ndarray)
+        self.words[w.REALLOC] = _address(api.PyMem_RawRealloc)
         seconds = _seconds_of_a_spin(ctypes.CFUNCTYPE(None, ctypes.c_int64)(addresses["spin"]))
         self.words[w.SPINS] = max(1, int(SPIN_SECONDS / seconds))
         self.words[w.PATIENCE] = max(1, int(PATIENCE_SECONDS / seconds))

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from functad.lowering.plan import Instruction
+from functad.lowering.plan import Control, Instruction, repeated
 
 
 class Source(str):
@@ -26,7 +26,10 @@ class Source(str):
 
 @dataclass(frozen=True)
 class KernelCost:
-    """One call of a kernel: floating-point operations, and bytes read and written if nothing were in the cache."""
+    """A kernel's work in one call of the Program: floating-point operations, and bytes if nothing were in the cache.
+
+    A kernel in a loop of unknown length, or in a branch, counts once.
+    """
 
     kernel: str
     flops: float
@@ -57,7 +60,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One call of a kernel. Times in µs; `floor` is what the machine needs for its operations or bytes at least."""
+    """All runs of a kernel in one call of the Program, in µs.
+
+    floor: what the machine needs for its operations or bytes at least.
+    """
 
     kernel: str
     time: float
@@ -82,24 +88,27 @@ class Profile:
     __repr__ = __str__
 
 
-def cost_of(instructions: Sequence[Instruction]) -> Cost:
-    return Cost(tuple(KernelCost(label(i), i.flops, i.bytes) for i in instructions))
+def cost_of(instructions: Sequence[Instruction | Control]) -> Cost:
+    return Cost(
+        tuple(KernelCost(label(i, times), i.flops * times, i.bytes * times) for i, times in repeated(instructions))
+    )
 
 
-def profile_of(measured: Sequence[tuple[Instruction, float]], step: float, peak: float, threads: int) -> Profile:
+def profile_of(measured: Sequence[tuple[Instruction, int, float]], step: float, peak: float, threads: int) -> Profile:
     """Times in ns beside their floors. peak: floating-point operations a ns in large products."""
     bandwidth = threads * copy_speed()
     found = []
-    for instruction, ns in measured:
+    for instruction, times, ns in measured:
         # Operations that are no product cannot reach the speed of products; only bytes count for them.
         operations = instruction.flops / peak if instruction.function.startswith("gemm") else 0.0
         floor = max(operations, instruction.bytes / bandwidth)
-        found.append(KernelTime(label(instruction), ns / 1e3, floor / 1e3))
+        found.append(KernelTime(label(instruction, times), times * ns / 1e3, times * floor / 1e3))
     return Profile(tuple(found), step / 1e3)
 
 
-def label(instruction: Instruction) -> str:
-    return instruction.step.name if instruction.function.startswith("gemm") else instruction.function
+def label(instruction: Instruction, times: int = 1) -> str:
+    name = instruction.step.name if instruction.function.startswith("gemm") else instruction.function
+    return name if times == 1 else f"{name} ({times} times)"
 
 
 @cache

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,27 +55,81 @@ class Block(NamedTuple):
     chunk: int = 0
 
 
+class Moves(NamedTuple):
+    """Slots are set, one after the other: `slots[target] = slots[source] + offset`."""
+
+    moves: Sequence[tuple[int, int, int]]
+
+
+class Jump(NamedTuple):
+    """The tape goes on at the entry of number `target`, always or under a condition.
+
+    kind: JUMP, or AGAIN (if `slots[slot]`, less one, is not zero), UNLESS (if the bool at the address `slots[slot]` is
+    not set), SAME (if `slots[slot]` and `slots[other]` are equal).
+    """
+
+    kind: int
+    target: int
+    slot: int = 0
+    other: int = 0
+
+
+class Switch(NamedTuple):
+    """The tape goes on at the entry that the int32 at the address `slots[slot]` chooses; it is clamped."""
+
+    slot: int
+    targets: Sequence[int]
+
+
+class Grow(NamedTuple):
+    """Stacks get room for as many slices as `slots[steps]` says and `extra` more; `release_stacks` gives it back.
+
+    capacity: the slot that tells for how many there is room. stacks: for each the slot of its address, the slot that
+    gets the address of the slice to write, which is the first one or (extra = 1) the one after `steps`, and its bytes.
+    """
+
+    steps: int
+    capacity: int
+    extra: int
+    stacks: Sequence[tuple[int, int, int]]
+
+
+class Repeat(NamedTuple):
+    """A block whose chunks run `steps` times, with moves in between, without waiting for other chunks.
+
+    private: the first of the slots that chunks have for themselves, `words` for each: copies of the first `words`
+    slots, on which the moves work. Afterwards the slots are what they have become for the first chunk.
+    """
+
+    block: Block
+    steps: int
+    moves: Moves
+    private: int = 0
+    words: int = 0
+
+
+Entry = Block | Moves | Jump | Switch | Grow | Repeat
+
+
 class Tape:
     """A compiled program as the runtime reads it. Immutable: any number of calls may run it at the same time.
 
     Args:
-        blocks: run one after the other.
+        entries: run one after the other, jumps excepted. A target may be the number of entries: the end.
         release_gil: let other Python threads run during a call. That costs little, but a thread that gave up the
             interpreter may wait for it for milliseconds: not worth it for a few microseconds of work.
     """
 
-    def __init__(self, blocks: Sequence[Block], *, release_gil: bool = True) -> None:
-        body: list[int] = []
-        parallel = False
-        for block in blocks:
-            chunk, chunks = _chunks(block)
-            parallel = parallel or chunks > 1
-            body += [block.rows, chunk, chunks, len(block.instructions)]
-            for instruction in block.instructions:
-                body += [instruction.address, instruction.params.ctypes.data, instruction.scale]
+    def __init__(self, entries: Sequence[Entry], *, release_gil: bool = True) -> None:
+        sizes = [_size(entry) for entry in entries]
+        places = [w.TAPE_HEAD, *(w.TAPE_HEAD + total for total in accumulate(sizes))]
+        blocks = [entry for entry in entries if isinstance(entry, Block)]
+        blocks += [entry.block for entry in entries if isinstance(entry, Repeat)]
         instructions = [instruction for block in blocks for instruction in block.instructions]
+        parallel = any(_chunks(block)[1] > 1 for block in blocks)
         blas = any(instruction.blas for instruction in instructions)
-        head = [runtime().pool.address, len(blocks), parallel, blas, release_gil]
+        head = [runtime().pool.address, places[-1], parallel, blas, release_gil]
+        body = [word for entry in entries for word in _words(entry, places)]
         self.words: Words = np.array(head + body, np.int64)
         self._kept = [instruction.params for instruction in instructions]
 
@@ -99,6 +154,12 @@ class Tape:
         return int(runtime().run_tape(self.address, slots.ctypes.data))
 
 
+def release_stacks(slots: Words, stacks: Sequence[int]) -> None:
+    """Give back the memory of stacks, whose addresses lie in some of the slots."""
+    for slot in stacks:
+        ctypes.pythonapi.PyMem_RawFree(ctypes.c_void_p(int(slots[slot])))
+
+
 def settle(status: int) -> None:
     """Do what the status of a call asks for: start the pool's threads, or raise.
 
@@ -109,6 +170,8 @@ def settle(status: int) -> None:
         runtime().pool.start()
     elif status == w.WRONG_COUNT:
         raise ArgumentError("a compiled program was called with a wrong number of arrays")
+    elif status == w.OUT_OF_MEMORY:
+        raise MemoryError("a loop of unknown length has more steps than the memory of its derivative can hold")
     elif status > 0:
         raise ArgumentError(f"array {status - 1} of a compiled program is not a C-contiguous, aligned numpy.ndarray")
 
@@ -190,12 +253,49 @@ _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_o
 )
 
 
+def chunk_count(block: Block) -> int:
+    """In how many chunks a block runs."""
+    return _chunks(block)[1]
+
+
 def _chunks(block: Block) -> tuple[int, int]:
     """Rows of a chunk, and the number of chunks."""
     if block.chunk <= 0 or block.rows <= block.chunk:
         return block.rows, 1
     chunk = max(block.chunk, -(-block.rows // (w.CLAIM_SIZE - 1)))
     return chunk, -(-block.rows // chunk)
+
+
+def _size(entry: Entry) -> int:
+    if isinstance(entry, Block):
+        return w.BLOCK_HEAD + w.INSTRUCTION_SIZE * len(entry.instructions)
+    if isinstance(entry, Repeat):
+        return _size(entry.block) + w.REPEAT_SIZE + _size(entry.moves)
+    if isinstance(entry, Moves):
+        return w.MOVES_HEAD + w.MOVE_SIZE * len(entry.moves)
+    if isinstance(entry, Grow):
+        return w.GROW_HEAD + w.GROW_SIZE * len(entry.stacks)
+    return w.JUMP_SIZE if isinstance(entry, Jump) else w.SWITCH_HEAD + len(entry.targets)
+
+
+def _words(entry: Entry, places: Sequence[int]) -> list[int]:
+    """An entry as it stands on the tape. places: where each entry begins, and the end."""
+    if isinstance(entry, Repeat):
+        repeat = [entry.steps, entry.private, entry.words]
+        return [w.REPEAT, *_words(entry.block, places)[1:], *repeat, *_words(entry.moves, places)]
+    if isinstance(entry, Moves):
+        return [w.MOVES, len(entry.moves), *(word for move in entry.moves for word in move)]
+    if isinstance(entry, Jump):
+        return [entry.kind, places[entry.target], entry.slot, entry.other]
+    if isinstance(entry, Grow):
+        head = [w.GROW, entry.steps, entry.capacity, entry.extra, len(entry.stacks)]
+        return [*head, *(word for stack in entry.stacks for word in stack)]
+    if isinstance(entry, Switch):
+        return [w.SWITCH, entry.slot, len(entry.targets), *(places[t] for t in entry.targets)]
+    words = [w.BLOCK, entry.rows, *_chunks(entry), len(entry.instructions)]
+    for instruction in entry.instructions:
+        words += [instruction.address, instruction.params.ctypes.data, instruction.scale]
+    return words
 
 
 def _layout_problem() -> str:

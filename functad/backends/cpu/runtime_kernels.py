@@ -56,7 +56,7 @@ def take_arrays(pool, slots, count, arrays) -> int:
 
 
 def run_tape(tape, slots) -> int:
-    """Run all blocks one after the other; 0, or HELPERS_MISSING if it was done with fewer threads than wanted."""
+    """Run all entries one after the other; 0, or HELPERS_MISSING if it was done with fewer threads than wanted."""
     pool = tape[w.TAPE_POOL]
     status = 0
     owner = 0
@@ -68,15 +68,30 @@ def run_tape(tape, slots) -> int:
     if tape[w.TAPE_BLAS] == 1:
         enter_blas(pool)
     position = w.TAPE_HEAD
-    for _ in range(tape[w.TAPE_BLOCKS]):
-        block = tape + 8 * (position)
-        chunks = block[w.BLOCK_CHUNKS]
-        if owner == 1 and chunks > 1:
-            run_job(pool, block, slots, chunks)
+    end = tape[w.TAPE_END]
+    while position < end:
+        entry = tape + 8 * position
+        if entry[0] == w.BLOCK:
+            chunks = entry[w.BLOCK_CHUNKS]
+            if owner == 1 and chunks > 1:
+                run_job(pool, entry, slots, chunks)
+            else:
+                for chunk in range(chunks):
+                    run_rows(entry, slots, chunk)
+            position += w.BLOCK_HEAD + w.INSTRUCTION_SIZE * entry[w.BLOCK_INSTRUCTIONS]
+        elif entry[0] == w.MOVES:
+            run_moves(entry, slots)
+            position += w.MOVES_HEAD + w.MOVE_SIZE * entry[w.MOVES_COUNT]
+        elif entry[0] == w.REPEAT:
+            position += repeat_block(pool, owner, entry, slots)
+        elif entry[0] == w.GROW:
+            if grow(pool, entry, slots) == 0:
+                status = w.OUT_OF_MEMORY
+                position = end
+            else:
+                position += w.GROW_HEAD + w.GROW_SIZE * entry[w.GROW_STACKS]
         else:
-            for chunk in range(chunks):
-                run_chunk(block, slots, chunk)
-        position += w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS]
+            position = next_position(entry, slots, position)
     if tape[w.TAPE_BLAS] == 1:
         leave_blas(pool)
     if owner == 1:
@@ -84,7 +99,86 @@ def run_tape(tape, slots) -> int:
     return status
 
 
+def run_moves(entry, slots) -> None:
+    """Set pointers, and counters."""
+    move = entry + 8 * w.MOVES_HEAD
+    for _ in range(entry[w.MOVES_COUNT]):
+        slots[move[w.MOVE_TARGET]] = slots[move[w.MOVE_SOURCE]] + move[w.MOVE_OFFSET]
+        move += 8 * w.MOVE_SIZE
+
+
+def grow(pool, entry, slots) -> int:
+    """Make room for the slices of one more step, and point to them; 1, or 0 if there is no memory."""
+    count = slots[entry[w.GROW_COUNT]]
+    extra = entry[w.GROW_EXTRA]
+    room = slots[entry[w.GROW_CAPACITY]]
+    wanted = room
+    if count + extra > room:
+        wanted = max(count + extra, max(2 * room, 16))
+    stack = entry + 8 * w.GROW_HEAD
+    for _ in range(entry[w.GROW_STACKS]):
+        stride = stack[w.GROW_STRIDE]
+        if wanted > room:
+            memory = get_memory(pool[w.REALLOC], slots[stack[w.GROW_MEMORY]], wanted * stride)
+            if memory == 0:
+                return 0
+            slots[stack[w.GROW_MEMORY]] = memory
+        slots[stack[w.GROW_POINTER]] = slots[stack[w.GROW_MEMORY]] + extra * count * stride
+        stack += 8 * w.GROW_SIZE
+    slots[entry[w.GROW_CAPACITY]] = wanted
+    return 1
+
+
+def next_position(entry, slots, position) -> int:
+    """Where the tape goes on after a jump or a switch."""
+    kind = entry[0]
+    if kind == w.JUMP:
+        return entry[w.JUMP_TARGET]
+    if kind == w.SWITCH:
+        last = entry[w.SWITCH_COUNT] - 1
+        chosen = min(max(flags(slots[entry[w.SWITCH_SLOT]]), 0), last)
+        return entry[w.SWITCH_HEAD + chosen]
+    slot = entry[w.JUMP_SLOT]
+    jumps = 0
+    if kind == w.AGAIN:
+        slots[slot] -= 1
+        jumps = 1 if slots[slot] != 0 else 0
+    elif kind == w.UNLESS:
+        jumps = 1 if byte(slots[slot]) == 0 else 0
+    else:
+        jumps = 1 if slots[slot] == slots[entry[w.JUMP_OTHER]] else 0
+    return entry[w.JUMP_TARGET] if jumps == 1 else position + w.JUMP_SIZE
+
+
+def repeat_block(pool, owner, block, slots) -> int:
+    """Run a block that repeats, and leave the slots as its first chunk leaves them; how many words it has."""
+    chunks = block[w.BLOCK_CHUNKS]
+    if owner == 1 and chunks > 1:
+        run_job(pool, block, slots, chunks)
+    else:
+        for chunk in range(chunks):
+            run_chunk(block, slots, chunk)
+    size = w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS]
+    repeat = block + 8 * size
+    copy_words(slots, slots + 8 * repeat[w.REPEAT_PRIVATE], repeat[w.REPEAT_COUNT])
+    return size + w.REPEAT_SIZE + w.MOVES_HEAD + w.MOVE_SIZE * repeat[w.REPEAT_SIZE + w.MOVES_COUNT]
+
+
 def run_chunk(block, slots, chunk) -> None:
+    """Run all instructions of the block over one chunk of its rows, once or as often as it repeats."""
+    if block[0] == w.BLOCK:
+        run_rows(block, slots, chunk)
+        return
+    repeat = block + 8 * (w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS])
+    count = repeat[w.REPEAT_COUNT]
+    own = slots + 8 * (repeat[w.REPEAT_PRIVATE] + chunk * count)
+    copy_words(own, slots, count)
+    for _ in range(repeat[w.REPEAT_STEPS]):
+        run_rows(block, own, chunk)
+        run_moves(repeat + 8 * w.REPEAT_SIZE, own)
+
+
+def run_rows(block, slots, chunk) -> None:
     """Run all instructions of the block over one chunk of its rows."""
     size = block[w.BLOCK_CHUNK]
     start = chunk * size
@@ -95,6 +189,11 @@ def run_chunk(block, slots, chunk) -> None:
         params = block[position + w.INSTRUCTION_PARAMS]
         call_kernel(block[position + w.INSTRUCTION_ADDRESS], slots, params, start * scale, stop * scale)
         position += w.INSTRUCTION_SIZE
+
+
+def copy_words(target, source, count) -> None:
+    for i in range(count):
+        target[i] = source[i]
 
 
 def run_job(pool, block, slots, chunks) -> None:

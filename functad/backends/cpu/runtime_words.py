@@ -17,6 +17,7 @@ SAVE_THREAD = 7  # void* save(),
 RESTORE_THREAD = 8  # void restore(void*),
 TO_PYTHON = 9  # PyObject* to_python(int64),
 ARRAY_TYPE = 10  # and of the type numpy.ndarray
+REALLOC = 12  # void* realloc(void*, size_t),
 STOP = 11  # 1: helpers leave
 CLAIM = 16  # epoch * CLAIM_SIZE + chunks that nobody has claimed
 DONE = 24  # chunks of the current job that are done
@@ -40,26 +41,68 @@ FRAME_SLOTS = 1
 FRAME_ARRAYS = 2  # number of arrays, whose addresses go to the first slots
 FRAME_SIZE = 3
 
-# A tape: a head, then blocks; a block: a head, then instructions.
+# A tape: a head, then entries: blocks, moves and jumps. The first word of an entry is its kind.
 TAPE_POOL = 0
-TAPE_BLOCKS = 1
+TAPE_END = 1  # where the entries end
 TAPE_PARALLEL = 2  # 1: some block may run on several threads
 TAPE_BLAS = 3  # 1: some instruction calls the BLAS library
 TAPE_RELEASE = 4  # 1: let other Python threads run meanwhile
 TAPE_HEAD = 5
-BLOCK_ROWS = 0
-BLOCK_CHUNK = 1  # rows of a chunk
-BLOCK_CHUNKS = 2
-BLOCK_INSTRUCTIONS = 3
-BLOCK_HEAD = 4
+BLOCK, MOVES, AGAIN, JUMP, UNLESS, SAME, SWITCH, GROW, REPEAT = range(9)
+
+# A block: a head, then instructions.
+BLOCK_ROWS = 1
+BLOCK_CHUNK = 2  # rows of a chunk
+BLOCK_CHUNKS = 3
+BLOCK_INSTRUCTIONS = 4
+BLOCK_HEAD = 5
 INSTRUCTION_ADDRESS = 0
 INSTRUCTION_PARAMS = 1
 INSTRUCTION_SCALE = 2
 INSTRUCTION_SIZE = 3
 
+# A block that repeats: head and instructions as of a block, then how it repeats, then moves (a whole entry). Each chunk
+# runs all its steps with slots of its own, copies of all slots: `count` words for each chunk, from slot `private` on.
+REPEAT_STEPS = 0
+REPEAT_PRIVATE = 1
+REPEAT_COUNT = 2
+REPEAT_SIZE = 3
+
+# Moves: for each one three words, slots[target] = slots[source] + offset.
+MOVES_COUNT = 1
+MOVES_HEAD = 2
+MOVE_TARGET = 0
+MOVE_SOURCE = 1
+MOVE_OFFSET = 2
+MOVE_SIZE = 3
+
+# Jumps to a place on the tape:
+JUMP_TARGET = 1  # always (JUMP); else if
+JUMP_SLOT = 2  # a slot less one is not zero (AGAIN), a bool at the address in a slot is not set (UNLESS),
+JUMP_OTHER = 3  # two slots hold the same address (SAME)
+JUMP_SIZE = 4
+
+# A switch: by the int32 at the address in a slot, clamped, to one of several places.
+SWITCH_SLOT = 1
+SWITCH_COUNT = 2
+SWITCH_HEAD = 3
+
+# Memory that grows: room for the steps that a slot counts and `extra` more. For each stack the slot of its address, the
+# slot that gets the address of its next slice, and the bytes of a slice.
+GROW_COUNT = 1
+GROW_CAPACITY = 2  # the slot that says for how many steps there is room
+GROW_EXTRA = 3
+GROW_STACKS = 4
+GROW_HEAD = 5
+GROW_MEMORY = 0
+GROW_POINTER = 1
+GROW_STRIDE = 2
+GROW_SIZE = 3
+
 # What a run returns: 0, or one of these, or 1 + the number of the array that cannot be used as it is.
 HELPERS_MISSING = -1
 WRONG_COUNT = -2
+OUT_OF_MEMORY = -3
 
 # A matrix product's handle: who computes it.
 GEMM_ENTRY = 0  # address of the function with the signature of `runtime_kernels.gemm`

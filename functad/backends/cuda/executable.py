@@ -24,9 +24,11 @@ from functad.backends.cuda.simulator import simulation
 from functad.errors import CompilationError, NoRuleError
 from functad.ir import Program, registry
 from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.plan import Block, Instruction, plan_memory
-from functad.lowering.schedule import GemmStep, make_schedule
-from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
+from functad.lowering.memory import plan_memory
+from functad.lowering.plan import Block, Instruction
+from functad.lowering.schedule import make_schedule
+from functad.lowering.steps import GemmStep
+from functad.lowering_rules import Callback, Contraction, Control, Indexed, Loops, Reduction, Scalar
 from functad.transforms.dead_code import eliminate_dead_code
 
 # The simulator starts a Python thread for every thread of the grid.
@@ -167,7 +169,8 @@ def _check_device() -> None:
 
 
 def _check_operations(program: Program) -> None:
-    missing = sorted({e.primitive.name for e in program.eqns if isinstance(e.primitive.lower, Loops)})
+    unknown = (Callback, Control, Loops)
+    missing = sorted({e.primitive.name for e in program.eqns if isinstance(e.primitive.lower, unknown)})
     if missing:
         kinds = (Scalar, Indexed, Reduction, Contraction)
         known = ", ".join(sorted(name for name, p in registry.items() if isinstance(p.lower, kinds)))

@@ -14,7 +14,9 @@ from functad.backends.cuda.scalars import WORDS
 from functad.lowering.cost import work_of
 from functad.lowering.plan import Instruction
 from functad.lowering.printing import comments
-from functad.lowering.schedule import GemmStep, KernelStep, NestStep, Schedule
+from functad.lowering.schedule import Schedule
+from functad.lowering.steps import GemmStep, KernelStep, NestStep
+from functad.primitives.user_kernels import PREFIX
 
 NUMBA_NAMES = {
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
@@ -88,5 +90,8 @@ def _file(name: str, functions: dict[str, str], threads: int) -> str:
     lines.append(f"from numba import {', '.join(['cuda', *sorted(words & NUMBA_NAMES)])}")
     if words & WORDS.keys():
         lines.append(f"from functad.backends.cuda.scalars import {', '.join(sorted(words & WORDS.keys()))}")
+    of_users = sorted(w for w in words if w.startswith(PREFIX))
+    if of_users:
+        lines.append(f"from functad.backends.cuda.user_functions import {', '.join(of_users)}")
     lines += ["", f"THREADS = {threads}  # in a block"]
     return "\n".join(lines) + "\n\n\n" + text + "\n"

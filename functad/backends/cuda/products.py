@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numba import cuda
 
-from functad.lowering.schedule import GemmStep
+from functad.lowering.steps import GemmStep
 
 
 def product_kernel(dtype: np.dtype, tile: int) -> Callable[..., None]:

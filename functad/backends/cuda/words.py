@@ -173,7 +173,7 @@ class CudaArithmetic(IRArithmetic):
     def _extremum(self, name: str, operator: str, x: IRValue, y: IRValue) -> IRValue:
         if x.dtype.kind != "f":
             return super()._extremum(name, operator, x, y)
-        found = self._libdevice("fmax" if name == "maximum" else "fmin", x, y)  # which ignore NaN
+        found = self._libdevice("fmax" if name == "maximum" else "fmin", x, y)  # ignoring NaN; +0 is above -0
         return self.where((x != x) | (y != y), x + y, found)
 
     def _intrinsic(self, name: str, *args: IRValue) -> IRValue:

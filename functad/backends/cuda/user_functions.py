@@ -1,0 +1,18 @@
+"""The names under which generated CUDA kernels find the functions that users have written, as device functions.
+
+A kernel's file imports them from here; this file knows nothing of what they compute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import cuda
+
+from functad.primitives.user_kernels import by_symbol
+
+
+def __getattr__(name: str) -> Any:
+    if name not in by_symbol:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return cuda.jit(device=True)(by_symbol[name].python)

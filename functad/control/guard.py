@@ -1,0 +1,63 @@
+"""`guarded`: a Program with one more input, a bool; where it is false, no loop of unknown length takes a step.
+
+Under `vmap` a body also runs for examples that need it no longer: their loop has ended, or they take another branch. What
+it computes then is thrown away, but a loop in it may never end on such values. The guard says for which it is to run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.ir import Aval, Eqn, Program, Var, subprograms
+from functad.primitives.logic import and_p
+from functad.tracing import bind, eval_program, trace_to_program
+from functad.transforms.programs import memoised
+
+_CALLS = ("jit", "closed_call", "remat2")
+_FLAG = Aval((), np.dtype(bool))
+
+
+def guarded(program: Program) -> Program | None:
+    """The Program (flag, *inputs) → outputs, or None if there is no loop to guard."""
+    return memoised(program, ("guarded",), lambda: _guarded(program) if _has_while(program) else None)
+
+
+def _has_while(program: Program) -> bool:
+    return any(
+        e.primitive.name == "while"
+        or e.primitive.name in ("scan", "cond", *_CALLS)
+        and any(_has_while(inner) for inner in subprograms(e.params))
+        for e in program.eqns
+    )
+
+
+def _guarded(program: Program) -> Program:
+    flag = Var(_FLAG)
+    return program.replace(invars=[flag, *program.invars], eqns=[_guarded_eqn(e, flag) for e in program.eqns])
+
+
+def _guarded_eqn(eqn: Eqn, flag: Var) -> Eqn:
+    name, params = eqn.primitive.name, eqn.params
+    if name == "while":
+        more = {"cond_jaxpr": _condition(params["cond_jaxpr"]), "cond_nconsts": params["cond_nconsts"] + 1}
+        return eqn.replace(invars=[flag, *eqn.invars], params={**params, **more})
+    if name == "cond" and any(map(_has_while, params["branches"])):
+        branches = tuple(guarded(b) or b.replace(invars=[Var(_FLAG), *b.invars]) for b in params["branches"])
+        return eqn.replace(invars=[eqn.invars[0], flag, *eqn.invars[1:]], params={**params, "branches": branches})
+    body = guarded(params["jaxpr"]) if name in ("scan", *_CALLS) else None
+    if body is None:
+        return eqn
+    number = {"num_consts": params["num_consts"] + 1} if name == "scan" else {}
+    return eqn.replace(invars=[flag, *eqn.invars], params={**params, "jaxpr": body, **number})
+
+
+def _condition(cond: Program) -> Program:
+    def holds(flag: Any, *args: Any) -> list[Any]:
+        (goes_on,) = eval_program(cond, args)
+        return [bind(and_p, flag, goes_on)]
+
+    return memoised(
+        cond, ("guarded condition",), lambda: trace_to_program(holds, [_FLAG, *cond.in_avals], name=cond.name)
+    )

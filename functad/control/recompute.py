@@ -1,0 +1,93 @@
+"""`closed_call_p`: a Program called as one equation, whose derivative runs it again instead of keeping its insides.
+
+So nothing of what happens inside, such as arrays of a length that only a run tells, ever leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.control.common import body_function, closed, group, split_at
+from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero
+from functad.primitives.common import instantiate, is_linear
+from functad.tracing import bind, eval_program, trace_to_program
+from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_program
+
+
+def closed_call(program: Program, args: Sequence[Any]) -> list[Any]:
+    """Bind a call of a Program; its constants become operands."""
+    program, args = closed(program, args)
+    return bind(closed_call_p, *args, jaxpr=program)
+
+
+def _impl(*args: np.ndarray, jaxpr: Program) -> list[np.ndarray]:
+    return [np.asarray(out) for out in body_function(jaxpr)(args)]
+
+
+def _abstract_eval(*avals: Aval, jaxpr: Program) -> list[Aval]:
+    return jaxpr.out_avals
+
+
+def _linearize(
+    primals: Sequence[Any], active: Sequence[bool], *, jaxpr: Program
+) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
+    derivative, out_active = derivative_program(jaxpr, tuple(active))
+
+    def pushforward(tangents: Sequence[Any]) -> list[Any]:
+        given = [instantiate(t) for t in group(active, tangents)]
+        found = iter(closed_call(derivative, [*primals, *given]))
+        return [next(found) if a else Zero(v) for a, v in zip(out_active, jaxpr.out_avals)]
+
+    return closed_call(jaxpr, primals), pushforward
+
+
+def derivative_program(program: Program, active: tuple[bool, ...]) -> tuple[Program, tuple[bool, ...]]:
+    """The Program (inputs, active tangents) → active tangent outputs, and which outputs are active."""
+    return memoised(program, ("derivative", active), lambda: _derivative_program(program, active))
+
+
+def _derivative_program(program: Program, active: tuple[bool, ...]) -> tuple[Program, tuple[bool, ...]]:
+    forward, linear, out_active, residual_inputs = linearize_program(program, active)
+
+    def fun(*args: Any) -> list[Any]:
+        primals, tangents = split_at(args, len(active))
+        stored = iter(eval_program(forward, primals)[len(program.outvars) :])
+        residuals = [next(stored) if i is None else primals[i] for i in residual_inputs]
+        return eval_program(linear, [*residuals, *tangents])
+
+    avals = [*program.in_avals, *group(active, program.in_avals)]
+    return trace_to_program(fun, avals, name=f"derivative_{program.name}"), out_active
+
+
+def _transpose(cts: Sequence[Any], *args: Any, jaxpr: Program) -> list[Any]:
+    linear = tuple(is_linear(a) for a in args)
+    arriving = tuple(not isinstance(ct, Zero) for ct in cts)
+    program, out_active = transpose_program(jaxpr, linear, arriving)
+    known = [a for a in args if not is_linear(a)]
+    found = iter(closed_call(program, [*known, *(ct for ct in cts if not isinstance(ct, Zero))]))
+    leaving = iter([next(found) if a else None for a in out_active])
+    return [next(leaving) if li else None for li in linear]
+
+
+def _batch(
+    axis_size: int, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Program
+) -> tuple[list[Any], tuple[int | None, ...]]:
+    program, out_dims = batch_program(jaxpr, axis_size, tuple(dims))
+    return closed_call(program, args), out_dims
+
+
+closed_call_p = Primitive(
+    name="closed_call",
+    doc="Call a Program; its derivative calls it again.",
+    multiple_results=True,
+    abstract_eval=_abstract_eval,
+    impl=_impl,
+    jvp=Linearize(_linearize),
+    transpose=_transpose,
+    batch=_batch,
+    lower=Absent("calls are inlined before a Program is lowered"),
+    examples=Absent("it takes a Program; tests/test_control_*.py test it under all transforms"),
+)

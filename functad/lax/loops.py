@@ -1,0 +1,387 @@
+"""`scan`, `while_loop`, `fori_loop`, `map`: loops as single equations, under JAX's names.
+
+Knows pytrees and errors; the equations and their derivatives are in `functad.control`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.api import vmap
+from functad.api.arguments import check_callable, function_name
+from functad.api.bodies import (
+    Body,
+    Operand,
+    as_arrays,
+    check_same_tree,
+    check_same_types,
+    of_dtype,
+    operand,
+    trace_body,
+)
+from functad.config import config
+from functad.control.forwarding import bind_scan, bind_while
+from functad.control.while_loop import counted
+from functad.errors import ArgumentError, BodyError, ConcretizationError, ShapeError
+from functad.ir import Aval
+from functad.lax.loop_progress import scan_with_progress, stepped
+from functad.primitives.common import reshape
+from functad.primitives.joining import concatenate
+from functad.primitives.logic import lt
+from functad.primitives.structure import slice_
+from functad.tracing import Tracer, aval_of
+from functad.tree_util import PyTreeDef, tree_map, tree_unflatten
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+    *,
+    progress: str | None = None,
+) -> tuple[Any, Any]:
+    """Loop over the leading axis of arrays, carrying values along and stacking results.
+
+    `carry, y = f(carry, x)` for every slice x of xs, in order; as Python:
+
+        carry, ys = init, []
+        for x in xs:
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, numpy.stack(ys)
+
+    The loop is one equation: it is traced once, whatever its length. Under `grad` it stores what the backward loop
+    needs from each step.
+
+    Args:
+        f: a function `(carry, x) → (carry, y)` of pytrees; the carry keeps its structure, shapes and dtypes.
+        init: the first carry.
+        xs: a pytree of arrays of equal leading size; None (with `length`) if f needs no slices.
+        length: the number of steps, where xs does not tell.
+        reverse: go through xs, and fill ys, from the end.
+        unroll: how many steps to write one after another in the compiled loop; 0 or True: all. Results do not change.
+        _split_transpose: accepted for JAX's sake.
+        progress: the label of a progress bar on standard error, which also moves while compiled code runs. Python is
+            called at most about a hundred times, so short steps stay short.
+
+    Returns:
+        The last carry, and the stacked ys (leading axis: steps).
+
+    Raises:
+        BodyError: f does not return a pair, or the carry changes its structure, a shape or a dtype.
+        ArgumentError: sizes do not agree, or the length is unknown.
+
+    f is traced once for each combination of types, and not again while the function object lives: what it reads
+    from elsewhere (a global) must not change.
+
+    >>> import functad.numpy as jnp
+    >>> scan(lambda total, x: (total + x, total * x), 0., jnp.array([1., 2., 3.]))
+    (Array(6., dtype=float32), Array([0., 2., 9.], dtype=float32))
+    """
+    start, arrays = operand(init, "init", "scan"), operand(xs, "xs", "scan")
+    steps = _length(arrays, length)
+    if config.disable_jit:
+        return _python_scan(f, start, arrays, steps, reverse, progress)
+    slices = [Aval(a.shape[1:], a.dtype, a.weak_type) for a in arrays.avals]
+
+    def trace(avals: Sequence[Aval]) -> Body:
+        return trace_body(f, [start.tree, arrays.tree], [*avals, *slices], "scan")
+
+    body = trace(start.avals)
+    carry_tree, ys_tree = _pair(f, body.out_tree)
+    check_same_tree(carry_tree, start.tree, "the carry that f returns", "init", "scan")
+    n = len(start.leaves)
+    start, body = _settled(start, body, lambda b: b.program.out_avals[:n], trace)
+    check_same_types(body.program.out_avals[:n], start.avals, start.paths, "the carry that f returns", "init", "scan")
+    loop: dict[str, Any] = {"length": steps, "reverse": bool(reverse), "unroll": _unroll(unroll, steps)}
+    bind = bind_scan if progress is None else partial(scan_with_progress, label=str(progress))
+    last, ys = bind(body.program, start.leaves, arrays.leaves, **loop)
+    return start.rebuilt(last), tree_unflatten(ys_tree, ys)
+
+
+def _length(arrays: Operand, length: int | None) -> int:
+    for path, aval in zip(arrays.paths, arrays.avals):
+        if not aval.shape:
+            raise ShapeError(f"scan: xs{path} is a scalar; it needs a leading axis to loop over")
+    sizes = {a.shape[0] for a in arrays.avals}
+    if length is not None:
+        try:
+            wanted = operator.index(length)
+        except TypeError:
+            raise ArgumentError(f"scan: length must be an int, but is {length!r}") from None
+        if wanted < 0:
+            raise ArgumentError(f"scan: length must not be negative, but is {wanted}")
+        if sizes - {wanted}:
+            shown = ", ".join(f"xs{p} has {a.shape[0]}" for p, a in zip(arrays.paths, arrays.avals))
+            raise ArgumentError(f"scan: length={wanted} does not fit the leading axes: {shown}")
+        return wanted
+    if not sizes:
+        raise ArgumentError("scan: xs holds no array, so `length` must tell the number of steps")
+    if len(sizes) > 1:
+        shown = ", ".join(f"xs{p} has {a.shape[0]}" for p, a in zip(arrays.paths, arrays.avals))
+        raise ArgumentError(f"scan: all arrays in xs must have leading axes of one size, but {shown}")
+    return sizes.pop()
+
+
+def _unroll(unroll: int | bool, steps: int) -> int:
+    if not isinstance(unroll, (bool, int, np.integer)) or unroll < 0:
+        raise ArgumentError(f"scan: unroll must be a bool or an int that is not negative, but is {unroll!r}")
+    if unroll is True or (unroll == 0 and unroll is not False):
+        return max(steps, 1)
+    return max(int(unroll), 1)
+
+
+def _pair(f: Callable[..., Any], out_tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
+    parts, node = out_tree.children(), out_tree.node_data()
+    if not (node is not None and issubclass(node[0], (tuple, list)) and len(parts) == 2):
+        raise BodyError(
+            f"scan: {function_name(f)} must return a pair (carry, y), but it returned {out_tree}; "
+            "return `carry, None` where no results are to be stacked"
+        )
+    return parts[0], parts[1]
+
+
+def _settled(
+    start: Operand, body: Body, carried: Callable[[Body], Sequence[Aval]], trace: Callable[[Sequence[Aval]], Body]
+) -> tuple[Operand, Body]:
+    """Let weak leaves of the first carry (Python numbers) take the dtypes that the body gives them."""
+    while True:
+        leaves = [_promoted(*leaf) for leaf in zip(start.leaves, start.avals, carried(body))]
+        if all(a is b for a, b in zip(leaves, start.leaves)):
+            return start, body
+        start = start._replace(leaves=leaves)  # what was converted is weak no more, so this comes to an end
+        body = trace(start.avals)
+
+
+def _promoted(leaf: Any, given: Aval, found: Aval) -> Any:
+    if not given.weak_type or given.dtype == found.dtype or given.shape != found.shape:
+        return leaf
+    dtype, _ = dtypes.lattice_join((given.dtype, True), (found.dtype, found.weak_type))
+    return leaf if dtype == given.dtype else of_dtype(leaf, dtype)
+
+
+def _python_scan(
+    f: Any, start: Operand, arrays: Operand, steps: int, reverse: bool, progress: str | None
+) -> tuple[Any, Any]:
+    carry: Any = start.rebuilt(start.leaves)
+    found: list[Any] = []
+    for i in stepped(range(steps)[::-1] if reverse else range(steps), progress):
+        carry, y = f(carry, arrays.rebuilt([x[i] for x in arrays.leaves]))
+        found.append(y)
+    if not found:
+        raise ArgumentError(
+            "scan of length 0 cannot run as Python (disable_jit): nothing tells the type of its results; "
+            "leave disable_jit out, or do not call scan for an empty sequence"
+        )
+    if reverse:
+        found.reverse()
+    stacked = tree_map(lambda *ys: concatenate([_with_axis(y) for y in ys], 0), *found)
+    return as_arrays(carry, "the carry that f returns", "scan"), stacked
+
+
+def _with_axis(y: Any) -> Any:
+    y = operand(y, "y", "scan").leaves[0]
+    return reshape(y, (1, *aval_of(y).shape))
+
+
+# --- while_loop, fori_loop --------------------------------------------------------------------------------
+
+
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, *, max_steps: int | None = None
+) -> Any:
+    """Apply a function as long as a condition holds: `while cond_fun(val): val = body_fun(val)`.
+
+    It can be differentiated in reverse, too: for that, each step leaves what its derivative needs in memory that grows
+    with the number of steps.
+
+    Args:
+        cond_fun: a function of the carry that returns one bool.
+        body_fun: a function of the carry that returns the next one, of the same structure, shapes and dtypes.
+        init_val: the first carry, a pytree of arrays.
+        max_steps: take at most so many steps, and end there as if the condition held no longer. None: no limit.
+            It bounds the time, and the memory of the derivative.
+
+    Returns:
+        The first carry for which the condition does not hold, or the one after `max_steps` steps.
+
+    Raises:
+        BodyError: the condition is no scalar bool, or the carry changes its structure, a shape or a dtype.
+        ArgumentError: `max_steps` is no integer, or negative.
+        MemoryError: the steps left more than there is memory for.
+
+    >>> while_loop(lambda x: x < 100, lambda x: x * 2, 3)
+    Array(192, dtype=int32, weak_type=True)
+    >>> while_loop(lambda x: x < 100, lambda x: x * 2, 3, max_steps=4)
+    Array(48, dtype=int32, weak_type=True)
+    >>> from functad import grad
+    >>> grad(lambda x: while_loop(lambda v: v < 100, lambda v: v * v, x))(3.)  # ((x²)²)² = x⁸
+    Array(17496., dtype=float32, weak_type=True)
+    """
+    start = operand(init_val, "init_val", "while_loop")
+    check_callable(cond_fun, "while_loop")
+    most = _max_steps(max_steps)
+    if config.disable_jit:
+        try:
+            return _python_while(cond_fun, body_fun, start, most)
+        except ConcretizationError:  # the condition has a value only when the whole is run, as under `vmap`
+            pass
+
+    def trace(avals: Sequence[Aval]) -> Body:
+        return trace_body(body_fun, [start.tree], avals, "while_loop")
+
+    body = trace(start.avals)
+    check_same_tree(body.out_tree, start.tree, "what body_fun returns", "init_val", "while_loop")
+    start, body = _settled(start, body, lambda b: b.program.out_avals, trace)
+    check_same_types(
+        body.program.out_avals, start.avals, start.paths, "what body_fun returns", "init_val", "while_loop"
+    )
+    cond = trace_body(cond_fun, [start.tree], start.avals, "while_loop")
+    outs = cond.program.out_avals
+    if len(outs) != 1 or outs[0].shape != () or outs[0].dtype != bool or cond.out_tree.num_nodes != 1:
+        shown = tree_unflatten(cond.out_tree, [a.str_short() for a in outs])
+        raise BodyError(
+            f"while_loop: cond_fun must return one scalar bool, but it returned {shown}; "
+            "compare (`x > 0`), or reduce with .all() or .any()"
+        )
+    programs = (cond.program, body.program)
+    if most is None:
+        return start.rebuilt(bind_while(*programs, start.leaves))
+    _, *outs = bind_while(*counted(*programs, most), [np.zeros((), np.int32), *start.leaves])
+    return start.rebuilt(outs)
+
+
+def _max_steps(max_steps: int | None) -> int | None:
+    if max_steps is None:
+        return None
+    if isinstance(max_steps, bool) or not isinstance(max_steps, (int, np.integer)) or not 0 <= max_steps < 1 << 31:
+        raise ArgumentError(
+            f"while_loop: max_steps must be None or an int from 0 to 2**31 - 1, known when the function is traced, "
+            f"but is {max_steps!r}"
+        )
+    return int(max_steps)
+
+
+def _python_while(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], start: Operand, most: int | None
+) -> Any:
+    value = start.rebuilt(start.leaves)
+    steps = 0
+    while (most is None or steps < most) and cond_fun(value):
+        value = as_arrays(body_fun(value), "what body_fun returns", "while_loop")
+        steps += 1
+    return value
+
+
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: Any = None,
+    progress: str | None = None,
+) -> Any:
+    """Apply `val = body_fun(i, val)` for i in `range(lower, upper)`.
+
+    With bounds known when the function is traced it is a `scan`, else a `while_loop`.
+
+    Args:
+        lower, upper: integers, or integer scalars.
+        body_fun: a function `(i, val) → val` that keeps structure, shapes and dtypes.
+        init_val: the first val, a pytree of arrays.
+        unroll, progress: as in `scan`; they need bounds that are known.
+
+    Returns:
+        The last val; `init_val` if there is nothing to do.
+
+    >>> fori_loop(0, 5, lambda i, total: total + i, 0)
+    Array(10, dtype=int32, weak_type=True)
+    """
+    check_callable(body_fun, "fori_loop")
+    first, last = _bound(lower, "lower"), _bound(upper, "upper")
+    if isinstance(first, int) and isinstance(last, int):
+        steps = max(last - first, 0)
+        if config.disable_jit and not steps:
+            return as_arrays(init_val, "init_val", "fori_loop")
+
+        def step(carry: Any, _: Any) -> tuple[Any, None]:
+            i, value = carry
+            return (i + 1, body_fun(i, value)), None
+
+        times = 1 if unroll is None else unroll
+        (_, out), _ = scan(step, (first, init_val), None, length=steps, unroll=times, progress=progress)
+        return out
+    if unroll is not None and unroll is not False and unroll != 1:
+        raise ArgumentError("fori_loop: unroll needs bounds that are known when the function is traced")
+    if progress is not None:
+        raise ArgumentError("fori_loop: progress needs bounds that are known when the function is traced")
+    bounds = operand((first, last), "bounds", "fori_loop")
+    dtype, _ = dtypes.lattice_join(*((a.dtype, a.weak_type) for a in bounds.avals))
+    first, last = (b if a.dtype == dtype else of_dtype(b, dtype) for b, a in zip(bounds.leaves, bounds.avals))
+    _, _, out = while_loop(
+        lambda carry: lt(carry[0], carry[1]),
+        lambda carry: (carry[0] + 1, carry[1], body_fun(carry[0], carry[2])),
+        (first, last, init_val),
+    )
+    return out
+
+
+def _bound(x: Any, name: str) -> Any:
+    """A bound as an int where it is known."""
+    if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
+        return int(x)
+    aval = aval_of(x)
+    if aval.shape != () or aval.dtype.kind not in "iu":
+        raise ArgumentError(f"fori_loop: {name} must be an integer scalar, but has type {aval.str_short()}")
+    return x if isinstance(x, Tracer) else int(np.asarray(x))
+
+
+# --- map --------------------------------------------------------------------------------------------------
+
+
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """Apply a function to every slice along the leading axis, one after another, and stack the results.
+
+    Args:
+        f: a function of one slice.
+        xs: a pytree of arrays of equal leading size.
+        batch_size: so many slices at a time, by `vmap`: faster, and takes more memory. 0: all at once.
+
+    >>> import functad.numpy as jnp
+    >>> map(lambda x: x ** 2, jnp.arange(4))
+    Array([0, 1, 4, 9], dtype=int32)
+    """
+    check_callable(f, "map")
+    if batch_size is None:
+        return scan(lambda _, x: ((), f(x)), (), xs)[1]
+    arrays = operand(xs, "xs", "map")
+    total = _length(arrays, None)
+    if not isinstance(batch_size, (int, np.integer)) or batch_size < 0:
+        raise ArgumentError(f"map: batch_size must be an int that is not negative, but is {batch_size!r}")
+    if batch_size == 0:
+        return vmap(f)(xs)
+    batches, rest = divmod(total, int(batch_size))
+    done = batches * int(batch_size)
+    parts = []
+    if batches:
+        heads = [reshape(_rows(x, 0, done), (batches, int(batch_size), *x.shape[1:])) for x in arrays.leaves]
+        _, ys = scan(lambda _, x: ((), vmap(f)(x)), (), arrays.rebuilt(heads))
+        parts.append(tree_map(lambda y: reshape(y, (done, *y.shape[2:])), ys))
+    if rest or not batches:
+        parts.append(vmap(f)(arrays.rebuilt([_rows(x, done, total) for x in arrays.leaves])))
+    return parts[0] if len(parts) == 1 else tree_map(lambda *ys: concatenate(list(ys), 0), *parts)
+
+
+def _rows(x: Any, start: int, stop: int) -> Any:
+    return slice_(x, (start, *[0] * (x.ndim - 1)), (stop, *x.shape[1:]))

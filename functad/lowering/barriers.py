@@ -1,0 +1,43 @@
+"""Barriers: taken out of a Program before fusion, as they cost nothing; the order that they ask for remains.
+
+Knows `optimization_barrier` by name; nothing of units or memory.
+"""
+
+from __future__ import annotations
+
+from functad.ir import Atom, Eqn, Program, Var
+
+
+def remove_barriers(program: Program) -> tuple[Program, tuple[int, ...]]:
+    """The Program without its barriers, and the phase of each equation: how many barriers came before it.
+
+    Nothing of a phase runs before all of the phases before it has run, nor in one loop with it. No phases at all are
+    returned if there is no barrier.
+
+    >>> import functad
+    >>> from functad import lax
+    >>> def f(x, y):
+    ...     a, b = lax.optimization_barrier((x, -y))
+    ...     return a * b
+    >>> program, phases = remove_barriers(functad.make_jaxpr(f)(1., 2.))
+    >>> print(program)
+    { lambda ; a:f32[] b:f32[]. let c:f32[] = neg b; d:f32[] = mul a c in (d,) }
+    >>> phases
+    (0, 1)
+    """
+    if not any(e.primitive.name == "optimization_barrier" for e in program.eqns):
+        return program, ()
+    passed: dict[Var, Atom] = {}  # the results of barriers, as what they are
+    phases: list[int] = []
+    eqns: list[Eqn] = []
+    phase = 0
+    for eqn in program.eqns:
+        invars = [passed.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
+        if eqn.primitive.name == "optimization_barrier":
+            phase += 1
+            passed.update(zip(eqn.outvars, invars))
+        else:
+            phases.append(phase)
+            eqns.append(eqn.replace(invars=invars))
+    outvars = [passed.get(a, a) if isinstance(a, Var) else a for a in program.outvars]
+    return program.replace(eqns=eqns, outvars=outvars), tuple(phases)

@@ -1,0 +1,236 @@
+"""Steps: what a schedule consists of. Loop nests, kernels, matrix products, calls of Python, and loops and branches.
+
+Knows what a step reads and writes; no target and no addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.ir import Aval, Eqn
+from functad.lowering.buffers import Buffer, Storage
+from functad.lowering.nest import Nest
+
+
+@dataclass(eq=False)
+class NestStep:
+    """A loop nest."""
+
+    name: str
+    nest: Nest
+    eqns: list[Eqn]
+
+    def __str__(self) -> str:
+        loops = [f"{s.name}<{s.extent}{' reduced' if r else ''}" for s, r in zip(self.nest.loops, self.nest.reduced)]
+        accesses = self.nest.accesses()
+        reads = dict.fromkeys(b.name for b, _, is_written in accesses if not is_written)
+        writes = dict.fromkeys(b.name for b, _, is_written in accesses if is_written)
+        return f"{self.name}: nest ({', '.join(loops)}) {', '.join(reads) or 'nothing'} -> {', '.join(writes)}"
+
+
+@dataclass(eq=False)
+class KernelStep:
+    """A kernel whose text a primitive's rule has written."""
+
+    name: str
+    body: str
+    parameters: tuple[tuple[str, Buffer, str], ...]
+    n: int
+    flops: float
+    bytes: float
+    rows: bool
+    row_reads: tuple[str, ...]
+    eqns: list[Eqn]
+
+    def __str__(self) -> str:
+        reads = [b.name for _, b, mode in self.parameters if mode != "w"]
+        writes = [b.name for _, b, mode in self.parameters if mode != "r"]
+        return f"{self.name}: kernel (range {self.n}) {', '.join(reads) or 'nothing'} -> {', '.join(writes)}"
+
+
+@dataclass(eq=False)
+class GemmStep:
+    """`c = beta · c + alpha · a · b` for row-major matrices in buffers, `batch` times."""
+
+    name: str
+    a: Buffer
+    b: Buffer
+    c: Buffer
+    ta: int
+    tb: int
+    m: int
+    n: int
+    k: int
+    lda: int
+    ldb: int
+    ldc: int
+    alpha: float = 1.0
+    beta: float = 0.0
+    a_offset: int = 0
+    b_offset: int = 0
+    c_offset: int = 0
+    batch: int = 1
+    a_batch: int = 0
+    b_batch: int = 0
+    c_batch: int = 0
+    eqns: list[Eqn] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        times = f"{self.batch} x " if self.batch > 1 else ""
+        a, b = (f"{x.name}{'^T' if t else ''}" for x, t in ((self.a, self.ta), (self.b, self.tb)))
+        start = f"{self.beta:g} {self.c.name} + " if self.beta else ""
+        sizes = f"[{self.m},{self.k}]·[{self.k},{self.n}]"
+        return f"{self.name}: {times}{sizes} {start}{self.alpha:g} {a} {b} -> {self.c.name}"
+
+
+@dataclass(eq=False)
+class CallStep:
+    """A Python function is called with what lies in `ins`, and its results are written to `outs`.
+
+    callback: has a method `run(arrays, avals) -> arrays`, with the types of the results.
+    """
+
+    name: str
+    callback: Any
+    ins: list[Buffer]
+    outs: list[Buffer]
+    eqns: list[Eqn]
+
+    @property
+    def parameters(self) -> tuple[tuple[str, Buffer, str], ...]:
+        reads = [(f"in_{k}", b, "r") for k, b in enumerate(self.ins)]
+        return (*reads, *((f"out_{k}", b, "w") for k, b in enumerate(self.outs)))
+
+    def call(self, arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+        """Call the function with arrays that lie in `ins`, and fill those that lie in `outs`."""
+        found = self.callback.run(arrays, [Aval(b.shape, b.dtype) for b in self.outs])
+        for target, value in zip(results, found):
+            target[...] = value
+
+    def __str__(self) -> str:
+        reads, writes = (", ".join(b.name for b in side) or "nothing" for side in (self.ins, self.outs))
+        return f"{self.name}: call of {self.callback} {reads} -> {writes}"
+
+
+class Move(NamedTuple):
+    """A pointer is set: `target = source + offset`, in bytes."""
+
+    target: Storage
+    source: Storage
+    offset: int = 0
+
+    def __str__(self) -> str:
+        if self.target is self.source:
+            return f"{self.target.name} += {self.offset}"
+        return f"{self.target.name} = {self.source.name}" + (f" + {self.offset}" if self.offset else "")
+
+
+class Stack(NamedTuple):
+    """Memory that grows with the number of steps of a loop, which write one slice each, always in ascending order.
+
+    memory: where it begins. pointer: the slice that a step writes; after the loop the last one, plus `past` bytes.
+    steps: where the number of slices is kept. backwards: the last slice comes first, as a loop in reverse wrote them.
+    """
+
+    memory: Storage
+    pointer: Storage
+    steps: Storage
+    past: int
+    backwards: bool
+
+
+@dataclass(eq=False)
+class LoopStep:
+    """A loop: of known length, as long as a condition holds, or as often as an earlier loop had steps.
+
+    length: the number of steps, or None. count: for a loop with `stacks` where the number of its steps is kept; for one
+    of neither length nor condition, where to find it.
+    starts: moves of pointers before the first step; moves: after each, one after the other.
+    condition: what computes `predicate`, one bool, before each step. body: one step. after: copies behind the loop.
+    holds: memory that is in use from the start of the loop to the end of those copies.
+    """
+
+    name: str
+    length: int | None
+    starts: list[Move]
+    condition: list[Step]
+    predicate: Buffer | None
+    body: list[Step]
+    moves: list[Move]
+    after: list[Step]
+    holds: list[Storage]
+    eqns: list[Eqn]
+    count: Storage | None = None
+    stacks: Sequence[Stack] = ()
+
+    @property
+    def parts(self) -> list[list[Step]]:
+        return [self.condition, self.body, self.after]
+
+    def __str__(self) -> str:
+        times = f"{self.length} times" if self.length is not None else f"{self.count.name if self.count else ''} times"
+        times = times if self.predicate is None else f"while {self.predicate.name}"
+        lines = [f"{self.name}: loop, {times}"]
+        lines += [f"  start: {m}" for m in self.starts]
+        lines += [f"  {s.pointer.name} goes along {s.memory.name}, which grows" for s in self.stacks]
+        if self.condition:
+            lines += ["  condition:", *_indented(self.condition, "    ")]
+        lines += ["  body:", *_indented(self.body, "    ")]
+        lines += [f"    then {m}" for m in self.moves]
+        return "\n".join([*lines, *_indented(self.after, "  ")])
+
+
+@dataclass(eq=False)
+class BranchStep:
+    """The one of several lists of steps that `index`, an int32, chooses; it is clamped."""
+
+    name: str
+    index: Buffer
+    branches: list[list[Step]]
+    holds: list[Storage]
+    eqns: list[Eqn]
+
+    @property
+    def parts(self) -> list[list[Step]]:
+        return self.branches
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: branch by {self.index.name}"]
+        for k, steps in enumerate(self.branches):
+            lines += [f"  {k}:", *_indented(steps, "    ")]
+        return "\n".join(lines)
+
+
+@dataclass(eq=False)
+class UnlessSameStep:
+    """Steps that run unless two pointers are equal: a copy that is not needed where the value lies in its place."""
+
+    name: str
+    one: Storage
+    other: Storage
+    steps: list[Step]
+    eqns: list[Eqn]
+
+    @property
+    def holds(self) -> list[Storage]:
+        return [self.one, self.other]
+
+    @property
+    def parts(self) -> list[list[Step]]:
+        return [self.steps]
+
+    def __str__(self) -> str:
+        return "\n".join([f"unless {self.one.name} is {self.other.name}:", *_indented(self.steps, "  ")])
+
+
+ControlStep = LoopStep | BranchStep | UnlessSameStep
+PlainStep = NestStep | KernelStep | GemmStep | CallStep
+Step = PlainStep | ControlStep
+
+
+def _indented(steps: Sequence[Step], indent: str) -> Iterator[str]:
+    return (indent + line for step in steps for line in str(step).split("\n"))

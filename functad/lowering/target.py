@@ -1,0 +1,103 @@
+"""Writing steps: copies and nests, and what a `Loops` rule writes its kernels to.
+
+Knows steps and buffers; no Programs, and no target machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.ir import Aval, Eqn, Var
+from functad.lowering.buffers import Buffer, new_buffer
+from functad.lowering.collapse import collapse
+from functad.lowering.nest import NestBuilder
+from functad.lowering.split import split_reduction
+from functad.lowering.steps import GemmStep, KernelStep, NestStep, Step
+
+
+class StepWriter:
+    """A list of steps that grows. threads: how many there will be, as a hint for rules."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self.steps: list[Step] = []
+        self.threads = threads
+
+    def add_nest(self, builder: NestBuilder, name: str) -> None:
+        """A nest without what no store needs; a long reduction as two nests."""
+        builder.nest.drop_unused()
+        if not builder.nest.stores:
+            return
+        collapse(builder.nest)
+        eqns = list(dict.fromkeys(builder.nest.eqns))
+        halves = split_reduction(builder.nest)
+        if halves is None:
+            self.steps.append(NestStep(name, builder.nest, eqns))
+            return
+        for nest, suffix in zip(halves, ("parts", "whole")):
+            collapse(nest)
+            self.steps.append(NestStep(f"{name}_{suffix}", nest, eqns))
+
+    def add_buffer_copy(self, source: Buffer, target: Buffer, name: str) -> None:
+        var = Var(Aval(source.shape, source.dtype))
+        builder = NestBuilder(source.shape, (), lambda v: None, lambda v: source, lambda v: name)
+        builder.copy(var, target)
+        self.add_nest(builder, f"copy_{name}")
+
+
+class Target:
+    """What a `Loops` rule writes its kernels to."""
+
+    def __init__(self, writer: StepWriter, eqn: Eqn, name: str) -> None:
+        self._writer = writer
+        self._eqn = eqn
+        self._name = name
+        self.threads_hint = writer.threads
+
+    def kernel(
+        self,
+        name: str,
+        body: str,
+        buffers: dict[str, tuple[Buffer, str]],
+        n: int,
+        *,
+        flops: float = 0,
+        bytes: float = 0,
+        rows: bool = False,
+        row_reads: Sequence[str] = (),
+    ) -> None:
+        """One kernel: its text, its buffers by parameter name, and the extent of its parallel range."""
+        parameters = tuple((p, b, mode) for p, (b, mode) in buffers.items())
+        step = KernelStep(name, body, parameters, n, flops, bytes, rows, tuple(row_reads), [self._eqn])
+        self._writer.steps.append(step)
+
+    def scratch(self, shape: Sequence[int], dtype: Any) -> Buffer:
+        return new_buffer(f"scratch_{self._name}", shape, np.dtype(dtype))
+
+    def blas(self, dtype: Any) -> Buffer:
+        return new_buffer(np.dtype(dtype).name, (1,), np.dtype(np.int64), "blas")
+
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        if source.size:
+            self._writer.add_buffer_copy(source, target, self._name)
+
+    def fill(self, target: Buffer, value: Any) -> None:
+        if target.size:
+            builder = NestBuilder(target.shape, (), lambda v: None, lambda v: target, lambda v: "")
+            builder.copy_element(builder.literal(value, target.dtype), target)
+            self._writer.add_nest(builder, f"fill_{self._name}")
+
+    def start_from(self, target: Buffer, source: Buffer) -> None:
+        """Copy, unless both are the same memory."""
+        if target.storage is not source.storage:
+            self.copy(source, target)
+
+    def gemm(
+        self, a: Buffer, b: Buffer, c: Buffer, *, ta: int, tb: int, m: int, n: int, k: int, lda: int, ldb: int,
+        ldc: int, **more: Any,
+    ) -> None:  # fmt: skip
+        step = GemmStep(f"product_{self._name}", a, b, c, ta, tb, m, n, k, lda, ldb, ldc, **more)
+        step.eqns = [self._eqn]
+        self._writer.steps.append(step)

@@ -1,0 +1,680 @@
+"""`scan`, `while_loop`, `fori_loop`, `map`, `cond`, `switch`, `associative_scan` against Python and differences."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from collections import namedtuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import config, lax
+from functad.control.common import _PARTNERS, memoised_together
+from functad.errors import ArgumentError, BodyError, ConcretizationError, LeakedTracerError
+from functad.ir import Program, subprograms
+from functad.tracing import Tracer
+
+BACKENDS = ["interpreter", "cpu"]
+X = np.array([0.3, -0.7, 1.1])
+ROWS = np.linspace(-1, 1, 12).reshape(4, 3)
+Pair = namedtuple("Pair", "a b")
+
+
+def close(ours: Any, expected: Any, tolerance: float = 1e-9) -> None:
+    ours, expected = functad.tree_util.tree_leaves(ours), functad.tree_util.tree_leaves(expected)
+    assert len(ours) == len(expected)
+    for a, b in zip(ours, expected):
+        assert np.shape(a) == np.shape(b)
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tolerance, atol=tolerance)
+
+
+def run(fun: Any, *args: Any, backend: str | None) -> Any:
+    """Un-jitted for None."""
+    return fun(*args) if backend is None else functad.jit(fun, backend=backend)(*args)
+
+
+def equations(program: Program, name: str) -> list[Any]:
+    """All equations of a primitive, also in sub-programs."""
+    found = []
+    for eqn in program.eqns:
+        found += [eqn] if eqn.primitive.name == name else []
+        for inner in subprograms(eqn.params):
+            found += equations(inner, name)
+    return found
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("unroll", [1, 2, 3, 7, 0, True])
+def test_scan_is_a_loop(backend, reverse, unroll):
+    def step(carry, row):
+        c = carry["c"] * 0.5 + row
+        return {"c": c, "n": carry["n"] + 1}, (c.sum(), None, Pair(c, carry["n"]))
+
+    last, ys = run(lambda x: lax.scan(step, {"c": x, "n": 0}, ROWS, reverse=reverse, unroll=unroll), X, backend=backend)
+    c, found = X, [None] * 4
+    for n, i in enumerate(reversed(range(4)) if reverse else range(4)):
+        before, c = n, c * 0.5 + ROWS[i]
+        found[i] = (c.sum(), c, before)
+    close(last, {"c": c, "n": 4})
+    assert ys[1] is None and isinstance(ys[2], Pair)
+    close(
+        ys,
+        ([f[0] for f in found], None, Pair(np.stack([f[1] for f in found]), [f[2] for f in found]))[0:0]
+        or (np.array([f[0] for f in found]), Pair(np.stack([f[1] for f in found]), np.array([f[2] for f in found]))),
+    )
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_scan_without_steps(backend):
+    last, ys = run(lambda x: lax.scan(lambda c, r: (c * 2, (r, 1)), x, jnp.zeros((0, 2))), X, backend=backend)
+    close(last, X)
+    assert ys[0].shape == (0, 2) and ys[1].shape == (0,) and ys[1].dtype == np.int32
+    close(functad.grad(lambda x: lax.scan(lambda c, r: (c * 2, None), x, None, length=0)[0].sum())(X), np.ones(3))
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("start", [1, 3, 200, -5])
+def test_while_loop_is_a_loop(backend, start):
+    def body(state):
+        n, steps = state["n"], state["steps"]
+        return {"n": jnp.where(n % 2 == 0, n // 2, 3 * n + 1), "steps": steps + 1}
+
+    def collatz(start):
+        return lax.while_loop(lambda s: (s["n"] > 1) & (s["steps"] < 50), body, {"n": start, "steps": 0})
+
+    n, steps = start, 0
+    while n > 1 and steps < 50:
+        n, steps = n // 2 if n % 2 == 0 else 3 * n + 1, steps + 1
+    close(run(collatz, np.int32(start), backend=backend), {"n": n, "steps": steps})
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("most", [0, 1, 3, 50])
+def test_while_loop_ends_after_max_steps(backend, most):
+    def loop(x):
+        return lax.while_loop(lambda s: s["x"] < 2, lambda s: {"x": s["x"] * 1.5}, {"x": x}, max_steps=most)["x"]
+
+    def plain(x):
+        steps = 0
+        while x < 2 and steps < most:
+            x, steps = x * 1.5, steps + 1
+        return x
+
+    xs = np.array([0.3, 1.0, 5.0])
+    close(run(functad.vmap(loop), xs, backend=backend), np.array([plain(x) for x in xs]))
+    close(run(functad.vmap(functad.grad(loop)), xs, backend=backend), np.array([plain(x) / x for x in xs]))
+    with functad.disable_jit():
+        close(loop(xs[0]), plain(xs[0]))
+
+
+BOUNDS = [(0, 5), (2, 4), (3, 3), (4, 1), (-2, 2)]
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("lower, upper", BOUNDS)
+@pytest.mark.parametrize("dtype", [None, "int8", "int64"])
+def test_fori_loop_is_a_loop(backend, lower, upper, dtype):
+    expected = X
+    for i in range(lower, upper):
+        expected = np.sin(expected) * i + X
+    step = lambda i, c: jnp.sin(c) * i + X  # noqa: E731
+    close(run(lambda x: lax.fori_loop(lower, upper, step, x), X, backend=backend), expected)
+    if dtype is not None:
+        bounds = np.array([lower, upper], dtype)
+        close(run(lambda b, x: lax.fori_loop(b[0], b[1], step, x), bounds, X, backend=backend), expected)
+        close(run(lambda b, x: lax.fori_loop(lower, b[1], step, x), bounds, X, backend=backend), expected)
+
+
+def test_the_index_of_a_fori_loop_has_the_dtype_of_traced_bounds():
+    kinds = []
+    body = lambda i, c: kinds.append(i.aval) or c  # noqa: E731
+    functad.make_jaxpr(lambda n: lax.fori_loop(0, n, body, 0.0))(np.int8(3))
+    functad.make_jaxpr(lambda n: lax.fori_loop(np.int8(1), n, body, 0.0))(np.int64(3))
+    assert [k.dtype for k in kinds] == [np.int8, np.int64]
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("batch_size", [None, 0, 1, 2, 3, 4, 5])
+def test_map_applies_a_function_to_every_slice(backend, batch_size):
+    def f(row):
+        return {"s": jnp.sin(row["r"]).sum(), "two": (row["r"] * row["k"], 1)}
+
+    rows = {"r": ROWS, "k": np.arange(4)}
+    got = run(lambda rows: lax.map(f, rows, batch_size=batch_size), rows, backend=backend)
+    close(got, {"s": np.sin(ROWS).sum(1), "two": (ROWS * np.arange(4)[:, None], np.ones(4))})
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("pred", [True, False, 1.5, 0.0, np.int32(2), np.bool_(False)])
+def test_cond_is_a_branch(backend, pred):
+    def f(pred, x):
+        return lax.cond(pred, lambda x: (x * 2, 1), lambda x: (jnp.sin(x), 2), x)
+
+    close(run(f, pred, X, backend=backend), (X * 2, 1) if pred else (np.sin(X), 2))
+
+
+INDICES = [np.int32(i) for i in (-3, 0, 1, 2, 9)]
+INDICES += [np.int8(-128), np.uint8(255), np.uint32(2**32 - 1), np.int64(2**40), np.int64(-(2**40)), np.uint64(2**63)]
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("index", INDICES, ids=lambda i: f"{i.dtype}_{i}")
+def test_switch_clamps_its_index(backend, count, index):
+    branches = [lambda x, k=k: x * 10**k for k in range(count)]
+    expected = X * 10 ** min(max(int(index), 0), count - 1)
+    close(run(lambda i, x: lax.switch(i, branches, x), index, X, backend=backend), expected)
+    indices = np.stack([index, np.zeros_like(index)])
+    mapped = run(functad.vmap(lambda i: lax.switch(i, branches, X)), indices, backend=backend)
+    close(mapped, np.stack([expected, X]))
+
+
+def test_only_the_chosen_branch_runs():
+    ran = []
+    note = lambda name: lambda x: functad.pure_callback(lambda v: ran.append(name) or v, x, x)  # noqa: E731
+    lax.cond(True, note("yes"), note("no"), jnp.asarray(1.0))
+    lax.switch(1, [note("0"), note("1"), note("2")], jnp.asarray(1.0))
+    assert ran == ["yes", "1"]
+
+
+def test_operand_as_a_keyword():
+    assert float(lax.cond(False, lambda x: x["a"], lambda x: -x["a"], operand={"a": 2.0})) == -2
+    assert float(lax.switch(1, [lambda x: x, lambda x: -x], operand=2.0)) == -2
+    assert lax.cond(True, lambda x: 1, lambda x: 2, operand=None) == 1
+
+
+# --- associative_scan -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", range(10))
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_associative_scan_gives_all_prefixes(size, reverse, axis):
+    x = np.random.default_rng(size).standard_normal((size, 2, 3)).swapaxes(0, axis)
+    flip = (lambda a: np.flip(a, axis)) if reverse else (lambda a: a)
+    close(lax.associative_scan(jnp.add, x, reverse, axis), flip(np.cumsum(flip(x), axis)))
+    got = lax.associative_scan(lambda p, q: {"max": jnp.maximum(p["max"], q["max"])}, {"max": x}, reverse, axis)
+    close(got, {"max": flip(np.maximum.accumulate(flip(x), axis))})
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_associative_scan_of_what_does_not_commute(backend):
+    matrices = np.random.default_rng(0).standard_normal((7, 2, 2))
+    expected = list(itertools.accumulate(matrices, lambda a, b: a @ b))
+    fun = partial(lax.associative_scan, functad.vmap(jnp.matmul))
+    close(run(fun, matrices, backend=backend), np.stack(expected))
+    close(run(partial(fun, reverse=True), matrices, backend=backend)[-1], matrices[-1])
+    gradient = run(functad.grad(lambda m: fun(m)[-1].sum()), matrices, backend=backend)
+    plain = functad.grad(lambda m: (m[0] @ m[1] @ m[2] @ m[3] @ m[4] @ m[5] @ m[6]).sum())(matrices)
+    close(gradient, plain)
+
+
+def test_associative_scan_calls_its_function_rarely():
+    calls = []
+    lax.associative_scan(lambda a, b: calls.append(len(a)) or a + b, jnp.arange(64))
+    assert len(calls) < 2 * 6 and sum(calls) < 2 * 64
+
+
+def test_associative_scan_keeps_truth_values_and_minus_zero():
+    assert lax.associative_scan(jnp.logical_or, jnp.array([False, True, False])).tolist() == [False, True, True]
+    assert np.signbit(np.asarray(lax.associative_scan(jnp.minimum, np.float32([0.0, -0.0, 1.0]))))[1:].all()
+
+
+# --- derivatives ----------------------------------------------------------------------------------------------------
+
+
+def recurrent(w, x):
+    def step(h, row):
+        h = jnp.tanh(h * w + row)
+        return h, h.sum() * w
+
+    h, ys = lax.scan(step, x, ROWS)
+    return h.sum() + (ys**2).sum()
+
+
+def read_twice(w, x):
+    """The arrays gone through depend on the arguments, and so does what the body closes over."""
+    rows = jnp.stack([x, x * w, jnp.sin(x)])
+    return lax.scan(lambda c, r: (c * r.sum() + w, (r * c * x).sum()), w, rows, reverse=True, unroll=2)[1].sum()
+
+
+def by_index(w, x):
+    def body(i, c):
+        return lax.dynamic_update_index_in_dim(c, jnp.sin(c[i]) * w + c[i - 1], i, 0)
+
+    return (lax.fori_loop(0, 3, body, x) ** 2).sum()
+
+
+def by_data(w, x):
+    """Newton's iteration for the square root of x² + w², until it is exact enough."""
+    target = x * x + w * w
+
+    def goes_on(state):
+        return (jnp.abs(state["y"] ** 2 - target) > 1e-13).any() & (state["n"] < 40)
+
+    found = lax.while_loop(
+        goes_on, lambda s: {"y": 0.5 * (s["y"] + target / s["y"]), "n": s["n"] + 1}, {"y": target, "n": 0}
+    )
+    return found["y"].sum()
+
+
+def traced_bound(w, x):
+    n = (jnp.abs(x).sum() > 0).astype("int32") + 2
+    return lax.fori_loop(0, n, lambda i, c: jnp.sin(c) * w + i * x, x).sum()
+
+
+def branches(w, x):
+    one = lax.cond(x[0] > 0, lambda: x * w, lambda: jnp.exp(x))
+    two = lax.switch(jnp.sign(x[1]).astype("int32") + 1, [lambda v: v * jnp.sin(w), lambda v: v, lambda v: v**2], one)
+    return (one * two).sum()
+
+
+def slices(w, x):
+    return (lax.map(lambda v: jnp.sin(v * w) * x, x, batch_size=2) ** 2).sum()
+
+
+def prefixes(w, x):
+    after = lambda p, q: (q[0] * p[0], q[0] * p[1] + q[1])  # noqa: E731
+    return (lax.associative_scan(after, (jnp.sin(x) * w, x))[1] ** 2).sum()
+
+
+def loop_in_branch_in_loop(w, x):
+    def step(c, v):
+        return lax.cond(
+            v > 0, lambda: lax.while_loop(lambda c: abs(c) < 1.5, lambda c: c * 1.7 + 0.1, c * w), lambda: c * v
+        ), None
+
+    return lax.scan(step, jnp.sum(x) + 1, x)[0]
+
+
+FUNCTIONS = [
+    recurrent, read_twice, by_index, by_data, traced_bound, branches, slices, prefixes, loop_in_branch_in_loop
+]  # fmt: skip
+POINT = (np.float64(0.6), X)
+
+
+def differences(fun, w, x, h=1e-5):
+    """Central differences of a function of (w, x), as one vector along a new last axis."""
+    point = np.concatenate([[w], x])
+    columns = []
+    for i in range(point.size):
+        step = np.zeros_like(point)
+        step[i] = h
+        up, down = point + step, point - step
+        columns.append((np.asarray(fun(up[0], up[1:])) - np.asarray(fun(down[0], down[1:]))) / (2 * h))
+    return np.stack(columns, -1)
+
+
+def gradient(fun):
+    def of_point(w, x):
+        of_w, of_x = functad.grad(fun, argnums=(0, 1))(w, x)
+        return jnp.concatenate([of_w[None], of_x])
+
+    return of_point
+
+
+@pytest.mark.parametrize("fun", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_gradients_are_differences(fun, backend):
+    expected = differences(fun, *POINT)
+    close(run(gradient(fun), *POINT, backend=backend), expected, 1e-6)
+    direction = (np.float64(0.3), np.array([1.0, -0.4, 0.2]))
+    _, tangent = run(lambda *p: functad.jvp(fun, p, direction), *POINT, backend=backend)
+    close(tangent, expected @ np.concatenate([[direction[0]], direction[1]]), 1e-6)
+
+
+@pytest.mark.parametrize("fun", FUNCTIONS, ids=lambda f: f.__name__)
+def test_second_derivatives_are_differences_of_gradients(fun):
+    expected = differences(gradient(fun), *POINT)
+    reverse = functad.jacrev(gradient(fun), argnums=(0, 1))(*POINT)
+    close(jnp.concatenate([reverse[0][:, None], reverse[1]], axis=1), expected, 1e-5)
+    over = functad.jacfwd(gradient(fun), argnums=(0, 1))(*POINT)
+    close(jnp.concatenate([over[0][:, None], over[1]], axis=1), expected, 1e-5)
+
+
+@pytest.mark.parametrize("fun", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_maps_of_gradients_are_loops(fun, backend):
+    ws, xs = np.array([0.6, -0.3, 1.1]), np.stack([X, X * 0.5 - 0.2, -X], axis=1)
+    mapped = run(functad.vmap(gradient(fun), in_axes=(0, 1), out_axes=1), ws, xs, backend=backend)
+    close(mapped, np.stack([gradient(fun)(w, x) for w, x in zip(ws, xs.T)], axis=1), 1e-8)
+    only_w = run(functad.vmap(fun, in_axes=(0, None)), ws, X, backend=backend)
+    close(only_w, np.stack([fun(w, X) for w in ws]), 1e-8)
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_loops_that_would_not_end_do_not_run_for_examples_that_do_not_need_them(backend):
+    """Under `vmap` a body runs for all examples; a doubling of −1 never comes to 10."""
+
+    def in_branch(x):
+        return lax.cond(x > 0, lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * 2, x), lambda x: x, x)
+
+    def in_loop(x):
+        def body(state):
+            i, c = state
+            return i + 1, lax.while_loop(lambda c: c < 5, lambda c: c * 1.5, c * i + 0.1)
+
+        return lax.while_loop(lambda s: s[0] < x, body, (0.0, x))[1]
+
+    xs = np.array([-1.0, 1.0, 3.0])
+    for fun in (in_branch, in_loop):
+        both = functad.value_and_grad(fun)
+        mapped = run(functad.vmap(both), xs, backend=backend)
+        each = [both(x) for x in xs]
+        close(mapped, (np.array([v for v, _ in each]), np.array([g for _, g in each])))
+
+
+def test_linear_functions_are_transposed():
+    functions = {
+        "scan": lambda x: lax.scan(lambda c, v: (c * 0.5 + v, c - v), x[0], x),
+        "fori": lambda x: lax.fori_loop(0, 3, lambda i, c: c * i - x, x),
+        "known": lambda x: lax.scan(lambda c, v: ((c[0] * 2, c[1] + c[0] * v), c[1]), (1.5, x[0]), x, reverse=True)[1],
+        "cond": lambda x: lax.cond(True, lambda x: x * 2, lambda x: x * 0, x),
+        "map": lambda x: lax.map(lambda v: v * 3, x),
+        "prefixes": lambda x: lax.associative_scan(jnp.add, x),
+    }
+    for name, fun in functions.items():
+        jacobian = functad.jacfwd(fun)(X)
+        out = fun(X)
+        cotangent = functad.tree.map(lambda leaf: jnp.sin(leaf + 1), out)
+        (got,) = functad.linear_transpose(fun, X)(cotangent)
+        pairs = zip(functad.tree_util.tree_leaves(cotangent), functad.tree_util.tree_leaves(jacobian))
+        expected = sum(np.tensordot(np.asarray(c), np.asarray(j), np.ndim(c)) for c, j in pairs)
+        np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-9, err_msg=name)
+
+
+def test_integer_results_have_no_derivative():
+    def fun(x):
+        (n, c), ys = lax.scan(lambda s, v: ((s[0] + 1, s[1] * v), s[0]), (0, x[0]), x)
+        return n, c, ys
+
+    primals, tangents = functad.jvp(fun, (X,), (np.ones(3),))
+    assert [np.asarray(t).dtype for t in tangents] == [functad.dtypes.float0, np.float64, functad.dtypes.float0]
+    _, pullback = functad.vjp(fun, X)
+    zeros = np.zeros((), functad.dtypes.float0), np.float64(1), np.zeros(3, functad.dtypes.float0)
+    close(pullback(zeros)[0], functad.grad(lambda x: x[0] * x.prod())(X))
+
+
+# --- types ----------------------------------------------------------------------------------------------------------
+
+
+def test_python_numbers_in_a_carry_take_the_dtype_of_the_body():
+    assert lax.scan(lambda c, x: (c + x, c), 0, np.float64([1, 2]))[0].dtype == np.float64
+    assert lax.scan(lambda c, x: (c + x, c), 0.0, np.float16([1, 2]))[1].dtype == np.float16
+    assert lax.while_loop(lambda c: c < 3, lambda c: c + 1, 0).weak_type
+    assert lax.while_loop(lambda c: c < 3, lambda c: c + 0.5, 0).dtype == np.float32
+    # A change that goes through the carry part by part, from one round to the next.
+    chain = lax.scan(lambda c, _: ((c[1], c[2], c[2] + np.float16(1)), None), (0, 0, 0), None, length=2)[0]
+    assert [c.dtype for c in chain] == [np.float16] * 3
+    with pytest.raises(BodyError, match=r"init has type f32\[\] \(weak: from a Python number\).*asarray\(…, 'int8'\)"):
+        lax.scan(lambda c, x: (c.astype("int8"), None), 1.5, np.arange(2))
+
+
+def test_python_numbers_in_branches_take_the_dtype_of_the_other():
+    x = np.float64(2)
+    assert lax.cond(True, lambda: 1, lambda: x).dtype == np.float64
+    assert lax.switch(0, [lambda: 1, lambda: 2.5, lambda: 3]).dtype == np.float32
+    assert not lax.cond(True, lambda: 1.0, lambda: np.float32(2)).weak_type
+    assert lax.cond(True, lambda: 1.0, lambda: 2.0).weak_type
+    with pytest.raises(BodyError, match=r"true_fun has type f32\[\], that of false_fun i32\[\].*astype\('int32'\)"):
+        lax.cond(True, lambda: 1.5, lambda: np.int32(2))
+
+
+def test_types_of_64_bits_are_kept_and_traced_anew():
+    def step(c, _):
+        return c + jnp.asarray(1.0), c.dtype.itemsize
+
+    assert lax.scan(step, 0.0, None, length=2)[0].dtype == np.float32
+    with config.context(enable_x64=True):
+        assert lax.scan(step, 0.0, None, length=2)[0].dtype == np.float64
+    assert lax.scan(step, 0.0, None, length=2)[0].dtype == np.float32
+
+
+# --- what is bound --------------------------------------------------------------------------------------------------
+
+
+def test_what_passes_through_is_no_part_of_the_loop():
+    rows = jnp.asarray(ROWS)
+
+    def fun(params, x):
+        def step(carry, row):
+            params, c = carry
+            return (params, c * params["w"] + row), (row, c)
+
+        (params, last), (same, cs) = lax.scan(step, (params, x), rows)
+        return params, last, same, cs
+
+    params = {"w": jnp.asarray(X)}
+    out = fun(params, jnp.asarray(X))
+    assert out[0]["w"] is params["w"] and out[2] is rows
+    program = functad.make_jaxpr(functad.grad(lambda p, x: fun(p, x)[1].sum()))(params, X)
+    forward, backward = equations(program, "scan")
+    assert forward.params["num_carry"] == 1
+    assert [v.aval.shape for v in forward.outvars].count((4, 3)) <= 2  # cs; the parameters are not stacked
+    assert all(v.aval.shape != (4, 4, 3) for v in backward.invars)
+
+
+def test_what_passes_through_a_while_loop_or_branches():
+    fixed, x = jnp.asarray(X), jnp.asarray(1.0)
+    out = lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + s[1].sum() ** 2, s[1]), (x, fixed))
+    assert out[1] is fixed
+    assert lax.cond(True, lambda a, b: (b, a), lambda a, b: (b, a * 2), x, fixed)[0] is fixed
+    asked = lambda s: s[0] < s[1]  # noqa: E731
+    close(lax.while_loop(asked, lambda s: (s[0] + 1, s[1]), (0, 4)), (4, 4))
+    everything = lambda a, b: (a, b)  # noqa: E731
+    assert lax.cond(False, everything, everything, x, fixed)[1] is fixed
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_actions_run_though_all_results_pass_through(backend):
+    seen = []
+
+    def note(name):
+        def branch(x):
+            functad.debug.callback(lambda v: seen.append((name, float(v))), x)
+            return x
+
+        return branch
+
+    def fun(x):
+        x = lax.cond(x > 0, note("yes"), note("no"), x)
+        x, _ = lax.scan(lambda c, _: (note("scan")(c), None), x, None, length=2)
+        return lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, note("while")(s[1])), (0, x))[1]
+
+    for transformed in (fun, functad.grad(fun)):
+        seen.clear()
+        run(transformed, np.float64(3), backend=backend)
+        assert sorted(seen) == sorted([("yes", 3.0)] + [("scan", 3.0), ("while", 3.0)] * 2)
+
+
+def test_a_body_is_traced_once():
+    traced = []
+
+    def step(c, x):
+        traced.append(x.dtype)
+        return c + x, c
+
+    for _ in range(3):
+        lax.scan(step, np.float32(0), np.float32([1, 2]))
+        functad.grad(lambda v: lax.scan(step, np.float32(0), v)[0])(np.float32([1, 2]))
+    assert len(traced) == 1
+    lax.scan(step, np.float64(0), np.float64([1, 2]))
+    assert len(traced) == 2
+
+
+def test_bodies_that_are_equal_but_not_the_same_are_traced_each():
+    @dataclass(frozen=True)
+    class Cell:
+        factor: float
+
+        def __call__(self, c, x):
+            return c + x, x * self.factor
+
+    assert Cell(1) == Cell(1.0)
+    assert lax.scan(Cell(1), 0, np.arange(3))[1].dtype == np.int64
+    assert lax.scan(Cell(1.0), 0, np.arange(3))[1].dtype.kind == "f"
+    assert [float(lax.scan(Cell(k).__call__, 0, np.arange(3))[1][2]) for k in (1.0, 2.0)] == [2.0, 4.0]
+
+
+def test_a_body_that_closes_over_traced_values_is_traced_each_time():
+    def outer(scale):
+        held.append(scale)
+        return lax.scan(step, 0.0, X)[0]
+
+    held: list[Any] = []
+    step = lambda c, x: (c + x * held[-1], None)  # noqa: E731
+    close([functad.grad(outer)(s) for s in (1.0, 2.0)], [X.sum()] * 2, 1e-6)
+    close([functad.jit(outer)(s) for s in (1.0, 2.0)], [X.sum(), 2 * X.sum()], 1e-6)
+
+
+def test_nothing_is_kept_alive():
+    """Bodies made for one call, and values they close over, are free when the call is over."""
+    gc.collect()
+    steady = lambda x: x * 2.0  # noqa: E731
+    bodies = []
+
+    def fun(x):
+        closure = lambda v: v * x  # noqa: E731
+        bodies.append(weakref.ref(closure))
+        held.append(weakref.ref(x))
+        y = lax.cond(x.sum() > 0, closure, steady, x)
+        y = lax.while_loop(lambda c: c.sum() < 10, lambda c: c + jnp.abs(x), y)
+        return lax.scan(lambda c, _: (c * x, None), y, None, length=2)[0].sum()
+
+    held: list[Any] = []
+    for _ in range(3 * _PARTNERS):
+        functad.grad(fun)(X)
+        functad.vmap(fun)(ROWS)
+    gc.collect()
+    assert not any(ref() for ref in bodies)
+    assert not any(isinstance(ref(), Tracer) for ref in held)
+
+
+def test_programs_used_together_are_remembered_and_forgotten():
+    make = lambda k: functad.make_jaxpr(lambda x: x * k)(1.0)  # noqa: E731
+    first, second = make(1.0), make(2.0)
+    made = []
+    for _ in range(3):
+        assert memoised_together((first, second), "key", lambda: made.append(1) or "value") == "value"
+        assert memoised_together((first, first), "key", lambda: "with itself") == "with itself"
+    assert made == [1]
+    (partners,) = [v for k, v in first.cache.items() if k == "together with"]
+    del second
+    gc.collect()
+    assert len(partners) == 1
+    others = [make(float(k)) for k in range(2 * _PARTNERS)]
+    for other in others:
+        memoised_together((first, other), "key", lambda: "value")
+    assert len(partners) <= _PARTNERS
+
+
+def test_constants_of_branches_are_shared():
+    table = jnp.asarray(ROWS)
+    program = functad.make_jaxpr(lambda p: lax.cond(p, lambda: table.sum(0), lambda: (table * 2).sum(0)))(True)
+    (eqn,) = equations(program, "cond")
+    assert len(eqn.invars) == 2 and len(program.consts) == 1
+
+
+# --- without jit, and with the checks -------------------------------------------------------------------------------
+
+
+def test_disable_jit_runs_python():
+    seen = []
+
+    def step(c, x):
+        seen.append(float(x))
+        return c + x, c
+
+    with functad.disable_jit():
+        last, ys = lax.scan(step, 0.0, X, reverse=True)
+        close((last, ys), (X.sum(), X[::-1].cumsum()[::-1] - X), 1e-6)
+        assert seen == X[::-1].tolist()
+        assert isinstance(lax.fori_loop(0, 3, lambda i, c: c + 1, 0), functad.Array)
+        assert isinstance(lax.while_loop(lambda c: c < 3, lambda c: 5, 0), functad.Array)
+        assert lax.fori_loop(3, 0, lambda i, c: c + 1, 7) == 7
+        assert lax.switch(9, [lambda: 1, lambda: 2]) == 2
+        with pytest.raises(ArgumentError, match="length 0"):
+            lax.scan(step, 0.0, None, length=0)
+
+
+def test_disable_jit_within_vmap_still_needs_the_equations():
+    with functad.disable_jit():
+        close(functad.vmap(lambda x: lax.cond(x > 0, jnp.sin, lambda x: x, x))(X), np.where(X > 0, np.sin(X), X))
+        close(
+            functad.vmap(lambda x: lax.while_loop(lambda c: c < 1, lambda c: c + 1, x))(X),
+            [1.3, 1.3 - 1 + 0, 1.1][:0] or np.array([1.3, 1.3, 1.1]),
+        )
+        close(functad.vmap(lambda i: lax.switch(i, [lambda: 1.0, lambda: 2.0]))(np.array([1, 0])), np.array([2.0, 1.0]))
+
+
+def test_debug_nans_names_the_line_within_the_body():
+    def step(c, x):
+        return c + jnp.log(x), None  # the culprit
+
+    with functad.debug_nans(True), pytest.raises(FloatingPointError, match="`log` made a NaN") as error:
+        lax.scan(step, 0.0, jnp.array([1.0, -1.0]))
+    assert f":{step.__code__.co_firstlineno + 1} (step)" in str(error.value)
+
+
+# --- mistakes -------------------------------------------------------------------------------------------------------
+
+
+def test_python_control_flow_in_a_body_names_the_loop_and_the_line():
+    def step(c, x):
+        return (c if c > 0 else x), None
+
+    with pytest.raises(ConcretizationError, match=r"`gt` at .*\(step\), traced by scan of step"):
+        lax.scan(step, 1.0, X)
+    with pytest.raises(ConcretizationError, match=r"argument `s\['n'\]` of while_loop of"):
+        lax.while_loop(lambda s: s["n"] < 3, lambda s: {"n": s["n"] + 1 if s["n"] else 1}, {"n": 0})
+
+
+def test_a_traced_value_that_escapes_a_body_is_named():
+    escaped = []
+
+    def step(c, x):
+        escaped.append(x * 2)
+        return c + x, None
+
+    lax.scan(step, 0.0, X)
+    with pytest.raises(LeakedTracerError, match=r"`mul` at .*\(step\), traced by scan of step"):
+        escaped[0] + 1
+
+
+def test_a_carry_that_changes_its_structure_is_shown_with_paths():
+    with pytest.raises(BodyError) as error:
+        lax.scan(lambda c, _: ({"a": c["a"], "c": c["b"]}, None), {"a": 1.0, "b": 2.0}, None, length=3)
+    for part in ("scan", "the carry that f returns has a leaf at `['c']`", "init has a leaf at `['b']`", "same keys"):
+        assert part in str(error.value)
+
+
+def test_a_carry_that_changes_its_types_is_shown_with_paths_types_and_a_fix():
+    init = Pair(jnp.ones(2), {"n": jnp.int32(1)})
+    with pytest.raises(BodyError) as error:
+        lax.while_loop(lambda s: s.b["n"] < 3, lambda s: Pair(s.a.sum(), {"n": jnp.float16(s.b["n"])}), init)
+    text = str(error.value)
+    assert (
+        "what body_fun returns at `.a` has type f32[], init_val at `.a` has type f32[2]: shapes must be equal" in text
+    )
+    assert (
+        "at `.b['n']` has type f16[], init_val at `.b['n']` has type i32[]: convert one of them, `.astype('int32')`"
+        in text
+    )
+
+
+def test_errors_in_a_body_leave_no_trace_behind():
+    with pytest.raises(ZeroDivisionError):
+        lax.scan(lambda c, x: (1 // 0, None), 0.0, X)
+    assert functad.tracing.current_trace() is None
+    close(lax.scan(lambda c, x: (c + x, None), 0.0, X)[0], X.sum(), 1e-6)

@@ -1,0 +1,238 @@
+"""The passes over loops: what leaves them, what is joined, what is unrolled; each with the same results as before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import lax
+from functad.call import optimized
+from functad.tracing import eval_program
+from functad.transforms import loop_passes
+from functad.transforms.dead_code import eliminate_dead_code
+from functad.transforms.simplify import optimize_control
+
+STEPS, BATCH, INPUTS, HIDDEN = 12, 5, 4, 3
+RNG = np.random.default_rng(0)
+PARAMS = {
+    "w": RNG.normal(size=(INPUTS, HIDDEN)).astype(np.float32),
+    "u": (RNG.normal(size=(HIDDEN, HIDDEN)) / 3).astype(np.float32),
+    "b": RNG.normal(size=HIDDEN).astype(np.float32),
+}
+ROWS = RNG.normal(size=(STEPS, BATCH, INPUTS)).astype(np.float32)
+
+
+def recurrent(params, rows):
+    def step(state, row):
+        state = jnp.tanh(row @ params["w"] + state @ params["u"] + params["b"])
+        return state, state
+
+    last, states = lax.scan(step, jnp.zeros((BATCH, HIDDEN)), rows)
+    return (last * last).sum() + jnp.sin(states).sum()
+
+
+def optimized_program(fun, *args):
+    """The Program of a function as it is compiled, after a check that it computes the same."""
+    program = functad.make_jaxpr(fun)(*args)
+    leaves = functad.tree.leaves(args)
+    made = optimized(program)
+    functad.check_program(made)
+    for want, got in zip(eval_program(program, leaves), eval_program(made, leaves)):
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+    return made
+
+
+def scans(program):
+    return [e for e in program.eqns if e.primitive.name == "scan"]
+
+
+def names(program):
+    return [e.primitive.name for e in program.eqns]
+
+
+def test_products_of_the_inputs_of_all_steps_are_one_before_the_loop():
+    program = optimized_program(recurrent, PARAMS, ROWS)
+    (scan,) = scans(program)
+    (outside,) = [e for e in program.eqns if e.primitive.name == "dot_general"]
+    assert outside.outvars[0].aval.shape == (STEPS, BATCH, HIDDEN)
+    assert names(scan.params["jaxpr"]).count("dot_general") == 1  # that of the state stays
+    assert program.eqns.index(outside) < program.eqns.index(scan)
+
+
+def test_gradients_of_weights_are_one_product_after_the_loop():
+    program = optimized_program(functad.grad(recurrent), PARAMS, ROWS)
+    forward, backward = scans(program)
+    assert names(backward.params["jaxpr"]).count("dot_general") == 1
+    assert backward.params["num_carry"] == 1  # no sums of gradients
+    after = program.eqns[program.eqns.index(backward) + 1 :]
+    shapes = {e.outvars[0].aval.shape for e in after if e.primitive.name == "dot_general"}
+    assert shapes == {(INPUTS, HIDDEN), (HIDDEN, HIDDEN)}
+    assert [e.outvars[0].aval.shape for e in after if e.primitive.name == "reduce_sum"] == [(HIDDEN,)]
+    assert not any(e.primitive.name == "add_any" for e in after)  # sums start from nothing
+
+
+def test_a_forward_loop_stores_only_what_the_backward_loop_cannot_recompute():
+    program = optimized_program(functad.grad(recurrent), PARAMS, ROWS)
+    forward, _ = scans(program)
+    stacked = forward.outvars[forward.params["num_carry"] :]
+    assert [v.aval.shape for v in stacked] == [(STEPS, BATCH, HIDDEN)] * 2  # the states, and those before each step
+
+
+def test_large_products_stay_in_the_loop(monkeypatch):
+    monkeypatch.setattr(loop_passes, "SMALL_PRODUCT", 10.0)
+    program = eliminate_dead_code(optimize_control(functad.make_jaxpr(functad.grad(recurrent))(PARAMS, ROWS)))
+    forward, backward = scans(program)
+    assert names(forward.params["jaxpr"]).count("dot_general") == 2
+    assert names(backward.params["jaxpr"]).count("dot_general") == 3
+
+
+def test_what_does_not_change_is_computed_before_the_loop():
+    def fun(a, xs):
+        return lax.scan(lambda total, x: (total + jnp.sin(a).sum() * x, None), 0.0, xs)[0]
+
+    program = optimized_program(fun, np.arange(6.0, dtype=np.float32), np.arange(20.0, dtype=np.float32))
+    (scan,) = scans(program)
+    assert "sin" in names(program) and "sin" not in names(scan.params["jaxpr"])
+
+
+def test_what_does_not_change_is_computed_before_a_while_loop():
+    def fun(a, x):
+        return lax.while_loop(lambda v: v < 100, lambda v: v + jnp.exp(a).sum(), x)
+
+    program = optimized_program(fun, np.ones(4, np.float32), np.float32(0))
+    (loop,) = [e for e in program.eqns if e.primitive.name == "while"]
+    assert "exp" in names(program) and "exp" not in names(loop.params["body_jaxpr"])
+
+
+def test_a_carry_that_never_changes_is_a_constant():
+    def fun(a, xs):
+        return lax.scan(lambda c, x: ((c[0], c[1] * c[0] + x), None), (a, a), xs)[0]
+
+    program = optimized_program(fun, np.float32(0.5), np.arange(20.0, dtype=np.float32))
+    (scan,) = scans(program)
+    assert scan.params["num_carry"] == 1 and scan.params["num_consts"] == 1
+
+
+def test_equal_results_are_stacked_once_and_slices_not_again():
+    def fun(xs):
+        def step(c, x):
+            y = c + x
+            return y, (y, y, x)
+
+        return lax.scan(step, jnp.float32(0), xs)
+
+    program = optimized_program(fun, np.arange(20.0, dtype=np.float32))
+    (scan,) = scans(program)
+    assert len(scan.outvars) == scan.params["num_carry"] + 1
+    assert program.outvars[-1] is program.invars[0]
+
+
+def test_unused_results_and_carries_are_dropped():
+    def fun(xs):
+        def step(c, x):
+            return (c[0] + x, c[1] * x), (jnp.sin(x), jnp.cos(x))
+
+        (total, _), (_, cosines) = lax.scan(step, (jnp.float32(0), jnp.float32(1)), xs)
+        return total + cosines.sum()
+
+    program = optimized_program(fun, np.arange(20.0, dtype=np.float32))
+    (scan,) = scans(program)
+    assert scan.params["num_carry"] == 1 and len(scan.outvars) == 2
+    assert "sin" not in names(scan.params["jaxpr"])
+
+
+def test_unused_parts_of_branches_and_while_loops_are_dropped():
+    def fun(x, y):
+        first, _ = lax.cond(x > 0, lambda x, y: (x * 2, y + 1), lambda x, y: (x * 3, y + 2), x, y)
+        last, _ = lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] + 1, c[1] * y), (first, y))
+        return last
+
+    program = optimized_program(fun, np.float32(1), np.float32(2))
+    (cond,) = [e for e in program.eqns if e.primitive.name == "cond"]
+    (loop,) = [e for e in program.eqns if e.primitive.name == "while"]
+    assert len(cond.outvars) == 1 and len(cond.invars) == 2
+    assert len(loop.outvars) == 1 and loop.params["body_nconsts"] == 0
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_short_loops_are_unrolled(steps, reverse):
+    def fun(init, xs):
+        return lax.scan(lambda c, x: (c * x + 1, c - x), init, xs, reverse=reverse)
+
+    xs = np.arange(1.0, steps + 1, dtype=np.float32)
+    program = optimized_program(fun, np.float32(2), xs)
+    assert not scans(program)
+
+
+def test_unroll_takes_a_loop_apart():
+    def fun(xs, unroll):
+        return lax.scan(lambda c, x: (c * x + 1, None), jnp.float32(1), xs, unroll=unroll)[0]
+
+    xs = np.linspace(0, 1, 100, dtype=np.float32)
+    assert not scans(optimized_program(lambda xs: fun(xs, True), xs))
+    (scan,) = scans(optimized_program(lambda xs: fun(xs, 4), xs))
+    assert scan.params["length"] == 25 and names(scan.params["jaxpr"]).count("mul") == 4
+    (scan,) = scans(optimized_program(lambda xs: fun(xs, 7), xs))
+    assert scan.params["length"] == 14  # and two steps by themselves
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("unroll", [3, 4])
+def test_partly_unrolled_loops_stack_in_order(unroll, reverse):
+    def fun(xs):
+        return lax.scan(lambda c, x: (c * x[0] + x[1], c - x), jnp.float32(1), xs, reverse=reverse, unroll=unroll)
+
+    optimized_program(fun, np.linspace(0, 1, 62, dtype=np.float32).reshape(31, 2))
+
+
+def test_bodies_are_simplified():
+    def fun(xs):
+        return lax.scan(lambda c, x: (functad.jit(lambda v: v * 1.0 + x * 1.0)(c), None), jnp.float32(0), xs)[0]
+
+    (scan,) = scans(optimized_program(fun, np.arange(20.0, dtype=np.float32)))
+    assert names(scan.params["jaxpr"]) == ["add"]
+
+
+def test_the_size_of_a_program_does_not_depend_on_the_length_of_a_loop():
+    def fun(xs):
+        return functad.grad(lambda xs: lax.scan(lambda c, x: (jnp.sin(c * x), c), jnp.float32(1), xs)[1].sum())(xs)
+
+    sizes = {n: len(optimized_program(fun, np.ones(n, np.float32)).eqns) for n in (50, 500)}
+    assert sizes[50] == sizes[500]
+
+
+def test_a_loop_and_the_one_that_reads_what_it_stacks_are_one():
+    def fun(xs):
+        doubled = lax.scan(lambda c, x: (c + x, c * 2), jnp.float32(0), xs)[1]
+        scale = jnp.sin(xs[0])
+        total, parts = lax.scan(lambda c, y: (c + y * scale, c), jnp.float32(1), doubled)
+        return total, parts
+
+    (scan,) = scans(optimized_program(fun, np.linspace(0, 1, 50, dtype=np.float32)))
+    assert len(scan.outvars) == 3  # both carries (the first is read inside), and what is returned
+
+
+def test_loops_stay_apart_where_the_second_needs_the_end_of_the_first():
+    def fun(xs):
+        last, ys = lax.scan(lambda c, x: (c + x, c * 2), jnp.float32(0), xs)
+        return lax.scan(lambda c, y: (c * last + y, None), jnp.float32(1), ys)[0]
+
+    assert len(scans(optimized_program(fun, np.linspace(0, 1, 50, dtype=np.float32)))) == 2
+
+
+def test_forward_mode_stores_no_residuals():
+    tangents = functad.tree.map(np.ones_like, PARAMS)
+
+    def fun(params, rows):
+        return functad.jvp(lambda p: recurrent_end(p, rows), (params,), (tangents,))
+
+    def recurrent_end(params, rows):
+        return lax.scan(
+            lambda h, x: (jnp.tanh(x @ params["w"] + h @ params["u"]), None), jnp.zeros((BATCH, HIDDEN)), rows
+        )[0]
+
+    (scan,) = scans(optimized_program(fun, PARAMS, ROWS))
+    assert len(scan.outvars) == scan.params["num_carry"] == 2
