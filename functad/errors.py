@@ -77,6 +77,14 @@ class DifferentiationError(FunctadError, TypeError):
     """The function or the argument cannot be differentiated (non-scalar output, integer input)."""
 
 
+class CustomRuleError(FunctadError, TypeError, ValueError):
+    """A derivative rule of the user's returned something that does not fit its function."""
+
+
+class BodyError(FunctadError, TypeError):
+    """The body of a loop, its condition, or a branch returned a structure, shape or dtype that does not fit."""
+
+
 class BatchingError(FunctadError, ValueError):
     """`vmap` was given axes or sizes that do not fit its arguments."""
 
@@ -87,6 +95,10 @@ class ProgramError(FunctadError, AssertionError):
 
 class CompilationError(FunctadError, RuntimeError):
     """A kernel could not be compiled, or compiled code could not be loaded."""
+
+
+class CallbackError(FunctadError, RuntimeError):
+    """A Python function called from traced or compiled code raised, or returned what was not announced."""
 
 
 class DataError(FunctadError, OSError):

@@ -1,0 +1,294 @@
+"""A call of a function with a derivative rule: its arguments, and the check of what the rule returns.
+
+Knows pytrees, signatures and types; neither how a rule is defined nor when it runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.api.arguments import FlatFunction, LeafNames, as_value, check_callable, function_name, positional_names
+from functad.errors import ArgumentError, CustomRuleError
+from functad.ir import Aval, Zero
+from functad.primitives.arithmetic import stop_gradient
+from functad.primitives.common import convert_element_type, zeros_of
+from functad.tracing import aval_of, is_tracer
+from functad.transforms.forward import is_differentiable
+from functad.tree_util import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+)
+
+
+class SymbolicZero:
+    """A tangent or cotangent known to be zero, which rules defined with `symbolic_zeros=True` are given.
+
+    Any rule may also return it. Attributes: aval, shape, dtype, ndim, size; no elements.
+    """
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval.str_short()})"
+
+
+class CustomVJPPrimal:
+    """An argument of a forward rule defined with `symbolic_zeros=True`: its value, and whether it is differentiated."""
+
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value: Any, perturbed: bool) -> None:
+        self.value = value
+        self.perturbed = perturbed
+
+    def __repr__(self) -> str:
+        return f"CustomVJPPrimal(value={self.value!r}, perturbed={self.perturbed})"
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The tree with each `CustomVJPPrimal` replaced by its value."""
+    return tree_map(lambda leaf: leaf.value, tree)
+
+
+def zero_from_primal(primal: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of a value: of its shape and dtype, or of dtype float0 for an integer.
+
+    >>> import functad
+    >>> functad.custom_derivatives.zero_from_primal(3.)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return _zeroshown_zero(aval_of(primal), symbolic_zeros)
+
+
+def _zeroshown_zero(aval: Aval, symbolic: bool) -> Any:
+    """A zero tangent as a rule sees it."""
+    tangent = aval if is_differentiable(aval) else Aval(aval.shape, dtypes.float0)
+    if symbolic:
+        return SymbolicZero(tangent)
+    if not is_differentiable(aval):
+        return np.zeros(aval.shape, dtypes.float0)
+    return convert_element_type(zeros_of(aval), aval.dtype, aval.weak_type)
+
+
+def shown_zero(x: Any, symbolic: bool) -> Any:
+    return _zeroshown_zero(x.aval, symbolic) if isinstance(x, Zero) else x
+
+
+# --- a call -----------------------------------------------------------------------------------------
+
+
+class Decorated:
+    """What both decorators share: the function, and which of its arguments have no derivative."""
+
+    kind = ""
+
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
+    ) -> None:
+        check_callable(fun, self.kind)
+        update_wrapper(self, fun)  # type: ignore[arg-type]
+        self.fun = fun
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(fun)
+        except (TypeError, ValueError):
+            self._signature = None
+        self.nondiff_argnums = self._numbers(nondiff_argnums, nondiff_argnames)
+
+    def _numbers(self, argnums: int | Sequence[int], argnames: str | Sequence[str]) -> tuple[int, ...]:
+        numbers = {argnums} if isinstance(argnums, int) else set(argnums)
+        names = {argnames} if isinstance(argnames, str) else set(argnames)
+        known = list(self._signature.parameters) if self._signature else []
+        for name in names:
+            if name not in known:
+                raise ArgumentError(
+                    f"{self.kind}: nondiff_argnames={argnames!r}: {function_name(self.fun)} has no parameter {name!r}; "
+                    f"it has {', '.join(known) or 'none'}"
+                )
+        for n in numbers:
+            if n < 0:
+                raise ArgumentError(f"{self.kind}: nondiff_argnums={argnums!r} must count from the front, from 0")
+        return tuple(sorted(numbers | {known.index(name) for name in names}))
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments by position, defaults filled in."""
+        name = function_name(self.fun)
+        if self._signature is not None:
+            try:
+                bound = self._signature.bind(*args, **kwargs)
+            except TypeError as problem:
+                raise TypeError(f"{name}(): {problem}") from None
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+        if kwargs:
+            raise TypeError(
+                f"{name}(): a function with a derivative rule takes arguments that have a position, but was given "
+                f"{', '.join(kwargs)} by keyword; drop the `*` or `**` before them in its signature"
+            )
+        return args
+
+    def call(self, args: tuple[Any, ...]) -> Call:
+        return Call(self.fun, self.kind, args, self.nondiff_argnums)
+
+
+class Call:
+    """One call as a flat function: which arguments the rule sees, and the structures of arguments and result.
+
+    It lives as long as a Program that it has become part of, so it keeps none of the arrays it was called with.
+    """
+
+    def __init__(self, fun: Callable[..., Any], kind: str, args: tuple[Any, ...], nondiff: Sequence[int]) -> None:
+        self.name = function_name(fun)
+        self.kind = kind
+        self.fun = fun
+        self.count = len(args)
+        for n in nondiff:
+            if n >= len(args):
+                raise ArgumentError(
+                    f"{kind}: nondiff_argnums={tuple(nondiff)!r} does not fit a call of {self.name} with {len(args)} "
+                    "arguments"
+                )
+        self.nondiff = tuple(nondiff)
+        self.positions = [i for i in range(len(args)) if i not in nondiff]
+        self.static_leaves, self.static_tree = tree_flatten([args[i] for i in nondiff])
+        # Traced values among the arguments without derivative are operands, too: the rule is run when they are gone.
+        self.traced = [i for i, leaf in enumerate(self.static_leaves) if is_tracer(leaf)]
+        leaves, self.tree = tree_flatten(tuple(args[i] for i in self.positions))
+        self.numbers: tuple[Any, ...] = tuple(tree_unflatten(self.tree, range(len(leaves))))  # in place of the leaves
+        self.names = LeafNames(fun, dict(zip(self.positions, self.numbers)))
+        values = [as_value(leaf, self.names.describe(i)) for i, leaf in enumerate(leaves)]
+        self.operands = [*(stop_gradient(self.static_leaves[i]) for i in self.traced), *values]
+        for i in self.traced:
+            self.static_leaves[i] = None
+        self.in_avals = [v.aval for v in values]
+        self.out_tree: PyTreeDef | None = None
+        self.out_avals: list[Aval] | None = None
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        """The function itself, of leaves; remembers the structure and types of what it returns."""
+        of_nothing = partial(self.fun, *self.merged(leaves, self.unflattened(leaves)))
+        flat = FlatFunction(of_nothing, tree_structure(((), {})), transform=self.kind, name=self.name)
+        outs = flat()
+        self.out_tree = flat.out_tree
+        self.out_avals = [aval_of(o) for o in outs]
+        return outs
+
+    def own(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The leaves of the arguments that the rule differentiates."""
+        return leaves[len(self.traced) :]
+
+    def unflattened(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(tree_unflatten(self.tree, self.own(leaves)))
+
+    def take_operands(self) -> list[Any]:
+        operands, self.operands = self.operands, []
+        return operands
+
+    def statics(self, leaves: Sequence[Any]) -> list[Any]:
+        """The arguments without derivative."""
+        given = list(self.static_leaves)
+        for i, leaf in zip(self.traced, leaves):
+            given[i] = leaf
+        return list(tree_unflatten(self.static_tree, given))
+
+    def merged(self, leaves: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+        """All arguments in their positions."""
+        by_position = dict(zip(self.positions, args)) | dict(zip(self.nondiff, self.statics(leaves)))
+        return [by_position[i] for i in range(self.count)]
+
+    def argument_names(self) -> list[str]:
+        names = positional_names(self.fun, self.count)
+        return [names[i] for i in self.positions]
+
+    # --- what a rule returned
+
+    def pair(self, rule: Callable[..., Any], result: Any, second: str) -> tuple[Any, Any]:
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise CustomRuleError(
+                f"{self.rule_name(rule)} must return a pair (result, {second}), but returned {short(result)}"
+            )
+        return result[0], result[1]
+
+    def checked_outputs(self, rule: Callable[..., Any], result: Any) -> list[Any]:
+        """The leaves of a rule's first result, which must be what the function returns."""
+        pairs, tree = tree_flatten_with_path(result)
+        if self.out_tree is not None and self.out_tree != tree:
+            raise CustomRuleError(
+                f"{self.rule_name(rule)} must return first what {self.name} returns, but the structures differ.\n"
+                f"  {self.name}: {self.out_tree}\n  the rule: {tree}"
+            )
+        outs = [as_value(o, lambda path=path: f"result{keystr(path)} of {self.rule_name(rule)}") for path, o in pairs]  # type: ignore[misc]
+        for (path, _), out, aval in zip(pairs, outs, self.out_avals or []):
+            if not out.aval.same_type(aval):
+                raise CustomRuleError(
+                    f"{self.rule_name(rule)} must return first what {self.name} returns, but at result{keystr(path)} "
+                    f"it returned {out.aval.str_short()}, and {self.name} {aval.str_short()}{_fix(out.aval, aval)}"
+                )
+        self.out_tree = tree
+        return outs
+
+    def checked_derivative(self, rule: Callable[..., Any], given: Any, aval: Aval, where: str, of: str) -> Any:
+        """A tangent or cotangent that a rule returned, of the type of the value that it belongs to."""
+        if not is_differentiable(aval):
+            return Zero(aval)
+        if not isinstance(given, SymbolicZero):
+            given = as_value(given, lambda: f"{where} of {self.rule_name(rule)}")
+        found = given.aval
+        if found.shape == aval.shape and isinstance(given, SymbolicZero):
+            return Zero(aval)
+        if found.same_type(aval):
+            return given
+        if found.shape == aval.shape and found.weak_type and found.dtype.kind in "biuf":
+            return convert_element_type(given, aval.dtype)
+        raise CustomRuleError(
+            f"{self.rule_name(rule)} returned {found.str_short()} at {where}, which belongs to {of} of type "
+            f"{aval.str_short()}, and must have that type{_fix(found, aval)}"
+        )
+
+    def rule_name(self, rule: Callable[..., Any]) -> str:
+        return f"the rule {function_name(rule)} of {self.name} ({self.kind})"
+
+
+def _fix(found: Aval, wanted: Aval) -> str:
+    if found.shape == wanted.shape:
+        return f"; convert it with .astype('{wanted.dtype.name}')"
+    if found.size == wanted.size:
+        return f"; reshape it with .reshape({wanted.shape})"
+    extra = found.ndim - wanted.ndim
+    if extra > 0 and found.shape[extra:] == wanted.shape:
+        return f"; the argument was repeated, so sum over {'axis 0' if extra == 1 else f'the first {extra} axes'}"
+    return ""
+
+
+def short(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) <= 80 else f"a {type(x).__name__}"

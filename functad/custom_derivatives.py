@@ -1,0 +1,19 @@
+"""What belongs to derivative rules of one's own, under the name that JAX gives the module.
+
+Knows the public names only.
+"""
+
+from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
+from functad.api.inspection import closure_convert
+from functad.api.rule_calls import CustomVJPPrimal, SymbolicZero, custom_vjp_primal_tree_values, zero_from_primal
+
+__all__ = [
+    "CustomVJPPrimal",
+    "SymbolicZero",
+    "closure_convert",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
+    "custom_vjp_primal_tree_values",
+    "zero_from_primal",
+]
