@@ -1,0 +1,38 @@
+"""What belongs to rematerialisation, under JAX's name: `functad.ad_checkpoint`.
+
+Knows names only.
+"""
+
+from functad.api.checkpointing import checkpoint, remat
+from functad.api.residuals import Residual, checkpoint_name, print_saved_residuals, saved_residuals
+from functad.checkpoint_policies import (
+    checkpoint_dots,
+    checkpoint_dots_with_no_batch_dims,
+    dots_saveable,
+    dots_with_no_batch_dims_saveable,
+    everything_saveable,
+    nothing_saveable,
+    save_any_names_but_these,
+    save_anything_except_these_names,
+    save_from_both_policies,
+    save_only_these_names,
+)
+
+__all__ = [
+    "Residual",
+    "checkpoint",
+    "checkpoint_dots",
+    "checkpoint_dots_with_no_batch_dims",
+    "checkpoint_name",
+    "dots_saveable",
+    "dots_with_no_batch_dims_saveable",
+    "everything_saveable",
+    "nothing_saveable",
+    "print_saved_residuals",
+    "remat",
+    "save_any_names_but_these",
+    "save_anything_except_these_names",
+    "save_from_both_policies",
+    "save_only_these_names",
+    "saved_residuals",
+]

@@ -1,0 +1,96 @@
+"""Policies for `functad.checkpoint`: which intermediate values are kept for the derivative.
+
+A policy is a function `policy(primitive, *avals, **params) -> bool` of an equation. Knows primitives by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functad.ir import Primitive
+
+Policy = Callable[..., bool]
+
+__all__ = [
+    "checkpoint_dots",
+    "checkpoint_dots_with_no_batch_dims",
+    "dots_saveable",
+    "dots_with_no_batch_dims_saveable",
+    "everything_saveable",
+    "nothing_saveable",
+    "save_any_names_but_these",
+    "save_anything_except_these_names",
+    "save_from_both_policies",
+    "save_only_these_names",
+]
+
+
+def everything_saveable(*_: Any, **__: Any) -> bool:
+    """Keep all that the derivative needs, as if there were no `checkpoint`."""
+    return True
+
+
+def nothing_saveable(*_: Any, **__: Any) -> bool:
+    """Keep arguments only: what `checkpoint` does without a policy."""
+    return False
+
+
+def dots_saveable(primitive: Primitive, *_: Any, **__: Any) -> bool:
+    """Keep the results of matrix products and convolutions, which are expensive to compute again.
+
+    >>> import functad, functad.numpy as jnp
+    >>> layer = lambda w, x: jnp.sin(w @ x)
+    >>> saving = functad.checkpoint(layer, policy=functad.checkpoint_policies.dots_saveable)
+    >>> [str(r.aval) for r in functad.ad_checkpoint.saved_residuals(saving, jnp.ones((2, 3)), jnp.ones(3))]
+    ['Aval(float32[2,3])', 'Aval(float32[3])', 'Aval(float32[2])']
+    """
+    return primitive.name in ("dot_general", "conv_general_dilated")
+
+
+def dots_with_no_batch_dims_saveable(primitive: Primitive, *_: Any, **params: Any) -> bool:
+    """Keep the results of matrix products that have no batch dimensions: products with weights, mostly."""
+    return primitive.name == "dot_general" and not any(params["dimension_numbers"][1])
+
+
+checkpoint_dots = dots_saveable
+checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+
+def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
+    """Keep values that `functad.ad_checkpoint.checkpoint_name` has given one of these names, nothing else.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.ad_checkpoint import checkpoint_name
+    >>> f = lambda x: jnp.sin(checkpoint_name(jnp.sin(x), "inner"))
+    >>> policy = functad.checkpoint_policies.save_only_these_names("inner")
+    >>> functad.ad_checkpoint.print_saved_residuals(functad.checkpoint(f, policy=policy), 2.)  # doctest: +ELLIPSIS
+    f32[]  4 bytes  from the argument x
+    f32[]  4 bytes  named 'inner' from ...
+    8 bytes in all
+    """
+    names = frozenset(names_which_can_be_saved)
+    return lambda primitive, *_, **params: primitive.name == "name" and params["name"] in names
+
+
+def save_any_names_but_these(*names_not_to_save: str) -> Policy:
+    """Keep values that have a name, except these names."""
+    names = frozenset(names_not_to_save)
+    return lambda primitive, *_, **params: primitive.name == "name" and params["name"] not in names
+
+
+def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
+    """Keep any value, named or not, except those that have one of these names.
+
+    What a value is named after is another value, which may be kept: name it where it is made, and do not use it
+    otherwise.
+    """
+    names = frozenset(names_not_to_save)
+    return lambda primitive, *_, **params: not (primitive.name == "name" and params["name"] in names)
+
+
+def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
+    """Keep what either policy keeps."""
+    return lambda primitive, *avals, **params: (
+        policy_1(primitive, *avals, **params) or policy_2(primitive, *avals, **params)
+    )
