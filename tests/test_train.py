@@ -18,7 +18,7 @@ from functad.__main__ import main
 from functad.data import MNIST, mnist_files, synthetic_digits
 from functad.errors import ArgumentError, DataError
 from functad.train import Dataset, as_inputs, cnn, evaluate, fit, training_step
-from functad.train.cnn import digit_sets, on_pixels
+from functad.train.digits import digit_sets, on_pixels
 
 ROOT = Path(__file__).parent.parent
 
@@ -241,7 +241,7 @@ def test_an_interrupt_before_the_first_epoch_is_over(monkeypatch, capsys, tmp_pa
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "nesterov"])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "nesterov", "adam"])
 @pytest.mark.parametrize("schedule", ["constant", "linear"])
 def test_every_optimizer_and_schedule_runs(optimizer, schedule, capsys):
     options = ["--limit", "64", "--epochs", "1", "--optimizer", optimizer, "--schedule", schedule]

@@ -22,9 +22,11 @@ from functad.nn.activations import (
     Softplus,
     Tanh,
 )
+from functad.nn.cells import gru_cell, lstm_cell, rnn_cell
 from functad.nn.combining import parallel, residual, serial
 from functad.nn.convolution import Conv
 from functad.nn.dropout import Dropout
+from functad.nn.embedding import Embedding
 from functad.nn.functions import (
     celu,
     elu,
@@ -66,24 +68,35 @@ from functad.nn.losses import (
     squared_error,
 )
 from functad.nn.pooling import AvgPool, MaxPool
+from functad.nn.ragged import Ragged, each_step, length_mask
+from functad.nn.recurrent import GRU, LSTM, RNN, Recurrent
+from functad.nn.recurrent_combining import Bidirectional, stacked
 from functad.nn.shaping import Flatten
+from functad.nn.truncated import truncated_bptt, windows
 
 __all__ = [
     "Activation",
     "AvgPool",
+    "Bidirectional",
     "Celu",
     "Conv",
     "Dense",
     "Dropout",
     "Elu",
+    "Embedding",
     "Flatten",
+    "GRU",
     "Gelu",
     "Identity",
+    "LSTM",
     "Layer",
     "LeakyRelu",
     "LogSoftmax",
     "MaxPool",
     "Mish",
+    "RNN",
+    "Ragged",
+    "Recurrent",
     "Relu",
     "Relu6",
     "Selu",
@@ -94,9 +107,11 @@ __all__ = [
     "Tanh",
     "accuracy",
     "celu",
+    "each_step",
     "elu",
     "gelu",
     "glu",
+    "gru_cell",
     "hard_sigmoid",
     "hard_silu",
     "hard_swish",
@@ -106,15 +121,18 @@ __all__ = [
     "initializers",
     "l2_loss",
     "leaky_relu",
+    "length_mask",
     "log_sigmoid",
     "log_softmax",
     "logsumexp",
+    "lstm_cell",
     "mish",
     "one_hot",
     "parallel",
     "relu",
     "relu6",
     "residual",
+    "rnn_cell",
     "selu",
     "serial",
     "sigmoid",
@@ -127,7 +145,10 @@ __all__ = [
     "softplus",
     "squared_error",
     "squareplus",
+    "stacked",
     "standardize",
     "swish",
     "tanh",
+    "truncated_bptt",
+    "windows",
 ]

@@ -41,14 +41,14 @@ def serial(*layers: Layer) -> Layer:
     def init(key: Any, x: Any) -> tuple[Any, ...]:
         x = struct_of(x)
         params = []
-        for layer, layer_key in zip(layers, _split(key, len(layers)), strict=True):
+        for layer, layer_key in zip(layers, split_key(key, len(layers)), strict=True):
             params.append(layer.init(layer_key, x))
             x = eval_shape(layer.apply, params[-1], x)
         return tuple(params)
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        _check_params(params, layers, "serial")
-        for layer, layer_params, layer_key in zip(layers, params, _split(key, len(layers)), strict=True):
+        check_entries(params, layers, "serial")
+        for layer, layer_params, layer_key in zip(layers, params, split_key(key, len(layers)), strict=True):
             x = layer.apply(layer_params, x, key=layer_key, train=train)
         return x
 
@@ -78,11 +78,11 @@ def parallel(*layers: Layer, join: Callable[[tuple[Any, ...]], Any] = lambda out
     check_layers(layers, "parallel")
 
     def init(key: Any, x: Any) -> tuple[Any, ...]:
-        return tuple(layer.init(k, x) for layer, k in zip(layers, _split(key, len(layers)), strict=True))
+        return tuple(layer.init(k, x) for layer, k in zip(layers, split_key(key, len(layers)), strict=True))
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        _check_params(params, layers, "parallel")
-        keys = _split(key, len(layers))
+        check_entries(params, layers, "parallel")
+        keys = split_key(key, len(layers))
         return join(
             tuple(
                 layer.apply(layer_params, x, key=layer_key, train=train)
@@ -121,13 +121,15 @@ def residual(layer: Layer) -> Layer:
     return Layer(layer.init, apply)
 
 
-def _split(key: Any, count: int) -> list[Any]:
+def split_key(key: Any, count: int) -> list[Any]:
+    """A key for each of so many layers; None for each if there is none."""
     if key is None or count == 0:
         return [None] * count
     return list(random.split(key, count))
 
 
-def _check_params(params: Any, layers: tuple[Layer, ...], name: str) -> None:
+def check_entries(params: Any, layers: tuple[Layer, ...], name: str) -> None:
+    """Raise unless params are a tuple of one entry for each layer."""
     if not isinstance(params, (tuple, list)):
         kind = f"a dict with {' and '.join(map(repr, params))}" if isinstance(params, dict) else repr(params)
         raise TreeError(

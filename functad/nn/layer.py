@@ -67,7 +67,8 @@ def check_one_array(x: Any, name: str) -> None:
     if is_tree_node(type(x)):
         raise ArgumentError(
             f"{name}: the input is of type {type(x).__name__}, but the layer takes one array; make one of it with "
-            "jnp.array or jnp.concatenate, after `parallel` with its argument join"
+            "jnp.array or jnp.concatenate, after `parallel` with its argument join; put a layer for Ragged inputs into "
+            "each_step(…)"
         )
 
 

@@ -3,7 +3,9 @@
 Knows the public names only.
 """
 
-from functad.train.cnn import as_inputs, cnn
+from functad.train.cnn import cnn
+from functad.train.digits import as_inputs
 from functad.train.loop import Dataset, Epoch, evaluate, fit, training_step
+from functad.train.rnn import rnn
 
-__all__ = ["Dataset", "Epoch", "as_inputs", "cnn", "evaluate", "fit", "training_step"]
+__all__ = ["Dataset", "Epoch", "as_inputs", "cnn", "evaluate", "fit", "rnn", "training_step"]

@@ -1,4 +1,4 @@
-"""`python -m functad train …`: its arguments, the table it prints, and how it ends.
+"""`python -m functad train …`: the networks it trains, the table it prints, and how it ends.
 
 Knows which networks can be trained from the command line; trains none itself.
 """
@@ -8,23 +8,54 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import numpy as np
-
-from functad import io, optim, random
+from functad import io, nn, random
 from functad.api import ShapeDtypeStruct
 from functad.data import MNIST, MissingMNISTError, mnist, synthetic_digits
-from functad.train.cnn import cnn, digit_sets, on_pixels
+from functad.train.cnn import cnn
+from functad.train.digits import digit_sets, on_pixels
 from functad.train.loop import Dataset, Epoch, fit
+from functad.train.options import add_flags, complete, describe, optimizer_of, positive_float, positive_int
+from functad.train.rnn import CELLS, NONLINEARITIES, RECURRENT_INITS, rnn
 from functad.tree_util import tree_leaves
 
-_MOMENTUM = 0.9
-_LEARNING_RATES = {"sgd": 0.05, "momentum": 0.02, "nesterov": 0.02}
 _DRAWN_TRAIN, _DRAWN_TEST = 20_000, 4_000
 
-_EPILOG = """examples:
+_CNN_DEFAULTS = {"epochs": 3, "batch": 32, "optimizer": "nesterov", "schedule": "linear"}
+_CNN_RATES = {"sgd": 0.05, "momentum": 0.02, "nesterov": 0.02, "adam": 0.002}
+_CNN_EXAMPLES = """examples:
   python -m functad train cnn
   python -m functad train cnn --optimizer sgd --schedule constant --batch 20 --lr 0.05
   python -m functad train cnn --data synthetic --limit 2000 --epochs 1 --save digits.npz
+"""
+
+_RNN_RATES = {"sgd": 0.015, "momentum": 0.015, "nesterov": 0.015, "adam": 0.003}
+_PUBLISHED = {
+    "cell": "rnn",
+    "steps": 4,
+    "hidden": 64,
+    "input_scale": 1.0,
+    "output_scale": 1.0,
+    "epochs": 5,
+    "batch": 100,
+    "optimizer": "sgd",
+    "schedule": "constant",
+}
+# What each name stands for. A flag that is given goes before it.
+_PRESETS: dict[str, dict[str, Any]] = {
+    "published": _PUBLISHED,
+    "scaled": {**_PUBLISHED, "input_scale": 0.5, "output_scale": 6.0},
+    "best": {**_PUBLISHED, "cell": "gru", "steps": 28, "hidden": 128, "optimizer": "adam", "schedule": "linear"},
+}
+_RNN_EXAMPLES = """presets:
+  published  4 strips of 7 rows, 64 tanh units, plain gradient descent at a rate of 0.015, Glorot's weights
+  scaled     the same, the first weights of the inputs half as large, those of the output layer 6 times
+  best       row by row, 128 GRU units, Adam
+
+examples:
+  python -m functad train rnn
+  python -m functad train rnn --preset scaled
+  python -m functad train rnn --preset best --cell lstm
+  python -m functad train rnn --cell gru --steps 28 --layers 2 --bidirectional --optimizer adam --init orthogonal
 """
 
 INTERRUPTED = 130  # the shell's exit code for a program that was stopped by Ctrl-C
@@ -34,56 +65,117 @@ def add_parser(commands: Any) -> None:
     """Add `train` to the sub-commands of a parser."""
     parser = commands.add_parser("train", help="train a network and show how it does")
     networks = parser.add_subparsers(metavar="NETWORK", required=True)
-    network = networks.add_parser(
-        "cnn",
-        help="a small convolutional network for handwritten digits",
-        description="Train a small convolutional network on handwritten digits.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    rates = ", ".join(f"{rate} for {name}" for name, rate in _LEARNING_RATES.items())
-    number = {"type": _positive_int, "metavar": "N"}
-    for flag, help_text, settings in (
-        ("--epochs", "times to go over the images (default: 3)", {**number, "default": 3}),
-        ("--batch", "images in a step (default: 32)", {**number, "default": 32}),
-        ("--optimizer", "default: nesterov", {"choices": list(_LEARNING_RATES), "default": "nesterov"}),
-        (
-            "--lr",
-            f"learning rate at the start (default: {rates})",
-            {"type": _positive_float, "metavar": "RATE"},
-        ),
-        ("--schedule", "of the learning rate (default: linear, to 0)", _choice("linear", "constant")),
-        (
-            "--data",
-            "auto (the default) draws digits if MNIST is neither here nor to be downloaded",
-            _choice("auto", "mnist", "synthetic"),
-        ),
-        ("--limit", "train on the first N images only", number),
-        (
-            "--seed",
-            "of the parameters and the order (default: 0)",
-            {"type": _seed, "metavar": "N", "default": 0},
-        ),
-        ("--save", "write the parameters to this .npz file after every epoch", {"metavar": "FILE"}),
-    ):
-        network.add_argument(flag, help=help_text, **settings)
-    network.set_defaults(run=train_cnn)
+    kind = "network for handwritten digits"
+    add_flags(_network(networks, "cnn", f"a small convolutional {kind}", _CNN_EXAMPLES), _CNN_DEFAULTS, _CNN_RATES)
+    recurrent = _network(networks, "rnn", f"a recurrent {kind}", _RNN_EXAMPLES)
+    _add_rnn_flags(recurrent)
+    add_flags(recurrent, _PUBLISHED, _RNN_RATES)
+    networks.choices["cnn"].set_defaults(run=train_cnn)
+    recurrent.set_defaults(run=train_rnn)
 
 
 def train_cnn(options: argparse.Namespace) -> int:
-    """Train as the command line says; returns the exit code of the program."""
+    """Train the convolutional network as the command line says; returns the exit code of the program."""
+    complete(options, _CNN_DEFAULTS, _CNN_RATES)
+    return _train(options, cnn(), "cnn")
+
+
+def train_rnn(options: argparse.Namespace) -> int:
+    """Train the recurrent network as the command line says; returns the exit code of the program."""
+    complete(options, _PRESETS[options.preset], _RNN_RATES)
+    network = rnn(
+        options.cell,
+        options.steps,
+        options.hidden,
+        options.layers,
+        options.bidirectional,
+        options.nonlinearity,
+        options.init,
+        options.input_scale,
+        options.output_scale,
+    )
+    layers = f"{options.layers} layers of " if options.layers > 1 else ""
+    ends = " from both ends" if options.bidirectional else ""
+    return _train(options, network, f"{options.cell}: {layers}{options.hidden} units, {options.steps} steps{ends}")
+
+
+# --- settings -----------------------------------------------------------------------------------------
+
+
+def _network(networks: Any, name: str, what: str, epilog: str) -> argparse.ArgumentParser:
+    return networks.add_parser(
+        name,
+        help=what,
+        description=f"Train {what}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _add_rnn_flags(parser: argparse.ArgumentParser) -> None:
+    for flag, help_text, settings in (
+        ("--preset", "settings to begin with, see below (default: published)", _choice("published", *_PRESETS)),
+        ("--cell", f"default: {_PUBLISHED['cell']}", {"choices": tuple(CELLS)}),
+        ("--nonlinearity", "of the cell rnn (default: tanh)", _choice("tanh", *NONLINEARITIES)),
+        (
+            "--steps",
+            f"strips that an image is cut into; 28: row by row (default: {_PUBLISHED['steps']})",
+            {"type": positive_int, "metavar": "N"},
+        ),
+        ("--hidden", f"size of the state (default: {_PUBLISHED['hidden']})", {"type": positive_int, "metavar": "N"}),
+        (
+            "--layers",
+            "recurrent layers one after another (default: 1)",
+            {"type": positive_int, "metavar": "N", "default": 1},
+        ),
+        ("--bidirectional", "read the image from both ends", {"action": "store_true"}),
+        ("--init", "of the weights from state to state (default: glorot)", _choice("glorot", *RECURRENT_INITS)),
+        (
+            "--input-scale",
+            "factor on the first weights of the inputs (default: 1)",
+            {"type": positive_float, "metavar": "X"},
+        ),
+        (
+            "--output-scale",
+            "factor on the first weights of the output layer (default: 1)",
+            {"type": positive_float, "metavar": "X"},
+        ),
+    ):
+        parser.add_argument(flag, help=help_text, **settings)
+
+
+def _choice(default: str, *choices: str) -> dict[str, Any]:
+    return {"choices": choices, "default": default}
+
+
+def _digits(choice: str, limit: int | None) -> tuple[MNIST, str]:
+    if choice != "synthetic":
+        try:
+            return mnist(pixels=True), "MNIST"
+        except MissingMNISTError as problem:
+            if choice == "mnist":
+                raise
+            print(f"{problem}\n\nSo this trains on drawn digits instead.\n", flush=True)
+    count = _DRAWN_TRAIN if limit is None else min(limit, _DRAWN_TRAIN)
+    return MNIST(*synthetic_digits(count, seed=0), *synthetic_digits(_DRAWN_TEST, seed=1)), "drawn digits"
+
+
+# --- a run and what it prints -------------------------------------------------------------------------
+
+
+def _train(options: argparse.Namespace, network: nn.Layer, title: str) -> int:
     if options.save is not None:
         io.check_writable(options.save)
     data, name = _digits(options.data, options.limit)
     train, test = digit_sets(data, options.limit)
-    network = on_pixels(cnn())
+    network = on_pixels(network)
     init_key, order_key = random.split(random.key(options.seed))
     params = network.init(init_key, ShapeDtypeStruct((options.batch, *train.inputs.shape[1:]), "uint8"))
-    _print_header(options, name, train, test, params)
+    _print_header(options, title, name, train, test, params)
     epochs = fit(
         network,
         params,
-        _optimizer(options, steps=options.epochs * (len(train.labels) // options.batch)),
+        optimizer_of(options, steps=options.epochs * (len(train.labels) // options.batch)),
         train,
         test,
         epochs=options.epochs,
@@ -106,68 +198,13 @@ def train_cnn(options: argparse.Namespace) -> int:
     return 0
 
 
-# --- settings -----------------------------------------------------------------------------------------
-
-
-def _digits(choice: str, limit: int | None) -> tuple[MNIST, str]:
-    if choice != "synthetic":
-        try:
-            return mnist(pixels=True), "MNIST"
-        except MissingMNISTError as problem:
-            if choice == "mnist":
-                raise
-            print(f"{problem}\n\nSo this trains on drawn digits instead.\n", flush=True)
-    count = _DRAWN_TRAIN if limit is None else min(limit, _DRAWN_TRAIN)
-    return MNIST(*synthetic_digits(count, seed=0), *synthetic_digits(_DRAWN_TEST, seed=1)), "drawn digits"
-
-
-def _optimizer(options: argparse.Namespace, steps: int) -> optim.Optimizer:
-    rate = _rate(options)
-    schedule = optim.linear_schedule(rate, 0.0, max(1, steps)) if options.schedule == "linear" else rate
-    if options.optimizer == "sgd":
-        return optim.sgd(schedule)
-    return optim.sgd(schedule, _MOMENTUM, nesterov=options.optimizer == "nesterov")
-
-
-def _rate(options: argparse.Namespace) -> float:
-    return _LEARNING_RATES[options.optimizer] if options.lr is None else options.lr
-
-
-def _choice(default: str, *others: str) -> dict[str, Any]:
-    return {"choices": [default, *others], "default": default}
-
-
-def _positive_int(text: str) -> int:
-    return _checked(text, int, lambda value: value >= 1, "a whole number of at least 1")
-
-
-def _positive_float(text: str) -> float:
-    return _checked(text, float, lambda value: 0 < value < np.inf, "a number more than 0")
-
-
-def _seed(text: str) -> int:
-    return _checked(text, int, lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
-
-
-def _checked(text: str, kind: Any, fits: Any, what: str) -> Any:
-    try:
-        value = kind(text)
-    except ValueError:
-        value = None
-    if value is None or not fits(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return value
-
-
-# --- what is printed ----------------------------------------------------------------------------------
-
-
-def _print_header(options: argparse.Namespace, name: str, train: Dataset, test: Dataset, params: Any) -> None:
+def _print_header(
+    options: argparse.Namespace, title: str, name: str, train: Dataset, test: Dataset, params: Any
+) -> None:
     count = sum(leaf.size for leaf in tree_leaves(params))
-    rate = f"{_rate(options):g}" + (" falling to 0" if options.schedule == "linear" else "")
-    print(f"cnn, {count:,} parameters, seed {options.seed}")
+    print(f"{title}, {count:,} parameters, seed {options.seed}")
     print(f"{name}: {len(train.labels):,} images to train on, {len(test.labels):,} to test with")
-    print(f"{options.optimizer}: batch {options.batch}, learning rate {rate}\n")
+    print(f"{describe(options)}\n")
     print("epoch     time     loss   train acc.   test acc.", flush=True)
 
 

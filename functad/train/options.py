@@ -1,0 +1,98 @@
+"""What all training runs of the command line can be told: flags, and the optimizer that they ask for.
+
+Knows no network.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from functad import optim
+
+_MOMENTUM = 0.9
+OPTIMIZERS = ("sgd", "momentum", "nesterov", "adam")
+
+
+def add_flags(parser: argparse.ArgumentParser, defaults: Mapping[str, Any], rates: Mapping[str, float]) -> None:
+    """Add the flags of a training run.
+
+    Args:
+        parser: of one network.
+        defaults: for "epochs", "batch", "optimizer" and "schedule".
+        rates: the learning rate that goes with each optimizer.
+    """
+    shown_rates = ", ".join(f"{rate:g} for {name}" for name, rate in rates.items())
+    number = {"type": positive_int, "metavar": "N"}
+    for flag, help_text, settings in (
+        ("--epochs", f"times to go over the images (default: {defaults['epochs']})", number),
+        ("--batch", f"images in a step (default: {defaults['batch']})", number),
+        ("--optimizer", f"default: {defaults['optimizer']}", {"choices": OPTIMIZERS}),
+        ("--lr", f"learning rate at the start (default: {shown_rates})", {"type": positive_float, "metavar": "RATE"}),
+        (
+            "--schedule",
+            f"of the learning rate, linear: to 0 (default: {defaults['schedule']})",
+            {"choices": ("linear", "constant")},
+        ),
+        (
+            "--data",
+            "auto (the default) draws digits if MNIST is neither here nor to be downloaded",
+            {"choices": ("auto", "mnist", "synthetic"), "default": "auto"},
+        ),
+        ("--limit", "train on the first N images only", number),
+        ("--seed", "of the parameters and the order (default: 0)", {"type": _seed, "metavar": "N", "default": 0}),
+        ("--save", "write the parameters to this .npz file after every epoch", {"metavar": "FILE"}),
+    ):
+        parser.add_argument(flag, help=help_text, **settings)
+
+
+def complete(options: argparse.Namespace, defaults: Mapping[str, Any], rates: Mapping[str, float]) -> None:
+    """Fill in what was not given: from the defaults, and the learning rate that goes with the optimizer."""
+    for name, value in defaults.items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    if options.lr is None:
+        options.lr = rates[options.optimizer]
+
+
+def optimizer_of(options: argparse.Namespace, steps: int) -> optim.Optimizer:
+    """The optimizer that complete options ask for, over so many steps."""
+    rate = optim.linear_schedule(options.lr, 0.0, max(1, steps)) if options.schedule == "linear" else options.lr
+    if options.optimizer == "adam":
+        return optim.adam(rate)
+    if options.optimizer == "sgd":
+        return optim.sgd(rate)
+    return optim.sgd(rate, _MOMENTUM, nesterov=options.optimizer == "nesterov")
+
+
+def describe(options: argparse.Namespace) -> str:
+    """One line about how complete options train."""
+    rate = f"{options.lr:g}" + (" falling to 0" if options.schedule == "linear" else "")
+    return f"{options.optimizer}: batch {options.batch}, learning rate {rate}"
+
+
+def positive_int(text: str) -> int:
+    """An argument that is a whole number of at least 1."""
+    return _checked(text, int, lambda value: value >= 1, "a whole number of at least 1")
+
+
+def positive_float(text: str) -> float:
+    """An argument that is a number more than 0."""
+    return _checked(text, float, lambda value: 0 < value < np.inf, "a number more than 0")
+
+
+def _seed(text: str) -> int:
+    return _checked(text, int, lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
+
+
+def _checked(text: str, kind: Any, fits: Any, what: str) -> Any:
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not fits(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return value
