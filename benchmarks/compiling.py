@@ -86,7 +86,7 @@ def _cold_and_warm(workload: str, options: Options) -> Iterator[Section]:
 
 
 def curve(options: Options) -> list[Section]:
-    """Milliseconds to the first result, cache empty, against the number of equations of the optimised Program."""
+    """Milliseconds to the first result, cache empty, against the number of equations, or the length of a loop."""
     return [_curve(kind, options) for kind in dict.fromkeys(name.split("-")[0] for name in EQUATIONS)]
 
 
@@ -110,7 +110,7 @@ def _curve(kind: str, options: Options) -> Section:
                 failures[framework] = f"at {size}: {problem}"
                 break
             figures[f"{framework} {size}"] = summary([1e3 * answer["first"]])
-    title = EQUATIONS[f"{kind}-{SIZES[0]}"].title.split(", about")[0]
+    title = EQUATIONS[f"{kind}-{SIZES[0]}"].title.rsplit(", ", 1)[0]
     notes = [f"equations of functad's optimised Programs: {', '.join(counts)}"] if counts else []
     return Section(f"curve-{kind}", f"first result, cold cache, {title}", "ms", figures, failures=failures, notes=notes)
 

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from benchmarks.workloads import calls, convolution, equations, mnist_cnn, mnist_rnn, perceptron, text_cnn
+from benchmarks.workloads import (
+    calls,
+    convolution,
+    equations,
+    lstm,
+    mnist_cnn,
+    mnist_rnn,
+    perceptron,
+    text_cnn,
+    trajectories,
+)
 
 
 class Workload(NamedTuple):
@@ -28,6 +38,14 @@ STEPS = {
         for width in (128, 512, 2048)
     },
 }
+LOOPS = {
+    "W2-scan": Workload("W2: RNN on digits, written with scan, batch 100", mnist_rnn.scan_task),
+    "lstm": Workload("LSTM, 128 hidden, on the 28 rows of digits, batch 100", lstm.digit_rows),
+    "characters": Workload("LSTM character model, 256 hidden, 64 steps, batch 32", lstm.characters),
+    "logistic": Workload("gradient of 1,000 steps of a logistic map", trajectories.logistic),
+    "oscillator": Workload("gradient of 1,000 Runge-Kutta steps of an oscillator", trajectories.oscillator),
+    "n-body": Workload("64 bodies, 500 steps, a while loop", trajectories.bodies),
+}
 CONVOLUTIONS = {
     "conv": Workload("convolution 3×3, 64→64, 56×56, batch 32: forward", convolution.forward),
     "conv-input": Workload("the same: gradient of the input", convolution.input_gradient),
@@ -40,11 +58,12 @@ CALLS = {
 }
 SIZES = (125, 250, 500, 1000, 2000)
 EQUATIONS = {
-    f"{kind}-{size}": Workload(f"{title}, about {size} equations", partial(make, size))
-    for kind, title, make in (
-        ("chain", "element-wise chain", equations.chain),
-        ("recurrent", "gradient of an unrolled recurrent network", equations.recurrent),
+    f"{kind}-{size}": Workload(f"{title}, {unit.format(size)}", partial(make, size))
+    for kind, title, unit, make in (
+        ("chain", "element-wise chain", "about {} equations", equations.chain),
+        ("recurrent", "gradient of an unrolled recurrent network", "about {} equations", equations.recurrent),
+        ("scan", "gradient of the same network as a scan", "{} steps", equations.scanned),
     )
     for size in SIZES
 }
-WORKLOADS = {**STEPS, **CONVOLUTIONS, **CALLS, **EQUATIONS}
+WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **CALLS, **EQUATIONS}

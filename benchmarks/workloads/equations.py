@@ -1,6 +1,6 @@
 """Programs of a given length, to see how the time to compile grows.
 
-Knows two kinds: one long element-wise chain, and the gradient of an unrolled recurrent network.
+Knows one long element-wise chain, and the gradient of a recurrent network, unrolled or as a scan of growing length.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import functad
 import functad.numpy as jnp
 from benchmarks.task import Calling, Form
+from functad import lax
 
 # Equations that one round adds to the chain, and one step to the gradient of the network.
 _PER_ROUND, _PER_STEP = 4, 13
@@ -55,6 +56,28 @@ def recurrent(size: int) -> Calling:
         {
             "functad": Form(lambda: forms(jnp, functad.grad)),
             "jax": Form(lambda: forms(_jax().numpy, _jax().grad)),
+        },
+    )
+
+
+def scanned(steps: int) -> Calling:
+    """The gradient of the same network, written with `scan`."""
+    rng = np.random.default_rng(0)
+    weights = (rng.standard_normal((32, 32)) / 8).astype(np.float32)
+    inputs = rng.standard_normal((steps, 20, 32)).astype(np.float32)
+
+    def forms(module: Any, scan: Any, grad: Any) -> Any:
+        def loss(weights: Any, inputs: Any) -> Any:
+            state, _ = scan(lambda h, x: (module.tanh(h @ weights + x), None), inputs[0], inputs)
+            return (state * state).sum()
+
+        return grad(loss)
+
+    return Calling(
+        (weights, inputs),
+        {
+            "functad": Form(lambda: forms(jnp, lax.scan, functad.grad)),
+            "jax": Form(lambda: forms(_jax().numpy, _jax().lax.scan, _jax().grad)),
         },
     )
 
