@@ -11,7 +11,11 @@ from functad import numpy as numpy
 from functad.api import (
     ShapeDtypeStruct,
     block_until_ready,
+    checkpoint,
     closure_convert,
+    custom_gradient,
+    custom_jvp,
+    custom_vjp,
     default_backend,
     device_get,
     device_put,
@@ -20,6 +24,7 @@ from functad.api import (
     eval_shape,
     grad,
     hessian,
+    io_callback,
     jacfwd,
     jacobian,
     jacrev,
@@ -30,6 +35,9 @@ from functad.api import (
     make_jaxpr,
     named_call,
     named_scope,
+    print_saved_residuals,
+    pure_callback,
+    remat,
     value_and_grad,
     vjp,
     vmap,
@@ -38,17 +46,37 @@ from functad.array import Array
 from functad.config import config, debug_infs, debug_nans, disable_jit, enable_x64, log_compiles
 from functad.ir import check_program
 from functad.pretty import program_to_text
+from functad.user_kernels import numba_primitive
 from functad.version import __version__ as __version__
 
-_SUBMODULES = ("data", "dtypes", "errors", "io", "lax", "nn", "optim", "random", "tree", "tree_util")
+_SUBMODULES = (
+    "ad_checkpoint",
+    "checkpoint_policies",
+    "custom_derivatives",
+    "data",
+    "debug",
+    "dtypes",
+    "errors",
+    "io",
+    "lax",
+    "nn",
+    "optim",
+    "random",
+    "tree",
+    "tree_util",
+)
 
 __all__ = [
     "Array",
     "ShapeDtypeStruct",
     "check_program",
     "block_until_ready",
+    "checkpoint",
     "closure_convert",
     "config",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
     "debug_infs",
     "debug_nans",
     "default_backend",
@@ -61,6 +89,7 @@ __all__ = [
     "eval_shape",
     "grad",
     "hessian",
+    "io_callback",
     "jacfwd",
     "jacobian",
     "jacrev",
@@ -72,8 +101,12 @@ __all__ = [
     "make_jaxpr",
     "named_call",
     "named_scope",
+    "numba_primitive",
     "numpy",
+    "print_saved_residuals",
     "program_to_text",
+    "pure_callback",
+    "remat",
     "value_and_grad",
     "vjp",
     "vmap",

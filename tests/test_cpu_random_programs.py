@@ -22,7 +22,7 @@ from functad.backends.cpu.executable import Executable
 from functad.lowering import fuse, plan, split
 from functad.transforms.simplify import inline_calls, simplify
 
-FORMS = ("itself", "mapped", "jvp", "gradient")
+FORMS = ("itself", "mapped", "jvp", "gradient", "computed again")
 PER_FORM = 240
 
 
@@ -31,7 +31,7 @@ def function_of(seed: int, form: str) -> tuple[Callable[..., list[Any]], list[np
     choose = random.Random(seed * 7 + 1)
     options: dict[str, Any] = {"steps": choose.choice([8, 14, 25, 40])}
     kind = choose.random()
-    if form in ("jvp", "gradient"):
+    if form in ("jvp", "gradient", "computed again"):
         options["smooth"] = True
     elif kind < 0.15:
         options.update(special=True, dtypes=("float32", "float32", "int32"))
@@ -50,7 +50,21 @@ def function_of(seed: int, form: str) -> tuple[Callable[..., list[Any]], list[np
     if form == "gradient":
         everything = tuple(range(len(f.args)))
         return (lambda *xs: list(functad.grad(lambda *ys: _weighted_sum(f(*ys)), argnums=everything)(*xs))), f.args
+    if form == "computed again":
+        return _gradient_that_computes_again(f, choose), f.args
     return f, f.args
+
+
+def _gradient_that_computes_again(f: RandomFunction, choose: random.Random) -> Callable[..., list[Any]]:
+    """The gradient of a function twice behind another, whose values are kept here and there."""
+    share = choose.choice([0.0, 0.0, 0.3, 1.0])
+    part = functad.checkpoint(lambda *ys: f(*ys), policy=lambda *_, **__: choose.random() < share)
+
+    def total(*xs: Any) -> Any:
+        first = _weighted_sum(part(*xs))
+        return first + _weighted_sum(part(*(x * (1 + jnp.tanh(first)) for x in xs)))
+
+    return lambda *xs: list(functad.grad(total, argnums=tuple(range(len(xs))))(*xs))
 
 
 def _weighted_sum(outs: Sequence[Any]) -> Any:

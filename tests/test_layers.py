@@ -21,10 +21,10 @@ LAYERS = [
     ["transforms"],
     ["lowering"],
     ["backends"],
-    ["call"],
-    ["api"],
+    ["call", "control", "custom", "remat"],
+    ["api", "ad_checkpoint", "checkpoint_policies", "custom_derivatives", "debug"],
     ["numpy", "lax", "random"],
-    ["nn", "optim", "data", "io"],
+    ["nn", "optim", "data", "io", "user_kernels"],
     ["train"],
     ["", "__main__", "cache_command", "doctor"],
 ]

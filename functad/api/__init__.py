@@ -12,17 +12,25 @@ from functad.api.autodiff import (
     value_and_grad,
     vjp,
 )
+from functad.api.callbacks import io_callback, pure_callback
+from functad.api.checkpointing import checkpoint, remat
 from functad.api.compilation import jit
+from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
 from functad.api.devices import block_until_ready, default_backend, device_get, device_put, devices
 from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call
 from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
+from functad.api.residuals import print_saved_residuals, saved_residuals
 from functad.tracing import named_scope
 
 __all__ = [
     "ShapeDtypeStruct",
     "block_until_ready",
+    "checkpoint",
     "closure_convert",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
     "default_backend",
     "device_get",
     "device_put",
@@ -31,6 +39,7 @@ __all__ = [
     "eval_shape",
     "grad",
     "hessian",
+    "io_callback",
     "jacfwd",
     "jacobian",
     "jacrev",
@@ -41,6 +50,10 @@ __all__ = [
     "make_jaxpr",
     "named_call",
     "named_scope",
+    "print_saved_residuals",
+    "pure_callback",
+    "remat",
+    "saved_residuals",
     "value_and_grad",
     "vjp",
     "vmap",
