@@ -5,7 +5,7 @@ BIN := .venv/bin
 ORACLE_BIN := .venv-oracle/bin
 
 .DELETE_ON_ERROR:
-.PHONY: train test lint types oracle clean
+.PHONY: train test lint types oracle oracle-loops oracle-others clean
 
 train: .venv/installed-test  ## train a convolutional network on MNIST
 	$(BIN)/python -m functad train cnn
@@ -20,8 +20,17 @@ lint: .venv/installed-dev  ## check style and formatting
 types: .venv/installed-dev  ## check types
 	$(BIN)/python -m mypy
 
+# In two processes, each of which takes some five minutes.
 oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an environment of its own
-	$(ORACLE_BIN)/python -m pytest tests/oracle
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target oracle-loops oracle-others
+
+ORACLE_LOOPS := $(patsubst %,tests/oracle/test_%_oracle.py,control_flow custom_rules checkpoint convolution kernels)
+
+oracle-loops:
+	$(ORACLE_BIN)/python -m pytest -o cache_dir=.pytest_cache/loops $(ORACLE_LOOPS)
+
+oracle-others:
+	$(ORACLE_BIN)/python -m pytest -o cache_dir=.pytest_cache/others tests/oracle $(ORACLE_LOOPS:%=--ignore=%)
 
 clean:  ## remove the environments and what the tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -161,8 +161,9 @@ class Trace:
             for r in results:
                 if type(r) is Tracer and r.owner is inner:
                     raise LeakedTracerError(
-                        f"`{params.get('name')}` returned a value that depends on {r._describe()}, which is no argument "
-                        "of it but reached it by a closure, so that its derivative would be lost. Pass it as an argument"
+                        f"`{params.get('name')}` returned a value that depends on {r._describe()}, which is no "
+                        "argument of it but reached it by a closure, so that its derivative would be lost. Pass it "
+                        "as an argument"
                     )
             inner = inner.parent
 

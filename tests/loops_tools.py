@@ -133,6 +133,10 @@ class Fill(NamedTuple):
     value: Any
 
 
+# What `Target.place_columns` answers: what a processor with AVX-512 does.
+PLACE_COLUMNS = {"float32": 32, "float64": 16}
+
+
 class Recorded:
     """A target that keeps what a rule asks of it."""
 
@@ -140,7 +144,7 @@ class Recorded:
         self.ins: list[Buffer] = []
         self.outs: list[Buffer] = []
         self.scratches: list[Buffer] = []
-        self.handles: dict[np.dtype, Buffer] = {}
+        self.handles: dict[tuple[np.dtype, bool], Buffer] = {}
         self.instructions: list[Kernel | Gemm | Copy | Fill] = []
         self.threads_hint = 2
 
@@ -167,8 +171,11 @@ class Recorded:
         self.scratches.append(Buffer(shape, dtype, f"scratch{len(self.scratches)}"))
         return self.scratches[-1]
 
-    def blas(self, dtype: Any) -> Buffer:
-        return self.handles.setdefault(np.dtype(dtype), Buffer((), dtype, "blas"))
+    def blas(self, dtype: Any, places: bool = False) -> Buffer:
+        return self.handles.setdefault((np.dtype(dtype), places), Buffer((), dtype, "blas"))
+
+    def place_columns(self, dtype: Any) -> int:
+        return PLACE_COLUMNS.get(np.dtype(dtype).name, 0)
 
     def copy(self, src: Buffer, dst: Buffer) -> None:
         assert src.size == dst.size and src.dtype == dst.dtype and src is not dst
@@ -386,7 +393,22 @@ def multiply(
     c.array[where] = product
 
 
-GEMMS = {name: multiply for name in ("gemm_f32", "gemm_f64", "gemm_c64", "gemm_c128")}
+def multiply_places(
+    blas: Any, rows: int, n: int, taps: int, features: int, places: Pointer, p_off: int, pitch: int, a: Pointer,
+    zeros: Pointer, z_off: int, b: Pointer, b_off: int, c: Pointer, c_off: int, ldc: int, ahead: int, step: int,
+) -> None:  # fmt: skip
+    """The words `gemm_places_f32` and `gemm_places_f64` on guarded memory, for any numbers of rows and columns."""
+    for r, column in np.ndindex(rows, n):
+        acc = c.array.dtype.type(0)
+        for t, f in np.ndindex(taps, features):
+            place = int(places[p_off + t * pitch + r])
+            left = zeros[z_off + f] if place < 0 else a[place + f]
+            acc += left * b[b_off + (t * features + f) * n + column]
+        c[c_off + r * ldc + column] = acc
+
+
+GEMMS: dict[str, Any] = {name: multiply for name in ("gemm_f32", "gemm_f64", "gemm_c64", "gemm_c128")}
+GEMMS |= {name: multiply_places for name in ("gemm_places_f32", "gemm_places_f64")}
 
 
 class Compiled:

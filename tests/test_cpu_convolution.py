@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import loops_tools
 import numpy as np
 import pytest
 from loops_tools import check_loops, record, run_plain
@@ -11,11 +12,14 @@ from loops_tools import check_loops, record, run_plain
 from functad import dtypes
 from functad.backends import interpreter
 from functad.backends.cpu.executable import Executable
+from functad.backends.cpu.gemm_table import place_columns
+from functad.config import config
 from functad.ir import Aval
 from functad.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p
 from functad.primitives.lowering import (
     convolution,
     convolution_direct,
+    convolution_places,
     convolution_products,
     convolution_weight_products,
     convolution_weights,
@@ -127,11 +131,16 @@ def always(conv):
     return True
 
 
+def plain_places(conv):
+    return convolution_places.suits_places(conv, np.dtype("float32"), 1)
+
+
 WAYS = {
     "any": (convolution_direct.any_convolution, always),
     "rows": (convolution_direct.rows, plain_rows),
     "groups": (convolution_direct.all_groups, plain_groups),
     "few weights": (convolution_weights.few_weights, plain_cotangent),
+    "places": (convolution_places.places, plain_places),
     "products": (convolution_products.products, always),
     "weight products": (convolution_weight_products.weight_products, always),
 }
@@ -142,7 +151,7 @@ def force(monkeypatch, name, places=6):
     way, suits = WAYS[name]
     used = []
 
-    def strategy(conv, dtype):
+    def strategy(conv, dtype, columns):
         if not suits(conv):
             return convolution_direct.any_convolution
         used.append(conv)
@@ -159,6 +168,11 @@ def force(monkeypatch, name, places=6):
     monkeypatch.setattr(convolution_products, "_BLOCK_PLACES", places)
     monkeypatch.setattr(convolution_products, "_WIDE_ROW", 2)
     monkeypatch.setattr(convolution_weights, "_PARTS", 3)
+    monkeypatch.setattr(loops_tools, "PLACE_COLUMNS", dict.fromkeys(["float32", "float64"], 1))
+    monkeypatch.setattr(convolution_places, "_HEIGHTS", (3, 2))
+    monkeypatch.setattr(convolution_places, "_MOST_MORE", 2)
+    monkeypatch.setattr(convolution_places, "_FEATURES_UNIT", 1)
+    monkeypatch.setattr(convolution_places, "_FEWEST_PRODUCTS", 0)
     return used
 
 
@@ -170,7 +184,7 @@ def test_every_way_on_random_configurations(name, places, monkeypatch):
     assert used
 
 
-@pytest.mark.parametrize("name", ["any", "rows", "products"])
+@pytest.mark.parametrize("name", ["any", "rows", "products", "places"])
 def test_holes_in_the_input_are_left_out(name, monkeypatch):
     monkeypatch.setattr(convolution, "_WORTH_SPLITTING", 0)
     used = force(monkeypatch, name)
@@ -185,7 +199,7 @@ def test_holes_in_the_input_are_left_out(name, monkeypatch):
     "name, shapes", [("products", [(1, 3, 5), (2, 3, 1)]), ("weight products", [(4, 1, 5), (2, 1, 5)])]
 )
 def test_what_is_one_matrix_product_in_every_layout(name, shapes, monkeypatch):
-    monkeypatch.setattr(convolution, "_strategy", lambda conv, dtype: WAYS[name][0])
+    monkeypatch.setattr(convolution, "_strategy", lambda conv, dtype, columns: WAYS[name][0])
     arrays = [numbers(shape, seed=i) for i, shape in enumerate(shapes)]
     alone = 0
     for layout in itertools.product(itertools.permutations(range(3)), repeat=3):
@@ -233,11 +247,15 @@ def test_infinities_and_nan_reach_what_they_should(name, value, monkeypatch):
         check_loops(conv_general_dilated_p, [lhs, rhs], parameters(2, layout), tolerance=3e-6)
 
 
-@pytest.mark.parametrize("name", ["few weights", "weight products", "products"])
+@pytest.mark.parametrize("name", ["few weights", "weight products", "products", "places"])
 def test_threads_change_no_bit(name, monkeypatch):
-    force(monkeypatch, name)
-    args = [numbers((7, 2, 6, 6)), numbers((7, 3, 4, 4), seed=1)]
-    recorded = record(conv_general_dilated_p, args, parameters(2, ((1, 0, 2, 3),) * 3))
+    used = force(monkeypatch, name)
+    shapes, layouts = [(7, 2, 6, 6), (7, 3, 4, 4)], ((1, 0, 2, 3),) * 3
+    if name == "places":
+        shapes, layouts = [(7, 6, 6, 2), (3, 3, 2, 4)], CHANNELS_LAST
+    args = [numbers(shape, seed=i) for i, shape in enumerate(shapes)]
+    recorded = record(conv_general_dilated_p, args, parameters(2, layouts))
+    assert used
     results = []
     for pieces in (1, 2, 7):
         values = recorded.values(args)
@@ -289,6 +307,18 @@ CHOICES = {
         (32, 56, 56, 64),
         (3, 3, 64, 64),
         parameters(2, CHANNELS_LAST, padding=((1, 1), (1, 1))),
+        ["kernel_panels", "convolution_places"],
+    ),
+    "many channels first": (
+        (32, 64, 56, 56),
+        (64, 64, 3, 3),
+        parameters(2, padding=((1, 1), (1, 1))),
+        ["order_weights", "convolution_shifted"],
+    ),
+    "not as many as a vector": (
+        (32, 56, 56, 60),
+        (3, 3, 60, 60),
+        parameters(2, CHANNELS_LAST, padding=((1, 1), (1, 1))),
         ["convolution_shifted"],
     ),
     "depthwise, channels last": (
@@ -300,6 +330,12 @@ CHOICES = {
     "of one pixel": ((8, 28, 28, 256), (1, 1, 256, 64), parameters(2, CHANNELS_LAST), []),
     "tiny": ((1, 1, 4), (1, 1, 2), parameters(1), ["convolution"]),
 }
+
+
+def test_without_vectors_for_places(monkeypatch):
+    monkeypatch.setattr(loops_tools, "PLACE_COLUMNS", {})
+    lhs_shape, rhs_shape, params, _ = CHOICES["many channels"]
+    assert kernels(lhs_shape, rhs_shape, params) == ["convolution_shifted"]
 
 
 @pytest.mark.parametrize("case", CHOICES)
@@ -332,6 +368,11 @@ COMPILED = {
     "depthwise": ((2, 16, 12, 20), (16, 1, 3, 3), {"feature_group_count": 16, "padding": ((1, 1), (1, 1))}),
     "dilated": ((2, 20, 15, 20), (24, 20, 3, 3), {"rhs_dilation": (2, 1), "padding": ((0, 2), (1, 1))}),
     "one pixel": ((4, 40, 7, 9), (30, 40, 1, 1), {}),
+    "places": ((2, 32, 15, 20), (64, 32, 3, 3), {"padding": ((1, 1), (1, 1))}),
+    "places, odd rows": ((3, 20, 9, 13), (32, 20, 3, 4), {"padding": ((2, 0), (3, 1))}),
+    "places, strides": ((2, 32, 15, 27), (32, 32, 3, 5), {"padding": ((1, 1), (2, 2)), "window_strides": (2, 3)}),
+    "places, groups": ((2, 64, 9, 18), (64, 32, 3, 3), {"feature_group_count": 2}),
+    "places, dilated": ((2, 20, 15, 20), (32, 20, 3, 3), {"rhs_dilation": (2, 1), "padding": ((0, 2), (1, 1))}),
     "large strides": ((3, 3, 40, 40), (40, 3, 7, 7), {"window_strides": (2, 2), "padding": ((3, 3), (3, 3))}),
 }
 
@@ -352,3 +393,37 @@ def test_compiled_with_both_gradients(case, layout, monkeypatch):
     for name, e, g in zip(("result", "input's gradient", "kernel's gradient"), expected, got, strict=True):
         scale = np.max(np.abs(np.asarray(e)))
         np.testing.assert_allclose(g, np.asarray(e), rtol=0, atol=5e-6 * scale, err_msg=name)
+
+
+@pytest.mark.skipif(not place_columns("float32"), reason="the processor has no vectors for products of places")
+@pytest.mark.parametrize("case", [case for case in COMPILED if case.startswith("places")])
+def test_places_are_what_is_compiled(case):
+    program, lhs, rhs = channels_last(case)
+    executable = Executable(program)
+    assert "gemm_places_f32" in executable.kernels
+    results = []
+    for threads in (1, 2):
+        with config.context(num_threads=threads):
+            results.append(executable([lhs, rhs])[0])
+    assert np.array_equal(*results)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_what_is_not_finite_in_places(value):
+    """An infinite weight makes NaN of padding, an infinite pixel reaches only the windows that hold it."""
+    program, lhs, rhs = channels_last("places")
+    for x, place in ((lhs, (1, 4, 5, 6)), (lhs, (0, 0, 0, 0)), (rhs, (0, 1, 2, 3))):
+        args = [x.copy() if x is y else y for y in (lhs, rhs)]
+        args[0 if x is lhs else 1][place] = value
+        with np.errstate(invalid="ignore"):
+            expected = np.asarray(interpreter.compile_program(program)(args)[0])
+        np.testing.assert_allclose(Executable(program)(args)[0], expected, rtol=0, atol=1e-4)
+
+
+def channels_last(case):
+    lhs_shape, rhs_shape, changes = COMPILED[case]
+    params = {**parameters(2, **changes), "dimension_numbers": CHANNELS_LAST}
+    lhs, rhs = numbers(lhs_shape), numbers(rhs_shape, seed=1)
+    lhs, rhs = np.ascontiguousarray(lhs.transpose(0, 2, 3, 1)), np.ascontiguousarray(rhs.transpose(2, 3, 1, 0))
+    convolve = lambda *xs: [bind(conv_general_dilated_p, *xs, **params)]  # noqa: E731
+    return trace_to_program(convolve, [aval_of(lhs), aval_of(rhs)]), lhs, rhs

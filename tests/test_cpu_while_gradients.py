@@ -23,10 +23,10 @@ from functad.backends.cpu import runtime_words
 from functad.backends.cpu.executable import Executable
 from functad.backends.cpu.runtime import runtime
 from functad.config import config
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, NoRuleError
 from functad.ir import Program
 from functad.tracing import aval_of, trace_to_program
-from functad.transforms.simplify import simplify
+from functad.transforms.simplify import inline_calls, simplify
 from functad.tree_util import tree_leaves
 
 F64 = np.float64
@@ -332,6 +332,12 @@ def test_the_memory_plan_tells_what_grows() -> None:
     assert "grows" not in str(jit(norm_limited).lower(VECTOR, MATRIX, np.int32(3)).memory_plan)
     assert "tanh" in str(lowered.compile().profile(VECTOR, MATRIX, np.int32(3)))
     assert "tanh" in str(lowered.compile().profile(VECTOR, MATRIX, np.int32(0)))
+
+
+def test_sums_of_stacks_must_be_simplified_first() -> None:
+    program = traced(grad(grad(grad(grow))), [F64(1.5), F64(1.3)])
+    with pytest.raises(NoRuleError, match="length only a run tells"):
+        Executable(inline_calls(program))
 
 
 def test_a_wrong_derivative_is_found() -> None:

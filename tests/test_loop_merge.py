@@ -87,6 +87,21 @@ def test_a_derivative_does_not_run_the_loop_again() -> None:
     assert loops(simplify(functad.make_jaxpr(functad.vmap(both, (0, None)))(X + 2, 1.5))) == 1
 
 
+def test_forward_mode_stacks_nothing() -> None:
+    def grow(x: Any, a: Any) -> Any:
+        return lax.while_loop(lambda v: v < 50, lambda v: a * v + jnp.sin(v), x)
+
+    def tangent(x: Any, a: Any) -> Any:
+        return functad.jvp(grow, (x, a), (1.0, 2.0))
+
+    for fun, x in ((tangent, 2.0), (functad.vmap(tangent, (0, None)), X + 2)):
+        program = functad.make_jaxpr(fun)(x, 1.5)
+        made = simplify(program)
+        assert [e.primitive.name for e in made.eqns if e.primitive.name in ("while", "scan")] == ["while"]
+        assert "?" not in str(made)
+        check(fun, x, 1.5)
+
+
 def test_effects_are_not_reordered() -> None:
     seen: list[str] = []
 

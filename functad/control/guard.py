@@ -1,7 +1,7 @@
 """`guarded`: a Program with one more input, a bool; where it is false, no loop of unknown length takes a step.
 
-Under `vmap` a body also runs for examples that need it no longer: their loop has ended, or they take another branch. What
-it computes then is thrown away, but a loop in it may never end on such values. The guard says for which it is to run.
+Under `vmap` a body also runs for examples that need it no longer: their loop has ended, or they take another branch.
+What it computes then is thrown away, but a loop in it may never end on such values. The flag says for which it runs.
 """
 
 from __future__ import annotations

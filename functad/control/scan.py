@@ -15,7 +15,15 @@ from functad.control.common import body_function, closed, group, split_at
 from functad.control.known_carry import KnownCarry, split_known_carry
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Control
-from functad.primitives.common import add_cotangents, instantiate, is_linear, move_axis, zeros_of
+from functad.primitives.common import (
+    add_cotangents,
+    convert_element_type,
+    instantiate,
+    is_linear,
+    move_axis,
+    zeros_of,
+)
+from functad.primitives.logic import lt
 from functad.tracing import aval_of, bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.loop_parts import recompute_cheap, split_invariant
@@ -187,7 +195,7 @@ def _linearize(
         consts_active, _, xs_active = split_at(active, num_consts, num_carry)
         given_consts = [instantiate(t) for t in group(consts_active, of_consts)]
         given_carry = [instantiate(t) for t in group(parts.carry_active, of_carry)]
-        given_xs = [instantiate(t) for t in group(xs_active, of_xs)]
+        given_xs = [_instantiate_like(t, x) for t, x in group(xs_active, zip(of_xs, xs))]
         out_carry, out_ys = scan(parts.linear, [*fixed, *given_consts], given_carry, [*stepwise, *given_xs], **loop)
         found = iter([*out_carry, *out_ys])
         avals = [*jaxpr.out_avals[:num_carry], *map(aval_of, ys[:n])]
@@ -195,6 +203,13 @@ def _linearize(
         return [next(found) if a else Zero(v) for a, v in zip(is_active, avals)]
 
     return [*last, *ys[:n]], pushforward
+
+
+def _instantiate_like(tangent: Any, x: Any) -> Any:
+    """A tangent as an array; zeros of a length that only a run tells are computed from the primal value."""
+    if not isinstance(tangent, Zero) or tangent.aval.shape[:1] != (UNKNOWN,):
+        return instantiate(tangent)
+    return convert_element_type(lt(x, x), tangent.aval.dtype)
 
 
 class _Transposed(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from functad.errors import NoRuleError
 from functad.ir import UNKNOWN, Atom, Eqn, Program, Var
 from functad.lowering.buffers import Buffer, Storage, new_buffer
 from functad.lowering.results import SPARE, Results
@@ -65,6 +66,11 @@ def _scan(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
     loop = _Loop(around, eqn, carries, outs[:n_carry], [b.storage for b in (*given, *slices)] + stacked)
     loop.carry(inits, eqn.outvars, [*given, *arrays])
     if length == UNKNOWN:
+        if any(array.storage not in around.common.stacks for array in arrays):
+            raise NoRuleError(
+                "what is computed from arrays whose length only a run tells can be compiled within loops alone: "
+                "apply functad.transforms.simplify.simplify to the Program first"
+            )
         stacks = [around.common.stacks[array.storage] for array in arrays]
         loop.count = stacks[0].steps
         for a_slice, stack in zip(slices, stacks):

@@ -11,7 +11,7 @@ from typing import Any
 
 from functad.config import available_cores
 from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.steps import CallStep, ControlStep, LoopStep, Step
+from functad.lowering.steps import CallStep, ControlStep, LoopStep, Step, inner_steps
 
 SMALLEST_SHARE = 12_000.0  # ns of work below which a block is not worth a second thread
 CHUNK = 8_000.0  # ns of work in a chunk, at least
@@ -111,9 +111,9 @@ def repeated(items: Sequence[Any], times: int = 1) -> Iterator[tuple[Any, int]]:
 
 def may_run_long(items: Sequence[Any]) -> bool:
     """Whether there is a loop of unknown length."""
-    loops = [item for item in items if isinstance(item, Control)]
-    conditions = any(isinstance(loop.step, LoopStep) and loop.step.predicate is not None for loop in loops)
-    return conditions or any(may_run_long(part) for loop in loops for part in loop.parts)
+    steps = [i.step for block in leaves(items) for i in block.instructions]
+    steps += [item.step for item in items if isinstance(item, Control)]
+    return any(isinstance(s, LoopStep) and s.predicate is not None for s in inner_steps(steps))
 
 
 def make_blocks(instructions: Sequence[Instruction | Control]) -> list[Block | Control]:

@@ -16,7 +16,7 @@ from functad.lowering.buffers import Buffer, Storage, new_buffer
 from functad.lowering.fuse import Fusion
 from functad.lowering.nest import NestBuilder
 from functad.lowering.steps import Stack
-from functad.lowering.target import StepWriter
+from functad.lowering.target import PlaceColumns, StepWriter, no_places
 from functad.lowering.units import Unit
 from functad.pretty import letters
 
@@ -29,6 +29,7 @@ class Common:
     """What the schedules of a Program and of its sub-programs share: names, constants and their values, what grows."""
 
     threads: int = 1
+    place_columns: PlaceColumns = no_places
     names: dict[Var, str] = field(default_factory=dict)
     constants: list[Buffer] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Results(StepWriter):
         takers: Mapping[Storage, int | None],
         passes: int = 0,
     ) -> None:
-        super().__init__(common.threads)
+        super().__init__(common.threads, common.place_columns)
         self.common = common
         self.names = common.names
         common.add_names(program)

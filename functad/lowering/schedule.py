@@ -20,7 +20,7 @@ from functad.lowering.nest import PRE, Load, Nest, NestBuilder
 from functad.lowering.products import Matrices, as_matrices
 from functad.lowering.results import Common, Results
 from functad.lowering.steps import CallStep, GemmStep, Step
-from functad.lowering.target import Target
+from functad.lowering.target import PlaceColumns, Target, no_places
 from functad.lowering_rules import Loops
 
 Groups = tuple[Sequence[int], Sequence[int], Sequence[int]]  # axes of batch, rows and columns
@@ -47,9 +47,17 @@ class Schedule:
         return "\n".join([*map(str, self.steps), f"results: {', '.join(b.name for b in self.outputs)}"])
 
 
-def make_schedule(program: Program, donated: Sequence[bool] = (), threads: int = 1) -> Schedule:
-    """Fuse a Program and lay out its steps. `donated` tells which inputs' memory results may take."""
-    common = Common(threads)
+def make_schedule(
+    program: Program,
+    donated: Sequence[bool] = (),
+    threads: int = 1,
+    place_columns: PlaceColumns = no_places,
+) -> Schedule:
+    """Fuse a Program and lay out its steps.
+
+    `donated` tells which inputs' memory results may take, `place_columns` what `Target.place_columns` answers.
+    """
+    common = Common(threads, place_columns)
     common.add_names(program)
     inputs = [
         new_buffer(f"input_{common.names[v]}", v.aval.shape, v.aval.dtype, "input", k)

@@ -232,5 +232,14 @@ PlainStep = NestStep | KernelStep | GemmStep | CallStep
 Step = PlainStep | ControlStep
 
 
+def inner_steps(steps: Sequence[Step]) -> Iterator[Step]:
+    """All steps, those within loops and branches included."""
+    for step in steps:
+        yield step
+        if isinstance(step, ControlStep):
+            for part in step.parts:
+                yield from inner_steps(part)
+
+
 def _indented(steps: Sequence[Step], indent: str) -> Iterator[str]:
     return (indent + line for step in steps for line in str(step).split("\n"))

@@ -5,7 +5,7 @@ Knows steps and buffers; no Programs, and no target machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,24 @@ from functad.lowering.nest import NestBuilder
 from functad.lowering.split import split_reduction
 from functad.lowering.steps import GemmStep, KernelStep, NestStep, Step
 
+PlaceColumns = Callable[[Any], int]
+
+
+def no_places(dtype: Any) -> int:
+    """The answer of machines without products of places."""
+    return 0
+
 
 class StepWriter:
-    """A list of steps that grows. threads: how many there will be, as a hint for rules."""
+    """A list of steps that grows.
 
-    def __init__(self, threads: int = 1) -> None:
+    threads: how many there will be, as a hint for rules. place_columns: what `Target.place_columns` answers.
+    """
+
+    def __init__(self, threads: int = 1, place_columns: PlaceColumns = no_places) -> None:
         self.steps: list[Step] = []
         self.threads = threads
+        self.place_columns = place_columns
 
     def add_nest(self, builder: NestBuilder, name: str) -> None:
         """A nest without what no store needs; a long reduction as two nests."""
@@ -76,12 +87,26 @@ class Target:
     def scratch(self, shape: Sequence[int], dtype: Any) -> Buffer:
         return new_buffer(f"scratch_{self._name}", shape, np.dtype(dtype))
 
-    def blas(self, dtype: Any) -> Buffer:
-        return new_buffer(np.dtype(dtype).name, (1,), np.dtype(np.int64), "blas")
+    def blas(self, dtype: Any, places: bool = False) -> Buffer:
+        """The handle of matrix products of a dtype, or of products of places."""
+        name = np.dtype(dtype).name
+        return new_buffer(f"places_{name}" if places else name, (1,), np.dtype(np.int64), "blas")
+
+    def place_columns(self, dtype: Any) -> int:
+        """How many columns products of places have on the target machine; 0 if there are none."""
+        return self._writer.place_columns(dtype)
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         if source.size:
             self._writer.add_buffer_copy(source, target, self._name)
+
+    def copy_elements(self, places: Sequence[tuple[Buffer, int]], target: Buffer) -> None:
+        """Set each element of a small buffer to the one in another buffer at a position."""
+        nest = Nest([], [], eqns=[self._eqn])
+        for k, (source, position) in enumerate(places):
+            nest.statements.append(Load(f"at_{k}", source, Affine(position), PRE))
+            nest.stores.append(Store(target, Affine(k), f"at_{k}", PRE))
+        self._writer.steps.append(NestStep(self._name, nest, [self._eqn]))
 
     def fill(self, target: Buffer, value: Any) -> None:
         if target.size:

@@ -14,7 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import DifferentiationError, ShapeError
-from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.ir import UNKNOWN, Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Reduction, Scalar
 from functad.tracing import aval_of, bind
 
@@ -89,7 +89,8 @@ def _broadcast_in_dim_impl(
     aligned = [1] * len(shape)
     for size, dim in zip(np.shape(x), broadcast_dimensions):
         aligned[dim] = size
-    return np.broadcast_to(np.reshape(x, aligned), shape)
+    known = [a if n == UNKNOWN else n for n, a in zip(shape, aligned)]
+    return np.broadcast_to(np.reshape(x, aligned), known)
 
 
 def _broadcast_in_dim_transpose(

@@ -1,7 +1,7 @@
-"""Merges loops of unknown length that take the same steps: the loop itself, and the one that its derivative runs again.
+"""Merges loops of unknown length that take the same steps: a loop, and the one that its derivative runs again.
 
-Knows `while` equations by their parts. Two loops take the same steps if their conditions are the same function of values
-that start and go on alike; equal equations are found by numbering values, so names do not matter.
+Knows `while` and `scan` equations by their parts. Two `while` loops take the same steps if their conditions are one
+function of values that start and go on alike; equal equations are found by numbering values, so names do not matter.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from functad.ir import Atom, Eqn, Program, Var, has_effects
+from functad.ir import UNKNOWN, Atom, Eqn, Program, Var, has_effects
 
 
 def merge_whiles(program: Program) -> Program:
-    """Make one loop of any two that take the same steps.
+    """Make one loop of any two that take the same steps, also of one that stacks values and a `scan` that reads them.
+
+    So the loop of a function and that of its derivative run once, and forward mode stacks nothing.
 
     >>> import functad
     >>> from functad import lax
@@ -29,8 +31,6 @@ def merge_whiles(program: Program) -> Program:
     (['while', 'while'], ['while'])
     """
     eqns, outvars = list(program.eqns), list(program.outvars)
-    if sum(e.primitive.name == "while" for e in eqns) < 2:
-        return program
     while (merged := _merge_one(eqns)) is not None:
         eqns, renamed = merged
         outvars = [renamed.get(a, a) if isinstance(a, Var) else a for a in outvars]
@@ -38,18 +38,21 @@ def merge_whiles(program: Program) -> Program:
 
 
 def _merge_one(eqns: list[Eqn]) -> tuple[list[Eqn], dict[Var, Var]] | None:
-    """The equations with one pair of loops merged and the results that others stand for, or None if there is no pair."""
+    """The equations with one pair of loops merged, and for results that are no more those that equal them; or None."""
     loops = [k for k, e in enumerate(eqns) if e.primitive.name == "while"]
-    for j in loops:
+    for j in (j for j, e in enumerate(eqns) if j in loops or _reads_stacks(e)):
         for i in (i for i in loops if i < j and not any(has_effects(e) for e in eqns[i : j + 1])):
-            dependent, before, after = set(eqns[i].outvars), [], []
+            before: list[Eqn] = []
+            after: list[Eqn] = []
+            dependent = set(eqns[i].outvars)
             for eqn in eqns[i + 1 : j]:
                 waits = any(isinstance(a, Var) and a in dependent for a in eqn.invars)
                 dependent.update(eqn.outvars if waits else ())
                 (after if waits else before).append(eqn)
-            if any(isinstance(a, Var) and a in dependent for a in eqns[j].invars):
+            stacks = set(eqns[i].outvars) if _reads_stacks(eqns[j]) else set()
+            if any(isinstance(a, Var) and a in dependent and a not in stacks for a in eqns[j].invars):
                 continue
-            found = _merged(_Loop(eqns[i]), _Loop(eqns[j]))
+            found = _joined(_Loop(eqns[i]), eqns[j]) if stacks else _merged(_Loop(eqns[i]), _Loop(eqns[j]))
             if found is None:
                 continue
             loop, renamed = found
@@ -90,6 +93,7 @@ class _Numbering:
         self.names = dict(zip(program.invars, inputs))
         for eqn in program.eqns:
             invars = [self.read(a) for a in eqn.invars]
+            key: Any
             try:
                 key = (eqn.primitive.name, tuple(map(_key, invars)), tuple(sorted(eqn.params.items())))
                 found = self.known.get(key)
@@ -159,6 +163,41 @@ def _merged(one: _Loop, two: _Loop) -> tuple[Eqn, dict[Var, Var]] | None:
         params=params,
     )
     return loop, {v: outs[groups.index(g)] for g, v in zip(groups, outs) if outs[groups.index(g)] is not v}
+
+
+def _reads_stacks(eqn: Eqn) -> bool:
+    """Whether an equation goes forward through what other loops have stacked."""
+    return eqn.primitive.name == "scan" and eqn.params["length"] == UNKNOWN and not eqn.params["reverse"]
+
+
+def _joined(loop: _Loop, scan: Eqn) -> tuple[Eqn, dict[Var, Var]] | None:
+    """A loop with the steps of a scan that reads only what the loop stacks."""
+    n, m = scan.params["num_consts"], scan.params["num_carry"]
+    place = {v: k for k, v in enumerate(loop.eqn.outvars)}
+    if any((a in place) != (k >= n + m) for k, a in enumerate(scan.invars)):
+        return None
+    more = [Var(v.aval) for v in scan.params["jaxpr"].invars[: n + m]]
+    read = [Var(v.aval) for v in loop.body.invars]
+    body = _Numbering()
+    first = body.add(loop.body, read)
+    slices = [first[place[a]] for a in scan.invars[n + m :] if isinstance(a, Var)]
+    second = body.add(scan.params["jaxpr"], [*more, *slices])
+    at = len(loop.body_consts)
+    count = loop.count
+    params = {
+        **loop.eqn.params,
+        "cond_jaxpr": loop.cond.replace(invars=[*loop.cond.invars, *(Var(v.aval) for v in more[n:])]),
+        "body_jaxpr": loop.body.replace(
+            invars=[*more[:n], *read[:at], *read[at:], *more[n:]],
+            eqns=body.eqns,
+            outvars=[*first[:count], *second[:m], *first[count:], *second[m:]],
+        ),
+        "body_nconsts": n + at,
+    }
+    operands = [*loop.cond_consts, *scan.invars[:n], *loop.body_consts, *loop.inits, *scan.invars[n : n + m]]
+    outs = loop.eqn.outvars
+    results = [*outs[:count], *scan.outvars[:m], *outs[count:], *scan.outvars[m:]]
+    return loop.eqn.replace(invars=operands, outvars=results, params=params), {}
 
 
 def _pairs(loop: _Loop) -> list[tuple[Atom, Var]]:

@@ -76,6 +76,10 @@ def _slice_of(eqn: Eqn, var: Var) -> tuple[Eqn, list[tuple[Atom, Var]]] | None:
         if first != 0:
             return None
         params["permutation"] = tuple(d - 1 for d in others)
+    elif name == "reduce_sum":
+        if 0 in params["axes"]:
+            return None
+        params["axes"] = tuple(d - 1 for d in params["axes"])
     elif not isinstance(eqn.primitive.lower, Scalar) or len(eqn.outvars) != 1:
         return None
     read: list[tuple[Atom, Var]] = []

@@ -25,7 +25,7 @@ class Slots:
 
     arrays: how many of the first slots hold the arrays of a call. fresh: shape and dtype of the arrays to be made.
     results: for each result the slot, and its shape where that is not the array's. numbers: the slot of each storage.
-    handles: the slots of the products' handles, by the name of the dtype.
+    handles: the slots of the products' handles, by their names.
     """
 
     def __init__(self, schedule: Schedule, temporaries: Iterable[Storage], instructions: Iterable[plan.Instruction]):

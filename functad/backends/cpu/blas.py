@@ -121,6 +121,12 @@ def handle(dtype: Any) -> int:
     return int(_handle(dtype).ctypes.data)
 
 
+def named_handle(name: str) -> int:
+    """The address behind a buffer of `Target.blas`, by its name."""
+    dtype = name.removeprefix("places_")
+    return handle(dtype) if dtype == name else int(gemm_table.places_handle(np.dtype(dtype)).ctypes.data)
+
+
 def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: int, ldc: int) -> tuple[int, bool]:
     """The address through which one product is best computed, and whether that calls a BLAS library.
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from functad.backends.cpu import objects, report
 from functad.backends.cpu.assemble import Assembler, Slots
-from functad.backends.cpu.blas import handle
+from functad.backends.cpu.blas import named_handle
 from functad.backends.cpu.gemm import Matrix, gemm_block
+from functad.backends.cpu.gemm_table import place_columns
 from functad.backends.cpu.generate import Generated, generate
 from functad.backends.cpu.plain import load_source, run_plain
 from functad.backends.cpu.runtime import Call, Tape, release_stacks, settle
@@ -52,7 +53,7 @@ class Lowered:
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule: Schedule = make_schedule(self.program, donated)
+        self.schedule: Schedule = make_schedule(self.program, donated, place_columns=place_columns)
         self.generated: Generated = generate(self.schedule)
         self.blocks: list[plan.Block | plan.Control] = make_blocks(self.generated.instructions)
         self.memory_plan: MemoryPlan = plan_memory(self.blocks)
@@ -137,8 +138,8 @@ class Executable(Lowered):
                 slots[slot] = start + self.memory_plan.offsets[storage]
             elif storage.kind == "const":
                 slots[slot] = self._constants[storage.number].ctypes.data
-        for dtype, slot in self._slots.handles.items():
-            slots[slot] = handle(dtype)
+        for name, slot in self._slots.handles.items():
+            slots[slot] = named_handle(name)
         if self._calls.running >= 0:
             arena[-1] = True  # until a Python function raises
             slots[self._calls.running] = arena.ctypes.data + arena.size - 1

@@ -41,3 +41,31 @@ gemm_f32 = _word("gemm_f32", np.float32)
 gemm_f64 = _word("gemm_f64", np.float64)
 gemm_c64 = _word("gemm_c64", np.complex64)
 gemm_c128 = _word("gemm_c128", np.complex128)
+
+
+def _places_word(name: str, dtype: type[np.generic]) -> Callable[..., None]:
+    def gemm(
+        blas: Any, rows: int, n: int, taps: int, features: int, places: Any, p_off: int, pitch: int, a: Any,
+        zeros: Any, z_off: int, b: Any, b_off: int, c: Any, c_off: int, ldc: int, ahead: int, step: int,
+    ) -> None:  # fmt: skip
+        """C[rows, n] = the sum over taps t of A[t] B[t], where row r of A[t] begins in `a` at `places[t pitch + r]`.
+
+        A[t] has `features` columns; a place below 0 stands for `zeros`. B is [taps, features, n] without gaps. There
+        are 12, 8 or 4 rows; n must be what `Target.place_columns` says, and features a multiple of 4. From element
+        `ahead` of `a` on, the processor may fetch what is needed next, `step` bytes further each time. `blas` is the
+        handle of `Target.blas(dtype, places=True)`.
+        """
+        numbers = _matrix(places, p_off, pitch, (taps, rows))
+        left = np.empty((rows, taps, features), dtype)
+        for t, r in np.ndindex(taps, rows):
+            start = numbers[t, r]
+            left[r, t] = zeros[z_off : z_off + features] if start < 0 else a[start : start + features]
+        right = _matrix(b, b_off, n, (taps * features, n))
+        _matrix(c, c_off, ldc, (rows, n))[...] = left.reshape(rows, -1) @ right
+
+    gemm.__name__ = gemm.__qualname__ = name
+    return gemm
+
+
+gemm_places_f32 = _places_word("gemm_places_f32", np.float32)
+gemm_places_f64 = _places_word("gemm_places_f64", np.float64)

@@ -56,3 +56,38 @@ _register(gemm_scalars.gemm_f32, types.float32)
 _register(gemm_scalars.gemm_f64, types.float64)
 _register(gemm_scalars.gemm_c64, types.complex64)
 _register(gemm_scalars.gemm_c128, types.complex128)
+
+
+_PLACES_PARAMETERS = (
+    "blas", "rows", "n", "taps", "features", "places", "places_off", "pitch", "a", "zeros", "zeros_off", "b", "b_off",
+    "c", "c_off", "ldc", "ahead", "step",
+)  # fmt: skip
+
+
+def _register_places(word: Callable[..., None], element: types.Type) -> None:
+    special: dict[str, types.Type] = {name: types.CPointer(element) for name in ("a", "zeros", "b", "c")}
+    special |= {name: types.CPointer(types.int64) for name in ("blas", "places")}
+    wanted = signature(types.none, *(special.get(name, types.int64) for name in _PLACES_PARAMETERS))
+
+    class Template(AbstractTemplate):
+        key = word
+
+        def generic(self, arguments: Any, keywords: Any) -> Any:
+            return wanted if len(arguments) == len(_PLACES_PARAMETERS) and not keywords else None
+
+    infer_global(word, types.Function(Template))
+
+    @lower_builtin(word, *wanted.args)
+    def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+        given = dict(zip(_PLACES_PARAMETERS, values))
+        given["ahead"] = builder.gep(given["a"], [given["ahead"]])
+        for name in ("places", "zeros", "b", "c"):
+            given[name] = builder.gep(given[name], [given.pop(f"{name}_off")])
+        entry_type = ir.FunctionType(ir.VoidType(), [_WORD] * len(given))
+        entry = builder.inttoptr(builder.load(given["blas"]), entry_type.as_pointer())
+        builder.call(entry, [w if w.type == _WORD else builder.ptrtoint(w, _WORD) for w in given.values()])
+        return context.get_dummy_value()
+
+
+_register_places(gemm_scalars.gemm_places_f32, types.float32)
+_register_places(gemm_scalars.gemm_places_f64, types.float64)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from functad.backends.cpu import gemm_panels as p
 from functad.backends.cpu import objects
 from functad.backends.cpu import runtime_words as w
-from functad.backends.cpu.loader import Loaded
+from functad.backends.cpu.loader import Loaded, processor
 from functad.backends.cpu.runtime import runtime
 from functad.config import available_cores
 
@@ -46,6 +47,27 @@ def with_table(handle: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray
         # The threads that used rooms are not in the child.
         os.register_at_fork(after_in_child=lambda: words[p.TAKEN :].fill(0))
     return words
+
+
+def place_columns(dtype: Any) -> int:
+    """The columns of a product of places (`gemm_scalars.gemm_places`); 0 where the processor has not its vectors."""
+    dtype = np.dtype(dtype)
+    fits = dtype in (np.float32, np.float64) and "+avx512f" in processor()[1].split(",")
+    return p.TILE_BYTES // dtype.itemsize if fits else 0
+
+
+@cache
+def places_handle(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The handle through which kernels compute products of places."""
+    source = Path(__file__).with_name("gemm_vectors.py").read_text(encoding="utf-8")
+
+    def make(_: str) -> bytes:
+        vectors = importlib.import_module("functad.backends.cpu.gemm_vectors")
+        return bytes(vectors.compile_places(dtype))
+
+    loaded = objects.get(source, f"places_{dtype.name}", ("multiply_places",), make).addresses
+    _kept.append(loaded)
+    return np.array([loaded["multiply_places"]], np.int64)
 
 
 def _panels() -> Loaded:

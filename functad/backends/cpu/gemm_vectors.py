@@ -39,6 +39,13 @@ def compile_vectors(dtype: np.dtype[Any]) -> bytes:
     return bytes(target_machine().emit_object(llvm.parse_assembly(str(code.module))))
 
 
+def compile_places(dtype: np.dtype[Any]) -> bytes:
+    """The object file of `multiply_places`, through which kernel text calls `gemm_scalars.gemm_places`."""
+    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    _multiply_places(code)
+    return bytes(target_machine().emit_object(llvm.parse_assembly(str(code.module))))
+
+
 class _Code:
     """An LLVM module of functions of words, and how they are written."""
 
@@ -82,10 +89,13 @@ class _Code:
 
     def prefetch(self, address: ir.Value) -> None:
         """Ask for the cache lines of a row of a tile, which may begin anywhere in its first one."""
-        function = self.declared("llvm.prefetch.p0i8", ir.VoidType(), [_BYTE_POINTER, _INT, _INT, _INT])
         for offset in (*range(0, TILE_BYTES, 64), TILE_BYTES - 1):
-            place = self.builder.inttoptr(self.offset(address, offset), _BYTE_POINTER)
-            self.builder.call(function, [place, *(ir.Constant(_INT, x) for x in (0, 3, 1))])
+            self.prefetch_line(self.offset(address, offset))
+
+    def prefetch_line(self, address: ir.Value, to_write: bool = False) -> None:
+        function = self.declared("llvm.prefetch.p0i8", ir.VoidType(), [_BYTE_POINTER, _INT, _INT, _INT])
+        place = self.builder.inttoptr(address, _BYTE_POINTER)
+        self.builder.call(function, [place, *(ir.Constant(_INT, x) for x in (int(to_write), 3, 1))])
 
     def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
         name = f"v{x.type.count}" if isinstance(x.type, ir.VectorType) else ""
@@ -152,6 +162,87 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int) ->
                 old = builder.fmul(betas, code.load(target, code.vector))
                 code.store(code.fma(alphas, value, old), target)
     builder.ret_void()
+
+
+def _multiply_places(code: _Code) -> None:
+    """A tile of as many rows as there is a function for."""
+    functions = {
+        rows: _multiply_pixels(code, f"multiply_places_{rows}", rows) for rows in (ROWS, 2 * FEW_ROWS, FEW_ROWS)
+    }
+    _, rows, _, *rest = code.begin(
+        "multiply_places", "handle rows n taps features places pitch a zeros b c ldc ahead step"
+    )
+    builder = code.builder
+    after = builder.append_basic_block()
+    choice = builder.switch(rows, after)
+    for height, function in functions.items():
+        choice.add_case(_word(height), block := builder.append_basic_block())
+        builder.position_at_end(block)
+        builder.call(function, rest)
+        builder.branch(after)
+    builder.position_at_end(after)
+    builder.ret_void()
+
+
+def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int = 4) -> ir.Function:
+    """A tile of sums over taps and features, where row r of A for tap t begins at place t pitch + r; below 0 are zeros.
+
+    As in `_multiply`, it stays in registers, and the caches are told what comes next.
+    """
+    taps, features, places, pitch, a, zeros, b, c, ldc, ahead, fetch_step = code.begin(
+        name, "taps features places pitch a zeros b c ldc ahead step"
+    )
+    builder, item, vectors = code.builder, code.item, _VECTORS
+    function = builder.function
+    c_pitch = builder.mul(ldc, _word(item))
+    targets = [c]
+    for _ in range(rows - 1):
+        targets.append(builder.add(targets[-1], c_pitch))
+
+    def tap(
+        t: ir.Value, place: ir.Value, b: ir.Value, fetch: ir.Value, row: ir.Value, *sums: ir.Value
+    ) -> list[ir.Value]:
+        lefts = []
+        for r in range(rows):
+            number = code.load(code.offset(place, 8 * r), _WORD, 8)
+            there = builder.add(a, builder.mul(number, _word(item)))
+            chosen = builder.select(builder.icmp_signed("<", number, _word(0)), zeros, there)
+            lefts.append(builder.inttoptr(chosen, _BYTE_POINTER))
+
+        def body(
+            i: ir.Value, along: ir.Value, b: ir.Value, fetch: ir.Value, row: ir.Value, *sums: ir.Value
+        ) -> list[ir.Value]:
+            tile = list(sums)
+            code.prefetch_line(fetch)
+            for v in range(vectors):
+                code.prefetch_line(code.offset(row, v * _VECTOR_BYTES), to_write=True)
+            for step in range(unrolled):
+                rights = [
+                    code.load(code.offset(b, (step * vectors + v) * _VECTOR_BYTES), code.vector) for v in range(vectors)
+                ]
+                for r in range(rows):
+                    address = builder.gep(lefts[r], [code.offset(along, step * item)])
+                    element = builder.load(builder.bitcast(address, code.scalar.as_pointer()), align=item)
+                    left = code.everywhere(element)
+                    for v in range(vectors):
+                        tile[r * vectors + v] = code.fma(left, rights[v], tile[r * vectors + v])
+            row = builder.select(builder.icmp_unsigned("<", row, targets[-1]), builder.add(row, c_pitch), row)
+            return [
+                code.offset(along, unrolled * item), code.offset(b, unrolled * TILE_BYTES),
+                builder.add(fetch, fetch_step), row, *tile,
+            ]  # fmt: skip
+
+        steps = builder.udiv(features, _word(unrolled))
+        values = code.loop(steps, body, _word(0), b, fetch, row, *sums)[1:]
+        return [builder.add(place, builder.mul(pitch, _word(8))), *values]
+
+    zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
+    sums = code.loop(taps, tap, places, b, ahead, c, *[zero] * (rows * vectors))[4:]
+    for r, target in enumerate(targets):
+        for v in range(vectors):
+            code.store(sums[r * vectors + v], code.offset(target, v * _VECTOR_BYTES))
+    builder.ret_void()
+    return function
 
 
 def _copy(code: _Code, name: str, width: int) -> None:

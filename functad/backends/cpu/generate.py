@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from functad.backends.cpu import complex_scalars, exact_scalars, gemm_scalars, scalars, special_scalars, user_functions
 from functad.backends.cpu.emit import emit
+from functad.backends.cpu.emit_loop import emit_loop
 from functad.backends.cpu.gemm import by_rows
+from functad.backends.cpu.small_loops import touched_by
 from functad.ir import Eqn
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.cost import work_of
@@ -22,7 +25,7 @@ from functad.lowering.nest import Nest
 from functad.lowering.plan import Control, Instruction
 from functad.lowering.printing import comments
 from functad.lowering.schedule import Schedule
-from functad.lowering.steps import CallStep, GemmStep, KernelStep, PlainStep, Step
+from functad.lowering.steps import CallStep, ControlStep, GemmStep, KernelStep, LoopStep, NestStep, PlainStep, Step
 
 VOCABULARY = {
     name: module.__name__
@@ -33,6 +36,7 @@ VOCABULARY = {
 BYTES_PER_NS = 25.0  # of one thread, from the cache
 FLOPS_PER_NS = {"float32": 90.0, "float64": 45.0, "complex64": 22.0, "complex128": 11.0}
 CALL_NS = 10_000.0  # of a Python function
+LONGEST_SMALL_STEP = 500.0  # ns of a step of a loop that becomes one function: threads could not share so little
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -66,12 +70,21 @@ class _Generator:
         return Generated(self._file(), self.signatures, instructions)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | Control]:
-        return [
-            self._instruction(step)
-            if isinstance(step, PlainStep)
-            else Control(step, [self._instructions(part) for part in step.parts])
-            for step in steps
-        ]
+        return [self._instruction(step) if isinstance(step, PlainStep) else self._control(step) for step in steps]
+
+    def _control(self, step: ControlStep) -> Instruction | Control:
+        """A loop or branch: one function if it is small, or else what its parts are."""
+        if isinstance(step, LoopStep) and _cost_of_steps([*step.condition, *step.body])[2] < LONGEST_SMALL_STEP:
+            kernel = emit_loop(step, self._touched, self.schedule.names)
+            if kernel is not None:
+                function = self._function(step.name, kernel.body, kernel.parameters, step.eqns)
+                flops, nbytes, cost = _cost_of_steps([step])
+                return Instruction(function, kernel.parameters, kernel.n, kernel.rows, cost, flops, nbytes, step)
+        return Control(step, [self._instructions(part) for part in step.parts])
+
+    @cached_property
+    def _touched(self) -> Mapping[Storage, int]:
+        return touched_by(self.schedule.steps)
 
     def _instruction(self, step: PlainStep) -> Instruction:
         if isinstance(step, GemmStep):
@@ -180,3 +193,19 @@ def _cost_of_nest(nest: Nest) -> tuple[float, float, float]:
     work = work_of(nest)
     ns = nest.points * (0.03 * work.simple + 0.35 * work.calls) + work.bytes / BYTES_PER_NS
     return work.flops, work.bytes, ns
+
+
+def _cost_of_steps(steps: Sequence[Step]) -> tuple[float, float, float]:
+    """The same of loop nests, also within loops and branches; of other steps no end of ns."""
+    flops = nbytes = ns = 0.0
+    for step in steps:
+        if isinstance(step, NestStep):
+            costs, times = [_cost_of_nest(step.nest)], [1]
+        elif isinstance(step, ControlStep):
+            costs, times = [_cost_of_steps(part) for part in step.parts], Control(step, list(step.parts)).times
+        else:
+            return 0.0, 0.0, float("inf")
+        flops += sum(cost[0] * count for cost, count in zip(costs, times))
+        nbytes += sum(cost[1] * count for cost, count in zip(costs, times))
+        ns += sum(cost[2] * count for cost, count in zip(costs, times))
+    return flops, nbytes, ns

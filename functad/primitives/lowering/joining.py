@@ -14,6 +14,8 @@ from functad.primitives.lowering.text import indented
 
 # So many operands are joined by one kernel: beyond, the compiler's time grows faster than the text.
 _OPERANDS = 32
+# A result of so few elements is written element by element: its loops would be longer than that.
+_FEW_ELEMENTS = 16
 # With fewer rows than this, each row is cut into pieces for the threads.
 _FEW_ROWS = 8
 
@@ -37,6 +39,10 @@ def _join(target: Any, ins: Sequence[Any], out: Any, rows: int) -> None:
         if length:
             parts.append((operand, first, length))
         first += length
+    if out.size <= _FEW_ELEMENTS:
+        places = [(x, length * r + i) for r in range(rows) for x, _, length in parts for i in range(length)]
+        target.copy_elements(places, out)
+        return
     for k in range(0, len(parts), _OPERANDS):
         _join_some(target, parts[k : k + _OPERANDS], (out, "rw" if k else "w"), rows, width)
 
