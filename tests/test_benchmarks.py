@@ -52,12 +52,12 @@ def test_outcomes_of_other_names_are_an_error():
 
 # --- the workloads ------------------------------------------------------------------------------------
 
-TRAININGS = [name for name in workloads.STEPS if name != "W5-2048"]
+TRAININGS = ["W1", "W2", "W2-scan", "W3", "W5-128", "W5-512", "lstm", "characters"]
 
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_layouts_of_the_frameworks_are_undone(name):
-    task = workloads.STEPS[name].task()
+    task = workloads.WORKLOADS[name].task()
     assert isinstance(task, Training)
     for form in task.forms.values():
         restored = form.restore(form.convert(task.params))
@@ -66,9 +66,14 @@ def test_layouts_of_the_frameworks_are_undone(name):
     assert all(value.dtype == np.float32 for value in task.params.values())
 
 
+def test_a_scan_of_w2_computes_what_the_loop_does():
+    plain, scanned = (frameworks.contender("functad", workloads.WORKLOADS[n].task()) for n in ("W2", "W2-scan"))
+    assert disagreement(plain.outcome(), scanned.outcome())[0] < 1e-4
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_a_step_goes_downhill_as_its_gradient_says(name):
-    task = workloads.STEPS[name].task()
+    task = workloads.WORKLOADS[name].task()
     contender = frameworks.contender("functad", task)
     first = contender.outcome()
     assert set(first.values) == {"loss", *(f"gradient of {key}" for key in task.params)}

@@ -106,6 +106,10 @@ def test_examples_with_trip_counts_of_their_own() -> None:
         (grad(grad(grad(grow_in_python), 1)), grad(grad(grad(grow), 1))),
     ):
         check_against(lambda v, a, one=one: jnp.stack([one(x, a) for x in v]), vmap(fun, (0, None)), xs, F64(1.3))
+    total = grad(lambda v, a: jnp.sum(vmap(grad(grow, 1), (0, None))(v, a)), (0, 1))
+    for got, argument in zip(check(total, xs, F64(1.2)), (0, 1)):
+        each = np.array([float(grad(grad(grow, 1), argument)(x, F64(1.2))) for x in xs])
+        compare(each if got.ndim else each.sum(), got, "one example at a time")
     both = np.stack([xs, xs + 1])
     check(vmap(vmap(grad(grow), (0, None)), (0, None)), both, F64(1.2))
     check(grad(lambda v, a: jnp.sum(vmap(grow, (0, None))(v, a))), xs, F64(1.2))

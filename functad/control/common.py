@@ -13,7 +13,8 @@ import numpy as np
 
 from functad.backends import interpreter
 from functad.config import config
-from functad.ir import Program
+from functad.errors import ProgramError
+from functad.ir import Aval, Program
 from functad.tracing import eval_program
 from functad.transforms.programs import memoised
 from functad.transforms.simplify import inline_calls
@@ -45,6 +46,13 @@ def memoised_together(programs: Sequence[Program], key: Hashable, make: Callable
     if key not in table:
         table[key] = make()
     return cast(T, table[key])
+
+
+def check_operands(name: str, avals: Sequence[Aval], body: Program) -> None:
+    """Raise ProgramError unless a body takes operands of these types."""
+    if len(avals) != len(body.invars) or not all(a.same_type(v.aval) for a, v in zip(avals, body.invars)):
+        given, taken = (", ".join(a.str_short() for a in side) for side in (avals, body.in_avals))
+        raise ProgramError(f"`{name}` is given operands ({given}) for a body that takes ({taken})")
 
 
 def closed(program: Program, operands: Sequence[Any] = ()) -> tuple[Program, list[Any]]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.control.common import body_function, group, memoised_together
+from functad.control.common import body_function, check_operands, group, memoised_together
 from functad.control.guard import guarded
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Control
@@ -52,6 +52,8 @@ def _close_together(branches: Sequence[Program], places: Sequence[Sequence[int]]
 
 
 def _abstract_eval(index: Aval, *avals: Aval, branches: Sequence[Program], **params: Any) -> list[Aval]:
+    for branch in branches:
+        check_operands("cond", avals, branch)
     types = zip(*(b.out_avals for b in branches))
     return [Aval(same[0].shape, same[0].dtype, all(a.weak_type for a in same)) for same in types]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.control.common import body_function, closed, group, split_at
+from functad.control.common import body_function, check_operands, closed, group, split_at
 from functad.control.known_carry import KnownCarry, split_known_carry
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Control
@@ -43,7 +43,11 @@ def scan(
     return outs[: len(carry)], outs[len(carry) :]
 
 
-def _abstract_eval(*avals: Aval, jaxpr: Program, length: int, num_carry: int, **params: Any) -> list[Aval]:
+def _abstract_eval(
+    *avals: Aval, jaxpr: Program, length: int, num_consts: int, num_carry: int, **params: Any
+) -> list[Aval]:
+    first = num_consts + num_carry
+    check_operands("scan", [*avals[:first], *(Aval(a.shape[1:], a.dtype) for a in avals[first:])], jaxpr)
     outs = jaxpr.out_avals
     return outs[:num_carry] + [_stacked(a, length) for a in outs[num_carry:]]
 

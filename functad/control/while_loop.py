@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.control.common import body_function, closed, group, memoised_together, split_at
+from functad.control.common import body_function, check_operands, closed, group, memoised_together, split_at
 from functad.control.conditional import choose
 from functad.control.guard import guarded
 from functad.control.recompute import closed_call
@@ -65,8 +65,10 @@ def counted(cond: Program, body: Program, most: int) -> tuple[Program, Program]:
 def _abstract_eval(
     *avals: Aval, cond_jaxpr: Program, cond_nconsts: int, body_jaxpr: Program, body_nconsts: int
 ) -> list[Aval]:
-    count = len(avals) - cond_nconsts - body_nconsts
-    outs = body_jaxpr.out_avals
+    cond_consts, body_consts, carry = split_at(avals, cond_nconsts, body_nconsts)
+    check_operands("while", [*cond_consts, *carry], cond_jaxpr)
+    check_operands("while", [*body_consts, *carry], body_jaxpr)
+    count, outs = len(carry), body_jaxpr.out_avals
     return outs[:count] + [Aval((UNKNOWN, *a.shape), a.dtype) for a in outs[count:]]
 
 
@@ -165,7 +167,8 @@ def _linearize_stacking(
         of_consts, of_carry = split_at(tangents[len(cond_consts) :], len(body_consts))
         given_consts = [instantiate(t) for t in group(flags[0], of_consts)]
         given = [instantiate(t) for t in group(carry_active, of_carry)]
-        linear = _where_valid(parts.linear, len(fixed) + len(given_consts), len(given))
+        flag = stacking.out_avals[count]
+        linear = _where_valid(parts.linear, len(fixed) + len(given_consts), len(given), flag)
         out_carry, out_ys = scan(
             linear, [*fixed, *given_consts], given, [ys[0], *stepwise], length=UNKNOWN, reverse=False
         )
@@ -185,21 +188,22 @@ def _with_valid(body: Program, count: int) -> Program:
     return memoised(body, ("with valid",), lambda: body.replace(outvars=[*body.outvars, valid]))
 
 
-def _where_valid(linear: Program, fixed: int, carries: int) -> Program:
+def _where_valid(linear: Program, fixed: int, carries: int, flag: Aval) -> Program:
     """The linear step with `valid` in front of what it reads: a step that was none keeps the tangents."""
-    return memoised(linear, ("where valid", fixed, carries), lambda: _only_valid(linear, fixed, carries))
+    return memoised(linear, ("where valid", fixed, carries, flag), lambda: _only_valid(linear, fixed, carries, flag))
 
 
-def _only_valid(linear: Program, fixed: int, carries: int) -> Program:
+def _only_valid(linear: Program, fixed: int, carries: int, flag: Aval) -> Program:
     guard = guarded(linear)
 
     def fun(*args: Any) -> list[Any]:
         consts, carry, (valid, *slices) = split_at(args, fixed, carries)
+        if flag.shape:  # the step of a batched loop, which knows itself for which examples it is one
+            valid = reduce_or(valid, axes=tuple(range(len(flag.shape))))
         given = [*consts, *carry, *slices]
         outs = eval_program(linear, given) if guard is None else eval_program(guard, [valid, *given])
         return [*(select_n(valid, old, new) for old, new in zip(carry, outs)), *outs[carries:]]
 
-    flag = Aval((), np.dtype(bool))
     avals = linear.in_avals
     at = fixed + carries
     return trace_to_program(fun, [*avals[:at], flag, *avals[at:]], name=linear.name)

@@ -10,7 +10,10 @@ from benchmarks.agreement import disagreement
 pytest.importorskip("jax", reason="jax is not installed: the oracle tests compare functad with it")
 
 
-@pytest.mark.parametrize("name", ["W1", "W2", "W3", "W5-128", "call-tree", "chain-125", "recurrent-125"])
+NAMES = ["W1", "W2", "W3", "W5-128", *workloads.LOOPS, "call-tree", "chain-125", "recurrent-125", "scan-125"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_outcomes_agree(name):
     task = workloads.WORKLOADS[name].task()
     ours, theirs = (frameworks.contender(framework, task).outcome() for framework in ("functad", "jax"))

@@ -1,6 +1,7 @@
 """functad's own matrix product, loaded: the table that `gemm_panels` reads, and the rooms where it packs.
 
-This file must not know which products are computed this way: `blas.handle_for` chooses.
+Also the product that convolutions take, `gemm_scalars.gemm_places`, which needs neither. This file must not know which
+products are computed this way: `blas.handle_for` and the rules of convolutions choose.
 """
 
 from __future__ import annotations
