@@ -12,14 +12,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from functad.backends.cpu.emit import KernelText
 from functad.backends.cpu.small_loops import Layout, UnfitError, elements, is_unrolled
 from functad.ir import Eqn, Var
 from functad.lowering.affine import Affine, Symbol, forget_quotients
 from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.nest import POST, PRE, IndexLet, Let, Nest, Statement
+from functad.lowering.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
 from functad.lowering.printing import combined, comments, depths, identity
 from functad.lowering.steps import BranchStep, ControlStep, LoopStep, NestStep, Step, UnlessSameStep
+from functad.lowering_rules import Scalar
 from functad.primitives.lowering.text import rounding
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -132,13 +135,13 @@ class _Writer:
     def _move(self, step: LoopStep) -> None:
         """The moves of pointers at the end of a step, as assignments of what they point to."""
         slid = set()
-        for move in step.moves:
+        for move in self.layout.needed_moves(step):
             target, source = move.target.memory, move.source.memory
             if source in slid:
                 raise UnfitError
             if target is source:
                 slid.add(target)
-            elif target in self.layout.dtypes and not self.layout.is_scratch(target, step):
+            else:
                 self._copy(target, self._place(source))
 
     def _copy(self, target: Storage, place: _Place) -> None:
@@ -152,7 +155,9 @@ class _Writer:
         index, last = self.element(step.index, Affine(0)), len(step.branches) - 1
         for k, branch in enumerate(step.branches):
             word = "if" if k == 0 else "elif"
-            self.line("else:" if k == last and k else f"{word} {index} {'==' if k else '<='} {k}:" if last else "if True:")
+            self.line(
+                "else:" if k == last and k else f"{word} {index} {'==' if k else '<='} {k}:" if last else "if True:"
+            )
             self.depth += 1
             before = len(self.lines)
             self._steps(branch)
@@ -165,7 +170,9 @@ class _Writer:
 
     # --- elements --------------------------------------------------------------------------------------------
 
-    def element(self, buffer: Buffer, offset: Affine, rename: Mapping[str, str] | None = None, writes: bool = False) -> str:
+    def element(
+        self, buffer: Buffer, offset: Affine, rename: Mapping[str, str] | None = None, writes: bool = False
+    ) -> str:
         """The text of an element: a variable, or an access to memory. rename: names that the offset has."""
         return self._at(self._place(buffer.storage), offset, rename or {}, writes)
 
@@ -236,7 +243,9 @@ class _NestWriter:
         self.depths = depths(nest, {s: d + 1 for d, s in enumerate(self.loops)})
         self.names: dict[str, str] = {}
         self.values: dict[Symbol, Affine] = {}  # of the loop variables, where the nest is written out
-        self.stored = {writer.base(s.buffer.storage) for s in nest.stores}
+        self.lasting: set[str] = set()  # the names in the function that are set once
+        self.exact: set[str] = set()  # those that surely have the dtype of what they are the value of
+        self.overwritten = self._overwritten()
 
     def write(self, depth: int = 0) -> None:
         """What stands in `depth` loops, and in it all the others."""
@@ -261,6 +270,19 @@ class _NestWriter:
                     self._statement(s)
             self._stores(POST)
 
+    def _overwritten(self) -> set[str]:
+        """The loads whose element a store of the same point overwrites before another one needs it."""
+        stores = sorted(self.nest.stores, key=lambda store: store.level)
+        bases = [self.writer.base(store.buffer.storage) for store in stores]
+        found = set()
+        for s in self.nest.statements:
+            if isinstance(s, Load) and (base := self.writer.base(s.buffer.storage)) in bases:
+                first = bases.index(base)
+                before_others = stores[first].level == PRE and any(self.nest.reduced)
+                if before_others or any(store.value == s.name for store in stores[first + 1 :]):
+                    found.add(s.name)
+        return found
+
     def _loop(self, symbol: Symbol, depth: int) -> None:
         if is_unrolled(self.nest):
             for k in range(symbol.extent):
@@ -278,6 +300,9 @@ class _NestWriter:
         if isinstance(s, Let):
             text = self._renamed(s.text)
             self.names.update((name, self.writer.unique(name)) for name in s.names)
+            self.lasting.update(self.names[name] for name in s.names if is_unrolled(self.nest))
+            if len(s.names) == 1 and s.eqn is not None and isinstance(s.eqn.primitive.lower, Scalar):
+                self.exact.add(self.names[s.names[0]])
             self.writer.line(f"{', '.join(self.names[name] for name in s.names)} = {text}")
             return
         if isinstance(s, IndexLet):
@@ -286,7 +311,7 @@ class _NestWriter:
             is_kept = not (value.is_constant() and value.constant >= 0)
         else:
             text = self.writer.element(s.buffer, self._known(s.offset), self.names)
-            is_kept = not self.writer.is_variable(s.buffer.storage) or self.writer.base(s.buffer.storage) in self.stored
+            is_kept = not self.writer.is_variable(s.buffer.storage) or s.name in self.overwritten
         if is_kept:
             self.names[s.name] = self.writer.unique(s.name)
             self.writer.line(f"{self.names[s.name]} = {text}")
@@ -296,13 +321,21 @@ class _NestWriter:
     def _stores(self, level: int) -> None:
         for store in self.nest.stores:
             if store.level == level:
-                value = self._renamed(store.value)
-                if self.writer.is_variable(store.buffer.storage) and store.buffer.dtype.kind != "b":
-                    # In memory a value has its dtype; a variable takes that of what it is set to.
-                    cast = rounding(store.buffer.dtype)
-                    value = value if value.startswith(f"{cast}(") else f"{cast}({value})"
-                target = self.writer.element(store.buffer, self._known(store.offset), self.names, writes=True)
-                self.writer.line(f"{target} = {value}")
+                self._store(store, self._renamed(store.value))
+
+    def _store(self, store: Store, value: str) -> None:
+        writer, buffer, offset = self.writer, store.buffer, self._known(store.offset)
+        base = buffer.storage.memory
+        if writer.is_variable(base):
+            if writer.layout.writes[base] == buffer.size and value in self.lasting:
+                writer.variables[base, offset.constant] = value  # is set nowhere else
+                return
+            if (buffer.dtype.kind in "iu" or buffer.dtype == np.float16) and value not in self.exact:
+                # In memory a value has its dtype; a variable takes that of what it is set to.
+                value = f"{rounding(buffer.dtype)}({value})"
+        target = writer.element(buffer, offset, self.names, writes=True)
+        if target != value:
+            writer.line(f"{target} = {value}")
 
     def _known(self, value: Affine) -> Affine:
         return value.substitute(self.values) if self.values else value

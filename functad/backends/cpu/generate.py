@@ -17,7 +17,7 @@ from functad.backends.cpu import complex_scalars, exact_scalars, gemm_scalars, s
 from functad.backends.cpu.emit import emit
 from functad.backends.cpu.emit_loop import emit_loop
 from functad.backends.cpu.gemm import by_rows
-from functad.backends.cpu.small_loops import touched_by
+from functad.backends.cpu.small_loops import is_unrolled, touched_by
 from functad.ir import Eqn
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.cost import work_of
@@ -25,7 +25,20 @@ from functad.lowering.nest import Nest
 from functad.lowering.plan import Control, Instruction
 from functad.lowering.printing import comments
 from functad.lowering.schedule import Schedule
-from functad.lowering.steps import CallStep, ControlStep, GemmStep, KernelStep, LoopStep, NestStep, PlainStep, Step
+from functad.lowering.small_products import without_small_products
+from functad.lowering.steps import (
+    BranchStep,
+    CallStep,
+    ControlStep,
+    GemmStep,
+    KernelStep,
+    LoopStep,
+    NestStep,
+    PlainStep,
+    Step,
+    UnlessSameStep,
+    inner_steps,
+)
 
 VOCABULARY = {
     name: module.__name__
@@ -37,6 +50,7 @@ BYTES_PER_NS = 25.0  # of one thread, from the cache
 FLOPS_PER_NS = {"float32": 90.0, "float64": 45.0, "complex64": 22.0, "complex128": 11.0}
 CALL_NS = 10_000.0  # of a Python function
 LONGEST_SMALL_STEP = 500.0  # ns of a step of a loop that becomes one function: threads could not share so little
+ROWS_WEIGH = 5.0  # so many times the cost if it has rows, which threads may share for all steps of the loop
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -74,11 +88,12 @@ class _Generator:
 
     def _control(self, step: ControlStep) -> Instruction | Control:
         """A loop or branch: one function if it is small, or else what its parts are."""
-        if isinstance(step, LoopStep) and _cost_of_steps([*step.condition, *step.body])[2] < LONGEST_SMALL_STEP:
-            kernel = emit_loop(step, self._touched, self.schedule.names)
+        small = without_small_products(step)
+        if not isinstance(small, UnlessSameStep) and _has_small_steps(small):
+            kernel = emit_loop(small, self._touched, self.schedule.names)
             if kernel is not None:
                 function = self._function(step.name, kernel.body, kernel.parameters, step.eqns)
-                flops, nbytes, cost = _cost_of_steps([step])
+                flops, nbytes, cost = _cost_of_steps([small])
                 return Instruction(function, kernel.parameters, kernel.n, kernel.rows, cost, flops, nbytes, step)
         return Control(step, [self._instructions(part) for part in step.parts])
 
@@ -193,6 +208,12 @@ def _cost_of_nest(nest: Nest) -> tuple[float, float, float]:
     work = work_of(nest)
     ns = nest.points * (0.03 * work.simple + 0.35 * work.calls) + work.bytes / BYTES_PER_NS
     return work.flops, work.bytes, ns
+
+
+def _has_small_steps(step: LoopStep | BranchStep) -> bool:
+    repeated = [*step.condition, *step.body] if isinstance(step, LoopStep) else [step]
+    by_rows = any(isinstance(s, NestStep) and not is_unrolled(s.nest) for s in inner_steps(repeated))
+    return _cost_of_steps(repeated)[2] * (ROWS_WEIGH if by_rows else 1.0) < LONGEST_SMALL_STEP
 
 
 def _cost_of_steps(steps: Sequence[Step]) -> tuple[float, float, float]:

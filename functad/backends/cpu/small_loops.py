@@ -12,12 +12,20 @@ import numpy as np
 
 from functad.lowering.affine import Affine
 from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.nest import Nest
+from functad.lowering.nest import PRE, Nest
 from functad.lowering.steps import (
-    BranchStep, ControlStep, GemmStep, LoopStep, Move, NestStep, Step, UnlessSameStep, inner_steps,
-)  # fmt: skip
+    BranchStep,
+    ControlStep,
+    GemmStep,
+    LoopStep,
+    Move,
+    NestStep,
+    Step,
+    UnlessSameStep,
+    inner_steps,
+)
 
-MOST_POINTS = 16  # of a nest that is written out point by point
+MOST_POINTS, MOST_RESULTS = 32, 16  # of a nest that is written out point by point
 MOST_ELEMENTS = 16  # of a piece of memory whose elements become variables
 MOST_STATEMENTS = 400  # of the function: it takes a fraction of a millisecond to compile each
 
@@ -28,7 +36,7 @@ class UnfitError(Exception):
 
 def is_unrolled(nest: Nest) -> bool:
     """Whether a nest is written out point by point."""
-    return nest.points <= MOST_POINTS
+    return nest.points <= MOST_POINTS and nest.outer_points <= MOST_RESULTS
 
 
 def touched_by(steps: Iterable[Step]) -> Counter[Storage]:
@@ -38,9 +46,9 @@ def touched_by(steps: Iterable[Step]) -> Counter[Storage]:
 
 def _touched(step: Step) -> Iterator[Storage]:
     if isinstance(step, NestStep):
-        yield from (buffer.storage for buffer, _, _ in step.nest.accesses())
+        yield from {buffer.storage.memory for buffer, _, _ in step.nest.accesses()}
     elif isinstance(step, GemmStep):
-        yield from (step.a.storage, step.b.storage, step.c.storage)
+        yield from {b.storage.memory for b in (step.a, step.b, step.c)}
     elif isinstance(step, ControlStep):
         yield from step.holds
         if isinstance(step, LoopStep):
@@ -61,6 +69,7 @@ class Layout:
     touched: how many places of the whole Program use each piece of memory.
     sliding: pointers that each step of their loop moves on by a stride. fixed: those that no step moves.
     memory: what cannot be variables. written: what nests write to. dtypes, sizes: of each storage, in elements.
+    writes: for temporaries that no pointer ever points to, how many elements nests write in all.
     """
 
     def __init__(self, step: ControlStep, touched: Mapping[Storage, int]) -> None:
@@ -76,12 +85,15 @@ class Layout:
         pointers = moved | self.sliding | self.fixed
         if moved & self.sliding or any(m.offset for m in self.moves if m.target.memory in moved):
             raise UnfitError
+        self.writes: Counter[Storage] = Counter()
         self.dtypes: dict[Storage, np.dtype] = {}
         self.sizes: dict[Storage, int] = {}
         self.written: set[Storage] = set()
         self.memory: set[Storage] = set()
         self._look_at(steps)
         self._spread_dtypes()
+        for move in (*self.starts, *self.moves):
+            self.writes[move.target.memory] = self.writes[move.source.memory] = 0
         here = touched_by([step])
         for storage in here:
             own = storage in pointers or (storage.kind == "arena" and here[storage] == touched[storage])
@@ -98,10 +110,11 @@ class Layout:
                 nest = step.nest
                 times = nest.points if is_unrolled(nest) else 1
                 statements += times * (len(nest.statements) + len(nest.accumulators) + len(nest.stores))
-                for buffer, offset, writes in nest.accesses():
+                for store in nest.stores:
+                    self.written.add(store.buffer.storage.memory)
+                    self.writes[store.buffer.storage.memory] += nest.points if store.level == PRE else nest.outer_points
+                for buffer, offset, _ in nest.accesses():
                     self._add(buffer)
-                    if writes:
-                        self.written.add(buffer.storage.memory)
                     if not _is_known(offset, nest):
                         self.memory.add(buffer.storage.memory)
             elif isinstance(step, LoopStep) and step.predicate is not None:
@@ -136,7 +149,7 @@ class Layout:
                         found = True
 
     def _spread_memory(self) -> None:
-        """What a pointer that is no variable points to is none; and who writes to a fixed one writes to what it points to."""
+        """What a pointer that is no variable points to is none; what is written through a fixed pointer is written."""
         found = True
         while found:
             found = False
@@ -149,9 +162,23 @@ class Layout:
                     self.written.add(source)
                     found = True
 
+    def needed_moves(self, loop: LoopStep) -> list[Move]:
+        """The moves after each step of a loop without those of pointers that nobody reads before they are written."""
+        kept: list[Move] = []
+        for move in reversed(loop.moves):
+            target = move.target.memory
+            is_spare = all(m.target.memory is not target for m in loop.starts)
+            if is_spare and all(m.source.memory is not target for m in kept):
+                continue
+            if target in self.dtypes and not self.is_scratch(target, loop):
+                kept.insert(0, move)
+        return kept
+
     def is_scratch(self, storage: Storage, loop: LoopStep) -> bool:
         """Whether each step of a loop writes all of it before anything else, and nothing reads it after the loop."""
-        if storage in touched_by(loop.after) or loop.predicate is not None:
+        if loop.predicate is not None and (storage is loop.predicate.storage.memory or storage in self.fixed):
+            return False  # there may be no step, and what a fixed pointer points to is read after the loop
+        if storage in touched_by([*loop.condition, *loop.after]):
             return False
         for step in loop.body:
             if storage not in touched_by([step]):
