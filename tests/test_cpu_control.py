@@ -18,6 +18,7 @@ import functad
 import functad.numpy as jnp
 from functad import grad, jit, jvp, lax, vmap
 from functad.backends import interpreter
+from functad.backends.cpu import generate
 from functad.backends.cpu.executable import Executable, Lowered
 from functad.config import config
 from functad.ir import Program
@@ -31,6 +32,12 @@ from functad.tree_util import tree_leaves
 F32 = np.float32
 X = np.linspace(-1, 1, 12, dtype=F32).reshape(4, 3)
 LONG = np.linspace(-1, 1, 120, dtype=F32).reshape(40, 3)
+
+
+@pytest.fixture(autouse=True)
+def on_the_tape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of small steps, too, run on the tape; `test_cpu_small_loops` is about those that become functions."""
+    monkeypatch.setattr(generate, "LONGEST_SMALL_STEP", -1.0)
 
 
 def traced(fun: Callable[..., Any], args: Sequence[Any]) -> Program:

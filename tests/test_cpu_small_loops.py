@@ -5,13 +5,14 @@ Knows where the carry of a loop can come from, and what is too large or too much
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from cpu_program_tools import check_plain, compare
-from test_cpu_control import CARRIES, collatz, traced
+from test_cpu_control import CARRIES, RandomControl, collatz, nested_loops, traced
 
 import functad
 import functad.numpy as jnp
@@ -125,6 +126,8 @@ def guarded(x: Any, xs: Any) -> Any:
 
 def test_loops_and_branches_within_loops() -> None:
     check(powers, F32(0.5), ROWS)
+    for n in (0, 1, 4):
+        check(nested_loops, ROWS, np.int32(n))
     check(guarded, F32(0.5), STEPS)
     check(collatz, np.int32(27))
     check(lambda ns: lax.map(collatz, ns), np.arange(1, 30, dtype=np.int32))
@@ -134,6 +137,12 @@ def test_loops_and_branches_within_loops() -> None:
     for go in (False, True):
         check(lambda p, x: lax.cond(p, lambda v: (v * 2, v[0]), lambda v: (v[::-1], v[2]), x), go, ROWS[0])
     check(lambda x: lax.scan(lambda c, r: lax.scan(lambda d, _: (d + r, d * r), c, None, length=30), x, STEPS), F32(1))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs(seed: int) -> None:
+    f = RandomControl(seed)
+    check(f, *f.args, donated=[random.Random(seed).random() < 0.5 for _ in f.args], fits=None)
 
 
 def test_steps_on_a_few_elements() -> None:

@@ -17,26 +17,24 @@ MOST_POINTS = 64  # multiplications
 def without_small_products(step: ControlStep) -> ControlStep:
     """A loop or branch in which nests have taken the place of small products."""
 
-    def written_out(steps: list[Step]) -> list[Step]:
-        return [
-            without_small_products(s) if isinstance(s, ControlStep) else _nest_step(s) if _is_small(s) else s  # type: ignore[arg-type]
-            for s in steps
-        ]
-
     if isinstance(step, LoopStep):
-        condition, body, after = map(written_out, step.parts)
+        condition, body, after = map(_written_out, step.parts)
         return replace(step, condition=condition, body=body, after=after)
     if isinstance(step, BranchStep):
-        return replace(step, branches=[written_out(part) for part in step.branches])
-    return replace(step, steps=written_out(step.steps))
+        return replace(step, branches=[_written_out(part) for part in step.branches])
+    return replace(step, steps=_written_out(step.steps))
 
 
-def _is_small(step: Step) -> bool:
-    return isinstance(step, GemmStep) and step.m * step.n * step.k * step.batch <= MOST_POINTS
+def _written_out(steps: list[Step]) -> list[Step]:
+    return [_one_written_out(step) for step in steps]
 
 
-def _nest_step(step: GemmStep) -> NestStep:
-    return NestStep(step.name, product_nest(step), step.eqns)
+def _one_written_out(step: Step) -> Step:
+    if isinstance(step, ControlStep):
+        return without_small_products(step)
+    if isinstance(step, GemmStep) and step.m * step.n * step.k * step.batch <= MOST_POINTS:
+        return NestStep(step.name, product_nest(step), step.eqns)
+    return step
 
 
 def product_nest(step: GemmStep) -> Nest:
