@@ -5,13 +5,22 @@ BIN := .venv/bin
 ORACLE_BIN := .venv-oracle/bin
 
 .DELETE_ON_ERROR:
-.PHONY: train test lint types oracle oracle-loops oracle-others clean
+.PHONY: train test test-compiled test-others lint types oracle oracle-loops oracle-others clean
 
 train: .venv/installed-test  ## train a convolutional network on MNIST
 	$(BIN)/python -m functad train cnn
 
+# In two processes, because most tests use one core. `.venv/bin/python -m pytest` runs them in one.
 test: .venv/installed-test  ## run the tests and the examples of the docstrings
-	$(BIN)/python -m pytest
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-compiled test-others
+
+COMPILED := $(wildcard tests/test_cpu_*.py)
+
+test-compiled:
+	$(BIN)/python -m pytest -o cache_dir=.pytest_cache/compiled $(COMPILED)
+
+test-others:
+	$(BIN)/python -m pytest -o cache_dir=.pytest_cache/others tests functad $(COMPILED:%=--ignore=%)
 
 lint: .venv/installed-dev  ## check style and formatting
 	$(BIN)/python -m ruff check .

@@ -205,7 +205,7 @@ def test_training_from_the_command_line(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send to another process")
 def test_an_interrupt_keeps_the_last_finished_epoch(tmp_path):
-    process = command(*SMALL, "--epochs", "1000", "--save", "digits.npz", cwd=tmp_path)
+    process = command(*SMALL, "--epochs", "100000", "--save", "digits.npz", cwd=tmp_path)
     assert process.stdout is not None
     for line in process.stdout:
         if re.match(r" +2 ", line):
