@@ -128,6 +128,8 @@ def _optimized_scan(
     """Equations that compute what a scan does, and its results."""
     body = _simplified(eqn.params["jaxpr"], simplify)
     eqn = eqn.replace(params={**eqn.params, "jaxpr": body})
+    if _is_short(eqn):  # its few products are as fast one by one, where the arrays lie
+        return splice(partial(_unrolled, eqn), eqn.invars, eqn)
     scan = take_apart(eqn)
     if scan.length == UNKNOWN:
         compute_inside(scan, definitions)
