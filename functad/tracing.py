@@ -420,6 +420,13 @@ def is_tracer(x: Any) -> bool:
     return isinstance(x, Tracer)
 
 
+def has_value(x: Any) -> bool:
+    """Whether something array-like has a value now: a tracer may stand for one, or be known by its type only."""
+    while isinstance(x, Tracer):
+        x = x.value
+    return x is not None
+
+
 def current_trace() -> Trace | None:
     return _state.trace
 

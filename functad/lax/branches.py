@@ -16,11 +16,11 @@ from functad.api.bodies import Body, as_arrays, check_same_tree, of_dtype, opera
 from functad.config import config
 from functad.control.conditional import closed_together, within
 from functad.control.forwarding import bind_cond
-from functad.errors import ArgumentError, BodyError, ConcretizationError
+from functad.errors import ArgumentError, BodyError
 from functad.ir import Aval, Program
 from functad.primitives.common import convert_element_type, scalar_like
 from functad.primitives.logic import clamp_p, ne
-from functad.tracing import aval_of, bind, eval_program, trace_to_program
+from functad.tracing import aval_of, bind, eval_program, has_value, trace_to_program
 from functad.transforms.programs import memoised
 from functad.tree_util import keystr, tree_flatten_with_path, tree_unflatten
 
@@ -50,11 +50,8 @@ def cond(
     index = _scalar(pred, "cond", "pred")
     if aval_of(index).dtype.kind == "c":
         raise ArgumentError("cond: pred must be a bool or a real number, but is complex; compare it (`z != 0`)")
-    if config.disable_jit:
-        try:
-            return _run("cond", true_fun if bool(index) else false_fun, operands)
-        except ConcretizationError:  # it has a value only when the whole is run, as under `vmap`
-            pass
+    if config.disable_jit and has_value(index):  # under `vmap` it may have one only when the whole is run
+        return _run("cond", true_fun if bool(index) else false_fun, operands)
     if aval_of(index).dtype != bool:
         index = ne(index, scalar_like(index, 0))
     index = convert_element_type(index, np.dtype(np.int32))
@@ -84,11 +81,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         raise ArgumentError(f"switch: index must be an integer, but has type {aval_of(index).str_short()}")
     if len(branches) == 1:
         return _run("switch", branches[0], operands)
-    if config.disable_jit:
-        try:
-            return _run("switch", branches[min(max(int(index), 0), len(branches) - 1)], operands)
-        except ConcretizationError:
-            pass
+    if config.disable_jit and has_value(index):
+        return _run("switch", branches[min(max(int(index), 0), len(branches) - 1)], operands)
     index = _as_int32(index, len(branches))
     return _branch("switch", index, list(branches), [f"branches[{i}]" for i in range(len(branches))], operands)
 

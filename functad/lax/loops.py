@@ -28,14 +28,14 @@ from functad.api.bodies import (
 from functad.config import config
 from functad.control.forwarding import bind_scan, bind_while
 from functad.control.while_loop import counted
-from functad.errors import ArgumentError, BodyError, ConcretizationError, ShapeError
+from functad.errors import ArgumentError, BodyError, ShapeError
 from functad.ir import Aval
 from functad.lax.loop_progress import scan_with_progress, stepped
 from functad.primitives.common import reshape
 from functad.primitives.joining import concatenate
 from functad.primitives.logic import lt
 from functad.primitives.structure import slice_
-from functad.tracing import Tracer, aval_of
+from functad.tracing import Tracer, aval_of, has_value
 from functad.tree_util import PyTreeDef, tree_map, tree_unflatten
 
 
@@ -232,10 +232,10 @@ def while_loop(
     check_callable(cond_fun, "while_loop")
     most = _max_steps(max_steps)
     if config.disable_jit:
-        try:
-            return _python_while(cond_fun, body_fun, start, most)
-        except ConcretizationError:  # the condition has a value only when the whole is run, as under `vmap`
-            pass
+        value, steps, ended = _python_while(cond_fun, body_fun, start, most)
+        if ended:
+            return value
+        start, most = operand(value, "init_val", "while_loop"), None if most is None else most - steps
 
     def trace(avals: Sequence[Aval]) -> Body:
         return trace_body(body_fun, [start.tree], avals, "while_loop")
@@ -274,13 +274,22 @@ def _max_steps(max_steps: int | None) -> int | None:
 
 def _python_while(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], start: Operand, most: int | None
-) -> Any:
+) -> tuple[Any, int, bool]:
+    """Run a loop as Python: the carry, the steps, and whether it came to its end.
+
+    It did not where a condition has a value only when all is run, as under `vmap`: an equation goes on from there.
+    """
     value = start.rebuilt(start.leaves)
     steps = 0
-    while (most is None or steps < most) and cond_fun(value):
+    while most is None or steps < most:
+        holds = cond_fun(value)
+        if not has_value(holds):
+            return value, steps, False
+        if not holds:
+            break
         value = as_arrays(body_fun(value), "what body_fun returns", "while_loop")
         steps += 1
-    return value
+    return value, steps, True
 
 
 def fori_loop(
