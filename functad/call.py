@@ -15,9 +15,9 @@ import numpy as np
 from functad.backends import Executable, compile_program, lower_program
 from functad.config import config
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero
-from functad.primitives.common import instantiate, is_linear
+from functad.primitives.common import instantiate
 from functad.tracing import bind, eval_program
-from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_program
+from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_call
 from functad.transforms.simplify import inline_calls, simplify
 
 _logger = logging.getLogger("functad")
@@ -100,14 +100,7 @@ def _linearize(
 def _transpose(
     cts: Sequence[Any], *args: Any, jaxpr: Program, name: str, backend: str | None = None, **params: Any
 ) -> list[Any]:
-    linear = tuple(is_linear(a) for a in args)
-    arriving = tuple(not isinstance(ct, Zero) for ct in cts)
-    program, out_active = transpose_program(jaxpr, linear, arriving)
-    known = [a for a in args if not is_linear(a)]
-    given = [*known, *(ct for ct in cts if not isinstance(ct, Zero))]
-    found = iter(call_program(program, given, name, backend))
-    leaving = iter([next(found) if a else None for a in out_active])
-    return [next(leaving) if li else None for li in linear]
+    return transpose_call(lambda program, given: call_program(program, given, name, backend), jaxpr, cts, args)
 
 
 def _batch(

@@ -28,7 +28,7 @@ from functad.tracing import (
 )
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import is_differentiable
-from functad.transforms.programs import batch_program, memoised, transpose_program
+from functad.transforms.programs import batch_program, memoised, transpose_call
 from functad.transforms.reverse import LinearMap
 
 Flat = Sequence[Any]
@@ -120,13 +120,7 @@ def _impl(*args: np.ndarray, call_jaxpr: Program, **params: Any) -> list[np.ndar
 
 def _transpose(cts: Flat, *args: Any, call_jaxpr: Program, **params: Any) -> list[Any]:
     """The transpose of the function itself: a linear function is its own derivative."""
-    linear = tuple(is_linear(a) for a in args)
-    arriving = tuple(not isinstance(ct, Zero) for ct in cts)
-    program, out_active = transpose_program(call_jaxpr, linear, arriving)
-    known = [a for a in args if not is_linear(a)]
-    found = iter(eval_program(program, [*known, *(ct for ct, a in zip(cts, arriving) if a)]))
-    leaving = iter([next(found) if a else None for a in out_active])
-    return [next(leaving) if li else None for li in linear]
+    return transpose_call(eval_program, call_jaxpr, cts, args)
 
 
 def _batched_call(program: Program, axis_size: int, dims: tuple[int | None, ...]) -> Program:
@@ -167,13 +161,14 @@ def _refuse_closures(name: str, active: Sequence[bool]) -> None:
         raise LeakedTracerError(_CLOSURE.format(name=name, what="it is being differentiated"))
 
 
-def _without(avals: Sequence[Aval], dims: Dims) -> list[Aval]:
+def _without_axes(avals: Sequence[Aval], dims: Dims) -> list[Aval]:
+    """The types of one example."""
     return [
         a if d is None else Aval((*a.shape[:d], *a.shape[d + 1 :]), a.dtype, a.weak_type) for a, d in zip(avals, dims)
     ]
 
 
-def _split(flags: Sequence[bool], live: Iterator[Any], avals: Sequence[Aval]) -> list[Any]:
+def _with_zeros(flags: Sequence[bool], live: Iterator[Any], avals: Sequence[Aval]) -> list[Any]:
     """The next live value where the flag is set, `Zero` elsewhere."""
     return [next(live) if f else Zero(a) for f, a in zip(flags, avals)]
 
@@ -219,11 +214,11 @@ class BatchedJvpRule:
 
     def __call__(self, primals: Flat, tangents: Flat) -> tuple[list[Any], list[Any]]:
         live = [not isinstance(t, Zero) for t in tangents]
-        avals = _without([aval_of(p) for p in primals], self.dims)
+        avals = _without_axes([aval_of(p) for p in primals], self.dims)
         shown: list[Any] = []
 
         def flat(*leaves: Any) -> list[Any]:
-            given = _split(live, iter(leaves[len(primals) :]), avals)
+            given = _with_zeros(live, iter(leaves[len(primals) :]), avals)
             outs, out_tangents = self.rule(leaves[: len(primals)], given)
             shown.extend([len(outs), [not isinstance(t, Zero) for t in out_tangents]])
             return [*outs, *(t for t in out_tangents if not isinstance(t, Zero))]
@@ -234,7 +229,7 @@ class BatchedJvpRule:
         placed = [place_batch_axis(r, d, 0, self.axis_size) for r, d in zip(results, found)]
         count, out_live = shown
         outs = placed[:count]
-        return outs, _split(out_live, iter(placed[count:]), [aval_of(o) for o in outs])
+        return outs, _with_zeros(out_live, iter(placed[count:]), [aval_of(o) for o in outs])
 
 
 def _jvp_batch(
@@ -320,11 +315,11 @@ class BatchedVjpRule:
     ) -> list[Any]:
         live = [not isinstance(ct, Zero) for ct in cts]
         given = [*residuals, *(ct for ct, a in zip(cts, live) if a)]
-        one_avals = _without([aval_of(ct) if a else ct.aval for ct, a in zip(cts, live)], [0] * len(cts))
+        one_avals = _without_axes([aval_of(ct) if a else ct.aval for ct, a in zip(cts, live)], [0] * len(cts))
         leaving: list[bool] = []
 
         def flat(*leaves: Any) -> list[Any]:
-            one = backward(leaves[: len(residuals)], _split(live, iter(leaves[len(residuals) :]), one_avals))
+            one = backward(leaves[: len(residuals)], _with_zeros(live, iter(leaves[len(residuals) :]), one_avals))
             leaving.extend(not isinstance(ct, Zero) for ct in one)
             return [ct for ct in one if not isinstance(ct, Zero)]
 
@@ -365,16 +360,12 @@ custom_vjp_call_p = Primitive(
 )
 
 
-def _forward_mode_error(name: str) -> DifferentiationError:
-    return DifferentiationError(
+def _refuse_forward_mode(*args: Any, name: str, **params: Any) -> Any:
+    raise DifferentiationError(
         f"`{name}` has a rule for reverse mode only (custom_vjp), so forward mode (jvp, linearize, jacfwd, hessian) "
         "cannot go through it. Use grad, vjp or jacrev, or give it a rule with functad.custom_jvp, which serves both. "
         f"Where this is the derivative of a derivative, do not call `{name}` in its own fwd"
     )
-
-
-def _refuse_forward_mode(*args: Any, name: str, **params: Any) -> Any:
-    raise _forward_mode_error(name)
 
 
 def _lin_abstract_eval(*avals: Aval, out_avals: Sequence[Aval], **params: Any) -> list[Aval]:

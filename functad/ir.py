@@ -311,20 +311,8 @@ registry: dict[str, Primitive] = {}
 """All primitives by name; the table-driven tests walk it."""
 
 
-class Zero:
-    """A tangent or cotangent known to be zero, never materialised unless somebody asks."""
-
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Aval) -> None:
-        self.aval = aval
-
-    def __repr__(self) -> str:
-        return f"Zero({self.aval.str_short()})"
-
-
-class UndefinedPrimal:
-    """Stands in a transpose rule for an argument in which the operation is linear."""
+class Placeholder:
+    """Stands for a value by its type alone."""
 
     __slots__ = ("aval",)
 
@@ -341,10 +329,26 @@ class UndefinedPrimal:
 
     @property
     def ndim(self) -> int:
-        return len(self.aval.shape)
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
 
     def __repr__(self) -> str:
-        return f"UndefinedPrimal({self.aval.str_short()})"
+        return f"{type(self).__name__}({self.aval.str_short()})"
+
+
+class Zero(Placeholder):
+    """A tangent or cotangent known to be zero, never materialised unless somebody asks."""
+
+    __slots__ = ()
+
+
+class UndefinedPrimal(Placeholder):
+    """Stands in a transpose rule for an argument in which the operation is linear."""
+
+    __slots__ = ()
 
 
 # --- the checker ----------------------------------------------------------------------------------

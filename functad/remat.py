@@ -12,11 +12,11 @@ import numpy as np
 
 from functad.backends import interpreter
 from functad.config import config
-from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
-from functad.primitives.common import instantiate, is_linear
+from functad.ir import Absent, Atom, Aval, Linearize, Primitive, Program, Var, Zero
+from functad.primitives.common import instantiate
 from functad.tracing import bind, eval_program
 from functad.transforms.dead_code import eliminate_dead_code
-from functad.transforms.programs import batch_program, jvp_program, memoised, transpose_program
+from functad.transforms.programs import batch_program, jvp_program, memoised, transpose_call
 from functad.transforms.simplify import inline_calls
 
 Policy = Callable[..., bool]
@@ -77,7 +77,7 @@ def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | Non
         else:
             after.append(eqn)
     again = eliminate_dead_code(jvp.replace(eqns=after, outvars=jvp.outvars[count_out:]))
-    needed = {a for e in again.eqns for a in e.invars} | {*again.outvars}
+    needed = _read(again)
     saved = [v for v in saveable if v in needed]
     used = tuple(i for i, v in enumerate(primals) if v in needed)
     again = again.replace(invars=[*saved, *(primals[i] for i in used), *tangents], name=f"again_{program.name}")
@@ -87,6 +87,11 @@ def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | Non
         name = f"forward_{program.name}"
         forward = eliminate_dead_code(jvp.replace(invars=primals, eqns=before, outvars=outvars, name=name))
     return _Split(forward, again, used, out_active)
+
+
+def _read(program: Program) -> set[Atom]:
+    """What the equations and outputs of a Program read."""
+    return {a for e in program.eqns for a in e.invars} | {*program.outvars}
 
 
 def _linearize(
@@ -113,19 +118,16 @@ def _linearize(
 
 
 def _transpose(cts: Sequence[Any], *args: Any, jaxpr: Program, **params: Any) -> list[Any]:
-    linear = tuple(is_linear(a) for a in args)
-    arriving = tuple(not isinstance(ct, Zero) for ct in cts)
-    program, out_active = transpose_program(jaxpr, linear, arriving)
-    program, used = _without_unused_inputs(program)
-    given = [*(a for a, li in zip(args, linear) if not li), *(ct for ct, a in zip(cts, arriving) if a)]
-    found = iter(remat(program, [given[i] for i in used], **params))
-    leaving = iter([next(found) if a else None for a in out_active])
-    return [next(leaving) if li else None for li in linear]
+    def call(transposed: Program, given: Sequence[Any]) -> list[Any]:
+        program, used = _without_unused_inputs(transposed)
+        return remat(program, [given[i] for i in used], **params)
+
+    return transpose_call(call, jaxpr, cts, args)
 
 
 def _without_unused_inputs(program: Program) -> tuple[Program, tuple[int, ...]]:
     def make() -> tuple[Program, tuple[int, ...]]:
-        needed = {a for e in program.eqns for a in e.invars} | {*program.outvars}
+        needed = _read(program)
         used = tuple(i for i, v in enumerate(program.invars) if v in needed)
         return program.replace(invars=[program.invars[i] for i in used]), used
 

@@ -47,7 +47,7 @@ def numba_primitive(
         vjp: the derivative for reverse mode instead: the pair `(fwd, bwd)`, as for `custom_vjp`.
         batch: how `vmap` maps the array form: "loop" calls it for each example, on all threads under `jit`; a rule
             `(axis_size, in_batched, args) -> (outs, out_batched)` with lists, mapped axes first; None: not at all.
-        name: what errors and printed Programs call it.
+        name: what errors and printed Programs call it, an identifier; by default the function's own name.
 
     Returns:
         A function of arrays, which runs the kernel at once, or becomes part of what `jit` compiles. The array form
@@ -82,10 +82,14 @@ def numba_primitive(
         raise ArgumentError("numba_primitive: give jvp or vjp; a forward rule serves reverse mode, too")
     if elementwise and callable(out) and not isinstance(out, type):
         raise ArgumentError("numba_primitive: with elementwise=True, out is the dtype of the result, not a function")
+    if elementwise and batch != "loop":
+        raise ArgumentError("numba_primitive: with elementwise=True, vmap needs no batch; leave it out")
     if not elementwise and batch != "loop" and batch is not None and not callable(batch):
         raise ArgumentError(f"numba_primitive: batch={batch!r} must be 'loop', a rule, or None")
+    if name is not None and not name.isidentifier():
+        raise ArgumentError(f"numba_primitive: name={name!r} must be a Python identifier; it becomes part of kernels")
     shown = name or python.__name__
-    if not shown.isidentifier():
+    if not shown.isidentifier():  # that of a lambda
         shown = "user_kernel"
     made = _elementwise(kernel, shown, out) if elementwise else _on_arrays(kernel, shown, out, batch)
     made.__name__, made.__doc__ = shown, python.__doc__
@@ -106,6 +110,8 @@ def numba_primitive(
 def _elementwise(kernel: Callable[..., Any], name: str, out: Any) -> Callable[..., Any]:
     function = UserFunction(kernel, name, None, "loop")
     count = function.python.__code__.co_argcount
+    if not count:
+        raise ArgumentError(f"numba_primitive: {name} takes no argument, so it has no elements to be applied to")
     result = None if out is None else dtypes.as_dtype(out)
 
     def call(*args: Any) -> Any:

@@ -208,8 +208,12 @@ def test_wrong_arguments_are_named():
         functad.pure_callback(np.sin, SCALAR, 1.0, vmap_method="all")
     with pytest.raises(ArgumentError, match="expects a function"):
         functad.io_callback(3, None)
-    with pytest.raises(DTypeError, match=r"pure_callback: the argument at \[0\]\[0\] is 'text'"):
-        functad.pure_callback(np.sin, SCALAR, "text")
+
+    def looked_up(table, place):
+        return table[place]
+
+    with pytest.raises(DTypeError, match=r"pure_callback: argument `place\['row'\]` of looked_up is 'text'"):
+        functad.pure_callback(looked_up, SCALAR, 1.0, place={"row": "text"})
     with pytest.raises(DTypeError, match=r"result_shape_dtypes\['a'\]"):
         functad.pure_callback(np.sin, {"a": "float32"}, 1.0)
 

@@ -269,6 +269,10 @@ def test_errors():
         checkpoint(jnp.sin, policy="dots")
     with pytest.raises(ArgumentError, match=r"static_argnums=\(2,\) does not fit a call of f with 1 positional"):
         checkpoint(_f, static_argnums=2)(1.0)
+    with pytest.raises(ArgumentError, match=r"static_argnums=\('x',\) does not fit a call of f"):
+        checkpoint(_f, static_argnums=("x",))(1.0)
+    with pytest.raises(ArgumentError, match="checkpoint_name: name must be a string, got 3"):
+        checkpoint_name(1.0, 3)
     with pytest.raises(ConcretizationError, match=r"(?s)traced by checkpoint of f.*static_argnums"):
         checkpoint(_f)(1.0)
 

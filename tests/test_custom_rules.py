@@ -449,8 +449,9 @@ def test_errors_of_definition_and_call():
         functad.custom_jvp(3)
     with pytest.raises(ArgumentError, match="has no parameter 'z'; it has x"):
         functad.custom_jvp(lambda x: x, nondiff_argnames=("z",))
-    with pytest.raises(ArgumentError, match="count from the front"):
-        functad.custom_vjp(lambda x: x, nondiff_argnums=(-1,))
+    for wrong in ((-1,), ("x",)):
+        with pytest.raises(ArgumentError, match="count from the front"):
+            functad.custom_vjp(lambda x: x, nondiff_argnums=wrong)
     with pytest.raises(CustomRuleError, match="defjvps does not go with nondiff_argnums"):
         functad.custom_jvp(lambda x, n: x, nondiff_argnums=(1,)).defjvps(None)
     f = functad.custom_jvp(lambda x, y: x * y)

@@ -41,7 +41,7 @@ def lines(capsys):
 
 def test_values_are_formatted_as_str_format_does(run, lines):
     def f(x, y):
-        show("{} {:.2f} {0} {named:>6} {tree}".replace("{0} ", ""), x, y, named=y, tree={"a": x, "s": None})
+        show("{} {:.2f} {named:>6} {tree}", x, y, named=y, tree={"a": x, "s": None})
         show("{1} {0} {2[0]} {{}} {3}", x, "text", y.reshape(1), [y])
         show("nothing")
 

@@ -88,6 +88,39 @@ def test_large_products_stay_in_the_loop(monkeypatch):
     assert names(backward.params["jaxpr"]).count("dot_general") == 3
 
 
+def test_products_of_large_arrays_made_in_each_step_stay_in_the_loop():
+    """The loop exists so that the square of all differences is not there for all rows at once."""
+
+    def smoothed(rows, weights):
+        return lax.map(lambda row: jnp.exp(-((row[:, None] - row) ** 2)) @ weights, rows)
+
+    types = [functad.ShapeDtypeStruct(shape, "float32") for shape in ((1000, 300), (300,))]
+    made = optimized(functad.make_jaxpr(smoothed)(*types))
+    (scan,) = scans(made)
+    assert "dot_general" in names(scan.params["jaxpr"])
+    assert max(v.aval.size for e in made.eqns for v in e.outvars) == 1000 * 300
+
+
+@pytest.mark.parametrize("state", [np.full((2, 3), 50, np.int8), np.full((2, 3), 3e4, np.float16)])
+def test_sums_of_widened_products_do_not_overflow(state):
+    """Each product fits into the dtype of the state, the sum of all does not."""
+
+    def total(state):
+        def step(carry, _):
+            state, total = carry
+            halved = state - state // 2
+            return (
+                halved,
+                total + lax.dot_general(state, halved // halved, (((0,), (0,)), ((), ()))).astype("float32"),
+            ), None
+
+        return lax.scan(step, (state, jnp.zeros((3, 3))), None, length=400)[0][1]
+
+    program = functad.make_jaxpr(total)(state)
+    (want,), (got,) = (eval_program(p, [state]) for p in (program, optimized(program)))
+    np.testing.assert_array_equal(got, want)
+
+
 def test_what_does_not_change_is_computed_before_the_loop():
     def fun(a, xs):
         return lax.scan(lambda total, x: (total + jnp.sin(a).sum() * x, None), 0.0, xs)[0]
@@ -104,6 +137,21 @@ def test_what_does_not_change_is_computed_before_a_while_loop():
     program = optimized_program(fun, np.ones(4, np.float32), np.float32(0))
     (loop,) = [e for e in program.eqns if e.primitive.name == "while"]
     assert "exp" in names(program) and "exp" not in names(loop.params["body_jaxpr"])
+
+
+def test_a_loop_that_may_never_end_does_not_leave_a_loop_that_may_take_no_step():
+    def powers(steps, factor):
+        def step(carry):
+            k, total = carry
+            return k + 1, total + lax.while_loop(lambda v: v < 100, lambda v: v * factor, 1.0)
+
+        return lax.while_loop(lambda carry: carry[0] < steps, step, (0, 0.0))[1]
+
+    for fun in (powers, functad.grad(powers, 1)):
+        made = optimized(functad.make_jaxpr(fun)(3, 2.0))
+        assert sum(e.primitive.name == "while" for e in made.eqns) == 1
+        assert eval_program(made, [np.int32(0), np.float32(1)])[0] == 0
+    assert eval_program(optimized(functad.make_jaxpr(powers)(3, 2.0)), [np.int32(3), np.float32(2)])[0] == 384
 
 
 def test_a_carry_that_never_changes_is_a_constant():

@@ -216,6 +216,7 @@ def test_errors_of_embeddings_and_windows():
     fails(ArgumentError, "the input holds -1", lambda: layer.apply(params, np.array([-1])))
     fails(DTypeError, "dtype float64, but must hold integers", lambda: layer.init(KEY, np.zeros(2)))
     fails(ArgumentError, "Embedding: count must be an int of at least 1", lambda: nn.Embedding(0, 2))
+    fails(ArgumentError, "truncated_bptt expects a function", lambda: nn.truncated_bptt(3))
     fails(ArgumentError, "windows: size must be an int of at least 1, got 0", lambda: nn.windows(np.zeros((2, 2)), 0))
     fails(ShapeError, "needs an axis 1 over the steps", lambda: nn.windows(np.zeros(2), 1))
     fails(ShapeError, "one number of steps", lambda: nn.windows((np.zeros((2, 2)), np.zeros((2, 3))), 1))

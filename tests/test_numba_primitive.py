@@ -108,9 +108,11 @@ def test_different_functions_in_like_kernels_are_told_apart():
     assert close(a, X + 1) and close(b, PAIR + 2)
 
 
-def test_integer_division_by_zero_does_not_raise():
+def test_division_by_zero_does_not_raise():
     divide = functad.numba_primitive(numba.njit(lambda x, y: x / y), elementwise=True)
     assert np.isinf(jit(divide)(np.float32(1), np.float32(0)))
+    floor_divide = functad.numba_primitive(numba.njit(lambda x, y: x // y), elementwise=True)
+    assert jit(floor_divide)(np.int32(3), np.int32(0)).dtype == np.int32
 
 
 # --- on arrays ----------------------------------------------------------------------------------------------
@@ -306,6 +308,12 @@ def test_errors():
         primitive(made(1), elementwise=True, out=lambda x: x)
     with pytest.raises(ArgumentError, match="batch='all' must be"):
         primitive(made(1), batch="all")
+    with pytest.raises(ArgumentError, match="with elementwise=True, vmap needs no batch"):
+        primitive(made(1), elementwise=True, batch=None)
+    with pytest.raises(ArgumentError, match="name='my kernel' must be a Python identifier"):
+        primitive(made(1), elementwise=True, name="my kernel")
+    with pytest.raises(ArgumentError, match="one takes no argument, so it has no elements"):
+        primitive(lambda: 1.0, elementwise=True, name="one")
     with pytest.raises(ArgumentError, match="takes 1 arguments, but was given 2"):
         primitive(made(1), elementwise=True)(1.0, 2.0)
     copied = numba.njit(lambda x, out: None)

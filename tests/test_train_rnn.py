@@ -65,6 +65,17 @@ def test_what_does_not_go_together():
         rnn("gru", nonlinearity="relu")
 
 
+def test_what_there_is_not():
+    with pytest.raises(ArgumentError, match="rnn: cell must be one of 'rnn', 'lstm', 'gru', got 'elman'"):
+        rnn("elman")
+    with pytest.raises(ArgumentError, match="rnn: nonlinearity must be one of 'tanh', 'relu', 'identity', got 'gelu'"):
+        rnn(nonlinearity="gelu")
+    with pytest.raises(ArgumentError, match="rnn: recurrent_init must be one of 'glorot', 'orthogonal', got 'zeros'"):
+        rnn(recurrent_init="zeros")
+    with pytest.raises(ArgumentError, match="rnn: layers must be an int of at least 1, got 0"):
+        rnn(layers=0)
+
+
 # --- the command line --------------------------------------------------------------------------------------
 
 

@@ -210,7 +210,7 @@ class FlatFunction:
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise ArgumentError(
                     f"{self.transform} with has_aux=True expects {self.name} to return a pair "
-                    f"(output, auxiliary), but it returned {_short(result)}; return such a pair, or drop has_aux"
+                    f"(output, auxiliary), but it returned {short(result)}; return such a pair, or drop has_aux"
                 )
             result, aux = result
             aux_leaves, self.aux_tree = tree_flatten(aux)
@@ -229,7 +229,7 @@ class FlatFunction:
             return as_value(out, lambda: f"an output of {self.name}")
         path = keystr(tree_flatten_with_path(result)[0][i][0])
         raise DTypeError(
-            f"{self.transform}: {self.name} must return arrays, but its output{path} is {_short(out)} of type "
+            f"{self.transform}: {self.name} must return arrays, but its output{path} is {short(out)} of type "
             f"{type(out).__name__}. Return arrays and numbers only; other results belong outside of the function"
         )
 
@@ -241,7 +241,8 @@ def _alive(x: Any) -> Any:
     return x
 
 
-def _short(x: Any) -> str:
+def short(x: Any) -> str:
+    """A value in an error message: its repr, or only its type if that is long."""
     text = repr(x)
     return text if len(text) <= 80 else f"a {type(x).__name__}"
 

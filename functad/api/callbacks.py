@@ -9,13 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from functad.api.arguments import as_value, check_callable, leaf_aval
+from functad.api.arguments import LeafNames, as_value, check_callable, leaf_aval
 from functad.errors import ArgumentError, DTypeError
 from functad.ir import Aval
 from functad.primitives import callback as primitives
 from functad.primitives.callback import VMAP_METHODS, FlatCallback
 from functad.tracing import user_source
-from functad.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
+from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 
 def pure_callback(
@@ -132,12 +132,17 @@ def flat_callback(
 
     takes_anything: leaves that are no arrays, such as strings, are handed on as they are.
     """
-    pairs, in_tree = tree_flatten_with_path((args, kwargs))
+    leaves, in_tree = tree_flatten((args, kwargs))
+    names = LeafNames(fun, dict(enumerate(args)), kwargs)
+
+    def where(number: int) -> Callable[[], str]:
+        return lambda: f"{transform}: {names.describe(number)()}"
+
     operands: list[Any] = []
     statics: list[tuple[int, Any]] = []
-    for number, (path, leaf) in enumerate(pairs):
+    for number, leaf in enumerate(leaves):
         try:
-            operands.append(as_value(leaf, partial("{}: the argument at {}".format, transform, keystr(path))))
+            operands.append(as_value(leaf, where(number)))
         except DTypeError:
             if not takes_anything:
                 raise

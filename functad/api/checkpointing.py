@@ -108,7 +108,7 @@ remat = checkpoint
 
 
 def _static_positions(static: Sequence[int], count: int, fun: Callable[..., Any]) -> frozenset[int]:
-    if not all(-count <= n < count for n in static):
+    if not all(isinstance(n, (int, np.integer)) and -count <= n < count for n in static):
         raise ArgumentError(
             f"checkpoint: static_argnums={tuple(static)} does not fit a call of {function_name(fun)} with {count} "
             "positional arguments; pass static arguments by position"

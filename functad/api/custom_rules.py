@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce, update_wrapper
 from typing import Any, NamedTuple
 
-from functad.api.arguments import as_value, check_callable, function_name
-from functad.api.rule_calls import Call, CustomVJPPrimal, Decorated, SymbolicZero, short, shown_zero
+from functad.api.arguments import as_value, check_callable, function_name, short
+from functad.api.rule_calls import Call, CustomVJPPrimal, Decorated, SymbolicZero, shown_zero
 from functad.custom import Backward, call_custom, custom_jvp_call_p, custom_vjp_call_p
 from functad.errors import CustomRuleError, LeakedTracerError, NoRuleError, TreeError
 from functad.ir import Program, Zero

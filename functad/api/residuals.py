@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from functad.api.arguments import LeafNames, as_value, check_callable, leaf_aval
 from functad.api.autodiff import vjp
+from functad.errors import ArgumentError
 from functad.ir import Aval, Eqn, Program
 from functad.primitives.barrier import name as _name
 from functad.tracing import trace_to_program
@@ -23,6 +24,9 @@ def checkpoint_name(x: Any, name: str) -> Any:
         x: a pytree of arrays.
         name: any string.
 
+    Raises:
+        ArgumentError: the name is no string.
+
     >>> import functad
     >>> functad.make_jaxpr(lambda x: checkpoint_name(2. * x, "doubled"))(1.)
     { lambda ; a:f32[]. let
@@ -30,6 +34,8 @@ def checkpoint_name(x: Any, name: str) -> Any:
         c:f32[] = name[name=doubled] b
       in (c,) }
     """
+    if not isinstance(name, str):
+        raise ArgumentError(f"checkpoint_name: name must be a string, got {name!r}")
     return tree_map(lambda leaf: _name(as_value(leaf, lambda: "checkpoint_name: an argument"), name), x)
 
 

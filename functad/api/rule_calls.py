@@ -13,9 +13,17 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.api.arguments import FlatFunction, LeafNames, as_value, check_callable, function_name, positional_names
+from functad.api.arguments import (
+    FlatFunction,
+    LeafNames,
+    as_value,
+    check_callable,
+    function_name,
+    positional_names,
+    short,
+)
 from functad.errors import ArgumentError, CustomRuleError
-from functad.ir import Aval, Zero
+from functad.ir import Aval, Placeholder, Zero
 from functad.primitives.arithmetic import stop_gradient
 from functad.primitives.common import convert_element_type, zeros_of
 from functad.tracing import aval_of, is_tracer
@@ -31,35 +39,13 @@ from functad.tree_util import (
 )
 
 
-class SymbolicZero:
+class SymbolicZero(Placeholder):
     """A tangent or cotangent known to be zero, which rules defined with `symbolic_zeros=True` are given.
 
     Any rule may also return it. Attributes: aval, shape, dtype, ndim, size; no elements.
     """
 
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Aval) -> None:
-        self.aval = aval
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
-
-    def __repr__(self) -> str:
-        return f"SymbolicZero({self.aval.str_short()})"
+    __slots__ = ()
 
 
 class CustomVJPPrimal:
@@ -87,11 +73,10 @@ def zero_from_primal(primal: Any, symbolic_zeros: bool = False) -> Any:
     >>> functad.custom_derivatives.zero_from_primal(3.)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _zeroshown_zero(aval_of(primal), symbolic_zeros)
+    return _zero_tangent(aval_of(primal), symbolic_zeros)
 
 
-def _zeroshown_zero(aval: Aval, symbolic: bool) -> Any:
-    """A zero tangent as a rule sees it."""
+def _zero_tangent(aval: Aval, symbolic: bool) -> Any:
     tangent = aval if is_differentiable(aval) else Aval(aval.shape, dtypes.float0)
     if symbolic:
         return SymbolicZero(tangent)
@@ -101,8 +86,11 @@ def _zeroshown_zero(aval: Aval, symbolic: bool) -> Any:
 
 
 def shown_zero(x: Any, symbolic: bool) -> Any:
-    return _zeroshown_zero(x.aval, symbolic) if isinstance(x, Zero) else x
+    """A tangent or cotangent as a rule is given it: its `Zero`s as arrays or `SymbolicZero`s."""
+    return _zero_tangent(x.aval, symbolic) if isinstance(x, Zero) else x
 
+
+_NO_ARGUMENTS = tree_structure(((), {}))
 
 # --- a call -----------------------------------------------------------------------------------------
 
@@ -125,7 +113,7 @@ class Decorated:
         self.nondiff_argnums = self._numbers(nondiff_argnums, nondiff_argnames)
 
     def _numbers(self, argnums: int | Sequence[int], argnames: str | Sequence[str]) -> tuple[int, ...]:
-        numbers = {argnums} if isinstance(argnums, int) else set(argnums)
+        numbers = {argnums} if isinstance(argnums, (int, np.integer)) else set(argnums)
         names = {argnames} if isinstance(argnames, str) else set(argnames)
         known = list(self._signature.parameters) if self._signature else []
         for name in names:
@@ -135,8 +123,11 @@ class Decorated:
                     f"it has {', '.join(known) or 'none'}"
                 )
         for n in numbers:
-            if n < 0:
-                raise ArgumentError(f"{self.kind}: nondiff_argnums={argnums!r} must count from the front, from 0")
+            if not isinstance(n, (int, np.integer)) or n < 0:
+                raise ArgumentError(
+                    f"{self.kind}: nondiff_argnums={argnums!r} must be whole numbers that count from the front, from "
+                    "0; names are given by nondiff_argnames"
+                )
         return tuple(sorted(numbers | {known.index(name) for name in names}))
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -196,7 +187,7 @@ class Call:
     def __call__(self, *leaves: Any) -> list[Any]:
         """The function itself, of leaves; remembers the structure and types of what it returns."""
         of_nothing = partial(self.fun, *self.merged(leaves, self.unflattened(leaves)))
-        flat = FlatFunction(of_nothing, tree_structure(((), {})), transform=self.kind, name=self.name)
+        flat = FlatFunction(of_nothing, _NO_ARGUMENTS, transform=self.kind, name=self.name)
         outs = flat()
         self.out_tree = flat.out_tree
         self.out_avals = [aval_of(o) for o in outs]
@@ -207,9 +198,11 @@ class Call:
         return leaves[len(self.traced) :]
 
     def unflattened(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments that the rule differentiates."""
         return tuple(tree_unflatten(self.tree, self.own(leaves)))
 
     def take_operands(self) -> list[Any]:
+        """The values to bind, handed out once."""
         operands, self.operands = self.operands, []
         return operands
 
@@ -232,6 +225,7 @@ class Call:
     # --- what a rule returned
 
     def pair(self, rule: Callable[..., Any], result: Any, second: str) -> tuple[Any, Any]:
+        """What a rule returned, if it is a pair; `second` says in errors what the second half is."""
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise CustomRuleError(
                 f"{self.rule_name(rule)} must return a pair (result, {second}), but returned {short(result)}"
@@ -287,8 +281,3 @@ def _fix(found: Aval, wanted: Aval) -> str:
     if extra > 0 and found.shape[extra:] == wanted.shape:
         return f"; the argument was repeated, so sum over {'axis 0' if extra == 1 else f'the first {extra} axes'}"
     return ""
-
-
-def short(x: Any) -> str:
-    text = repr(x)
-    return text if len(text) <= 80 else f"a {type(x).__name__}"

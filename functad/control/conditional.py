@@ -90,21 +90,14 @@ def _linearize_branches(branches: Sequence[Program], active: tuple[bool, ...]) -
     types: list[Aval] = []  # of the shared places
     places: list[list[int]] = []  # for each branch, that of each residual which is no operand
     for p in parts:
-        taken: set[int] = set()
+        own: list[int] = []
         for var in p.forward.outvars[count:]:
             aval = Aval(var.aval.shape, var.aval.dtype)
-            fitting = [k for k, t in enumerate(types) if t == aval and k not in taken]
-            place = fitting[0] if fitting else len(types)
+            fitting = [k for k, t in enumerate(types) if t == aval and k not in own]
             if not fitting:
                 types.append(aval)
-            taken.add(place)
-        order: list[int] = []
-        free = dict.fromkeys(range(len(types)))
-        for var in p.forward.outvars[count:]:
-            place = next(k for k in free if types[k] == Aval(var.aval.shape, var.aval.dtype))
-            del free[place]
-            order.append(place)
-        places.append(order)
+            own.append(fitting[0] if fitting else len(types) - 1)
+        places.append(own)
     in_avals = branches[0].in_avals
     tangent_avals = group(active, in_avals)
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from functad.control.common import body_function, closed, group, split_at
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero
-from functad.primitives.common import instantiate, is_linear
+from functad.primitives.common import instantiate
 from functad.tracing import bind, eval_program, trace_to_program
-from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_program
+from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_call
 
 
 def closed_call(program: Program, args: Sequence[Any]) -> list[Any]:
@@ -63,13 +63,7 @@ def _derivative_program(program: Program, active: tuple[bool, ...]) -> tuple[Pro
 
 
 def _transpose(cts: Sequence[Any], *args: Any, jaxpr: Program) -> list[Any]:
-    linear = tuple(is_linear(a) for a in args)
-    arriving = tuple(not isinstance(ct, Zero) for ct in cts)
-    program, out_active = transpose_program(jaxpr, linear, arriving)
-    known = [a for a in args if not is_linear(a)]
-    found = iter(closed_call(program, [*known, *(ct for ct in cts if not isinstance(ct, Zero))]))
-    leaving = iter([next(found) if a else None for a in out_active])
-    return [next(leaving) if li else None for li in linear]
+    return transpose_call(closed_call, jaxpr, cts, args)
 
 
 def _batch(

@@ -10,7 +10,7 @@ import linecache
 import pprint
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
@@ -158,7 +158,7 @@ class _Pause:
         frames = []
         for f in self.frames:
             known = {k: v.value(arrays) if isinstance(v, _Local) else v for k, v in f.locals.items()}
-            frames.append(_Frame(f.filename, f.line, f.name, f.globals, known))
+            frames.append(replace(f, locals=known))
         _Prompt(frames, self.stdin, self.stdout).cmdloop()
 
 

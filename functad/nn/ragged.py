@@ -78,8 +78,7 @@ def each_step(layer: Layer) -> Layer:
         return layer.init(key, values_of(x))
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        y = layer.apply(params, values_of(x), key=key, train=train)
-        return x._replace(values=y) if isinstance(x, Ragged) else y
+        return with_values(x, layer.apply(params, values_of(x), key=key, train=train))
 
     return Layer(init, apply)
 
@@ -87,6 +86,11 @@ def each_step(layer: Layer) -> Layer:
 def values_of(x: Any) -> Any:
     """The values of a `Ragged`; anything else as it is."""
     return x.values if isinstance(x, Ragged) else x
+
+
+def with_values(x: Any, values: Any) -> Any:
+    """These values with the lengths of x, if x is `Ragged`; otherwise the values."""
+    return x._replace(values=values) if isinstance(x, Ragged) else values
 
 
 def check_lengths(x: Ragged, name: str) -> None:

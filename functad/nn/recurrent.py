@@ -16,7 +16,7 @@ from functad.nn.cells import gru_step, lstm_step, projected, rnn_step
 from functad.nn.functions import tanh
 from functad.nn.initializers import Initializer, glorot_uniform, zeros
 from functad.nn.layer import Layer, check_count, check_floats, check_params, struct_of
-from functad.nn.ragged import Ragged, check_lengths, length_mask, values_of
+from functad.nn.ragged import Ragged, check_lengths, length_mask, values_of, with_values
 from functad.tree_util import tree_map
 
 _GLOROT = glorot_uniform()
@@ -70,6 +70,26 @@ class Recurrent(Layer):
 
     __slots__ = ()
     apply: RecurrentApply
+
+
+def recurrent_layer(init: Callable[[Any, Any], Any], run: Callable[..., tuple[Any, Any]]) -> Recurrent:
+    """The layer of `run(params, x, state, reverse, return_sequences, key, train)`, which gives (output, last state)."""
+
+    def apply(
+        params: Any,
+        x: Any,
+        *,
+        state: Any = None,
+        reverse: bool = False,
+        return_sequences: bool | None = None,
+        return_state: bool = False,
+        key: Any = None,
+        train: bool = False,
+    ) -> Any:
+        y, last = run(params, x, state, reverse, return_sequences, key, train)
+        return (y, last) if return_state else y
+
+    return Recurrent(init, apply)
 
 
 def RNN(
@@ -253,19 +273,11 @@ def _recurrent(
             params["initial_state"] = zeros(None, state_shape, x.dtype)
         return params
 
-    def apply(
-        params: Any,
-        x: Any,
-        *,
-        state: Any = None,
-        reverse: bool = False,
-        return_sequences: bool | None = None,
-        return_state: bool = False,
-        key: Any = None,
-        train: bool = False,
-    ) -> Any:
+    def run(
+        params: Any, x: Any, state: Any, reverse: bool, return_sequences: bool | None, key: Any, train: bool
+    ) -> tuple[Any, Any]:
         check_params(params, wanted, name)
-        x = x._replace(values=jnp.asarray(x.values)) if isinstance(x, Ragged) else _one_array(x, name)
+        x = with_values(x, jnp.asarray(x.values)) if isinstance(x, Ragged) else _one_array(x, name)
         _check_sequences(values_of(x), params["kernel"].shape, name)
         sequences = as_made if return_sequences is None else return_sequences
         # One product for all steps; the loop is left with the product of the state.
@@ -277,13 +289,10 @@ def _recurrent(
             valid = jnp.moveaxis(length_mask(x.lengths, from_inputs.shape[0]), -1, 0)[..., None]
         state, ys = _loop(cell, params, start, from_inputs, valid, reverse, sequences, unroll)
         if sequences:
-            y = jnp.moveaxis(ys, 0, -2)
-            y = x._replace(values=y) if isinstance(x, Ragged) else y
-        else:
-            y = state[0] if cell.states > 1 else state
-        return (y, state) if return_state else y
+            return with_values(x, jnp.moveaxis(ys, 0, -2)), state
+        return state[0] if cell.states > 1 else state, state
 
-    return Recurrent(init, apply)
+    return recurrent_layer(init, run)
 
 
 def _loop(

@@ -13,8 +13,8 @@ from functad.api import eval_shape
 from functad.errors import ArgumentError, TreeError
 from functad.nn.combining import check_entries, split_key
 from functad.nn.layer import Layer, check_layers, struct_of
-from functad.nn.ragged import Ragged, each_step, values_of
-from functad.nn.recurrent import Recurrent
+from functad.nn.ragged import each_step, values_of, with_values
+from functad.nn.recurrent import Recurrent, recurrent_layer
 from functad.random import split
 
 
@@ -54,24 +54,15 @@ def Bidirectional(layer: Recurrent, join: Callable[[tuple[Any, Any]], Any] = _co
         forward_key, backward_key = split(key)
         return {"forward": layer.init(forward_key, x), "backward": layer.init(backward_key, x)}
 
-    def apply(
-        params: Any,
-        x: Any,
-        *,
-        state: Any = None,
-        reverse: bool = False,
-        return_sequences: bool | None = None,
-        return_state: bool = False,
-        key: Any = None,
-        train: bool = False,
-    ) -> Any:
+    def run(
+        params: Any, x: Any, state: Any, reverse: bool, return_sequences: bool | None, key: Any, train: bool
+    ) -> tuple[Any, Any]:
         if not isinstance(params, dict) or set(params) != {"forward", "backward"}:
             raise TreeError(
                 f"{name}: params must be a dict with 'forward' and 'backward'; pass what init(key, x) returned"
             )
-        states = _states(state, 2, name)
+        states, keys = _states(state, 2, name), split_key(key, 2)
         options: dict[str, Any] = {"return_sequences": return_sequences, "return_state": True, "train": train}
-        keys = split_key(key, 2)
         forward, forward_state = layer.apply(
             params["forward"], x, state=states[0], reverse=reverse, key=keys[0], **options
         )
@@ -79,10 +70,9 @@ def Bidirectional(layer: Recurrent, join: Callable[[tuple[Any, Any]], Any] = _co
             params["backward"], x, state=states[1], reverse=not reverse, key=keys[1], **options
         )
         y = join((values_of(forward), values_of(backward)))
-        y = forward._replace(values=y) if isinstance(forward, Ragged) else y
-        return (y, (forward_state, backward_state)) if return_state else y
+        return with_values(forward, y), (forward_state, backward_state)
 
-    return Recurrent(init, apply)
+    return recurrent_layer(init, run)
 
 
 def stacked(*layers: Layer) -> Recurrent:
@@ -118,7 +108,7 @@ def stacked(*layers: Layer) -> Recurrent:
         raise ArgumentError(f"{name}: none of the {len(layers)} layers is recurrent; use serial")
     last = recurrent[-1]
 
-    def run(
+    def run_one(
         i: int, params: Any, x: Any, state: Any, reverse: bool, return_sequences: bool | None, key: Any, train: bool
     ) -> tuple[Any, Any]:
         layer = layers[i]
@@ -142,29 +132,21 @@ def stacked(*layers: Layer) -> Recurrent:
             params.append(
                 each_step(layers[i]).init(layer_key, x) if i not in recurrent else layers[i].init(layer_key, x)
             )
-            x, _ = eval_shape(lambda p, x, i=i: run(i, p, x, None, False, None, None, False), params[-1], x)
+            x, _ = eval_shape(lambda p, x, i=i: run_one(i, p, x, None, False, None, None, False), params[-1], x)
         return tuple(params)
 
-    def apply(
-        params: Any,
-        x: Any,
-        *,
-        state: Any = None,
-        reverse: bool = False,
-        return_sequences: bool | None = None,
-        return_state: bool = False,
-        key: Any = None,
-        train: bool = False,
-    ) -> Any:
+    def run(
+        params: Any, x: Any, state: Any, reverse: bool, return_sequences: bool | None, key: Any, train: bool
+    ) -> tuple[Any, Any]:
         check_entries(params, layers, name)
         states = []
         old, keys = _states(state, len(layers), name), split_key(key, len(layers))
         for i in range(len(layers)):
-            x, new = run(i, params[i], x, old[i], reverse, return_sequences, keys[i], train)
+            x, new = run_one(i, params[i], x, old[i], reverse, return_sequences, keys[i], train)
             states.append(new)
-        return (x, tuple(states)) if return_state else x
+        return x, tuple(states)
 
-    return Recurrent(init, apply)
+    return recurrent_layer(init, run)
 
 
 def _states(state: Any, count: int, name: str) -> Any:

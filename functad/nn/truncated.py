@@ -13,7 +13,9 @@ import numpy as np
 from functad import lax
 from functad import numpy as jnp
 from functad.api import value_and_grad
-from functad.errors import ArgumentError, ShapeError
+from functad.api.arguments import check_callable
+from functad.errors import ShapeError
+from functad.nn.layer import check_count
 from functad.tree_util import tree_leaves, tree_map
 
 
@@ -34,8 +36,7 @@ def windows(sequences: Any, size: int, axis: int = 1) -> Iterator[Any]:
     >>> [window.tolist() for window in windows(np.arange(5)[None], 2)]
     [[[0, 1]], [[2, 3]], [[4]]]
     """
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-        raise ArgumentError(f"windows: size must be an int of at least 1, got {size!r}")
+    check_count(size, "size", "windows")
     shapes = [jnp.shape(leaf) for leaf in tree_leaves(sequences)]
     if not all(-len(shape) <= axis < len(shape) for shape in shapes):
         raise ShapeError(f"windows: every array needs an axis {axis} over the steps, but the shapes are {shapes}")
@@ -49,11 +50,8 @@ def windows(sequences: Any, size: int, axis: int = 1) -> Iterator[Any]:
 
 def _cut(sequences: Any, steps: int, size: int, axis: int) -> Iterator[Any]:
     for start in range(0, steps, size):
-        yield tree_map(lambda x, a=start: _part(x, a, min(a + size, steps), axis), sequences)
-
-
-def _part(x: Any, start: int, stop: int, axis: int) -> Any:
-    return x[(slice(None),) * (axis % np.ndim(x)) + (slice(start, stop),)]
+        window = slice(start, start + size)
+        yield tree_map(lambda x, window=window: x[(slice(None),) * (axis % np.ndim(x)) + (window,)], sequences)
 
 
 def truncated_bptt(loss: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[tuple[Any, Any], Any]]:
@@ -67,6 +65,9 @@ def truncated_bptt(loss: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[
 
     Returns:
         A function `(params, state, *window) → ((loss, new state), gradients of params)`, to be used under `jit`.
+
+    Raises:
+        ArgumentError: the loss is no function.
 
     An example: to say what came two steps ago. The state is None for the first window of a sequence, then handed on:
 
@@ -91,9 +92,10 @@ def truncated_bptt(loss: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[
     >>> losses[0] > 0.6, losses[-1] < 0.2
     (True, True)
     """
+    check_callable(loss, "truncated_bptt")
     gradient = value_and_grad(loss, has_aux=True)
 
     def step(params: Any, state: Any, *window: Any) -> tuple[tuple[Any, Any], Any]:
-        return gradient(params, tree_map(lax.stop_gradient, state), *window)
+        return gradient(params, lax.stop_gradient(state), *window)
 
     return step

@@ -145,6 +145,13 @@ def _abstract_eval(*avals: Aval, result_avals: tuple[Aval, ...], **params: Any) 
     return list(result_avals)
 
 
+_NO_DERIVATIVE = Absent(
+    "nothing is known of the Python function that it calls; put the call into a function of `functad.custom_jvp`, "
+    "whose rule gives the derivative"
+)
+_NO_TRANSPOSE = Absent("nothing is known of the Python function that it calls")
+
+
 # --- pure_callback ----------------------------------------------------------------------------------------
 
 
@@ -153,8 +160,7 @@ def pure_callback(
 ) -> list[Any]:
     """Bind a call of a function without side effects; it may be called more often than written, or not at all."""
     avals = tuple(result_avals)
-    outs: list[Any] = bind(pure_callback_p, *args, callback=callback, result_avals=avals, vmap_method=vmap_method)
-    return outs
+    return list(bind(pure_callback_p, *args, callback=callback, result_avals=avals, vmap_method=vmap_method))
 
 
 def _pure_batch(
@@ -195,11 +201,8 @@ pure_callback_p = Primitive(
     multiple_results=True,
     abstract_eval=_abstract_eval,
     impl=_impl,
-    jvp=Absent(
-        "nothing is known of the Python function that it calls; put the call into a function of `functad.custom_jvp`, "
-        "whose rule gives the derivative"
-    ),
-    transpose=Absent("nothing is known of the Python function that it calls"),
+    jvp=_NO_DERIVATIVE,
+    transpose=_NO_TRANSPOSE,
     batch=_pure_batch,
     lower=lowering_rules.Callback(effects=False),
     examples=Absent("it takes a Python function; tests/test_callbacks.py tests it under all transforms"),
@@ -212,8 +215,7 @@ pure_callback_p = Primitive(
 def io_callback(callback: Callback, result_avals: Sequence[Aval], args: Sequence[Any], ordered: bool) -> list[Any]:
     """Bind a call of a function that may do anything; it runs just as often as it is written, in order."""
     avals = tuple(result_avals)
-    outs: list[Any] = bind(io_callback_p, *args, callback=callback, result_avals=avals, ordered=ordered)
-    return outs
+    return list(bind(io_callback_p, *args, callback=callback, result_avals=avals, ordered=ordered))
 
 
 def _io_batch(
@@ -241,11 +243,8 @@ io_callback_p = Primitive(
     multiple_results=True,
     abstract_eval=_abstract_eval,
     impl=_impl,
-    jvp=Absent(
-        "nothing is known of the Python function that it calls; put the call into a function of `functad.custom_jvp`, "
-        "whose rule gives the derivative"
-    ),
-    transpose=Absent("nothing is known of the Python function that it calls"),
+    jvp=_NO_DERIVATIVE,
+    transpose=_NO_TRANSPOSE,
     batch=_io_batch,
     lower=lowering_rules.Callback(effects=True),
     examples=Absent("it takes a Python function; tests/test_callbacks.py tests it under all transforms"),

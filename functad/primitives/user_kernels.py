@@ -217,9 +217,8 @@ def _call_batch(
         return outs, [0 if m else None for m in out_mapped]
     if batch is None:
         now = tuple(d is not None for d in dims)
-        return list(bind(numba_call_p, *fronted, function=function, batch=axis_size, mapped=now)), [0] * _count(
-            function, fronted, now
-        )
+        outs = bind(numba_call_p, *fronted, function=function, batch=axis_size, mapped=now)
+        return list(outs), [0] * len(outs)
     # Mapped for the second time: both axes become one, along which every operand that has either is repeated.
     merged = []
     for a, d, m in zip(fronted, dims, mapped):
@@ -233,10 +232,6 @@ def _call_batch(
     now = tuple(d is not None or m for d, m in zip(dims, mapped))
     outs = bind(numba_call_p, *merged, function=function, batch=axis_size * batch, mapped=now)
     return [reshape(o, (axis_size, batch, *o.shape[1:])) for o in outs], [0] * len(outs)
-
-
-def _count(function: UserFunction, args: Sequence[Any], mapped: Sequence[bool]) -> int:
-    return len(function.out(*_one_example([aval_of(a) for a in args], mapped)))
 
 
 def _call_kernel(

@@ -66,11 +66,12 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("train", help="train a network and show how it does")
     networks = parser.add_subparsers(metavar="NETWORK", required=True)
     kind = "network for handwritten digits"
-    add_flags(_network(networks, "cnn", f"a small convolutional {kind}", _CNN_EXAMPLES), _CNN_DEFAULTS, _CNN_RATES)
+    convolutional = _network(networks, "cnn", f"a small convolutional {kind}", _CNN_EXAMPLES)
+    add_flags(convolutional, _CNN_DEFAULTS, _CNN_RATES)
+    convolutional.set_defaults(run=train_cnn)
     recurrent = _network(networks, "rnn", f"a recurrent {kind}", _RNN_EXAMPLES)
     _add_rnn_flags(recurrent)
     add_flags(recurrent, _PUBLISHED, _RNN_RATES)
-    networks.choices["cnn"].set_defaults(run=train_cnn)
     recurrent.set_defaults(run=train_rnn)
 
 

@@ -12,6 +12,7 @@ from functad import nn
 from functad import numpy as jnp
 from functad.errors import ArgumentError
 from functad.nn import initializers
+from functad.nn.layer import check_count
 
 CELLS: dict[str, Callable[..., nn.Recurrent]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 NONLINEARITIES = {"tanh": nn.tanh, "relu": nn.relu, "identity": nn.identity}
@@ -50,7 +51,8 @@ def rnn(
         A layer from inputs of shape (n, 1, 28, 28) to one score for each of the ten digits.
 
     Raises:
-        ArgumentError: the image cannot be cut into so many strips, or a choice does not go with the cell.
+        ArgumentError: the image cannot be cut into so many strips, a choice is none of those above, or does not go
+            with the cell.
 
     >>> import functad
     >>> params = rnn().init(functad.random.key(0), functad.ShapeDtypeStruct((1, 1, 28, 28), "float32"))
@@ -61,6 +63,14 @@ def rnn(
         raise ArgumentError(
             f"rnn: an image of {_PIXELS} pixels cannot be cut into {steps} equal strips; try 4, 14 or 28"
         )
+    check_count(layers, "layers", "rnn")
+    for what, choice, known in (
+        ("cell", cell, CELLS),
+        ("nonlinearity", nonlinearity, NONLINEARITIES),
+        ("recurrent_init", recurrent_init, RECURRENT_INITS),
+    ):
+        if choice not in known:
+            raise ArgumentError(f"rnn: {what} must be one of {', '.join(map(repr, known))}, got {choice!r}")
     if cell != "rnn" and nonlinearity != "tanh":
         raise ArgumentError(f"rnn: nonlinearity={nonlinearity!r} goes with the cell 'rnn' only, not with {cell!r}")
     options: dict[str, Any] = {"nonlinearity": NONLINEARITIES[nonlinearity]} if cell == "rnn" else {}

@@ -95,7 +95,7 @@ class _Numbering:
             invars = [self.read(a) for a in eqn.invars]
             key: Any
             try:
-                key = (eqn.primitive.name, tuple(map(_key, invars)), tuple(sorted(eqn.params.items())))
+                key = (eqn.primitive.name, tuple(map(atom_key, invars)), tuple(sorted(eqn.params.items())))
                 found = self.known.get(key)
             except TypeError:  # a parameter without hash or order: nothing equals it
                 key, found = object(), None
@@ -107,7 +107,8 @@ class _Numbering:
         return [self.read(a) for a in program.outvars]
 
 
-def _key(atom: Atom) -> Any:
+def atom_key(atom: Atom) -> Any:
+    """What is equal for atoms that surely have the same value: equal numbers of a dtype are, and NaN equals itself."""
     if isinstance(atom, Var):
         return atom
     return (atom.aval.dtype.str, np.asarray(atom.value).tobytes())  # the bytes tell 0.0 from −0.0
@@ -117,25 +118,25 @@ def _merged(one: _Loop, two: _Loop) -> tuple[Eqn, dict[Var, Var]] | None:
     """One loop for both, and for results of the second those of the first that they equal."""
     inits, count = [*one.inits, *two.inits], one.count
     reads = [*one.body_reads, *two.body_reads]
-    groups: list[Any] = [(_key(a), v.aval) for a, v in zip(inits, reads)]  # carries that may always be equal
+    groups: list[Any] = [(atom_key(a), v.aval) for a, v in zip(inits, reads)]  # carries that may always be equal
     if set(groups[:count]).isdisjoint(groups[count:]):
         return None
-    consts = {_key(a): Var(v.aval) for a, v in _pairs(one) + _pairs(two)}
+    consts = {atom_key(a): Var(v.aval) for a, v in _pairs(one) + _pairs(two)}
     while True:
         carries = {g: Var(v.aval) for g, v in zip(groups, reads)}
         body = _Numbering()
         first, second = (
-            body.add(loop.body, [*(consts[_key(a)] for a in loop.body_consts), *(carries[g] for g in own)])
+            body.add(loop.body, [*(consts[atom_key(a)] for a in loop.body_consts), *(carries[g] for g in own)])
             for loop, own in ((one, groups[:count]), (two, groups[count:]))
         )
         nexts = [*first[:count], *second[: two.count]]
-        refined = [(g, _key(a)) for g, a in zip(groups, nexts)]
+        refined = [(g, atom_key(a)) for g, a in zip(groups, nexts)]
         if len(set(refined)) == len(carries):
             break
         groups = refined
     conds = _Numbering()
     (goes_on,), (also,) = (
-        conds.add(loop.cond, [*(consts[_key(a)] for a in loop.cond_consts), *(carries[g] for g in own)])
+        conds.add(loop.cond, [*(consts[atom_key(a)] for a in loop.cond_consts), *(carries[g] for g in own)])
         for loop, own in ((one, groups[:count]), (two, groups[count:]))
     )
     if goes_on is not also:
@@ -143,9 +144,9 @@ def _merged(one: _Loop, two: _Loop) -> tuple[Eqn, dict[Var, Var]] | None:
     kept = [groups.index(g) for g in carries]  # of equal carries the first
     outs = [*one.eqn.outvars[:count], *two.eqn.outvars[: two.count]]
     read = list(carries.values())
-    operands = {_key(a): a for a, _ in _pairs(one) + _pairs(two)}
-    cond_keys = list(dict.fromkeys(map(_key, one.cond_consts)))
-    body_keys = list(dict.fromkeys(map(_key, (*one.body_consts, *two.body_consts))))
+    operands = {atom_key(a): a for a, _ in _pairs(one) + _pairs(two)}
+    cond_keys = list(dict.fromkeys(map(atom_key, one.cond_consts)))
+    body_keys = list(dict.fromkeys(map(atom_key, (*one.body_consts, *two.body_consts))))
     ys = [*first[count:], *second[two.count :]]
     params = {
         "cond_jaxpr": one.cond.replace(
@@ -188,7 +189,7 @@ def _joined(loop: _Loop, scan: Eqn) -> tuple[Eqn, dict[Var, Var]] | None:
         **loop.eqn.params,
         "cond_jaxpr": loop.cond.replace(invars=[*loop.cond.invars, *(Var(v.aval) for v in more[n:])]),
         "body_jaxpr": loop.body.replace(
-            invars=[*more[:n], *read[:at], *read[at:], *more[n:]],
+            invars=[*more[:n], *read, *more[n:]],
             eqns=body.eqns,
             outvars=[*first[:count], *second[:m], *first[count:], *second[m:]],
         ),

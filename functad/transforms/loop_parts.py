@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from functad.ir import UNKNOWN, Atom, Eqn, Program, Var, has_effects
+from functad.ir import UNKNOWN, Atom, Eqn, Program, Var, has_effects, subprograms
 
 
 @dataclass
@@ -106,9 +106,7 @@ def _prune_scan(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
     wanted = [v in used for v in eqn.outvars]
     slim, read = _needed_with_carry(body, wanted, m, n, clean)
-    kept_in = [n <= i < n + m and wanted[i - n] or read[i] for i in range(len(body.invars))]
-    for i in range(m):
-        kept_in[n + i] = wanted[i]
+    kept_in = [*read[:n], *wanted[:m], *read[n + m :]]
     if eqn.params["length"] == UNKNOWN and not any(kept_in[n + m :]):
         kept_in[n + m] = True  # it tells the number of steps
     if all(wanted) and all(kept_in) and slim is body:
@@ -196,14 +194,14 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
     """Cut a closed Program in two by what depends on its invariant inputs alone.
 
     Returns `before`, from the invariant inputs to the values that the rest needs, and `after`, from those values and
-    all inputs to the results.
+    all inputs to the results. A loop of unknown length stays: it may never end where the one around it takes no step.
     """
     known: set[Any] = set(_kept(invariant, program.invars))
     outside: list[Eqn] = []
     inside: list[Eqn] = []
     for eqn in program.eqns:
         variables = [a for a in eqn.invars if isinstance(a, Var)]
-        if all(v in known for v in variables) and not _is_trivial(eqn) and not has_effects(eqn):
+        if all(v in known for v in variables) and not (_is_trivial(eqn) or has_effects(eqn) or _may_never_end(eqn)):
             outside.append(eqn)
             known.update(eqn.outvars)
         else:
@@ -219,6 +217,11 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
 def _is_trivial(eqn: Eqn) -> bool:
     """Whether an equation costs less than the memory of its result: what repeats, or numbers, elements."""
     return all(not isinstance(a, Var) for a in eqn.invars) or eqn.primitive.name == "broadcast_in_dim"
+
+
+def _may_never_end(eqn: Eqn) -> bool:
+    inner = [e for program in subprograms(eqn.params) for e in program.eqns]
+    return eqn.primitive.name == "while" or any(map(_may_never_end, inner))
 
 
 _CHEAP = {"add", "sub", "mul", "neg", "add_any", "integer_pow", "sign", "abs", "not", "and", "or", "select_n"}

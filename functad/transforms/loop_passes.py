@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var
+import numpy as np
+
+from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var, subprograms
 from functad.primitives.common import full, move_axis, reduce_sum, reshape
 from functad.primitives.joining import concatenate, stack
 from functad.primitives.structure import slice_
@@ -169,14 +171,12 @@ def _is_short(eqn: Eqn) -> bool:
         return False
     if length <= 1 or eqn.params["unroll"] >= length:
         return True
-    size = _size(eqn.params["jaxpr"])
-    return length <= UNROLLED_STEPS and length * size <= UNROLLED_EQUATIONS
+    return length <= UNROLLED_STEPS and length * _size(eqn.params["jaxpr"]) <= UNROLLED_EQUATIONS
 
 
 def _size(program: Program) -> int:
     """The number of equations, with those of loops and branches inside."""
-    inner = [p for e in program.eqns for v in e.params.values() for p in (v if isinstance(v, tuple) else (v,))]
-    return len(program.eqns) + sum(_size(p) for p in inner if isinstance(p, Program))
+    return len(program.eqns) + sum(_size(p) for e in program.eqns for p in subprograms(e.params))
 
 
 def _unrolled(eqn: Eqn, *args: Any) -> list[Any]:
@@ -319,19 +319,21 @@ def _hoist_invariants(scan: Scan, before: list[Eqn]) -> None:
 
 def _hoist_products(scan: Scan, before: list[Eqn]) -> None:
     """Compute small products of what the loop reads, not of what it carries, for all steps at once."""
-    constants = {v for _, v in scan.consts}
-    known = {v for _, v in scan.xs} | constants
     slices = {v for _, v in scan.xs}
+    known = slices | {v for _, v in scan.consts}
     chosen: list[Eqn] = []
     for eqn in scan.eqns:
         variables = [a for a in eqn.invars if isinstance(a, Var)]
         if eqn.primitive.multiple_results or not all(v in known for v in variables):
             continue
-        known.add(eqn.outvars[0])
+        (out,) = eqn.outvars
         if any(v in slices for v in variables):
-            slices.add(eqn.outvars[0])
-            if eqn.primitive.name == "dot_general" and _is_small(eqn, scan.length):
+            if scan.length * out.aval.size * out.aval.dtype.itemsize > LARGEST_STACK:
+                continue  # nor is anything that is computed from it
+            slices.add(out)
+            if eqn.primitive.name == "dot_general" and _is_small(eqn):
                 chosen.append(eqn)
+        known.add(out)
     if not chosen:
         return
     gone = set(chosen)
@@ -358,11 +360,10 @@ def _hoist_products(scan: Scan, before: list[Eqn]) -> None:
     scan.xs += list(zip(found, wanted))
 
 
-def _is_small(eqn: Eqn, length: int) -> bool:
+def _is_small(eqn: Eqn) -> bool:
     (contract, _), _ = eqn.params["dimension_numbers"]
-    out = eqn.outvars[0].aval
-    flops = 2.0 * out.size * math.prod(eqn.invars[0].aval.shape[d] for d in contract)
-    return flops <= SMALL_PRODUCT and length * out.size * out.dtype.itemsize <= LARGEST_STACK
+    flops: float = 2.0 * eqn.outvars[0].aval.size * math.prod(eqn.invars[0].aval.shape[d] for d in contract)
+    return flops <= SMALL_PRODUCT
 
 
 def _sink_sums(scan: Scan, after: list[Eqn], results: dict[Var, Atom]) -> None:
@@ -386,7 +387,7 @@ def _sink_sums(scan: Scan, after: list[Eqn], results: dict[Var, Atom]) -> None:
             sums.append((carry, total, *chain))
     stacked: dict[Var, Var] = {a: v for a, v in scan.ys if isinstance(a, Var)}
     for carry, total, source, chain_eqns in sums:
-        if source.primitive.name != "dot_general" or not _is_small(source, 1):
+        if source.primitive.name != "dot_general" or not _is_small(source):
             continue
         if sum(_stack_bytes(scan, a, stacked) for a in source.invars) > LARGEST_STACK:
             continue
@@ -419,8 +420,9 @@ def _linear_chain(term: Atom, definitions: dict[Var, Eqn], uses: dict[Var, int])
         eqn = definitions[term]
         if eqn.primitive.name in ("dot_general", "reduce_sum"):
             return eqn, chain[::-1]
-        if eqn.primitive.name not in _LINEAR or eqn.outvars[0].aval.dtype.kind != "f":
-            return None
+        dtype = eqn.outvars[0].aval.dtype
+        if eqn.primitive.name not in _LINEAR or dtype.kind != "f" or not np.can_cast(dtype, eqn.invars[0].aval.dtype):
+            return None  # a sum over all steps has more digits than the dtype before a conversion may hold
         chain.append(eqn)
         term = eqn.invars[0]
     return None

@@ -5,7 +5,7 @@ Each runs the flat transform of its sibling file on `eval_program` and records t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -115,6 +115,22 @@ def _transpose_program(
 
     result = eliminate_dead_code(trace_to_program(fun, known_avals + ct_avals, name=f"transpose_{program.name}"))
     return TransposedProgram(result, tuple(out_active))
+
+
+def transpose_call(
+    call: Callable[[Program, list[Any]], list[Any]], program: Program, cts: Sequence[Any], args: Sequence[Any]
+) -> list[Any]:
+    """The transpose rule of an equation that calls a Program: `call(transposed, its inputs)` calls the transposed one.
+
+    Returns a cotangent for each argument, None where it is zero or the argument is known.
+    """
+    linear = tuple(isinstance(a, UndefinedPrimal) for a in args)
+    arriving = tuple(not isinstance(ct, Zero) for ct in cts)
+    transposed, out_active = transpose_program(program, linear, arriving)
+    known = [a for a, li in zip(args, linear) if not li]
+    found = iter(call(transposed, [*known, *(ct for ct, a in zip(cts, arriving) if a)]))
+    leaving = iter([next(found) if a else None for a in out_active])
+    return [next(leaving) if li else None for li in linear]
 
 
 class BatchedProgram(NamedTuple):

@@ -16,7 +16,7 @@ from functad.config import config
 from functad.ir import Atom, Eqn, Literal, Program, Var, check_program, has_effects, subprograms
 from functad.primitives.barrier import optimization_barrier_p
 from functad.transforms.dead_code import eliminate_dead_code
-from functad.transforms.loop_merge import merge_whiles
+from functad.transforms.loop_merge import atom_key, merge_whiles
 from functad.transforms.loop_passes import optimize_loops
 from functad.transforms.rewrites import eliminate_broadcasts, merge_transposes, scatter_into_zeros
 
@@ -140,7 +140,7 @@ def share_common_subexpressions(program: Program) -> Program:
     for eqn in program.eqns:
         eqn = out.read_all(eqn)
         try:
-            key = (eqn.primitive.name, tuple(map(_atom_key, eqn.invars)), tuple(sorted(eqn.params.items())))
+            key = (eqn.primitive.name, tuple(map(atom_key, eqn.invars)), tuple(sorted(eqn.params.items())))
             earlier = seen.setdefault(key, eqn)
         except TypeError:  # a parameter that has no hash: nothing equals it
             earlier = eqn
@@ -149,13 +149,6 @@ def share_common_subexpressions(program: Program) -> Program:
         else:
             out.known.update(zip(eqn.outvars, earlier.outvars))
     return out.finish()
-
-
-def _atom_key(atom: Atom) -> Any:
-    if isinstance(atom, Var):
-        return atom
-    # The bytes tell 0.0 from -0.0, and let NaN equal itself.
-    return (atom.aval.dtype.str, np.asarray(atom.value).tobytes())
 
 
 def simplify_algebra(program: Program) -> Program:
