@@ -45,10 +45,13 @@ class Loops:
     """An operation with kernels of its own: `rule(target, ins, outs, **params)` adds them to the target.
 
     in_place: pairs (operand, result) that may share a buffer.
+    joins: for an operation that only joins its operands, the parameter that names the axis of the result along which
+        they lie one behind another. Operands may then be written to their parts of the result from the start.
     """
 
     rule: Callable[..., None]
     in_place: tuple[tuple[int, int], ...] = ()
+    joins: str | None = None
 
 
 @dataclass(frozen=True)

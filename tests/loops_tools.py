@@ -181,14 +181,17 @@ class Recorded:
         assert src.size == dst.size and src.dtype == dst.dtype and src is not dst
         self.instructions.append(Copy(src, dst))
 
-    def copy_elements(self, places: Sequence[tuple[Buffer, int]], dst: Buffer) -> None:
-        assert len(places) == dst.size and all(0 <= position < src.size for src, position in places)
-        names = {src: f"x{k}" for k, src in enumerate(dict.fromkeys(src for src, _ in places))}
-        body = "\n".join(f"out[{k}] = {names[src]}[{position}]" for k, (src, position) in enumerate(places))
+    def copy_elements(self, places: Sequence[tuple[Buffer, int, int]], dst: Buffer) -> None:
+        assert all(0 <= position < src.size and 0 <= place < dst.size for src, position, place in places)
+        names = {src: f"x{k}" for k, src in enumerate(dict.fromkeys(src for src, _, _ in places))}
+        body = "\n".join(f"out[{place}] = {names[src]}[{position}]" for src, position, place in places)
         self.kernel("copy_elements", body, {**{x: (src, "r") for src, x in names.items()}, "out": (dst, "w")}, 1)
 
     def fill(self, dst: Buffer, value: Any) -> None:
         self.instructions.append(Fill(dst, value))
+
+    def shares_memory(self, one: Buffer, other: Buffer) -> bool:
+        return one is other
 
     def start_from(self, dst: Buffer, src: Buffer) -> None:
         if dst is not src:

@@ -262,3 +262,28 @@ def test_the_comparison_can_fail():
     expected = everything_plain(plain_scan(base), *ARGUMENTS)
     with pytest.raises(AssertionError):
         agree(everything(reverse_scan(base))(*ARGUMENTS), expected)
+
+
+@pytest.mark.parametrize("rule", ["custom_jvp", "custom_vjp"])
+def test_a_loop_within_a_custom_rule_takes_no_step_for_examples_that_do_not_need_it(rule):
+    def halve(x):  # ends for powers of two alone
+        return lax.while_loop(lambda c: c != 1.0, lambda c: c * 0.5, x)
+
+    fun = getattr(functad, rule)(halve)
+    if rule == "custom_jvp":
+        fun.defjvp(lambda primals, tangents: (primals[0] * 0 + 1, tangents[0] * 3))
+    else:
+        fun.defvjp(lambda x: (x * 0 + 1, None), lambda _, ct: (ct * 3,))
+
+    def pick(x):
+        return lax.cond(x == 4.0, lambda x: fun(x), lambda x: x * 2, x)
+
+    def once(x):
+        return lax.while_loop(lambda c: c[1] < 1, lambda c: (pick(c[0]), c[1] + 1), (x, 0))[0]
+
+    xs = np.array([4.0, 3.0, -1.0], np.float32)
+    for mapped in (functad.vmap(pick), functad.vmap(once), functad.jit(functad.vmap(pick))):
+        np.testing.assert_array_equal(mapped(xs), [1.0, 6.0, -2.0])
+    gradient = functad.grad(lambda xs: functad.vmap(pick)(xs).sum())
+    for fun_ in (gradient, functad.jit(gradient)):
+        np.testing.assert_array_equal(fun_(xs), [3.0, 2.0, 2.0])

@@ -22,7 +22,7 @@ from functad.backends.cpu import generate
 from functad.backends.cpu.executable import Executable, Lowered
 from functad.config import config
 from functad.ir import Program
-from functad.lowering import plan
+from functad.lowering import plan, shifted_stacks
 from functad.lowering.plan import Control, leaves
 from functad.lowering.steps import BranchStep
 from functad.tracing import aval_of, trace_to_program
@@ -38,6 +38,7 @@ LONG = np.linspace(-1, 1, 120, dtype=F32).reshape(40, 3)
 def on_the_tape(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops of small steps, too, run on the tape; `test_cpu_small_loops` is about those that become functions."""
     monkeypatch.setattr(generate, "LONGEST_SMALL_STEP", -1.0)
+    monkeypatch.setattr(shifted_stacks, "SMALLEST_SLICE", 1)
 
 
 def traced(fun: Callable[..., Any], args: Sequence[Any]) -> Program:

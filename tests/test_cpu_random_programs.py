@@ -19,7 +19,7 @@ import functad.numpy as jnp
 from functad import lax
 from functad.backends import interpreter
 from functad.backends.cpu.executable import Executable
-from functad.lowering import fuse, plan, split
+from functad.lowering import fuse, inlining, plan, split, unit_order
 from functad.transforms.simplify import inline_calls, simplify
 
 FORMS = ("itself", "mapped", "jvp", "gradient", "computed again")
@@ -84,8 +84,8 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         monkeypatch.setattr(split, "WORTH_THREADS", choose.choice([1 << 16, 1, 16]))
         monkeypatch.setattr(split, "WORTH_LANES", choose.choice([1 << 13, 1, 16]))
         monkeypatch.setattr(fuse, "LARGEST_NEST", choose.choice([100, 100, 5]))
-        monkeypatch.setattr(fuse, "LARGEST_INLINE", choose.choice([30, 30, 3]))
-        monkeypatch.setattr(fuse, "LARGEST_WAIT", choose.choice([1 << 19, 100]))
+        monkeypatch.setattr(inlining, "LARGEST_INLINE", choose.choice([30, 30, 3]))
+        monkeypatch.setattr(unit_order, "LARGEST_WAIT", choose.choice([1 << 19, 100]))
         monkeypatch.setattr(plan, "FEWEST_ROWS", choose.choice([4, 1, 2]))
 
     return turn

@@ -247,3 +247,11 @@ def test_every_stage_knows_such_a_loop() -> None:
     compiled = jit(powers).lower(F32(0.5), ROWS).compile()
     assert "scan" in str(compiled.profile(F32(0.5), ROWS))
     assert jit(powers).lower(F32(0.5), ROWS).cost.flops >= 20 * 3 * 2
+
+
+def test_sums_over_one_element_read_the_carry_before_it_is_overwritten() -> None:
+    def step(b: Any, _: Any) -> Any:
+        return jnp.exp(-b * b), jnp.sin(b.sum(0))
+
+    check(lambda b: lax.scan(step, b, None, length=50), np.full(1, 0.3, F32))
+    check(lambda b: lax.scan(step, b, None, length=50), np.full((1, 3), 0.3, F32), fits=None)

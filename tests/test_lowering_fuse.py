@@ -16,7 +16,7 @@ import functad.numpy as jnp
 from functad import lax
 from functad.errors import NoRuleError
 from functad.ir import Absent, Program, Var
-from functad.lowering import fuse
+from functad.lowering import fuse, inlining
 from functad.lowering.fuse import Fusion
 from functad.lowering.results import variable_names
 from functad.lowering.schedule import make_schedule
@@ -139,7 +139,7 @@ def test_constants_that_double_are_not_written_out_again_and_again() -> None:
         return x + k
 
     fusion = fusion_of(fun, VECTOR)
-    assert max(fusion.weight.values()) <= fuse.LARGEST_INLINE
+    assert max(fusion.weight.values()) <= inlining.LARGEST_INLINE
 
 
 def test_a_primitive_that_cannot_be_lowered_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,3 +217,14 @@ def _random_part(generator, size):
     if kind == 2:
         return generator.integers(-size, size, 3)
     return slice(None)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_traced_indices_whose_dtype_is_too_small_for_the_axis(dtype):
+    x = np.arange(40_000.0)
+    index = np.array([0, 1, 127, -1, -128], np.int64).astype(dtype)
+    np.testing.assert_array_equal(functad.jit(lambda x, i: x[i])(x, index), x[index])
+    np.testing.assert_array_equal(functad.jit(lambda x, i: jnp.take(x, i))(x, index), x[index])
+    changed = x.copy()
+    changed[index] = -1
+    np.testing.assert_array_equal(functad.jit(lambda x, i: x.at[i].set(-1))(x, index), changed)

@@ -15,7 +15,15 @@ from functad.primitives.logic import and_p
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.programs import memoised
 
-_CALLS = ("jit", "closed_call", "remat2")
+# Primitives that call a Program, and the parameter that holds it.
+_CALLS = {
+    "scan": "jaxpr",
+    "jit": "jaxpr",
+    "closed_call": "jaxpr",
+    "remat2": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",  # whose derivative rule is not guarded, only the function itself
+    "custom_vjp_call": "call_jaxpr",
+}
 _FLAG = Aval((), np.dtype(bool))
 
 
@@ -27,7 +35,7 @@ def guarded(program: Program) -> Program | None:
 def _has_while(program: Program) -> bool:
     return any(
         e.primitive.name == "while"
-        or e.primitive.name in ("scan", "cond", *_CALLS)
+        or e.primitive.name in ("cond", *_CALLS)
         and any(_has_while(inner) for inner in subprograms(e.params))
         for e in program.eqns
     )
@@ -46,11 +54,11 @@ def _guarded_eqn(eqn: Eqn, flag: Var) -> Eqn:
     if name == "cond" and any(map(_has_while, params["branches"])):
         branches = tuple(guarded(b) or b.replace(invars=[Var(_FLAG), *b.invars]) for b in params["branches"])
         return eqn.replace(invars=[eqn.invars[0], flag, *eqn.invars[1:]], params={**params, "branches": branches})
-    body = guarded(params["jaxpr"]) if name in ("scan", *_CALLS) else None
+    body = guarded(params[_CALLS[name]]) if name in _CALLS else None
     if body is None:
         return eqn
-    number = {"num_consts": params["num_consts"] + 1} if name == "scan" else {}
-    return eqn.replace(invars=[flag, *eqn.invars], params={**params, "jaxpr": body, **number})
+    number = {"num_consts": params["num_consts"] + 1} if "num_consts" in params else {}
+    return eqn.replace(invars=[flag, *eqn.invars], params={**params, _CALLS[name]: body, **number})
 
 
 def _condition(cond: Program) -> Program:

@@ -14,9 +14,10 @@ class Storage:
     kind: "input", "output", "const", "arena", "blas" (the address of a matrix product), "pointer" (the program moves
         it over other memory), "stack" (grows while the program runs), or "same" (that of another storage, `origin`).
     number: which input, output or constant it is.
+    whole, start: of a part of other memory in the arena, that memory, and how many bytes behind its start it begins.
     """
 
-    __slots__ = ("kind", "name", "nbytes", "number", "origin")
+    __slots__ = ("kind", "name", "nbytes", "number", "origin", "start", "whole")
 
     def __init__(self, name: str, nbytes: int, kind: str, number: int) -> None:
         self.name = name
@@ -24,6 +25,14 @@ class Storage:
         self.kind = kind
         self.number = number
         self.origin: Storage | None = None
+        self.whole: Storage | None = None
+        self.start = 0
+
+    def part(self, name: str, start: int, nbytes: int) -> Storage:
+        """A part of this memory, which may overlap with others."""
+        part = Storage(name, nbytes, self.kind, -1)
+        part.whole, part.start = self, start
+        return part
 
     @property
     def memory(self) -> Storage:

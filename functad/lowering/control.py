@@ -14,6 +14,7 @@ from functad.errors import NoRuleError
 from functad.ir import UNKNOWN, Atom, Eqn, Program, Var
 from functad.lowering.buffers import Buffer, Storage, new_buffer
 from functad.lowering.results import SPARE, Results
+from functad.lowering.shifted_stacks import shift_stacks
 from functad.lowering.steps import BranchStep, LoopStep, Move, Stack, Step, UnlessSameStep
 from functad.lowering.target import StepWriter
 from functad.lowering_rules import Control, Indexed
@@ -59,6 +60,7 @@ def _scan(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
     for a_slice, array in zip(slices, arrays):
         if around.dies_now(array) and present.count(array.storage) <= 1:
             takers[a_slice.storage] = SPARE  # nobody else reads the array, and a slice is read in one step only
+    body, ys, shifted = shift_stacks(around, eqn, body)
     steps, outs = schedule(body, [*given, *carries, *slices], takers, n_carry)
     stacked = [out.storage for out in outs[n_carry:]]
     for storage in stacked:
@@ -75,10 +77,12 @@ def _scan(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
         loop.count = stacks[0].steps
         for a_slice, stack in zip(slices, stacks):
             loop.slide_along(a_slice.storage, stack, eqn.params["reverse"])
-        loop.stack(stacked, eqn.outvars[n_carry:], slides=True, backwards=eqn.params["reverse"])
+        loop.stack(stacked, ys, slides=True, backwards=eqn.params["reverse"])
         around.steps.append(loop.step(None, (), None, steps))
         return
-    results = [around.result(var, ()) for var in eqn.outvars[n_carry:]]
+    for pair in shifted:
+        pair.lay_out(around, inits[pair.carry], eqn.params["reverse"])
+    results = [around.buffers.get(var) or around.result(var, ()) for var in ys]
     for pointer, whole in zip([*(s.storage for s in slices), *stacked], [*arrays, *results]):
         loop.slide(pointer, whole, length, eqn.params["reverse"])
     around.steps.append(loop.step(length, (), None, steps))
@@ -252,7 +256,8 @@ class _Loop:
             else:
                 first = new_buffer(f"home_{pointer.name}", self.carries[k].shape, self.carries[k].dtype)
                 self._start(pointer, init, first)
-            self._copy_back(self.carries[k], self.around.result(var, ()), only_if_moved=False)
+            if var in self.around.last_use:  # somebody reads it
+                self._copy_back(self.carries[k], self.around.result(var, ()), only_if_moved=False)
         assignments = {p: s for p, s in zip(pointers, sources) if s is not p}
         for fresh, home in homes.items():
             self.starts.append(Move(fresh, home))

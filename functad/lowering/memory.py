@@ -52,11 +52,12 @@ def plan_memory(items: Sequence[Block | Control]) -> MemoryPlan:
     blocks = _timeline(items)
     for time, block in enumerate(blocks):
         for storage in dict.fromkeys([*block.touched, *(s for i in block.instructions for s in i.storages)]):
-            if storage.kind == "arena":
-                first, _ = lifetimes.get(storage, (time, time))
-                lifetimes[storage] = (first, time)
+            for one in (storage, storage.whole):
+                if one is not None and one.kind == "arena":
+                    first, _ = lifetimes.get(one, (time, time))
+                    lifetimes[one] = (first, time)
     leaders = _leaders(blocks, lifetimes)
-    spans = dict(lifetimes)  # how long a place is taken
+    spans = {s: span for s, span in lifetimes.items() if s.whole is None}  # how long a place is taken
     for storage, leader in leaders.items():
         spans[leader] = spans[leader][0], max(spans[leader][1], spans.pop(storage)[1])
     births: dict[int, list[Storage]] = {}
@@ -80,7 +81,8 @@ def plan_memory(items: Sequence[Block | Control]) -> MemoryPlan:
             _release(free, offsets[storage], _rounded(storage.nbytes))
             live -= _rounded(storage.nbytes)
     offsets.update((storage, offsets[leader]) for storage, leader in leaders.items())
-    unshared = sum(_rounded(s.nbytes) for s in lifetimes)
+    offsets.update((s, offsets[s.whole] + s.start) for s in lifetimes if s.whole is not None)
+    unshared = sum(_rounded(s.nbytes) for s in lifetimes if s.whole is None)
     return MemoryPlan(top, most, unshared, offsets, lifetimes, _stacks(items))
 
 
@@ -133,7 +135,8 @@ def _leaders(blocks: Sequence[Block], lifetimes: dict[Storage, tuple[int, int]])
 def _places_by_rows(block: Block, instruction: Instruction) -> list[Storage]:
     """The temporaries of an instruction of which each row of the block has a piece for itself, and no byte is left."""
     found = []
-    for buffer in dict.fromkeys(b for _, b, _ in instruction.parameters if b.storage.kind == "arena"):
+    own = (b for _, b, _ in instruction.parameters if b.storage.kind == "arena" and b.storage.whole is None)
+    for buffer in dict.fromkeys(own):
         pieces, _ = block.touched.get(buffer.storage, (set(), False))
         if len(pieces) == 1 and None not in pieces:
             (piece,) = pieces

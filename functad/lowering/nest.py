@@ -74,6 +74,7 @@ class Accumulator:
 
 
 Statement = Let | Load | IndexLet
+Place = Callable[[Affine], Affine]  # a position in a buffer, given that in a variable
 
 
 @dataclass(eq=False)
@@ -240,17 +241,18 @@ class NestBuilder:
         self.nest.accumulators.append(Accumulator(total, "or" if out.kind == "b" else "sum", out, name, eqn))
         self._local[eqn.outvars[0]] = (total, POST)
 
-    def store(self, var: Var, buffer: Buffer) -> None:
+    def store(self, var: Var, buffer: Buffer, place: Place | None = None) -> None:
+        """Store a variable of this nest; `place` tells where in the buffer its element at a position lies."""
         name, level = self._local[var]
         position = self.position if level == PRE else self.outer_position
-        self.nest.stores.append(Store(buffer, position, name, level))
+        self.nest.stores.append(Store(buffer, place(position) if place else position, name, level))
 
-    def copy(self, source: Atom, buffer: Buffer) -> None:
+    def copy(self, source: Atom, buffer: Buffer, place: Place | None = None) -> None:
         """Store a value computed elsewhere, element by element."""
-        self.copy_element(self.value(source, self.index, PRE), buffer)
+        self.copy_element(self.value(source, self.index, PRE), buffer, place)
 
-    def copy_element(self, value: str, buffer: Buffer) -> None:
-        self.nest.stores.append(Store(buffer, self.position, value, PRE))
+    def copy_element(self, value: str, buffer: Buffer, place: Place | None = None) -> None:
+        self.nest.stores.append(Store(buffer, place(self.position) if place else self.position, value, PRE))
 
     def level(self, var: Var) -> int:
         """At which level a variable of this nest is known."""

@@ -19,7 +19,7 @@ COARSE_CHUNK = 200_000.0  # ns of work above which a chunk with matrix products 
 MOST_CHUNKS = 16
 FEWEST_ROWS = 4
 FEWEST_ROWS_OF_PRODUCTS = 16  # in a chunk of a loop that runs row by row
-LARGEST_SHARED = 300_000  # bytes that each chunk of such a loop reads again at every step: they must stay in its cache
+LARGEST_SHARED = 1 << 21  # bytes that each chunk of such a loop reads again at every step, from caches that it shares
 LONGEST_STEP = 400_000.0  # ns of a step above which threads may as well wait for each other
 
 
@@ -29,6 +29,7 @@ class Instruction:
 
     rows: for each storage how many elements belong to one step of the range, None where that is not one piece.
     cost: an estimate in ns on one thread. coarse: a call has a cost of its own, so that small chunks are slow.
+    by_columns: threads had better share its columns, so it joins no block of rows, if waiting for each other is cheap.
     """
 
     function: str
@@ -40,6 +41,7 @@ class Instruction:
     bytes: float
     step: Step
     coarse: bool = False
+    by_columns: bool = False
 
     @property
     def storages(self) -> dict[Storage, bool]:
@@ -116,17 +118,19 @@ def may_run_long(items: Sequence[Any]) -> bool:
     return any(isinstance(s, LoopStep) and s.predicate is not None for s in inner_steps(steps))
 
 
-def make_blocks(instructions: Sequence[Instruction | Control]) -> list[Block | Control]:
-    """Group consecutive instructions that work row by row on what they share; so, too, within loops and branches."""
+def make_blocks(instructions: Sequence[Instruction | Control], only_rows: bool = False) -> list[Block | Control]:
+    """Group consecutive instructions that work row by row on what they share; so, too, within loops and branches.
+
+    only_rows: products are cut by rows, even where columns would be better for one of them.
+    """
     blocks: list[Block | Control] = []
     for item in instructions:
         if isinstance(item, Control):
-            control = Control(item.step, [make_blocks(part) for part in item.parts])
-            control.by_rows = _runs_by_rows(control)
-            blocks.append(control)
+            blocks.append(_control_by_rows(item) or Control(item.step, [make_blocks(part) for part in item.parts]))
             continue
         last = blocks[-1] if blocks else None
-        if not (isinstance(last, Block) and _join(last, item)):
+        may_join = only_rows or not item.by_columns
+        if not (may_join and isinstance(last, Block) and _join(last, item, only_rows)):
             blocks.append(block := Block(item.n, [], []))
             block.add(item, 1)
     for made in blocks:
@@ -135,8 +139,10 @@ def make_blocks(instructions: Sequence[Instruction | Control]) -> list[Block | C
     return blocks
 
 
-def _join(block: Block, new: Instruction) -> bool:
+def _join(block: Block, new: Instruction, only_rows: bool) -> bool:
     rows = block.rows
+    if block.instructions[0].by_columns and not only_rows:
+        return False
     if rows < FEWEST_ROWS or new.n < FEWEST_ROWS:
         return False
     if new.n % rows == 0:
@@ -181,30 +187,32 @@ def _choose_chunks(block: Block) -> None:
 # --- loops that run row by row --------------------------------------------------------------------------------
 
 
-def _runs_by_rows(loop: Control) -> bool:
-    """Whether threads can run all steps of a loop over rows of their own, without waiting for each other.
+def _control_by_rows(loop: Control) -> Control | None:
+    """A loop of which threads run all steps over rows of their own, without waiting for each other, if that can be.
 
     So it is if the body is one block, and what a step leaves in memory for the next one is left there row by row, too.
     If it is worth it, the block's chunks are chosen for the whole loop.
     """
     step = loop.step
-    if not isinstance(step, LoopStep) or step.length is None or len(loop.parts[1]) != 1:
-        return False
-    (block,) = loop.parts[1]
+    if not isinstance(step, LoopStep) or step.length is None:
+        return None
+    condition, body, after = loop.parts
+    blocks = make_blocks(body, only_rows=True)
+    block = blocks[0] if len(blocks) == 1 else None
     if not isinstance(block, Block) or any(isinstance(i.step, CallStep) for i in block.instructions):
-        return False
+        return None
     cost = block.cost * step.length
     if cost < SMALLEST_SHARE or block.cost > LONGEST_STEP or not _carried_by_rows(step, block):
-        return False
+        return None
     operands = {b.storage: b.nbytes for i in block.instructions for _, b, _ in i.parameters}
     shared = {s for i in block.instructions for s in i.storages if i.rows.get(s) is None}
     # As many chunks as there are cores, because small products are slow: chunks do not depend on the threads in use.
     fewest = FEWEST_ROWS_OF_PRODUCTS if any(i.coarse for i in block.instructions) else 1
     pieces = min(available_cores()[0], int(cost / CHUNK), block.rows // fewest)
     if pieces < 2 or sum(operands[s] for s in shared) > LARGEST_SHARED:
-        return False
+        return None
     block.parallel, block.chunk = True, -(-block.rows // pieces)
-    return True
+    return Control(step, [make_blocks(condition), blocks, make_blocks(after)], by_rows=True)
 
 
 def _carried_by_rows(step: LoopStep, block: Block) -> bool:

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from functad.ir import Atom, Literal, Program, Var
+from functad.ir import Atom, Eqn, Literal, Program, Var
 from functad.lowering.barriers import remove_barriers
 from functad.lowering.buffers import Buffer, Storage, new_buffer
 from functad.lowering.fuse import Fusion
 from functad.lowering.nest import NestBuilder
+from functad.lowering.parts import find_places
 from functad.lowering.steps import Stack
 from functad.lowering.target import PlaceColumns, StepWriter, no_places
 from functad.lowering.units import Unit
@@ -70,6 +71,7 @@ class Results(StepWriter):
         program, phases = remove_barriers(program)
         self.program = program
         self.fusion = Fusion(program, self.names.__getitem__, phases)
+        self.places = find_places(self.fusion)
         self.inputs = list(inputs)
         self.buffers: dict[Var, Buffer] = dict(zip(program.invars, self.inputs))
         for var, value in zip(program.constvars, program.consts):
@@ -111,7 +113,9 @@ class Results(StepWriter):
         """The results that are copies of an input whose memory another result may take."""
         taken = {v for v, b in zip(self.program.invars, self.inputs) if self.takers.get(b.storage) is not None}
         later = range(self.passes, len(self.program.outvars))
-        return [k for k in later if isinstance(a := self.program.outvars[k], Var) and self._alias_root(a) in taken]
+        return [
+            k for k in later if isinstance(a := self.program.outvars[k], Var) and self.fusion.alias_root(a) in taken
+        ]
 
     def _last_uses(self) -> dict[Var, int]:
         """For each variable in a buffer, the number of the unit after which nobody reads it."""
@@ -135,7 +139,7 @@ class Results(StepWriter):
 
     def _memory_roots(self, var: Var) -> list[Var]:
         """The variables whose buffers a reader of this one may read: its own, if it gets one, included."""
-        return [var, self._alias_root(var), *self.fusion.roots(var)]
+        return [var, self.fusion.alias_root(var), *self.fusion.roots(var)]
 
     def _claims(self) -> dict[Var, int]:
         """The results whose buffer can be an output from the start."""
@@ -145,7 +149,7 @@ class Results(StepWriter):
         for k in (*range(self.passes, count), *range(self.passes)):
             atom = self.program.outvars[k]
             if isinstance(atom, Var):
-                root = self._alias_root(atom)
+                root = self.fusion.alias_root(atom)
                 if root not in external and root not in self.fusion.inline and root not in claims and root.aval.size:
                     claims[root] = k
         return claims
@@ -153,14 +157,9 @@ class Results(StepWriter):
     def _own_inputs(self) -> dict[int, Buffer]:
         """For the number of a result the input whose memory it alone may take, unless it is returned twice."""
         taken = {k: b for b in self.inputs if (k := self.takers.get(b.storage)) is not None}
-        count = Counter(self._alias_root(a) for a in self.program.outvars if isinstance(a, Var))
+        count = Counter(self.fusion.alias_root(a) for a in self.program.outvars if isinstance(a, Var))
         alone = {k for var, k in self.claims.items() if count[var] == 1}
         return {k: b for k, b in taken.items() if k in alone}
-
-    def _alias_root(self, var: Var) -> Var:
-        while var in self.fusion.alias:
-            var = self.fusion.alias[var]
-        return var
 
     # --- buffers ---------------------------------------------------------------------------------------------
 
@@ -229,6 +228,11 @@ class Results(StepWriter):
     def _last_time(self, storage: Storage) -> int:
         """When an input's memory, or what has taken it, is read for the last time."""
         return self.last.get(storage, self.last_use.get(self.input_of[storage], -1))
+
+    def joined(self, eqn: Eqn) -> Buffer:
+        """The buffer of the result of an equation that joins arrays, which the first nest that stores a part needs."""
+        (var,) = eqn.outvars
+        return self.buffers[var] if var in self.buffers else self.result(var, ())
 
     def present(self, atom: Atom) -> Buffer | None:
         """The buffer in which a value lies already, if it does."""

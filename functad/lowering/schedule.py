@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from functad.ir import Atom, Program, Var
+from functad.ir import Atom, Eqn, Program, Var
 from functad.lowering.affine import Affine, forget_quotients
 from functad.lowering.buffers import Buffer, Storage, new_buffer
 from functad.lowering.control import Scheduled, write_control
-from functad.lowering.fuse import Unit
 from functad.lowering.nest import PRE, Load, Nest, NestBuilder
+from functad.lowering.parts import MOST_TOGETHER, joins, parts_in, runs_by_rows
 from functad.lowering.products import Matrices, as_matrices
 from functad.lowering.results import Common, Results
 from functad.lowering.steps import CallStep, GemmStep, Step
 from functad.lowering.target import PlaceColumns, Target, no_places
+from functad.lowering.units import Unit
 from functad.lowering_rules import Loops
+from functad.primitives.lowering.joining import Part
 
 Groups = tuple[Sequence[int], Sequence[int], Sequence[int]]  # axes of batch, rows and columns
 
@@ -99,6 +101,12 @@ class _Scheduler(Results):
         builder = self.fusion.builder(unit, self.buffer)
         stored = [v for i in unit.members for v in self.program.eqns[i].outvars if v in self.fusion.stored]
         for var in stored:
+            if var in self.places:
+                whole, parts = self.places[var]
+                for part in parts:
+                    builder.store(var, self.joined(whole), part.place)
+                builder.nest.eqns.append(whole)
+                continue
             level = builder.level(var)
             position = builder.position if level == PRE else builder.outer_position
             candidates = self._aligned_buffers(builder.nest, position, level)
@@ -128,14 +136,42 @@ class _Scheduler(Results):
         eqn = self.program.eqns[unit.members[0]]
         rule = eqn.primitive.lower
         assert isinstance(rule, Loops)
-        ins = [self.in_memory(a) for a in eqn.invars]
-        outs = []
-        for o, var in enumerate(eqn.outvars):
-            shared = [ins[i] for i, j in rule.in_place if j == o]
-            free = [b for b in shared if sum(b.storage is x.storage for x in ins) == 1]
-            outs.append(self.result(var, free))
+        if joins(eqn):
+            ins, outs = self._joined_operands(eqn), [self.joined(eqn)]
+        else:
+            ins, outs = [self.in_memory(a) for a in eqn.invars], []
+            for o, var in enumerate(eqn.outvars):
+                shared = [ins[i] for i, j in rule.in_place if j == o]
+                free = [b for b in shared if sum(b.storage is x.storage for x in ins) == 1]
+                outs.append(self.result(var, free))
         name = f"{eqn.primitive.name.replace('-', '_')}_{self.names[eqn.outvars[0]]}"
         rule.rule(Target(self, eqn, name), ins, outs, **eqn.params)
+
+    def _joined_operands(self, eqn: Eqn) -> list[Buffer]:
+        """Where the operands of an equation that joins them lie: in their parts of the result unless in memory before.
+
+        Nests of theirs have stored some parts already; what is computed where it is used is computed there now.
+        """
+        out = self.joined(eqn)
+        ins: list[Buffer] = []
+        computed: dict[tuple[int, ...], list[tuple[Atom, Part]]] = {}  # by shape
+        for atom, part in parts_in(eqn):
+            root = self.fusion.alias_root(atom) if isinstance(atom, Var) else None
+            if root not in self.places:
+                if root in self.buffers or not runs_by_rows(part, atom.aval.size):
+                    ins.append(self.in_memory(atom))
+                    continue
+                if atom.aval.size:
+                    computed.setdefault(atom.aval.shape, []).append((atom, part))
+            ins.append(Buffer(out.storage, atom.aval.shape, atom.aval.dtype))
+        for shape, operands in computed.items():
+            for k in range(0, len(operands), MOST_TOGETHER):
+                builder = NestBuilder(shape, (), self.fusion.definition, self.buffer, self.names.__getitem__)
+                for atom, part in operands[k : k + MOST_TOGETHER]:
+                    builder.copy(atom, out, part.place)
+                builder.nest.eqns.append(eqn)
+                self.add_nest(builder, f"{eqn.primitive.name}_{self.names[eqn.outvars[0]]}")
+        return ins
 
     def _call(self, unit: Unit) -> None:
         eqn = self.program.eqns[unit.members[0]]

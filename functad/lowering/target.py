@@ -101,13 +101,18 @@ class Target:
         if source.size:
             self._writer.add_buffer_copy(source, target, self._name)
 
-    def copy_elements(self, places: Sequence[tuple[Buffer, int]], target: Buffer) -> None:
-        """Set each element of a small buffer to the one in another buffer at a position."""
+    def copy_elements(self, places: Sequence[tuple[Buffer, int, int]], target: Buffer) -> None:
+        """Set elements of a small buffer to those in other buffers: (buffer, its position, position in the target)."""
         nest = Nest([], [], eqns=[self._eqn])
-        for k, (source, position) in enumerate(places):
+        for k, (source, position, place) in enumerate(places):
             nest.statements.append(Load(f"at_{k}", source, Affine(position), PRE))
-            nest.stores.append(Store(target, Affine(k), f"at_{k}", PRE))
-        self._writer.steps.append(NestStep(self._name, nest, [self._eqn]))
+            nest.stores.append(Store(target, Affine(place), f"at_{k}", PRE))
+        if places:
+            self._writer.steps.append(NestStep(self._name, nest, [self._eqn]))
+
+    def shares_memory(self, one: Buffer, other: Buffer) -> bool:
+        """Whether two buffers lie in the same memory, as results do that have taken an operand's place."""
+        return one.storage is other.storage
 
     def fill(self, target: Buffer, value: Any) -> None:
         if target.size:

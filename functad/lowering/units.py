@@ -46,8 +46,13 @@ class Unit:
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
+    def outer_shape(self) -> tuple[int, ...]:
+        """The shape of what is reduced."""
+        return tuple(n for d, n in enumerate(self.shape) if d not in self.axes)
+
+    @property
     def outer_points(self) -> int:
-        return int(np.prod([n for d, n in enumerate(self.shape) if d not in self.axes], dtype=np.int64))
+        return int(np.prod(self.outer_shape, dtype=np.int64))
 
 
 def domain_of(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...]]:

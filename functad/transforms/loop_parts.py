@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functad.ir import UNKNOWN, Atom, Eqn, Program, Var, has_effects, subprograms
+from functad.tracing import trace_to_program
 
 
 @dataclass
@@ -90,6 +91,23 @@ def take_apart(eqn: Eqn) -> Scan:
         list(zip(body.outvars[m:], eqn.outvars[m:])),
         list(body.eqns),
     )
+
+
+def splice(fun: Callable[..., Sequence[Any]], operands: Sequence[Atom], eqn: Eqn) -> tuple[list[Eqn], list[Atom]]:
+    """The equations of a function of operands, with the source of an equation, and its results as atoms."""
+    program = trace_to_program(fun, [a.aval for a in operands])
+    assert not program.consts
+    names: dict[Var, Atom] = dict(zip(program.invars, operands))
+
+    def read(atom: Atom) -> Atom:
+        return names[atom] if isinstance(atom, Var) else atom
+
+    found = []
+    for e in program.eqns:
+        outs = [Var(v.aval) for v in e.outvars]
+        found.append(e.replace(invars=[read(a) for a in e.invars], outvars=outs, source=e.source or eqn.source))
+        names.update(zip(e.outvars, outs))
+    return found, [read(a) for a in program.outvars]
 
 
 def without_unused(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
@@ -224,10 +242,10 @@ def _may_never_end(eqn: Eqn) -> bool:
     return eqn.primitive.name == "while" or any(map(_may_never_end, inner))
 
 
-_CHEAP = {"add", "sub", "mul", "neg", "add_any", "integer_pow", "sign", "abs", "not", "and", "or", "select_n"}
-_CHEAP |= {"eq", "ne", "lt", "le", "gt", "ge", "convert_element_type", "square"}
-
-
+# Element-wise operations that take less than reading their operands from memory.
+CHEAP = {"add", "sub", "mul", "neg", "add_any", "integer_pow", "sign", "abs", "not", "and", "or", "select_n"}
+CHEAP |= {"eq", "ne", "lt", "le", "gt", "ge", "convert_element_type", "square"}
+_NO_WORK = {"broadcast_in_dim", "reshape", "squeeze"}  # nor do these need memory
 DEEPEST_RECOMPUTATION = 4  # equations one behind another
 
 
@@ -248,7 +266,7 @@ def recompute_cheap(
         if var in computed or (var is not goal and (var in wanted or var in there)):
             return {}
         eqn = definitions.get(var)
-        if depth == DEEPEST_RECOMPUTATION or eqn is None or eqn.primitive.name not in _CHEAP:
+        if depth == DEEPEST_RECOMPUTATION or eqn is None or eqn.primitive.name not in CHEAP | _NO_WORK:
             return None
         found: dict[Var, None] = {var: None}
         for operand in eqn.invars:

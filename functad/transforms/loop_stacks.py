@@ -6,7 +6,9 @@ is compiled; what transforms do with them, such as adding up two cotangents, goe
 
 from __future__ import annotations
 
-from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var
+from collections.abc import Callable
+
+from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
 from functad.transforms.loop_parts import Scan
 
@@ -19,18 +21,21 @@ def compute_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
     kept: list[tuple[Atom, Var]] = []
     constants: dict[Var, Literal] = {}
     pending = list(scan.xs)
+
+    def read(operand: Var, is_stack: bool) -> Var:
+        var = Var(slice_aval(operand.aval) if is_stack else operand.aval)
+        (pending if is_stack else scan.consts).append((operand, var))
+        return var
+
     while pending:
         operand, var = pending.pop()
         eqn = definitions.get(operand) if isinstance(operand, Var) else None
         number = None if eqn is None else _repeated(eqn, operand)
-        slice_ = None if eqn is None else _slice_of(eqn, var)
+        made = None if eqn is None else slice_of(eqn, var, read)
         if number is not None:
             constants[var] = number
-        elif slice_ is not None:
-            inner, read = slice_
-            scan.eqns.insert(0, inner)
-            pending += [pair for pair in read if _is_stack(pair[0])]
-            scan.consts += [pair for pair in read if not _is_stack(pair[0])]
+        elif made is not None:
+            scan.eqns.insert(0, made)
         else:
             kept.append((operand, var))
     if not kept:  # one must tell the number of steps
@@ -47,10 +52,6 @@ def compute_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
         carry.given = read_constant(carry.given)
 
 
-def _is_stack(atom: Atom) -> bool:
-    return atom.aval.shape[:1] == (UNKNOWN,)
-
-
 def _repeated(eqn: Eqn, operand: Atom) -> Literal | None:
     """The number that a loop stacks in each step."""
     body: Program | None = {"scan": eqn.params.get("jaxpr"), "while": eqn.params.get("body_jaxpr")}.get(
@@ -62,15 +63,19 @@ def _repeated(eqn: Eqn, operand: Atom) -> Literal | None:
     return given if isinstance(given, Literal) else None
 
 
-def _slice_of(eqn: Eqn, var: Var) -> tuple[Eqn, list[tuple[Atom, Var]]] | None:
-    """An equation for one slice of what another computes from stacks, and the slices and constants that it reads."""
-    name, params = eqn.primitive.name, dict(eqn.params)
+def slice_of(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | None:
+    """An equation for one slice, `var`, of what another computes from stacks; None if slices mix.
+
+    read: gives the variable of the body for an operand that is a stack (True), or that is the same for all slices.
+    """
+    name, params, (whole, *_) = eqn.primitive.name, dict(eqn.params), eqn.outvars
     if name == "broadcast_in_dim":
-        dims = params["broadcast_dimensions"]
-        rest = dims[1:] if _is_stack(eqn.invars[0]) else dims
+        dims, shape = params["broadcast_dimensions"], eqn.invars[0].aval.shape
+        has_slices = dims[:1] == (0,) and shape[0] == whole.aval.shape[0]
+        rest = dims[1:] if has_slices else dims
         if 0 in rest:
             return None
-        params = {**params, "shape": var.aval.shape, "broadcast_dimensions": tuple(d - 1 for d in rest)}
+        params |= {"shape": var.aval.shape, "broadcast_dimensions": tuple(d - 1 for d in rest)}
     elif name == "transpose":
         first, *others = params["permutation"]
         if first != 0:
@@ -82,15 +87,11 @@ def _slice_of(eqn: Eqn, var: Var) -> tuple[Eqn, list[tuple[Atom, Var]]] | None:
         params["axes"] = tuple(d - 1 for d in params["axes"])
     elif not isinstance(eqn.primitive.lower, Scalar) or len(eqn.outvars) != 1:
         return None
-    read: list[tuple[Atom, Var]] = []
-    invars: list[Atom] = []
-    for atom in eqn.invars:
-        if isinstance(atom, Literal):
-            invars.append(atom)
-            continue
-        aval = atom.aval
-        shape = aval.shape[1:] if _is_stack(atom) else aval.shape
-        inner = Var(type(aval)(shape, aval.dtype, aval.weak_type))
-        invars.append(inner)
-        read.append((atom, inner))
-    return eqn.replace(invars=invars, outvars=[var], params=params), read
+    is_stack = [bool(a.aval.shape) and (name != "broadcast_in_dim" or has_slices) for a in eqn.invars]
+    invars = [read(a, s) if isinstance(a, Var) else a for a, s in zip(eqn.invars, is_stack)]
+    return eqn.replace(invars=invars, outvars=[var], params=params)
+
+
+def slice_aval(aval: Aval) -> Aval:
+    """The type of a slice of a stack."""
+    return Aval(aval.shape[1:], aval.dtype, aval.weak_type)

@@ -15,8 +15,8 @@ import numpy as np
 from functad.errors import FunctadError
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
-from functad.primitives.arithmetic import add
-from functad.primitives.common import broadcast_in_dim, full, reshape, scalar_like
+from functad.primitives.arithmetic import add, mul
+from functad.primitives.common import broadcast_in_dim, full, reduce_sum, reshape, scalar_like
 from functad.primitives.dimension_numbers import GatherScatterMode
 from functad.primitives.logic import eq, select_n
 from functad.primitives.structure import iota
@@ -143,6 +143,50 @@ def _types(eqn: Eqn, operands: Sequence[Atom]) -> list[Aval] | None:
     return list(types) if eqn.primitive.multiple_results else [types]
 
 
+def multiply_repeated_numbers(program: Program) -> Program:
+    """Turn the product of a matrix with one that holds a single number into sums: a loop that starts from zeros has it.
+
+    >>> import functad, functad.numpy as jnp
+    >>> program = functad.make_jaxpr(lambda w: jnp.zeros((4, 2)) @ w)(functad.ShapeDtypeStruct((2, 3), "float32"))
+    >>> [e.primitive.name for e in multiply_repeated_numbers(program).eqns][1:]
+    ['mul', 'reduce_sum', 'broadcast_in_dim']
+    """
+    definitions: dict[Var, Eqn] = {}
+    eqns: list[Eqn] = []
+    for eqn in program.eqns:
+        sums = _sums_of_other_operand(eqn, definitions) if eqn.primitive.name == "dot_general" else None
+        eqns += [eqn] if sums is None else sums
+        definitions.update((v, eqn) for v in eqn.outvars)
+    return program.replace(eqns=eqns)
+
+
+def _sums_of_other_operand(eqn: Eqn, definitions: dict[Var, Eqn]) -> list[Eqn] | None:
+    contract, batch = eqn.params["dimension_numbers"]
+    out = eqn.outvars[0].aval
+    for i, repeated in enumerate(eqn.invars):
+        number, other = _repeated_literal(repeated, definitions), eqn.invars[1 - i]
+        if number is None or batch != ((), ()) or other.aval.dtype != out.dtype or out.dtype.kind not in "fi":
+            continue
+        axes = tuple(contract[1 - i])
+        kept = other.aval.ndim - len(axes)
+        places = range(kept) if i == 1 else range(out.ndim - kept, out.ndim)
+
+        def sums(other: Any, number: Any = number, axes: Any = axes, places: Any = places) -> list[Any]:
+            total = reduce_sum(mul(scalar_like(other, number), other), axes=axes)
+            return [broadcast_in_dim(total, shape=out.shape, broadcast_dimensions=tuple(places))]
+
+        return spliced(sums, [other], eqn)
+    return None
+
+
+def _repeated_literal(atom: Atom, definitions: dict[Var, Eqn]) -> Any:
+    """The number that an array repeats, if it is known."""
+    eqn = definitions.get(atom) if isinstance(atom, Var) else None
+    if eqn is None or eqn.primitive.name != "broadcast_in_dim" or not isinstance(eqn.invars[0], Literal):
+        return None
+    return eqn.invars[0].value
+
+
 def scatter_into_zeros(program: Program) -> Program:
     """Turn the scatter of one element into each row of zeros into a choice: the derivative of picking a label's score.
 
@@ -169,7 +213,7 @@ def _one_hot(eqn: Eqn, definitions: dict[Var, Eqn]) -> list[Eqn] | None:
     numbers = eqn.params["dimension_numbers"]
     shape, rows_at = operand.aval.shape, numbers.operand_batching_dims
     if not (
-        _is_zeros(operand, definitions)
+        is_zeros(operand, definitions)
         and len(numbers.inserted_window_dims) == 1
         and numbers.scatter_dims_to_operand_dims == numbers.inserted_window_dims
         and not numbers.update_window_dims
@@ -190,10 +234,11 @@ def _one_hot(eqn: Eqn, definitions: dict[Var, Eqn]) -> list[Eqn] | None:
         here = eq(iota(indices.dtype, shape, axis), places)
         return [select_n(here, full(shape, scalar_like(updates, 0)), values)]
 
-    return _spliced(choose, [indices, updates], eqn)
+    return spliced(choose, [indices, updates], eqn)
 
 
-def _is_zeros(atom: Atom, definitions: dict[Var, Eqn]) -> bool:
+def is_zeros(atom: Atom, definitions: dict[Var, Eqn]) -> bool:
+    """Whether an atom is an array of zeros, none of them negative."""
     eqn = definitions.get(atom) if isinstance(atom, Var) else None
     if eqn is None or eqn.primitive.name != "broadcast_in_dim" or not isinstance(eqn.invars[0], Literal):
         return False
@@ -201,7 +246,7 @@ def _is_zeros(atom: Atom, definitions: dict[Var, Eqn]) -> bool:
     return bool(value == 0) and str(value)[0] != "-"
 
 
-def _spliced(fun: Any, operands: Sequence[Atom], eqn: Eqn) -> list[Eqn]:
+def spliced(fun: Any, operands: Sequence[Atom], eqn: Eqn) -> list[Eqn]:
     """The equations of a function in place of one equation."""
     program = trace_to_program(fun, [a.aval for a in operands])
     names: dict[Var, Atom] = dict(zip(program.invars, operands))

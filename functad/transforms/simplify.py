@@ -15,10 +15,17 @@ import numpy as np
 from functad.config import config
 from functad.ir import Atom, Eqn, Literal, Program, Var, check_program, has_effects, subprograms
 from functad.primitives.barrier import optimization_barrier_p
+from functad.primitives.common import reshape_p
 from functad.transforms.dead_code import eliminate_dead_code
+from functad.transforms.gathered_products import multiply_before_gathering
 from functad.transforms.loop_merge import atom_key, merge_whiles
 from functad.transforms.loop_passes import optimize_loops
-from functad.transforms.rewrites import eliminate_broadcasts, merge_transposes, scatter_into_zeros
+from functad.transforms.rewrites import (
+    eliminate_broadcasts,
+    merge_transposes,
+    multiply_repeated_numbers,
+    scatter_into_zeros,
+)
 
 
 def simplify(program: Program) -> Program:
@@ -243,6 +250,36 @@ def _reshape(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | Eqn | None:
     return eqn.invars[0] if eqn.invars[0].aval.shape == eqn.params["new_sizes"] else eqn
 
 
+def _squeeze(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | Eqn | None:
+    if not _definition(eqn.invars[0], "reshape", definitions):
+        return None
+    return _reshape(eqn.replace(primitive=reshape_p, params={"new_sizes": eqn.outvars[0].aval.shape}), definitions)
+
+
+def _slice(eqn: Eqn, definitions: dict[Var, Eqn]) -> Eqn | None:
+    """One of the arrays that were joined, or a part of one, instead of a part of the whole."""
+    starts, limits, strides = (eqn.params[k] for k in ("start_indices", "limit_indices", "strides"))
+    if not eqn.outvars[0].aval.size:
+        return None
+    stacked = _definition(eqn.invars[0], "stack", definitions)
+    if stacked:
+        axis = stacked.params["axis"]
+        part = stacked.invars[starts[axis]]
+        if part.aval.size == eqn.outvars[0].aval.size:  # all of it: a step of an unrolled loop
+            return eqn.replace(primitive=reshape_p, invars=[part], params={"new_sizes": eqn.outvars[0].aval.shape})
+    joined = _definition(eqn.invars[0], "concatenate", definitions)
+    if joined:
+        axis, before = joined.params["dimension"], 0
+        for part in joined.invars:
+            end = before + part.aval.shape[axis]
+            if before <= starts[axis] and limits[axis] <= end:
+                moved = [tuple(n - before * (d == axis) for d, n in enumerate(ends)) for ends in (starts, limits)]
+                params = {"start_indices": moved[0], "limit_indices": moved[1], "strides": strides}
+                return eqn.replace(invars=[part], params=params)
+            before = end
+    return None
+
+
 def _convert(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
     return eqn.invars[0] if eqn.invars[0].aval.dtype == eqn.params["new_dtype"] else None
 
@@ -262,6 +299,8 @@ _ALGEBRA: dict[str, Callable[[Eqn, dict[Var, Eqn]], Atom | Eqn | None]] = {
     "select_n": _select_n,
     "transpose": _transpose,
     "reshape": _reshape,
+    "squeeze": _squeeze,
+    "slice": _slice,
     "convert_element_type": _convert,
     "stop_gradient": _identity,
     "copy": _identity,
@@ -285,5 +324,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     share_common_subexpressions,
     merge_whiles,
     merge_transposes,
+    multiply_repeated_numbers,
+    multiply_before_gathering,
     eliminate_dead_code,
 )

@@ -140,6 +140,11 @@ def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: i
     return handle(dtype), True
 
 
+def reads_in_place(dtype: Any) -> bool:
+    """Whether small products of the dtype are computed from matrices where they lie, without packing them."""
+    return _is_direct(np.dtype(dtype))
+
+
 @cache
 def _handle_of_panels(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return gemm_table.with_table(_new_handle(dtype, 0, 0), dtype)

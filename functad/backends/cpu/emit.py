@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from functad.backends.cpu.tile import tiled
 from functad.lowering.affine import Affine, Symbol
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
@@ -31,7 +32,7 @@ class KernelText:
 
 def emit(nest: Nest) -> KernelText:
     """The kernel of a nest whose loops have been merged."""
-    return _Emitter(nest).kernel()
+    return _Emitter(tiled(nest)).kernel()
 
 
 class _Emitter:

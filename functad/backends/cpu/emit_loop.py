@@ -278,7 +278,7 @@ class _NestWriter:
         for s in self.nest.statements:
             if isinstance(s, Load) and (base := self.writer.base(s.buffer.storage)) in bases:
                 first = bases.index(base)
-                before_others = stores[first].level == PRE and any(self.nest.reduced)
+                before_others = stores[first].level == PRE and bool(self.nest.accumulators)
                 if before_others or any(store.value == s.name for store in stores[first + 1 :]):
                     found.add(s.name)
         return found

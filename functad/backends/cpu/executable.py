@@ -23,6 +23,7 @@ from functad.backends.cpu.gemm_table import place_columns
 from functad.backends.cpu.generate import Generated, generate
 from functad.backends.cpu.plain import load_source, run_plain
 from functad.backends.cpu.runtime import Call, Tape, release_stacks, settle
+from functad.backends.cpu.weights import with_plain_weights
 from functad.config import config
 from functad.ir import Program
 from functad.lowering import plan
@@ -54,6 +55,7 @@ class Lowered:
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
         self.schedule: Schedule = make_schedule(self.program, donated, place_columns=place_columns)
+        self.schedule.steps = with_plain_weights(self.schedule.steps)
         self.generated: Generated = generate(self.schedule)
         self.blocks: list[plan.Block | plan.Control] = make_blocks(self.generated.instructions)
         self.memory_plan: MemoryPlan = plan_memory(self.blocks)

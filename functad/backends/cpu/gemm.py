@@ -78,7 +78,7 @@ def gemm_instruction(
 # Operations of float32 (a core does about 100 in a nanosecond) that are worth a chunk of their own,
 _CHUNK_WORK = 4e5
 # and how many rows or columns: each chunk packs all of the other operand again.
-_CHUNK_EXTENT = 128
+_CHUNK_EXTENT = 192
 # How much longer an operation of another dtype takes.
 _COST = {np.dtype(t): cost for t, cost in ((np.float32, 1), (np.float64, 2), (np.complex64, 4), (np.complex128, 8))}
 

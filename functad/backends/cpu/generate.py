@@ -185,12 +185,14 @@ def _gemm_instruction(step: GemmStep) -> Instruction:
     cost = 200.0 * step.batch + max(flops / FLOPS_PER_NS[step.a.dtype.name], nbytes / BYTES_PER_NS)
     rows: dict[Storage, int | None] = {step.b.storage: None}
     if step.batch == 1:
-        whole = not by_rows(step.m, step.n)  # cut by columns, so it joins no block of rows
-        rows[step.c.storage] = step.ldc if not whole and step.c_offset + step.n <= step.ldc else None
-        rows[step.a.storage] = step.lda if not whole and not step.ta and step.a_offset + step.k <= step.lda else None
+        rows[step.c.storage] = step.ldc if step.c_offset + step.n <= step.ldc else None
+        rows[step.a.storage] = step.lda if not step.ta and step.a_offset + step.k <= step.lda else None
         if step.a.storage is step.b.storage:
             rows[step.a.storage] = None
-        return Instruction("gemm", parameters, step.m, rows, cost, flops, nbytes, step, coarse=True)
+        return Instruction(
+            "gemm", parameters, step.m, rows, cost, flops, nbytes, step, coarse=True,
+            by_columns=not by_rows(step.m, step.n),
+        )  # fmt: skip
     rows[step.c.storage] = _matrix_of_batch(step.c_offset, step.c_batch, step.ldc, step.m, step.n)
     a_rows, a_columns = (step.k, step.m) if step.ta else (step.m, step.k)
     if step.a.storage is not step.b.storage:

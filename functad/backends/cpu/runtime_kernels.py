@@ -17,6 +17,8 @@ HEAD = object.__basicsize__ // 8
 ARRAY_FLAGS = HEAD + 6
 USABLE = 0x0101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 CLAIM_MASK = w.CLAIM_SIZE - 1
+# A matrix of so many bytes stays in a core's cache while all rows of another pass by.
+SMALL_BYTES = 1 << 17
 
 
 def call(frame, arrays) -> int:
@@ -344,7 +346,8 @@ def gemm(
         ldc = n
     direct = handle[w.GEMM_DIRECT]
     few = k if ta == 1 else m
-    if m * n * k > direct and direct > 0 and tb == 0 and few <= 256:
+    stays = 1 if ta == 0 and k * n * item <= SMALL_BYTES else 0
+    if m * n * k > direct and direct > 0 and tb == 0 and (few <= 256 or stays == 1):
         if m_step == m and n_step == n and k_step == k:
             gemm_in_tiles(handle, ta, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
             return

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from functad.primitives.lowering.moving import clamped
 from functad.primitives.lowering.text import indented
@@ -20,51 +21,78 @@ _FEW_ELEMENTS = 16
 _FEW_ROWS = 8
 
 
+class Part(NamedTuple):
+    """Where an operand lies in the joined result: in each row of `width` elements `length`, from `first` on."""
+
+    first: int
+    length: int
+    width: int
+
+    def place(self, position: Any) -> Any:
+        """The position in the result of what has a row-major position in the operand; both may be symbols.
+
+        >>> Part(first=2, length=3, width=10).place(4)
+        13
+        """
+        return position // self.length * self.width + position % self.length + self.first
+
+
+def parts_of(sizes: Sequence[int], shape: Sequence[int], axis: int) -> list[Part]:
+    """The parts of a result of the given shape whose operands, of the given sizes, are joined along an axis.
+
+    Each row of the result is a row of the first operand, one of the second, and so on.
+
+    >>> parts_of([2, 4], (2, 3), axis=1)
+    [Part(first=0, length=1, width=3), Part(first=1, length=2, width=3)]
+    """
+    rows = math.prod(shape[:axis])
+    lengths = [size // rows for size in sizes]
+    firsts = accumulate(lengths, initial=0)
+    return [Part(first, length, sum(lengths)) for first, length in zip(firsts, lengths)]
+
+
 def concatenate_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, dimension: int) -> None:
-    _join(target, ins, outs[0], math.prod(outs[0].shape[:dimension]))
+    _join(target, ins, outs[0], dimension)
 
 
 def stack_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, axis: int) -> None:
-    _join(target, ins, outs[0], math.prod(outs[0].shape[:axis]))
+    _join(target, ins, outs[0], axis)
 
 
-def _join(target: Any, ins: Sequence[Any], out: Any, rows: int) -> None:
-    """Each row of the result is a row of the first operand, one of the second, and so on."""
+def _join(target: Any, ins: Sequence[Any], out: Any, axis: int) -> None:
+    """Copy the operands that do not lie in their parts of the result yet."""
     if out.size == 0:
         return
-    width = out.size // rows
-    parts, first = [], 0
-    for operand in ins:
-        length = operand.size // rows
-        if length:
-            parts.append((operand, first, length))
-        first += length
+    parts = parts_of([x.size for x in ins], out.shape, axis)
+    copied = [(x, part) for x, part in zip(ins, parts) if x.size and not target.shares_memory(x, out)]
     if out.size <= _FEW_ELEMENTS:
-        places = [(x, length * r + i) for r in range(rows) for x, _, length in parts for i in range(length)]
+        places = [(x, i, part.place(i)) for x, part in copied for i in range(x.size)]
         target.copy_elements(places, out)
         return
-    for k in range(0, len(parts), _OPERANDS):
-        _join_some(target, parts[k : k + _OPERANDS], (out, "rw" if k else "w"), rows, width)
+    rows = math.prod(out.shape[:axis])
+    for k in range(0, len(copied), _OPERANDS):
+        _join_some(target, copied[k : k + _OPERANDS], out, rows)
 
 
-def _join_some(target: Any, parts: Sequence[tuple[Any, int, int]], out: tuple[Any, str], rows: int, width: int) -> None:
+def _join_some(target: Any, parts: Sequence[tuple[Any, Part]], out: Any, rows: int) -> None:
     operands: dict[int, str] = {}
-    buffers = {}
-    for operand, _, _ in parts:
+    buffers: dict[str, tuple[Any, str]] = {}
+    for operand, _ in parts:
         if id(operand) not in operands:
             operands[id(operand)] = f"x{len(operands)}"
             buffers[operands[id(operand)]] = (operand, "r")
-    named = [(operands[id(operand)], first, length) for operand, first, length in parts]
-    moved = sum(length for _, _, length in parts) * rows * out[0].dtype.itemsize
-    costs = {"bytes": 2 * moved}
+    named = [(operands[id(operand)], *part) for operand, part in parts]
+    moved = sum(operand.size for operand, _ in parts)
+    buffers["out"] = (out, "w" if moved == out.size else "rw")
+    costs = {"bytes": 2 * moved * out.dtype.itemsize}
     if rows >= _FEW_ROWS:
-        lines = [line for part in named for line in _copy_row(*part, width)]
+        lines = [line for part in named for line in _copy_row(*part)]
         body = "\n".join(indented("for r in range(start, stop):", lines))
         reads = tuple(operands.values())
-        target.kernel("join", body, {**buffers, "out": out}, rows, rows=True, row_reads=reads, **costs)
+        target.kernel("join", body, buffers, rows, rows=True, row_reads=reads, **costs)
         return
-    lines = [line for part in named for line in _copy_columns(*part, rows, width)]
-    target.kernel("join", "\n".join(lines), {**buffers, "out": out}, width, **costs)
+    lines = [line for part in named for line in _copy_columns(*part, rows)]
+    target.kernel("join", "\n".join(lines), buffers, out.size // rows, **costs)
 
 
 def _copy_row(x: str, first: int, length: int, width: int) -> list[str]:
@@ -74,7 +102,7 @@ def _copy_row(x: str, first: int, length: int, width: int) -> list[str]:
     return [f"for i in range({length}):", f"    out[{width} * r + {first} + i] = {x}[{length} * r + i]"]
 
 
-def _copy_columns(x: str, first: int, length: int, rows: int, width: int) -> list[str]:
+def _copy_columns(x: str, first: int, length: int, width: int, rows: int) -> list[str]:
     """What lies within columns start..stop of the result, of all rows of an operand."""
     bounds = f"range(maximum(start, {first}), minimum(stop, {first + length}))"
     if rows == 1:

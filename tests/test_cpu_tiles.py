@@ -1,0 +1,59 @@
+"""Kernels that exchange rows and columns move squares; and products of many rows with a small matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "complex64", "float16"])
+@pytest.mark.parametrize("shape", [(8, 8), (16, 8), (8, 24), (128, 72), (7, 8), (8, 9), (1, 16), (256, 264)])
+def test_transposes(shape, dtype):
+    x = (RNG.normal(size=shape) * 9).astype(dtype)
+    found = functad.jit(lambda x: jnp.swapaxes(x, 0, 1).copy())(x)
+    assert np.array_equal(found, x.T)
+
+
+def test_a_square_is_a_loop_of_its_own():
+    text = str(functad.jit(lambda x: x.T + 1).lower(np.zeros((64, 32), np.float32)).kernels)
+    assert "for i_tile in range(start, stop):" in text
+    assert "for j in range(8):" in text
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 8), (8, 8, 8), (2, 3, 40, 16)])
+def test_transposes_within_something_larger(shape):
+    x = RNG.normal(size=shape).astype(np.float32)
+    last = len(shape) - 1
+    row = RNG.normal(size=shape[-2]).astype(np.float32)
+    for axes in ((last, last - 1), (0, last), (0, last - 1)):
+        found = functad.jit(lambda x, axes=axes: jnp.swapaxes(x, *axes) * 2 + 1)(x)
+        np.testing.assert_array_equal(found, np.swapaxes(x, *axes) * 2 + 1)
+    moved = functad.jit(lambda x, row: (jnp.swapaxes(x, -1, -2) * row)[..., ::-1, :])(x, row)
+    np.testing.assert_array_equal(moved, (np.swapaxes(x, -1, -2) * row)[..., ::-1, :])
+
+
+def test_the_number_of_threads_does_not_change_a_transpose():
+    x = RNG.normal(size=(520, 1024)).astype(np.float32)
+    fun = functad.jit(lambda x: jnp.tanh(x.T))
+    found = []
+    for threads in (1, 2):
+        with functad.config.context(num_threads=threads):
+            found.append(np.array(fun(x)))
+    assert np.array_equal(*found)
+    np.testing.assert_allclose(found[0], np.tanh(x.T), rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [257, 300, 1031])
+@pytest.mark.parametrize(("depth", "columns"), [(28, 512), (256, 65), (65, 256), (130, 251), (512, 64)])
+def test_many_rows_times_a_small_matrix(rows, depth, columns):
+    a = RNG.normal(size=(rows, depth)).astype(np.float32)
+    b = RNG.normal(size=(depth, columns)).astype(np.float32)
+    c = RNG.normal(size=(rows, columns)).astype(np.float32)
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(functad.jit(lambda a, b: a @ b)(a, b), wanted, atol=2e-4)
+    np.testing.assert_allclose(functad.jit(lambda a, b, c: c - 0.5 * (a @ b))(a, b, c), c - 0.5 * wanted, atol=2e-4)

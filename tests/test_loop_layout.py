@@ -1,0 +1,222 @@
+"""What loops read is laid out for them: transposed weights, where they start, products with zeros, steps of stacks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import lax
+from functad.backends.cpu.executable import Executable
+from functad.call import optimized
+from functad.lowering import plan
+from functad.tracing import eval_program
+from functad.transforms.rewrites import multiply_repeated_numbers
+from functad.transforms.simplify import simplify
+
+STEPS, BATCH, HIDDEN = 12, 6, 40
+RNG = np.random.default_rng(0)
+WEIGHT = (RNG.normal(size=(HIDDEN, HIDDEN)) / 8).astype(np.float32)
+ROWS = RNG.normal(size=(STEPS, BATCH, HIDDEN)).astype(np.float32)
+
+
+def optimized_program(fun, *args):
+    """The Program of a function as it is compiled, after a check that it computes the same, compiled and not."""
+    program = functad.make_jaxpr(fun)(*args)
+    leaves = functad.tree.leaves(args)
+    made = optimized(program)
+    functad.check_program(made)
+    expected = eval_program(program, leaves)
+    for found in (eval_program(made, leaves), functad.tree.leaves(functad.jit(fun)(*args))):
+        for want, got in zip(expected, found):
+            np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+    return made
+
+
+def equations(program, name):
+    return [e for e in program.eqns if e.primitive.name == name]
+
+
+def states(weight, rows, reverse=False):
+    return lax.scan(
+        lambda h, x: ((n := jnp.tanh(h @ weight + x)), n), jnp.zeros((BATCH, HIDDEN)), rows, reverse=reverse
+    )
+
+
+def products_within(scan):
+    return [e.params["dimension_numbers"][0] for e in equations(scan.params["jaxpr"], "dot_general")]
+
+
+# --- weights ---------------------------------------------------------------------------------------------
+
+
+def test_a_transposed_weight_is_laid_out_once_before_the_loop():
+    program = optimized_program(functad.grad(lambda w, rows: (states(w, rows)[1] ** 2).sum()), WEIGHT, ROWS)
+    for scan in equations(program, "scan"):
+        assert products_within(scan) == [((1,), (0,))]
+    assert len(equations(program, "transpose")) == 1
+
+
+def test_weights_that_lie_as_needed_stay_where_they_are():
+    program = optimized_program(lambda w, rows: states(w, rows)[1], WEIGHT, ROWS)
+    assert not equations(program, "transpose")
+
+
+def test_one_copy_serves_several_products_and_the_original_stays_for_others():
+    def fun(w, rows):
+        def step(h, x):
+            return jnp.tanh(h @ w.T + x @ w.T * h.sum() + h @ w), None
+
+        return lax.scan(step, jnp.ones((BATCH, HIDDEN)), rows)[0]
+
+    program = optimized_program(fun, WEIGHT, ROWS)
+    (scan,) = equations(program, "scan")
+    assert all(rhs == (0,) for _, rhs in products_within(scan))
+    assert len(equations(program, "transpose")) == 1
+
+
+@pytest.mark.parametrize("steps", [1, 2, 9])
+def test_small_weights_and_short_loops(steps):
+    small = WEIGHT[:5, :5]
+    fun = functad.grad(lambda w, rows: (lax.scan(lambda h, x: (h @ w.T + x, None), rows[0], rows)[0] ** 3).sum())
+    optimized_program(fun, small, ROWS[:steps, :, :5])
+
+
+# --- the slice that is read first ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_cotangent_of_the_last_state_becomes_the_start(reverse):
+    last = 0 if reverse else -1
+
+    def loss(w, rows):
+        return (states(w, rows, reverse)[1][last] ** 2).sum()
+
+    program = optimized_program(functad.grad(loss), WEIGHT, ROWS)
+    assert not equations(program, "pad")
+
+
+def test_other_slices_stay_a_stack():
+    for at in (0, 5):
+        program = optimized_program(functad.grad(lambda w, r, at=at: (states(w, r)[1][at] ** 2).sum()), WEIGHT, ROWS)
+        assert len(equations(program, "pad")) == 1
+    program = optimized_program(functad.grad(lambda w, r: (states(w, r)[1][-2:] ** 2).sum()), WEIGHT, ROWS)
+    assert len(equations(program, "pad")) == 1
+
+
+def test_a_first_slice_that_is_used_in_another_way_stays():
+    def fun(x):
+        xs = jnp.zeros((STEPS, 3)).at[0].set(x)
+        return lax.scan(lambda c, s: (c + s, c * s), jnp.ones(3), xs)
+
+    optimized_program(fun, np.arange(3, dtype=np.float32))
+    padded = lambda x: lax.scan(  # noqa: E731
+        lambda c, s: (lax.add(c, s) * 0.5, s), jnp.ones(3), lax.pad(x[None], 0.0, ((0, STEPS - 1, 0), (0, 0, 0)))
+    )
+    optimized_program(padded, np.arange(3, dtype=np.float32))
+
+
+# --- products with a number that is repeated -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, 1.0, 2.5, np.inf])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_products_with_a_repeated_number(number, side):
+    other = RNG.normal(size=(4, 3)).astype(np.float32)
+    other[1, 2] = np.inf
+    other[2, 0] = np.nan
+
+    def fun(x):
+        if side == "left":
+            return jnp.full((5, 4), number, np.float32) @ x
+        return x @ jnp.full((3, 6), number, np.float32)
+
+    made = simplify(functad.make_jaxpr(fun)(other))
+    assert not equations(made, "dot_general")
+    with np.errstate(invalid="ignore"):
+        (want,) = eval_program(functad.make_jaxpr(fun)(other), [other])
+        (got,) = eval_program(made, [other])
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+        np.testing.assert_allclose(functad.jit(fun)(other), want, rtol=1e-5)
+
+
+def test_products_with_a_repeated_number_of_higher_rank():
+    x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
+    for fun in (
+        lambda x: lax.dot_general(jnp.ones((5, 3, 6)), x, (((1,), (1,)), ((), ()))),
+        lambda x: lax.dot_general(x, jnp.ones((4, 2, 6)), (((2, 0), (0, 1)), ((), ()))),
+        lambda x: lax.dot_general(jnp.ones(3), x, (((0,), (1,)), ((), ()))),
+    ):
+        program = functad.make_jaxpr(fun)(x)
+        made = multiply_repeated_numbers(program)
+        functad.check_program(made)
+        assert not equations(made, "dot_general")
+        np.testing.assert_allclose(eval_program(made, [x])[0], eval_program(program, [x])[0], rtol=1e-5)
+
+
+def test_products_in_a_batch_with_a_repeated_number_stay():
+    program = functad.make_jaxpr(lambda x: jnp.ones((2, 5, 3)) @ x)(np.ones((2, 3, 4), np.float32))
+    assert equations(multiply_repeated_numbers(program), "dot_general")
+
+
+# --- parts of what was joined ----------------------------------------------------------------------------
+
+
+def test_a_step_of_a_stack_is_what_was_stacked():
+    def fun(a, b):
+        stacked = jnp.stack([a, b, a + b], 1)
+        return stacked[:, 1] * 2, stacked[:, 2], stacked[:1], stacked[:, 3:]
+
+    a, b = RNG.normal(size=(2, 4, 3)).astype(np.float32)
+    program = optimized_program(fun, a, b)
+    assert program.outvars[1] is next(e for e in program.eqns if e.primitive.name == "add").outvars[0]
+
+
+def test_a_part_of_one_of_the_arrays_that_were_joined():
+    def fun(a, b):
+        joined = jnp.concatenate([a, b], 1)
+        return joined[:, 1:3], joined[2:, 5:], joined[::2, 3::2], joined[:, 2:4], joined[:, 3:3]
+
+    program = optimized_program(fun, RNG.normal(size=(4, 3)), RNG.normal(size=(4, 4)))
+    (joined,) = equations(program, "concatenate")  # for the part that lies in both
+    slices = equations(program, "slice")
+    assert sum(e.invars[0] is joined.outvars[0] for e in slices) == 2
+
+
+def test_an_unrolled_recurrent_network_stacks_nothing():
+    fun = functad.grad(lambda w, rows: (states(w, rows)[0] ** 2).sum())
+    program = optimized_program(fun, WEIGHT, ROWS[:4])
+    names = [e.primitive.name for e in program.eqns]
+    assert not {"scan", "stack", "concatenate", "pad"} & set(names)
+    assert names.count("dot_general") == 3 + 3 + 3  # forward, states, weights: none for the state that is zero
+
+
+# --- threads ---------------------------------------------------------------------------------------------
+
+
+def test_a_wide_product_does_not_keep_a_loop_from_running_row_by_row(monkeypatch):
+    monkeypatch.setattr(plan, "available_cores", lambda: (2, "for this test"))
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(20, 64, 256)).astype(np.float32)
+    weight = (rng.normal(size=(64, 256)) / 16).astype(np.float32)
+
+    def gated(weight, rows):
+        def step(h, x):
+            a, b, c, d = jnp.split(h @ weight + x, 4, 1)
+            return (h := jnp.tanh(a) * b + jnp.tanh(c * d)), h
+
+        return lax.scan(step, jnp.zeros((64, 64)), rows)[1]
+
+    program = simplify(functad.make_jaxpr(gated)(weight, rows))
+    run = Executable(program)
+    (loop,) = (item for item in run.blocks if isinstance(item, plan.Control))
+    assert loop.by_rows
+    results = []
+    for threads in (1, 2):
+        with functad.config.context(num_threads=threads):
+            results.append(np.array(run([weight, rows])[0]))
+    assert np.array_equal(*results)
+    np.testing.assert_allclose(results[0], eval_program(program, [weight, rows])[0], rtol=1e-3, atol=1e-5)
+    alone = Executable(functad.make_jaxpr(lambda a, b: jnp.tanh(a @ b))(rows[0, :, :64], weight))
+    assert len(alone.blocks) == 2  # there threads share columns, and then elements
