@@ -1,4 +1,4 @@
-"""Kernels that exchange rows and columns move squares; and products of many rows with a small matrix."""
+"""Kernels that exchange rows and columns, products of many rows with a small matrix, sums into few columns."""
 
 from __future__ import annotations
 
@@ -57,3 +57,18 @@ def test_many_rows_times_a_small_matrix(rows, depth, columns):
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(functad.jit(lambda a, b: a @ b)(a, b), wanted, atol=2e-4)
     np.testing.assert_allclose(functad.jit(lambda a, b, c: c - 0.5 * (a @ b))(a, b, c), c - 0.5 * wanted, atol=2e-4)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9])
+@pytest.mark.parametrize("shape", [(5, 70), (2000,)])
+def test_sums_into_few_columns(shape, columns):
+    x = RNG.normal(size=(*shape, columns)).astype(np.float32)
+    y = (RNG.uniform(size=shape) + 1).astype(np.float32)
+    axis = len(shape) - 1
+    for fun in (
+        lambda m, x, y: (x / y[..., None]).sum(axis),
+        lambda m, x, y: (m.exp(x) * y[..., None]).sum(axis) + x.max(axis),
+        lambda m, x, y: (x * x).sum(axis),
+    ):
+        found = functad.jit(lambda x, y, fun=fun: fun(jnp, x, y))(x, y)
+        np.testing.assert_allclose(found, fun(np, x.astype(np.float64), y.astype(np.float64)), rtol=1e-4, atol=1e-4)

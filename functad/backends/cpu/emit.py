@@ -5,6 +5,8 @@ Knows the forms that LLVM turns into fast code; nothing of Programs, of memory o
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +16,9 @@ from functad.lowering.affine import Affine, Symbol
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
 from functad.lowering.printing import combined, identity, parameters
+
+_FEWEST_COLUMNS = 8
+_SLOW = re.compile(r"/|\b(?!where|minimum|maximum|[fiuc]\d+)[a-z]\w*\(")  # a quotient, or a function such as `exp`
 
 
 @dataclass(frozen=True)
@@ -46,12 +51,22 @@ class _Emitter:
 
     def kernel(self) -> KernelText:
         by_columns = bool(self.inner) and bool(self.outer) and self.nest.loops[-1] is self.outer[-1]
+        by_columns = by_columns and not (self._has_few_columns() and self._is_slow_one_by_one())
         if by_columns and all(a.dtype.kind in "iufbc" and a.dtype != np.float16 for a in self.nest.accumulators):
             n, first = self._columns()
         else:
             n, first = self._rows()
         body = "\n".join(self.lines) + "\n"
         return KernelText(body, tuple(self.parameters.values()), n, self._row_sizes(first))
+
+    def _has_few_columns(self) -> bool:
+        """Whether the loops behind the reduced ones are too short for a vector."""
+        last = max(d for d, r in enumerate(self.nest.reduced) if r)
+        return math.prod(s.extent for s in self.nest.loops[last + 1 :]) < _FEWEST_COLUMNS
+
+    def _is_slow_one_by_one(self) -> bool:
+        """Whether a point takes so long that vectors along the sum pay, though its elements lie apart."""
+        return any(isinstance(s, Let) and _SLOW.search(s.text) for s in self.nest.statements)
 
     # --- forms -------------------------------------------------------------------------------------------
 
