@@ -121,6 +121,19 @@ def test_integers_plus_zero():
     assert names(simplify_algebra(program)) == []
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(
+    "cut", [np.s_[:, :2], np.s_[::2, :2], np.s_[1:2, :3], np.s_[:, 1:2], np.s_[:2, :, :2], np.s_[..., 1:2]]
+)
+def test_a_part_of_a_stack_is_one_array_only_where_it_is_all_of_one(axis, cut):
+    def fun(x, y):
+        return jnp.stack([x, y, x * y, x - y], axis)[cut]
+
+    x = np.arange(16, dtype=F32).reshape(4, 4)
+    program = program_of(fun, x, x + 100)
+    same_results(program, simplify_algebra(program), x, x + 100)
+
+
 def test_conversions_to_the_same_dtype_go():
     program = program_of(lambda x: x.astype(np.float64).astype(np.float64), np.ones(3, F32))
     assert names(simplify(program)) == ["convert_element_type"]

@@ -13,7 +13,9 @@ from functad.ir import Atom, Eqn, Program, Var
 from functad.lowering.buffers import Buffer, new_buffer
 from functad.lowering.results import NEVER, Results
 
-SMALLEST_SLICE = 4096  # bytes; loops of smaller steps may be one function, with their carries in registers
+# Bytes. Loops of smaller steps may be one function, with carries in variables, which no view of memory sees: it must stay
+# larger than what `small_loops` keeps there.
+SMALLEST_SLICE = 4096
 
 
 @dataclass(frozen=True)

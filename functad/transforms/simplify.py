@@ -264,9 +264,9 @@ def _slice(eqn: Eqn, definitions: dict[Var, Eqn]) -> Eqn | None:
     stacked = _definition(eqn.invars[0], "stack", definitions)
     if stacked:
         axis = stacked.params["axis"]
-        part = stacked.invars[starts[axis]]
-        if part.aval.size == eqn.outvars[0].aval.size:  # all of it: a step of an unrolled loop
-            return eqn.replace(primitive=reshape_p, invars=[part], params={"new_sizes": eqn.outvars[0].aval.shape})
+        part, shape = stacked.invars[starts[axis]], eqn.outvars[0].aval.shape
+        if shape[axis] == 1 and part.aval.size == math.prod(shape):  # all of it: a step of an unrolled loop
+            return eqn.replace(primitive=reshape_p, invars=[part], params={"new_sizes": shape})
     joined = _definition(eqn.invars[0], "concatenate", definitions)
     if joined:
         axis, before = joined.params["dimension"], 0
