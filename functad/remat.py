@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.backends import interpreter
+from functad.call import jit_p
 from functad.config import config
-from functad.ir import Absent, Atom, Aval, Linearize, Primitive, Program, Var, Zero
+from functad.ir import Absent, Atom, Aval, Eqn, Linearize, Primitive, Program, Var, Zero
 from functad.primitives.common import instantiate
-from functad.tracing import bind, eval_program
+from functad.tracing import Tracer, bind, eval_program
 from functad.transforms.dead_code import eliminate_dead_code
 from functad.transforms.programs import batch_program, jvp_program, memoised, transpose_call
-from functad.transforms.simplify import inline_calls
+from functad.transforms.simplify import inline_calls, share_common_subexpressions
 
 Policy = Callable[..., bool]
 COMPUTED_AGAIN = ("remat2", "closed_call")  # calls that have decided for themselves what is kept of them
@@ -60,25 +61,12 @@ def _split(program: Program, active: tuple[bool, ...], policy: Policy | None) ->
 
 def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | None) -> _Split:
     jvp, out_active = jvp_program(program, active)
-    if policy is not None:
-        jvp = inline_calls(jvp, kept=COMPUTED_AGAIN)  # a policy decides on equations, wherever they were written
     count_in, count_out = len(program.invars), len(program.outvars)
     primals, tangents = jvp.invars[:count_in], jvp.invars[count_in:]
-    known: set[Var] = {*primals, *jvp.constvars}
-    saveable: list[Var] = []
-    before, after = [], []
-    for eqn in jvp.eqns:
-        is_known = all(a in known for a in eqn.invars if isinstance(a, Var))
-        if is_known:
-            known.update(eqn.outvars)
-            before.append(eqn)
-        if is_known and policy is not None and policy(eqn.primitive, *[a.aval for a in eqn.invars], **eqn.params):
-            saveable += eqn.outvars
-        else:
-            after.append(eqn)
-    again = eliminate_dead_code(jvp.replace(eqns=after, outvars=jvp.outvars[count_out:]))
+    if policy is not None:
+        jvp = _opened(inline_calls(jvp, kept=COMPUTED_AGAIN), {*primals, *jvp.constvars}, policy)
+    before, saved, again = _cut(jvp.replace(outvars=jvp.outvars[count_out:]), {*primals, *jvp.constvars}, policy)
     needed = _read(again)
-    saved = [v for v in saveable if v in needed]
     used = tuple(i for i, v in enumerate(primals) if v in needed)
     again = again.replace(invars=[*saved, *(primals[i] for i in used), *tangents], name=f"again_{program.name}")
     forward = program
@@ -87,6 +75,76 @@ def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | Non
         name = f"forward_{program.name}"
         forward = eliminate_dead_code(jvp.replace(invars=primals, eqns=before, outvars=outvars, name=name))
     return _Split(forward, again, used, out_active)
+
+
+def _cut(program: Program, known: set[Var], policy: Policy | None) -> tuple[list[Eqn], list[Var], Program]:
+    """The equations of a Program that depend on known inputs only, which results of them the policy saves, and the
+    Program as it is where those are known (its inputs are left as they were)."""
+    known = set(known)
+    saveable: list[Var] = []
+    before, after = [], []
+    for eqn in program.eqns:
+        is_known = known.issuperset(_variables(eqn))
+        if is_known:
+            known.update(eqn.outvars)
+            before.append(eqn)
+        if is_known and policy is not None and policy(eqn.primitive, *[a.aval for a in eqn.invars], **eqn.params):
+            saveable += eqn.outvars
+        else:
+            after.append(eqn)
+    again = eliminate_dead_code(program.replace(eqns=after))
+    needed = _read(again)
+    return before, [v for v in saveable if v in needed], again
+
+
+def _opened(program: Program, known: set[Var], policy: Policy) -> Program:
+    """The Program with all that the policy saves outside of the `remat2` equations, which get it as operands.
+
+    A policy decides on equations wherever they were written: also on those of a checkpointed function within.
+    """
+    known = set(known)
+    eqns: list[Eqn] = []
+    for eqn in program.eqns:
+        is_known = known.issuperset(_variables(eqn))
+        if eqn.primitive is remat_p and is_known and not eqn.params["differentiated"]:
+            inner = eqn.params["jaxpr"]  # a call without tangents: nothing is computed again for it
+            inner = _opened(inner, set(inner.invars), policy)
+            eqn = eqn.replace(primitive=jit_p, params={"jaxpr": inner, "name": inner.name})
+        elif eqn.primitive is remat_p:
+            taken_out, eqn = _taken_out(eqn, known, policy)
+            eqns += taken_out
+            known.update(v for e in taken_out for v in e.outvars)
+        if is_known:
+            known.update(eqn.outvars)
+        eqns.append(eqn)
+    if eqns == list(program.eqns):
+        return program
+    # A function's values stand in a jvp beside the call for its tangents, which holds the same equations.
+    return share_common_subexpressions(inline_calls(program.replace(eqns=eqns), kept=COMPUTED_AGAIN))
+
+
+def _taken_out(eqn: Eqn, known: set[Var], policy: Policy) -> tuple[list[Eqn], Eqn]:
+    """The equations that compute what the policy saves of a call, and the call that takes their results."""
+    inner = eqn.params["jaxpr"]
+    known_within = {v for v, a in zip(inner.invars, eqn.invars) if not isinstance(a, Var) or a in known}
+    inner = _opened(inner, known_within, policy)
+    before, saved, again = _cut(inner, known_within, policy)
+    if not saved:
+        return [], eqn
+    outer: dict[Atom, Atom] = dict(zip(inner.invars, eqn.invars))
+    taken_out = []
+    computing = [e for e in before if e.outvars]  # what only acts is left where it is
+    for e in eliminate_dead_code(inner.replace(eqns=computing, outvars=saved)).eqns:
+        outvars = [Var(v.aval) for v in e.outvars]
+        taken_out.append(e.replace(invars=[outer.get(a, a) for a in e.invars], outvars=outvars))
+        outer.update(zip(e.outvars, outvars))
+    jaxpr, used = _without_unused_inputs(again.replace(invars=[*saved, *again.invars]))
+    operands = [*(outer[v] for v in saved), *eqn.invars]
+    return taken_out, eqn.replace(invars=[operands[i] for i in used], params={**eqn.params, "jaxpr": jaxpr})
+
+
+def _variables(eqn: Eqn) -> list[Var]:
+    return [a for a in eqn.invars if isinstance(a, Var)]
 
 
 def _read(program: Program) -> set[Atom]:
@@ -111,16 +169,26 @@ def _linearize(
 
     def pushforward(tangents: Sequence[Any]) -> list[Any]:
         given = [instantiate(t) for t, a in zip(tangents, active) if a]
-        found = iter(remat(again, [*residuals, *given], **params))
+        later = differentiated or any(map(_is_recorded, given))
+        found = iter(remat(again, [*residuals, *given], **{**params, "differentiated": later}))
         return [next(found) if a else Zero(v.aval) for a, v in zip(out_active, jaxpr.outvars)]
 
     return results[:n], pushforward
 
 
+def _is_recorded(tangent: Any) -> bool:
+    """Whether a tangent stands in a linear recording for those that come later, once the forward pass is forgotten.
+
+    In forward mode tangents are there at once, and `jit` may find that what they need was just computed.
+    """
+    trace = tangent.owner if isinstance(tangent, Tracer) else None
+    return trace is not None and not (trace.keeps_values or trace.records_all or trace.replays)
+
+
 def _transpose(cts: Sequence[Any], *args: Any, jaxpr: Program, **params: Any) -> list[Any]:
     def call(transposed: Program, given: Sequence[Any]) -> list[Any]:
         program, used = _without_unused_inputs(transposed)
-        return remat(program, [given[i] for i in used], **params)
+        return remat(program, [given[i] for i in used], **{**params, "differentiated": True})
 
     return transpose_call(call, jaxpr, cts, args)
 

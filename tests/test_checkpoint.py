@@ -139,6 +139,19 @@ def test_the_inner_checkpoint_of_two_stays_one(policy):
     assert [e.primitive.name for e in inner_backward] == ["remat2", "remat2"]
 
 
+@pytest.mark.parametrize("inner", ["None", "dots", "everything"])
+@pytest.mark.parametrize("outer", ["nothing", "everything", "dots", "names", "both"])
+def test_nested_checkpoints_with_policies(outer, inner, plain_results):
+    wrapped = partial(mlp, wrap=partial(checkpoint, policy=POLICIES[inner]))
+    loss = checkpoint(wrapped, policy=POLICIES[outer])
+    assert_close(transformed(loss), plain_results)
+    gradient = functad.grad(loss)
+    assert_close(
+        functad.tree_util.tree_leaves(functad.jit(gradient)(PARAMS, X)),
+        functad.tree_util.tree_leaves(functad.grad(mlp)(PARAMS, X)),
+    )
+
+
 def test_a_closure_over_what_is_differentiated():
     def loss(w, x, wrap):
         y = jnp.sin(w)
@@ -314,6 +327,70 @@ def test_policies_decide_what_is_kept(name):
     assert all(__file__ in r.origin for r in found[2:])
 
 
+def in_three_levels(inner, middle, outer):
+    """Two products under the inner policy, twice under the middle one, all under the outer one."""
+    one = checkpoint(lambda w, x: jnp.sin(checkpoint_name(jnp.cos(w @ x), "hidden")), policy=inner)
+    two = checkpoint(lambda w, x: jnp.exp(one(w, one(w, x) * 2.0)), policy=middle)
+    return checkpoint(lambda w, x: jnp.sum(two(w, x) * 3.0), policy=outer)
+
+
+WANTED_OF_THREE_LEVELS = {
+    "None": [],
+    "nothing": [],
+    "everything": ["output of cos", "output of cos", "output of exp", "output of mul"] + ["output of sin"] * 2,
+    "dots": ["output of dot_general", "output of dot_general"],
+    "names": ["named 'hidden'", "named 'hidden'"],
+    "other names": [],
+}
+
+
+@pytest.mark.parametrize("middle", ["None", "everything", "dots"])
+@pytest.mark.parametrize("outer", WANTED_OF_THREE_LEVELS)
+def test_the_outermost_policy_decides_for_checkpoints_within(outer, middle):
+    loss = in_three_levels(None, POLICIES[middle], POLICIES[outer])
+    found = saved_residuals(loss, random(3, 3), random(3))
+    assert [r.origin for r in found[:2]] == ["from the argument w", "from the argument x"]
+    kinds = sorted(r.origin.partition(" from ")[0] for r in found[2:])
+    assert kinds == WANTED_OF_THREE_LEVELS[outer]
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_what_an_outer_policy_keeps_is_not_computed_again(jit):
+    def calls_of(outer):
+        calls = []
+
+        def host(x):
+            calls.append(1)
+            return np.cos(x)
+
+        def layer(x):
+            outside = functad.pure_callback(host, functad.ShapeDtypeStruct((), np.float32), lax.stop_gradient(x))
+            return jnp.sin(x * checkpoint_name(outside, "hidden"))
+
+        inner = checkpoint(layer)
+        gradient = functad.grad(checkpoint(lambda x: inner(inner(x)), policy=POLICIES[outer]))
+        (functad.jit(gradient) if jit else gradient)(jnp.float32(0.5))
+        return len(calls)
+
+    assert calls_of("everything") == calls_of("names") == 2
+    assert calls_of("nothing") > 2
+
+
+@pytest.mark.parametrize("outer, wanted", [("everything", 2), ("names", 6), ("nothing", 6)])
+@pytest.mark.parametrize("jit", [False, True])
+def test_what_only_acts_runs_where_values_are_computed(outer, wanted, jit):
+    seen = []
+
+    @checkpoint
+    def inner(x):
+        functad.debug.callback(seen.append, x)
+        return jnp.sin(checkpoint_name(jnp.sin(x), "hidden"))
+
+    gradient = functad.grad(checkpoint(lambda x: inner(inner(x)), policy=POLICIES[outer]))
+    (functad.jit(gradient) if jit else gradient)(0.5)
+    assert len(seen) == wanted  # twice forward; again for the outer function, and again for each inner one
+
+
 def test_policies_are_asked_with_primitive_types_and_parameters():
     asked = []
 
@@ -445,6 +522,56 @@ def test_without_prevent_cse_jit_finds_that_it_was_there_already():
         return [e.primitive.name for e in program.eqns].count("sin")
 
     assert count(prevent_cse=False) == 2 and count() == 3
+
+
+def forward_mode(f):
+    return lambda x: functad.jvp(f, (x,), (1.0,))
+
+
+FORWARD_MODES = {
+    "jvp": forward_mode,
+    "of two": lambda f: forward_mode(lambda x: f(f(x))),
+    "of nested": lambda f: forward_mode(checkpoint(lambda x: f(f(x)))),
+    "mapped": lambda f: lambda x: functad.vmap(lambda t: functad.jvp(f, (x,), (t,)))(jnp.arange(3.0)),
+    "of jvp": lambda f: forward_mode(lambda x: forward_mode(f)(x)[1]),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD_MODES)
+def test_compiled_forward_mode_computes_once(name):
+    def operations(wrap):
+        function = FORWARD_MODES[name](wrap(lambda x: jnp.exp(jnp.sin(jnp.sin(x)))))
+        lowered = functad.jit(function).lower(2.0)
+        assert_close(*(functad.tree_util.tree_leaves(f(2.0)) for f in (functad.jit(function), function)))
+        return sorted(e.primitive.name for e in lowered.optimized.eqns)
+
+    assert operations(checkpoint) == operations(lambda f: f)
+
+
+@pytest.mark.parametrize("width, rows", [(32, 16), (256, 64)])
+def test_compiled_forward_mode_has_the_work_and_memory_of_a_function_without_checkpoints(width, rows):
+    def forward(loss):
+        return lambda params, x: functad.jvp(lambda x: loss(params, x), (x,), (jnp.ones(x.shape),))
+
+    plain, checkpointed = (lowered(16, segment, width, rows, of=forward) for segment in (0, 4))
+    assert checkpointed.cost.flops == plain.cost.flops
+    assert checkpointed.memory_plan.arena_bytes == plain.memory_plan.arena_bytes
+
+
+@pytest.mark.parametrize("order", ["reverse of forward", "forward of reverse"])
+def test_mixed_second_derivatives_keep_less(order):
+    def mixed(loss):
+        def f(x, params):
+            return loss(params, x)
+
+        def along(g):
+            return lambda x, params: functad.jvp(lambda x: g(x, params), (x,), (jnp.ones(x.shape),))[1]
+
+        derivative = functad.grad(along(f)) if order == "reverse of forward" else along(functad.grad(f))
+        return lambda params, x: derivative(x, params)
+
+    plain, checkpointed = (lowered(64, segment, 32, 16, of=mixed).memory_plan for segment in (0, 8))
+    assert checkpointed.arena_bytes < 0.7 * plain.arena_bytes
 
 
 @pytest.mark.parametrize("depth", [1, 2])

@@ -125,6 +125,60 @@ def test_the_same_values_are_kept(function, policy):
     assert found == wanted
 
 
+def _inner(ad, np_, policy):
+    named = ad.ad_checkpoint.checkpoint_name
+    return ad.checkpoint(lambda w, x: np_.sin(named(np_.cos(w @ x), "hidden")), policy=policy)
+
+
+def _twice(ad, np_, policy):
+    inner = _inner(ad, np_, policy)
+    return lambda w, x: np_.sum(np_.exp(inner(w, inner(w, x) * 2.0)))
+
+
+def _in_three_levels(ad, np_, policy):
+    inner = _inner(ad, np_, None)
+    named = ad.ad_checkpoint.checkpoint_name
+    middle = ad.checkpoint(lambda w, x: np_.exp(named(inner(w, x), "out")) * inner(w, x * 3.0), policy=policy)
+    return lambda w, x: np_.sum(middle(w, np_.cos(middle(w, x))))
+
+
+def _within_jit(ad, np_, policy):
+    inner = ad.jit(_inner(ad, np_, policy))
+    return lambda w, x: np_.sum(np_.exp(inner(w, inner(w, x))))
+
+
+def _partly_differentiated(ad, np_, policy):
+    inner = ad.checkpoint(lambda w, x: (_inner(ad, np_, None)(w, x), np_.sum(x * x)), policy=policy)
+
+    def f(w, x):
+        a, b = inner(w, x)
+        c, d = inner(ad.lax.stop_gradient(w), a * b)
+        return np_.sum(c * np_.sin(d) * a)
+
+    return f
+
+
+NESTED = {f.__name__[1:]: f for f in (_twice, _in_three_levels, _within_jit, _partly_differentiated)}
+
+
+@pytest.mark.parametrize("inner", ["None", "everything_saveable", "dots_saveable"])
+@pytest.mark.parametrize("outer", POLICIES)
+@pytest.mark.parametrize("nesting", NESTED)
+def test_the_same_values_are_kept_of_nested_checkpoints(nesting, outer, inner):
+    in_jax, here = (
+        ad.checkpoint(
+            NESTED[nesting](ad, np_, POLICIES[inner](ad.checkpoint_policies)),
+            policy=POLICIES[outer](ad.checkpoint_policies),
+        )
+        for ad, np_ in ((jax, jax_numpy), (functad, functad_numpy))
+    )
+    wanted = sorted((_short(aval), _kind(origin)) for aval, origin in jax_saved_residuals(in_jax, W, X))
+    found = sorted((r.aval.str_short(), _kind(r.origin)) for r in functad.ad_checkpoint.saved_residuals(here, W, X))
+    assert found == wanted
+    for f, w in zip(functad.grad(here, (0, 1))(W, X), jax.grad(in_jax, (0, 1))(W, X)):
+        np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-5)
+
+
 def _short(aval):
     return f"{short_name(np.dtype(aval.dtype))}[{','.join(map(str, aval.shape))}]"
 
