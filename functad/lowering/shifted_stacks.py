@@ -13,8 +13,8 @@ from functad.ir import Atom, Eqn, Program, Var
 from functad.lowering.buffers import Buffer, new_buffer
 from functad.lowering.results import NEVER, Results
 
-# Bytes. Loops of smaller steps may be one function, with carries in variables, which no view of memory sees: it must stay
-# larger than what `small_loops` keeps there.
+# Bytes. Loops of smaller steps may be one function, with carries in variables, which no view of memory sees: this must
+# stay larger than what `small_loops` keeps there.
 SMALLEST_SLICE = 4096
 
 
