@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from optimized_tools import equations, optimized_program
 
 import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.backends.cpu.executable import Executable
-from functad.call import optimized
 from functad.lowering import plan
 from functad.tracing import eval_program
 from functad.transforms.rewrites import multiply_repeated_numbers
@@ -19,23 +19,6 @@ STEPS, BATCH, HIDDEN = 12, 6, 40
 RNG = np.random.default_rng(0)
 WEIGHT = (RNG.normal(size=(HIDDEN, HIDDEN)) / 8).astype(np.float32)
 ROWS = RNG.normal(size=(STEPS, BATCH, HIDDEN)).astype(np.float32)
-
-
-def optimized_program(fun, *args):
-    """The Program of a function as it is compiled, after a check that it computes the same, compiled and not."""
-    program = functad.make_jaxpr(fun)(*args)
-    leaves = functad.tree.leaves(args)
-    made = optimized(program)
-    functad.check_program(made)
-    expected = eval_program(program, leaves)
-    for found in (eval_program(made, leaves), functad.tree.leaves(functad.jit(fun)(*args))):
-        for want, got in zip(expected, found):
-            np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
-    return made
-
-
-def equations(program, name):
-    return [e for e in program.eqns if e.primitive.name == name]
 
 
 def states(weight, rows, reverse=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from optimized_tools import optimized_program
 
 import functad
 import functad.numpy as jnp
@@ -31,17 +32,6 @@ def recurrent(params, rows):
 
     last, states = lax.scan(step, jnp.zeros((BATCH, HIDDEN)), rows)
     return (last * last).sum() + jnp.sin(states).sum()
-
-
-def optimized_program(fun, *args):
-    """The Program of a function as it is compiled, after a check that it computes the same."""
-    program = functad.make_jaxpr(fun)(*args)
-    leaves = functad.tree.leaves(args)
-    made = optimized(program)
-    functad.check_program(made)
-    for want, got in zip(eval_program(program, leaves), eval_program(made, leaves)):
-        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
-    return made
 
 
 def scans(program):

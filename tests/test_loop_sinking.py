@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from optimized_tools import optimized_program
 
 import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.call import optimized
-from functad.tracing import eval_program
 from functad.transforms.simplify import simplify
 
 STEPS, SIZE = 20, 100
@@ -23,19 +23,6 @@ ROW = RNG.normal(size=SIZE).astype(np.float32)
 
 def decayed(xs: Any, **options: Any) -> Any:
     return lax.scan(lambda s, x: ((n := jnp.tanh(s * 0.5 + x)), n), jnp.zeros(xs.shape[1:]), xs, **options)
-
-
-def optimized_program(fun: Any, *args: Any) -> Any:
-    """The Program of a function as it is compiled, after a check that it computes the same, also compiled."""
-    program = functad.make_jaxpr(fun)(*args)
-    leaves = functad.tree.leaves(args)
-    made = optimized(program)
-    functad.check_program(made)
-    want = eval_program(program, leaves)
-    for found in (eval_program(made, leaves), functad.tree.leaves(functad.jit(fun)(*args))):
-        for a, b in zip(want, found, strict=True):
-            np.testing.assert_allclose(b, a, rtol=2e-5, atol=1e-6)
-    return made
 
 
 def names(program: Any) -> list[str]:

@@ -14,11 +14,12 @@ import numpy as np
 from functad.backends.cpu.tile import tiled
 from functad.lowering.affine import Affine, Symbol
 from functad.lowering.buffers import Buffer, Storage
+from functad.lowering.cost import work_of
 from functad.lowering.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
 from functad.lowering.printing import combined, identity, parameters
 
 _FEWEST_COLUMNS = 8
-_SLOW = re.compile(r"/|\b(?!where|minimum|maximum|[fiuc]\d+)[a-z]\w*\(")  # a quotient, or a function such as `exp`
+_SLOW = re.compile(r"/|\bsqrt\(")
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class _Emitter:
 
     def _is_slow_one_by_one(self) -> bool:
         """Whether a point takes so long that vectors along the sum pay, though its elements lie apart."""
-        return any(isinstance(s, Let) and _SLOW.search(s.text) for s in self.nest.statements)
+        slow = any(isinstance(s, Let) and _SLOW.search(s.text) for s in self.nest.statements)
+        return slow or work_of(self.nest).calls > 0
 
     # --- forms -------------------------------------------------------------------------------------------
 
