@@ -197,6 +197,8 @@ def _control_by_rows(loop: Control) -> Control | None:
     if not isinstance(step, LoopStep) or step.length is None:
         return None
     condition, body, after = loop.parts
+    if any(isinstance(item, Control) for item in body):
+        return None
     blocks = make_blocks(body, only_rows=True)
     block = blocks[0] if len(blocks) == 1 else None
     if not isinstance(block, Block) or any(isinstance(i.step, CallStep) for i in block.instructions):
