@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from functad.lowering.nest import Let, Nest
 
-_CALL = re.compile(r"\b(exp|exp2|expm1|log|log1p|tanh|sinh|cosh|tan|sin|cos|pow|erf|erfc|logistic|a\w+h?|cbrt)\(")
+_CALL = re.compile(
+    r"\b(exp|exp2|expm1|log|log1p|logaddexp2?|tanh|sinh|cosh|tan|sin|cos|pow|erf|erfc|logistic|a\w+h?|cbrt)\("
+)
 
 
 class Work(NamedTuple):

@@ -49,29 +49,8 @@ def log10(x: Any, /) -> Any:
     return el.div(el.log(x), scalar(x, np.log(10)))
 
 
-def logaddexp(x1: Any, x2: Any, /) -> Any:
-    """log(e^x1 + e^x2) without overflow, element-wise."""
-    x, y = promote_args_inexact("logaddexp", x1, x2)
-    return _log_add(x, y, 1.0)
-
-
-def logaddexp2(x1: Any, x2: Any, /) -> Any:
-    """log2(2^x1 + 2^x2) without overflow, element-wise."""
-    x, y = promote_args_inexact("logaddexp2", x1, x2)
-    return _log_add(x, y, float(np.log(2)))
-
-
-def _log_add(x: Any, y: Any, scale: float) -> Any:
-    larger = el.max(x, y)
-    difference = el.sub(x, y)
-    # Not through abs(difference), whose slope at 0 is 1: at a tie each side has half of the derivative.
-    exponent = el.sub(el.min(x, y), larger)
-    if scale == 1.0:
-        rest = el.log1p(el.exp(exponent))
-    else:
-        rest = el.div(el.log1p(el.exp2(exponent)), scalar(larger, scale))
-    # inf - inf is no number, but both infinities are their own sum.
-    return el.select_n(el.ne(difference, difference), el.add(larger, rest), el.add(x, y))
+logaddexp = binary_inexact("logaddexp", "log(e^x1 + e^x2) without overflow, element-wise.")
+logaddexp2 = binary_inexact("logaddexp2", "log2(2^x1 + 2^x2) without overflow, element-wise.")
 
 
 # --- trigonometry -----------------------------------------------------------------------------------

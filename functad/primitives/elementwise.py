@@ -8,6 +8,7 @@ from __future__ import annotations
 from functad.primitives.arithmetic import *  # noqa: F403
 from functad.primitives.bits import *  # noqa: F403
 from functad.primitives.incomplete import *  # noqa: F403
+from functad.primitives.log_sums import *  # noqa: F403
 from functad.primitives.logic import *  # noqa: F403
 from functad.primitives.precision import *  # noqa: F403
 from functad.primitives.transcendental import *  # noqa: F403

@@ -8,7 +8,7 @@ minimax fits of the relative error. Choices keep NaN: `where(x > limit, limit, x
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -243,6 +243,23 @@ def log1p(k: Any, x: Any) -> Any:
     result = k.copysign(_log_sum(k, k.fma(lost, inverse, m - 1), e), x)
     infinite, undefined = k.constant(-np.inf, x.dtype), k.constant(np.nan, x.dtype)
     return k.where(x < np.inf, k.where(x > -1, result, k.where(x == -1, infinite, undefined)), x)
+
+
+def logaddexp(k: Any, x: Any, y: Any) -> Any:
+    """ln(e^x + e^y)."""
+    return _log_add(k, x, y, lambda gap: log1p(k, exp(k, -gap)))
+
+
+def logaddexp2(k: Any, x: Any, y: Any) -> Any:
+    """log2(2^x + 2^y)."""
+    return _log_add(k, x, y, lambda gap: log1p(k, exp2(k, -gap)) * _LOG2_E)
+
+
+def _log_add(k: Any, x: Any, y: Any, excess: Callable[[Any], Any]) -> Any:
+    """The larger of x and y, and what the smaller adds to it, by the distance of the two."""
+    distance = x - y
+    total = k.maximum(x, y) + excess(k.absolute(distance))
+    return k.where(distance == distance, total, x + y)  # ∞ − ∞ is no number, but equal infinities are their own sum
 
 
 def _exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:

@@ -1,0 +1,54 @@
+"""Element-wise logarithms of sums of two powers: log(e^x + e^y), log2(2^x + 2^y).
+
+Knows no shapes beyond "equal or rank 0"; sums over axes are in `cumulative`, and compositions elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.ir import Primitive
+from functad.lowering_rules import Scalar
+from functad.primitives.arithmetic import mul, sub
+from functad.primitives.builders import FLOATS, binary
+from functad.primitives.common import full_like, scalar_like
+from functad.primitives.logic import eq, select_n
+from functad.primitives.transcendental import logistic
+from functad.tracing import bind
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    return bind(logaddexp_p, x, y)
+
+
+def logaddexp2(x: Any, y: Any) -> Any:
+    return bind(logaddexp2_p, x, y)
+
+
+def _share(x: Any, y: Any, unit: float) -> Any:
+    """b^x / (b^x + b^y) = σ(ln(b) (x − y)), smooth also where x = y; all of it where x = ∞."""
+    distance = sub(x, y)
+    distance = select_n(eq(x, scalar_like(x, np.inf)), distance, full_like(distance, np.inf))
+    return logistic(distance if unit == 1 else mul(scalar_like(x, unit), distance))
+
+
+def _log_sum(name: str, impl: Callable[..., Any], unit: float, doc: str) -> Primitive:
+    return binary(
+        name,
+        impl,
+        jvps=[
+            lambda t, out, x, y: mul(t, _share(x, y, unit)),  # ∂log_b(b^x + b^y)/∂x = b^x / (b^x + b^y)
+            lambda t, out, x, y: mul(t, _share(y, x, unit)),
+        ],
+        kinds=FLOATS,
+        lower=Scalar(f"{name}({{0}}, {{1}})"),
+        doc=doc,
+    )
+
+
+logaddexp_p = _log_sum("logaddexp", np.logaddexp, 1.0, "ln(e^x + e^y) without overflow.")
+logaddexp2_p = _log_sum("logaddexp2", np.logaddexp2, math.log(2), "log2(2^x + 2^y) without overflow.")

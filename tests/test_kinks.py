@@ -1,0 +1,47 @@
+"""Derivatives of public functions at ties, kinks and ends of domains: the values that are agreed on, which are JAX's.
+
+Knows no primitive: those have such points among their examples (`test_primitives.py`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from derivative_tools import MODES, WAYS, assert_agreed, derivatives
+
+from functad import nn
+from functad import numpy as jnp
+
+LN2 = math.log(2)
+INF = np.inf
+
+# Function, point, direction (None: kept), and the derivatives of order 1, 2, 3 along it.
+POINTS = [
+    ("softplus", nn.softplus, (0.0,), (1.0,), (0.5, 0.25, 0.0)),
+    ("log_sigmoid", nn.log_sigmoid, (0.0,), (1.0,), (0.5, -0.25, 0.0)),
+    ("mish", nn.mish, (0.0,), (1.0,), (0.6, 0.64, -0.096)),
+    ("logaddexp", jnp.logaddexp, (0.0, 0.0), (1.0, None), (0.5, 0.25, 0.0)),
+    ("logaddexp", jnp.logaddexp, (0.0, 0.0), (1.0, 1.0), (1.0, 0.0, 0.0)),
+    ("logaddexp", jnp.logaddexp, (0.0, 0.0), (1.0, -1.0), (0.0, 1.0, 0.0)),
+    ("logaddexp", jnp.logaddexp, (-INF, 0.0), (None, 1.0), (1.0, 0.0, 0.0)),
+    ("logaddexp", jnp.logaddexp, (INF, 0.0), (None, 1.0), (0.0, 0.0, 0.0)),
+    ("logaddexp", jnp.logaddexp, (INF, INF), (1.0, None), (1.0, 0.0, 0.0)),
+    ("logaddexp", jnp.logaddexp, (INF, -INF), (1.0, None), (1.0, 0.0, 0.0)),
+    ("logaddexp", jnp.logaddexp, (-INF, -INF), (1.0, None), (np.nan, np.nan, np.nan)),
+    ("logaddexp2", jnp.logaddexp2, (0.0, 0.0), (1.0, None), (0.5, LN2 / 4, 0.0)),
+    ("logaddexp2", jnp.logaddexp2, (1.0, 1.0), (1.0, -1.0), (0.0, LN2, 0.0)),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", [pytest.param(p, id=f"{i}-{p[0]}") for i, p in enumerate(POINTS)])
+def test_derivatives_are_those_agreed_on(case, way):
+    name, function, point, along, agreed = case
+    args = [np.float32(x) for x in point]
+    along = [v if v is None else np.float32(v) for v in along]
+    for modes in MODES:
+        with np.errstate(all="ignore"):
+            found = WAYS[way](derivatives(function, along, modes), *args)
+        assert_agreed(found, agreed, f"{name} at {point} along {along}, {way}, {modes}")
