@@ -17,9 +17,9 @@ import pytest
 
 import functad
 import functad.numpy as jnp
-from functad.backends.cpu.scalars import PLAIN
 from functad.backends.cuda import complex_functions
 from functad.errors import CompilationError
+from functad.primitives.kernels.plain_arithmetic import PLAIN
 
 FOLDER = Path(__file__).parent
 

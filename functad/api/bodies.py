@@ -18,6 +18,7 @@ from functad.config import config
 from functad.errors import BodyError
 from functad.ir import Aval, Program
 from functad.primitives.common import convert_element_type
+from functad.primitives.kernels.conversion import converted
 from functad.tracing import Trace, Tracer, aval_of, program_from_ops
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
@@ -110,7 +111,7 @@ def of_dtype(x: Any, dtype: np.dtype) -> Any:
     """A value converted to a dtype; a concrete one at once, without an equation."""
     if isinstance(x, Tracer):
         return convert_element_type(x, dtype)
-    return ArrayImpl(np.asarray(x).astype(dtype))
+    return ArrayImpl(converted(np.asarray(x), dtype))
 
 
 def check_same_tree(got: PyTreeDef, wanted: PyTreeDef, got_name: str, wanted_name: str, transform: str) -> None:

@@ -23,6 +23,7 @@ from functad.primitives import cumulative, joining, reduction, structure, window
 from functad.primitives import elementwise as el
 from functad.primitives.common import full, reduce_sum_p
 from functad.primitives.common import reduce_sum as _reduce_sum
+from functad.primitives.kernels.conversion import converted
 from functad.primitives.window_geometry import dilated, padtype_to_pads, window_parameters, windows_shape
 from functad.tracing import aval_of
 from functad.tree_util import tree_flatten, tree_unflatten
@@ -263,16 +264,15 @@ def _is_neutral(computation: Any, x: Any, init: Any) -> bool:
     """Whether the initial value is known, and changes nothing."""
     if not isinstance(init, (ArrayImpl, np.ndarray, np.generic)):
         return False
-    with np.errstate(all="ignore"):
-        neutral = np.asarray(_KNOWN[computation].neutral(aval_of(x).dtype)).astype(aval_of(x).dtype)
+    dtype = aval_of(x).dtype
+    neutral = converted(np.asarray(_KNOWN[computation].neutral(dtype)), dtype)
     return bool(np.asarray(init) == neutral)
 
 
 def _cast_like(x: Any, init: Any) -> Any:
     """An initial value in the dtype of its operand, as a Python number may be given for any."""
     if isinstance(init, (bool, int, float, complex)):
-        with np.errstate(all="ignore"):
-            return np.asarray(init).astype(dtypes.dtype_of(x)[0])[()]
+        return converted(np.asarray(init), dtypes.dtype_of(x)[0])[()]
     return init
 
 

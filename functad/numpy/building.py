@@ -14,13 +14,14 @@ from functad.array import Array, ArrayImpl
 from functad.numpy.promotion import asarray, operand, promote_args_inexact, promote_pair
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim
+from functad.primitives.kernels.conversion import converted
 from functad.tracing import aval_of
 
 
 def scalar(x: Any, value: Any) -> Any:
     """A constant of the dtype of x, weak where x is, so that a result with x stays as weak as x."""
     if isinstance(x, Array) and x.weak_type:
-        return ArrayImpl(np.asarray(value).astype(x.dtype), True)
+        return ArrayImpl(converted(np.asarray(value), x.dtype), True)
     return x.dtype.type(value)
 
 

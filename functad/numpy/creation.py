@@ -31,6 +31,7 @@ from functad.primitives import elementwise as el
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.common import reshape as reshape_to
+from functad.primitives.kernels.conversion import converted
 from functad.tracing import aval_of
 
 
@@ -159,7 +160,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
         values = np.arange(int(first), int(last), int(increment))
     else:
         values = np.arange(first, last, increment)
-    return ArrayImpl(values.astype(wanted))
+    return ArrayImpl(converted(values, wanted))
 
 
 _RANGE_REWRITE = """The bounds of a range decide its shape, so they must be known. Instead of

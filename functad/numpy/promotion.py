@@ -15,6 +15,7 @@ from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, DTypeError, FunctadError, ShapeError
 from functad.primitives import joining
 from functad.primitives.common import broadcast_in_dim, convert_element_type
+from functad.primitives.kernels.conversion import converted
 from functad.tracing import Tracer, aval_of
 
 SCALARS: frozenset[type] = frozenset({bool, int, float, complex})
@@ -47,7 +48,8 @@ def asarray(
         own, weak = dtypes.dtype_of(a)
         return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
     if isinstance(a, (np.ndarray, np.generic)):
-        return ArrayImpl(np.array(a, dtype=wanted or dtypes.as_dtype(a.dtype), order="C"))
+        values = np.array(a, dtype=dtypes.as_dtype(a.dtype), order="C")
+        return ArrayImpl(values if wanted is None else converted(values, wanted))
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)
     return _array_of_object(a, wanted)
@@ -68,8 +70,7 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
             )
     if type(x) is complex and dtype.kind != "c":
         raise DTypeError(f"{name}: the complex number {x} does not fit in {dtype}; use {x}.real, or a complex dtype")
-    with np.errstate(all="ignore"):
-        return np.asarray(x).astype(dtype)
+    return converted(np.asarray(x), dtype)
 
 
 def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
@@ -79,7 +80,8 @@ def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
     if dtype is None:
         dtype = _common_dtype(leaves)
     try:
-        values = np.array(_without_arrays(x), dtype=None if dtype.kind in "iu" else dtype)
+        with np.errstate(all="ignore"):
+            values = np.array(_without_arrays(x), dtype=None if dtype.kind in "iu" else dtype)
     except (ValueError, TypeError) as problem:
         raise ShapeError(
             f"asarray: the nested sequence {_abbreviated(x)} is no array: its parts have different shapes "
@@ -88,8 +90,7 @@ def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
     if dtype.kind in "iu" and values.dtype.kind in "iu" and values.size:
         checked_scalar(int(values.max()), dtype, "asarray")
         checked_scalar(int(values.min()), dtype, "asarray")
-    with np.errstate(all="ignore"):
-        return ArrayImpl(values.astype(dtype, copy=False))
+    return ArrayImpl(converted(values, dtype))
 
 
 def _leaves(x: Any) -> Iterator[Any]:
@@ -199,8 +200,7 @@ def convert(x: Any, dtype: np.dtype, weak: bool = False, name: str = "promotion"
     if type(x) in SCALARS:
         value = checked_scalar(x, dtype, name)
         return ArrayImpl(value, True) if weak else value[()]
-    with np.errstate(all="ignore"):
-        value = x.astype(dtype)
+    value = converted(x, dtype)
     return ArrayImpl(value, True) if weak else value
 
 

@@ -16,6 +16,7 @@ from functad.array import ArrayImpl
 from functad.errors import DifferentiationError, ShapeError
 from functad.ir import UNKNOWN, Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Reduction, Scalar
+from functad.primitives.kernels.conversion import converted
 from functad.tracing import aval_of, bind
 
 # --- add_any: the sum of two cotangents -------------------------------------------------------------
@@ -295,12 +296,6 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     return bind(convert_element_type_p, operand, new_dtype=dtype, weak_type=weak_type)
 
 
-def _convert_impl(x: np.ndarray, *, new_dtype: np.dtype, weak_type: bool) -> np.ndarray:
-    if x.dtype.kind == "c" and new_dtype.kind != "c":
-        x = x != 0 if new_dtype.kind == "b" else x.real
-    return x.astype(new_dtype, copy=False)
-
-
 def _convert_jvp(primals: Any, out: Any, tangents: Any, *, new_dtype: np.dtype, weak_type: bool) -> Any:
     if new_dtype.kind not in "fc":
         return Zero(Aval(out.shape, dtypes.float0))
@@ -319,10 +314,10 @@ def _convert_batch(axis_size: int, args: Any, dims: Any, **params: Any) -> tuple
 
 convert_element_type_p = Primitive(
     name="convert_element_type",
-    doc="Convert every element to another dtype.",
+    doc="Convert every element to another dtype; floats to integers as `kernels.conversion` says.",
     multiple_results=False,
     abstract_eval=lambda x, *, new_dtype, weak_type: Aval(x.shape, new_dtype, weak_type),
-    impl=_convert_impl,
+    impl=lambda x, *, new_dtype, weak_type: converted(x, new_dtype),
     jvp=_convert_jvp,
     transpose=lambda ct, x, *, new_dtype, weak_type: [convert_element_type(ct, x.dtype)],
     batch=_convert_batch,

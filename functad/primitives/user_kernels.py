@@ -22,6 +22,7 @@ from functad.ir import Absent, Aval, Primitive
 from functad.lowering_rules import Loops, Scalar
 from functad.primitives.builders import elementwise_batch
 from functad.primitives.common import NOT_LINEAR, broadcast_in_dim, move_axis, reshape
+from functad.primitives.kernels.conversion import converted
 from functad.tracing import aval_of, bind
 
 PREFIX = "user_function_"
@@ -132,7 +133,7 @@ def _elementwise_aval(*avals: Aval, function: UserFunction, dtype: np.dtype) -> 
 def _elementwise_impl(*args: np.ndarray, function: UserFunction, dtype: np.dtype) -> np.ndarray:
     # As in kernels, float16 is computed with as float32.
     wide = [np.asarray(a, np.float32) if a.dtype == np.float16 else np.asarray(a) for a in args]
-    return np.asarray(function.vectorized(*wide)).astype(dtype)
+    return converted(np.asarray(function.vectorized(*wide)), dtype)
 
 
 def _elementwise_expression(dtypes: Sequence[np.dtype], *, function: UserFunction, dtype: np.dtype) -> str:

@@ -1,6 +1,6 @@
 """Words of kernel text for complex numbers: parts, division, and the functions of the C library.
 
-A formula is written against the arithmetic `k` (`scalars.PlainArithmetic`), which has no operators for complex numbers;
+A formula is written against the arithmetic `k` (`PlainArithmetic`), which has no operators for complex numbers;
 it must not know NumPy's or LLVM's values.
 """
 
@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from functad.backends.cpu.exact_scalars import integer_power, product, routine
-from functad.backends.cpu.scalars import c128, i64, plain
+from functad.backends.cpu.scalars import c128, i64
+from functad.primitives.kernels.plain_arithmetic import plain
 
 # --- parts and division -----------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Words of kernel text that are exact, or nearly: integer division, bits of floats, random bits.
 
-A formula is written against the arithmetic `k` (`scalars.PlainArithmetic`); it must not know NumPy's or LLVM's values.
+A formula is written against the arithmetic `k` (`PlainArithmetic`); it must not know NumPy's or LLVM's values.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.cpu import scalar_formulas
-from functad.backends.cpu.scalars import f16, plain
+from functad.backends.cpu.scalars import f16
+from functad.primitives.kernels import scalar_formulas
+from functad.primitives.kernels.plain_arithmetic import plain
 
 
 def routine(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -44,7 +44,7 @@ VOCABULARY = {
     name: module.__name__
     for module in (complex_scalars, exact_scalars, special_scalars, gemm_scalars, scalars)
     for name, value in vars(module).items()
-    if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.backends.cpu")
+    if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.")
 }
 BYTES_PER_NS = 25.0  # of one thread, from the cache
 FLOPS_PER_NS = {"float32": 90.0, "float64": 45.0, "complex64": 22.0, "complex128": 11.0}

@@ -15,7 +15,9 @@ from numba.core import types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin
 
-from functad.backends.cpu import scalar_formulas, scalars
+from functad.backends.cpu import scalars
+from functad.primitives.kernels import scalar_formulas
+from functad.primitives.kernels.plain_arithmetic import PLAIN
 
 _NUMBA_TYPES = {
     np.dtype(np.bool_): types.boolean,
@@ -108,7 +110,7 @@ def _result_dtype(formula: Callable[..., Any], dtypes: tuple[Any, ...]) -> Any:
     key = (formula, dtypes)
     if key not in _result_dtypes:
         with np.errstate(all="ignore"):
-            result = formula(scalars.PLAIN, *[d.type(1) for d in dtypes])
+            result = formula(PLAIN, *[d.type(1) for d in dtypes])
         _result_dtypes[key] = tuple(r.dtype for r in result) if isinstance(result, tuple) else result.dtype
     return _result_dtypes[key]
 
@@ -265,7 +267,7 @@ def _constant(value: Any, dtype: Any) -> ir.Constant:
 
 
 class IRArithmetic:
-    """What `scalars.PlainArithmetic` does, by LLVM instructions."""
+    """What `PlainArithmetic` does, by LLVM instructions."""
 
     def __init__(self, builder: ir.IRBuilder) -> None:
         self.builder = builder
@@ -289,7 +291,7 @@ class IRArithmetic:
         if dtype.kind == "f":
             return self._to_float(x, dtype)
         if x.dtype.kind == "f":
-            return self._float_to_int(x, dtype)
+            return scalar_formulas.float_to_integer(self, x, dtype)
         return self._int_to_int(x, dtype)
 
     def _to_float(self, x: IRValue, dtype: Any) -> IRValue:
@@ -308,16 +310,9 @@ class IRArithmetic:
             value = (b.sext if x.dtype.kind == "i" else b.zext)(x.value, ir.IntType(width))
         return IRValue(b, value, dtype)
 
-    def _float_to_int(self, x: IRValue, dtype: Any) -> IRValue:
-        """As x86 does it: the pattern 100…0 for what no int32 or int64 holds; narrower ones are cut from int32."""
-        if dtype.itemsize < 4:
-            return self._int_to_int(self._float_to_int(x, np.dtype(np.int32)), dtype)
-        if dtype.kind == "u":
-            return scalar_formulas.float_to_unsigned(self, x, np.dtype(f"i{dtype.itemsize}"))
-        limit = 2.0 ** (8 * dtype.itemsize - 1)
-        inside = (x >= -limit) & (x < limit)
-        converted = IRValue(self.builder, self.builder.fptosi(x.value, _llvm_type(dtype)), dtype)
-        return self.where(inside, converted, self.constant(np.iinfo(dtype).min, dtype))
+    def truncated(self, x: IRValue, dtype: Any) -> IRValue:
+        convert = self.builder.fptosi if np.dtype(dtype).kind == "i" else self.builder.fptoui
+        return IRValue(self.builder, convert(x.value, _llvm_type(dtype)), dtype)
 
     def bits(self, x: IRValue) -> IRValue:
         return self.from_bits(x, np.dtype(f"u{x.dtype.itemsize}"))

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.cpu import vector_math
 from functad.backends.cpu.exact_scalars import routine
-from functad.backends.cpu.scalars import copysign, floor, plain, round_even, sqrt
+from functad.backends.cpu.scalars import copysign, floor, round_even, sqrt
 from functad.primitives.kernels import error_coefficients as error_table
 from functad.primitives.kernels import gamma_coefficients as gamma_table
+from functad.primitives.kernels import vector_math
+from functad.primitives.kernels.plain_arithmetic import plain
 
 _PI = math.pi
 _INF = math.inf

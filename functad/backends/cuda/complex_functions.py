@@ -1,6 +1,6 @@
 """Functions of complex numbers as formulas of their real and imaginary parts, since a GPU has no C library for them.
 
-A formula `(k, x, y) -> (real, imaginary)` of float64 is written against the arithmetic `k` (`scalars.PlainArithmetic`);
+A formula `(k, x, y) -> (real, imaginary)` of float64 is written against the arithmetic `k` (`PlainArithmetic`);
 it must not know NumPy's or LLVM's values. The inverse functions are Kahan's ("Branch cuts for complex elementary
 functions", 1987), which are right on both sides of every cut.
 """

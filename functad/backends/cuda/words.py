@@ -19,6 +19,7 @@ from numba.cuda import cudadecl, cudaimpl
 from functad.backends.cpu import scalars
 from functad.backends.cpu.scalars_numba import IRArithmetic, IRComplex, IRValue
 from functad.backends.cuda import complex_functions
+from functad.primitives.kernels.plain_arithmetic import PLAIN
 
 # The package numba-cuda brings its own types; the numba.cuda that is a part of Numba uses Numba's.
 _OWNER = "numba.cuda" if find_spec("numba.cuda.typing") else "numba.core"
@@ -109,7 +110,7 @@ def _sum(k: Any, total: Any, x: Any) -> Any:
 def _result_type(formula: Any, dtypes: Sequence[Any]) -> Any:
     """The type of a formula's result, found by evaluating it on plain numbers."""
     with np.errstate(all="ignore"):
-        result = formula(scalars.PLAIN, *[d.type(1) for d in dtypes])
+        result = formula(PLAIN, *[d.type(1) for d in dtypes])
     if isinstance(result, tuple):
         return types.BaseTuple.from_types([_TYPES[r.dtype] for r in result])
     return _TYPES[result.dtype]

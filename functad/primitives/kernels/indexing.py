@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.extrema import folded
 
 Starts = Sequence[int] | Sequence[np.ndarray] | np.ndarray
@@ -55,7 +56,7 @@ def gather(
     if mode == "fill" and not valid.all():
         fill = default_fill_value(operand.dtype) if fill_value is None else fill_value
         mask = valid.reshape(batch + (1,) * len(window))
-        out = np.where(mask, out, np.asarray(fill).astype(operand.dtype))
+        out = np.where(mask, out, converted(np.asarray(fill), operand.dtype))
     return np.moveaxis(out, range(out.ndim), (*batch_positions, *offset_dims))
 
 

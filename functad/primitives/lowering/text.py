@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from functad.primitives.kernels.conversion import converted
+
 CASTS = {
     "bool": "b1",
     "int8": "i8",
@@ -38,8 +40,8 @@ def rounding(dtype: np.dtype) -> str:
 
 
 def constant(value: complex | int | bool, dtype: np.dtype) -> str:
-    """A typed constant, such as `f32(0.5)`; the value is converted to the dtype as NumPy does it."""
-    number = np.asarray(value).astype(dtype).item()
+    """A typed constant, such as `f32(0.5)`"""
+    number = converted(np.asarray(value), dtype).item()
     if dtype.kind == "b":
         return str(number)
     if dtype.kind == "c" and number.imag == 0:

@@ -1,6 +1,6 @@
 """Formulas of exponentials, logarithms, powers and hyperbolic functions, of float32 and float64, free of branches.
 
-A formula is written against the arithmetic `k` (`scalars.PlainArithmetic`); it must not know NumPy's or LLVM's values.
+A formula is written against the arithmetic `k` (`PlainArithmetic`); it must not know NumPy's or LLVM's values.
 
 Each is straight-line code without library calls, so that loops over it become vector instructions. Polynomials are
 minimax fits of the relative error. Choices keep NaN: `where(x > limit, limit, x)`, never the other way round.

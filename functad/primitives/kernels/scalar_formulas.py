@@ -1,6 +1,6 @@
 """Formulas of roundings, signs, neighbours and half precision: short recipes of exact operations.
 
-A formula is written against the arithmetic `k` (`scalars.PlainArithmetic`); it must not know NumPy's or LLVM's values.
+A formula is written against the arithmetic `k` (`PlainArithmetic`); it must not know NumPy's or LLVM's values.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ def is_finite(k: Any, x: Any) -> Any:
     return k.absolute(x) < np.inf
 
 
-def float_to_unsigned(k: Any, x: Any, signed: Any) -> Any:
-    """x as an unsigned integer, by a conversion to the signed one of the same size."""
-    lowest = k.constant(np.iinfo(signed).min, signed)
-    limit = -float(np.iinfo(signed).min)
-    upper = x >= limit
-    low_bits = k.cast(k.where(upper, x - limit, x), signed)
-    return k.bits(k.where(upper, low_bits ^ lowest, low_bits))
+def float_to_integer(k: Any, x: Any, dtype: Any) -> Any:
+    """x towards zero; beyond the dtype's range the end of it, and 0 for NaN."""
+    info = np.iinfo(dtype)
+    if info.bits < 32:  # its ends are floats, and int32 holds them
+        limited = k.where(x > info.max, k.constant(info.max, x.dtype), x)
+        limited = k.where(limited < info.min, k.constant(info.min, x.dtype), limited)
+        limited = k.where(x != x, k.constant(0, x.dtype), limited)
+        return k.cast(k.truncated(limited, np.int32), dtype)
+    lowest, highest, zero = (k.constant(value, dtype) for value in (info.min, info.max, 0))
+    # Where the highest integer is no float, the limit is rounded up to the next one, and no float lies between.
+    result = k.where(x >= float(info.max), highest, k.truncated(x, dtype))
+    return k.where(x != x, zero, k.where(x < float(info.min), lowest, result))
 
 
 def round_away(k: Any, x: Any) -> Any:

@@ -1,6 +1,6 @@
 """Formulas of sines, arc functions and error functions, of float32 and float64, free of branches.
 
-A formula is written against the arithmetic `k` (`scalars.PlainArithmetic`); it must not know NumPy's or LLVM's values.
+A formula is written against the arithmetic `k` (`PlainArithmetic`); it must not know NumPy's or LLVM's values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.cpu.vector_math import at_most, exp2_wide, expm1_of_moderate, polynomial
+from functad.primitives.kernels.vector_math import at_most, exp2_wide, expm1_of_moderate, polynomial
 
 _F32, _F64, _U32, _I32 = np.float32, np.float64, np.uint32, np.int32
 _HALF_PI = 1.5707963267948966

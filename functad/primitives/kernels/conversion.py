@@ -1,0 +1,35 @@
+"""Conversion of arrays between dtypes: what a float beyond the range of an integer dtype becomes, above all.
+
+It must not know primitives. `ndarray.astype` leaves such conversions to the processor, whose results differ from one
+machine to another, and even within an array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functad.primitives.kernels.plain_arithmetic import PLAIN
+
+
+def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """x in another dtype, itself where that is its own.
+
+    Floats become integers by truncation; what the dtype cannot hold becomes its nearest end, and NaN 0. Floats that are
+    too large for the dtype become infinite, integers wrap, and complex numbers lose their imaginary part.
+    """
+    x = np.asarray(x)
+    if x.dtype == dtype:
+        return x
+    with np.errstate(all="ignore"):
+        if x.dtype.kind == "c" and dtype.kind != "c":
+            x = x != 0 if dtype.kind == "b" else x.real
+        if x.dtype.kind == "f" and dtype.kind in "iu" and not _holds_all(dtype, x):
+            wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+            return np.asarray(PLAIN.cast(wide, dtype))
+        return x.astype(dtype, copy=False)
+
+
+def _holds_all(dtype: np.dtype, x: np.ndarray) -> bool:
+    """Whether truncation alone makes integers of all the floats; two passes over memory, where a formula takes many."""
+    info = np.iinfo(dtype)
+    return x.size == 0 or bool(x.min() >= float(info.min) and x.max() < float(info.max))

@@ -1,0 +1,169 @@
+"""The arithmetic of formulas on NumPy's scalars and arrays: every formula is also a plain function.
+
+It must not know formulas, nor the machine code that `backends.cpu.scalars_numba` makes of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.kernels import extrema, scalar_formulas
+
+Formula = Callable[..., Any]
+
+
+class PlainArithmetic:
+    """What a formula may do besides operators, done by NumPy. `IRArithmetic` does the same with LLVM instructions."""
+
+    def constant(self, value: Any, dtype: Any) -> Any:
+        return np.dtype(dtype).type(value)
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        x, dtype = np.asarray(x), np.dtype(dtype)
+        if x.dtype.kind == "c" and dtype.kind != "c":
+            return x != 0 if dtype.kind == "b" else self.cast(x.real, dtype)
+        if x.dtype.kind == "f" and dtype.kind in "iu":
+            return scalar_formulas.float_to_integer(self, x[()], dtype)
+        return _scalar(x.astype(dtype))
+
+    def truncated(self, x: Any, dtype: Any) -> Any:
+        """x towards zero, where the integer dtype holds that; anything elsewhere."""
+        return _scalar(np.asarray(x).astype(dtype))
+
+    def bits(self, x: Any) -> Any:
+        x = np.asarray(x)
+        return _scalar(x.view(f"u{x.dtype.itemsize}"))
+
+    def from_bits(self, x: Any, dtype: Any) -> Any:
+        return _scalar(np.asarray(x).view(dtype))
+
+    def where(self, condition: Any, x: Any, y: Any) -> Any:
+        return _scalar(np.where(condition, x, y))
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x y + z, rounded once where the machine can: formulas may rely on neither."""
+        if np.asarray(x).dtype == np.float32:
+            return np.float32(1) * (_double(x) * _double(y) + _double(z)).astype(np.float32)
+        return x * y + z
+
+    def product_error(self, x: Any, y: Any, product: Any) -> Any:
+        """x y − product, exactly, for float64 x of at most 24 significant bits."""
+        high = self.from_bits(self.bits(y) & np.uint64(0xFFFFFFFFF8000000), np.float64)
+        return (x * high - product) + x * (y - high)
+
+    def maximum(self, x: Any, y: Any) -> Any:
+        return extrema.maximum(x, y)
+
+    def minimum(self, x: Any, y: Any) -> Any:
+        return extrema.minimum(x, y)
+
+    def sqrt(self, x: Any) -> Any:
+        return np.sqrt(x)
+
+    def absolute(self, x: Any) -> Any:
+        return np.abs(x)
+
+    def copysign(self, x: Any, y: Any) -> Any:
+        return np.copysign(x, y)
+
+    def floor(self, x: Any) -> Any:
+        return np.floor(x)
+
+    def ceil(self, x: Any) -> Any:
+        return np.ceil(x)
+
+    def trunc(self, x: Any) -> Any:
+        return np.trunc(x)
+
+    def rint(self, x: Any) -> Any:
+        return np.rint(x)
+
+    def quotient(self, x: Any, y: Any) -> Any:
+        """x / y of integers, towards zero; y is not 0, and not −1 of a signed dtype."""
+        return (x - np.fmod(x, y)) // y
+
+    def remainder(self, x: Any, y: Any) -> Any:
+        """What is left of x, of its sign, after taking y away as often as fits; integers y as for `quotient`."""
+        return np.fmod(x, y)
+
+    def bit_count(self, x: Any) -> Any:
+        x = np.asarray(x)
+        return _scalar(np.bitwise_count(x.view(f"u{x.dtype.itemsize}")).astype(x.dtype))
+
+    def leading_zeros(self, x: Any) -> Any:
+        x = np.asarray(x)
+        unsigned = x.view(f"u{x.dtype.itemsize}").copy()
+        for shift in (1, 2, 4, 8, 16, 32):
+            if shift < 8 * x.dtype.itemsize:
+                unsigned |= unsigned >> unsigned.dtype.type(shift)
+        return _scalar((8 * x.dtype.itemsize - np.bitwise_count(unsigned).astype(np.int64)).astype(x.dtype))
+
+    def half_bits(self, x: Any) -> Any:
+        return _scalar(np.asarray(x).astype(np.float16).view(np.uint16))
+
+    def from_half_bits(self, x: Any) -> Any:
+        return _scalar(np.asarray(x).view(np.float16).astype(np.float32))
+
+    def make_complex(self, real: Any, imaginary: Any) -> Any:
+        real, imaginary = np.broadcast_arrays(real, imaginary)
+        result = np.empty(real.shape, np.complex64 if real.dtype == np.float32 else np.complex128)
+        result.real, result.imag = real, imaginary
+        return _scalar(result)
+
+    def libm(self, name: str, *args: Any) -> Any:
+        """A function of the C library, of float64: for what no formula exists."""
+        return _scalar(np.asarray(_LIBM[name](*args)))
+
+    def complex_libm(self, name: str, *args: Any) -> Any:
+        """A function of the C library, of complex128."""
+        return _LIBM[name](*args)
+
+
+def _double(x: Any) -> Any:
+    return np.asarray(x, np.float64)
+
+
+def _scalar(x: np.ndarray) -> Any:
+    return x[()]
+
+
+def _pow(x: Any, y: Any) -> Any:
+    # Of a scalar 0.5 NumPy takes the square root, which differs at −0 and −inf.
+    x, y = np.broadcast_arrays(x, y)
+    return _scalar(np.power(np.array(x, ndmin=1), np.array(y, ndmin=1)).reshape(x.shape))
+
+
+_LIBM: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "cbrt")},
+    **{name: getattr(np, name) for name in ("sinh", "cosh", "tanh", "sin", "cos", "tan", "nextafter")},
+    **{name: getattr(np, "arc" + name[1:]) for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2")},
+    "pow": _pow,
+    "fmod": np.fmod,
+    "hypot": np.hypot,
+    "sqrt": np.sqrt,
+    **{name: np.vectorize(getattr(math, name), otypes=[np.float64]) for name in ("erf", "erfc")},
+}
+
+PLAIN = PlainArithmetic()
+
+
+def plain(formula: Formula, *, inline: bool = False) -> Callable[..., Any]:
+    """The plain function of a formula `(arithmetic, *operands) -> result`, which `scalars_numba` finds and compiles.
+
+    inline: emit the formula's instructions at every call instead of one function for the module; for short formulas.
+    """
+
+    @functools.wraps(formula)
+    def function(*operands: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return formula(PLAIN, *operands)
+
+    del function.__wrapped__
+    function.formula = formula  # type: ignore[attr-defined]
+    function.inline = inline  # type: ignore[attr-defined]
+    return function
