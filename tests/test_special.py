@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 
+import functad
 from functad.primitives.kernels import special
 
 # Correctly rounded values, computed with 60 digits.
@@ -268,3 +269,19 @@ def test_cumulative_logsumexp():
     got = special.cumulative_logsumexp(half, axis=0)
     assert got.dtype == np.float16
     np.testing.assert_allclose(got[:, 0], np.log(np.arange(1, 2049)), rtol=1e-3)
+
+
+def test_logarithms_of_sums_keep_their_digits_near_their_zeros():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 0, 20_000).astype(np.float32)
+    y = np.concatenate([np.log(-np.expm1(np.float64(x[::2]))), rng.uniform(-3, 0, x.size // 2)]).astype(np.float32)
+    x = np.concatenate([x[::2], x[1::2]])
+    for name, scale in (("logaddexp", 1.0), ("logaddexp2", math.log(2))):
+        a, b = ((v / scale).astype(np.float32) for v in (x, y))
+        exact = getattr(np, name)(a.astype(np.longdouble), b.astype(np.longdouble))
+        function = getattr(functad.numpy, name)
+        chosen = np.abs(exact) > 1e-8  # nearer, so that an error of one ulp in float64 shows
+        assert chosen.sum() > 10_500
+        for f in (function, functad.jit(function)):
+            error = np.abs(np.asarray(f(a, b)).astype(np.longdouble) - exact)[chosen]
+            assert (error / np.spacing(np.abs(exact[chosen]).astype(np.float32))).max() < 2

@@ -6,7 +6,6 @@ Knows no shapes beyond "equal or rank 0"; sums over axes are in `cumulative`, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,10 +35,10 @@ def _share(x: Any, y: Any, unit: float) -> Any:
     return logistic(distance if unit == 1 else mul(scalar_like(x, unit), distance))
 
 
-def _log_sum(name: str, impl: Callable[..., Any], unit: float, doc: str) -> Primitive:
+def _log_sum(name: str, ufunc: np.ufunc, unit: float, doc: str) -> Primitive:
     return binary(
         name,
-        impl,
+        lambda x, y: ufunc(x, y, dtype=np.float64).astype(x.dtype),  # near its zeros a float32 would lose most digits
         jvps=[
             lambda t, out, x, y: mul(t, _share(x, y, unit)),  # ∂log_b(b^x + b^y)/∂x = b^x / (b^x + b^y)
             lambda t, out, x, y: mul(t, _share(y, x, unit)),

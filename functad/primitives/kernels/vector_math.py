@@ -234,15 +234,20 @@ def log(k: Any, x: Any) -> Any:
 
 
 def log1p(k: Any, x: Any) -> Any:
+    result = k.copysign(_log_sum(k, *_log1p_parts(k, x)), x)
+    infinite, undefined = k.constant(-np.inf, x.dtype), k.constant(np.nan, x.dtype)
+    return k.where(x < np.inf, k.where(x > -1, result, k.where(x == -1, infinite, undefined)), x)
+
+
+def _log1p_parts(k: Any, x: Any) -> tuple[Any, Any]:
+    """f and e with 1 + x = 2^e (1 + f)."""
     kind = _format(x)
     u = x + 1
     e, m = _exponent_and_mantissa(k, u)
     power = k.bits(m) - k.bits(u) + kind.one  # the pattern of 2^−e
     inverse = k.from_bits(k.where(u < 1e30, power, k.constant(0, power.dtype)), x.dtype)
     lost = x - (u - 1)
-    result = k.copysign(_log_sum(k, k.fma(lost, inverse, m - 1), e), x)
-    infinite, undefined = k.constant(-np.inf, x.dtype), k.constant(np.nan, x.dtype)
-    return k.where(x < np.inf, k.where(x > -1, result, k.where(x == -1, infinite, undefined)), x)
+    return k.fma(lost, inverse, m - 1), e
 
 
 def logaddexp(k: Any, x: Any, y: Any) -> Any:
@@ -252,13 +257,24 @@ def logaddexp(k: Any, x: Any, y: Any) -> Any:
 
 def logaddexp2(k: Any, x: Any, y: Any) -> Any:
     """log2(2^x + 2^y)."""
-    return _log_add(k, x, y, lambda gap: log1p(k, exp2(k, -gap)) * _LOG2_E)
+    return _log_add(k, x, y, lambda gap: _log2_of_one_plus(k, exp2(k, -gap)))
+
+
+def _log2_of_one_plus(k: Any, x: Any) -> Any:
+    """log2(1 + x), for 0 ≤ x ≤ 1; exact at its ends."""
+    f, e = _log1p_parts(k, x)
+    return k.fma(_log_sum(k, f, k.constant(0, x.dtype)), k.constant(_LOG2_E, x.dtype), e)
 
 
 def _log_add(k: Any, x: Any, y: Any, excess: Callable[[Any], Any]) -> Any:
     """The larger of x and y, and what the smaller adds to it, by the distance of the two."""
-    distance = x - y
-    total = k.maximum(x, y) + excess(k.absolute(distance))
+    larger, distance = k.maximum(x, y), x - y
+    total = larger + excess(k.absolute(distance))
+    if x.dtype == _F32:
+        # Below 0 the two may cancel. Where LLVM sees that they cannot, as in softplus, nothing of this remains.
+        wide_x, wide_y = k.cast(x, _F64), k.cast(y, _F64)
+        wide = k.maximum(wide_x, wide_y) + excess(k.absolute(wide_x - wide_y))
+        total = k.where(larger < 0, k.cast(wide, _F32), total)
     return k.where(distance == distance, total, x + y)  # ∞ − ∞ is no number, but equal infinities are their own sum
 
 
