@@ -22,13 +22,34 @@ def compiled_program(fun, *args):
     return made
 
 
+@pytest.fixture
+def all_linear(monkeypatch):
+    """Lets all scans pass for derivatives, so that a body can be written as it is."""
+    passes = loop_passes.shorten_chains
+
+    def marked(scan, *args):
+        scan.origin = scan.origin.replace(params={**scan.origin.params, "linear": True})
+        passes(scan, *args)
+
+    monkeypatch.setattr(loop_passes, "shorten_chains", marked)
+
+
 def loops(program):
     return [e for e in program.eqns if e.primitive.name == "scan"]
 
 
+def takes_rewritten(fun, *args):
+    """Whether the choices between the loops as rewritten and as written fall on the former, for these arguments."""
+    program = compiled_program(fun, *args)
+    chosen = [e.invars[0] for e in program.eqns if e.primitive.name == "cond"]
+    assert chosen
+    return all(eval_program(program.replace(outvars=chosen), functad.tree.leaves(args)))
+
+
 def operations(scan):
-    """The arithmetic in a body, without what only picks an element."""
-    return sorted(e.primitive.name for e in scan.params["jaxpr"].eqns if e.primitive.name not in ("slice", "reshape"))
+    """The arithmetic in a body, without what only picks an element, and what watches the range."""
+    arithmetic = ("add", "add_any", "sub", "mul", "div", "neg", "select_n", "sin", "integer_pow", "square")
+    return sorted(e.primitive.name for e in scan.params["jaxpr"].eqns if e.primitive.name in arithmetic)
 
 
 def is_rewritten(monkeypatch, fun, *args):
@@ -236,7 +257,7 @@ def random_body(rng, carries, ys, one_chain):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_random_linear_bodies(reverse, monkeypatch):
+def test_random_linear_bodies(reverse, all_linear, monkeypatch):
     rewritten = in_pairs = 0
     for seed in range(25):
         rng = np.random.default_rng(seed)
@@ -275,7 +296,7 @@ def chain(factors, offsets, start, then=lambda x: x):
     return lax.scan(step, start, (factors, offsets))
 
 
-def test_many_carries_that_are_no_mere_sums_are_not_taken_in_pairs(monkeypatch):
+def test_many_carries_that_are_no_mere_sums_are_not_taken_in_pairs(all_linear, monkeypatch):
     def run(rows):
         def step(state, row):
             x, *sums = state  # each is a sum of the one before
@@ -291,14 +312,14 @@ def test_many_carries_that_are_no_mere_sums_are_not_taken_in_pairs(monkeypatch):
         assert_same(lambda rows: run(rows), rows)
 
 
-def test_what_each_step_stacks_keeps_its_place(monkeypatch):
+def test_what_each_step_stacks_keeps_its_place(all_linear, monkeypatch):
     rng = np.random.default_rng(0)
     args = rng.uniform(0.8, 1.1, STEPS), rng.normal(size=STEPS), np.float64(0.7)
     assert is_rewritten(monkeypatch, chain, *args)
     assert_same(chain, *args)
 
 
-def test_results_that_need_no_carry_leave_the_loop():
+def test_results_that_need_no_carry_leave_the_loop(all_linear):
     def run(rows, start):
         return lax.scan(lambda x, row: (x * row * row * 2, (row * row, 3.0)), start, rows)
 
@@ -321,7 +342,7 @@ def test_results_that_need_no_carry_leave_the_loop():
         lambda x, k: x * k + k,  # as short as can be
     ],
 )
-def test_what_is_not_linear_and_what_is_short_stays(body, monkeypatch):
+def test_what_is_not_linear_and_what_is_short_stays(body, all_linear, monkeypatch):
     def run(start, rows):
         return lax.scan(lambda x, k: (body(x, k), None), start, rows)[0]
 
@@ -330,7 +351,7 @@ def test_what_is_not_linear_and_what_is_short_stays(body, monkeypatch):
     assert_same(run, *args)
 
 
-def test_carries_of_other_types_and_short_loops_stay(monkeypatch):
+def test_carries_of_other_types_and_short_loops_stay(all_linear, monkeypatch):
     integers = np.arange(STEPS, dtype=np.int32), np.arange(STEPS, dtype=np.int32), np.int32(3)
     assert not is_rewritten(monkeypatch, chain, *integers)
     halves = np.ones(STEPS, np.float16), np.ones(STEPS, np.float16), np.float16(0)
@@ -341,13 +362,69 @@ def test_carries_of_other_types_and_short_loops_stay(monkeypatch):
     assert not is_rewritten(monkeypatch, chain, *vectors)
 
 
+# --- what is not safe runs as it was written --------------------------------------------------------------
+
+
+def test_a_loop_that_somebody_writes_stays_as_it_is():
+    def run(start, factors):
+        return lax.scan(lambda x, f: (x * f * f, None), start, factors)[0]
+
+    factors = np.full(STEPS, 1e-20, np.float32)
+    factors[0], factors[1:4] = 1e25, 1e-15
+    args = np.float32(1e-30), factors
+    (scan,) = loops(compiled_program(run, *args))
+    assert scan.params["length"] == STEPS and operations(scan) == ["mul", "mul"]
+    assert np.array(functad.jit(run)(*args)) == np.array(run(*args))
+
+
+def scaled_steps(start, factors):
+    """x ← sin(x·f·g) for rows (f, g): a derivative whose factors are given."""
+    return lax.scan(lambda x, row: (jnp.sin(x * row[0] * row[1]), x), start, (factors[0], factors[1]))
+
+
+def cotangents(factors, start, of_last):
+    last, pullback = functad.vjp(lambda x: scaled_steps(x, factors)[0], start)
+    return pullback(of_last)[0]
+
+
+def test_a_gradient_takes_the_short_way_where_it_is_safe_only():
+    ordinary = np.full((2, STEPS), 0.99, np.float32)
+    assert takes_rewritten(cotangents, ordinary, np.float32(0.1), np.float32(1))
+    for value in (0.0, 1e-25, 1e25, np.inf, np.nan):
+        for row in (0, 1):
+            factors = ordinary.copy()
+            factors[row, STEPS // 2] = value
+            assert not takes_rewritten(cotangents, factors, np.float32(0.1), np.float32(1))
+    for of_last in (1e-20, 1e20, np.inf, np.nan):
+        assert not takes_rewritten(cotangents, ordinary, np.float32(0.1), np.float32(of_last))
+
+
+@pytest.mark.parametrize("decades", [2, 12, 30])
+def test_no_gradient_leaves_the_range_that_stays_within_it_as_written(decades):
+    """Factors of all sizes in pairs that undo each other: jitted and un-jitted differ by rounding only."""
+    found = functad.jit(cotangents)
+    both = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        sizes = rng.uniform(-decades, decades, STEPS) * (rng.random(STEPS) < rng.choice([0.03, 0.3, 1]))
+        factors = np.stack([10.0**sizes, 10.0**-sizes * rng.uniform(0.9, 1.1, STEPS)]).astype(np.float32)
+        factors = rng.permutation(factors)
+        of_last = np.float32(10.0 ** rng.uniform(-decades, decades))
+        with np.errstate(all="ignore"):
+            want = np.asarray(cotangents(factors, np.float32(0.01), of_last))
+        got = np.asarray(found(factors, np.float32(0.01), of_last))
+        both += bool(np.isfinite(want) and want != 0)
+        np.testing.assert_allclose(got, want, rtol=1e-3)
+    assert both > 10
+
+
 # --- numbers that are not finite --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", [0, 1, STEPS - 2, STEPS - 1])
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
 @pytest.mark.parametrize("which", ["factor", "offset"])
-def test_factors_that_are_not_finite(place, value, which, monkeypatch):
+def test_factors_that_are_not_finite(place, value, which, all_linear, monkeypatch):
     for start in (0.0, 0.7, np.inf, np.nan):
         factors, offsets = np.full(STEPS, 0.9), np.full(STEPS, 0.1)
         (factors if which == "factor" else offsets)[place] = value
@@ -357,7 +434,7 @@ def test_factors_that_are_not_finite(place, value, which, monkeypatch):
         assert_same(lambda *args: chain(*args)[0], *args)  # by pairs
 
 
-def test_the_derivative_of_two_steps_may_be_as_large_as_the_dtype_holds():
+def test_the_derivative_of_two_steps_may_be_as_large_as_the_dtype_holds(all_linear):
     factors = np.full(STEPS, 1e6, np.float32)  # 1e18 in a step, 1e36 in two
     factors[::2] = factors[1::4] = 1e-6
     offsets = np.linspace(-1, 1, STEPS, dtype=np.float32)

@@ -1,7 +1,8 @@
 """`scan_p`: a loop of known length that carries values along, reads slices of arrays and stacks results.
 
 Operands are (constants, carry, arrays to read slices of). The body is a closed Program
-`(constants, carry, slices) → (carry, slices of results)`.
+`(constants, carry, slices) → (carry, slices of results)`. `linear` says that the loop was made by differentiation, and
+is linear in its carry: tangents, or cotangents.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from functad.transforms.programs import batch_program, linearize_program, memois
 
 def scan(
     body: Program, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], *, length: int, reverse: bool,
-    unroll: int = 1,
+    unroll: int = 1, linear: bool = False,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """Bind a scan; returns the last carry and the stacked results. The constants of the body become operands."""
     body, consts = closed(body, consts)
     outs = bind(
         scan_p, *consts, *carry, *xs, jaxpr=body, length=length, reverse=reverse, unroll=unroll,
-        num_consts=len(consts), num_carry=len(carry),
+        num_consts=len(consts), num_carry=len(carry), linear=linear,
     )  # fmt: skip
     return outs[: len(carry)], outs[len(carry) :]
 
@@ -57,7 +58,7 @@ def _stacked(aval: Aval, length: int) -> Aval:
 
 
 def _impl(
-    *args: np.ndarray, jaxpr: Program, length: int, reverse: bool, unroll: int, num_consts: int, num_carry: int
+    *args: np.ndarray, jaxpr: Program, length: int, reverse: bool, num_consts: int, num_carry: int, **params: Any
 ) -> list[np.ndarray]:
     run = body_function(jaxpr)
     consts, carry, xs = split_at(args, num_consts, num_carry)
@@ -180,12 +181,10 @@ def _linear_body(
 
 
 def _linearize(
-    primals: Sequence[Any], active: Sequence[bool], *, jaxpr: Program, length: int, reverse: bool, unroll: int,
-    num_consts: int, num_carry: int,
+    primals: Sequence[Any], active: Sequence[bool], *, jaxpr: Program, num_consts: int, num_carry: int, **loop: Any
 ) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:  # fmt: skip
     parts = linearized_body(jaxpr, num_consts, num_carry, tuple(active))
     consts, carry, xs = split_at(primals, num_consts, num_carry)
-    loop: dict[str, Any] = {"length": length, "reverse": reverse, "unroll": unroll}
     hoisted = eval_program(parts.invariant, [*parts.own, *consts])
     last, ys = scan(parts.forward, [*hoisted, *parts.own, *consts], carry, xs, **loop)
     n = len(jaxpr.outvars) - num_carry
@@ -200,7 +199,9 @@ def _linearize(
         given_consts = [instantiate(t) for t in group(consts_active, of_consts)]
         given_carry = [instantiate(t) for t in group(parts.carry_active, of_carry)]
         given_xs = [_instantiate_like(t, x) for t, x in group(xs_active, zip(of_xs, xs))]
-        out_carry, out_ys = scan(parts.linear, [*fixed, *given_consts], given_carry, [*stepwise, *given_xs], **loop)
+        out_carry, out_ys = scan(
+            parts.linear, [*fixed, *given_consts], given_carry, [*stepwise, *given_xs], **{**loop, "linear": True}
+        )
         found = iter([*out_carry, *out_ys])
         avals = [*jaxpr.out_avals[:num_carry], *map(aval_of, ys[:n])]
         is_active = (*parts.carry_active, *parts.ys_active)
@@ -274,7 +275,7 @@ def _transpose_body(
 
 def _transpose(
     cts: Sequence[Any], *args: Any, jaxpr: Program, length: int, reverse: bool, unroll: int, num_consts: int,
-    num_carry: int,
+    num_carry: int, linear: bool,
 ) -> list[Any]:  # fmt: skip
     split = split_known_carry(jaxpr, tuple(map(is_linear, args)), num_consts, num_carry)
     if split is not None:
@@ -282,9 +283,9 @@ def _transpose(
         return _transpose_beside_known(cts, args, split, num_consts, num_carry, loop)
     # What remains of the carry is linear as a whole; a first carry that is known is one of zeros.
     is_carry = [num_consts <= i < num_consts + num_carry for i in range(len(args))]
-    linear = tuple(is_linear(a) or c for a, c in zip(args, is_carry))
+    linear_args = tuple(is_linear(a) or c for a, c in zip(args, is_carry))
     arriving = tuple(not isinstance(ct, Zero) for ct in cts)
-    parts = _transposed(jaxpr, linear, num_consts, num_carry, arriving)
+    parts = _transposed(jaxpr, linear_args, num_consts, num_carry, arriving)
     consts, carry, xs = split_at(args, num_consts, num_carry)
     known = [c for c in consts if not is_linear(c)]
     known_xs = [x for x in xs if not is_linear(x)]
@@ -292,8 +293,9 @@ def _transpose(
     given = [instantiate(ct) for ct in group(parts.carry_active, cts)]
     ct_ys = [ct for ct in cts[num_carry:] if not isinstance(ct, Zero)]
     sums, of_xs = scan(
-        parts.body, known, [*given, *totals], [*known_xs, *ct_ys], length=length, reverse=not reverse, unroll=unroll
-    )
+        parts.body, known, [*given, *totals], [*known_xs, *ct_ys], length=length, reverse=not reverse, unroll=unroll,
+        linear=True,
+    )  # fmt: skip
     carry_cts, const_cts = iter(sums[: len(given)]), iter(sums[len(given) :])
     slices = iter(of_xs)
     of_consts = iter([next(const_cts) if a else None for a in parts.consts_active])
@@ -325,7 +327,7 @@ def _transpose_beside_known(
     cts = [*group(split.is_linear, cts), *cts[num_carry:]]
     leaving = _transpose(
         cts, *consts, *linear_carry, *xs, *steps,
-        jaxpr=split.rest, num_consts=num_consts, num_carry=len(linear_carry), **loop,
+        jaxpr=split.rest, num_consts=num_consts, num_carry=len(linear_carry), linear=True, **loop,
     )  # fmt: skip
     of_consts, of_carry, of_xs = split_at(leaving, num_consts, len(linear_carry))
     found = iter(of_carry)

@@ -7,39 +7,44 @@ gradient is linear in what it carries: `ct ← (ct + p)·(1 − x)·r − (ct + 
 no ct. They are computed before the loop, for all steps at once, so that a step waits for a product and a sum. Where all
 carries but a few are sums that are only added to, two steps become one: `ct ← (c₂·c₁)·ct + (c₂·d₁ + d₂)`.
 
-What differs from the steps as they were written:
+Only loops that a transform made for tangents or cotangents are looked at (`linear`, a parameter of a scan), and the
+results differ from those of the steps as they were written by rounding alone. `(ct·a)·b` becomes `ct·(a·b)`, so
+products could leave the range of the dtype in one way of computing and not in the other. So the new loop watches:
 
-- Rounding: `(ct·a)·b` becomes `ct·(a·b)`. The errors are of the same size.
-- Range: the derivative of a step, or of two, is now computed for itself. Where it is larger than the dtype can hold
-  (3e38 for float32) the result is infinite or, for a cotangent of 0, NaN, also if a small cotangent would have kept all
-  products finite; where it is too small, the result is 0. Reverse mode promises the derivative for a cotangent of 1,
-  which is out of range either way.
-- NaN: each factor is a part of c or d, so one that is infinite or NaN makes NaN of what it made NaN of. A carry that
-  is not finite itself stays so, but may be NaN where it was infinite, and the other way round. A `select_n` that
-  drops a carry drops its NaN; a product with 0 would not. Such a loop stays as it is, unless the other cases use the
-  carry in another term of the same sum, as the derivative of `where(done, x, f(x))` does.
+- before it, every product of factors must be within L⁻³ … L, every c within L^-1.5 … L and every d at most L, where L
+  is about the fourth root of the largest number: so none is NaN, infinite, or a 0, which may be an underflow;
+- in it, the numbers on the chain must be 0 or within L⁻¹ … L, whenever a step reads them.
+
+Then all products, in both ways, are within L⁻⁴ … L³, and nothing over- or underflows. Otherwise a `cond` runs the loop
+as it was written. A `select_n` that drops a carry drops its NaN; a product with 0 would not. Such a loop stays as it
+is, unless the other cases use the carry in another term of the same sum, as the derivative of
+`where(done, x, f(x))` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var
+from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var, registry
 from functad.lowering_rules import Scalar
+from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.arithmetic import add, div, mul, neg
-from functad.primitives.common import move_axis, reshape
-from functad.primitives.logic import select_n
+from functad.primitives.common import convert_element_type, move_axis, reshape
+from functad.primitives.logic import and_, eq, ge, le, lt, or_, select_n
+from functad.primitives.reduction import reduce_and
 from functad.primitives.structure import slice_
 from functad.tracing import bind, eval_program, set_source, trace_to_program, transforming
-from functad.transforms.loop_parts import Scan, splice
+from functad.transforms.loop_parts import Carry, Scan, splice
 from functad.transforms.programs import batch_program
 
 LEAST_SAVED = 100  # operations on the chain of all steps; fewer take less time than one kernel more
 MOST_IN_PAIRS = 3  # carries on the chain; products of larger matrices of coefficients take longer than they save
+_FLAG = np.dtype(np.int32)  # of what is safe: the type of the index of a `cond`
 MOST_STACKS, LARGEST_STACKS = 8, 1 << 24  # of coefficients: how many, and the bytes of all
 
 
@@ -65,14 +70,19 @@ class _Slot(NamedTuple):
 
 
 def shorten_chains(
-    scan: Scan, before: list[Eqn], results: dict[Var, Atom], simplify: Callable[[Program], Program]
+    scan: Scan,
+    before: list[Eqn],
+    after: list[Eqn],
+    results: dict[Var, Atom],
+    simplify: Callable[[Program], Program],
 ) -> None:
-    """Rewrite a scan that is linear in the numbers it carries, as above, if that shortens its chain.
+    """Rewrite a scan of tangents or cotangents that are a few numbers, as above, if that shortens its chain.
 
-    before: the equations in front of the loop; those of the coefficients are added. results: the atoms that replace
-    results of the loop; those of results that need no carry are added.
+    before, after: the equations in front of the loop and behind it; those of the coefficients, and the choice of the
+    loop as it was written, are added. results: the atoms that replace results of the loop; those of results that need
+    no carry are added.
     """
-    if scan.length == UNKNOWN or not _is_of_numbers(scan):
+    if scan.length == UNKNOWN or not scan.origin.params["linear"] or not _is_of_numbers(scan):
         return
     try:
         forms, program = _coefficients(scan)
@@ -88,9 +98,13 @@ def shorten_chains(
         return
     all_steps = _AllSteps(scan, program)
     if len(all_steps.stacked) <= MOST_STACKS and all_steps.nbytes <= LARGEST_STACKS:
-        all_steps.compute(before)
+        scan.origin = scan.origin.replace(params={**scan.origin.params, "linear": False})  # it is looked at once
+        safe = all_steps.compute(before, [c.init for i, c in enumerate(scan.carries) if i not in chain])
         forms = _without_known(scan, forms, all_steps, results)
+        as_written = replace(scan, carries=[replace(c) for c in scan.carries])
         _rewrite(scan, forms, all_steps, before, in_pairs=len(chain) <= MOST_IN_PAIRS)
+        _watch(scan, chain, safe)
+        after[:0] = _unless_safe(scan, as_written)
 
 
 def _is_of_numbers(scan: Scan) -> bool:
@@ -119,13 +133,15 @@ def _repeats(eqn: Eqn) -> bool:
 def _coefficients(scan: Scan) -> tuple[list[_Linear], Program]:
     """The forms of all that a body gives, with slots for factors and constants, and the Program of the latter.
 
-    Its inputs are the constants and slices of the scan.
+    Its inputs are the constants and slices of the scan. Its last result is whether all factors are within the range
+    that is safe.
     """
     inputs = [v for _, v in (*scan.consts, *scan.xs)]
     forms: list[_Linear] = []
 
     def run(*args: Any) -> list[Any]:
         values: dict[Var, Any] = dict(zip(inputs, args))
+        sizes = _Sizes(_Limits.of(scan))
         for i, carry in enumerate(scan.carries):
             values[carry.read] = _Linear({i: carry.read.aval.dtype.type(1)})
 
@@ -140,6 +156,8 @@ def _coefficients(scan: Scan) -> tuple[list[_Linear], Program]:
                     made = operands[0]
                 elif any(isinstance(x, _Linear) for x in operands):
                     made = _apply(eqn, operands)
+                    if eqn.primitive.name in ("mul", "div"):
+                        sizes.note_factors(made)
                 else:
                     made = bind(eqn.primitive, *operands, **eqn.params)
                 values[eqn.outvars[0]] = made
@@ -154,7 +172,11 @@ def _coefficients(scan: Scan) -> tuple[list[_Linear], Program]:
             if form.dropped:
                 raise _NotLinearError
             forms.append(_map(slot, form))
-        return outs
+        with transforming():
+            for i, form in enumerate(forms):
+                if form.factors or i < len(scan.carries):
+                    sizes.note_result(_map(lambda slot: outs[slot.number], form))
+            return [*outs, sizes.safe()]
 
     program = trace_to_program(run, [v.aval for v in inputs], name=f"coefficients_{scan.name}")
     return forms, program
@@ -263,24 +285,32 @@ class _AllSteps:
     """
 
     def __init__(self, scan: Scan, program: Program) -> None:
-        self.scan, self.atoms = scan, program.outvars
+        self.scan = scan
+        *self.atoms, safe = program.outvars
         self.computed = list(dict.fromkeys(a for a in self.atoms if isinstance(a, Var)))
         dims = (*[None] * len(scan.consts), *[0] * len(scan.xs))
-        self.batched = batch_program(program.replace(outvars=self.computed), scan.length, dims)
+        self.batched = batch_program(program.replace(outvars=[*self.computed, safe]), scan.length, dims)
         self.stacked = {v for v, d in zip(self.computed, self.batched.out_dims) if d is not None}
         self.nbytes = scan.length * sum(v.aval.dtype.itemsize for v in self.stacked)
         self.values: dict[Var, Atom] = {}
 
-    def compute(self, before: list[Eqn]) -> None:
-        """Add the equations."""
+    def compute(self, before: list[Eqn], sums: Sequence[Atom]) -> Atom:
+        """Add the equations. sums: where the carries start that are sums. Returns whether all is safe, as 0 or 1."""
+        limits = _Limits.of(self.scan)
 
         def run(*args: Any) -> list[Any]:
-            outs = zip(eval_program(self.batched.program, args), self.batched.out_dims)
-            return [o if d is None else move_axis(o, d, 0) for o, d in outs]
+            starts, given = args[: len(sums)], args[len(sums) :]
+            outs = zip(eval_program(self.batched.program, given), self.batched.out_dims)
+            *found, safe = [o if d is None else move_axis(o, d, 0) for o, d in outs]
+            safe = reduce_and(safe, axes=(0,)) if safe.ndim else safe
+            safe = _all([safe, *(le(abs_(start), limits.most) for start in starts)])
+            return [*found, convert_element_type(safe, _FLAG)]
 
-        made, found = splice(run, [a for a, _ in (*self.scan.consts, *self.scan.xs)], self.scan.origin)
+        operands = [a for a, _ in (*self.scan.consts, *self.scan.xs)]
+        made, (*found, safe) = splice(run, [*sums, *operands], self.scan.origin)
         before += made
         self.values = dict(zip(self.computed, found))
+        return safe
 
 
 def _without_known(scan: Scan, forms: list[_Linear], all_steps: _AllSteps, results: dict[Var, Atom]) -> list[_Linear]:
@@ -355,3 +385,104 @@ def _value(form: _Linear, carries: Sequence[Any]) -> Any:
     sums = [carries[i] for i, f in form.factors.items() if _is_one(f)]
     constants = [] if form.constant is None else [form.constant]
     return reduce(add, [*products[:1], *constants, *products[1:], *sums])
+
+
+# --- what keeps it within range ---------------------------------------------------------------------------
+
+
+class _Limits(NamedTuple):
+    """The bounds of what is safe: L⁻³, L^-1.5, L⁻¹, L."""
+
+    of_factors: np.floating
+    of_coefficients: np.floating
+    of_carries: np.floating
+    most: np.floating
+
+    @staticmethod
+    def of(scan: Scan) -> _Limits:
+        dtype = scan.carries[0].read.aval.dtype
+        exponent = np.finfo(dtype).maxexp // 4 - 2
+        return _Limits(*(dtype.type(2.0 ** (exponent * power)) for power in (-3, -1.5, -1, 1)))
+
+    def within(self, x: Any, least: np.floating) -> Any:
+        return and_(ge(abs_(x), least), le(abs_(x), self.most))
+
+
+class _Sizes:
+    """The sum of the sizes of all numbers that are noted, and the least of them.
+
+    To compare these two once takes a third of comparing each number. A NaN or infinity is found in the sum.
+    """
+
+    def __init__(self, limits: _Limits) -> None:
+        self.limits = limits
+        self.total: Any = limits.most.dtype.type(0)
+        self.least: Any = limits.most
+
+    def note_factors(self, form: _Linear) -> None:
+        """Products of the factors of a step, on their way to coefficients."""
+        for factor in form.factors.values():
+            self._note(factor)
+
+    def note_result(self, form: _Linear) -> None:
+        """The coefficients and the offset of something that a step gives."""
+        for coefficient in form.factors.values():
+            self._note(coefficient, self.limits.of_factors / self.limits.of_coefficients)
+        if form.constant is not None:
+            self.total = add(self.total, abs_(form.constant))
+
+    def _note(self, number: Any, scale: np.floating | None = None) -> None:
+        if _is_one(number):
+            return
+        size = abs_(number)
+        self.total = add(self.total, size)
+        scaled = size if scale is None else mul(size, scale)
+        self.least = select_n(lt(scaled, self.least), self.least, scaled)
+
+    def safe(self) -> Any:
+        return and_(ge(self.least, self.limits.of_factors), le(self.total, self.limits.most))
+
+
+def _all(flags: Sequence[Any]) -> Any:
+    return reduce(and_, flags, np.bool_(True))
+
+
+def _watch(scan: Scan, chain: Sequence[int], safe: Atom) -> None:
+    """Let the loop carry along whether the numbers on its chain have been 0 or within the limits so far."""
+    limits = _Limits.of(scan)
+
+    def still(safe: Any, *numbers: Any) -> list[Any]:
+        fine = _all([or_(limits.within(x, limits.of_carries), eq(x, x.dtype.type(0))) for x in numbers])
+        return [and_(safe, convert_element_type(fine, _FLAG))]
+
+    read = Var(Aval((), _FLAG))
+    made, (given,) = splice(still, [read, *(scan.carries[i].read for i in chain)], scan.origin)
+    scan.eqns += made
+    scan.carries.append(Carry(safe, read, given, Var(read.aval)))
+
+
+def _unless_safe(scan: Scan, as_written: Scan) -> list[Eqn]:
+    """The results of a loop, or those of the loop as it was written; the former gets other variables for its own."""
+    *carries, safe = scan.carries
+    results = [*(c.result for c in carries), *(v for _, v in scan.ys)]
+    fresh = {v: Var(v.aval) for v in results}
+    for carry in carries:
+        carry.result = fresh[carry.result]
+    scan.ys = [(a, fresh[v]) for a, v in scan.ys]
+    loop = as_written.eqn()
+    operands = list(dict.fromkeys(a for a in loop.invars if isinstance(a, Var)))
+
+    def branch(name: str, eqns: Sequence[Eqn], outs: Sequence[Var]) -> Program:
+        inner = {v: Var(v.aval) for v in [*operands, *fresh.values(), *results]}
+        eqns = [
+            e.replace(
+                invars=[inner[a] if isinstance(a, Var) else a for a in e.invars], outvars=[inner[v] for v in e.outvars]
+            )
+            for e in eqns
+        ]
+        return Program([inner[v] for v in [*operands, *fresh.values()]], (), (), eqns, [inner[v] for v in outs], name)
+
+    branches = branch(scan.name, [loop], results), branch(f"safe_{scan.name}", [], list(fresh.values()))
+    # By its name: the record stands in a layer above, with the rules for derivatives that are not needed any more.
+    invars = [safe.result, *operands, *fresh.values()]
+    return [Eqn(registry["cond"], invars, {"branches": branches}, results, scan.origin.source)]

@@ -94,4 +94,6 @@ def _joined(first: Scan, second: Scan) -> Scan:
     first.xs += xs
     first.ys += [(read(a), v) for a, v in second.ys]
     first.eqns += eqns
+    is_linear = first.origin.params["linear"] and second.origin.params["linear"]
+    first.origin = first.origin.replace(params={**first.origin.params, "linear": is_linear})
     return first

@@ -131,7 +131,7 @@ def _optimized_scan(
         hoist_products(scan, before)
         sink_sums(scan, after, results)
         transpose_weights(scan, before)
-    shorten_chains(scan, before, results, simplify)
+    shorten_chains(scan, before, after, results, simplify)
     _share(scan, results)
     loop = [scan.eqn()]
     if _is_short(loop[0]):
@@ -139,6 +139,7 @@ def _optimized_scan(
         unrolled: dict[Var, Atom] = dict(zip(scan.eqn().outvars, found))
         after = [e.replace(invars=[_rename(unrolled, a) for a in e.invars]) for e in after]
         results.update(unrolled)
+    after = [e.replace(invars=[_rename_result(results, a) for a in e.invars]) for e in after]
     return [*before, *loop, *after], [_rename_result(results, v) for v in eqn.outvars]
 
 
