@@ -17,6 +17,7 @@ from functad.errors import DifferentiationError, ShapeError
 from functad.ir import UNKNOWN, Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Reduction, Scalar
 from functad.primitives.kernels.conversion import converted
+from functad.primitives.kernels.sums import sum_over
 from functad.tracing import aval_of, bind
 
 # --- add_any: the sum of two cotangents -------------------------------------------------------------
@@ -172,9 +173,9 @@ def _reduce_sum_batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, 
 
 
 def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
-    if x.dtype == np.float16:  # as in NumPy's own pairwise sum, but without overflow half-way
-        return np.sum(x, axis=axes, dtype=np.float32).astype(np.float16)
-    return np.sum(x, axis=axes, dtype=x.dtype)
+    if x.dtype == np.float16:  # without overflow half-way
+        return sum_over(x, axes, np.dtype(np.float32)).astype(np.float16)
+    return sum_over(x, axes, x.dtype)
 
 
 def expand_reduced(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:

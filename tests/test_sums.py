@@ -1,0 +1,76 @@
+"""Long sums: un-jitted, jitted and exact ones agree to a few ulp, whichever the axes and strides are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import lax, nn
+from functad.primitives.kernels.sums import sum_over
+
+N = 1 << 16
+FIRST = np.float32(1 << 24)  # to which float32 ones added one after another are lost
+ROWS = np.concatenate([np.full((1, 2), FIRST), np.ones((N - 1, 2), np.float32)])
+TOTAL = float(FIRST) + N - 1
+LOG_FIRST = float(np.log(np.float64(FIRST)))
+
+LONG: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda a: jnp.sum(a, 0),
+    "mean": lambda a: jnp.mean(a, 0) * N,
+    "average": lambda a: jnp.average(a, 0) * N,
+    "nansum": lambda a: jnp.nansum(a, 0),
+    "var": lambda a: jnp.var(jnp.sqrt(a), 0) * N + TOTAL - np.var(np.sqrt(ROWS.astype("f8")), axis=0) * N,
+    "cumsum": lambda a: jnp.cumsum(a, 0)[-1],
+    "logsumexp": lambda a: jnp.exp(nn.logsumexp(jnp.log(a), 0) - LOG_FIRST) * FIRST,
+    "dot": lambda a: jnp.sqrt(a[:, 0]) @ jnp.sqrt(a),
+    "vdot": lambda a: jnp.vdot(jnp.sqrt(a[:, 0]), jnp.sqrt(a[:, 1])),
+    "einsum": lambda a: jnp.einsum("ij->j", a),
+    "norm": lambda a: jnp.linalg.norm(jnp.sqrt(a), axis=0) ** 2,
+    "trapezoid": lambda a: jnp.trapezoid(jnp.concatenate([0 * a[:1], a, 0 * a[:1]]), axis=0),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_sums_do_not_saturate(name: str) -> None:
+    for f in (LONG[name], functad.jit(LONG[name])):
+        np.testing.assert_allclose(f(jnp.asarray(ROWS)), TOTAL, rtol=5e-4)
+
+
+def test_sums_of_many_ones_do_not_saturate() -> None:
+    n = (1 << 24) + (1 << 20)
+    repeated = jnp.ones((n, 2))  # takes no memory
+    assert float((repeated[:, 0] @ repeated)[1]) == n and float(jnp.mean(repeated, 0)[1]) == 1
+    assert float(jnp.sum(np.ones((n, 2), np.float32), 0)[1]) == n
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "int32"])
+def test_sums_over_any_axes_and_strides_are_those_of_exact_arithmetic(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.uniform(0, 1, (7, 1100, 6, 3)) * {"int32": 40, "float16": 0.1}.get(dtype, 1)
+    x = whole.astype(dtype)
+    views = [x, x.transpose(2, 0, 3, 1), x[:, ::-3], np.asfortranarray(x), np.broadcast_to(x[:1], x.shape), x[:, :0]]
+    exactly = "clongdouble" if dtype[0] == "c" else "longdouble"
+    epsilon = 0 if dtype == "int32" else np.finfo(dtype).eps
+    for view in views:
+        for axes in [(0,), (1,), (2,), (3,), (0, 1), (1, 3), (0, 2), (1, 2, 3), (0, 1, 2, 3), (3, 1)]:
+            exact = np.sum(view.astype(exactly), axis=axes)
+            got = np.asarray(lax.reduce_sum(view, axes))
+            assert got.shape == exact.shape and got.dtype == x.dtype
+            np.testing.assert_allclose(got.astype(exact.dtype), exact, rtol=16 * epsilon)
+            wide = np.dtype("float32" if dtype == "float16" else dtype)
+            np.testing.assert_allclose(sum_over(view, axes, wide), exact, rtol=max(16 * np.finfo("f4").eps, epsilon))
+
+
+def test_repeated_operands_of_products_take_the_same_way_as_others() -> None:
+    rng = np.random.default_rng(1)
+    row, matrix = rng.standard_normal((1, 60)).astype("f4"), rng.standard_normal((60, 50)).astype("f4")
+    repeated = np.broadcast_to(row, (40, 60))
+    for x in (repeated, matrix.T[::-1], np.broadcast_to(row[:, :1], (40, 60))):
+        np.testing.assert_array_equal(lax.dot(x, matrix), lax.dot(x.copy(), matrix))
+        stack = np.stack([x, x])[::-1]
+        np.testing.assert_allclose(jnp.matmul(stack, matrix), np.stack([x, x]) @ matrix, rtol=1e-4, atol=1e-4)
