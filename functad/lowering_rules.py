@@ -17,10 +17,12 @@ class Scalar:
         operand. `{0}`, `{1}`, … stand for the operands, `{T}` for the cast to the operand's dtype and `{R}` for that
         to the result's. A primitive with several results gives a tuple.
     all_dtypes: call `expression` with the tuple of all operands' dtypes instead.
+    kept: the operands whose constants belong in the text, because the code for them is better: exponents.
     """
 
     expression: str | Callable[..., str]
     all_dtypes: bool = False
+    kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,8 @@ class Nest:
 
     For each point of the loops that are not reduced: the accumulators start at their identities, the PRE statements
     run at every point of the reduced loops, then the POST statements once.
+
+    constants: numbers that the nest is given under names, so that nests which differ in them alone have one text.
     """
 
     loops: list[Symbol]
@@ -91,6 +93,13 @@ class Nest:
     accumulators: list[Accumulator] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     eqns: list[Eqn] = field(default_factory=list)
+    constants: dict[str, np.generic] = field(default_factory=dict)
+
+    def used_constants(self) -> dict[str, np.generic]:
+        """The constants that a statement needs, in order."""
+        used = {s.value for s in self.stores} | {a.value for a in self.accumulators}
+        used.update(name for s in self.statements if isinstance(s, Let) for name in s.operands)
+        return {name: value for name, value in self.constants.items() if name in used}
 
     def accesses(self) -> list[tuple[Buffer, Affine, bool]]:
         """Every buffer with the position at which it is accessed, and whether it is written."""
@@ -141,6 +150,8 @@ class Nest:
         return total
 
 
+# Numbers that allow other instructions than those for any number, or are so frequent that they say what is computed.
+_IN_TEXT = {0.0, 0.5, 1.0, 2.0, float("inf")}
 _CAST_OF = {np.dtype(name): cast for name, cast in CASTS.items()}  # the name of a dtype takes NumPy long to make
 
 
@@ -258,16 +269,22 @@ class NestBuilder:
         """At which level a variable of this nest is known."""
         return self._local[var][1]
 
-    @staticmethod
-    def literal(value: Any, dtype: np.dtype) -> str:
-        return literal_text(value, dtype)
+    def literal(self, value: Any, dtype: np.dtype) -> str:
+        """A constant: the name under which the nest is given it, or its text if it is a special or a whole number."""
+        if dtype.kind != "f" or value != value or abs(float(value)) in _IN_TEXT:
+            return literal_text(value, dtype)
+        key = (dtype, float(value))
+        if key not in self._memo:
+            name = self._memo[key] = self._fresh(f"c_{len(self.nest.constants) + 1}")
+            self.nest.constants[name] = np.float32(value) if dtype == np.float16 else dtype.type(value)
+        return self._memo[key]
 
     # --- values ------------------------------------------------------------------------------------------
 
     def value(self, atom: Atom, index: Sequence[Affine], level: int) -> str:
         """The name, or the text if it is a constant, of one element of an operand."""
         if isinstance(atom, Literal):
-            return literal_text(atom.value, atom.aval.dtype)
+            return self.literal(atom.value, atom.aval.dtype)
         position = linear(index, atom.aval.shape)
         if atom in self._local:
             name, own_level = self._local[atom]
@@ -303,7 +320,12 @@ class NestBuilder:
 
     def _scalar(self, rule: Scalar, eqn: Eqn, index: Sequence[Affine], level: int) -> list[str]:
         dtypes = tuple(a.aval.dtype for a in eqn.invars)
-        operands = [self.value(a, index if a.aval.shape else (), level) for a in eqn.invars]
+        operands = [
+            literal_text(a.value, a.aval.dtype)
+            if isinstance(a, Literal) and k in rule.kept
+            else self.value(a, index if a.aval.shape else (), level)
+            for k, a in enumerate(eqn.invars)
+        ]
         template = rule.expression
         if not isinstance(template, str):
             template = template(dtypes if rule.all_dtypes else dtypes[0], **eqn.params)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from functad.config import available_cores
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.steps import CallStep, ControlStep, LoopStep, Step, inner_steps
@@ -30,6 +32,7 @@ class Instruction:
     rows: for each storage how many elements belong to one step of the range, None where that is not one piece.
     cost: an estimate in ns on one thread. coarse: a call has a cost of its own, so that small chunks are slow.
     by_columns: threads had better share its columns, so it joins no block of rows, if waiting for each other is cheap.
+    constants: the numbers that the kernel is given. offsets: with which element of its buffer each parameter begins.
     """
 
     function: str
@@ -42,6 +45,14 @@ class Instruction:
     step: Step
     coarse: bool = False
     by_columns: bool = False
+    constants: tuple[np.generic, ...] = ()
+    offsets: tuple[int, ...] = ()
+
+    @property
+    def arguments(self) -> list[tuple[Buffer, int]]:
+        """The buffer of each parameter, and the element with which the parameter begins."""
+        offsets = self.offsets or (0,) * len(self.parameters)
+        return [(buffer, offset) for (_, buffer, _), offset in zip(self.parameters, offsets)]
 
     @property
     def storages(self) -> dict[Storage, bool]:

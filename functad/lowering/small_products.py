@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from functad.lowering.affine import loop
 from functad.lowering.nest import POST, PRE, Accumulator, Let, Load, Nest, Statement, Store, literal_text
 from functad.lowering.steps import BranchStep, ControlStep, GemmStep, LoopStep, NestStep, Step
@@ -51,17 +53,25 @@ def product_nest(step: GemmStep) -> Nest:
         Let(("product",), "at_a * at_b", ("at_a", "at_b"), PRE, eqn),
     ]
     dtype, value = step.c.dtype, "total"
+    constants: dict[str, np.generic] = {}
+
+    def factor(name: str, number: complex) -> str:
+        if dtype.kind != "f":
+            return literal_text(number, dtype)
+        constants[name] = dtype.type(number)
+        return name
+
     if step.alpha != 1:
-        statements.append(Let(("scaled",), f"{literal_text(step.alpha, dtype)} * {value}", (value,), POST, eqn))
+        alpha = factor("alpha", step.alpha)
+        statements.append(Let(("scaled",), f"{alpha} * {value}", (alpha, value), POST, eqn))
         value = "scaled"
     if step.beta:
+        beta = literal_text(1, dtype) if step.beta == 1 else factor("beta", step.beta)
         statements.append(Load("before", step.c, c_at, POST))
-        statements.append(
-            Let(("updated",), f"{literal_text(step.beta, dtype)} * before + {value}", ("before", value), POST, eqn)
-        )
+        statements.append(Let(("updated",), f"{beta} * before + {value}", (beta, "before", value), POST, eqn))
         value = "updated"
     loops = [(x.terms[0][0], x is inner) for x in (q, row, column, inner) if x.terms]
-    nest = Nest([symbol for symbol, _ in loops], [reduced for _, reduced in loops], statements)
+    nest = Nest([symbol for symbol, _ in loops], [reduced for _, reduced in loops], statements, constants=constants)
     nest.accumulators.append(Accumulator("total", "sum", dtype, "product", eqn))  # type: ignore[arg-type]
     nest.stores.append(Store(step.c, c_at, value, POST))
     return nest

@@ -52,7 +52,7 @@ def _partial(nest: Nest, long: Symbol, kept: list[Symbol], parts: int, lanes: in
     inner_loops, inner_reduced = nest.loops[1:], nest.reduced[1:]
     loops = [*_symbols(q), *_symbols(r), *_symbols(p), *inner_loops]
     reduced = [False] * len(_symbols(q)) + [True] * len(_symbols(r)) + [False] * len(_symbols(p)) + inner_reduced
-    first = Nest(loops, reduced, eqns=nest.eqns)
+    first = Nest(loops, reduced, eqns=nest.eqns, constants=nest.constants)
     for s in nest.statements:
         if s.level == POST:
             continue
@@ -68,7 +68,8 @@ def _partial(nest: Nest, long: Symbol, kept: list[Symbol], parts: int, lanes: in
     position = linear([q, p, *column], shape)
     second_q, second_p = loop("q", parts), loop("p", lanes)
     again = [*_symbols(second_q), *_symbols(second_p)]
-    second = Nest([*kept, *again], [False] * len(kept) + [True] * len(again), eqns=nest.eqns)
+    again_reduced = [False] * len(kept) + [True] * len(again)
+    second = Nest([*kept, *again], again_reduced, eqns=nest.eqns, constants=nest.constants)
     second_position = linear([second_q, second_p, *column], shape)
     for a in nest.accumulators:
         buffer = _partial_buffer(a, shape)

@@ -201,7 +201,7 @@ pow_p = nary(
     _pow_impl,
     jvps=[_pow_base_jvp, _pow_exponent_jvp],
     abstract_eval=_pow_aval,
-    lower=Scalar(_pow_text, all_dtypes=True),
+    lower=Scalar(_pow_text, all_dtypes=True, kept=(0, 1)),
     doc="x^y; the exponent may be an integer array.",
     examples=_pow_examples,
 )

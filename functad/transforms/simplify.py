@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.config import config
 from functad.ir import Atom, Eqn, Literal, Program, Var, check_program, has_effects, subprograms
+from functad.primitives.arithmetic import mul_p
 from functad.primitives.barrier import optimization_barrier_p
 from functad.primitives.common import reshape_p
 from functad.transforms.dead_code import eliminate_dead_code
@@ -187,8 +188,18 @@ def _mul(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
     return y if _is_literal(x, 1) else x if _is_literal(y, 1) else None  # x·1 = x, NaN and −0 included
 
 
-def _div(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
-    return eqn.invars[0] if _is_literal(eqn.invars[1], 1) else None
+def _div(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | Eqn | None:
+    x, y = eqn.invars
+    if _is_literal(y, 1):
+        return x
+    if not isinstance(y, Literal) or y.aval.dtype.kind != "f":
+        return None
+    fraction, exponent = math.frexp(y.value)
+    limits = np.finfo(y.aval.dtype)
+    if abs(fraction) != 0.5 or not limits.minexp < exponent < limits.maxexp:
+        return None
+    # By a power of two: x / y and x · (1 / y) are the same number, rounded once, but a product takes less time.
+    return eqn.replace(primitive=mul_p, invars=(x, Literal(y.aval.dtype.type(1 / y.value), y.aval)))
 
 
 def _sub(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:

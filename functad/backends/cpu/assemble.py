@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.cpu import runtime_words as w
+from functad.backends.cpu.arguments import words
 from functad.backends.cpu.calls import PythonCalls
 from functad.backends.cpu.gemm import Matrix, gemm_block, gemm_instruction
 from functad.backends.cpu.runtime import Block, Entry, Grow, Instruction, Jump, Moves, Repeat, Switch, chunk_count
@@ -217,7 +218,8 @@ class Assembler:
                 instruction.step.a.dtype, *self._matrices(instruction.step), split=split, **_sizes(instruction.step)
             )
             return made._replace(scale=scale)
-        params = np.array([self.slots.of_buffer(b) for _, b, _ in instruction.parameters], np.int64)
+        pointers = [(self.slots.of_buffer(buffer), buffer.dtype, offset) for buffer, offset in instruction.arguments]
+        params = words(pointers, instruction.constants)
         if isinstance(instruction.step, CallStep):
             if self.calls.running < 0:
                 self.calls.running = self.slots.new()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,13 +28,16 @@ class KernelText:
     """The text of a kernel below its name, and what it runs over.
 
     parameters: (name, buffer, "r" | "w" | "rw"). n: the extent of the parallel range. row: how many elements of each
-    buffer belong to one step of the range, or None where that is not one contiguous piece.
+    buffer belong to one step of the range, or None where that is not one contiguous piece. constants: the numbers that
+    it is given, by name. offsets: of each parameter, how many elements behind the start of its buffer it begins.
     """
 
     body: str
     parameters: tuple[tuple[str, Buffer, str], ...]
     n: int
     rows: dict[Storage, int | None]
+    constants: Mapping[str, np.generic] = field(default_factory=dict)
+    offsets: tuple[int, ...] = ()
 
 
 def emit(nest: Nest) -> KernelText:
@@ -46,6 +50,7 @@ class _Emitter:
         self.nest = nest
         self.lines: list[str] = []
         self.parameters = parameters(nest)
+        self.first = first_elements(nest)
         self.depth_of: dict[str, int] = {}  # of every name: how many loops it lies in
         self.outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
         self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
@@ -58,7 +63,10 @@ class _Emitter:
         else:
             n, first = self._rows()
         body = "\n".join(self.lines) + "\n"
-        return KernelText(body, tuple(self.parameters.values()), n, self._row_sizes(first))
+        offsets = tuple(self.first[storage] for storage in self.parameters)
+        return KernelText(
+            body, tuple(self.parameters.values()), n, self._row_sizes(first), self.nest.used_constants(), offsets
+        )
 
     def _has_few_columns(self) -> bool:
         """Whether the loops behind the reduced ones are too short for a vector."""
@@ -170,10 +178,11 @@ class _Emitter:
             return f"{', '.join(s.names)} = {s.text}"
         if isinstance(s, IndexLet):
             return f"{s.name} = {s.value.text()}"
-        return f"{s.name} = {self.parameters[s.buffer.storage][0]}[{s.offset.text()}]"
+        return f"{s.name} = {self._element(s)}"
 
-    def _element(self, store: Store) -> str:
-        return f"{self.parameters[store.buffer.storage][0]}[{store.offset.text()}]"
+    def _element(self, access: Load | Store) -> str:
+        storage = access.buffer.storage
+        return f"{self.parameters[storage][0]}[{(access.offset - self.first[storage]).text()}]"
 
     def _stores(self, level: int, depth: int) -> None:
         for store in self.nest.stores:
@@ -191,6 +200,14 @@ class _Emitter:
             known = sizes.get(buffer.storage, size)
             sizes[buffer.storage] = size if known == size else None
         return sizes
+
+
+def first_elements(nest: Nest) -> dict[Storage, int]:
+    """The least position at which each storage may be accessed: kernels of several slices of an array have one text."""
+    first: dict[Storage, int] = {}
+    for buffer, offset, _ in nest.accesses():
+        first[buffer.storage] = min(first.get(buffer.storage, offset.low), offset.low)
+    return {storage: max(low, 0) for storage, low in first.items()}
 
 
 def _row_size(offset: Affine, first: Symbol | None) -> int | None:

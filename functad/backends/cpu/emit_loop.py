@@ -62,12 +62,15 @@ class _Writer:
         self.places: dict[Storage, _Place] = {}
         self.variables: dict[tuple[Storage, int], str] = {}
         self.parameters: dict[Storage, tuple[str, Buffer, str]] = {}
+        self.constants: dict[bytes, tuple[str, np.generic]] = {}
         self.assigned: set[Storage] = set(layout.written)
 
     def kernel(self, step: ControlStep) -> KernelText:
         self._step(step)
         body = "\n".join(self.lines) + "\n"
-        return KernelText(body, tuple(self.parameters.values()), 1, dict.fromkeys(self.parameters))
+        parameters = tuple(self.parameters.values())
+        constants = {name: value for (name, value) in self.constants.values()}
+        return KernelText(body, parameters, 1, dict.fromkeys(self.parameters), constants)
 
     # --- loops and branches ----------------------------------------------------------------------------------
 
@@ -227,6 +230,13 @@ class _Writer:
         self.taken.add(name)
         return name
 
+    def constant(self, value: np.generic) -> str:
+        """The name under which the function is given a number."""
+        key = value.dtype.str.encode() + value.tobytes()
+        if key not in self.constants:
+            self.constants[key] = (self.unique(f"c_{len(self.constants) + 1}"), value)
+        return self.constants[key][0]
+
     def _comment(self, eqns: Sequence[Eqn]) -> None:
         for text in comments(eqns, self.names).splitlines():
             self.line(text)
@@ -241,7 +251,7 @@ class _NestWriter:
         self.loops = [*outer, *(s for s, r in zip(nest.loops, nest.reduced) if r)]
         self.base = len(outer)  # how many loops an accumulator stands in
         self.depths = depths(nest, {s: d + 1 for d, s in enumerate(self.loops)})
-        self.names: dict[str, str] = {}
+        self.names: dict[str, str] = {name: writer.constant(c) for name, c in nest.used_constants().items()}
         self.values: dict[Symbol, Affine] = {}  # of the loop variables, where the nest is written out
         self.lasting: set[str] = set()  # the names in the function that are set once
         self.exact: set[str] = set()  # those that surely have the dtype of what they are the value of

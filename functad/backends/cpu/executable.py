@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.backends.cpu import objects, report
+from functad.backends.cpu import kernels, objects, report
 from functad.backends.cpu.assemble import Assembler, Slots
 from functad.backends.cpu.blas import named_handle
 from functad.backends.cpu.gemm import Matrix, gemm_block
@@ -221,14 +221,10 @@ def _product_speed() -> float:
 
 
 def _compiled(generated: Generated) -> Mapping[str, int]:
-    signatures = generated.signatures
-    if not signatures:
-        return {}
-
-    def make(path: str) -> bytes:
+    def make(path: str, exports: Mapping[str, str]) -> bytes:
         machine = import_module("functad.backends.cpu.machine")  # takes the time that a warm cache saves
-        compiled: bytes = machine.compile_kernels(generated.source, path, signatures)
+        signatures = {name: generated.signatures[name] for name in exports}
+        compiled: bytes = machine.compile_kernels(generated.source, path, signatures, exports)
         return compiled
 
-    identity = repr([(name, [d.str for d in dtypes]) for name, dtypes in signatures.items()])
-    return objects.get(generated.source, identity, list(signatures), make).addresses
+    return kernels.get(generated.source, generated.keys, make)

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from functad.backends.cpu import complex_scalars, exact_scalars, gemm_scalars, scalars, special_scalars, user_functions
-from functad.backends.cpu.emit import emit
+from functad.backends.cpu.arguments import Argument, describe, signature_of
+from functad.backends.cpu.emit import KernelText, emit
 from functad.backends.cpu.emit_loop import emit_loop
 from functad.backends.cpu.gemm import by_rows
 from functad.backends.cpu.small_loops import is_unrolled, touched_by
-from functad.ir import Eqn
-from functad.lowering.buffers import Buffer, Storage
+from functad.lowering.buffers import Storage
 from functad.lowering.cost import work_of
 from functad.lowering.nest import Nest
 from functad.lowering.plan import Control, Instruction
@@ -58,12 +56,13 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 class Generated:
     """The kernels of a Program.
 
-    source: the Python file. signatures: the dtypes of each function's pointers. instructions: the calls, in order, and
-    loops and branches of calls.
+    source: the Python file. signatures: what each function is given. keys: of each function a text that is equal for
+    functions that do the same. instructions: the calls, in order, and loops and branches of calls.
     """
 
     source: str
-    signatures: dict[str, tuple[np.dtype, ...]]
+    signatures: dict[str, tuple[Argument, ...]]
+    keys: dict[str, str]
     instructions: list[Instruction | Control]
 
 
@@ -75,13 +74,14 @@ def generate(schedule: Schedule) -> Generated:
 class _Generator:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
-        self.functions: dict[str, str] = {}  # name → text
-        self.known: dict[tuple[str, tuple[np.dtype, ...]], str] = {}
-        self.signatures: dict[str, tuple[np.dtype, ...]] = {}
+        self.functions: dict[str, _Function] = {}  # by name
+        self.known: dict[str, str] = {}
+        self.signatures: dict[str, tuple[Argument, ...]] = {}
 
     def run(self) -> Generated:
         instructions = self._instructions(self.schedule.steps)
-        return Generated(self._file(), self.signatures, instructions)
+        keys = {name: key for key, name in self.known.items()}
+        return Generated(self._file(), self.signatures, keys, instructions)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | Control]:
         return [self._instruction(step) if isinstance(step, PlainStep) else self._control(step) for step in steps]
@@ -92,9 +92,7 @@ class _Generator:
         if not isinstance(small, UnlessSameStep) and _has_small_steps(small):
             kernel = emit_loop(small, self._touched, self.schedule.names)
             if kernel is not None:
-                function = self._function(step.name, kernel.body, kernel.parameters, step.eqns)
-                flops, nbytes, cost = _cost_of_steps([small])
-                return Instruction(function, kernel.parameters, kernel.n, kernel.rows, cost, flops, nbytes, step)
+                return self._call_of(kernel, step, _cost_of_steps([small]))
         return Control(step, [self._instructions(part) for part in step.parts])
 
     @cached_property
@@ -108,34 +106,35 @@ class _Generator:
             nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
             return Instruction(step.name, step.parameters, 1, {}, CALL_NS + nbytes, 0, nbytes, step)
         if isinstance(step, KernelStep):
-            function = self._function(step.name, textwrap.dedent(step.body), step.parameters, step.eqns)
             cost = step.flops / 40.0 + step.bytes / BYTES_PER_NS
-            rows = _rows_of_kernel(step)
-            return Instruction(function, step.parameters, step.n, rows, cost, step.flops, step.bytes, step)
-        kernel = emit(step.nest)
-        function = self._function(step.name, kernel.body, kernel.parameters, step.eqns)
-        flops, nbytes, cost = _cost_of_nest(step.nest)
-        return Instruction(function, kernel.parameters, kernel.n, kernel.rows, cost, flops, nbytes, step)
+            kernel = KernelText(textwrap.dedent(step.body), tuple(step.parameters), step.n, _rows_of_kernel(step))
+            return self._call_of(kernel, step, (step.flops, step.bytes, cost))
+        return self._call_of(emit(step.nest), step, _cost_of_nest(step.nest))
 
-    def _function(
-        self, name: str, body: str, parameters: Sequence[tuple[str, Buffer, str]], eqns: Sequence[Eqn]
-    ) -> str:
-        dtypes = tuple(b.dtype for _, b, _ in parameters)
-        key = (_canonical(body, [p for p, _, _ in parameters]), dtypes)
-        if key in self.known:
-            return self.known[key]
-        unique, number = name, 2
-        while unique in self.functions or unique in VOCABULARY:
-            unique, number = f"{name}_{number}", number + 1
-        names = ", ".join([*(p for p, _, _ in parameters), "start", "stop"])
-        text = comments(eqns, self.schedule.names) + body.strip("\n")
-        self.functions[unique] = f"def {unique}({names}):\n" + textwrap.indent(text, "    ")
-        self.known[key] = unique
-        self.signatures[unique] = dtypes
-        return unique
+    def _call_of(self, kernel: KernelText, step: Step, work: tuple[float, float, float]) -> Instruction:
+        """The call of a kernel, which is a new function unless there is one that does the same."""
+        flops, nbytes, cost = work
+        constants = tuple(kernel.constants.values())
+        call = Instruction(
+            "", kernel.parameters, kernel.n, kernel.rows, cost, flops, nbytes, step,
+            constants=constants, offsets=kernel.offsets,
+        )  # fmt: skip
+        names = [*(p for p, _, _ in kernel.parameters), *kernel.constants]
+        signature = signature_of([(b.dtype, offset) for b, offset in call.arguments], constants)
+        key = f"{' '.join(map(describe, signature))}\n{_canonical(kernel.body, names)}"
+        if key not in self.known:
+            unique, number = step.name, 2
+            while unique in self.functions or unique in VOCABULARY:
+                unique, number = f"{step.name}_{number}", number + 1
+            self.known[key] = unique
+            self.functions[unique] = _Function(names, comments(step.eqns, self.schedule.names), kernel)
+            self.signatures[unique] = signature
+        call.function = self.known[key]
+        self.functions[call.function].calls.append(call)
+        return call
 
     def _file(self) -> str:
-        text = "\n\n\n".join(self.functions.values())
+        text = "\n\n\n".join(function.text(name) for name, function in self.functions.items())
         words = set(_WORD.findall(re.sub("#.*", "", text)))
         imports: dict[str, list[str]] = {}
         for word in sorted(words & VOCABULARY.keys()):
@@ -148,6 +147,33 @@ class _Generator:
             head.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
         head += [f"from {module} import {', '.join(names)}" for module, names in sorted(imports.items())]
         return "\n".join(head) + "\n\n\n" + text + "\n"
+
+
+class _Function:
+    """A function of the file, and who calls it."""
+
+    def __init__(self, names: Sequence[str], head: str, kernel: KernelText) -> None:
+        self.names, self.head, self.kernel = names, head, kernel
+        self.calls: list[Instruction] = []
+
+    def text(self, name: str) -> str:
+        """The definition; what it is given is in comments."""
+        body = self.head + "".join(self._given()) + self.kernel.body.strip("\n")
+        return f"def {name}({', '.join([*self.names, 'start', 'stop'])}):\n" + textwrap.indent(body, "    ")
+
+    def _given(self) -> Iterator[str]:
+        for k, (parameter, _, _) in enumerate(self.kernel.parameters):
+            if any(self.kernel.offsets):
+                offsets = list(dict.fromkeys(call.offsets[k] for call in self.calls))
+                if any(offsets):
+                    yield f"# {parameter} begins at element {_list(offsets)}\n"
+        for k, constant in enumerate(self.kernel.constants):
+            yield f"# {constant} = {_list(list(dict.fromkeys(str(call.constants[k]) for call in self.calls)))}\n"
+
+
+def _list(values: Sequence[object]) -> str:
+    more = [f"… ({len(values)} values)"] if len(values) > 4 else []
+    return ", ".join([*map(str, values[: 3 if more else 4]), *more])
 
 
 def _canonical(body: str, parameters: Sequence[str]) -> str:

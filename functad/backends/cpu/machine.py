@@ -8,10 +8,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import llvmlite.binding as llvm
-import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
@@ -20,6 +20,7 @@ from functad.backends.cpu import gemm_scalars_numba as gemm_scalars_numba
 from functad.backends.cpu import scalars_numba as scalars_numba
 from functad.backends.cpu import special_scalars_numba as special_scalars_numba
 from functad.backends.cpu import user_functions_numba as user_functions_numba
+from functad.backends.cpu.arguments import Argument, Number, Shifted
 from functad.backends.cpu.frontend import Function, Library, Lowered, lower, pointer_type, refresh
 from functad.backends.cpu.loader import PREFIX, target_machine
 from functad.errors import CompilationError
@@ -28,17 +29,23 @@ _I64 = ir.IntType(64)
 refresh()  # the first time takes long, which the import is to bear
 
 
-def compile_kernels(source: str, filename: str, signatures: Mapping[str, Sequence[np.dtype[Any]]]) -> bytes:
-    """Compile kernels, which are functions of pointers, `start` and `stop`, into one object file.
+def compile_kernels(
+    source: str,
+    filename: str,
+    signatures: Mapping[str, Sequence[Argument]],
+    exports: Mapping[str, str] | None = None,
+) -> bytes:
+    """Compile kernels, which are functions of pointers, numbers, `start` and `stop`, into one object file.
 
     The object exports each kernel, to be looked up under its name with `loader.load`, as
-    `void kernel(int64_t* slots, int64_t* params, int64_t start, int64_t stop)`: the j-th pointer is
-    `slots[params[j]]`. All pointers of one call must be distinct buffers.
+    `void kernel(int64_t* slots, int64_t* params, int64_t start, int64_t stop)`; `arguments` says what the words in
+    `params` are. A pointer is `slots[word]`. All pointers of one call must be distinct buffers.
 
     Args:
         source: the text of a Python module that defines the functions.
         filename: the file that tracebacks shall name; it need not exist.
-        signatures: the dtypes of the pointers of each function to compile.
+        signatures: what each function to compile is given before `start` and `stop`.
+        exports: the names under which the object exports them, if not under their own.
 
     Returns:
         The bytes of a relocatable object file for this machine's processor.
@@ -46,20 +53,22 @@ def compile_kernels(source: str, filename: str, signatures: Mapping[str, Sequenc
     Raises:
         CompilationError: Numba does not understand a function.
     """
-    return _emit(optimized_kernels(source, filename, signatures))
+    return _emit(optimized_kernels(source, filename, signatures, exports or {}))
 
 
-def optimized_kernels(source: str, filename: str, signatures: Mapping[str, Sequence[np.dtype[Any]]]) -> llvm.ModuleRef:
+def optimized_kernels(
+    source: str, filename: str, signatures: Mapping[str, Sequence[Argument]], exports: Mapping[str, str] = {}
+) -> llvm.ModuleRef:
     """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text)."""
     namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
     exec(compile(source, filename, "exec"), namespace)
     with global_compiler_lock, _no_garbage_collection():
         refresh()
         parts = []
-        for name, dtypes in signatures.items():
-            arguments = (*map(pointer_type, dtypes), types.int64, types.int64)
+        for name, signature in signatures.items():
+            arguments = (*map(_type_of, signature), types.int64, types.int64)
             lowered = lower(namespace[name], arguments, distinct_pointers=True)
-            _add_trampoline(name, lowered)
+            _add_trampoline(exports.get(name, name), signature, lowered)
             parts.append(lowered)
         return optimized_ir(parts)
 
@@ -136,18 +145,35 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _add_trampoline(name: str, lowered: Lowered) -> None:
+def _type_of(argument: Argument) -> types.Type:
+    if isinstance(argument, Number):
+        return getattr(types, argument.dtype.name)
+    return pointer_type(argument.dtype if isinstance(argument, Shifted) else argument)
+
+
+def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Lowered) -> None:
     words = _I64.as_pointer()
     exported = ir.Function(lowered.module, ir.FunctionType(ir.VoidType(), [words, words, _I64, _I64]), PREFIX + name)
     slots, params, start, stop = exported.args
     builder = ir.IRBuilder(exported.append_basic_block())
-    pointers = []
-    for j, argument in enumerate(lowered.function.args[2:-2]):
-        slot = builder.load(builder.gep(params, [ir.Constant(_I64, j)]))
-        pointers.append(builder.inttoptr(builder.load(builder.gep(slots, [slot])), argument.type))
+    position = count()
+    values = []
+
+    def word() -> ir.Value:
+        return builder.load(builder.gep(params, [ir.Constant(_I64, next(position))]))
+
+    for kind, argument in zip(signature, lowered.function.args[2:-2]):
+        if isinstance(kind, Number):
+            bits = builder.trunc(word(), ir.IntType(8 * kind.dtype.itemsize))
+            values.append(builder.bitcast(bits, argument.type))
+            continue
+        address = builder.load(builder.gep(slots, [word()]))
+        if isinstance(kind, Shifted):
+            address = builder.add(address, word())
+        values.append(builder.inttoptr(address, argument.type))
     # Known to be small, they let LLVM see that indices such as 1000 * i + j do not overflow.
     extent = ir.Constant(_I64, (1 << 40) - 1)
-    _call(builder, lowered, [*pointers, builder.and_(start, extent), builder.and_(stop, extent)])
+    _call(builder, lowered, [*values, builder.and_(start, extent), builder.and_(stop, extent)])
     builder.ret_void()
 
 

@@ -38,7 +38,7 @@ _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
 # what follows the end of an object file is ignored by the tools that read such files.
 _MARK = b"FUNCTAD1"
 _LENGTH = struct.Struct("<I")
-_OURS = re.compile(r"[0-9a-f]{40}\.(o|py)|\.[0-9a-f]{40}\.(o|py)\.\d+-[0-9a-f]+\.part")
+_OURS = re.compile(r"[0-9a-f]{40}\.(o|py|in)|\.[0-9a-f]{40}\.(o|py|in)\.\d+-[0-9a-f]+\.part")
 
 
 class Kernels(NamedTuple):
@@ -64,25 +64,51 @@ def get(source: str, identity: str, names: Sequence[str], make: Callable[[str], 
     Raises:
         CompilationError: the functions cannot be compiled, or their machine code cannot be loaded.
     """
-    key = _key(source, identity, *names)
-    folder = _trusted_folder()
-    source_file = _keep_source(folder, f"{key}.py", source.encode())
-    addresses = _loaded.get(key)
-    if addresses is None and folder is not None:
-        addresses = _find(folder / f"{key}.o", key, names)
-    compiled = addresses is None
+    key = key_of(source, identity, *names)
+    source_file = _keep_source(_trusted_folder(), f"{key}.py", source.encode())
+    addresses = _loaded.get(key) or find(key, names)
+    is_missing = addresses is None
     if addresses is None:
-        object_bytes = make(str(source_file))
-        addresses = load(object_bytes, names)
-        if folder is not None:
-            _keep(folder / f"{key}.o", _pack(key, object_bytes))
+        addresses = compiled(key, source, names, make)
     _loaded[key] = addresses
-    return Kernels(addresses, source_file, compiled)
+    return Kernels(addresses, source_file, is_missing)
+
+
+def find(key: str, names: Sequence[str]) -> Loaded | None:
+    """The functions `names` of the object file that lies on disk under a key, loaded; None if there is none."""
+    folder = _trusted_folder()
+    return None if folder is None else _find(folder / f"{key}.o", key, names)
+
+
+def compiled(key: str, source: str, names: Sequence[str], make: Callable[[str], bytes]) -> Loaded:
+    """The functions of an object file that is made now, loaded, and kept under a key; the arguments are `get`'s."""
+    folder = _trusted_folder()
+    object_bytes = make(str(_keep_source(folder, f"{key}.py", source.encode())))
+    addresses = load(object_bytes, names)
+    if folder is not None:
+        _keep(folder / f"{key}.o", _pack(key, object_bytes))
+    return addresses
+
+
+def read(name: str) -> bytes | None:
+    """What a small file of the cache holds; None if it is not there."""
+    folder = _trusted_folder()
+    try:
+        return None if folder is None else (folder / name).read_bytes()
+    except OSError:
+        return None
+
+
+def write(name: str, content: bytes) -> None:
+    """Keep a small file in the cache, if there is one."""
+    folder = _trusted_folder()
+    if folder is not None:
+        _keep(folder / name, content)
 
 
 def keep_source(source: str) -> Path:
     """The file in which a source lies for people and debuggers to read."""
-    return _keep_source(_trusted_folder(), f"{_key(source)}.py", source.encode())
+    return _keep_source(_trusted_folder(), f"{key_of(source)}.py", source.encode())
 
 
 def cache_folder() -> Path:
@@ -182,7 +208,8 @@ def _doubt(status: os.stat_result) -> str:
     return ""
 
 
-def _key(*parts: str) -> str:
+def key_of(*parts: str) -> str:
+    """A hash of texts, and of all else that decides about machine code: versions, processor, the compiler's files."""
     digest = hashlib.sha256()
     for part in (*parts, *_environment()):
         digest.update(f"{len(part)}:{part}".encode())

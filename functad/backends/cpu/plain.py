@@ -196,8 +196,8 @@ def _run(
         step.call(ins, outs)
         return
     if not isinstance(step, GemmStep):
-        pointers = [_pointer(flat(b)) for _, b, _ in instruction.parameters]
-        functions[instruction.function](*pointers, start, stop)
+        pointers = [_pointer(flat(buffer)[offset:]) for buffer, offset in instruction.arguments]
+        functions[instruction.function](*pointers, *instruction.constants, start, stop)
         return
     gemm = _GEMM[step.a.dtype.name]
     a, b, c = flat(step.a), flat(step.b), flat(step.c)

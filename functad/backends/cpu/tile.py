@@ -34,7 +34,8 @@ def tiled(nest: Nest) -> Nest:
 
     loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*squares, *within) if x.terms)]
     stores = [Store(s.buffer, s.offset.substitute(parts), s.value, s.level) for s in nest.stores]
-    return Nest(loops, [False] * len(loops), [moved(s) for s in nest.statements], [], stores, nest.eqns)
+    statements = [moved(s) for s in nest.statements]
+    return Nest(loops, [False] * len(loops), statements, [], stores, nest.eqns, nest.constants)
 
 
 def _runs_across(statement: object, rows: Symbol, columns: Symbol) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from functad.lowering.affine import Affine, Symbol, data, delinear
 from functad.lowering.buffers import Buffer
-from functad.lowering.nest import POST, PRE, Accumulator, IndexLet, Let, Nest, Statement, Store
+from functad.lowering.nest import POST, PRE, Accumulator, IndexLet, Let, Nest, Statement, Store, literal_text
 from functad.lowering.printing import Parameter, combined, depths, identity, parameters
 
 FEW_POINTS = 4096  # results; fewer than this cannot keep a GPU busy with one thread for each
@@ -52,6 +52,8 @@ class _Emitter:
         self.by_block = enough and (adjacent or nest.outer_points < FEW_POINTS)
 
     def kernel(self) -> KernelText:
+        for name, value in self.nest.used_constants().items():
+            self._line(0, f"{name} = {literal_text(value, value.dtype)}")
         if self.by_block:
             self._by_block()
         else:
