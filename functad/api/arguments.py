@@ -100,6 +100,21 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
     )
 
 
+def as_known(x: Any, where: Callable[[], str]) -> Any:
+    """A leaf that nothing traces: a Python number stays one, for Python's control flow; all else is as `as_value` says."""
+    value = as_value(x, where)
+    return x if is_python_number(x) else value
+
+
+def is_array_like(x: Any) -> bool:
+    """Whether x is, or can be made, an array; Python's numbers are none."""
+    return isinstance(x, (Array, np.generic)) or hasattr(x, "__array__") or hasattr(x, "__jax_array__")
+
+
+def is_python_number(x: Any) -> bool:
+    return isinstance(x, _PYTHON_SCALARS) and not isinstance(x, np.generic)
+
+
 def _dtype_of_array(x: Any, where: Callable[[], str]) -> np.dtype:
     try:
         return dtypes.as_dtype(x.dtype)
@@ -183,6 +198,7 @@ class FlatFunction:
     """A function of pytrees as one of leaves: `flat(*leaves) -> list of output values`.
 
     After a call `out_tree` is the structure of what the function returned, and `aux` the auxiliary output.
+    With `keeps_numbers` a Python number that the function returns is not made an Array.
     """
 
     def __init__(
@@ -193,8 +209,10 @@ class FlatFunction:
         has_aux: bool = False,
         transform: str = "the transform",
         name: str | None = None,
+        keeps_numbers: bool = False,
     ) -> None:
         self.fun = fun
+        self.as_output = as_known if keeps_numbers else as_value
         self.in_tree = in_tree
         self.has_aux = has_aux
         self.transform = transform
@@ -226,7 +244,7 @@ class FlatFunction:
         if isinstance(out, Array):
             return _alive(out)
         if isinstance(out, (np.ndarray, np.generic, *_PYTHON_SCALARS)):
-            return as_value(out, lambda: f"an output of {self.name}")
+            return self.as_output(out, lambda: f"an output of {self.name}")
         path = keystr(tree_flatten_with_path(result)[0][i][0])
         raise DTypeError(
             f"{self.transform}: {self.name} must return arrays, but its output{path} is {short(out)} of type "

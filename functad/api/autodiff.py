@@ -18,6 +18,7 @@ from functad.api.arguments import (
     as_value,
     check_callable,
     function_name,
+    is_python_number,
     leaf_aval,
     normalize_argnums,
     of_positions,
@@ -73,12 +74,12 @@ def jvp(
     primals, tangents = tuple(primals), tuple(tangents)
     flat, in_tree, names = _flatten_call(fun, primals, {})
     flat_tangents = _flatten_like(tangents, tree_structure(primals), "jvp: tangents", names)
-    values = [as_value(p, names.describe(i)) for i, p in enumerate(flat)]
+    values = _primals(flat, names)
     checked = [
-        _checked_tangent(t, v.aval, lambda i=i: f"jvp: the tangent of `{names[i]}`")  # type: ignore[misc]
+        _checked_tangent(t, aval_of(v), lambda i=i: f"jvp: the tangent of `{names[i]}`")  # type: ignore[misc]
         for i, (t, v) in enumerate(zip(flat_tangents, values))
     ]
-    flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform="jvp")
+    flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform="jvp", keeps_numbers=True)
     outs, out_tangents = jvp_flat(flat_fun, values, checked, names.origins(len(values)), flat_fun.output_count)
     assert flat_fun.out_tree is not None
     n = flat_fun.output_count()
@@ -207,10 +208,11 @@ def value_and_grad(
         dynamic = tuple(args[n] for n in numbers)
         flat, in_tree = tree_flatten((dynamic, {}))
         names = LeafNames(fun, {n: args[n] for n in numbers})
-        values = [as_value(leaf, names.describe(i)) for i, leaf in enumerate(flat)]
-        active = [is_differentiable(v.aval) for v in values]
+        values = _primals(flat, names)
+        avals = [aval_of(v) for v in values]
+        active = [is_differentiable(a) for a in avals]
         if not all(active) and not allow_int:
-            raise_integer_input("grad", fun, [v.aval for v in values], names)
+            raise_integer_input("grad", fun, avals, names)
 
         flat_fun = FlatFunction(
             of_positions(fun, args, kwargs, numbers),
@@ -218,13 +220,14 @@ def value_and_grad(
             has_aux=has_aux,
             transform="grad",
             name=function_name(fun),
+            keeps_numbers=True,
         )
         outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), lambda: 1)
         assert flat_fun.out_tree is not None
         _check_scalar(fun, outs, flat_fun.out_tree)
-        seed = ArrayImpl(np.ones((), outs[0].dtype), outs[0].weak_type)
-        found = iter(linear.transpose([seed]))
-        gradients = [materialised(next(found) if a else Zero(v.aval), v.aval) for a, v in zip(active, values)]
+        out = aval_of(outs[0])
+        found = iter(linear.transpose([ArrayImpl(np.ones((), out.dtype), out.weak_type)]))
+        gradients = [materialised(next(found) if a else Zero(aval), aval) for a, aval in zip(active, avals)]
         grads, _ = tree_unflatten(in_tree, gradients)
         if isinstance(argnums, (int, np.integer)):
             (grads,) = grads
@@ -363,14 +366,25 @@ def linearized(
     """Linearize a function of pytrees in all of its floating-point arguments."""
     flat, in_tree, own_names = _flatten_call(fun, tuple(primals), {})
     names = names or own_names
-    values = [as_value(p, names.describe(i)) for i, p in enumerate(flat)]
-    active = [is_differentiable(v.aval) for v in values]
-    flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform=transform, name=function_name(names.fun))
+    values = _primals(flat, names)
+    avals = [aval_of(v) for v in values]
+    active = [is_differentiable(a) for a in avals]
+    name = function_name(names.fun)
+    flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform=transform, name=name, keeps_numbers=True)
     outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), flat_fun.output_count)
     assert flat_fun.out_tree is not None
     mapped = outs[: flat_fun.output_count()]
-    signature = Signature(names.fun, in_tree, [v.aval for v in values], flat_fun.out_tree, mapped)
+    signature = Signature(names.fun, in_tree, avals, flat_fun.out_tree, mapped)
     return outs, linear, Linearized(signature, flat_fun.aux_tree)
+
+
+def _primals(leaves: Sequence[Any], names: LeafNames) -> list[Any]:
+    """The point at which a function is differentiated; Python's integers and booleans are given to it as they are."""
+    values = [as_value(leaf, names.describe(i)) for i, leaf in enumerate(leaves)]
+    return [
+        leaf if is_python_number(leaf) and not is_differentiable(value.aval) else value
+        for leaf, value in zip(leaves, values)
+    ]
 
 
 def _flatten_call(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.api.arguments import FlatFunction, LeafNames, as_value, check_callable, function_name
+from functad.api.arguments import FlatFunction, LeafNames, as_known, as_value, check_callable, function_name
 from functad.array import ArrayImpl
 from functad.config import config
 from functad.errors import BodyError
@@ -20,7 +20,7 @@ from functad.ir import Aval, Program
 from functad.primitives.common import convert_element_type
 from functad.primitives.kernels.conversion import converted
 from functad.tracing import Trace, Tracer, aval_of, program_from_ops
-from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_map, tree_unflatten
 
 
 class Body(NamedTuple):
@@ -105,6 +105,11 @@ def as_arrays(tree: Any, what: str, transform: str) -> Any:
     """The same pytree with Arrays or tracers for leaves, where a function ran as Python."""
     value = operand(tree, what, transform)
     return value.rebuilt(value.leaves)
+
+
+def as_knowns(tree: Any, what: str, transform: str) -> Any:
+    """As `as_arrays`, but Python's numbers stay what they are."""
+    return tree_map(lambda x: as_known(x, lambda: f"{transform}: {what}"), tree)
 
 
 def of_dtype(x: Any, dtype: np.dtype) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce, update_wrapper
 from typing import Any, NamedTuple
 
-from functad.api.arguments import as_value, check_callable, function_name, short
+from functad.api.arguments import as_known, as_value, check_callable, function_name, is_python_number, short
 from functad.api.rule_calls import Call, CustomVJPPrimal, Decorated, SymbolicZero, shown_zero
 from functad.custom import Backward, call_custom, custom_jvp_call_p, custom_vjp_call_p
 from functad.errors import CustomRuleError, LeakedTracerError, NoRuleError, TreeError
@@ -252,17 +252,27 @@ class _FlatVjp:
         assert call.out_tree is not None
         pairs, tree = tree_flatten_with_path(residuals)
         leaves = [
-            as_value(r, lambda path=path: f"residuals{keystr(path)} of {call.rule_name(self.fwd)}")  # type: ignore[misc]
+            as_known(r, lambda path=path: f"residuals{keystr(path)} of {call.rule_name(self.fwd)}")  # type: ignore[misc]
             for path, r in pairs
         ]
-        return outs, leaves, partial(self._backward, tree, call.out_tree)
+        # Python's numbers stay with the rule; the others are operands of the derivative.
+        known = {i: r for i, r in enumerate(leaves) if is_python_number(r)}
+        values = [r for i, r in enumerate(leaves) if i not in known]
+        return outs, values, partial(self._backward, tree, known, call.out_tree)
 
     def _backward(
-        self, tree: PyTreeDef, out_tree: PyTreeDef, residuals: Sequence[Any], cts: Sequence[Any]
+        self,
+        tree: PyTreeDef,
+        known: dict[int, Any],
+        out_tree: PyTreeDef,
+        residuals: Sequence[Any],
+        cts: Sequence[Any],
     ) -> list[Any]:
         call = self.call
         shown = tree_unflatten(out_tree, [shown_zero(ct, self.symbolic_zeros) for ct in cts])
-        result = self.bwd(*call.statics(()), tree_unflatten(tree, residuals), shown)
+        values = iter(residuals)
+        leaves = [known[i] if i in known else next(values) for i in range(tree.num_leaves)]
+        result = self.bwd(*call.statics(()), tree_unflatten(tree, leaves), shown)
         count = len(call.positions)
         if not isinstance(result, (tuple, list)) or len(result) != count:
             raise CustomRuleError(

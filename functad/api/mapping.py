@@ -9,7 +9,14 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from functad.api.arguments import FlatFunction, LeafNames, as_value, check_callable, function_name
+from functad.api.arguments import (
+    FlatFunction,
+    LeafNames,
+    as_value,
+    check_callable,
+    function_name,
+    is_array_like,
+)
 from functad.errors import BatchingError, TreeError
 from functad.tracing import aval_of
 from functad.transforms.batching import batch_flat, place_batch_axis
@@ -30,8 +37,8 @@ def vmap(
 
     Args:
         fun: a function of one example.
-        in_axes: for the arguments, which axis to map: an int (negative counts from the end), None (not mapped),
-            or a tuple with one entry an argument; entries may be pytrees that are prefixes of the argument.
+        in_axes: for the arguments, which axis to map: an int (negative counts from the end), None (not mapped: any
+            object, which the function is given as it is), or a tuple with one entry an argument; entries may be pytrees that are prefixes of the argument.
             Keyword arguments are mapped over axis 0.
         out_axes: where the mapped axis goes in the outputs: the same forms; None wants an output that does not
             depend on the mapped arguments.
@@ -59,8 +66,11 @@ def vmap(
             )
         leaves, in_tree = tree_flatten((args, kwargs))
         names = LeafNames(fun, dict(enumerate(args)), kwargs)
-        values = [as_value(x, names.describe(i)) for i, x in enumerate(leaves)]
         axes = _flat_axes((in_axes, 0), (args, kwargs), name)
+        values = [
+            as_value(x, names.describe(i)) if d is not None or is_array_like(x) else x
+            for i, (x, d) in enumerate(zip(leaves, axes))
+        ]
         dims = [_checked_axis(d, v, names, i, in_axes) for i, (d, v) in enumerate(zip(axes, values))]
         size = _mapped_size(dims, values, names, axis_size, name, in_axes, axis_name)
         flat_fun = FlatFunction(fun, in_tree, transform="vmap")

@@ -16,6 +16,7 @@ from functad import dtypes
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
+    as_known,
     as_value,
     check_callable,
     function_name,
@@ -176,18 +177,18 @@ class Call:
         leaves, self.tree = tree_flatten(tuple(args[i] for i in self.positions))
         self.numbers: tuple[Any, ...] = tuple(tree_unflatten(self.tree, range(len(leaves))))  # in place of the leaves
         self.names = LeafNames(fun, dict(zip(self.positions, self.numbers)))
-        values = [as_value(leaf, self.names.describe(i)) for i, leaf in enumerate(leaves)]
+        values = [as_known(leaf, self.names.describe(i)) for i, leaf in enumerate(leaves)]
         self.operands = [*(stop_gradient(self.static_leaves[i]) for i in self.traced), *values]
         for i in self.traced:
             self.static_leaves[i] = None
-        self.in_avals = [v.aval for v in values]
+        self.in_avals = [aval_of(v) for v in values]
         self.out_tree: PyTreeDef | None = None
         self.out_avals: list[Aval] | None = None
 
     def __call__(self, *leaves: Any) -> list[Any]:
         """The function itself, of leaves; remembers the structure and types of what it returns."""
         of_nothing = partial(self.fun, *self.merged(leaves, self.unflattened(leaves)))
-        flat = FlatFunction(of_nothing, _NO_ARGUMENTS, transform=self.kind, name=self.name)
+        flat = FlatFunction(of_nothing, _NO_ARGUMENTS, transform=self.kind, name=self.name, keeps_numbers=True)
         outs = flat()
         self.out_tree = flat.out_tree
         self.out_avals = [aval_of(o) for o in outs]
