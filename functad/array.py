@@ -104,7 +104,7 @@ class ArrayImpl(Array):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if dtype is not None and np.dtype(dtype) != self._value.dtype:
             return self._value.astype(dtype)
-        return self._value.copy() if copy else self._value
+        return self._value.copy() if copy else read_only_view(self._value)
 
     def __bool__(self) -> bool:
         if self._value.size != 1:
@@ -148,13 +148,20 @@ class ArrayImpl(Array):
         return str(self._value)
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (self._value, self.weak_type))
+        return (ArrayImpl, (read_only_view(self._value), self.weak_type))
 
     def __copy__(self) -> ArrayImpl:
-        return self
+        # Memory of its own: the original may be donated, and the copy is then what is left.
+        return ArrayImpl(self._value.copy(), self.weak_type)
 
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
-        return self
+        return self.__copy__()
+
+
+def read_only_view(value: np.ndarray) -> np.ndarray:
+    """The same elements, as an ndarray for others: neither it nor what it is a view of can be opened to writing."""
+    # NumPy lets the owner of memory do that, and follows `.base` to it; a read-only memoryview is no such owner.
+    return np.asarray(memoryview(value).toreadonly())
 
 
 def wrap(value: np.ndarray, aval: Aval) -> ArrayImpl:
@@ -216,10 +223,6 @@ def consume(array: ArrayImpl, name: str) -> None:
     array.aval  # noqa: B018  (the type is kept)
     _held.__set__(array, name)
     array.__class__ = DonatedArray
-
-
-def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
-    return ArrayImpl(value, weak_type)
 
 
 def _index_text(index: Any) -> str:

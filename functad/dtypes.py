@@ -128,11 +128,32 @@ def dtype_of(x: Any) -> tuple[np.dtype, bool]:
         dtype = scalar[config.enable_x64]
         return dtype, dtype is not bool_
     if isinstance(x, (np.ndarray, np.generic)):
-        return as_dtype(x.dtype), False
+        return dtype_of_ndarray(x), False
     own_dtype = getattr(x, "dtype", None)
     if own_dtype is None or isinstance(x, type):
         return _dtype_of_subclass(x)
     return as_dtype(own_dtype), bool(getattr(x, "weak_type", False))
+
+
+def dtype_of_ndarray(x: Any) -> np.dtype:
+    """The dtype of a NumPy array or scalar that becomes an Array.
+
+    Raises:
+        DTypeError: it is unsupported, or the values alone are not what the array means: it has a mask, or, as arrays
+            with units do, arithmetic of its own.
+    """
+    if type(x) is not np.ndarray and isinstance(x, np.ndarray):
+        if isinstance(x, np.ma.MaskedArray):
+            raise DTypeError(
+                f"a masked array of shape {x.shape} was given, whose mask would be lost: pass x.filled(value), or "
+                "x.data and numpy.ma.getmaskarray(x) apart, and choose with functad.numpy.where"
+            )
+        if type(x).__array_ufunc__ is not np.ndarray.__array_ufunc__:
+            raise DTypeError(
+                f"an array of type {type(x).__name__} was given, which has arithmetic of its own (units, for example) "
+                "that would be lost: pass its plain values, x.view(numpy.ndarray)"
+            )
+    return as_dtype(x.dtype)
 
 
 def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:

@@ -276,6 +276,18 @@ class Tracer(Array):
             )
         return self.concrete(wanted, rewrite)
 
+    def __copy__(self) -> Tracer:
+        return self  # nobody can take its memory
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TracerError(
+            f"{self._describe()} cannot be pickled: it has no elements yet.{self._where()}\nReturn it from the "
+            "function, and save what the call returns; or save while it runs, with functad.debug.callback"
+        )
+
     def _line(self) -> str:
         source = user_source()
         return linecache.getline(source.code.co_filename, source.line) if source else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import pickle
 import tracemalloc
@@ -70,10 +69,10 @@ def test_every_use_afterwards_raises(use):
         use(x)
 
 
-def test_a_donated_array_prints_and_copies_as_what_it_is():
+def test_a_donated_array_prints_as_what_it_is():
     x = fresh(3)
     jit(lambda x: x * 2, donate_argnums=0)(x)
-    assert f"{x}" == str(x) == repr(copy.deepcopy(x)) == "<donated Array of type f32[3]>" and len(x) == 3
+    assert f"{x}" == str(x) == "<donated Array of type f32[3]>" and len(x) == 3
 
 
 def test_a_donated_array_still_has_its_type():

@@ -494,3 +494,92 @@ def test_forward_mode_through_a_backward_rule_raises(wrap, backend, request):
 
 def test_through_stop_gradient_and_lax_the_rule_is_not_used():
     assert grad(lambda x: lax.stop_gradient(cube(x)) + x)(2.0) == 1
+
+
+# --- Python's numbers -------------------------------------------------------------------------------
+
+
+def kinds(values):
+    return [type(v).__name__ for v in values]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda f: grad(f)(1.0),
+        lambda f: vjp(vmap(f), jnp.ones(3))[1](jnp.ones(3)),
+        lambda f: vmap(grad(f))(jnp.ones(3)),
+        lambda f: jit(grad(f))(1.0),
+        lambda f: grad(jit(f))(1.0),
+        lambda f: grad(lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0])(1.0),
+    ],
+)
+def test_residuals_keep_python_numbers(use):
+    seen = []
+
+    def bwd(residuals, ct):
+        flag, n, _, scale, nothing = residuals
+        seen.append((flag is True, n == 3 and list(range(n)), kinds(residuals)[3:]))
+        return (ct * scale,)
+
+    f = functad.custom_vjp(lambda x: x * 2.0)
+    f.defvjp(lambda x: (x * 2.0, (True, 3, x, 2.5, None)), bwd)
+    use(f)
+    assert seen and all(s == (True, [0, 1, 2], ["float", "NoneType"]) for s in seen)
+
+
+def test_functions_and_rules_are_given_python_numbers_as_they_are():
+    seen = []
+
+    def note(name, *values):
+        seen.append((name, *kinds(values)))
+
+    f = functad.custom_jvp(lambda x, n: (note("f", x, n), x)[1])
+    f.defjvp(lambda primals, tangents: (note("rule", *primals), (primals[0], tangents[0]))[1])
+    assert type(f(1, 3)) is int and f(True, 3) is True and type(f(1.5, 2)) is float
+    assert isinstance(f(np.ones(2), 3), functad.Array)
+    grad(f)(2.0, 3)
+    vmap(lambda x: f(x, 3))(jnp.ones(2))
+    jit(lambda x: f(x, 3))(jnp.ones(2))
+    assert {s[2] for s in seen} == {"int"}, seen
+    assert seen[0] == ("f", "int", "int") and ("rule", "ArrayImpl", "int") in seen
+    g = functad.custom_gradient(lambda x: (x * 2, lambda ct: (ct * 3,)))
+    assert type(g(1)) is int and grad(g)(1.0) == 3
+    h = functad.custom_vjp(lambda x, table: x * len(range(table)))
+    h.defvjp(lambda x, n: (x * n, n), lambda n, ct: (ct * len(range(n)), None))
+    assert h(2, 3) == 6 and grad(h)(2.0, 3) == 3 and jit(grad(lambda x: h(x, 3)))(2.0) == 3
+
+
+def test_differentiated_functions_keep_the_python_numbers_that_have_no_derivative():
+    seen = []
+
+    def f(x, n):
+        seen.extend(kinds([n]))
+        return x * 2.0, n, True
+
+    (value, n, flag), pullback = vjp(f, 1.0, 3)
+    assert value == 2 and type(n) is int and flag is True
+    float0 = np.zeros((), functad.dtypes.float0)
+    assert pullback((1.0, float0, float0))[0] == 2
+    outs, tangents = jvp(f, (1.0, 3), (1.0, float0))
+    assert outs[2] is True and tangents[0] == 2 and tangents[2].dtype == functad.dtypes.float0
+    assert type(functad.value_and_grad(lambda x: 3.0)(1.0)[0]) is float
+    grad(lambda x, n: f(x, n)[0], argnums=(0, 1), allow_int=True)(1.0, 3)
+    assert set(seen) == {"int"}
+    assert lax.switch(0, [lambda x: x], 3) == 3
+    with functad.disable_jit():
+        assert type(lax.cond(True, lambda x: x, lambda x: x + 1, 3)) is int
+
+
+def test_what_vmap_does_not_map_may_be_anything():
+    class Scale:
+        by = 3.0
+
+    x = jnp.ones(2)
+    assert vmap(lambda x, s: x * s.by, in_axes=(0, None))(x, Scale()).tolist() == [3, 3]
+    assert vmap(lambda x, f: f(x), in_axes=(0, None))(x, jnp.negative).tolist() == [-1, -1]
+    assert vmap(lambda x, o: x if o["mode"] == "same" else -x, in_axes=(0, None))(x, {"mode": "same"}).tolist() == [
+        1,
+        1,
+    ]
+    assert vmap(lambda x, n: x * len(range(n)), in_axes=(0, None))(x, 4).tolist() == [4, 4]

@@ -73,8 +73,6 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
         if type(x) is DonatedArray:
             x._value  # noqa: B018  (raises)
         return x
-    if isinstance(x, np.ma.MaskedArray):
-        raise DTypeError(f"{where()} is a masked array; pass x.filled(value), or the data and the mask apart")
     if isinstance(x, np.ndarray):
         dtype = _dtype_of_array(x, where)
         if not copy and x.dtype == dtype:
@@ -101,7 +99,7 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
 
 
 def as_known(x: Any, where: Callable[[], str]) -> Any:
-    """A leaf that nothing traces: a Python number stays one, for Python's control flow; all else is as `as_value` says."""
+    """A leaf that nothing traces: Python numbers stay, for control flow; all else is as `as_value` says."""
     value = as_value(x, where)
     return x if is_python_number(x) else value
 
@@ -117,7 +115,7 @@ def is_python_number(x: Any) -> bool:
 
 def _dtype_of_array(x: Any, where: Callable[[], str]) -> np.dtype:
     try:
-        return dtypes.as_dtype(x.dtype)
+        return dtypes.dtype_of_ndarray(x)
     except DTypeError as error:
         raise DTypeError(f"{where()}: {error}") from None
 

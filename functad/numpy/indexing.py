@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, OutOfBoundsError, ShapeError
 from functad.numpy.index_plan import NEW, Entry, plan_of
@@ -61,6 +62,8 @@ def _expand_masks(parts: Sequence[Any]) -> list[Any]:
     for part in parts:
         if isinstance(part, (list, tuple, range)):
             part = asarray(part) if len(part) else np.zeros(0, np.int32)
+        elif isinstance(part, np.ndarray):
+            dtypes.dtype_of_ndarray(part)  # raises for a masked one
         if getattr(part, "dtype", None) == np.bool_:
             expanded.extend(_positions_of_mask(part))
         else:

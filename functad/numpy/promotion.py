@@ -48,7 +48,7 @@ def asarray(
         own, weak = dtypes.dtype_of(a)
         return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
     if isinstance(a, (np.ndarray, np.generic)):
-        values = np.array(a, dtype=dtypes.as_dtype(a.dtype), order="C")
+        values = np.array(a, dtype=dtypes.dtype_of_ndarray(a), order="C")
         return ArrayImpl(values if wanted is None else converted(values, wanted))
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)
@@ -75,6 +75,9 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
 
 def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
     leaves = list(_leaves(x))
+    for leaf in leaves:
+        if isinstance(leaf, np.ndarray):
+            dtypes.dtype_of_ndarray(leaf)  # raises where its values are not all there is to it
     if any(isinstance(leaf, Tracer) for leaf in leaves):
         return _stack_of_sequence(x, dtype)
     if dtype is None:
