@@ -37,8 +37,8 @@ def vmap(
 
     Args:
         fun: a function of one example.
-        in_axes: for the arguments, which axis to map: an int (negative counts from the end), None (not mapped: it may be
-            any object), or a tuple with one entry an argument; entries may be pytrees that are prefixes of the argument.
+        in_axes: for the arguments, which axis to map: an int (negative counts from the end), None (not mapped: any
+            object), or a tuple with one entry an argument; entries may be pytrees that are prefixes of the argument.
             Keyword arguments are mapped over axis 0.
         out_axes: where the mapped axis goes in the outputs: the same forms; None wants an output that does not
             depend on the mapped arguments.
