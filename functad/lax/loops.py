@@ -14,7 +14,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.api import vmap
-from functad.api.arguments import check_callable, function_name
+from functad.api.arguments import as_value, check_callable, function_name
 from functad.api.bodies import (
     Body,
     Operand,
@@ -25,13 +25,14 @@ from functad.api.bodies import (
     operand,
     trace_body,
 )
+from functad.array import ArrayImpl
 from functad.config import config
 from functad.control.forwarding import bind_scan, bind_while
 from functad.control.while_loop import counted
 from functad.errors import ArgumentError, BodyError, ShapeError
 from functad.ir import Aval
 from functad.lax.loop_progress import scan_with_progress, stepped
-from functad.primitives.common import reshape
+from functad.primitives.common import convert_element_type, reshape
 from functad.primitives.joining import concatenate
 from functad.primitives.logic import lt
 from functad.primitives.structure import slice_
@@ -306,7 +307,7 @@ def fori_loop(
     With bounds known when the function is traced it is a `scan`, else a `while_loop`.
 
     Args:
-        lower, upper: integers, or integer scalars.
+        lower, upper: integers, or integer scalars, of any integer dtypes that one integer dtype can hold.
         body_fun: a function `(i, val) → val` that keeps structure, shapes and dtypes.
         init_val: the first val, a pytree of arrays.
         unroll, progress: as in `scan`; they need bounds that are known.
@@ -314,12 +315,20 @@ def fori_loop(
     Returns:
         The last val; `init_val` if there is nothing to do.
 
+    Whether bounds are known or traced, i is weakly typed, as Python's integers are: it takes the dtype of what it meets.
+    By itself it has 32 bits (64 with `enable_x64`), or the bounds' dtype where they need more.
+
+    Raises:
+        ArgumentError: a bound is no integer scalar, or does not fit in the dtype of the other.
+
     >>> fori_loop(0, 5, lambda i, total: total + i, 0)
     Array(10, dtype=int32, weak_type=True)
     """
     check_callable(body_fun, "fori_loop")
     first, last = _bound(lower, "lower"), _bound(upper, "upper")
-    if isinstance(first, int) and isinstance(last, int):
+    dtype = _counter_dtype((lower, upper), (first, last))
+    start = first if isinstance(first, Tracer) else ArrayImpl(np.asarray(first, dtype), True)
+    if not isinstance(first, Tracer) and not isinstance(last, Tracer):
         steps = max(last - first, 0)
         if config.disable_jit and not steps:
             return as_arrays(init_val, "init_val", "fori_loop")
@@ -329,19 +338,17 @@ def fori_loop(
             return (i + 1, body_fun(i, value)), None
 
         times = 1 if unroll is None else unroll
-        (_, out), _ = scan(step, (first, init_val), None, length=steps, unroll=times, progress=progress)
+        (_, out), _ = scan(step, (start, init_val), None, length=steps, unroll=times, progress=progress)
         return out
     if unroll is not None and unroll is not False and unroll != 1:
         raise ArgumentError("fori_loop: unroll needs bounds that are known when the function is traced")
     if progress is not None:
         raise ArgumentError("fori_loop: progress needs bounds that are known when the function is traced")
-    bounds = operand((first, last), "bounds", "fori_loop")
-    dtype, _ = dtypes.lattice_join(*((a.dtype, a.weak_type) for a in bounds.avals))
-    first, last = (b if a.dtype == dtype else of_dtype(b, dtype) for b, a in zip(bounds.leaves, bounds.avals))
+    stop = last if isinstance(last, Tracer) else ArrayImpl(np.asarray(last, dtype), True)
     _, _, out = while_loop(
         lambda carry: lt(carry[0], carry[1]),
         lambda carry: (carry[0] + 1, carry[1], body_fun(carry[0], carry[2])),
-        (first, last, init_val),
+        (convert_element_type(start, dtype, True), convert_element_type(stop, dtype, True), init_val),
     )
     return out
 
@@ -350,10 +357,36 @@ def _bound(x: Any, name: str) -> Any:
     """A bound as an int where it is known."""
     if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
         return int(x)
-    aval = aval_of(x)
+    aval = as_value(x, lambda: f"fori_loop: {name}").aval
     if aval.shape != () or aval.dtype.kind not in "iu":
         raise ArgumentError(f"fori_loop: {name} must be an integer scalar, but has type {aval.str_short()}")
     return x if isinstance(x, Tracer) else int(np.asarray(x))
+
+
+def _counter_dtype(given: Sequence[Any], bounds: Sequence[Any]) -> np.dtype:
+    """The dtype that all values of the counter fit in: the default one if that can be known, else that of the bounds."""
+    default = dtypes.default_int_dtype()
+    ranges = [np.iinfo(b.dtype) if isinstance(b, Tracer) else b for b in bounds]
+    if all(_holds(default, r) for r in ranges):
+        return default
+    types = [dtypes.dtype_of(x) for x in given]
+    strong = [dtype for dtype, weak in types if not weak] or [default]
+    joint = np.promote_types(strong[0], strong[-1])
+    for name, bound, r in zip(("lower", "upper"), bounds, ranges):
+        if joint.kind not in "iu" or not _holds(joint, r):
+            what = f"of type {bound.aval.str_short()}" if isinstance(bound, Tracer) else bound
+            raise ArgumentError(
+                f"fori_loop: {name} is {what}, and the bounds have the dtypes {' and '.join(d.name for d, _ in types)}: "
+                "no counter of these dtypes takes all values between the bounds; convert both to one dtype that does"
+            )
+    return joint
+
+
+def _holds(dtype: np.dtype, values: Any) -> bool:
+    """Whether an integer dtype has a value, or all values of an integer dtype."""
+    own = np.iinfo(dtype)
+    low, high = (values, values) if isinstance(values, int) else (values.min, values.max)
+    return bool(own.min <= low and high <= own.max)
 
 
 # --- map --------------------------------------------------------------------------------------------------
