@@ -12,6 +12,7 @@ from control_flow_tools import BACKENDS, ROWS, Pair, X, close, run
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.errors import ArgumentError
 
 # --- values ---------------------------------------------------------------------------------------------------------
 
@@ -96,12 +97,76 @@ def test_fori_loop_is_a_loop(backend, lower, upper, dtype):
         close(run(lambda b, x: lax.fori_loop(lower, b[1], step, x), bounds, X, backend=backend), expected)
 
 
-def test_the_index_of_a_fori_loop_has_the_dtype_of_traced_bounds():
+def test_the_index_of_a_fori_loop_is_like_a_python_integer_unless_bounds_need_more():
     kinds = []
-    body = lambda i, c: kinds.append(i.aval) or c  # noqa: E731
-    functad.make_jaxpr(lambda n: lax.fori_loop(0, n, body, 0.0))(np.int8(3))
-    functad.make_jaxpr(lambda n: lax.fori_loop(np.int8(1), n, body, 0.0))(np.int64(3))
-    assert [k.dtype for k in kinds] == [np.int8, np.int64]
+    body = lambda i, c: kinds.append(i.aval.str_short() + "*" * i.weak_type) or c  # noqa: E731
+    trace = lambda low, high: functad.make_jaxpr(lambda a, b: lax.fori_loop(a, b, body, 0.0))(low, high)  # noqa: E731
+    for low, high in (
+        (0, 3),
+        (0, np.int8(3)),
+        (np.uint16(1), 3),
+        (np.int8(1), np.uint16(3)),
+        (np.int32(0), np.int32(3)),
+    ):
+        trace(low, high)
+        lax.fori_loop(low, high, body, 0.0)
+    assert set(kinds) == {"i32[]*"}
+    kinds.clear()
+    trace(np.int8(1), np.int64(3))
+    trace(np.uint32(1), np.uint32(3))
+    trace(np.uint32(1), np.int32(3))
+    lax.fori_loop(np.uint32(1), np.int64(3), body, 0.0)
+    functad.make_jaxpr(lambda: lax.fori_loop(np.uint32(1), np.uint32(2**32 - 1), body, 0.0))()
+    assert kinds == ["i64[]", "u32[]", "i64[]", "i32[]*", "u32[]"]
+
+
+ENDS = [
+    (np.uint32(2**32 - 4), np.uint32(2**32 - 1)),
+    (np.uint64(2**64 - 4), np.uint64(2**64 - 1)),
+    (np.int64(2**31), np.int64(2**31 + 3)),
+    (np.int32(2**31 - 4), np.int32(2**31 - 1)),
+    (np.int32(-(2**31)), np.int32(-(2**31) + 3)),
+    (np.int8(-128), np.int8(-125)),
+    (np.int8(124), np.int8(127)),
+    (np.uint8(252), np.uint8(255)),
+    (np.int8(0), np.int16(3)),
+    (np.uint8(0), np.int8(3)),
+    (np.uint32(0), np.int32(3)),
+    (np.uint32(9), np.uint32(3)),
+    (np.int8(127), np.int8(-128)),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("lower, upper", ENDS)
+def test_fori_loops_take_the_same_bounds_known_and_traced(lower, upper, backend):
+    wanted = [max(int(upper) - int(lower), 0), sum(i % 7 for i in range(int(lower), int(upper)))]
+    body = lambda i, c: (c[0] + 1, c[1] + (i % i.dtype.type(7)).astype("int32"))  # noqa: E731
+
+    def loop(low, high):
+        return list(lax.fori_loop(low, high, body, (0, jnp.int32(0))))
+
+    assert loop(lower, upper) == wanted
+    assert run(loop, lower, upper, backend=backend) == wanted
+    assert run(lambda: loop(lower, upper), backend=backend) == wanted
+    assert [x.tolist() for x in functad.vmap(loop, in_axes=(0, None))(lower[None], upper)] == [[w] for w in wanted]
+
+
+def test_bounds_that_no_counter_takes_are_refused_known_and_traced():
+    loop = lambda low, high: lax.fori_loop(low, high, lambda i, c: c + 1, 0)  # noqa: E731
+    for use in (
+        lambda: functad.jit(loop)(np.uint64(0), np.int32(3)),
+        lambda: functad.jit(lambda high: loop(-1, high))(np.uint32(3)),
+    ):
+        with pytest.raises(ArgumentError, match="no counter of these takes all values.*convert both"):
+            use()
+    with pytest.raises(ArgumentError, match="lower is -1, the bounds have the dtypes int32 and uint32"):
+        loop(-1, np.uint32(2**32 - 1))
+    for bad in (1.0, True, np.ones(1, int)):
+        with pytest.raises(ArgumentError, match="lower must be an integer scalar"):
+            loop(bad, 3)
+        with pytest.raises(ArgumentError, match="upper must be an integer scalar"):
+            functad.jit(lambda b: loop(0, b))(bad)
 
 
 @pytest.mark.parametrize("backend", [None, *BACKENDS])

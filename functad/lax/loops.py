@@ -315,8 +315,8 @@ def fori_loop(
     Returns:
         The last val; `init_val` if there is nothing to do.
 
-    Whether bounds are known or traced, i is weakly typed, as Python's integers are: it takes the dtype of what it meets.
-    By itself it has 32 bits (64 with `enable_x64`), or the bounds' dtype where they need more.
+    Whether bounds are known or traced, i is like a Python integer: weakly typed, of 32 bits (64 with `enable_x64`).
+    Only where these cannot hold the bounds (known values, or the dtype of traced ones) it has the bounds' dtype.
 
     Raises:
         ArgumentError: a bound is no integer scalar, or does not fit in the dtype of the other.
@@ -327,7 +327,12 @@ def fori_loop(
     check_callable(body_fun, "fori_loop")
     first, last = _bound(lower, "lower"), _bound(upper, "upper")
     dtype = _counter_dtype((lower, upper), (first, last))
-    start = first if isinstance(first, Tracer) else ArrayImpl(np.asarray(first, dtype), True)
+    start, stop = (
+        convert_element_type(b, dtype, dtype == dtypes.default_int_dtype())
+        if isinstance(b, Tracer)
+        else ArrayImpl(np.asarray(b, dtype), dtype == dtypes.default_int_dtype())
+        for b in (first, last)
+    )
     if not isinstance(first, Tracer) and not isinstance(last, Tracer):
         steps = max(last - first, 0)
         if config.disable_jit and not steps:
@@ -344,11 +349,10 @@ def fori_loop(
         raise ArgumentError("fori_loop: unroll needs bounds that are known when the function is traced")
     if progress is not None:
         raise ArgumentError("fori_loop: progress needs bounds that are known when the function is traced")
-    stop = last if isinstance(last, Tracer) else ArrayImpl(np.asarray(last, dtype), True)
     _, _, out = while_loop(
         lambda carry: lt(carry[0], carry[1]),
         lambda carry: (carry[0] + 1, carry[1], body_fun(carry[0], carry[2])),
-        (convert_element_type(start, dtype, True), convert_element_type(stop, dtype, True), init_val),
+        (start, stop, init_val),
     )
     return out
 
@@ -364,7 +368,7 @@ def _bound(x: Any, name: str) -> Any:
 
 
 def _counter_dtype(given: Sequence[Any], bounds: Sequence[Any]) -> np.dtype:
-    """The dtype that all values of the counter fit in: the default one if that can be known, else that of the bounds."""
+    """The dtype that all values of the counter fit in: the default one where it will do, else that of the bounds."""
     default = dtypes.default_int_dtype()
     ranges = [np.iinfo(b.dtype) if isinstance(b, Tracer) else b for b in bounds]
     if all(_holds(default, r) for r in ranges):
@@ -374,10 +378,11 @@ def _counter_dtype(given: Sequence[Any], bounds: Sequence[Any]) -> np.dtype:
     joint = np.promote_types(strong[0], strong[-1])
     for name, bound, r in zip(("lower", "upper"), bounds, ranges):
         if joint.kind not in "iu" or not _holds(joint, r):
+            both = " and ".join(d.name for d, _ in types)
             what = f"of type {bound.aval.str_short()}" if isinstance(bound, Tracer) else bound
             raise ArgumentError(
-                f"fori_loop: {name} is {what}, and the bounds have the dtypes {' and '.join(d.name for d, _ in types)}: "
-                "no counter of these dtypes takes all values between the bounds; convert both to one dtype that does"
+                f"fori_loop: {name} is {what}, the bounds have the dtypes {both}, and no counter "
+                "of these takes all values between the bounds; convert both bounds to one dtype that does"
             )
     return joint
 
