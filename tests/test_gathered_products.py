@@ -171,6 +171,20 @@ def test_what_is_summed_first_is_chosen_by_the_values(label: str, expected: list
     assert [int(c) for c in chosen] == expected
 
 
+def test_products_that_overflow_may_have_a_sum_that_does_not() -> None:
+    table, w, indices = CASES["usual"]
+    cotangent = cotangent_of("rows @ w")
+    cotangent[indices == 5] = 0
+    first, second = np.argwhere(indices == 5)[:2]
+    cotangent[tuple(first)], cotangent[tuple(second)] = 1e35, -1e35
+    table, w = table * np.float32(1e5), w * np.float32(1e5)
+    args = [table, w, indices, cotangent]
+    fun = step("rows @ w", {})
+    found = run(program_of(fun, args), args)
+    assert not np.isfinite(found[1]).all() and not np.isfinite(found[2]).all()
+    same(found, run(program_of(fun, args, inline_calls), args), "too large")
+
+
 def test_the_sums_alone_would_be_wrong() -> None:
     args = [*CASES["an infinity that is used"], cotangent_of("rows @ w")]
     fun = step("rows @ w", {})

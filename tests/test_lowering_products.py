@@ -65,7 +65,7 @@ def test_scalings_and_signs() -> None:
         (lambda z, p: lax.add(p, z), 1.0, 1.0),
         (lambda z, p: lax.sub(z, p), -1.0, 1.0),
         (lambda z, p: lax.sub(p, z), 1.0, -1.0),
-        (lambda z, p: lax.sub(z, lax.mul(p, np.float32(3))), -3.0, 1.0),
+        (lambda z, p: lax.sub(z, lax.mul(p, np.float32(0.75))), -0.75, 1.0),
         (lambda z, p: lax.sub(lax.neg(p), z), -1.0, -1.0),
     ],
 )
@@ -116,7 +116,7 @@ def test_what_others_need_is_left_alone() -> None:
         assert taken(fun) == [(1, 1.0, 0.0)]
 
 
-@pytest.mark.parametrize("factor", [0.0, -0.0, np.inf, np.nan, 1e-44])
+@pytest.mark.parametrize("factor", [0.0, -0.0, np.inf, np.nan, 1e-44, 2.0, -1.5])
 def test_factors_that_a_library_treats_otherwise(factor: float) -> None:
     assert taken(lambda x, y, z: [lax.mul(matmul(x, y), np.float32(factor))]) == [(1, 1.0, 0.0)]
 

@@ -1,6 +1,7 @@
 """Matrix products: which equations one product can take in, and how operands lie in memory as matrices.
 
-Knows no BLAS and no target: a product is `out = start_factor · start + alpha · lhs · rhs`.
+Knows no BLAS and no target: a product is `out = start_factor · start + alpha · lhs · rhs`. A scaling is taken in where
+its factors are at most 1: so no part of a sum of products overflows that did not do so unscaled.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _distribute(
     _take_sum(total, program.eqns[users[0]], users[0], {})
     if total.start not in external or total.start_factor != 1.0 or (len(chain) == 1 and not members):
         return
-    if not all(_is_scale(p.alpha * factor, var.aval.dtype) for p in chain):
+    if not all(_can_scale(factor, p.alpha, var.aval.dtype) for p in chain):
         return
     first = chain[-1]
     first.start, first.start_factor = total.start, 1.0
@@ -125,6 +126,8 @@ def _factor(eqn: Eqn, var: Var, so_far: float) -> float | None:
     """The number by which an equation scales a variable, if a product that is scaled already can be scaled by it too.
 
     No product takes in a 0: a matrix library would not compute what it multiplies, and would lose NaN and infinity.
+    Nor does it take in a factor above 1: `(x·1e30)·1e-30` may overflow, and so may parts of `1e30·(x₁y₁ + x₂y₂)` of
+    which the sum is small.
     """
     aval = eqn.outvars[0].aval
     if aval.dtype.kind == "c":
@@ -133,15 +136,14 @@ def _factor(eqn: Eqn, var: Var, so_far: float) -> float | None:
         return -1.0
     if eqn.primitive.name == "mul":
         other = eqn.invars[1] if eqn.invars[0] is var else eqn.invars[0]
-        if isinstance(other, Literal) and _is_scale(float(other.value) * so_far, aval.dtype):
+        if isinstance(other, Literal) and _can_scale(float(other.value), so_far, aval.dtype):
             return float(other.value)
     return None
 
 
-def _is_scale(factor: float, dtype: np.dtype) -> bool:
-    """Whether a factor is neither 0 nor infinite in a dtype, nor loses digits."""
-    limits = np.finfo(dtype)
-    return bool(limits.tiny <= abs(factor) <= limits.max)
+def _can_scale(factor: float, so_far: float, dtype: np.dtype) -> bool:
+    """Whether a product that is scaled already can be scaled by a factor: by at most 1, and both keep their digits."""
+    return bool(abs(factor) <= 1.0 and np.finfo(dtype).tiny <= abs(factor * so_far))
 
 
 def _take_sum(product: Product, eqn: Eqn, position: int, producer: dict[Var, Eqn]) -> None:

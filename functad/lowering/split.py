@@ -23,9 +23,12 @@ def split_reduction(nest: Nest) -> tuple[Nest, Nest] | None:
     """Two nests for one whose outermost loop is reduced, or None if it is too short to gain anything.
 
     The loop over r becomes loops over parts q, positions r', and lanes p: r = (q·R' + r')·P + p. The first nest sums
-    over r' into an array of partial results; the second one sums those over q and p.
+    over r' into an array of partial results; the second one sums those over q and p. Products of floats are not split:
+    in another order they would over- or underflow elsewhere.
     """
     if not nest.accumulators or not nest.loops or not nest.reduced[0] or any(s.level == PRE for s in nest.stores):
+        return None
+    if any(a.kind == "prod" and np.dtype(a.dtype).kind in "fc" for a in nest.accumulators):
         return None
     long = nest.loops[0]
     kept = [s for s, r in zip(nest.loops, nest.reduced) if not r]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.ir import Atom, Aval, Eqn, Program, Var, registry
+from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.common import convert_element_type, reshape, transpose, zeros_of
 from functad.primitives.contraction import dot_general
 from functad.primitives.dimension_numbers import (
@@ -22,7 +23,7 @@ from functad.primitives.dimension_numbers import (
     ScatterDimensionNumbers,
 )
 from functad.primitives.gather_scatter import gather, scatter_add
-from functad.primitives.logic import and_, ge, is_finite, le
+from functad.primitives.logic import and_, ge, le
 from functad.primitives.reduction import reduce_and
 from functad.tracing import bind, trace_to_program
 from functad.transforms.rewrites import is_zeros, spliced
@@ -102,7 +103,7 @@ class _Rewriter:
         return True
 
     def _weight_gradient(self, eqn: Eqn, side: int, atom: Atom) -> bool:
-        """`gather(table, i)ᵀ · g` = `tableᵀ · scatter_add(g, i)`, if all is finite and in bounds."""
+        """`gather(table, i)ᵀ · g` = `tableᵀ · scatter_add(g, i)`, if all is moderate and in bounds."""
         origin, rows = self._gathered(atom)
         contract, _ = eqn.params["dimension_numbers"]
         if origin is None or rows is None or set(contract[side]) != set(rows.batch):
@@ -127,14 +128,14 @@ class _Rewriter:
             return [bind(eqn.primitive, *operands(gathered, g), **eqn.params)]
 
         def is_usual(table: Any, indices: Any, g: Any, total: Any) -> Any:
-            return and_(_all(is_finite(table)), _all_in_bounds(indices, rows.table.shape[0]))
+            return and_(and_(_all_moderate(table), _all_moderate(g)), _all_in_bounds(indices, rows.table.shape[0]))
 
         atoms = [origin.invars[0], rows.indices, given, total]
         self.eqns += spliced(_either(is_usual, as_summed, as_written), atoms, eqn)
         return True
 
     def _table_gradient(self, eqn: Eqn) -> bool:
-        """`scatter_add(g · wᵀ, i)` = `scatter_add(g, i) · wᵀ`, if all of w is finite."""
+        """`scatter_add(g · wᵀ, i)` = `scatter_add(g, i) · wᵀ`, if all is moderate."""
         product, rows = self._scattered(eqn)
         if product is None or rows is None:
             return False
@@ -159,7 +160,7 @@ class _Rewriter:
             return [scatter_add(zeros_of(rows.table), indices, updates, places, mode=rows.mode)]
 
         def is_usual(indices: Any, g: Any, w: Any, total: Any) -> Any:
-            return _all(is_finite(w))
+            return and_(_all_moderate(w), _all_moderate(g))
 
         self.eqns += spliced(_either(is_usual, as_summed, as_written), [rows.indices, given, w, total], eqn)
         return True
@@ -296,8 +297,9 @@ def _rows_of(table: Aval, indices: Atom, rank: int, params: dict[str, Any]) -> _
 def _either(is_usual: Callable[..., Any], as_summed: Callable[..., Any], as_written: Callable[..., Any]) -> Any:
     """A function of operands that computes its results in one way or the other.
 
-    An infinite element times cotangents of both signs is NaN, times their sum it is not; and an index out of bounds
-    may read a row that no sum is added to. Such values are rare, so only a look at them is spent on being exact.
+    An infinite element times cotangents of both signs is NaN, times their sum it is not; products that overflow may be
+    those of a sum that is small; and an index out of bounds may read a row that no sum is added to. Such values are
+    rare, so only a look at them is spent on being exact.
     """
 
     def compute(*args: Any) -> list[Any]:
@@ -313,6 +315,12 @@ def _either(is_usual: Callable[..., Any], as_summed: Callable[..., Any], as_writ
 
 def _all(x: Any) -> Any:
     return reduce_and(x, axes=tuple(range(x.ndim)))
+
+
+def _all_moderate(x: Any) -> Any:
+    """Whether no number is NaN or so large that sums of products of two of them come near to overflow."""
+    most = x.dtype.type(2.0 ** (np.finfo(x.dtype).maxexp * 3 // 8))
+    return _all(le(abs_(x), most))
 
 
 def _all_in_bounds(indices: Any, count: int) -> Any:

@@ -63,8 +63,8 @@ class _Step:
 
     def __init__(self, kind: str, dtype: np.dtype, wide: np.dtype) -> None:
         self.kind, self.dtype, self.wide = kind, dtype, wide
-        # Products of float64 may overflow in another order only.
-        self.may_be_grouped = kind in ("max", "min", "add") or (kind == "mul" and wide != dtype)
+        # Products in another order may over- or underflow where these do not.
+        self.may_be_grouped = kind in ("max", "min", "add")
 
     def widened(self, element: str) -> str:
         return element if self.wide == self.dtype else f"{cast(self.wide)}({element})"
