@@ -5,7 +5,7 @@ BIN := .venv/bin
 ORACLE_BIN := .venv-oracle/bin
 
 .DELETE_ON_ERROR:
-.PHONY: train test test-compiled test-others lint types oracle oracle-loops oracle-others clean
+.PHONY: train test test-compiled test-others lint types oracle oracle-loops oracle-others fuzz clean
 
 train: .venv/installed-test  ## train a convolutional network on MNIST
 	$(BIN)/python -m functad train cnn
@@ -40,6 +40,9 @@ oracle-loops:
 
 oracle-others:
 	$(ORACLE_BIN)/python -m pytest -o cache_dir=.pytest_cache/others tests/oracle $(ORACLE_LOOPS:%=--ignore=%)
+
+fuzz: .venv/installed-test  ## try random programs for two minutes: those of the day
+	$(BIN)/python -m tests.fuzz --minutes 2
 
 clean:  ## remove the environments and what the tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

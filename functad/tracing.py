@@ -356,11 +356,17 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             values.append(a)
             strong = True
             foreign = foreign or type(a) is np.ndarray
-    if _state.quiet:
-        result = primitive.impl(*values, **params)
-    else:
-        with np.errstate(all="ignore"):
+    if values and values[0].dtype.kind == "c":  # NumPy orders complex numbers, where the shape rule refuses
+        infer_avals(primitive, [aval_of(a) for a in args], params)
+    try:
+        if _state.quiet:
             result = primitive.impl(*values, **params)
+        else:
+            with np.errstate(all="ignore"):
+                result = primitive.impl(*values, **params)
+    except (TypeError, ValueError):  # NumPy's own, of dtypes or shapes: the shape rule says it in the user's terms
+        infer_avals(primitive, [aval_of(a) for a in args], params)
+        raise
     if foreign:
         result = _unaliased(result, values)
     if config.debug_nans or config.debug_infs:

@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from fuzz.kernels import run_kernels
 from primitive_check_tools import to_array
 
 from functad.backends import interpreter
 from functad.backends.cpu.executable import Lowered
-from functad.backends.cpu.plain import load_source, run_plain
 from functad.ir import Program
-from functad.lowering import plan
 from functad.tracing import aval_of, trace_to_program
 from functad.transforms.simplify import simplify
 
@@ -41,32 +40,7 @@ def compare(expected: Any, got: np.ndarray, label: str) -> None:
 def check_plain(program: Program, args: Sequence[np.ndarray], donated: Sequence[bool], seed: int = 0) -> Lowered:
     """Run the kernels as plain Python, the chunks of each block in a random order; nothing else may be written to."""
     expected = [np.array(x) for x in interpreter.compile_program(program)([a.copy() for a in args])]
-    lowered = Lowered(program, donated)
-    functions = load_source(lowered.generated.source, "random_program.py")
-    outputs = lowered.schedule.outputs
-    first = {b.storage: b for b in reversed(outputs) if b.storage.kind == "output"}
-    storages = list(dict.fromkeys(b.storage for b in outputs if b.storage.kind == "output"))
-    fresh = [np.frombuffer(b"Z" * first[s].nbytes, np.uint8).copy().view(first[s].dtype) for s in storages]
-    given = [np.array(a, order="C") for a in args]
-    order = random.Random(seed)
-
-    def chunks(block: plan.Block) -> list[tuple[int, int]]:
-        size = order.choice([1, 1, 2, 3])
-        pieces = [(start, min(start + size, block.rows)) for start in range(0, block.rows, size)]
-        order.shuffle(pieces)
-        return pieces
-
-    run_plain(
-        lowered.schedule, lowered.blocks, lowered.memory_plan, functions, given,
-        [x.reshape(first[s].shape) for x, s in zip(fresh, storages)], chunks,
-    )  # fmt: skip
-    memory = dict(zip(storages, fresh))
-    for k, (buffer, wanted) in enumerate(zip(outputs, expected)):
-        taken = buffer.storage.kind == "input"
-        assert not taken or donated[buffer.storage.number], f"seed {seed}: result {k} lies in an input"
-        got = given[buffer.storage.number] if taken else memory[buffer.storage]
-        compare(wanted, got.reshape(buffer.shape), f"seed {seed}, result {k}")
-    for k, (now, before) in enumerate(zip(given, args)):
-        same = np.array_equal(now, before, equal_nan=before.dtype.kind in "fc")
-        assert same or donated[k], f"seed {seed}: argument {k} was written to"
+    results, lowered = run_kernels(program, args, donated, random.Random(seed))
+    for k, (wanted, got) in enumerate(zip(expected, results, strict=True)):
+        compare(wanted, got, f"seed {seed}, result {k}")
     return lowered

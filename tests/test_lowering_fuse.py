@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from primitive_check_tools import to_array
-from random_programs import RandomFunction
+from fuzz.forms import traced
+from fuzz.session import some_program
 
 import functad
 import functad.numpy as jnp
@@ -17,10 +16,10 @@ from functad import lax
 from functad.errors import NoRuleError
 from functad.ir import Absent, Program, Var
 from functad.lowering import fuse, inlining
+from functad.lowering.barriers import remove_barriers
 from functad.lowering.fuse import Fusion
 from functad.lowering.results import variable_names
 from functad.lowering.schedule import make_schedule
-from functad.tracing import aval_of, trace_to_program
 from functad.transforms.simplify import simplify
 
 ROWS = functad.ShapeDtypeStruct((8, 16), "float32")
@@ -158,8 +157,8 @@ def test_a_primitive_that_cannot_be_lowered_is_named(monkeypatch: pytest.MonkeyP
 
 
 def random_program(seed: int) -> Program:
-    f = RandomFunction(seed, random.Random(seed).choice([10, 20, 40]))
-    return simplify(trace_to_program(f, [aval_of(to_array(a)) for a in f.args]))
+    f = some_program(f"fuse/{seed}")
+    return remove_barriers(simplify(traced(f, f.args)))[0]
 
 
 def test_every_equation_is_in_one_unit_or_computed_where_it_is_used() -> None:

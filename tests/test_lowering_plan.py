@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import random
 from typing import Any
 
 import numpy as np
 import pytest
-from primitive_check_tools import to_array
-from random_programs import RandomFunction
+from fuzz.forms import traced
+from fuzz.session import some_program
 
 import functad
 import functad.numpy as jnp
@@ -18,15 +17,14 @@ from functad.lowering import plan
 from functad.lowering.buffers import new_buffer
 from functad.lowering.memory import ALIGNMENT, plan_memory
 from functad.lowering.plan import Block, Instruction, make_blocks
-from functad.tracing import aval_of, trace_to_program
 from functad.transforms.simplify import simplify
 
 F32 = np.dtype(np.float32)
 
 
 def random_lowered(seed: int) -> Lowered:
-    f = RandomFunction(seed, random.Random(seed).choice([10, 25, 50]))
-    return Lowered(simplify(trace_to_program(f, [aval_of(to_array(a)) for a in f.args])))
+    f = some_program(f"plan/{seed}")
+    return Lowered(simplify(traced(f, f.args)))
 
 
 def instruction(n: int, *parameters: tuple[Any, str, int | None], cost: float = 1e6) -> Instruction:

@@ -12,6 +12,7 @@ import functad
 import functad.numpy as jnp
 from functad.errors import (
     ConcretizationError,
+    DTypeError,
     ImmutableArrayError,
     LeakedTracerError,
     UnhashableTracerError,
@@ -234,3 +235,16 @@ def test_jaxs_names_of_the_errors_catch_functads():
     with pytest.raises(functad.errors.TracerBoolConversionError):
         functad.jit(lambda x: 1.0 if x else 2.0)(1.0)
     assert functad.errors.UnexpectedTracerError is LeakedTracerError
+
+
+@pytest.mark.parametrize("name", ["floor", "argmax", "copysign", "fmod", "arctan2"])
+def test_what_no_shape_rule_accepts_is_refused_in_the_same_words_with_and_without_jit(name):
+    z = jnp.asarray(np.array([1 + 2j, 3], np.complex64))
+    args = (z,) if name in ("floor", "argmax") else (z, z)
+    function = getattr(jnp, name)
+    messages = []
+    for f in (function, functad.jit(function)):
+        with pytest.raises(DTypeError, match="convert it first") as raised:
+            f(*args)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]

@@ -1,0 +1,88 @@
+"""One check: an oracle on one form of a function, with some tuned numbers changed. What printed tests call.
+
+Knows the oracles by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .forms import Trial
+from .oracles import ORACLES, Skipped
+
+
+@dataclass(frozen=True, eq=False)
+class GivenProgram:
+    """A function of arrays with arguments, in the place of a random one."""
+
+    fun: Callable[..., list[Any]]
+    args: Sequence[np.ndarray]
+    traits: frozenset[str] = frozenset()
+
+    def __call__(self, *args: Any) -> list[Any]:
+        return self.fun(*args)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a program is looked at: by which oracle, in which form, with which numbers instead of tuned ones."""
+
+    oracle: str
+    form: str = "itself"
+    seed: int = 0
+    thresholds: Mapping[str, Any] = field(default_factory=dict)
+
+    def verdict(self, program: Any) -> str | None:
+        """What the oracle says; an error of any kind is a mismatch.
+
+        Raises:
+            Skipped: it has nothing to say.
+        """
+        try:
+            with changed(self.thresholds):
+                return ORACLES[self.oracle](Trial(program, self.form, self.seed), random.Random(self.seed))
+        except Skipped:
+            raise
+        except Exception as error:
+            return complaint(error)
+
+
+def complaint(error: Exception) -> str:
+    """An error as a verdict."""
+    return f"asserts {error}" if isinstance(error, AssertionError) else f"raises {type(error).__name__}: {error}"
+
+
+def check(fun: Callable[..., list[Any]], args: Sequence[np.ndarray], oracle: str, **setting: Any) -> None:
+    """Raise AssertionError where an oracle finds a mismatch in a function that returns a list of arrays.
+
+    setting: the other fields of `Setting`.
+    """
+    try:
+        found = Setting(oracle, **setting).verdict(GivenProgram(fun, args))
+    except Skipped as why:
+        raise AssertionError(f"the oracle {oracle!r} has nothing to say: {why}") from why
+    assert found is None, f"{oracle}: {found}"
+
+
+@contextmanager
+def changed(numbers: Mapping[str, Any]) -> Iterator[None]:
+    """Numbers of modules, by full names, are others meanwhile."""
+    places = []
+    for name in numbers:
+        module, _, attribute = name.rpartition(".")
+        places.append((importlib.import_module(module), attribute))
+    before = [getattr(*place) for place in places]
+    try:
+        for place, number in zip(places, numbers.values()):
+            setattr(*place, number)
+        yield
+    finally:
+        for place, number in zip(places, before):
+            setattr(*place, number)

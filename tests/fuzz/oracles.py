@@ -1,0 +1,199 @@
+"""What must agree: each oracle computes a program in two ways and says where they differ.
+
+Knows every way to run a program; nothing of how it was made.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import functad
+from functad.array import ArrayImpl
+from functad.errors import (
+    BatchingError,
+    ConcretizationError,
+    DifferentiationError,
+    FunctadError,
+    NoRuleError,
+    OutOfBoundsError,
+)
+from functad.ir import check_program
+from functad.transforms.simplify import PASSES, inline_calls, simplify
+
+from . import machine
+from .forms import Trial, directions, expected_of, floats_of, forms_of, traced
+from .kernels import run_kernels
+from .program import RandomProgram
+from .rounding import Expected, interpreted
+
+REFUSALS = (ConcretizationError, DifferentiationError, NoRuleError, BatchingError, OutOfBoundsError)
+STEP = 1e-4  # of the differences, in float64
+NARROW = tuple(np.dtype(t) for t in ("float16", "float32", "complex64"))
+CLOSE = 1e-4  # relative error of a derivative beside differences that agree among themselves far better
+
+
+class Skipped(Exception):
+    """An oracle that has nothing to say about a program, and why."""
+
+
+def _checked(run: Callable[[], Any], what: str) -> Any:
+    """What `run` gives; a refusal is none of the oracles' business, another error of functad's is one.
+
+    Raises:
+        Skipped: the program asks for a derivative, or a mapping, that is declared not to exist.
+    """
+    try:
+        return run()
+    except REFUSALS as error:
+        raise Skipped(type(error).__name__) from error
+    except FunctadError as error:
+        raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def eager(trial: Trial, choose: random.Random) -> str | None:
+    """Un-jitted, operation by operation, it gives what its Program does."""
+    traced_program = _checked(lambda: trial.traced, "tracing refuses what is computed otherwise")
+    check_program(traced_program)
+    arrays = [ArrayImpl(np.array(a)) for a in trial.args]
+    with functad.disable_jit():
+        results = _checked(lambda: trial.fun(*arrays), "un-jitted refuses what is traced")
+    values = trial.form in ("itself", "mapped")
+    return trial.expected.mismatch(results, signs=values)  # a tangent that is known to be zero has no sign
+
+
+def passes(trial: Trial, choose: random.Random) -> str | None:
+    """Simplified, or after one of the passes alone, it gives the same."""
+    program = _checked(lambda: trial.traced, "tracing")
+    one = choose.choice(PASSES)
+    program = simplify(program) if choose.random() < 0.7 else one(inline_calls(program))
+    check_program(program)
+    others = expected_of(program, trial.args)
+    return trial.expected.mismatch(others.results, others)
+
+
+def kernels(trial: Trial, choose: random.Random) -> str | None:
+    """Its kernels give the same, as plain Python, in any order of their chunks, with or without donated arguments."""
+    program = _checked(lambda: trial.traced, "tracing")
+    program = simplify(program) if choose.random() < 0.8 else inline_calls(program)
+    if sum(a.size for a in trial.args) > 3000:
+        raise Skipped("large")
+    donated = [choose.random() < 0.4 for _ in trial.args]
+    got, _ = run_kernels(program, trial.args, donated, choose)
+    return trial.expected.mismatch(got, expected_of(program, trial.args))
+
+
+def loop(trial: Trial, choose: random.Random) -> str | None:
+    """Mapped, it gives what a loop does."""
+    program = trial.program
+    stacked = Trial(program, "mapped")
+    batched = _checked(lambda: stacked.traced, "vmap refuses what is computed row by row")
+    rows = [_checked(lambda k=k: traced_at(program, [s[k] for s in stacked.args]), "a row") for k in range(2)]
+    together = Expected(
+        [np.stack(xs) for xs in zip(*[r.results for r in rows])],
+        lambda: [np.stack(xs) for xs in zip(*[r.runs(1)[0] for r in map(_again, rows)])],
+    )
+    others = expected_of(batched, stacked.args)
+    return together.mismatch(others.results, others)
+
+
+def traced_at(program: RandomProgram, args: Sequence[np.ndarray]) -> Expected:
+    return expected_of(traced(program, args), args)
+
+
+def _again(e: Expected) -> Expected:
+    return Expected(e.results, e._run)
+
+
+def reverse(trial: Trial, choose: random.Random) -> str | None:
+    """<ct, jvp(t)> = <vjp(ct), t>."""
+    fun, floats, others = floats_of(trial.program)
+    if not floats or "reverse only" in trial.program.traits:
+        raise Skipped("no derivative")
+    rng, n = np.random.default_rng(trial.seed), len(floats)
+    ts = [directions(a, rng) for a in floats]
+
+    def forward_product(*values: Any) -> list[Any]:
+        outs, tangents = functad.jvp(lambda *ys: fun(*ys, *values[n:]), values[:n], ts)
+        return [_product(_cotangents(outs), tangents)]
+
+    def reverse_product(*values: Any) -> list[Any]:
+        outs, pullback = functad.vjp(lambda *ys: fun(*ys, *values[n:]), *values[:n])
+        if not outs:
+            return [np.float64(0)]
+        return [_product(pullback(_cotangents(outs)), ts)]
+
+    args = [*floats, *others]
+    sides = [_checked(lambda f=f: traced(f, args), "derivative") for f in (forward_product, reverse_product)]
+    left, right = (expected_of(side, args) for side in sides)
+    runs = [*left.runs(3), *right.runs(3)]
+    if not all(np.isfinite(r[0]) for r in [left.results, right.results, *runs]):
+        raise Skipped("not finite")
+    return left.mismatch(right.results, right)
+
+
+def _cotangents(outs: Sequence[Any]) -> list[Any]:
+    return [np.sin(1 + np.arange(o.size)).astype(o.dtype).reshape(o.shape) for o in outs]
+
+
+def _product(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
+    total: Any = np.float64(0)
+    for x, y in zip(xs, ys):
+        total = total + functad.numpy.sum(
+            functad.lax.convert_element_type(x, np.float64) * functad.lax.convert_element_type(y, np.float64)
+        )
+    return total
+
+
+def differences(trial: Trial, choose: random.Random) -> str | None:
+    """Tangents are the limits of differences, where these have one; second derivatives, those of the gradient's."""
+    program = trial.program
+    if {a.dtype for a in program.args if a.dtype.kind == "f"} != {np.dtype(np.float64)}:
+        raise Skipped("needs float64")
+    order = "second" if choose.random() < 0.4 else "forward"
+    if order not in forms_of(program):
+        raise Skipped("no derivative")
+    base = "gradient" if order == "second" else "itself"
+    found = Trial(program, order, trial.seed)
+    fun, floats, others = floats_of(program)
+    n = len(floats)
+    tangents = _checked(lambda: found.expected, "derivative").results
+    if base == "gradient":
+        fun = Trial(program, "gradient").fun
+    base_program = _checked(lambda: traced(fun, [*floats, *others]), "derivative")
+    if any(v.aval.dtype in NARROW for e in inline_calls(base_program).eqns for v in e.outvars):
+        raise Skipped("needs float64")
+    run = interpreted(base_program)
+    ts = found.args[n : 2 * n]
+
+    def change(step: float) -> list[np.ndarray]:
+        up, down = (run([*[x + s * step * t for x, t in zip(floats, ts)], *others]) for s in (1, -1))
+        with np.errstate(all="ignore"):
+            return [(a - b) / (2 * step) for a, b in zip(up, down)]
+
+    coarse, fine, finest = change(STEP), change(STEP / 2), change(STEP / 3)
+    for k, (t, a, b, c) in enumerate(zip(tangents, coarse, fine, finest)):
+        if t.dtype != np.float64:
+            continue
+        with np.errstate(all="ignore"):
+            scale = np.abs(b) + np.max(np.abs(b), initial=0, where=np.isfinite(b)) + 1e-3
+            settled = np.isfinite(a) & (np.abs(a - b) < CLOSE / 30 * scale) & (np.abs(c - b) < CLOSE / 30 * scale)
+            wrong = settled & ~(np.abs(t - b) <= CLOSE * scale)
+        if wrong.any():
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            return f"{order}: result {k}{list(at)} is {t[at]!r}, differences give {b[at]!r}"
+    return None
+
+
+ORACLES: dict[str, Callable[[Trial, random.Random], str | None]] = {
+    "eager": eager,
+    "passes": passes,
+    "kernels": kernels,
+    "loop": loop,
+    "reverse": reverse,
+    "differences": differences,
+    **{name: lambda trial, choose, run=run: run([trial], choose) for name, run in machine.ORACLES.items()},
+}

@@ -1,0 +1,215 @@
+"""How far two ways of computing a Program may differ: what its own rounding errors do to each element of its results.
+
+A noisy copy of a Program errs in every operation as another order of sums, or another implementation of a function,
+would: by parts of the last bit of what is summed. Elements may differ as far as noisy runs do; NaN, infinities and
+signs of zeros may differ only where they do there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.backends import interpreter
+from functad.ir import Eqn, Primitive, Program
+from functad.lowering_rules import Indexed
+from functad.transforms.simplify import inline_calls
+
+Results = list[np.ndarray]
+
+# Their results are among their operands, or exact.
+EXACT = frozenset(
+    "neg abs sign floor ceil round max min clamp select_n copy stop_gradient name optimization_barrier real imag "
+    "complex conj sort top_k cummax cummin reduce_max reduce_min reduce_window_max reduce_window_min "
+    "scatter scatter-max scatter-min "
+    "concatenate stack dynamic_update_slice select_and_gather_add nextafter bitcast_convert_type".split()
+)
+# Sums: their rounding errors are parts of the sum of magnitudes.
+SUMS = frozenset(
+    "reduce_sum cumsum dot_general conv_general_dilated scatter-add reduce_window_sum select_and_scatter_add "
+    "add sub add_any".split()
+)
+PRODUCTS = frozenset(("dot_general", "conv_general_dilated"))  # a library may begin a sum of products with +0, or not
+# The errors of functions in units of the last place; other ones have some.
+ULPS = {"mul": 1.0, "div": 1.0, "add": 1.0, "sub": 1.0, "add_any": 1.0, "sqrt": 1.0, "convert_element_type": 1.0}
+OTHER_ULPS = 4.0
+SPECIAL_ULPS = dict.fromkeys(
+    "lgamma digamma igamma igammac regularized_incomplete_beta zeta polygamma erf_inv bessel_i0e bessel_i1e".split(),
+    64.0,
+)
+TIGHT = 2.0  # units in the last place within which nobody asks why
+FEW, MANY = 6, 60  # noisy runs
+MARGIN = 4.0  # times what the noisy runs spread
+
+
+def expanded(program: Program, twin: Callable[[Primitive], Primitive] = lambda p: p) -> Program:
+    """The Program with all calls inlined, those in loops too, each primitive replaced by its twin."""
+    program = inline_calls(program)
+    return program.replace(eqns=[_with_twin(e, twin) for e in program.eqns])
+
+
+def _with_twin(eqn: Eqn, twin: Callable[[Primitive], Primitive]) -> Eqn:
+    def changed(x: Any) -> Any:
+        if isinstance(x, Program):
+            return expanded(x, twin)
+        if isinstance(x, (tuple, list)) and any(isinstance(v, Program) for v in x):
+            return type(x)(changed(v) for v in x)
+        return x
+
+    params = {k: changed(v) for k, v in eqn.params.items()}
+    return eqn.replace(primitive=twin(eqn.primitive), params=params)
+
+
+def interpreted(program: Program) -> Callable[[Sequence[np.ndarray]], Results]:
+    """The Program run equation by equation, un-jitted, whatever calls it holds."""
+    run = interpreter.compile_program(expanded(program))
+    return lambda args: [np.array(x) for x in run([np.array(a) for a in args])]
+
+
+def noisy(program: Program, rng: np.random.Generator) -> Callable[[Sequence[np.ndarray]], Results]:
+    """The Program with rounding errors drawn anew at each run."""
+    twins: dict[str, Primitive] = {}
+
+    def twin(p: Primitive) -> Primitive:
+        if p.name in EXACT or isinstance(p.lower, Indexed) or p.name in ("scan", "while", "cond"):
+            return p
+        if p.name not in twins:
+            twins[p.name] = _copy(p, impl=_noisy_impl(p, rng))
+        return twins[p.name]
+
+    run = interpreter.compile_program(expanded(program, twin))
+    return lambda args: [np.array(x) for x in run([np.array(a) for a in args])]
+
+
+def _copy(primitive: Primitive, **rules: Any) -> Primitive:
+    """A copy with other rules that is not registered."""
+    made = object.__new__(Primitive)
+    for name in Primitive.__dataclass_fields__:
+        object.__setattr__(made, name, rules.get(name, getattr(primitive, name)))
+    return made
+
+
+def _noisy_impl(p: Primitive, rng: np.random.Generator) -> Callable[..., Any]:
+    ulps = SPECIAL_ULPS.get(p.name, ULPS.get(p.name, OTHER_ULPS))
+
+    def impl(*args: Any, **params: Any) -> Any:
+        out = p.impl(*args, **params)
+        if p.multiple_results:
+            return [_perturbed(np.asarray(x), None, ulps, rng) for x in out]
+        out = np.asarray(out)
+        if out.dtype.kind not in "fc":
+            return out
+        size = None
+        if p.name in SUMS and all(np.asarray(a).dtype == out.dtype or np.asarray(a).dtype.kind in "iu" for a in args):
+            magnitudes = [np.abs(a) if np.asarray(a).dtype.kind in "fc" else a for a in args]
+            magnitudes = [np.asarray(a, np.asarray(a).real.dtype) for a in magnitudes]
+            shown = "add" if p.name == "sub" else p.name
+            size = np.add(*magnitudes) if shown in ("add", "add_any") else p.impl(*magnitudes, **_real(params))
+        out = _perturbed(out, size, ulps, rng)
+        return np.where(out == 0, out * rng.choice([-1, 1]).astype(out.dtype), out) if p.name in PRODUCTS else out
+
+    return impl
+
+
+def _real(params: dict[str, Any]) -> dict[str, Any]:
+    wanted = params.get("preferred_element_type")
+    return {**params, "preferred_element_type": None} if wanted is not None else params
+
+
+def _perturbed(x: np.ndarray, size: np.ndarray | None, ulps: float, rng: np.random.Generator) -> np.ndarray:
+    if x.dtype.kind not in "fc":
+        return x
+    limit = np.finfo(x.dtype)
+    scale = np.abs(x if size is None else size).astype(limit.dtype) * limit.eps + limit.smallest_subnormal
+    noise = rng.uniform(-ulps, ulps, x.shape).astype(limit.dtype) * scale
+    noise = np.where(np.abs(x) + np.abs(noise) == 0, 0, noise)
+    if x.dtype.kind == "c":
+        noise = noise + 1j * rng.uniform(-ulps, ulps, x.shape).astype(limit.dtype) * scale
+    moved = (x + np.where(np.isfinite(noise), noise, 0)).astype(x.dtype)
+    return np.where((x == 0) if size is None else (x == 0) & (size == 0), x, moved)
+
+
+# --- comparing ---------------------------------------------------------------------------------------------
+
+
+class Expected:
+    """The results of a Program with what its rounding errors may make of them.
+
+    noisy: further runs that err otherwise, asked for only where results differ.
+    """
+
+    def __init__(self, results: Results, run_noisy: Callable[[], Results]) -> None:
+        self.results = results
+        self._run = run_noisy
+        self._runs: list[Results] = []
+
+    def runs(self, number: int) -> list[Results]:
+        while len(self._runs) < number:
+            self._runs.append(self._run())
+        return self._runs[:number]
+
+    def mismatch(self, got: Sequence[Any], others: Expected | None = None, signs: bool = True) -> str | None:
+        """What is wrong with other results; None if nothing.
+
+        others: how far those may err themselves. signs: of zeros must agree.
+        """
+        if len(got) != len(self.results):
+            return f"{len(got)} results instead of {len(self.results)}"
+        for k, (wanted, found) in enumerate(zip(self.results, got)):
+            found = np.asarray(found)
+            if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
+                return f"result {k} is {found.dtype}{found.shape} instead of {wanted.dtype}{wanted.shape}"
+            if not signs and wanted.dtype.kind in "fc":
+                wanted, found = wanted + 0, found + 0
+            wrong = _far(wanted, found)
+            for number in (FEW, MANY):
+                if not wrong.any():
+                    break
+                runs = [*self.runs(number), *(others.runs(number) if others else [])]
+                wrong &= _outside(wanted, found, [run[k] for run in runs])
+            if wrong.any():
+                at = tuple(int(i) for i in np.argwhere(wrong)[0])
+                return f"result {k}{list(at)} is {found[at]!r} instead of {wanted[at]!r} ({wrong.sum()} such elements)"
+        return None
+
+
+def _parts(x: np.ndarray) -> list[np.ndarray]:
+    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
+
+
+def _far(wanted: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Where results differ at all, but for a few units in the last place."""
+    if wanted.dtype.kind not in "fc":
+        return np.asarray(wanted != found)
+    with np.errstate(all="ignore"):
+        wrong = np.zeros(wanted.shape, bool)
+        for w, f in zip(_parts(wanted), _parts(found)):
+            limit = np.finfo(w.dtype)
+            near = np.abs(w - f) <= TIGHT * (np.abs(w) * limit.eps + limit.smallest_subnormal)
+            same = (w == f) | (np.isnan(w) & np.isnan(f)) | (near & (w != 0) & (f != 0))
+            wrong |= ~same | ((w == 0) & (f == 0) & (np.signbit(w) != np.signbit(f)))
+        return wrong
+
+
+def _outside(wanted: np.ndarray, found: np.ndarray, runs: Sequence[np.ndarray]) -> np.ndarray:
+    """Where an element is none that noisy runs give, nor lies among those that they do."""
+    if wanted.dtype.kind not in "fc":
+        return ~np.any([found == r for r in runs], axis=0)
+    outside = np.zeros(wanted.shape, bool)
+    with np.errstate(all="ignore"):
+        for w, f, *others in zip(_parts(wanted), _parts(found), *[_parts(r) for r in runs]):
+            seen = np.stack([w, *others]).astype(np.float64)
+            finite = np.isfinite(seen)
+            low = np.min(np.where(finite, seen, np.inf), axis=0)
+            high = np.max(np.where(finite, seen, -np.inf), axis=0)
+            room = MARGIN * (high - low)
+            among = np.isfinite(f) & (f >= low - room) & (f <= high + room)
+            zero = f == 0
+            signs = np.any((seen == 0) & (np.signbit(seen) == np.signbit(f)), axis=0) | (low < 0) & (high > 0)
+            signs |= np.where(np.signbit(f), high < 0, low > 0)
+            among &= ~zero | signs
+            odd = ~np.isfinite(f) & np.any((seen == f) | (np.isnan(seen) & np.isnan(f)), axis=0)
+            outside |= ~(among | odd)
+    return outside

@@ -1,0 +1,188 @@
+"""The fuzzer finds what is wrong: a fixed sample agrees, injected mistakes are found, and failures become small.
+
+`python -m tests.fuzz` tries other programs, for as long as one likes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz import machine, session
+from fuzz.check import Setting
+from fuzz.generator import random_program
+from fuzz.reducer import reduced
+from fuzz.rounding import Expected
+from fuzz.session import GROUP, STEPS, Report, try_group
+
+import functad
+from functad.ir import registry
+from functad.lowering_rules import Scalar
+from functad.primitives.elementwise import mul
+from functad.transforms import simplify
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_a_fixed_sample_agrees(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "TOGETHER", {"compiled": float(part == 0)})
+    report = Report()
+    for group in range(2 * part, 2 * part + 2):
+        report.add(try_group("suite", group, reduce_for=20))
+    assert not report.failures, "\n".join(map(str, report.failures))
+    assert report.programs == 2 * GROUP
+    assert min(report.compared[name] for name in ("eager", "passes", "kernels")) > GROUP
+    assert len({name for name, _ in report.covered}) > 30
+
+
+# --- negative controls -----------------------------------------------------------------------------------------
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def with_rule(name: str, **rules: Any) -> Break:
+    """A primitive's record with other rules."""
+
+    def apply(monkeypatch: pytest.MonkeyPatch) -> None:
+        primitive = registry[name]
+        for field, rule in rules.items():
+            before = getattr(primitive, field)
+            object.__setattr__(primitive, field, rule)
+            monkeypatch.callbacks.append(lambda f=field, b=before: object.__setattr__(primitive, f, b))
+
+    return apply
+
+
+@pytest.fixture
+def broken() -> Any:
+    """Applies a mistake, and takes it back."""
+    taken_back: list[Callable[[], None]] = []
+
+    class Patch(pytest.MonkeyPatch):
+        callbacks = taken_back
+
+    patch = Patch()
+    yield lambda mistake: mistake(patch)
+    patch.undo()
+    for undo in reversed(taken_back):
+        undo()
+
+
+def drops_signs_of_zeros(patch: pytest.MonkeyPatch) -> None:
+    before = simplify._ALGEBRA["add"]
+
+    def add(eqn: Any, definitions: Any) -> Any:
+        values = [getattr(a, "value", None) for a in eqn.invars]
+        zeros = [k for k, v in enumerate(values) if v is not None and v == 0]
+        return eqn.invars[1 - zeros[0]] if zeros and not eqn.invars[zeros[0]].aval.shape else before(eqn, definitions)
+
+    patch.setitem(simplify._ALGEBRA, "add", add)
+
+
+def rounds_to_half(patch: pytest.MonkeyPatch) -> None:
+    """An error of one part in two thousand, in one function."""
+    with_rule("tanh", impl=lambda x: np.tanh(x) * x.dtype.type(1.0005))(patch)
+
+
+def one_name_for_all_threads(patch: pytest.MonkeyPatch) -> None:
+    """A global that belongs to whoever wrote it last."""
+    state: dict[str, Any] = {}
+    make = machine.Lowered
+
+    def lowered(program: Any) -> Any:
+        state["program"] = program
+        for _ in range(200):
+            random.random()
+        return make(state["program"])
+
+    patch.setattr(machine, "Lowered", lowered)
+
+
+MISTAKES: dict[str, tuple[str, Break]] = {
+    "a derivative that is 0.1 % off": (
+        "differences",
+        with_rule("sin", jvp=lambda ps, out, ts: mul(ts[0], functad.lax.cos(ps[0]) * 1.001)),
+    ),
+    "a transpose that forgets to reverse": ("reverse", with_rule("rev", transpose=lambda ct, x, **params: [ct])),
+    "a reduction mapped along the wrong axis": (
+        "loop",
+        with_rule("rev", batch=lambda n, args, dims, dimensions: (args[0], dims[0])),
+    ),
+    "a pass that drops the sign of zero": ("passes", drops_signs_of_zeros),
+    "kernels of another function": ("kernels", with_rule("tanh", lower=Scalar(lambda dtype: "sin({0})"))),
+    "machine code of another function": ("compiled", with_rule("abs", lower=Scalar(lambda dtype: "{0}"))),
+    "an implementation that is 0.05 % off": ("kernels", rounds_to_half),
+    "a global that threads share": ("at once", one_name_for_all_threads),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_injected_mistakes_are_found(mistake: str, broken: Callable[[Break], None]) -> None:
+    oracle, apply = MISTAKES[mistake]
+    broken(apply)
+    for group in range(60):
+        if try_group("mistakes", group, only=oracle, reduce_for=0).failures:
+            return
+    pytest.fail(f"{oracle!r} found nothing in {60 * GROUP} programs")
+
+
+def test_differences_of_rounding_are_none() -> None:
+    x = np.array([1.0, 1e-3, -0.0, np.nan], np.float32)
+    noise = iter([x * np.float32(1 + 1e-5), x * np.float32(1 - 1e-5)] * 50)
+    expected = Expected([x], lambda: [next(noise)])
+    assert expected.mismatch([x * np.float32(1 + 2e-5)]) is None
+    assert "result 0[0]" in str(expected.mismatch([x * np.float32(1 + 1e-3)]))
+    assert "float32(0.0) instead of" in str(expected.mismatch([np.array([1.0, 1e-3, 0.0, np.nan], np.float32)]))
+    assert "nan" in str(expected.mismatch([np.array([np.nan, 1e-3, -0.0, np.nan], np.float32)]))
+    assert "float64" in str(expected.mismatch([x.astype(np.float64)]))
+
+
+def test_a_failure_becomes_small_and_prints_as_a_test(broken: Callable[[Break], None]) -> None:
+    broken(MISTAKES["kernels of another function"][1])
+    found = next(f for k in range(60) for f in try_group("mistakes", k, only="kernels").failures)
+    body = found.test[found.test.index("def test_") :]
+    assert body.count(" = ") <= 3 and "tanh" in body, body
+    scope: dict[str, Any] = {}
+    exec(found.test, scope)
+    test = next(v for k, v in scope.items() if k.startswith("test_"))
+    with pytest.raises(AssertionError, match="kernels"):
+        test()
+
+
+def test_a_reduced_program_fails_alike() -> None:
+    def verdict(program: Any) -> str | None:
+        text = program.function.source()
+        return "result 0 differs" if "dot_general" in text and program.args else None
+
+    program = next(p for p in (random_program(f"reduce/{k}", STEPS) for k in range(200)) if verdict(p))
+    small = reduced(program, verdict)
+    assert len(small.function.steps) == 1 and small.function.steps[0].text.startswith(("lax.dot_general", "bind('dot"))
+    assert all(np.count_nonzero(a) == 0 for a in small.args)
+
+
+def test_programs_are_made_again_by_their_numbers() -> None:
+    for k in range(10):
+        one, other = (random_program(f"again/{k}", STEPS) for _ in range(2))
+        assert one.function.source() == other.function.source()
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(one.args, other.args, strict=True))
+
+
+def test_a_setting_changes_numbers_only_meanwhile() -> None:
+    name = "functad.transforms.loop_passes.UNROLLED_STEPS"
+    before = functad.transforms.loop_passes.UNROLLED_STEPS
+    seen = []
+
+    class Program:
+        args = (np.ones(2, np.float32),)
+        traits: frozenset[str] = frozenset()
+
+        def __call__(self, x: Any) -> list[Any]:
+            seen.append(functad.transforms.loop_passes.UNROLLED_STEPS)
+            return [x]
+
+    setting = replace(Setting("eager"), thresholds={name: 77})
+    assert setting.verdict(Program()) is None
+    assert set(seen) == {77} and functad.transforms.loop_passes.UNROLLED_STEPS == before
