@@ -19,6 +19,7 @@ from functad.errors import FunctadError
 from .program import NAMES, Function, RandomProgram, Step
 from .values import DTYPES, FLOATS, LARGE, LARGEST_VALUE, array_of, count, shape_of, sizes
 
+UNUSED = 0.3  # the share of programs that compute what nobody uses
 WILD = 1e4  # magnitudes that most programs do not go beyond, so that there is something to compare
 
 
@@ -262,10 +263,11 @@ def random_program(label: str, moves: Sequence[Move], dtypes: str = "") -> Rando
     maker.values = list(maker.inputs)
     with functad.disable_jit(), np.errstate(all="ignore"):
         maker.fill(profile.steps)
-    function = maker.function(maker.inputs, _results(maker), "[$0]")
-    function = Function("f", function.params, function.steps, function.results, _listed(function.results))
-    args = [np.asarray(v.x) for v in maker.inputs]
-    return RandomProgram(function, tuple(args), label, frozenset(maker.traits)).but(function)
+    results = tuple(v.name for v in _results(maker))
+    function = Function("f", tuple(v.name for v in maker.inputs), tuple(maker.steps), results, _listed(results))
+    args = tuple(np.asarray(v.x) for v in maker.inputs)
+    made = RandomProgram(function, args, label, frozenset(maker.traits))
+    return made if choose.random() < UNUSED else made.but(function)
 
 
 def _listed(results: Sequence[str]) -> str:
