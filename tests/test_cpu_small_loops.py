@@ -206,7 +206,8 @@ def test_a_loop_is_a_python_loop() -> None:
 def test_a_while_loop_and_a_branch_are_those_of_python() -> None:
     kernels = str(jit(collatz).lower(np.int32(27)).kernels)
     lines = [line.strip().partition(" ")[0] for line in kernels.splitlines()]
-    assert [lines.count(word) for word in ("while", "if", "break", "else:")] == [1, 2, 1, 1], kernels
+    # Besides those of the function two that ask, after many steps, whether to stop.
+    assert [lines.count(word) for word in ("while", "if", "break", "else:")] == [1, 4, 1, 1], kernels
 
 
 def test_swapped_numbers_are_variables_that_change_places() -> None:

@@ -11,8 +11,9 @@ import numpy as np
 class Storage:
     """A piece of memory: an input, an output, a constant, or a part of the arena.
 
-    kind: "input", "output", "const", "arena", "blas" (the address of a matrix product), "pointer" (the program moves
-        it over other memory), "stack" (grows while the program runs), or "same" (that of another storage, `origin`).
+    kind: "input", "output", "const", "arena", "blas" (the address of a matrix product), "control" (by which a kernel
+        learns that it shall stop), "pointer" (the program moves it over other memory), "stack" (grows while the program
+        runs), or "same" (that of another storage, `origin`).
     number: which input, output or constant it is.
     whole, start: of a part of other memory in the arena, that memory, and how many bytes behind its start it begins.
     """
@@ -33,6 +34,11 @@ class Storage:
         part = Storage(name, nbytes, self.kind, -1)
         part.whole, part.start = self, start
         return part
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it holds values of the Program."""
+        return self.kind not in ("blas", "control")
 
     @property
     def memory(self) -> Storage:

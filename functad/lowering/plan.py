@@ -33,6 +33,7 @@ class Instruction:
     cost: an estimate in ns on one thread. coarse: a call has a cost of its own, so that small chunks are slow.
     by_columns: threads had better share its columns, so it joins no block of rows, if waiting for each other is cheap.
     constants: the numbers that the kernel is given. offsets: with which element of its buffer each parameter begins.
+    work: how many lines of the kernel's text run for a step of the range.
     """
 
     function: str
@@ -47,6 +48,7 @@ class Instruction:
     by_columns: bool = False
     constants: tuple[np.generic, ...] = ()
     offsets: tuple[int, ...] = ()
+    work: float = 0.0
 
     @property
     def arguments(self) -> list[tuple[Buffer, int]]:
@@ -59,7 +61,7 @@ class Instruction:
         """The storages it touches, and whether it writes to them."""
         touched: dict[Storage, bool] = {}
         for _, buffer, mode in self.parameters:
-            if buffer.storage.kind != "blas":
+            if buffer.storage.is_data:
                 touched[buffer.storage] = touched.get(buffer.storage, False) or mode != "r"
         return touched
 

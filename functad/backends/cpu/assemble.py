@@ -52,6 +52,7 @@ class Slots:
         self.count = len(self.numbers)
         self.private = 0  # how many more there are behind all these, for chunks that have slots of their own
         self.handles: dict[str, int] = {}
+        self.control = self.new()  # of the address of the call's control words
         for instruction in instructions:
             for _, buffer, _ in instruction.parameters:
                 if buffer.storage.kind == "blas" and buffer.name not in self.handles:
@@ -71,6 +72,8 @@ class Slots:
         return self.numbers[storage]
 
     def of_buffer(self, buffer: Buffer) -> int:
+        if buffer.storage.kind == "control":
+            return self.control
         return self.handles[buffer.name] if buffer.storage.kind == "blas" else self.of(buffer.storage)
 
 
@@ -84,7 +87,6 @@ class Assembler:
         self.calls = PythonCalls()
         self._zero = -1
         self.stacks: list[int] = []
-        self._ends: list[int] = []  # jumps to the end of the tape
 
     def add(self, items: Sequence[plan.Block | plan.Control]) -> None:
         """The entries of blocks, loops and branches, in order."""
@@ -96,10 +98,8 @@ class Assembler:
                     self.entries[-1] = joined
                 else:
                     self.entries.append(block)
-                joins = True
-                if isinstance(item.instructions[0].step, CallStep):
-                    joins = False
-                    self._ends.append(self._jump(w.UNLESS, self.calls.running))
+                # The tape may stop behind a call.
+                joins = not isinstance(item.instructions[0].step, CallStep)
                 continue
             joins = False
             if isinstance(item.step, LoopStep) and item.by_rows:
@@ -115,8 +115,6 @@ class Assembler:
 
     def finish(self) -> list[Entry]:
         """All entries, of a tape that ends here."""
-        for jump in self._ends:
-            self._lands(jump)
         count, repeats = self.slots.count, [e for e in self.entries if isinstance(e, Repeat)]
         self.slots.private = count * max((chunk_count(r.block) for r in repeats), default=0)
         return [e._replace(private=count, words=count) if isinstance(e, Repeat) else e for e in self.entries]
@@ -207,25 +205,25 @@ class Assembler:
         if len(block.instructions) == 1 and isinstance(block.instructions[0].step, GemmStep):
             step = block.instructions[0].step
             a, b, c = self._matrices(step)
-            return gemm_block(step.a.dtype, a, b, c, batch=step.batch, **_sizes(step))
+            return gemm_block(step.a.dtype, a, b, c, batch=step.batch, control=self.slots.control, **_sizes(step))
         instructions = [self._instruction(i, s) for i, s in zip(block.instructions, block.scales)]
         return Block(block.rows, instructions, block.chunk if block.parallel else 0)
 
     def _instruction(self, instruction: plan.Instruction, scale: int) -> Instruction:
         if isinstance(instruction.step, GemmStep):
             split = "rows" if instruction.step.batch == 1 else "batch"
+            matrices, sizes = self._matrices(instruction.step), _sizes(instruction.step)
             made = gemm_instruction(
-                instruction.step.a.dtype, *self._matrices(instruction.step), split=split, **_sizes(instruction.step)
+                instruction.step.a.dtype, *matrices, split=split, control=self.slots.control, **sizes
             )
             return made._replace(scale=scale)
+        if isinstance(instruction.step, CallStep):
+            numbers = [self.slots.of_buffer(b) for _, b, _ in instruction.parameters]
+            return self.calls.instruction(instruction.step, numbers, self.slots.control)
         pointers = [(self.slots.of_buffer(buffer), buffer.dtype, offset) for buffer, offset in instruction.arguments]
         params = words(pointers, instruction.constants)
-        if isinstance(instruction.step, CallStep):
-            if self.calls.running < 0:
-                self.calls.running = self.slots.new()
-            return Instruction(self.calls.kernel(instruction.step), params, scale)
         blas = any(b.storage.kind == "blas" for _, b, _ in instruction.parameters)
-        return Instruction(self.addresses[instruction.function], params, scale, blas)
+        return Instruction(self.addresses[instruction.function], params, scale, blas, instruction.work)
 
     def _matrices(self, step: GemmStep) -> tuple[Matrix, Matrix, Matrix]:
         return (

@@ -96,7 +96,11 @@ class Executable(Lowered):
         assembler = Assembler(self._slots, self.addresses)
         assembler.add(self.blocks)
         self._calls, self._stacks = assembler.calls, assembler.stacks
-        self.tape = Tape(assembler.finish(), release_gil=cost > SHORT or plan.may_run_long(self.blocks))
+        self.tape = Tape(
+            assembler.finish(),
+            release_gil=cost > SHORT or plan.may_run_long(self.blocks),
+            control=self._slots.control,
+        )
         self._free: list[_Context] = []
 
     # --- calling -----------------------------------------------------------------------------------------
@@ -118,7 +122,7 @@ class Executable(Lowered):
             run, _, _ = context = self._free.pop()
         except IndexError:
             run, _, _ = context = self._new_context()
-        status = run(given)
+        status = run(given)  # if it raises, the context is of no use any more
         while status:
             if status > 0:
                 given[status - 1] = np.array(given[status - 1], order="C", copy=True)
@@ -126,13 +130,11 @@ class Executable(Lowered):
             else:
                 settle(status)
                 status = 0
-        if self._calls.running >= 0:
-            self._calls.settle()  # if it raises, the context is of no use any more
         self._free.append(context)
 
     def _new_context(self) -> _Context:
         """Slots and an arena for one call at a time; stacks grow with the first ones, and stay as large."""
-        arena = np.empty(self.memory_plan.arena_bytes + ALIGNMENT + 1, np.uint8)
+        arena = np.empty(self.memory_plan.arena_bytes + ALIGNMENT, np.uint8)
         start = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
         slots = np.zeros(self._slots.count + self._slots.private, np.int64)
         for storage, slot in self._slots.numbers.items():
@@ -142,9 +144,6 @@ class Executable(Lowered):
                 slots[slot] = self._constants[storage.number].ctypes.data
         for name, slot in self._slots.handles.items():
             slots[slot] = named_handle(name)
-        if self._calls.running >= 0:
-            arena[-1] = True  # until a Python function raises
-            slots[self._calls.running] = arena.ctypes.data + arena.size - 1
         if self._stacks:
             weakref.finalize(arena, release_stacks, slots, self._stacks).atexit = False
         return _Context(self.tape.bind(slots, self._slots.arrays), slots, arena)
@@ -170,7 +169,6 @@ class Executable(Lowered):
         context = self._new_context()
         context.slots[: len(arrays)] = [a.ctypes.data for a in arrays]
         settle(self.tape.run(context.slots))  # so that what a kernel reads, such as an index, is what it will be
-        self._calls.settle()
         measured = []
         slots = context.slots.copy()
         for block, times in self._started(self.blocks, slots, []):
@@ -179,7 +177,7 @@ class Executable(Lowered):
                     continue
                 one = Assembler(self._slots, self.addresses)
                 one.add([plan.Block(block.rows, [instruction], [scale], block.chunk, block.parallel)])
-                run = Tape(one.entries).bind(slots, 0)
+                run = Tape(one.entries, control=self._slots.control).bind(slots, 0)
                 settle(run([]))
                 measured.append((instruction, times, report.least_time(lambda: run([]), repeats)))  # noqa: B023
         return measured

@@ -42,6 +42,7 @@ def gemm_block(
 def gemm_instruction(
     dtype: Any, a: Matrix, b: Matrix, c: Matrix, *, m: int, n: int, k: int, ta: bool = False, tb: bool = False,
     alpha: complex = 1.0, beta: complex = 0.0, scale: tuple[int, int] | None = None, split: str = "rows",
+    control: int = -1,
 ) -> Instruction:  # fmt: skip
     """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C, row-major, where op transposes if ta or tb.
 
@@ -52,6 +53,7 @@ def gemm_instruction(
         scale: slot and offset of an element that alpha is multiplied by.
         split: what the range of the instruction counts: `"rows"` of C (0..m), its `"columns"` (0..n), or the
             matrices of a `"batch"`.
+        control: the slot of the control words of the call, so that a large product stops when they say so; or -1.
 
     Raises:
         ArgumentError: rows of C overlap, or a pitch is 0.
@@ -72,13 +74,17 @@ def gemm_instruction(
     if scale is not None:
         params[w.P_SCALE_SLOT : w.P_SCALE_OFFSET + 1] = scale[0], scale[1] * dtype.itemsize
     params[w.P_A_STRIDE : w.P_C_STRIDE + 1] = [matrix.stride * dtype.itemsize for matrix in (a, b, c)]
-    return Instruction(runtime().addresses["gemm_instruction"], params, blas=calls_blas)
+    params[w.P_CONTROL] = control
+    work = m * n * k / _PRODUCTS_OF_A_LINE if split == "batch" else 0.0
+    return Instruction(runtime().addresses["gemm_instruction"], params, blas=calls_blas, work=work)
 
 
 # Operations of float32 (a core does about 100 in a nanosecond) that are worth a chunk of their own,
 _CHUNK_WORK = 4e5
 # and how many rows or columns: each chunk packs all of the other operand again.
 _CHUNK_EXTENT = 192
+# Multiplications that take as long as a line of a kernel's text.
+_PRODUCTS_OF_A_LINE = 16.0
 # How much longer an operation of another dtype takes.
 _COST = {np.dtype(t): cost for t, cost in ((np.float32, 1), (np.float64, 2), (np.complex64, 4), (np.complex128, 8))}
 

@@ -8,16 +8,27 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from functad.backends.cpu import complex_scalars, exact_scalars, gemm_scalars, scalars, special_scalars, user_functions
+import numpy as np
+
+from functad.backends.cpu import (
+    complex_scalars,
+    exact_scalars,
+    gemm_scalars,
+    interrupts,
+    scalars,
+    special_scalars,
+    user_functions,
+)
 from functad.backends.cpu.arguments import Argument, describe, signature_of
 from functad.backends.cpu.emit import KernelText, emit
 from functad.backends.cpu.emit_loop import emit_loop
 from functad.backends.cpu.gemm import by_rows
+from functad.backends.cpu.polls import with_polls
 from functad.backends.cpu.small_loops import is_unrolled, touched_by
-from functad.lowering.buffers import Storage
+from functad.lowering.buffers import Storage, new_buffer
 from functad.lowering.cost import work_of
 from functad.lowering.nest import Nest
 from functad.lowering.plan import Control, Instruction
@@ -40,13 +51,14 @@ from functad.lowering.steps import (
 
 VOCABULARY = {
     name: module.__name__
-    for module in (complex_scalars, exact_scalars, special_scalars, gemm_scalars, scalars)
+    for module in (complex_scalars, exact_scalars, special_scalars, gemm_scalars, interrupts, scalars)
     for name, value in vars(module).items()
     if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.")
 }
 BYTES_PER_NS = 25.0  # of one thread, from the cache
 FLOPS_PER_NS = {"float32": 90.0, "float64": 45.0, "complex64": 22.0, "complex128": 11.0}
 CALL_NS = 10_000.0  # of a Python function
+LONG = 100_000.0  # ns of a step of a kernel's range
 LONGEST_SMALL_STEP = 500.0  # ns of a step of a loop that becomes one function: threads could not share so little
 ROWS_WEIGH = 5.0  # so many times the cost if it has rows, which threads may share for all steps of the loop
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -114,10 +126,11 @@ class _Generator:
     def _call_of(self, kernel: KernelText, step: Step, work: tuple[float, float, float]) -> Instruction:
         """The call of a kernel, which is a new function unless there is one that does the same."""
         flops, nbytes, cost = work
+        kernel, lines = _asking(kernel, is_long=cost > LONG * kernel.n)
         constants = tuple(kernel.constants.values())
         call = Instruction(
             "", kernel.parameters, kernel.n, kernel.rows, cost, flops, nbytes, step,
-            constants=constants, offsets=kernel.offsets,
+            constants=constants, offsets=kernel.offsets, work=lines,
         )  # fmt: skip
         names = [*(p for p, _, _ in kernel.parameters), *kernel.constants]
         signature = signature_of([(b.dtype, offset) for b, offset in call.arguments], constants)
@@ -147,6 +160,17 @@ class _Generator:
             head.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
         head += [f"from {module} import {', '.join(names)}" for module, names in sorted(imports.items())]
         return "\n".join(head) + "\n\n\n" + text + "\n"
+
+
+def _asking(kernel: KernelText, is_long: bool) -> tuple[KernelText, float]:
+    """The kernel, which now asks now and then whether it shall stop, and the lines that run for each step of it."""
+    polled = with_polls(kernel.body, [*(p for p, _, _ in kernel.parameters), *kernel.constants], is_long=is_long)
+    if not polled.control:
+        return kernel, polled.work
+    parameter = (polled.control, new_buffer(polled.control, (1,), np.dtype(np.int64), "control"), "r")
+    offsets = (*kernel.offsets, 0) if kernel.offsets else ()
+    asking = replace(kernel, body=polled.body, parameters=(*kernel.parameters, parameter), offsets=offsets)
+    return asking, polled.work
 
 
 class _Function:

@@ -17,6 +17,7 @@ from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
 from functad.backends.cpu import gemm_scalars_numba as gemm_scalars_numba
+from functad.backends.cpu import interrupts_numba as interrupts_numba
 from functad.backends.cpu import scalars_numba as scalars_numba
 from functad.backends.cpu import special_scalars_numba as special_scalars_numba
 from functad.backends.cpu import user_functions_numba as user_functions_numba

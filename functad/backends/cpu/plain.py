@@ -154,7 +154,7 @@ class _Runner:
 
     def flat(self, buffer: Buffer) -> np.ndarray:
         """The elements of a buffer."""
-        if buffer.storage.kind == "blas":
+        if not buffer.storage.is_data:
             return np.zeros(1, np.int64)
         memory, offset = self.places[buffer.storage.memory]
         return memory[offset : offset + buffer.storage.nbytes].view(buffer.dtype)

@@ -32,7 +32,7 @@ class Pool:
     They start when a call has found them missing, and stop at exit, before a fork, and when the number changes.
 
     Args:
-        addresses: of the compiled functions `helper`, `stop`, `spin`.
+        addresses: of the compiled functions `helper`, `stop`, `finish`, `spin`, `poll`.
     """
 
     def __init__(self, addresses: Mapping[str, int]) -> None:
@@ -40,9 +40,9 @@ class Pool:
         self.address = int(self.words.ctypes.data)
         self._helper = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(addresses["helper"])
         self._stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(addresses["stop"])
+        self._finish = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(addresses["finish"])
         self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()
-        self._ended = False
         api = ctypes.pythonapi
         self.words[w.YIELD] = _address(_yield_function())
         self.words[w.ACQUIRE] = _address(api.PyThread_acquire_lock)
@@ -52,10 +52,22 @@ class Pool:
         self.words[w.TO_PYTHON] = _address(api.PyLong_FromLongLong)
         self.words[w.ARRAY_TYPE] = id(np.ndarray)
         self.words[w.REALLOC] = _address(api.PyMem_RawRealloc)
+        self.words[w.MAIN_THREAD] = threading.main_thread().ident or 0
+        self.words[w.THREAD] = _address(api.PyThread_get_thread_ident)
+        self.words[w.CLOCK], self.words[w.CLOCK_NUMBER] = _clock()
+        self.words[w.ENSURE] = _address(api.PyGILState_Ensure)
+        self.words[w.RELEASE_STATE] = _address(api.PyGILState_Release)
+        self.words[w.CHECK_SIGNALS] = _address(api.PyErr_CheckSignals)
+        self.words[w.NEW_TUPLE] = _address(api.PyTuple_New)
+        self.words[w.SET_ITEM] = _address(api.PyTuple_SetItem)
+        self.words[w.CALL] = _address(api.PyObject_Call)
+        self.words[w.DECREF] = _address(api.Py_DecRef)
+        self.words[w.POLL] = addresses["poll"]
         seconds = _seconds_of_a_spin(ctypes.CFUNCTYPE(None, ctypes.c_int64)(addresses["spin"]))
         self.words[w.SPINS] = max(1, int(SPIN_SECONDS / seconds))
         self.words[w.PATIENCE] = max(1, int(PATIENCE_SECONDS / seconds))
-        atexit.register(self._end)
+        # No line of Python runs there, which a second Ctrl-C could interrupt with a traceback.
+        atexit.register(self._finish, self.address)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._before_fork,
@@ -76,7 +88,7 @@ class Pool:
     def set_threads(self, count: int) -> None:
         """Let calls use `count` threads from now on. Calls under way go on, perhaps with fewer."""
         with self._lock:
-            wanted = 0 if self._ended else min(count, MAX_THREADS) - 1
+            wanted = 0 if self.words[w.ENDING] else min(count, MAX_THREADS) - 1
             if wanted != self.words[w.HELPERS]:
                 self._stop_helpers()
             self.words[w.WANTED] = wanted
@@ -84,7 +96,7 @@ class Pool:
     def start(self) -> None:
         """Start the helpers that are missing."""
         with self._lock:
-            wanted = int(self.words[w.WANTED])
+            wanted = 0 if self.words[w.ENDING] else int(self.words[w.WANTED])
             if self.words[w.HELPERS] == wanted:
                 return
             self._stop_helpers()
@@ -113,15 +125,12 @@ class Pool:
     def _stop_helpers(self) -> None:
         if self._threads:
             self._stop(self.address)
-            for thread in self._threads:
-                thread.join()
-            self._threads.clear()
             self.words[w.HELPERS] = 0
+            # Ctrl-C may end the wait; the next call of this method goes on with it.
+            while self._threads:
+                self._threads[-1].join()
+                self._threads.pop()
             self.words[w.STOP] = 0
-
-    def _end(self) -> None:
-        self._ended = True
-        self.set_threads(1)
 
     def _before_fork(self) -> None:
         # Threads do not survive a fork, and Python warns about a fork of a process that has some.
@@ -135,6 +144,8 @@ class Pool:
         self._lock = threading.RLock()
         # Calls that other threads had under way are gone: the pool has no owner and nothing to claim.
         words = self.words
+        words[w.MAIN_THREAD] = threading.get_ident()
+        words[w.LIVING] = 0
         words[w.OWNER] = 0
         words[w.CLAIM] = (words[w.CLAIM] | (w.CLAIM_SIZE - 1)) + 1
         words[w.BLAS_LOCK] = 0
@@ -151,6 +162,13 @@ def _aligned_words(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def _address(function: Any) -> int:
     return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+def _clock() -> tuple[int, int]:
+    """The address of the function that reads the clock, and the number of the clock, -1 if there is only one."""
+    if sys.platform == "win32":
+        return _address(ctypes.windll.kernel32.GetTickCount64), -1
+    return _address(ctypes.CDLL(None).clock_gettime), time.CLOCK_MONOTONIC
 
 
 def _yield_function() -> Any:

@@ -34,12 +34,15 @@ class Instruction(NamedTuple):
     params: int64 array, handed to the kernel as it is.
     scale: the kernel's range is that of the block times this.
     blas: whether the kernel calls the BLAS library.
+    work: of one step of the kernel's range, in lines of text that run; 0 if the kernel itself looks whether it shall
+        stop. A range with more than `runtime_words.POLL_WORK` is run in pieces.
     """
 
     address: int
     params: Words
     scale: int = 1
     blas: bool = False
+    work: float = 0.0
 
 
 class Block(NamedTuple):
@@ -118,9 +121,10 @@ class Tape:
         entries: run one after the other, jumps excepted. A target may be the number of entries: the end.
         release_gil: let other Python threads run during a call. That costs little, but a thread that gave up the
             interpreter may wait for it for milliseconds: not worth it for a few microseconds of work.
+        control: the slot that gets the address of the call's control words, for instructions that look there.
     """
 
-    def __init__(self, entries: Sequence[Entry], *, release_gil: bool = True) -> None:
+    def __init__(self, entries: Sequence[Entry], *, release_gil: bool = True, control: int = -1) -> None:
         sizes = [_size(entry) for entry in entries]
         places = [w.TAPE_HEAD, *(w.TAPE_HEAD + total for total in accumulate(sizes))]
         blocks = [entry for entry in entries if isinstance(entry, Block)]
@@ -128,7 +132,7 @@ class Tape:
         instructions = [instruction for block in blocks for instruction in block.instructions]
         parallel = any(_chunks(block)[1] > 1 for block in blocks)
         blas = any(instruction.blas for instruction in instructions)
-        head = [runtime().pool.address, places[-1], parallel, blas, release_gil]
+        head = [runtime().pool.address, places[-1], parallel, blas, release_gil, control]
         body = [word for entry in entries for word in _words(entry, places)]
         self.words: Words = np.array(head + body, np.int64)
         self._kept = [instruction.params for instruction in instructions]
@@ -145,13 +149,14 @@ class Tape:
             arrays: the number of arrays that the function takes.
 
         Returns:
-            A function of one list of that many `numpy.ndarray`. It returns 0, or a status to hand to `settle`.
+            A function of one list of that many `numpy.ndarray`. It returns 0, or a status to hand to `settle`, or
+            raises what a Python function on the tape, or the handler of a signal that came meanwhile, has raised.
         """
         return runtime().bind(self, slots, arrays)
 
     def run(self, slots: Words) -> int:
         """Run the tape with slots that all are filled in; returns 0 or a status to hand to `settle`."""
-        return int(runtime().run_tape(self.address, slots.ctypes.data))
+        return int(runtime().enter(self.address, slots.ctypes.data))
 
 
 def release_stacks(slots: Words, stacks: Sequence[int]) -> None:
@@ -165,9 +170,12 @@ def settle(status: int) -> None:
 
     Raises:
         ArgumentError: nothing was run, because an array cannot be used as it is.
+        MemoryError: there is no room for the steps of a loop. SystemExit: the process ends.
     """
     if status == w.HELPERS_MISSING:
         runtime().pool.start()
+    elif status == w.ENDED:
+        raise SystemExit  # this thread is a daemon: nobody waits for it any more
     elif status == w.WRONG_COUNT:
         raise ArgumentError("a compiled program was called with a wrong number of arrays")
     elif status == w.OUT_OF_MEMORY:
@@ -189,7 +197,8 @@ class Runtime:
 
         self.kernels = objects.get(source, "runtime", runtime_kernels.EXPORTS, make)
         self.addresses = self.kernels.addresses
-        self.run_tape = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(self.addresses["run_tape"])
+        # As a function of Python's own interface, so that an exception that it has set is raised.
+        self.enter = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(self.addresses["enter"])
         self.pool = Pool(self.addresses)
         config.watch("num_threads", self.pool.set_threads)
         # Python reads this record as long as a function made of it lives: for ever.
@@ -211,7 +220,7 @@ class Runtime:
                 if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.aligned):
                     return i + 1
                 slots[i] = array.__array_interface__["data"][0]
-            return int(self.run_tape(tape.address, slots.ctypes.data))
+            return int(self.enter(tape.address, slots.ctypes.data))
 
         return call
 
@@ -292,9 +301,14 @@ def _words(entry: Entry, places: Sequence[int]) -> list[int]:
         return [*head, *(word for stack in entry.stacks for word in stack)]
     if isinstance(entry, Switch):
         return [w.SWITCH, entry.slot, len(entry.targets), *(places[t] for t in entry.targets)]
-    words = [w.BLOCK, entry.rows, *_chunks(entry), len(entry.instructions)]
+    rows, chunks = _chunks(entry)
+    work = min(int(rows * sum(i.work * i.scale for i in entry.instructions)), w.POLL_WORK) + 1
+    words = [w.BLOCK, entry.rows, rows, chunks, work, len(entry.instructions)]
     for instruction in entry.instructions:
-        words += [instruction.address, instruction.params.ctypes.data, instruction.scale]
+        piece = int(w.POLL_WORK / instruction.work) if instruction.work else w.WHOLE
+        # Vectors of the next piece begin where those of the whole range would.
+        piece = piece // 64 * 64 if piece > 64 else max(piece, 1)
+        words += [instruction.address, instruction.params.ctypes.data, instruction.scale, piece]
     return words
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from functad.backends.cpu import runtime_words as w
 
-EXPORTS = ("call", "run_tape", "helper", "stop", "spin", "gemm", "gemm_instruction")
+EXPORTS = (
+    "call", "enter", "run_tape", "poll", "call_python", "helper", "stop", "finish", "spin", "gemm", "gemm_instruction",
+)  # fmt: skip
 # A Python object begins with a head, whose last word is its type. A list goes on with its length and the address of its
 # items, an array with the address of its data; `runtime` verifies that before it uses `call`.
 HEAD = object.__basicsize__ // 8
@@ -19,6 +21,12 @@ USABLE = 0x0101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 CLAIM_MASK = w.CLAIM_SIZE - 1
 # A matrix of so many bytes stays in a core's cache while all rows of another pass by.
 SMALL_BYTES = 1 << 17
+# A product of so many multiplications takes some 50 ms; a larger one is made of pieces of at least so many columns,
+# rows and terms: what the library packs anew for each piece is little beside the work.
+LARGEST_PRODUCT = 1 << 31
+PIECE_COLUMNS = 2048
+PIECE_ROWS = 1024
+PIECE_TERMS = 1024
 
 
 def call(frame, arrays) -> int:
@@ -32,13 +40,23 @@ def call(frame, arrays) -> int:
     pool = tape[w.TAPE_POOL]
     status = take_arrays(pool, slots, words[w.FRAME_ARRAYS], arrays)
     if status == 0:
-        if tape[w.TAPE_RELEASE] == 1:
-            state = get_word(pool[w.SAVE_THREAD])
-            status = run_tape(tape, slots)
-            call_word(pool[w.RESTORE_THREAD], state)
-        else:
-            status = run_tape(tape, slots)
-    return to_python(pool[w.TO_PYTHON], status)
+        status = enter(tape, slots)
+    if status == w.RAISED:
+        return 0
+    return new_object(pool[w.TO_PYTHON], status)
+
+
+def enter(tape, slots) -> int:
+    """`run_tape`, and let other Python threads run meanwhile if that is worth it."""
+    pool = tape[w.TAPE_POOL]
+    status = 0
+    if tape[w.TAPE_RELEASE] == 1:
+        state = get_word(pool[w.SAVE_THREAD])
+        status = run_tape(tape, slots)
+        call_word(pool[w.RESTORE_THREAD], state)
+    else:
+        status = run_tape(tape, slots)
+    return status
 
 
 def take_arrays(pool, slots, count, arrays) -> int:
@@ -62,6 +80,13 @@ def run_tape(tape, slots) -> int:
     pool = tape[w.TAPE_POOL]
     status = 0
     owner = 0
+    control = room(w.CONTROL_SIZE)
+    control[w.CONTROL_POLL] = pool[w.POLL]
+    control[w.CONTROL_POOL] = pool
+    control[w.CONTROL_STOPPED] = 0
+    control[w.CONTROL_DUE] = 0
+    if tape[w.TAPE_CONTROL] >= 0:
+        slots[tape[w.TAPE_CONTROL]] = control
     if tape[w.TAPE_PARALLEL] == 1:
         if load(pool, w.HELPERS) < load(pool, w.WANTED):
             status = w.HELPERS_MISSING
@@ -71,21 +96,17 @@ def run_tape(tape, slots) -> int:
         enter_blas(pool)
     position = w.TAPE_HEAD
     end = tape[w.TAPE_END]
+    worked = 0
     while position < end:
         entry = tape + 8 * position
         if entry[0] == w.BLOCK:
-            chunks = entry[w.BLOCK_CHUNKS]
-            if owner == 1 and chunks > 1:
-                run_job(pool, entry, slots, chunks)
-            else:
-                for chunk in range(chunks):
-                    run_rows(entry, slots, chunk)
+            worked += run_block(pool, owner, entry, slots, control)
             position += w.BLOCK_HEAD + w.INSTRUCTION_SIZE * entry[w.BLOCK_INSTRUCTIONS]
         elif entry[0] == w.MOVES:
             run_moves(entry, slots)
             position += w.MOVES_HEAD + w.MOVE_SIZE * entry[w.MOVES_COUNT]
         elif entry[0] == w.REPEAT:
-            position += repeat_block(pool, owner, entry, slots)
+            position += repeat_block(pool, owner, entry, slots, control)
         elif entry[0] == w.GROW:
             if grow(pool, entry, slots) == 0:
                 status = w.OUT_OF_MEMORY
@@ -94,11 +115,88 @@ def run_tape(tape, slots) -> int:
                 position += w.GROW_HEAD + w.GROW_SIZE * entry[w.GROW_STACKS]
         else:
             position = next_position(entry, slots, position)
+            worked += w.JUMP_WORK
+        if worked > w.POLL_WORK:
+            worked = 0
+            poll(control)
+        if load(control, w.CONTROL_STOPPED) == 1:
+            position = end
     if tape[w.TAPE_BLAS] == 1:
         leave_blas(pool)
     if owner == 1:
         store(pool, w.OWNER, 0)
+    if load(control, w.CONTROL_STOPPED) == 1:
+        status = w.RAISED
+        if load(pool, w.ENDING) == 1 and get_word(pool[w.THREAD]) != pool[w.MAIN_THREAD]:
+            status = w.ENDED
     return status
+
+
+def poll(control) -> int:
+    """Whether the call shall stop. From time to time the main thread lets Python run the handlers of signals.
+
+    If one of them raises (Ctrl-C does), the exception stays set in the thread's Python state until the call returns.
+    """
+    if load(control, w.CONTROL_STOPPED) == 1:
+        return 1
+    pool = control[w.CONTROL_POOL]
+    now = time(pool)
+    if now >= control[w.CONTROL_DUE]:
+        if get_word(pool[w.THREAD]) == pool[w.MAIN_THREAD]:
+            if control[w.CONTROL_DUE] > 0:
+                state = get_int(pool[w.ENSURE])
+                if get_int(pool[w.CHECK_SIGNALS]) != 0:
+                    store(control, w.CONTROL_STOPPED, 1)
+                call_int(pool[w.RELEASE_STATE], state)
+                now = time(pool)
+            control[w.CONTROL_DUE] = now + w.INTERVAL
+        elif load(pool, w.ENDING) == 1:
+            store(control, w.CONTROL_STOPPED, 1)
+    return load(control, w.CONTROL_STOPPED)
+
+
+def time(pool) -> int:
+    """Now, in ns."""
+    if pool[w.CLOCK_NUMBER] < 0:
+        return 1000000 * get_word(pool[w.CLOCK])
+    moment = room(2)
+    get_time(pool[w.CLOCK], pool[w.CLOCK_NUMBER], moment)
+    return 1000000000 * moment[0] + moment[1]
+
+
+def call_python(slots, params, start, stop) -> None:
+    """The kernel of a call of a Python function: function(address of the slots). If it raises, the tape stops."""
+    control = slots[params[w.CALL_CONTROL]]
+    pool = control[w.CONTROL_POOL]
+    state = get_int(pool[w.ENSURE])
+    result = 0
+    arguments = new_object(pool[w.NEW_TUPLE], 1)
+    if arguments != 0:
+        address = new_object(pool[w.TO_PYTHON], slots)
+        if address != 0:
+            set_item(pool[w.SET_ITEM], arguments, 0, address)
+            result = call_object(pool[w.CALL], params[w.CALL_FUNCTION], arguments, 0)
+        call_word(pool[w.DECREF], arguments)
+    if result != 0:
+        call_word(pool[w.DECREF], result)
+    else:
+        store(control, w.CONTROL_STOPPED, 1)
+    call_int(pool[w.RELEASE_STATE], state)
+
+
+def run_block(pool, owner, block, slots, control) -> int:
+    """Run a block, together with the helpers if the caller owns the pool; how much work that was."""
+    chunks = block[w.BLOCK_CHUNKS]
+    if chunks == 1:
+        run_chunk(block, slots, 0, control)
+    elif owner == 1:
+        run_job(pool, block, slots, chunks, control)
+    else:
+        chunk = 0
+        while chunk < chunks and poll(control) == 0:
+            run_chunk(block, slots, chunk, control)
+            chunk += 1
+    return chunks * block[w.BLOCK_WORK]
 
 
 def run_moves(entry, slots) -> None:
@@ -152,35 +250,38 @@ def next_position(entry, slots, position) -> int:
     return entry[w.JUMP_TARGET] if jumps == 1 else position + w.JUMP_SIZE
 
 
-def repeat_block(pool, owner, block, slots) -> int:
+def repeat_block(pool, owner, block, slots, control) -> int:
     """Run a block that repeats, and leave the slots as its first chunk leaves them; how many words it has."""
-    chunks = block[w.BLOCK_CHUNKS]
-    if owner == 1 and chunks > 1:
-        run_job(pool, block, slots, chunks)
-    else:
-        for chunk in range(chunks):
-            run_chunk(block, slots, chunk)
+    run_block(pool, owner, block, slots, control)
     size = w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS]
     repeat = block + 8 * size
     copy_words(slots, slots + 8 * repeat[w.REPEAT_PRIVATE], repeat[w.REPEAT_COUNT])
     return size + w.REPEAT_SIZE + w.MOVES_HEAD + w.MOVE_SIZE * repeat[w.REPEAT_SIZE + w.MOVES_COUNT]
 
 
-def run_chunk(block, slots, chunk) -> None:
+def run_chunk(block, slots, chunk, control) -> None:
     """Run all instructions of the block over one chunk of its rows, once or as often as it repeats."""
     if block[0] == w.BLOCK:
-        run_rows(block, slots, chunk)
+        run_rows(block, slots, chunk, control)
         return
     repeat = block + 8 * (w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS])
     count = repeat[w.REPEAT_COUNT]
     own = slots + 8 * (repeat[w.REPEAT_PRIVATE] + chunk * count)
     copy_words(own, slots, count)
-    for _ in range(repeat[w.REPEAT_STEPS]):
-        run_rows(block, own, chunk)
+    worked = 0
+    left = repeat[w.REPEAT_STEPS]
+    while left > 0:
+        run_rows(block, own, chunk, control)
         run_moves(repeat + 8 * w.REPEAT_SIZE, own)
+        left -= 1
+        worked += block[w.BLOCK_WORK]
+        if worked > w.POLL_WORK:
+            worked = 0
+            if poll(control) == 1:
+                left = 0
 
 
-def run_rows(block, slots, chunk) -> None:
+def run_rows(block, slots, chunk, control) -> None:
     """Run all instructions of the block over one chunk of its rows."""
     size = block[w.BLOCK_CHUNK]
     start = chunk * size
@@ -189,7 +290,16 @@ def run_rows(block, slots, chunk) -> None:
     for _ in range(block[w.BLOCK_INSTRUCTIONS]):
         scale = block[position + w.INSTRUCTION_SCALE]
         params = block[position + w.INSTRUCTION_PARAMS]
-        call_kernel(block[position + w.INSTRUCTION_ADDRESS], slots, params, start * scale, stop * scale)
+        address = block[position + w.INSTRUCTION_ADDRESS]
+        piece = block[position + w.INSTRUCTION_PIECE]
+        first = start * scale
+        last = stop * scale
+        if last - first <= piece:
+            call_kernel(address, slots, params, first, last)
+        else:
+            while first < last and poll(control) == 0:
+                call_kernel(address, slots, params, first, min(first + piece, last))
+                first += piece
         position += w.INSTRUCTION_SIZE
 
 
@@ -198,13 +308,14 @@ def copy_words(target, source, count) -> None:
         target[i] = source[i]
 
 
-def run_job(pool, block, slots, chunks) -> None:
+def run_job(pool, block, slots, chunks, control) -> None:
     """Run the block together with the helpers; the caller must own the pool."""
     # Nobody can claim from the previous job any more, so its description may be replaced.
     store(pool, w.DONE, 0)
     store(pool, w.JOB_BLOCK, block)
     store(pool, w.JOB_SLOTS, slots)
     store(pool, w.JOB_CHUNKS, chunks)
+    store(pool, w.JOB_CONTROL, control)
     publish(pool, w.CLAIM, (load(pool, w.CLAIM) | CLAIM_MASK) + 1 + chunks)
     if load(pool, w.SLEEPERS) > 0:
         wake(pool, chunks - 1)
@@ -215,6 +326,7 @@ def run_job(pool, block, slots, chunks) -> None:
         spins += 1
         if spins > pool[w.PATIENCE]:
             call_nothing(pool[w.YIELD])
+            poll(control)
 
 
 def work(pool) -> int:
@@ -226,8 +338,10 @@ def work(pool) -> int:
         block = load(pool, w.JOB_BLOCK)
         slots = load(pool, w.JOB_SLOTS)
         chunks = load(pool, w.JOB_CHUNKS)
+        control = load(pool, w.JOB_CONTROL)
         if claim(pool, w.CLAIM, word, word - 1) == 1:
-            run_chunk(block, slots, chunks - (word & CLAIM_MASK))
+            if poll(control) == 0:
+                run_chunk(block, slots, chunks - (word & CLAIM_MASK), control)
             done += 1
         word = load(pool, w.CLAIM)
     if done > 0:
@@ -237,6 +351,7 @@ def work(pool) -> int:
 
 def helper(pool, own) -> None:
     """The life of a helper thread: look for work, sleep after a while without, until it is told to stop."""
+    add(pool, w.LIVING, 1)
     spins = 0
     while load(pool, w.STOP) == 0:
         if work(pool) > 0:
@@ -249,6 +364,7 @@ def helper(pool, own) -> None:
         if spins > pool[w.SPINS]:
             sleep(pool, own)
             spins = 0
+    add(pool, w.LIVING, -1)
 
 
 def sleep(pool, own) -> None:
@@ -278,6 +394,14 @@ def stop(pool) -> None:
     """Tell all helpers to leave."""
     publish(pool, w.STOP, 1)
     wake(pool, load(pool, w.HELPERS))
+
+
+def finish(pool) -> None:
+    """End all work but that of the main thread, at exit; wait until the helpers have left compiled code."""
+    publish(pool, w.ENDING, 1)
+    stop(pool)
+    while load(pool, w.LIVING) > 0:
+        call_nothing(pool[w.YIELD])
 
 
 def enter_blas(pool) -> None:
@@ -419,9 +543,9 @@ def gemm_instruction(slots, params, start, stop) -> None:
     item = handle[w.GEMM_ITEM]
     alpha = params + 8 * w.P_ALPHA
     if params[w.P_SCALE_SLOT] >= 0:
-        room = room()
-        multiply(handle[w.GEMM_KIND], room, alpha, slots[params[w.P_SCALE_SLOT]] + params[w.P_SCALE_OFFSET])
-        alpha = room
+        scaled = room(2)
+        multiply(handle[w.GEMM_KIND], scaled, alpha, slots[params[w.P_SCALE_SLOT]] + params[w.P_SCALE_OFFSET])
+        alpha = scaled
     beta = params + 8 * w.P_BETA
     a = slots[params[w.P_A_SLOT]] + params[w.P_A_OFFSET]
     b = slots[params[w.P_B_SLOT]] + params[w.P_B_OFFSET]
@@ -449,12 +573,44 @@ def gemm_instruction(slots, params, start, stop) -> None:
         c += start * params[w.P_C_STRIDE]
         products = stop - start
     for _ in range(products):
-        call_gemm(
-            handle[w.GEMM_ENTRY], params[w.P_HANDLE], ta, tb, m, n, params[w.P_K], alpha, a, lda, b, ldb, beta, c, ldc
-        )
+        if m * n * params[w.P_K] > LARGEST_PRODUCT and params[w.P_CONTROL] >= 0:
+            gemm_in_pieces(
+                slots[params[w.P_CONTROL]],
+                handle, ta, tb, m, n, params[w.P_K], alpha, a, lda, b, ldb, beta, c, ldc,
+            )  # fmt: skip
+        else:
+            call_gemm(handle[w.GEMM_ENTRY], handle, ta, tb, m, n, params[w.P_K], alpha, a, lda, b, ldb, beta, c, ldc)
         a += params[w.P_A_STRIDE]
         b += params[w.P_B_STRIDE]
         c += params[w.P_C_STRIDE]
+
+
+def gemm_in_pieces(
+    control, handle, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """A large product, with looks at the clock in between."""
+    item = handle[w.GEMM_ITEM]
+    n_step = max(PIECE_COLUMNS, LARGEST_PRODUCT // (m * k) // 64 * 64)
+    m_step = max(PIECE_ROWS, LARGEST_PRODUCT // (min(n, n_step) * k) // 64 * 64)
+    k_step = max(PIECE_TERMS, LARGEST_PRODUCT // (min(n, n_step) * min(m, m_step)) // 64 * 64)
+    k_start = 0
+    while k_start < k:
+        m_start = 0
+        while m_start < m:
+            n_start = 0
+            while n_start < n and poll(control) == 0:
+                call_gemm(
+                    handle[w.GEMM_ENTRY], handle, ta, tb,
+                    min(m_step, m - m_start), min(n_step, n - n_start), min(k_step, k - k_start), alpha,
+                    a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start), lda,
+                    b + item * (n_start * ldb + k_start if tb == 1 else k_start * ldb + n_start), ldb,
+                    beta, c + item * (m_start * ldc + n_start), ldc,
+                )  # fmt: skip
+                n_start += n_step
+            m_start += m_step
+        k_start += k_step
+        beta = handle + 8 * w.GEMM_ONE
 
 
 def multiply(kind, result, x, y) -> None:

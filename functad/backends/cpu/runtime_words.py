@@ -25,13 +25,28 @@ OWNER = 32  # 1: a caller has the pool
 JOB_BLOCK = 40  # the current job: address of a block,
 JOB_SLOTS = 41  # address of the slots,
 JOB_CHUNKS = 42  # number of chunks
+JOB_CONTROL = 43  # address of the control words of the call
 SLEEPERS = 48  # helpers that sleep
 BLAS_LOCK = 56  # the threads of the BLAS library: 1 while the next two words change
 BLAS_CALLERS = 57  # tapes with matrix products that run now
 BLAS_SAVED = 58  # the number of threads before the first of them
 BLAS_GET = 59  # addresses of int get() and void set(int), or 0
 BLAS_SET = 60
-POOL_HELPER = 64  # for each helper 8 words: asleep (0 or 1), address of its lock
+ENDING = 64  # 1: the process ends: only the main thread's calls go on
+LIVING = 65  # helper threads that are in compiled code
+MAIN_THREAD = 66  # the number of the thread that runs Python's signal handlers
+THREAD = 67  # addresses of C functions: uint64 number of this thread(),
+CLOCK = 68  # int clock_gettime(clock, timespec*), or where there is none uint64 milliseconds(),
+CLOCK_NUMBER = 69  # (the clock to read, or -1)
+ENSURE = 70  # int take the interpreter's lock(),
+RELEASE_STATE = 71  # void release it(int),
+CHECK_SIGNALS = 72  # int run the handlers of signals that came(),
+NEW_TUPLE = 73  # PyObject* tuple(size),
+SET_ITEM = 74  # int set_item(tuple, place, PyObject*),
+CALL = 75  # PyObject* call(callable, tuple, keywords),
+DECREF = 76  # void decref(PyObject*)
+POLL = 77  # and of `runtime_kernels.poll`
+POOL_HELPER = 80  # for each helper 8 words: asleep (0 or 1), address of its lock
 HELPER_SIZE = 8
 CLAIM_SIZE = 1 << 20
 
@@ -41,25 +56,41 @@ FRAME_SLOTS = 1
 FRAME_ARRAYS = 2  # number of arrays, whose addresses go to the first slots
 FRAME_SIZE = 3
 
+# The control words of a call, by which whoever works for it learns that it shall stop.
+CONTROL_POLL = 0  # address of `runtime_kernels.poll`, for kernels
+CONTROL_POOL = 1
+CONTROL_STOPPED = 2  # 1: stop; if the thread that called has set it, an exception is set in its Python state
+CONTROL_DUE = 3  # when to ask next whether a signal came, in ns; 0: never asked yet
+CONTROL_SIZE = 4
+INTERVAL = 50_000_000  # ns from one question to the next
+# Of what is estimated as so much work, in lines of a kernel's text that run, a part takes milliseconds at most. It
+# runs without a look at the clock, which takes 30 ns.
+POLL_WORK = 1 << 20
+JUMP_WORK = 8
+
 # A tape: a head, then entries: blocks, moves and jumps. The first word of an entry is its kind.
 TAPE_POOL = 0
 TAPE_END = 1  # where the entries end
 TAPE_PARALLEL = 2  # 1: some block may run on several threads
 TAPE_BLAS = 3  # 1: some instruction calls the BLAS library
 TAPE_RELEASE = 4  # 1: let other Python threads run meanwhile
-TAPE_HEAD = 5
+TAPE_CONTROL = 5  # the slot that gets the address of the call's control words, or -1
+TAPE_HEAD = 6
 BLOCK, MOVES, AGAIN, JUMP, UNLESS, SAME, SWITCH, GROW, REPEAT = range(9)
 
 # A block: a head, then instructions.
 BLOCK_ROWS = 1
 BLOCK_CHUNK = 2  # rows of a chunk
 BLOCK_CHUNKS = 3
-BLOCK_INSTRUCTIONS = 4
-BLOCK_HEAD = 5
+BLOCK_WORK = 4  # of a chunk
+BLOCK_INSTRUCTIONS = 5
+BLOCK_HEAD = 6
 INSTRUCTION_ADDRESS = 0
 INSTRUCTION_PARAMS = 1
 INSTRUCTION_SCALE = 2
-INSTRUCTION_SIZE = 3
+INSTRUCTION_PIECE = 3  # how much of its range runs without a look at the clock,
+WHOLE = 1 << 62  # all of it
+INSTRUCTION_SIZE = 4
 
 # A block that repeats: head and instructions as of a block, then how it repeats, then moves (a whole entry). Each chunk
 # runs all its steps with slots of its own, copies of all slots: `count` words for each chunk, from slot `private` on.
@@ -103,6 +134,12 @@ GROW_SIZE = 3
 HELPERS_MISSING = -1
 WRONG_COUNT = -2
 OUT_OF_MEMORY = -3
+ENDED = -4  # stopped, because the process ends
+RAISED = -5  # stopped, with an exception set
+
+# The params of a call of a Python function.
+CALL_FUNCTION = 0  # PyObject*
+CALL_CONTROL = 1  # slot of the control words
 
 # A matrix product's handle: who computes it.
 GEMM_ENTRY = 0  # address of the function with the signature of `runtime_kernels.gemm`
@@ -137,7 +174,8 @@ P_SCALE_OFFSET = 21
 P_A_STRIDE = 22
 P_B_STRIDE = 23
 P_C_STRIDE = 24
-GEMM_PARAMS = 25
+P_CONTROL = 25  # slot of the control words, or -1
+GEMM_PARAMS = 26
 SPLIT_ROWS = 0
 SPLIT_COLUMNS = 1
 SPLIT_BATCH = 2

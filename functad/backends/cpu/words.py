@@ -296,8 +296,8 @@ def _byte(t: _Translation, address: ir.Value) -> ir.Value:
     return t.builder.zext(t.builder.load(t.builder.inttoptr(address, ir.IntType(8).as_pointer())), _WORD)
 
 
-def _room(t: _Translation) -> ir.Value:
-    return t.builder.ptrtoint(ir.IRBuilder(t.entry).alloca(_WORD, size=2), _WORD)
+def _room(t: _Translation, size: ir.Value) -> ir.Value:
+    return t.builder.ptrtoint(ir.IRBuilder(t.entry).alloca(_WORD, size=size), _WORD)
 
 
 def _product(scalar: ir.Type) -> Callable[..., None]:
@@ -332,7 +332,7 @@ WORDS: dict[str, Callable[..., Any]] = {
     "pause": _pause,  # tell the processor that this thread waits for another one
     "flags": _flags,  # the C int at an address
     "byte": _byte,  # the byte at an address
-    "room": _room,  # the address of two words on the stack
+    "room": _room,  # the address of so many (a constant) words on the stack
     "product_float": _product(ir.FloatType()),  # (result, x, y): result[0] = x[0] y[0]
     "product_double": _product(ir.DoubleType()),
     "product_complex_float": _complex_product(ir.FloatType()),
@@ -350,7 +350,10 @@ C_FUNCTIONS = {
     "get_memory": ("w", "ww"),
     "get_int": ("i", ""),
     "acquire_lock": ("i", "wi"),
-    "to_python": ("w", "w"),
+    "get_time": ("i", "iw"),
+    "new_object": ("w", "w"),
+    "set_item": ("i", "www"),
+    "call_object": ("w", "www"),
     "call_kernel": ("v", "wwww"),
     "call_six": ("v", "w" * 6),
     "call_eight": ("v", "w" * 8),

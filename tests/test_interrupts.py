@@ -1,0 +1,108 @@
+"""Ctrl-C and other signals stop compiled functions, wherever they are, and leave everything as it should be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from functad.backends.cpu.polls import with_polls
+from functad.backends.cpu.runtime_words import POLL_WORK
+from tests.interrupted_program import FUNCTIONS
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def run(part: str) -> list[str]:
+    """The lines that a part of the program prints; it must say nothing on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.interrupted_program", part], capture_output=True, text=True, timeout=240
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("part", ["loops", "threads"])
+def test_whatever_runs_for_ever_is_stopped(part: str) -> None:
+    assert run(part) == [f"stopped {name}" for name in FUNCTIONS]
+
+
+def test_what_a_handler_raises_comes_through() -> None:
+    assert run("handler") == ["stopped by a handler"]
+
+
+def test_no_interrupt_is_lost_in_callbacks() -> None:
+    assert run("callback") == ["stopped a loop of callbacks"]
+
+
+def test_donated_arrays_are_intact_or_say_that_they_are_gone() -> None:
+    assert run("donation") in (["stopped a donating loop", end] for end in ("intact", "gone"))
+
+
+def test_the_process_ends_at_once_and_in_silence() -> None:
+    # A second Ctrl-C may come when Python is gone already: then the process dies of it.
+    arguments = [sys.executable, "-m", "tests.interrupted_program", "at_exit"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == ["stopped the main thread", "ends"], done.stdout
+    assert "functad" not in done.stderr and "threading" not in done.stderr, done.stderr
+
+
+# --- the text of kernels ------------------------------------------------------------------------------------
+
+SHORT = """for i in range(start, stop):
+    for j in range(100):
+        out[i] = out[i] + x[j]
+"""
+LONG = f"""# a comment
+for i in range(start, stop):
+    total = 0
+    for j in range({POLL_WORK}):
+        total = total + j % 7
+    out[i] = total
+"""
+WITHOUT_END = """k = 0
+while True:
+    if not k < n[0]:
+        break
+    for i in range(2):
+        k = k + 1
+out[0] = k
+"""
+
+
+def interpreted(body: str, control: str, asked: Any, **given: Any) -> None:
+    text = f"def kernel({', '.join([*given, *([control] if control else [])])}, start, stop):\n"
+    text += "".join(f"    {line}\n" for line in body.splitlines())
+    namespace: dict[str, Any] = {"interrupted": asked}
+    exec(text, namespace)
+    namespace["kernel"](*given.values(), *([None] if control else []), 0, 1)
+
+
+def test_short_kernels_are_left_as_they_are() -> None:
+    polled = with_polls(SHORT, ["x", "out"])
+    assert polled.body == SHORT and not polled.control and polled.work == 302
+
+
+@pytest.mark.parametrize(("text", "given"), [(LONG, {}), (WITHOUT_END, {"n": [4 * POLL_WORK]})])
+def test_long_kernels_ask_now_and_then_and_compute_the_same(text: str, given: dict[str, Any]) -> None:
+    polled = with_polls(text, ["n", "out"])
+    found, wanted, questions = [0], [0], []
+
+    def never(_: Any) -> bool:
+        questions.append(1)
+        return False
+
+    interpreted(text, "", never, out=wanted, **given)
+    assert not questions
+    interpreted(polled.body, polled.control, never, out=found, **given)
+    assert found == wanted and 2 <= len(questions) <= 64
+    left = [-1]
+    interpreted(polled.body, polled.control, lambda _: True, out=left, **given)
+    assert left == [-1]
+
+
+def test_names_in_a_kernel_are_not_taken_twice() -> None:
+    polled = with_polls(LONG.replace("total", "control").replace("j", "i_piece"), ["budget", "out"])
+    assert polled.control == "control_2"
