@@ -38,7 +38,7 @@ def without_end(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def sometimes_for_ever(x: Any) -> Any:
     """A loop of many steps that hold a loop of few, in a loop without end."""
     inner = lambda c: lax.while_loop(lambda d: d < 0, lambda d: d + 1, lax.fori_loop(0, 3, lambda i, d: d * 0.5, c))  # noqa: E731
-    return lax.while_loop(lambda c: c >= 0, lambda c: lax.fori_loop(0, EVER, lambda i, d: inner(d), c), x)
+    return lax.while_loop(lambda c: c >= 0, of_length(inner), x)
 
 
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
