@@ -114,15 +114,17 @@ def dtype_of(x: Any) -> tuple[np.dtype, bool]:
     """The dtype of a value and whether it is weak, that is, yields to the dtypes that it meets.
 
     Args:
-        x: a Python scalar (weak, of the default dtype; but `bool` is not weak), a NumPy array or scalar
-            (never weak), or an object with `.dtype` and, if it can be weak, `.weak_type`.
+        x: a Python scalar, or one of NumPy's with 64 bits (weak, of the default dtype; but `bool` is not weak), a
+            NumPy array or another of its scalars (never weak), or an object with `.dtype` and, if it can be weak,
+            `.weak_type`.
 
     Raises:
         DTypeError: `x` is no number or array, or has an unsupported dtype.
 
-    >>> dtype_of(2.0), dtype_of(np.float64(2.0))
-    ((dtype('float32'), True), (dtype('float64'), False))
+    >>> dtype_of(2.0), dtype_of(np.float64(2.0)), dtype_of(np.float16(2.0))
+    ((dtype('float32'), True), (dtype('float32'), True), (dtype('float16'), False))
     """
+    x = adaptable(x)
     scalar = _PYTHON_SCALARS.get(type(x))
     if scalar is not None:
         dtype = scalar[config.enable_x64]
@@ -154,6 +156,20 @@ def dtype_of_ndarray(x: Any) -> np.dtype:
                 "that would be lost: pass its plain values, x.view(numpy.ndarray)"
             )
     return as_dtype(x.dtype)
+
+
+def adaptable(x: Any) -> Any:
+    """A 64-bit scalar of NumPy's as the Python number that it stands for; with `enable_x64`, and all else, as it is.
+
+    NumPy makes 64 bits of every number that it computes from Python's, such as `np.sqrt(2)`, so they say nothing about
+    the dtype that is wanted. What takes a user's operand asks this first; primitives take NumPy scalars as they are.
+
+    >>> type(adaptable(np.sqrt(2))), type(adaptable(np.float32(2)))
+    (<class 'float'>, <class 'numpy.float32'>)
+    """
+    if isinstance(x, np.generic) and x.dtype in _NARROWED and not config.enable_x64:
+        return x.item()
+    return x
 
 
 def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:

@@ -191,18 +191,18 @@ def test_donated_arguments_show_in_the_program():
         lambda f: jit(grad(f)),
         lambda f: grad(jit(f)),
         lambda f: jit(grad(jit(f))),
-        lambda f: lambda x: functad.jvp(jit(f), (x,), (np.float64(1),))[1],
-        lambda f: jit(lambda x: functad.jvp(jit(f), (x,), (np.float64(1),))[1]),
+        lambda f: lambda x: functad.jvp(jit(f), (x,), (np.array(1.0),))[1],
+        lambda f: jit(lambda x: functad.jvp(jit(f), (x,), (np.array(1.0),))[1]),
         lambda f: lambda x: vmap(jit(grad(f)))(jnp.stack([x, x]))[1],
         lambda f: lambda x: jit(vmap(grad(jit(f))))(jnp.stack([x, x]))[1],
-        lambda f: lambda x: functad.linearize(jit(f), x)[1](np.float64(1)),
+        lambda f: lambda x: functad.linearize(jit(f), x)[1](np.array(1.0)),
     ],
 )
 def test_compositions(compose):
     def f(x):
         return jnp.sin(x) * jit(jnp.exp)(x)
 
-    x = np.float64(0.3)
+    x = np.array(0.3)
     expected = np.exp(x) * (np.sin(x) + np.cos(x))
     assert compose(f)(x) == pytest.approx(expected, rel=1e-12)
     assert compose(lambda x: grad(f)(x))(x) == pytest.approx(2 * np.exp(x) * np.cos(x), rel=1e-12)
@@ -303,7 +303,7 @@ def test_equations_of_called_programs_keep_their_lines():
 
 def test_complex_algebra_is_left_alone():
     z = np.array([complex(np.inf, 1.0)])
-    one = np.complex128(1)
+    one = np.array(1, complex)
     for f in (lambda x: x * one, lambda x: x / one):
         np.testing.assert_array_equal(jit(f)(z), f(jnp.asarray(z)))
 

@@ -45,7 +45,7 @@ def test_out_axes(out_axes):
 
 
 def test_pytree_prefixes():
-    tree = {"a": X, "b": [Y, np.float64(2)]}
+    tree = {"a": X, "b": [Y, np.array(2.0)]}
 
     def g(tree, z):
         return {"s": tree["a"].sum() * tree["b"][1], "t": (tree["b"][0], z)}

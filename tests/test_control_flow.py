@@ -76,7 +76,7 @@ def test_while_loop_ends_after_max_steps(backend, most):
     close(run(functad.vmap(loop), xs, backend=backend), np.array([plain(x) for x in xs]))
     close(run(functad.vmap(functad.grad(loop)), xs, backend=backend), np.array([plain(x) / x for x in xs]))
     with functad.disable_jit():
-        close(loop(xs[0]), plain(xs[0]))
+        close(loop(np.array(xs[0])), plain(xs[0]))
 
 
 BOUNDS = [(0, 5), (2, 4), (3, 3), (4, 1), (-2, 2)]
@@ -112,18 +112,18 @@ def test_the_index_of_a_fori_loop_is_like_a_python_integer_unless_bounds_need_mo
         lax.fori_loop(low, high, body, 0.0)
     assert set(kinds) == {"i32[]*"}
     kinds.clear()
-    trace(np.int8(1), np.int64(3))
+    trace(np.int8(1), np.array(3, np.int64))
     trace(np.uint32(1), np.uint32(3))
     trace(np.uint32(1), np.int32(3))
-    lax.fori_loop(np.uint32(1), np.int64(3), body, 0.0)
+    lax.fori_loop(np.uint32(1), np.array(3, np.int64), body, 0.0)
     functad.make_jaxpr(lambda: lax.fori_loop(np.uint32(1), np.uint32(2**32 - 1), body, 0.0))()
     assert kinds == ["i64[]", "u32[]", "i64[]", "i32[]*", "u32[]"]
 
 
 ENDS = [
     (np.uint32(2**32 - 4), np.uint32(2**32 - 1)),
-    (np.uint64(2**64 - 4), np.uint64(2**64 - 1)),
-    (np.int64(2**31), np.int64(2**31 + 3)),
+    (np.array(2**64 - 4, np.uint64), np.array(2**64 - 1, np.uint64)),
+    (np.array(2**31, np.int64), np.array(2**31 + 3, np.int64)),
     (np.int32(2**31 - 4), np.int32(2**31 - 1)),
     (np.int32(-(2**31)), np.int32(-(2**31) + 3)),
     (np.int8(-128), np.int8(-125)),
@@ -155,7 +155,7 @@ def test_fori_loops_take_the_same_bounds_known_and_traced(lower, upper, backend)
 def test_bounds_that_no_counter_takes_are_refused_known_and_traced():
     loop = lambda low, high: lax.fori_loop(low, high, lambda i, c: c + 1, 0)  # noqa: E731
     for use in (
-        lambda: functad.jit(loop)(np.uint64(0), np.int32(3)),
+        lambda: functad.jit(loop)(np.array(0, np.uint64), np.int32(3)),
         lambda: functad.jit(lambda high: loop(-1, high))(np.uint32(3)),
     ):
         with pytest.raises(ArgumentError, match="no counter of these takes all values.*convert both"):
@@ -190,7 +190,8 @@ def test_cond_is_a_branch(backend, pred):
 
 
 INDICES = [np.int32(i) for i in (-3, 0, 1, 2, 9)]
-INDICES += [np.int8(-128), np.uint8(255), np.uint32(2**32 - 1), np.int64(2**40), np.int64(-(2**40)), np.uint64(2**63)]
+INDICES += [np.int8(-128), np.uint8(255), np.uint32(2**32 - 1), np.array(2**40), np.array(-(2**40))]
+INDICES += [np.array(2**63, np.uint64)]
 
 
 @pytest.mark.parametrize("backend", [None, *BACKENDS])
@@ -326,7 +327,7 @@ def loop_in_branch_in_loop(w, x):
 FUNCTIONS = [
     recurrent, read_twice, by_index, by_data, traced_bound, branches, slices, prefixes, loop_in_branch_in_loop
 ]  # fmt: skip
-POINT = (np.float64(0.6), X)
+POINT = (np.array(0.6), X)
 
 
 def differences(fun, w, x, h=1e-5):
@@ -336,8 +337,8 @@ def differences(fun, w, x, h=1e-5):
     for i in range(point.size):
         step = np.zeros_like(point)
         step[i] = h
-        up, down = point + step, point - step
-        columns.append((np.asarray(fun(up[0], up[1:])) - np.asarray(fun(down[0], down[1:]))) / (2 * h))
+        up, down = (np.asarray(fun(np.array(p[0]), p[1:])) for p in (point + step, point - step))
+        columns.append((up - down) / (2 * h))
     return np.stack(columns, -1)
 
 
@@ -354,7 +355,7 @@ def gradient(fun):
 def test_gradients_are_differences(fun, backend):
     expected = differences(fun, *POINT)
     close(run(gradient(fun), *POINT, backend=backend), expected, 1e-6)
-    direction = (np.float64(0.3), np.array([1.0, -0.4, 0.2]))
+    direction = (np.array(0.3), np.array([1.0, -0.4, 0.2]))
     _, tangent = run(lambda *p: functad.jvp(fun, p, direction), *POINT, backend=backend)
     close(tangent, expected @ np.concatenate([[direction[0]], direction[1]]), 1e-6)
 
@@ -373,9 +374,9 @@ def test_second_derivatives_are_differences_of_gradients(fun):
 def test_maps_of_gradients_are_loops(fun, backend):
     ws, xs = np.array([0.6, -0.3, 1.1]), np.stack([X, X * 0.5 - 0.2, -X], axis=1)
     mapped = run(functad.vmap(gradient(fun), in_axes=(0, 1), out_axes=1), ws, xs, backend=backend)
-    close(mapped, np.stack([gradient(fun)(w, x) for w, x in zip(ws, xs.T)], axis=1), 1e-8)
+    close(mapped, np.stack([gradient(fun)(w, x) for w, x in zip(map(np.array, ws), xs.T)], axis=1), 1e-8)
     only_w = run(functad.vmap(fun, in_axes=(0, None)), ws, X, backend=backend)
-    close(only_w, np.stack([fun(w, X) for w in ws]), 1e-8)
+    close(only_w, np.stack([fun(w, X) for w in map(np.array, ws)]), 1e-8)
 
 
 @pytest.mark.parametrize("backend", [None, *BACKENDS])
@@ -396,7 +397,7 @@ def test_loops_that_would_not_end_do_not_run_for_examples_that_do_not_need_them(
     for fun in (in_branch, in_loop):
         both = functad.value_and_grad(fun)
         mapped = run(functad.vmap(both), xs, backend=backend)
-        each = [both(x) for x in xs]
+        each = [both(x) for x in map(np.array, xs)]
         close(mapped, (np.array([v for v, _ in each]), np.array([g for _, g in each])))
 
 
@@ -427,5 +428,5 @@ def test_integer_results_have_no_derivative():
     primals, tangents = functad.jvp(fun, (X,), (np.ones(3),))
     assert [np.asarray(t).dtype for t in tangents] == [functad.dtypes.float0, np.float64, functad.dtypes.float0]
     _, pullback = functad.vjp(fun, X)
-    zeros = np.zeros((), functad.dtypes.float0), np.float64(1), np.zeros(3, functad.dtypes.float0)
+    zeros = np.zeros((), functad.dtypes.float0), np.array(1.0), np.zeros(3, functad.dtypes.float0)
     close(pullback(zeros)[0], functad.grad(lambda x: x[0] * x.prod())(X))

@@ -34,7 +34,7 @@ def test_python_numbers_in_a_carry_take_the_dtype_of_the_body():
 
 
 def test_python_numbers_in_branches_take_the_dtype_of_the_other():
-    x = np.float64(2)
+    x = np.array(2.0)
     assert lax.cond(True, lambda: 1, lambda: x).dtype == np.float64
     assert lax.switch(0, [lambda: 1, lambda: 2.5, lambda: 3]).dtype == np.float32
     assert not lax.cond(True, lambda: 1.0, lambda: np.float32(2)).weak_type
@@ -106,7 +106,7 @@ def test_actions_run_though_all_results_pass_through(backend):
 
     for transformed in (fun, functad.grad(fun)):
         seen.clear()
-        run(transformed, np.float64(3), backend=backend)
+        run(transformed, np.array(3.0), backend=backend)
         assert sorted(seen) == sorted([("yes", 3.0)] + [("scan", 3.0), ("while", 3.0)] * 2)
 
 
@@ -121,7 +121,7 @@ def test_a_body_is_traced_once():
         lax.scan(step, np.float32(0), np.float32([1, 2]))
         functad.grad(lambda v: lax.scan(step, np.float32(0), v)[0])(np.float32([1, 2]))
     assert len(traced) == 1
-    lax.scan(step, np.float64(0), np.float64([1, 2]))
+    lax.scan(step, np.array(0.0), np.float64([1, 2]))
     assert len(traced) == 2
 
 

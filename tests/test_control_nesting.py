@@ -18,11 +18,11 @@ import functad.numpy as jnp
 from functad import lax
 
 Function = Callable[[Any, Any], Any]
-SCALES = np.array([0.9, -0.6, 0.4])
-W = np.float64(0.8)
-X = np.array([0.7, -0.4, 0.5])
-WS = np.array([0.8, -0.5])
-ROWS = np.array([[0.7, -0.4, 0.5], [-0.9, 0.2, -0.3]])
+SCALES = jnp.array([0.9, -0.6, 0.4], np.float64)
+W = jnp.array(0.8, np.float64)
+X = jnp.array([0.7, -0.4, 0.5], np.float64)
+WS = jnp.array([0.8, -0.5], np.float64)
+ROWS = jnp.array([[0.7, -0.4, 0.5], [-0.9, 0.2, -0.3]], np.float64)
 
 
 def base(w: Any, x: Any) -> Any:

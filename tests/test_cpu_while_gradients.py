@@ -6,6 +6,7 @@ Knows `while_loop` and `fori_loop` with bounds that are values; expects what a l
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import threading
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from functad.tracing import aval_of, trace_to_program
 from functad.transforms.simplify import inline_calls, simplify
 from functad.tree_util import tree_leaves
 
-F64 = np.float64
+F64 = functools.partial(jnp.array, dtype=np.float64)
 MATRIX = np.array([[0.9, -0.3, 0.2], [0.1, 0.8, -0.4], [0.3, 0.2, 1.1]])
 VECTOR = np.array([0.5, -0.2, 0.9])
 
@@ -105,10 +106,10 @@ def test_examples_with_trip_counts_of_their_own() -> None:
         (grad(grad(grow_in_python)), grad(grad(grow))),
         (grad(grad(grad(grow_in_python), 1)), grad(grad(grad(grow), 1))),
     ):
-        check_against(lambda v, a, one=one: jnp.stack([one(x, a) for x in v]), vmap(fun, (0, None)), xs, F64(1.3))
+        check_against(lambda v, a, one=one: jnp.stack([one(x, a) for x in v]), vmap(fun, (0, None)), F64(xs), F64(1.3))
     total = grad(lambda v, a: jnp.sum(vmap(grad(grow, 1), (0, None))(v, a)), (0, 1))
     for got, argument in zip(check(total, xs, F64(1.2)), (0, 1)):
-        each = np.array([float(grad(grad(grow, 1), argument)(x, F64(1.2))) for x in xs])
+        each = np.array([float(grad(grad(grow, 1), argument)(F64(x), F64(1.2))) for x in xs])
         compare(each if got.ndim else each.sum(), got, "one example at a time")
     both = np.stack([xs, xs + 1])
     check(vmap(vmap(grad(grow), (0, None)), (0, None)), both, F64(1.2))
@@ -145,7 +146,7 @@ def test_thousands_of_steps() -> None:
     def decay(x: Any, limit: Any) -> Any:
         return lax.while_loop(lambda s: s[0] < limit, lambda s: (s[0] + 1, s[1] * jnp.cos(s[1] * 0.01)), (0, x))[1]
 
-    x = np.float64(2.0)
+    x = np.array(2.0)
     wanted, factor = x, 1.0
     for _ in range(5000):
         factor *= np.cos(wanted * 0.01) - 0.01 * wanted * np.sin(wanted * 0.01)
@@ -182,7 +183,7 @@ def test_loops_in_loops_and_branches() -> None:
 
     def scanned_in_python(xs: Any, a: Any) -> Any:
         total = 0.0 * a
-        for x in xs:
+        for x in jnp.asarray(xs):
             total = total * 0.5 + inner_in_python(x, a)
         return total
 
@@ -239,7 +240,7 @@ def test_examples_that_have_no_use_for_a_loop_do_not_wait_for_it() -> None:
     for f in (only_positive, in_loop):
         for fun in (f, grad(f), grad(grad(f))):
             found = check(vmap(fun), xs)[0]
-            compare(np.array([float(fun(x)) for x in xs]), found, "one example at a time")
+            compare(np.array([float(fun(F64(x))) for x in xs]), found, "one example at a time")
     shared = vmap(lambda x, y: lax.cond(x > 0, halved, lambda v: v * 2, y), (0, None))
     assert np.array_equal(check(shared, xs[::3], F64(-2.0))[0], [-4.0, -4.0])
 

@@ -144,9 +144,17 @@ def test_dtype_of_python_scalars_is_weak_but_for_bool():
         assert dtype_of(3j) == (np.dtype("complex128"), True)
 
 
-def test_dtype_of_numpy_values_is_theirs_and_strong():
-    assert dtype_of(np.float64(3.0)) == (np.dtype("float64"), False)  # a subclass of float
-    assert dtype_of(np.complex128(3.0)) == (np.dtype("complex128"), False)
+def test_dtype_of_64_bit_scalars_is_that_of_python_numbers():
+    given = [np.float64(3.0), np.sqrt(2), np.int64(3), np.longlong(3), np.uint64(3), np.complex128(3.0)]
+    assert [dtype_of(x) for x in given] == [dtype_of(x.item()) for x in given]
+    assert {dtype.itemsize for dtype, _ in map(dtype_of, given)} == {4, 8} and all(dtype_of(x)[1] for x in given)
+    with enable_x64():
+        assert [dtype_of(x) for x in given] == [(x.dtype, False) for x in given]
+
+
+def test_dtype_of_other_numpy_values_is_theirs_and_strong():
+    assert dtype_of(np.float16(3.0)) == (np.dtype("float16"), False)
+    assert dtype_of(np.array(3.0)) == (np.dtype("float64"), False)
     assert dtype_of(np.bool_(True)) == (np.dtype("bool"), False)
     assert dtype_of(np.zeros(3)) == (np.dtype("float64"), False)
     assert dtype_of(np.zeros((), np.int8)) == (np.dtype("int8"), False)

@@ -79,7 +79,7 @@ def test_elementwise_values_and_derivatives(run):
     assert close(gx, np.cos(X) * X) and close(gy, np.sin(X))
     assert close(run(vmap(grad(grad(wave)), in_axes=(0, None)))(X, 2.0), -2 * np.sin(X)) is True
     assert close(run(lambda x: functad.jvp(wave, (x, x), (x, x))[1])(X), np.cos(X) * X * X + np.sin(X) * X)
-    assert run(wave)(np.float64(0.5), 2.0).dtype == np.float64 and run(wave)(X[:0], 1.0).shape == (0,)
+    assert run(wave)(np.array(0.5), 2.0).dtype == np.float64 and run(wave)(X[:0], 1.0).shape == (0,)
 
 
 def test_elementwise_promotes_and_broadcasts(run):

@@ -78,6 +78,7 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
         if not copy and x.dtype == dtype:
             return ArrayImpl(x.view())
         return ArrayImpl(np.array(x, dtype))
+    x = dtypes.adaptable(x)
     if isinstance(x, np.generic):
         return ArrayImpl(np.asarray(x, _dtype_of_array(x, where)))
     if isinstance(x, _PYTHON_SCALARS):
@@ -86,7 +87,7 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
             return ArrayImpl(np.asarray(x, dtype), weak)
         except OverflowError:
             raise DTypeError(
-                f"{where()} is {x}, which does not fit in {dtype.name}: pass numpy.int64({x}), or enable 64 bits with "
+                f"{where()} is {x}, which does not fit in {dtype.name}: pass numpy.array({x}), or enable 64 bits with "
                 "functad.config.update('enable_x64', True)"
             ) from None
     if hasattr(x, "__array__"):

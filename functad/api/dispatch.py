@@ -104,6 +104,9 @@ def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
     if aval.shape:
         return None
     if isinstance(leaf, np.generic):
+        leaf = dtypes.adaptable(leaf)
+        kind = type(leaf)
+    if isinstance(leaf, np.generic):
         return np.asarray(leaf) if leaf.dtype == aval.dtype and not aval.weak_type else None
     if kind not in _NUMBERS or dtypes.dtype_of(leaf) != (aval.dtype, aval.weak_type):
         return None

@@ -1,4 +1,4 @@
-"""How `functad.lax` takes its operands: strictly, as the primitives do, but Python scalars adapt.
+"""How `functad.lax` takes its operands: strictly, as the primitives do, but scalars without a dtype of their own adapt.
 
 Knows no function in particular. Promotion and broadcasting are the business of `functad.numpy`.
 """
@@ -21,7 +21,8 @@ _KINDS = {"b": "bool", "i": "integer", "u": "integer", "f": "float", "c": "compl
 
 
 def operand(name: str, x: Any) -> Any:
-    """One operand: an Array, or a NumPy scalar, of the dtype it came with (32 bits for Python scalars)."""
+    """One operand: an Array, or a NumPy scalar, of the dtype it came with (32 bits for scalars that adapt)."""
+    x = dtypes.adaptable(x)
     if isinstance(x, (Array, np.generic)):
         return x
     if isinstance(x, (np.ndarray, bool, int, float, complex)) or hasattr(x, "__jax_array__"):
@@ -33,7 +34,7 @@ def operand(name: str, x: Any) -> Any:
 
 
 def same_dtype(name: str, *args: Any) -> list[Any]:
-    """Operands of one dtype: weak ones (Python scalars) take that of the others, if it is of the same kind."""
+    """Operands of one dtype: weak ones (such as Python scalars) take that of the others, if it is of the same kind."""
     types = {dtypes.dtype_of(a) for a in args if isinstance(a, (Array, np.ndarray, np.generic))}
     strong = {dtype for dtype, weak in types if not weak}
     if len(strong) != 1:  # all weak; or different, which the primitive objects to
@@ -43,6 +44,7 @@ def same_dtype(name: str, *args: Any) -> list[Any]:
 
 
 def _adapted(name: str, x: Any, dtype: np.dtype) -> Any:
+    x = dtypes.adaptable(x)
     x = x if type(x) in SCALARS else operand(name, x)
     own, weak = dtypes.dtype_of(x)
     return convert(x, dtype) if weak and _KINDS[own.kind] == _KINDS[dtype.kind] else operand(name, x)

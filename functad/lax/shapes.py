@@ -60,6 +60,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
 
 def _scalar(name: str, value: Any, dtype: Any, weak: bool = False) -> Any:
     """A fill value in another dtype: a constant rather than an operation where it is a Python scalar."""
+    value = dtypes.adaptable(value)
     return convert(value if type(value) in SCALARS else _operand(name, value), dtype, weak)
 
 

@@ -91,7 +91,7 @@ def signbit(x: Any, /) -> Any:
     """Whether the sign bit is set, so also for -0.0."""
     x = asarray(x)
     if x.dtype.kind in "ub":
-        return asarray(filled(np.bool_(False), x.shape))
+        return filled(np.bool_(False), x.shape)
     if x.dtype.kind == "i":
         return el.lt(x, scalar(x, 0))
     # 1/x tells -0.0 from 0.0; NaNs have no sign that arithmetic could see.
@@ -162,7 +162,7 @@ def fmod(x1: Any, x2: Any, /) -> Any:
 
 def _no_zero(divisor: Any) -> Any:
     """An integer divisor with 1 instead of 0, so that the remainder of a division by zero is 0."""
-    if divisor.dtype.kind not in "iu" or (isinstance(divisor, np.generic) and divisor != 0):
+    if divisor.dtype.kind not in "iu" or (type(divisor) is ArrayImpl and np.all(divisor._value)):
         return divisor
     return select(el.eq(divisor, scalar(divisor, 0)), scalar(divisor, 1), divisor)
 
@@ -185,6 +185,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     >>> jnp.power(jnp.array([1., 2., 3.]), 2)
     Array([1., 4., 9.], dtype=float32)
     """
+    x2 = dtypes.adaptable(x2)
     exponent = _static_exponent(x2)
     if exponent is not None:
         return _static_power(x1, x2, exponent)

@@ -31,9 +31,9 @@ def real_scalar(x: Any, value: Any) -> Any:
 
 
 def filled(value: Any, shape: tuple[int, ...]) -> Any:
-    """An operand of rank 0 repeated to a shape; others as they are."""
+    """An operand of rank 0 repeated to a shape; others as they are. Always an Array."""
     if aval_of(value).shape == shape:
-        return value
+        return value if isinstance(value, Array) else ArrayImpl(np.array(value))
     return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.array import Array, ArrayImpl
+from functad.array import ArrayImpl
 from functad.errors import ArgumentError
 from functad.numpy import arithmetic
-from functad.numpy.building import as_array, scalar, select
+from functad.numpy.building import as_array, filled, scalar, select
 from functad.numpy.promotion import (
     asarray,
     broadcast_operand,
@@ -32,7 +32,6 @@ from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.kernels.conversion import converted
-from functad.tracing import aval_of
 
 
 def array(
@@ -88,13 +87,7 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
 
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     wanted = canonical_dtype(dtype) or dtypes.default_float_dtype()
-    return _repeated(wanted.type(value), canonical_shape(name, shape))
-
-
-def _repeated(value: Any, shape: tuple[int, ...]) -> Any:
-    if shape == ():
-        return value if isinstance(value, Array) else ArrayImpl(np.array(value))
-    return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
+    return filled(wanted.type(value), canonical_shape(name, shape))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
@@ -102,7 +95,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     wanted = canonical_dtype(dtype)
     sizes = canonical_shape("full", shape)
     value = asarray(fill_value, wanted)
-    return _repeated(value, sizes) if value.shape == () else broadcast_operand(value, sizes)
+    return broadcast_operand(value, sizes)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
@@ -122,11 +115,12 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """An array of the shape and dtype of `a`, filled with one value or with values that broadcast."""
+    a = dtypes.adaptable(a)
     like_shape, like_dtype, like_weak = _type_of("full_like", a)
     sizes = like_shape if shape is None else canonical_shape("full_like", shape)
     wanted = canonical_dtype(dtype)
     value = convert(operand("full_like", fill_value), wanted or like_dtype, wanted is None and like_weak)
-    return _repeated(value, sizes) if aval_of(value).shape == () else broadcast_operand(value, sizes)
+    return broadcast_operand(value, sizes)
 
 
 def _type_of(name: str, a: Any) -> tuple[tuple[int, ...], np.dtype, bool]:
@@ -197,13 +191,13 @@ def linspace(
     count = _count("linspace", num)
     result_dtype = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
     computed = dtypes.to_inexact_dtype(result_dtype)
-    first, last = (convert(asarray(v), computed) for v in (start, stop))
+    first, last = (asarray(v, computed) for v in (start, stop))
     first, last = promote_shapes("linspace", first, last)
     shape = first.shape or last.shape
     first, last = broadcast_operand(first, shape), broadcast_operand(last, shape)
     intervals = count - 1 if endpoint else count
     distance = el.sub(last, first)
-    step = el.div(distance, computed.type(intervals)) if intervals > 0 else _repeated(computed.type(np.nan), shape)
+    step = el.div(distance, computed.type(intervals)) if intervals > 0 else filled(computed.type(np.nan), shape)
     inner = count - 1 if endpoint and count > 1 else count
     fraction = structure.iota(computed, (inner,), 0)
     if intervals > 0:
@@ -253,14 +247,14 @@ def logspace(
     """`num` numbers whose logarithms to a base are at equal distances from `start` to `stop`."""
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
     exponents = linspace(start, stop, num, endpoint, dtype=dtypes.to_inexact_dtype(wanted), axis=axis)
-    return convert(arithmetic.power(convert(asarray(base), exponents.dtype), exponents), wanted)
+    return convert(arithmetic.power(asarray(base, exponents.dtype), exponents), wanted)
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """`num` numbers with equal ratios from `start` to `stop`; both have the same sign."""
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
     computed = dtypes.to_inexact_dtype(wanted)
-    first, last = (convert(asarray(v), computed) for v in (start, stop))
+    first, last = (asarray(v, computed) for v in (start, stop))
     sign = el.sign(first)
     first, last = arithmetic.divide(first, sign), arithmetic.divide(last, sign)
     ten = computed.type(np.log(10))

@@ -156,7 +156,7 @@ def isfinite(x: Any, /) -> Any:
     if x.dtype.kind == "c":
         return el.and_(isfinite(el.real(x)), isfinite(el.imag(x)))
     if x.dtype.kind != "f":
-        return asarray(filled(np.bool_(True), x.shape))
+        return filled(np.bool_(True), x.shape)
     return el.is_finite(x)
 
 
@@ -166,7 +166,7 @@ def isinf(x: Any, /) -> Any:
     if x.dtype.kind == "c":
         return el.or_(isinf(el.real(x)), isinf(el.imag(x)))
     if x.dtype.kind != "f":
-        return asarray(filled(np.bool_(False), x.shape))
+        return filled(np.bool_(False), x.shape)
     return el.eq(el.abs(x), scalar(x, np.inf))
 
 
@@ -185,7 +185,7 @@ def _is_infinity(name: str, x: Any, which: float) -> Any:
     if x.dtype.kind == "c":
         raise DTypeError(f"{name} takes real numbers, but was given {aval_of(x).str_short()}")
     if x.dtype.kind != "f":
-        return asarray(filled(np.bool_(False), x.shape))
+        return filled(np.bool_(False), x.shape)
     return el.eq(x, scalar(x, which))
 
 
@@ -252,7 +252,7 @@ def iscomplex(x: Any) -> Any:
     """Where the imaginary part is not 0."""
     x = as_array("iscomplex", x)
     if x.dtype.kind != "c":
-        return asarray(filled(np.bool_(False), x.shape))
+        return filled(np.bool_(False), x.shape)
     imaginary = el.imag(x)
     return el.ne(imaginary, scalar(imaginary, 0))
 

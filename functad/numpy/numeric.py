@@ -102,7 +102,7 @@ def _gradient_along(x: Any, axis: int, spacing: Any) -> Any:
     length = x.shape[axis]
     if length < 2:
         raise ShapeError(f"gradient: axis {axis} of an array of shape {x.shape} needs at least two elements")
-    h = convert(asarray(spacing), x.dtype)
+    h = asarray(spacing, x.dtype)
 
     def part(start: int, stop: int) -> Any:
         return manipulation.slice_axis(x, axis, start, stop)

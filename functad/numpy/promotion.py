@@ -31,7 +31,8 @@ def asarray(
 
     Args:
         a: an Array (returned as it is), a NumPy array (copied, its dtype kept, 64 bits too), a Python
-            scalar (gives a weak type), or nested lists and tuples, which may hold traced values.
+            scalar or a 64-bit one of NumPy's (gives a weak type), or nested lists and tuples, which may hold traced
+            values.
         dtype: the dtype to convert to; by default that of `a`, and 32 bits for Python numbers.
         order: accepted for NumPy's sake; arrays have no visible memory order.
         copy: accepted for NumPy's sake; an Array is immutable, so it never needs a copy.
@@ -44,6 +45,7 @@ def asarray(
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(a, Array):
         return a if wanted is None else convert_element_type(a, wanted)
+    a = dtypes.adaptable(a)
     if type(a) in SCALARS:
         own, weak = dtypes.dtype_of(a)
         return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
@@ -162,8 +164,10 @@ def _abbreviated(x: Any) -> str:
 
 
 def operand(name: str, x: Any) -> Any:
-    """x as an operand of a function: Python and NumPy scalars stay, everything else becomes an Array."""
-    if isinstance(x, (Array, np.generic)) or type(x) in SCALARS:
+    """x as an operand of a function: Python and NumPy scalars stay scalars, everything else becomes an Array."""
+    if isinstance(x, np.generic):
+        return dtypes.adaptable(x)
+    if isinstance(x, Array) or type(x) in SCALARS:
         return x
     try:
         return asarray(x)
@@ -193,18 +197,18 @@ def _type_of(x: Any) -> tuple[np.dtype, bool]:
     if type(x) is Tracer:
         aval = x.aval
         return aval.dtype, aval.weak_type
+    if isinstance(x, np.generic):  # a function's own constant: `operand` has left none of the user's that adapt
+        return x.dtype, False
     return dtypes.dtype_of(x)
 
 
 def convert(x: Any, dtype: np.dtype, weak: bool = False, name: str = "promotion") -> Any:
-    """An operand in another dtype: arrays by an operation, scalars at once."""
+    """An operand as an Array of another dtype: arrays by an operation, scalars at once."""
     if isinstance(x, Array):
         return convert_element_type(x, dtype, weak)
     if type(x) in SCALARS:
-        value = checked_scalar(x, dtype, name)
-        return ArrayImpl(value, True) if weak else value[()]
-    value = converted(x, dtype)
-    return ArrayImpl(value, True) if weak else value
+        return ArrayImpl(checked_scalar(x, dtype, name), weak)
+    return ArrayImpl(converted(x, dtype), weak)
 
 
 def canonical_dtype(dtype: Any) -> np.dtype | None:

@@ -125,7 +125,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     if method not in _METHODS:
         raise ArgumentError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x, fractions = promote_dtypes_inexact(operand(name, a), operand(name, q))
-    x, fractions = asarray(convert(x, x.dtype)), asarray(convert(fractions, x.dtype))
+    x, fractions = convert(x, x.dtype), convert(fractions, x.dtype)
     axes = canonical_axes(name, axis, x.ndim)
     kept = tuple(i for i in range(x.ndim) if i not in axes)
     rest = tuple(x.shape[i] for i in kept)
@@ -198,7 +198,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     if weights is not None and counted.shape != values.shape:
         raise ShapeError(f"bincount: weights of shape {counted.shape} for integers of shape {values.shape}")
     index = arithmetic.clip(convert(values, dtypes.int32) if values.dtype.kind == "b" else values, 0, None)
-    start = asarray(filled(counted.dtype.type(0), (length,)))
+    start = filled(counted.dtype.type(0), (length,))
     return updates.At(start)[index].add(counted, mode="drop")
 
 
@@ -214,13 +214,13 @@ def histogram_bin_edges(
     if isinstance(bins, str):
         raise ArgumentError(f"histogram: bins must be a number or edges, got {bins!r}")
     if np.ndim(bins) == 1:
-        return convert(asarray(bins), dtype)
+        return asarray(bins, dtype)
     count = int(bins)
     if range is None:
         low, high = (reductions.min(x), reductions.max(x)) if x.size else (0, 1)
     else:
         low, high = range
-    low, high = (convert(asarray(v), dtype) for v in (low, high))
+    low, high = (asarray(v, dtype) for v in (low, high))
     flat = logic.equal(low, high)
     low = selecting.where(flat, arithmetic.subtract(low, 0.5), low)
     high = selecting.where(flat, arithmetic.add(high, 0.5), high)
@@ -245,7 +245,7 @@ def histogram(
     values = convert(x, edges.dtype)
     place = sorting.searchsorted(edges, values, side="right")
     place = selecting.where(logic.equal(values, edges[-1]), last, place)
-    start = asarray(filled(counted.dtype.type(0), (edges.size,)))
+    start = filled(counted.dtype.type(0), (edges.size,))
     counts = updates.At(start)[place].add(counted, mode="drop")[1:]
     if density:
         widths = arithmetic.subtract(edges[1:], edges[:-1])

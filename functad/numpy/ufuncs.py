@@ -198,7 +198,7 @@ def real(val: Any, /) -> Any:
 def imag(val: Any, /) -> Any:
     """The imaginary part; of a real array zeros."""
     x = asarray(val)
-    return el.imag(x) if x.dtype.kind == "c" else asarray(filled(scalar(x, 0), x.shape))
+    return el.imag(x) if x.dtype.kind == "c" else filled(scalar(x, 0), x.shape)
 
 
 def conjugate(x: Any, /) -> Any:

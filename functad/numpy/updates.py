@@ -13,7 +13,7 @@ from functad.errors import DTypeError, ShapeError
 from functad.numpy import arithmetic, indexing
 from functad.numpy.building import filled
 from functad.numpy.index_plan import plan_of
-from functad.numpy.promotion import asarray, convert, operand
+from functad.numpy.promotion import convert, operand
 from functad.primitives import gather_scatter, structure
 from functad.primitives.common import broadcast_in_dim, reshape
 from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
@@ -158,7 +158,7 @@ def _cast(name: str, x: Any, values: Any) -> Any:
             f"x.at[...].{name}: values of dtype {dtype} do not fit into an array of dtype {x.dtype}; convert one of "
             f"them: x.astype({joint.name!r}), or the values with .astype({x.dtype.name!r})"
         )
-    return asarray(convert(values, x.dtype, x.weak_type and weak))
+    return convert(values, x.dtype, x.weak_type and weak)
 
 
 def _family(dtype: Any) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import random
 
 import numpy as np
 import pytest
 
+import functad.numpy
 from functad import dtypes
 from functad.config import enable_x64
 
@@ -69,6 +71,26 @@ def test_promote_types_and_result_type(x64):
         values = [np.zeros(2, dtype) for dtype in specs if isinstance(dtype, np.dtype)] + [True, 3, 3.0, 3j]
         for a, b in itertools.product(values, repeat=2):
             assert dtypes.result_type(a, b) == jax.numpy.result_type(a, b)
+
+
+OPERATORS = [operator.add, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.lt]
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("function", OPERATORS, ids=lambda f: f.__name__)
+def test_numpy_scalars_beside_arrays(x64, function):
+    """JAX calls a 64-bit scalar one of 32 bits; here it adapts, which differs beside arrays of fewer bits only."""
+    scalars = [np.dtype(name).type(2) for name in "float64 int64 complex128 float32 int32 float16 int8 uint8".split()]
+    with jax.enable_x64(x64), enable_x64(x64):
+        for name, scalar in itertools.product(["float32", "int32", "complex64", *["int8"][not x64 :]], scalars):
+            ours, theirs = functad.numpy.ones(2, name), jax.numpy.ones(2, name)
+            for swapped in (False, True):
+                if x64 and function is operator.pow and name.startswith("int") and not swapped:
+                    continue  # JAX leaves out the dtype of an exponent whose value it knows
+                if "complex" in f"{name} {scalar.dtype}" and function in (operator.floordiv, operator.mod, operator.lt):
+                    continue
+                got, wanted = (function(scalar, x) if swapped else function(x, scalar) for x in (ours, theirs))
+                assert got.dtype == wanted.dtype, (name, scalar.dtype, swapped)
 
 
 @pytest.mark.parametrize("x64", [False, True])
