@@ -265,13 +265,17 @@ class Example:
     """One input on which the table-driven tests check a primitive.
 
     `args` are arrays (or Aval-free NumPy scalars); float64 copies of the float ones serve the derivative checks.
-    `differentiable=False` skips the derivative checks of this example (kinks, integer results).
+    Where `differentiable`, derivatives are compared with differences. At 0, at ties, kinks and ends of domains they are
+    `agreed` on instead (with JAX, where it is right): the numbers of first, second and third order along the direction
+    `along` (None for an operand that is kept). If results are arrays, of the sum of their elements times 1, 2, 3, …
     """
 
     args: tuple[Any, ...]
     params: dict[str, Any]
     differentiable: bool = True
     tolerance: float = 1e-5
+    along: tuple[Any, ...] = ()
+    agreed: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from derivative_tools import MODES, WAYS, assert_agreed, derivatives, scalar_valued
 from primitive_check_tools import (
     BATCH,
     OUTER_BATCH,
@@ -24,6 +25,7 @@ from primitive_check_tools import (
     assert_equal_products,
     assert_raises,
     assert_same,
+    differences,
     dim_choices,
     float_positions,
     function_of,
@@ -41,7 +43,6 @@ from primitive_check_tools import (
 )
 
 from functad import dtypes
-from functad.array import ArrayImpl
 from functad.errors import DifferentiationError, FunctadError, NoRuleError
 from functad.ir import (
     Absent,
@@ -57,8 +58,6 @@ from functad.tracing import aval_of, eval_program, trace_to_program
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat
-
-STEP = 1e-5  # of the central differences: errors of about 1e-10 from the third derivative and from rounding
 
 
 def cases() -> list[Case]:
@@ -82,6 +81,8 @@ def mutant(primitive: Primitive, **rules: Any) -> Primitive:
 
 def checks_for(case: Case) -> list[str]:
     """The names of the checks that apply to a case."""
+    if case.example.agreed is not None:
+        return ["types", "agreed"]
     names = ["types", "program"]
     rule = case.primitive.jvp
     if float_positions(case.example.args):
@@ -114,6 +115,11 @@ def check_complete(primitive: Primitive) -> None:
         return
     reached = {name for case in cases_of(primitive) for name in checks_for(case)}
     assert reached, f"{label}: examples() is empty"
+    if isinstance(primitive.transpose, Absent) and not isinstance(primitive.jvp, (Absent, ZeroDerivative)):
+        assert "agreed" in reached, (
+            f"{label}: it is not linear, and no example says which derivatives are agreed on at 0, at a tie, a kink or "
+            f"an end of its domain; add one with `along` and `agreed`"
+        )
     demanded = {"jvp": "jvp", "transpose": "transpose", "batch": "batch"}
     for field, check in demanded.items():
         if isinstance(getattr(primitive, field), (Absent, ZeroDerivative)):
@@ -261,7 +267,7 @@ def check_zero_derivative(case: Case, label: str) -> None:
     for i, t in enumerate(jvp_flat(fun, args, with_zeros(args, tangents))[1]):
         assert isinstance(t, Zero), f"{label}: declared ZeroDerivative, but result {i} has a tangent"
     if case.example.differentiable:
-        for i, difference in enumerate(_differences(fun, args, tangents)):
+        for i, difference in enumerate(differences(fun, args, tangents)):
             if difference is not None:
                 assert not np.any(difference), (
                     f"{label}: declared ZeroDerivative, but differences of result {i} are {difference}; "
@@ -313,7 +319,7 @@ def _refuses(fun: Callable[..., Any], args: Sequence[Any], i: int) -> bool:
 def _compare_jvp(fun: Any, args: Sequence[Any], active: Sequence[int], tolerance: float, label: str) -> None:
     directions = random_directions(args, active)
     outs, tangents = jvp_flat(fun, args, with_zeros(args, directions))
-    for i, (out, t, expected) in enumerate(zip(outs, tangents, _differences(fun, args, directions), strict=True)):
+    for i, (out, t, expected) in enumerate(zip(outs, tangents, differences(fun, args, directions), strict=True)):
         _check_tangent(out, t, f"{label}, result {i}")
         if expected is not None:
             found = np.asarray(instantiate(t))
@@ -329,8 +335,8 @@ def _compare_vjp(fun: Any, args: Sequence[Any], active: Sequence[int], tolerance
     leaving = linear.transpose(arriving)
     for i, ct in zip(active, leaving, strict=True):
         _check_tangent(args[i], ct, f"{label}, argument {i}")
-    differences = _differences(fun, args, directions)
-    left = [(cotangents[i], differences[i]) for i in cotangents]
+    moved = differences(fun, args, directions)
+    left = [(cotangents[i], moved[i]) for i in cotangents]
     right = [(instantiate(ct), directions[i]) for i, ct in zip(active, leaving)]
     assert_equal_products(left, right, tolerance, f"{label}: <ct, differences> against <vjp(ct), t>")
 
@@ -343,21 +349,20 @@ def _check_tangent(primal: Any, tangent: Any, label: str) -> None:
     assert found.same_type(wanted), f"{label}: tangent of type {found.str_short()}, should be {wanted.str_short()}"
 
 
-def _differences(fun: Any, args: Sequence[Any], directions: dict[int, Any]) -> list[Any]:
-    """Central differences of the float results along a direction; None for the others."""
+# --- derivatives that are agreed on -------------------------------------------------------------------
 
-    def moved(step: float) -> list[Any]:
-        shifted = [
-            ArrayImpl(np.asarray(a) + step * directions[i]) if i in directions else a for i, a in enumerate(args)
-        ]
-        return [np.asarray(o) for o in fun(*shifted)]
 
-    results = []
-    for up, down in zip(moved(STEP), moved(-STEP)):
-        with np.errstate(invalid="ignore"):  # equal infinities, as of the maximum of nothing
-            change = np.where(up == down, 0, up - down) / (2 * STEP) if up.dtype.kind in "fc" else None
-        results.append(change)
-    return results
+@_checker("jvp, and transpose (vjp), to order 3")
+def check_agreed(case: Case, label: str) -> None:
+    """At a tie, a kink or an end of the domain: derivatives to third order in every mode, mapped or not."""
+    fun, args = widened(case)
+    agreed = case.example.agreed
+    assert agreed is not None
+    along = [v if v is None else np.asarray(v, aval_of(a).dtype) for v, a in zip(case.example.along, args, strict=True)]
+    for modes, way in itertools.product(MODES, ("un-jitted", "mapped")):
+        with np.errstate(all="ignore"):
+            found = WAYS[way](derivatives(scalar_valued(fun), along, modes), *args)
+        assert_agreed(found, agreed, f"{label}, {way}, modes {modes}", case.example.tolerance)
 
 
 # --- transposition ------------------------------------------------------------------------------------
@@ -500,6 +505,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "zero_derivative": check_zero_derivative,
     "tangent_types": check_tangent_types,
     "jvp_absent": check_jvp_absent,
+    "agreed": check_agreed,
     "transpose": check_transpose,
     "batch": check_batch,
     "nested_batch": check_nested_batch,

@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 import pytest
-from derivative_tools import MODES, WAYS, assert_agreed, derivatives
+from derivative_tools import MODES, WAYS, assert_agreed, derivatives, scalar_valued
 
+import functad
 from functad import nn
 from functad import numpy as jnp
 
@@ -45,3 +46,35 @@ def test_derivatives_are_those_agreed_on(case, way):
         with np.errstate(all="ignore"):
             found = WAYS[way](derivatives(function, along, modes), *args)
         assert_agreed(found, agreed, f"{name} at {point} along {along}, {way}, {modes}")
+
+
+def _row(*values):
+    return np.array(values, np.float32)
+
+
+# Elements that take no part, or a side that is not taken, may be NaN or infinite, and must not reach the derivative.
+GRADIENTS = [
+    ("sinc", lambda x: jnp.sum(jnp.sinc(x)), _row(0.0, 3e7, 1e30), [0.0, 0.0, 0.0]),
+    ("nanvar", jnp.nanvar, _row(np.nan, 1.0, 3.0), [0.0, -1.0, 1.0]),
+    ("nanstd", jnp.nanstd, _row(np.nan, 1.0, 3.0), [0.0, -0.5, 0.5]),
+    ("var", lambda x: jnp.var(x, where=np.isfinite([INF, 1, 3])), _row(INF, 1.0, 3.0), [0.0, -1.0, 1.0]),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("name", "function", "x", "expected"), GRADIENTS, ids=[g[0] for g in GRADIENTS])
+def test_what_takes_no_part_does_not_reach_the_gradient(name, function, x, expected, way):
+    with np.errstate(all="ignore"):
+        found = WAYS[way](lambda v: [functad.grad(function)(v)], x)[0]
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_polynomials_of_zero(way):
+    """Powers with an array of integer exponents: every derivative of x⁰ and x¹ is known."""
+    for modes in MODES:
+        along = [np.float32(1)]
+        function = scalar_valued(lambda x: x ** np.array([0, 1, 2, 3]))
+        with np.errstate(all="ignore"):
+            found = WAYS[way](derivatives(function, along, modes), np.float32(0))
+        assert_agreed(found, (2.0, 6.0, 24.0), f"powers of 0, {way}, {modes}")

@@ -105,6 +105,10 @@ def _scalar_tangent(primals: tuple, out: object, tangents: tuple) -> object:
     return np.float32(0)
 
 
+def _sine_at_0(*agreed: float) -> list[Example]:
+    return [Example(args=(np.float32(0),), params={}, along=(1.0,), agreed=agreed or (1, 0, -1))]  # type: ignore[arg-type]
+
+
 WRONG = {
     "types: shape": ("types", _case(sin_p, abstract_eval=lambda x: Aval((*x.shape, 1), x.dtype))),
     "types: dtype": ("types", _case(sin_p, abstract_eval=lambda x: Aval(x.shape, np.dtype("float32")))),
@@ -122,6 +126,9 @@ WRONG = {
     "zero_derivative": ("zero_derivative", _case(sin_p, jvp=ZeroDerivative("wrong"))),
     "tangent_types": ("tangent_types", _case(sin_p, jvp=_scalar_tangent)),
     "jvp_absent": ("jvp_absent", _case(sin_p, jvp=ZeroDerivative("not absent"))),
+    "agreed: value": ("agreed", _case(sin_p, examples=lambda: _sine_at_0(1, 0, 0))),
+    "agreed: slope": ("agreed", _case(sin_p, jvp=_slightly_wrong_jvp, examples=_sine_at_0)),
+    "agreed: second derivative": ("agreed", _case(sin_p, jvp=_first_order_only, examples=_sine_at_0)),
     "transpose: factor": ("transpose", _case(mul_p, transpose=lambda ct, x, y: [neg(ct), neg(ct)])),
     "transpose: shape": ("transpose", _case(reduce_sum_p, transpose=lambda ct, x, *, axes: [ct])),
     "transpose: length": ("transpose", _case(reduce_sum_p, transpose=lambda ct, x, *, axes: [])),
@@ -154,6 +161,7 @@ INCOMPLETE = {
     "derivative never compared": mutant(
         sin_p, examples=lambda: [Example(args=(normal(2),), params={}, differentiable=False)]
     ),
+    "no derivative agreed on": mutant(sin_p, examples=lambda: [Example(args=(normal(2),), params={})]),
     "transpose never reached": mutant(
         reduce_sum_p, examples=lambda: [Example(args=(normal(0),), params={"axes": (0,)})]
     ),

@@ -401,6 +401,8 @@ def var(
     computed = dtypes.float32 if computed == dtypes.float16 else dtypes.to_inexact_dtype(computed)
     x = convert(x, computed)
     deviation = arithmetic.subtract(x, mean(x, axes, keepdims=True, where=where))
+    # What takes no part may be NaN or infinite; 0 times the slope of its square would be NaN.
+    deviation = _masked("var", deviation, where, 0)
     if computed.kind == "c":
         squared = el.add(el.square(el.real(deviation)), el.square(el.imag(deviation)))
     else:

@@ -101,8 +101,9 @@ def sinc(x: Any, /) -> Any:
     scaled = el.mul(scalar(x, np.pi), x)
     # Near 0 the series 1 - s^2/6 + s^4/120 - s^6/5040; the quotient's derivative is 0/0 there.
     small = el.lt(el.abs(scaled), real_scalar(x, 0.1))
+    # Each side stays finite where the other is taken: infinity times a zero cotangent is NaN.
     safe = select(small, scalar(x, 1.0), scaled)
-    squared = el.square(scaled)
+    squared = el.square(select(small, scaled, scalar(x, 0.0)))
     series = scalar(x, 1.0)
     for power in (42.0, 20.0, 6.0):
         series = el.sub(scalar(x, 1.0), el.mul(el.div(squared, scalar(x, power)), series))

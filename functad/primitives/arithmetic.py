@@ -19,6 +19,8 @@ from functad.primitives.builders import (
     FLOATS,
     NUMBERS,
     REALS,
+    Agreed,
+    Kinks,
     binary,
     by_dtype,
     by_kind,
@@ -166,6 +168,7 @@ rem_p = binary(
     ],
     kinds=REALS,
     data=lambda: (np.array([[5, -7, 1]], np.float32), np.array([[2, 1.5, -4]], np.float32)),
+    kinks={(0, 1): {(1, 1): (1, 0, 0)}, (4, 2): {(1, None): (1, 0, 0), (None, 1): (-2, 0, 0)}},
     lower=Scalar("remainder({0}, {1})"),
     doc="The remainder of x / y, of the sign of x.",
 )
@@ -239,11 +242,17 @@ def _product_text(y: int) -> str:
     return power
 
 
+_POWERS_OF_0: dict[int, Agreed] = {
+    **{0: (0, 0, 0), 1: (1, 0, 0), 2: (0, 2, 0), 3: (0, 0, 6), 6: (0, 0, 0)},
+    **{-1: (-np.inf, np.inf, -np.inf), -2: (-np.inf, np.inf, -np.inf)},
+}
+
 square_p = unary(
     "square",
     np.square,
     jvp=lambda t, out, x: mul(t, mul(scalar_like(x, 2), x)),  # d x² = 2x dx
     kinds=NUMBERS,
+    kinks={0: (0, 2, 0)},
     lower=Scalar(by_kind("{0} * {0}", c="product({0}, {0})")),
     doc="x².",
 )
@@ -255,6 +264,7 @@ integer_pow_p = unary(
     abstract_eval=_integer_pow_aval,
     data=lambda: np.array([[0.5, -1.5, 2]], np.float32),
     params=[{"y": y} for y in (3, 2, 1, 0, -1, -2, 6)],
+    kinks=lambda y: {0: _POWERS_OF_0[y]},
     lower=Scalar(_power_text),
     doc="x to a power that is a static integer.",
 )
@@ -281,11 +291,17 @@ _EXTREMUM_JVPS = [
     lambda t, out, x, y: share_of_extremum(t, out, y, x),
 ]
 
+_TIES: Kinks = {
+    (1, 1): {(1, None): (1 / 2, 0, 0), (None, 1): (1 / 2, 0, 0), (1, 1): (1, 0, 0), (1, -1): (0, 0, 0)},
+    (0.0, -0.0): {(1, None): (1 / 2, 0, 0), (None, 1): (1 / 2, 0, 0)},
+}
+
 max_p = binary(
     "max",
     extrema.maximum,
     jvps=_EXTREMUM_JVPS,
     kinds=REALS + "b",
+    kinks=_TIES,
     lower=Scalar(by_kind("maximum({0}, {1})", b="{0} | {1}")),
     doc="The larger; NaN if either is, and +0 of zeros.",
 )
@@ -294,6 +310,7 @@ min_p = binary(
     extrema.minimum,
     jvps=_EXTREMUM_JVPS,
     kinds=REALS + "b",
+    kinks=_TIES,
     lower=Scalar(by_kind("minimum({0}, {1})", b="{0} & {1}")),
     doc="The smaller; NaN if either is, and -0 of zeros.",
 )
@@ -345,6 +362,7 @@ abs_p = unary(
     kinds="fci",
     result_dtype=_real_dtype,
     complex_data=_complex_normal,
+    kinks={0.0: (1, 0, 0)},
     lower=Scalar(by_kind("abs_({0})", c="complex_abs({0})")),
     doc="The magnitude.",
 )

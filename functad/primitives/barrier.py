@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Scalar
 from functad.primitives.common import integers, normal
@@ -63,5 +65,6 @@ name_p: Primitive = Primitive(
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"name": "x"}),
         Example(args=(integers(2),), params={"name": "x"}, differentiable=False),
+        Example(args=(np.float32(0),), params={"name": "x"}, along=(1,), agreed=(1, 0, 0)),
     ],
 )

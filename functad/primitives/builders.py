@@ -5,7 +5,7 @@ Knows the rules that every member of a family shares; a member gives its formula
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,16 @@ INTEGERS = "iu"
 BITS = "iub"
 ANY = "fciub"
 
+Agreed = tuple[float, float, float]  # derivatives of order 1, 2, 3: see `Example`
+Direction = tuple[float | None, ...]
+Kinks = Mapping[tuple[float, ...], Mapping[Direction, Agreed]]  # the agreed derivatives, by point and direction
+
+Row = Sequence[float]
+RowKinks = Sequence[tuple[Row, Row, Agreed]]  # arrays of rank 1, a direction, and the agreed derivatives along it
+
 ResultDtype = np.dtype | Callable[[np.dtype], np.dtype] | None  # None: that of the operands
+
+NO_KINKS: Mapping[Any, Any] = {}
 
 _KIND_NAMES = {"f": "float", "c": "complex", "i": "signed integer", "u": "unsigned integer", "b": "bool"}
 _SUGGESTED = {"f": "float32", "i": "int32", "b": "bool", "c": "complex64"}
@@ -123,6 +132,28 @@ def elementwise_batch(
     return bind(primitive(), *aligned, **params), 0
 
 
+def kinks_of(points: Kinks, **params: Any) -> list[Example]:
+    """Examples of an element-wise operation: its agreed derivatives, for each point along some directions."""
+    return [
+        Example(
+            args=tuple(np.float32(x) for x in point),
+            params=params,
+            along=tuple(v if v is None else np.float32(v) for v in direction),
+            agreed=agreed,
+        )
+        for point, directions in points.items()
+        for direction, agreed in directions.items()
+    ]
+
+
+def kinks_of_rows(rows: RowKinks, **params: Any) -> list[Example]:
+    """Examples of an operation on one array of rank 1: its agreed derivatives."""
+    return [
+        Example(args=(np.array(x, np.float32),), params=params, along=(np.array(v, np.float32),), agreed=agreed)
+        for x, v, agreed in rows
+    ]
+
+
 def _jvp_of_one(jvps: Any) -> Callable[..., Any] | None:
     """The jvp rule of an operation with one operand, whose tangent is never `Zero` (the rule would not run)."""
     if isinstance(jvps, (ZeroDerivative, Absent)) or len(jvps) != 1 or isinstance(jvps[0], Absent):
@@ -200,11 +231,14 @@ def unary(
     complex_data: Callable[[], np.ndarray] | None = None,
     params: Sequence[dict[str, Any]] = ({},),
     tolerance: float = 1e-5,
+    kinks: Mapping[float, Agreed] | Callable[..., Mapping[float, Agreed]] = NO_KINKS,
 ) -> Primitive:
     """An element-wise operation of one operand; `jvp(tangent, out, x, **params)`.
 
     data: the points of its examples, away from kinks and poles; they are shown in rank 0 and empty, too.
     params: the parameters to show, each with the data.
+    kinks: 0, kinks and ends of the domain, and the derivatives of order 1, 2, 3 that are agreed on there; or a function
+        of the parameters that gives them.
     """
 
     def examples() -> list[Example]:
@@ -213,7 +247,12 @@ def unary(
         shown = [(a, p) for a in arrays for p in params]
         shown += [(a, params[0]) for a in (x.ravel()[0], x[:0])]
         differentiable = x.dtype.kind in "fc"
-        return [Example(args=(a,), params=p, differentiable=differentiable, tolerance=tolerance) for a, p in shown]
+        away = [Example(args=(a,), params=p, differentiable=differentiable, tolerance=tolerance) for a, p in shown]
+        return away + [example for p in params for example in at_kinks(p)]
+
+    def at_kinks(p: dict[str, Any]) -> list[Example]:
+        points = kinks(**p) if callable(kinks) else kinks
+        return kinks_of({(x,): {(1,): agreed} for x, agreed in points.items()}, **p)
 
     return nary(
         name,
@@ -242,11 +281,13 @@ def binary(
     lower: Scalar,
     data: Callable[[], tuple[np.ndarray, np.ndarray]] = lambda: (normal(2, 3), normal(2, 3, seed=1)),
     tolerance: float = 1e-5,
+    kinks: Kinks = NO_KINKS,
 ) -> Primitive:
     """An element-wise operation of two operands; each of `jvps` is `(tangent, out, x, y)`.
 
     data: the points of its examples, away from kinks and poles; shown on equal shapes, with a scalar on
     either side, in rank 0, and empty.
+    kinks: ties, kinks and ends of the domain; the derivatives that are agreed on there along some directions.
     """
 
     def examples() -> list[Example]:
@@ -254,7 +295,8 @@ def binary(
         x0, y0 = x.ravel()[0], y.ravel()[0]
         pairs = [(x, y), (x0, y), (x, y0), (x0, y0), (x[:0], y[:0])]
         differentiable = x.dtype.kind in "fc"
-        return [Example(args=p, params={}, differentiable=differentiable, tolerance=tolerance) for p in pairs]
+        away = [Example(args=p, params={}, differentiable=differentiable, tolerance=tolerance) for p in pairs]
+        return away + kinks_of(kinks)
 
     return nary(
         name,

@@ -14,7 +14,7 @@ from functad.errors import ShapeError
 from functad.ir import Aval, Example, Primitive, Zero
 from functad.lowering_rules import Loops
 from functad.primitives.arithmetic import share_of_extremum
-from functad.primitives.builders import FLOATS, NUMBERS, REALS, check_kind
+from functad.primitives.builders import FLOATS, NUMBERS, REALS, RowKinks, check_kind, kinks_of_rows
 from functad.primitives.common import NOT_LINEAR, add_cotangents, full_like, integers, normal, scalar_like
 from functad.primitives.elementwise import (
     add,
@@ -74,6 +74,7 @@ def _cumulative(
     kinds: str,
     doc: str,
     transpose: Any = NOT_LINEAR,
+    kinks: RowKinks = (),
 ) -> Primitive:
     record: list[Primitive] = []
 
@@ -99,10 +100,11 @@ def _cumulative(
         shown += [(normal(1), 0, False), (normal(0, 2), 0, False), (normal(2, 0), 0, True)]
         if "i" in kinds:
             shown.append((integers(2, 4), 1, False))
-        return [
+        away = [
             Example(args=(x,), params={"axis": axis, "reverse": reverse}, differentiable=x.dtype.kind == "f")
             for x, axis, reverse in shown
         ]
+        return away + kinks_of_rows(kinks, axis=0, reverse=False)
 
     record.append(
         Primitive(
@@ -197,6 +199,7 @@ cumprod_p = _cumulative(
     jvp=_scan_jvp(_Combination(mul, lambda a, b, out, ta, tb: add_cotangents(mul(ta, b), mul(a, tb)))),
     kinds=NUMBERS,
     doc="Running product.",
+    kinks=[((0, 2, 3), (1, 0, 0), (23, 0, 0)), ((0, 0, 3), (1, 1, 0), (1, 22, 0)), ((0, 0, 0), (1, 1, 1), (1, 4, 18))],
 )
 
 # --- extrema ----------------------------------------------------------------------------------------
@@ -213,6 +216,7 @@ cummax_p = _cumulative(
     jvp=_scan_jvp(_Combination(max, _extremum_tangent)),
     kinds=REALS,
     doc="Running maximum.",
+    kinks=[((1, 1, 0), (1, 0, 0), (3.5, 0, 0)), ((1, 1, 1), (1, 0, 0), (2.75, 0, 0))],
 )
 cummin_p = _cumulative(
     "cummin",
@@ -221,6 +225,7 @@ cummin_p = _cumulative(
     jvp=_scan_jvp(_Combination(min, _extremum_tangent)),
     kinds=REALS,
     doc="Running minimum.",
+    kinks=[((0, 0, 2), (1, 0, 0), (3.5, 0, 0)), ((1, 1, 1), (1, 0, 0), (2.75, 0, 0))],
 )
 
 # --- log-sum-exp ------------------------------------------------------------------------------------
@@ -253,4 +258,5 @@ cumlogsumexp_p = _cumulative(
     jvp=_scan_jvp(_Combination(_logaddexp, _logaddexp_tangent)),
     kinds=FLOATS,
     doc="Running logarithm of the sum of exponentials.",
+    kinks=[((1, 1, 1), (1, -2, 0.5), (-1 / 2, 29 / 3, -77 / 18)), ((-np.inf, 0, 0), (1, 0, 0), (1, 0, 0))],
 )

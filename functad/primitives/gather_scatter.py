@@ -14,10 +14,12 @@ import numpy as np
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Loops
 from functad.primitives import elementwise as el
+from functad.primitives.builders import Agreed
 from functad.primitives.common import (
     NOT_LINEAR,
     add_cotangents,
     broadcast_in_dim,
+    convert_element_type,
     full,
     full_like,
     instantiate,
@@ -337,14 +339,21 @@ def _product_of_others(operand: Any, indices: Any, updates: Any, **params: Any) 
     if params["unique_indices"]:
         return _written_by(operand, indices, updates, **params)
     zero, one = full_like(updates, 0), full_like(updates, 1)
+
+    def of_others(x: Any) -> Any:
+        total = scatter_add(full_like(operand, 0), indices, x, **params)
+        return el.sub(_written_by(total, indices, updates, **params), x)
+
     is_zero = el.eq(updates, zero)
-    product = scatter_mul(operand, indices, el.select_n(is_zero, updates, one), **params)
-    zeros_there = scatter_add(full_like(operand, 0), indices, el.select_n(is_zero, zero, one), **params)
-    product = _written_by(product, indices, updates, **params)
-    zeros_there = _written_by(zeros_there, indices, updates, **params)
-    other_zeros = el.sub(zeros_there, el.select_n(is_zero, zero, one))
-    without = el.div(product, el.select_n(is_zero, updates, one))
-    return el.select_n(el.eq(other_zeros, zero), zero, without)
+    factors = el.select_n(is_zero, updates, one)
+    product = _written_by(scatter_mul(operand, indices, factors, **params), indices, updates, **params)
+    # The product of the others that are 0, of up to two by Newton's identities: smooth in them, so that derivatives to
+    # third order are right. With more of them those are 0.
+    zeros = el.select_n(is_zero, zero, updates)
+    first, second = of_others(zeros), of_others(el.square(zeros))
+    pair = el.mul(scalar_like(updates, 0.5), el.sub(el.square(first), second))
+    count = convert_element_type(of_others(el.select_n(is_zero, zero, one)), np.int32)
+    return el.mul(el.div(product, factors), el.select_n(count, one, first, pair, zero))
 
 
 def _scatter_mul_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
@@ -397,7 +406,7 @@ def scatter_batch(
 
 
 def _scatter_example(operand: Any, indices: Any, updates: Any, numbers: Any, **changes: Any) -> Example:
-    differentiable = changes.pop("differentiable", True)
+    options = {name: changes.pop(name) for name in ("differentiable", "along", "agreed") if name in changes}
     params = {
         "dimension_numbers": ScatterDimensionNumbers(*numbers),
         "indices_are_sorted": False,
@@ -405,7 +414,34 @@ def _scatter_example(operand: Any, indices: Any, updates: Any, numbers: Any, **c
         "mode": FILL_OR_DROP,
         **changes,
     }
-    return Example(args=(operand, np.int32(indices), updates), params=params, differentiable=differentiable)
+    return Example(args=(operand, np.int32(indices), updates), params=params, **options)
+
+
+def _at_tie(agreed: dict[str, Agreed]) -> list[Example]:
+    """Two updates meet the first element: agreed derivatives along the operand, the updates, and both."""
+    x, u = np.array([1, 2, 0], np.float32), np.array([1, 1, 0], np.float32)
+    directions = {"operand": (_FIRST, None, None), "updates": (None, None, _FIRST), "both": (_FIRST, None, _FIRST)}
+    places = [[0], [0], [2]]
+    return [
+        _scatter_example(x, places, u, ((), (0,), (0,)), along=directions[which], agreed=values)
+        for which, values in agreed.items()
+    ]
+
+
+_FIRST = np.array([1, 0, 0], np.float32)
+_THIRDS: dict[str, Agreed] = {"operand": (1 / 3, 0, 0), "updates": (1 / 3, 0, 0), "both": (2 / 3, 0, 0)}
+
+
+def _products_with_zeros() -> list[Example]:
+    """All updates meet one element: of one, two and three that are 0."""
+    shown: list[tuple[list[float], Agreed]] = [([0, 3, 2], (6, 10, 6)), ([0, 0, 2], (0, 4, 6)), ([0, 0, 0], (0, 0, 6))]
+    x, ones = np.array([1], np.float32), np.ones(3, np.float32)
+    return [
+        _scatter_example(
+            x, np.zeros((3, 1)), np.array(u, np.float32), ((), (0,), (0,)), along=(None, None, ones), agreed=agreed
+        )
+        for u, agreed in shown
+    ]
 
 
 def _scatter_examples() -> list[Example]:
@@ -433,6 +469,7 @@ def _scatter(
     doc: str,
     jvp: Callable[..., Any],
     transpose: Callable[..., Any] | Absent,
+    agreed: Callable[[], list[Example]] = lambda: [],
 ) -> Primitive:
     name = "scatter" if kind == "set" else f"scatter-{kind}"
 
@@ -464,12 +501,33 @@ def _scatter(
         transpose=transpose,
         batch=partial(scatter_batch, combine=combine),
         lower=Loops(scatter_rule(kind), in_place=((0, 0),)),
-        examples=_scatter_examples,
+        examples=lambda: _scatter_examples() + agreed(),
     )
 
 
 scatter_p = _scatter("set", scatter, "Replace slices of an array.", _scatter_jvp, _scatter_transpose)
 scatter_add_p = _scatter("add", scatter_add, "Add to slices of an array.", _scatter_add_jvp, _scatter_add_transpose)
-scatter_mul_p = _scatter("mul", scatter_mul, "Multiply slices of an array.", _scatter_mul_jvp, _scatter_mul_transpose)
-scatter_min_p = _scatter("min", scatter_min, "The minimum with slices of an array.", _scatter_extremum_jvp, NOT_LINEAR)
-scatter_max_p = _scatter("max", scatter_max, "The maximum with slices of an array.", _scatter_extremum_jvp, NOT_LINEAR)
+scatter_mul_p = _scatter(
+    "mul",
+    scatter_mul,
+    "Multiply slices of an array.",
+    _scatter_mul_jvp,
+    _scatter_mul_transpose,
+    agreed=_products_with_zeros,
+)
+scatter_min_p = _scatter(
+    "min",
+    scatter_min,
+    "The minimum with slices of an array.",
+    _scatter_extremum_jvp,
+    NOT_LINEAR,
+    agreed=lambda: _at_tie(_THIRDS),
+)
+scatter_max_p = _scatter(
+    "max",
+    scatter_max,
+    "The maximum with slices of an array.",
+    _scatter_extremum_jvp,
+    NOT_LINEAR,
+    agreed=lambda: _at_tie(_THIRDS),
+)

@@ -12,7 +12,7 @@ import numpy as np
 from functad.ir import Absent, Example
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import abs, add, div, mul, neg, sign, sub
-from functad.primitives.builders import FLOATS, binary, nary, unary
+from functad.primitives.builders import FLOATS, Kinks, binary, kinks_of, nary, unary
 from functad.primitives.common import full_like, scalar_like, uniform
 from functad.primitives.kernels import bessel, incomplete, special
 from functad.primitives.logic import gt, select_n
@@ -80,7 +80,8 @@ def _betainc_examples() -> list[Example]:
     x = uniform(2, 3, low=0.1, high=0.9, seed=2)
     shown = [(a, b, x), (a[0, 0], b, x), (a, b[0, 0], x), (a, b, x[0, 0]), (a[0, 0], b[0, 0], x[0, 0])]
     shown.append((a[:0], b[:0], x[:0]))
-    return [Example(args=args, params={}) for args in shown]
+    ends: Kinks = {(2, 1, 0): {(None, None, 1): (0, np.nan, np.nan)}, (2, 2, 1): {(None, None, 1): (0, np.nan, np.nan)}}
+    return [Example(args=args, params={}) for args in shown] + kinks_of(ends)
 
 
 zeta_p = binary(
@@ -90,6 +91,7 @@ zeta_p = binary(
     jvps=[_NO_FORMULA, lambda t, out, x, q: mul(t, mul(neg(x), zeta(add(x, scalar_like(x, 1)), q)))],
     kinds=FLOATS,
     data=lambda: (uniform(2, 3, low=1.5, high=4.0), uniform(2, 3, low=0.5, high=3.0, seed=1)),
+    kinks={(2, 1): {(None, 1): (-2.404113806319, 6.49393940227, -24.88626612344)}},  # −2 ζ(3), 6 ζ(4), −24 ζ(5)
     lower=Scalar("{T}(zeta(f64({0}), f64({1})))"),
     doc="Hurwitz zeta function, the sum of (q + k)^−x over k >= 0.",
 )
@@ -99,6 +101,7 @@ igamma_p = binary(
     jvps=[_NO_FORMULA, lambda t, out, a, x: mul(t, _gamma_density(a, x))],  # ∂P/∂x = x^(a−1) e^−x / Γ(a)
     kinds=FLOATS,
     data=_orders_and_points,
+    kinks={(1 / 2, 0): {(None, 1): (np.inf, -np.inf, np.inf)}, (2, 0): {(None, 1): (0, np.nan, np.nan)}},
     lower=Scalar("{T}(igamma(f64({0}), f64({1})))"),
     doc="P(a, x), the regularised lower incomplete gamma function.",
 )
@@ -108,6 +111,7 @@ igammac_p = binary(
     jvps=[_NO_FORMULA, lambda t, out, a, x: neg(mul(t, _gamma_density(a, x)))],  # ∂Q/∂x = −x^(a−1) e^−x / Γ(a)
     kinds=FLOATS,
     data=_orders_and_points,
+    kinks={(1 / 2, 0): {(None, 1): (-np.inf, np.inf, -np.inf)}, (2, 0): {(None, 1): (0, np.nan, np.nan)}},
     lower=Scalar("{T}(igammac(f64({0}), f64({1})))"),
     doc="Q(a, x) = 1 − P(a, x), the regularised upper incomplete gamma function.",
 )
@@ -124,6 +128,7 @@ bessel_i0e_p = unary(
     "bessel_i0e",
     bessel.bessel_i0e,
     jvp=lambda t, out, x: mul(t, sub(bessel_i1e(x), mul(sign(x), out))),  # d I0e(x) = (I1e(x) − sign(x) I0e(x)) dx
+    kinks={0: (0, 1 / 2, 0), np.inf: (0, 0, 0)},
     lower=Scalar("{T}(bessel_i0e(f64({0})))"),
     doc="e^−|x| I0(x), the modified Bessel function of order 0, scaled.",
 )
@@ -131,6 +136,7 @@ bessel_i1e_p = unary(
     "bessel_i1e",
     bessel.bessel_i1e,
     jvp=lambda t, out, x: mul(t, _i1e_slope(out, x)),  # d I1e(x) = (I0e(x) − I1e(x) (sign(x) + 1/x)) dx
+    kinks={0: (1 / 2, 0, 0), np.inf: (0, 0, 0)},
     lower=Scalar("{T}(bessel_i1e(f64({0})))"),
     doc="e^−|x| I1(x), the modified Bessel function of order 1, scaled.",
 )

@@ -13,7 +13,7 @@ import numpy as np
 from functad.ir import Primitive
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import mul, sub
-from functad.primitives.builders import FLOATS, binary
+from functad.primitives.builders import FLOATS, Kinks, binary
 from functad.primitives.common import full_like, scalar_like
 from functad.primitives.logic import eq, select_n
 from functad.primitives.transcendental import logistic
@@ -35,6 +35,17 @@ def _share(x: Any, y: Any, unit: float) -> Any:
     return logistic(distance if unit == 1 else mul(scalar_like(x, unit), distance))
 
 
+def _kinks(unit: float) -> Kinks:
+    undefined = (np.nan, np.nan, np.nan)
+    return {
+        (0, 0): {(1, None): (1 / 2, unit / 4, 0), (None, 1): (1 / 2, unit / 4, 0), (1, -1): (0, unit, 0)},
+        (np.inf, np.inf): {(1, None): (1, 0, 0), (None, 1): (1, 0, 0)},
+        (-np.inf, -np.inf): {(1, None): undefined, (None, 1): undefined},
+        (np.inf, 0): {(1, None): (1, 0, 0), (None, 1): (0, 0, 0)},
+        (-np.inf, 0): {(1, None): (0, 0, 0), (None, 1): (1, 0, 0)},
+    }
+
+
 def _log_sum(name: str, ufunc: np.ufunc, unit: float, doc: str) -> Primitive:
     return binary(
         name,
@@ -44,6 +55,7 @@ def _log_sum(name: str, ufunc: np.ufunc, unit: float, doc: str) -> Primitive:
             lambda t, out, x, y: mul(t, _share(y, x, unit)),
         ],
         kinds=FLOATS,
+        kinks=_kinks(unit),
         lower=Scalar(f"{name}({{0}}, {{1}})"),
         doc=doc,
     )

@@ -14,7 +14,7 @@ from functad import dtypes
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Scalar
-from functad.primitives.builders import ANY, BITS, FLOATS, REALS, binary, by_kind, nary, unary
+from functad.primitives.builders import ANY, BITS, FLOATS, REALS, Kinks, binary, by_kind, kinks_of, nary, unary
 from functad.primitives.common import (
     broadcast_in_dim,
     full,
@@ -262,6 +262,13 @@ def _where(mask: Any, t: Any, out: Any) -> Any:
     return select_n(mask, full_like(t, 0), t)
 
 
+_AT_BOUNDS: Kinks = {
+    (0, 0, 1): {(None, 1, None): (0, 0, 0), (1, None, None): (0, 0, 0), (None, None, 1): (0, 0, 0)},
+    (0, 1, 1): {(None, 1, None): (0, 0, 0), (None, None, 1): (0, 0, 0)},
+    (1, 1, 1): {(1, 1, 1): (0, 0, 0)},
+    (2, 1.5, 1): {(None, 1, None): (0, 0, 0), (1, None, None): (0, 0, 0), (None, None, 1): (1, 0, 0)},
+}
+
 clamp_p = nary(
     "clamp",
     lambda low, x, high: extrema.minimum(extrema.maximum(low, x), high),
@@ -281,5 +288,6 @@ clamp_p = nary(
         Example(args=(np.float32(-0.3), np.float32(0.1), np.float32(0.4)), params={}),
         Example(args=(np.float32(0), normal(0, 3), np.float32(1)), params={}),
         Example(args=(np.int32(2), integers(2, 3), np.int32(5)), params={}, differentiable=False),
+        *kinks_of(_AT_BOUNDS),
     ],
 )

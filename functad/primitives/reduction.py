@@ -15,7 +15,7 @@ from functad import dtypes
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Loops, Reduction
-from functad.primitives.builders import BITS, NUMBERS, REALS, check_kind
+from functad.primitives.builders import BITS, NUMBERS, REALS, RowKinks, check_kind, kinks_of_rows
 from functad.primitives.common import (
     NOT_LINEAR,
     add_cotangents,
@@ -94,8 +94,9 @@ def _reduction(
     lower: Reduction,
     doc: str,
     data: Callable[..., np.ndarray] = normal,
+    kinks: RowKinks = (),
 ) -> Primitive:
-    """A reduction whose only parameter is `axes`; `data(*shape)` gives its examples."""
+    """A reduction whose only parameter is `axes`; `data(*shape)` gives its examples, and `kinks` those with ties."""
     record: list[Primitive] = []
 
     def abstract_eval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
@@ -112,7 +113,8 @@ def _reduction(
         arrays = [(data(*shape), axes) for shape, axes in shown]
         cases = [(x, axes, x.dtype.kind in "fc") for x, axes in arrays]
         cases.append((integers(2, 3, low=-3, high=4), (1,), False))
-        return [Example(args=(x,), params={"axes": axes}, differentiable=d) for x, axes, d in cases]
+        away = [Example(args=(x,), params={"axes": axes}, differentiable=d) for x, axes, d in cases]
+        return away + kinks_of_rows(kinks, axes=(0,))
 
     record.append(
         Primitive(
@@ -178,6 +180,7 @@ reduce_prod_p = _reduction(
     jvp=_reduce_prod_jvp,
     kinds=NUMBERS,
     lower=Reduction("prod"),
+    kinks=[((0, 2, 3), (1, 0, 0), (6, 0, 0)), ((0, 0, 3), (1, 1, 0), (0, 6, 0)), ((0, 0, 0), (1, 1, 1), (0, 0, 6))],
     doc="Product over some axes.",
 )
 
@@ -201,12 +204,15 @@ def _extremum_jvp(primals: Any, out: Any, tangents: Any, *, axes: tuple[int, ...
     return div(reduce_sum(mul(t, attained), axes=axes), reduce_sum(attained, axes=axes))
 
 
+_TIES: RowKinks = [((1, 1, 1), (1, -2, 0.5), (-1 / 6, 0, 0)), ((0.0, -0.0, 0), (1, 0, 0), (1 / 3, 0, 0))]
+
 reduce_max_p = _reduction(
     "reduce_max",
     lambda x, *, axes: extrema.reduce(np.maximum, x, axes, _lowest(x.dtype)),
     jvp=_extremum_jvp,
     kinds=REALS + "b",
     lower=Reduction("max"),
+    kinks=_TIES,
     doc="Maximum over some axes; of nothing, the lowest value of the dtype.",
 )
 reduce_min_p = _reduction(
@@ -215,6 +221,7 @@ reduce_min_p = _reduction(
     jvp=_extremum_jvp,
     kinds=REALS + "b",
     lower=Reduction("min"),
+    kinks=_TIES,
     doc="Minimum over some axes; of nothing, the highest value of the dtype.",
 )
 

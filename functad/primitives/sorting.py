@@ -14,6 +14,7 @@ from functad import dtypes
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Absent, Aval, Example, Linearize, Primitive, Zero
 from functad.lowering_rules import Loops
+from functad.primitives.builders import RowKinks, kinks_of_rows
 from functad.primitives.common import integers, move_batch_axis_to_front, normal
 from functad.primitives.gather_scatter import gather_along
 from functad.primitives.joining import check_axes
@@ -67,6 +68,8 @@ def _sort_example(*args: np.ndarray, dimension: int = 0, num_keys: int = 1, diff
     return Example(args=args, params=params, differentiable=differentiable)
 
 
+_TIES: RowKinks = [((1, 1, 0), (1, 0, 0), (2, 0, 0)), ((1, 1, 1), (1, -2, 0.5), (-1.5, 0, 0))]
+
 sort_p = Primitive(
     name="sort",
     doc="Reorder arrays together along an axis, by one or several of them.",
@@ -85,6 +88,7 @@ sort_p = Primitive(
         _sort_example(np.array([np.nan, 1, -np.inf, np.inf], np.float32), differentiable=False),
         _sort_example(normal(0, 2)),
         _sort_example(integers(5) > 4, differentiable=False),
+        *kinks_of_rows(_TIES, dimension=0, is_stable=True, num_keys=1),
     ],
 )
 
@@ -150,5 +154,6 @@ top_k_p = Primitive(
         Example(args=(normal(4, 2),), params={"k": 4, "axis": 0}),
         Example(args=(np.array([0, np.nan, 3, 3], np.float32),), params={"k": 3, "axis": 0}, differentiable=False),
         Example(args=(integers(5, high=3),), params={"k": 0, "axis": 0}, differentiable=False),
+        *kinks_of_rows([((1, 1, 0), (1, -1, 1), (-1, 0, 0)), ((1, 1, 1), (1, -2, 0.5), (-3, 0, 0))], k=2, axis=0),
     ],
 )

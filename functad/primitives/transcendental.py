@@ -14,11 +14,25 @@ import numpy as np
 from functad.ir import Absent, Aval, Example
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import add, div, integer_pow, mul, neg, square, sub
-from functad.primitives.builders import FLOATS, INEXACT, binary, by_dtype, by_kind, elementwise_aval, nary, unary
+from functad.primitives.builders import (
+    FLOATS,
+    INEXACT,
+    Agreed,
+    Kinks,
+    binary,
+    by_dtype,
+    by_kind,
+    elementwise_aval,
+    kinks_of,
+    nary,
+    unary,
+)
 from functad.primitives.common import convert_element_type, full_like, integers, normal, scalar_like, uniform
 from functad.primitives.kernels import special
 from functad.primitives.logic import eq, select_n
 from functad.tracing import bind
+
+_LN2, _ROOT_PI, _ZETA_3 = math.log(2), math.sqrt(math.pi), 1.2020569031595942  # the last is ζ(3)
 
 
 def _positive() -> np.ndarray:
@@ -78,13 +92,15 @@ exp_p = unary(
     jvp=lambda t, out, x: mul(t, out),  # d e^x = e^x dx
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (1, 1, 1), -np.inf: (0, 0, 0), np.inf: (np.inf, np.inf, np.inf)},
     lower=Scalar(by_kind("exp({0})", c="complex_exp({0})")),
     doc="e^x.",
 )
 exp2_p = unary(
     "exp2",
     np.exp2,
-    jvp=lambda t, out, x: _times(math.log(2), mul(t, out)),  # d 2^x = ln(2) 2^x dx
+    jvp=lambda t, out, x: _times(_LN2, mul(t, out)),  # d 2^x = ln(2) 2^x dx
+    kinks={0: (_LN2, _LN2**2, _LN2**3), -np.inf: (0, 0, 0)},
     lower=Scalar("exp2({0})"),
     doc="2^x.",
 )
@@ -94,6 +110,7 @@ expm1_p = unary(
     jvp=lambda t, out, x: mul(t, _plus(out, 1)),  # d(e^x − 1) = e^x dx
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (1, 1, 1), -np.inf: (0, 0, 0)},
     lower=Scalar(by_kind("expm1({0})", c="complex_expm1({0})")),
     doc="e^x − 1, accurate near 0.",
 )
@@ -104,6 +121,7 @@ log_p = unary(
     kinds=INEXACT,
     data=_positive,
     complex_data=_complex,
+    kinks={0: (np.inf, -np.inf, np.inf), 1: (1, -1, 2), np.inf: (0, 0, 0)},
     lower=Scalar(by_kind("log({0})", c="complex_log({0})")),
     doc="Natural logarithm.",
 )
@@ -114,6 +132,7 @@ log1p_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    kinks={0: (1, -1, 2), -1: (np.inf, -np.inf, np.inf), np.inf: (0, 0, 0)},
     lower=Scalar(by_kind("log1p({0})", c="complex_log1p({0})")),
     doc="ln(1 + x), accurate near 0.",
 )
@@ -123,6 +142,7 @@ logistic_p = unary(
     jvp=lambda t, out, x: mul(t, mul(out, _minus_from(1, out))),  # d σ(x) = σ(x) (1 − σ(x)) dx
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (1 / 4, 0, -1 / 8), np.inf: (0, 0, 0), -np.inf: (0, 0, 0)},
     lower=Scalar(by_kind("logistic({0})", c="complex_reciprocal({T}(1) + complex_exp(-{0}))")),
     doc="1 / (1 + e^−x).",
 )
@@ -172,10 +192,9 @@ def _pow_base_jvp(t: Any, out: Any, x: Any, y: Any) -> Any:
     # ∂x^y/∂x = y x^(y−1)
     if y.dtype.kind not in "iu":
         return mul(t, mul(y, pow(x, _plus(y, -1))))
-    y = convert_element_type(y, x.dtype)
-    vanishes = eq(y, scalar_like(y, 0))  # then x^(−1) may be infinite, but the derivative of 1 is 0
-    slope = mul(select_n(vanishes, y, full_like(y, 1)), pow(x, _plus(y, -1)))
-    return mul(t, select_n(vanishes, slope, full_like(slope, 0)))
+    # An exponent of 0 is not lowered: 0 · x^0 is 0 to every order, 0 · x^(−1) is NaN at 0.
+    lowered = select_n(eq(y, scalar_like(y, 0)), sub(y, scalar_like(y, 1)), y)
+    return mul(t, mul(convert_element_type(y, x.dtype), pow(x, lowered)))
 
 
 def _pow_exponent_jvp(t: Any, out: Any, x: Any, y: Any) -> Any:
@@ -193,7 +212,27 @@ def _pow_examples() -> list[Example]:
         (x[0, 0], n),
         (x, n.astype(np.uint8) % 4),
     ]
-    return [Example(args=p, params={}) for p in pairs]
+    return [Example(args=p, params={}) for p in pairs] + _pow_at_0()
+
+
+def _pow_at_0() -> list[Example]:
+    infinite, undefined = (np.inf, -np.inf, np.inf), (np.nan, np.nan, np.nan)
+    floats = kinks_of(
+        {
+            (0, 0): {(1, None): undefined, (None, 1): (0, 0, 0)},
+            (0, 1): {(1, None): (1, np.nan, np.nan), (None, 1): (0, 0, 0)},
+            (0, 3): {(1, None): (0, 0, 6), (None, 1): (0, 0, 0), (1, 1): (0, 0, 6)},
+            (0, 0.5): {(1, None): infinite, (None, 1): (0, 0, 0)},
+            (0, -1): {(1, None): (-np.inf, np.inf, -np.inf), (None, 1): undefined},
+            (1, 0): {(1, None): (0, 0, 0), (None, 1): (0, 0, 0), (1, 1): (0, 2, -3)},
+        }
+    )
+    exact: dict[int, Agreed] = {0: (0, 0, 0), 1: (1, 0, 0), 2: (0, 2, 0), 3: (0, 0, 6)}
+    whole = [
+        Example(args=(np.float32(0), np.int32(n)), params={}, along=(1, None), agreed=agreed)
+        for n, agreed in exact.items()
+    ]
+    return floats + whole
 
 
 pow_p = nary(
@@ -212,6 +251,7 @@ sqrt_p = unary(
     kinds=INEXACT,
     data=_positive,
     complex_data=_complex,
+    kinks={0: (np.inf, -np.inf, np.inf), np.inf: (0, 0, 0), -1: (np.nan, np.nan, np.nan)},
     lower=Scalar(by_kind("sqrt({0})", c="complex_sqrt({0})")),
     doc="Square root.",
 )
@@ -222,6 +262,7 @@ rsqrt_p = unary(
     kinds=INEXACT,
     data=_positive,
     complex_data=_complex,
+    kinks={0: (-np.inf, np.inf, -np.inf), np.inf: (0, 0, 0)},
     lower=Scalar(by_kind("rsqrt({0})", c="complex_reciprocal(complex_sqrt({0}))")),
     doc="1 / √x.",
 )
@@ -230,6 +271,7 @@ cbrt_p = unary(
     np.cbrt,
     jvp=lambda t, out, x: mul(t, _times(1 / 3, integer_pow(out, -2))),  # d x^(1/3) = x^(−2/3) / 3 dx
     data=lambda: np.array([[0.7, -1.5, 2.0]], np.float32),
+    kinks={0: (np.inf, -np.inf, np.inf), -1: (1 / 3, 2 / 9, 10 / 27)},
     lower=Scalar("cbrt({0})"),
     doc="Cube root.",
 )
@@ -275,6 +317,7 @@ sin_p = unary(
     jvp=lambda t, out, x: mul(t, cos(x)),  # d sin(x) = cos(x) dx
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (1, 0, -1)},
     lower=Scalar(by_kind("sin({0})", c="complex_sin({0})")),
     doc="Sine.",
 )
@@ -284,6 +327,7 @@ cos_p = unary(
     jvp=lambda t, out, x: neg(mul(t, sin(x))),  # d cos(x) = −sin(x) dx
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (0, -1, 0)},
     lower=Scalar(by_kind("cos({0})", c="complex_cos({0})")),
     doc="Cosine.",
 )
@@ -294,6 +338,7 @@ tan_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    kinks={0: (1, 0, 2)},
     lower=Scalar(by_kind("tan({0})", c="complex_tan({0})")),
     doc="Tangent.",
 )
@@ -304,6 +349,7 @@ asin_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    kinks={0: (1, 0, 1), 1: (np.inf, np.inf, np.inf), -1: (np.inf, -np.inf, np.inf)},
     lower=Scalar(by_kind("asin({0})", c="complex_asin({0})")),
     doc="Inverse sine.",
 )
@@ -314,6 +360,7 @@ acos_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    kinks={0: (-1, 0, -1), 1: (-np.inf, -np.inf, -np.inf), -1: (-np.inf, np.inf, -np.inf)},
     lower=Scalar(by_kind("acos({0})", c="complex_acos({0})")),
     doc="Inverse cosine.",
 )
@@ -323,6 +370,7 @@ atan_p = unary(
     jvp=lambda t, out, x: div(t, _plus(square(x), 1)),  # d atan(x) = dx / (1 + x²)
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (1, 0, -2)},
     lower=Scalar(by_kind("atan({0})", c="complex_atan({0})")),
     doc="Inverse tangent.",
 )
@@ -334,6 +382,11 @@ atan2_p = binary(
         lambda t, out, x, y: mul(t, div(neg(x), _squared_length(x, y))),  # ∂atan2(x, y)/∂y = −x / (x² + y²)
     ],
     kinds=FLOATS,
+    kinks={
+        (0, 0): {(1, None): (np.nan, np.nan, np.nan), (None, 1): (np.nan, np.nan, np.nan)},
+        (0, 1): {(1, None): (1, 0, -2), (None, 1): (0, 0, 0), (1, 1): (1, -2, 4)},
+        (0, -1): {(1, None): (-1, 0, 2), (1, 1): (-1, -2, -4)},
+    },
     lower=Scalar("atan2({0}, {1})"),
     doc="The angle of the point with ordinate x and abscissa y.",
 )
@@ -378,6 +431,7 @@ sinh_p = unary(
     jvp=lambda t, out, x: mul(t, cosh(x)),  # d sinh(x) = cosh(x) dx
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (1, 0, 1)},
     lower=Scalar(by_kind("sinh({0})", c="complex_sinh({0})")),
     doc="Hyperbolic sine.",
 )
@@ -387,6 +441,7 @@ cosh_p = unary(
     jvp=lambda t, out, x: mul(t, sinh(x)),  # d cosh(x) = sinh(x) dx
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (0, 1, 0)},
     lower=Scalar(by_kind("cosh({0})", c="complex_cosh({0})")),
     doc="Hyperbolic cosine.",
 )
@@ -397,6 +452,7 @@ tanh_p = unary(
     jvp=lambda t, out, x: mul(add(t, mul(t, out)), _minus_from(1, out)),
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (1, 0, -2), np.inf: (0, 0, 0), -np.inf: (0, 0, 0)},
     lower=Scalar(by_kind("tanh({0})", c="complex_tanh({0})")),
     doc="Hyperbolic tangent.",
 )
@@ -406,6 +462,7 @@ asinh_p = unary(
     jvp=lambda t, out, x: mul(t, rsqrt(_plus(square(x), 1))),  # d asinh(x) = dx / √(1 + x²)
     kinds=INEXACT,
     complex_data=_complex,
+    kinks={0: (1, 0, -1)},
     lower=Scalar(by_kind("asinh({0})", c="complex_asinh({0})")),
     doc="Inverse hyperbolic sine.",
 )
@@ -416,6 +473,7 @@ acosh_p = unary(
     kinds=INEXACT,
     data=lambda: uniform(2, 3, low=1.3, high=4.0),
     complex_data=lambda: _complex() - np.complex64(1),
+    kinks={1: (np.inf, -np.inf, np.nan)},
     lower=Scalar(by_kind("acosh({0})", c="complex_acosh({0})")),
     doc="Inverse hyperbolic cosine.",
 )
@@ -426,6 +484,7 @@ atanh_p = unary(
     kinds=INEXACT,
     data=_between_ends,
     complex_data=_complex,
+    kinks={0: (1, 0, 2), 1: (np.inf, np.nan, np.nan)},
     lower=Scalar(by_kind("atanh({0})", c="complex_atanh({0})")),
     doc="Inverse hyperbolic tangent.",
 )
@@ -477,20 +536,24 @@ def _polygamma_jvp(t: Any, out: Any, m: Any, x: Any) -> Any:
 
 def _polygamma_examples() -> list[Example]:
     m, x = integers(2, 3, high=4, dtype=np.float32), _positive()
-    return [Example(args=a, params={}) for a in [(m, x), (np.float32(1), x), (m, x[0, 0]), (m[:0], x[:0])]]
+    shown = [(m, x), (np.float32(1), x), (m, x[0, 0]), (m[:0], x[:0])]
+    at_1: Kinks = {(1, 1): {(None, 1): (-2 * _ZETA_3, np.pi**4 / 15, -24.88626612344)}}
+    return [Example(args=a, params={}) for a in shown] + kinks_of(at_1)
 
 
 erf_p = unary(
     "erf",
     special.erf,
-    jvp=lambda t, out, x: _times(2 / math.sqrt(math.pi), mul(t, _gaussian(x))),  # d erf(x) = 2/√π e^(−x²) dx
+    jvp=lambda t, out, x: _times(2 / _ROOT_PI, mul(t, _gaussian(x))),  # d erf(x) = 2/√π e^(−x²) dx
+    kinks={0: (2 / _ROOT_PI, 0, -4 / _ROOT_PI)},
     lower=Scalar("erf({0})"),
     doc="Error function.",
 )
 erfc_p = unary(
     "erfc",
     special.erfc,
-    jvp=lambda t, out, x: _times(-2 / math.sqrt(math.pi), mul(t, _gaussian(x))),  # d erfc(x) = −2/√π e^(−x²) dx
+    jvp=lambda t, out, x: _times(-2 / _ROOT_PI, mul(t, _gaussian(x))),  # d erfc(x) = −2/√π e^(−x²) dx
+    kinks={0: (-2 / _ROOT_PI, 0, 4 / _ROOT_PI)},
     lower=Scalar("erfc({0})"),
     doc="1 − erf(x), accurate where it is small.",
 )
@@ -498,8 +561,9 @@ erf_inv_p = unary(
     "erf_inv",
     special.erf_inv,
     # with y = erf⁻¹(x), dy = √π/2 e^(y²) dx
-    jvp=lambda t, out, x: _times(math.sqrt(math.pi) / 2, mul(t, exp(square(out)))),
+    jvp=lambda t, out, x: _times(_ROOT_PI / 2, mul(t, exp(square(out)))),
     data=_between_ends,
+    kinks={0: (_ROOT_PI / 2, 0, _ROOT_PI**3 / 4), 1: (np.inf, np.inf, np.inf), -1: (np.inf, -np.inf, np.inf)},
     lower=Scalar(by_dtype("{T}(erf_inv(f64({0})))", float32="erf_inv_f32({0})")),
     doc="Inverse of the error function.",
 )
@@ -508,6 +572,7 @@ lgamma_p = unary(
     special.lgamma,
     jvp=lambda t, out, x: mul(t, digamma(x)),  # d ln|Γ(x)| = ψ(x) dx
     data=_positive,
+    kinks={1: (-np.euler_gamma, np.pi**2 / 6, -2 * _ZETA_3)},
     lower=Scalar("{T}(lgamma(f64({0})))"),
     doc="Logarithm of the magnitude of the gamma function.",
 )
@@ -516,6 +581,7 @@ digamma_p = unary(
     special.digamma,
     jvp=lambda t, out, x: mul(t, polygamma(scalar_like(x, 1), x)),  # dψ(x) = ψ⁽¹⁾(x) dx
     data=_positive,
+    kinks={1: (np.pi**2 / 6, -2 * _ZETA_3, np.pi**4 / 15), np.inf: (0, 0, 0)},
     lower=Scalar("{T}(digamma(f64({0})))"),
     doc="ψ(x), the logarithmic derivative of the gamma function.",
 )

@@ -14,6 +14,7 @@ import numpy as np
 from functad.errors import DTypeError
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal
 from functad.lowering_rules import Loops
+from functad.primitives.builders import RowKinks, kinks_of_rows
 from functad.primitives.common import integers, normal, zeros_of
 from functad.primitives.kernels import convolution as kernels
 from functad.primitives.lowering.window_work import padding_identity
@@ -129,7 +130,13 @@ def _reduce_window_examples() -> list[Example]:
     ]
 
 
-def _reduce_window(op: str, kinds: str, jvp: Callable[..., Any], transpose: Any, doc: str) -> Primitive:
+def _windows_with_ties(kinks: RowKinks) -> list[Example]:
+    return kinks_of_rows(kinks, **window_parameters(1, window_dimensions=(2,)))
+
+
+def _reduce_window(
+    op: str, kinds: str, jvp: Callable[..., Any], transpose: Any, doc: str, kinks: RowKinks = ()
+) -> Primitive:
     name = f"reduce_window_{op}"
     record: list[Primitive] = []
     record.append(
@@ -143,7 +150,7 @@ def _reduce_window(op: str, kinds: str, jvp: Callable[..., Any], transpose: Any,
             transpose=transpose,
             batch=partial(_reduce_window_batch, lambda: record[0]),
             lower=Loops(partial(reduce_window_rule, op)),
-            examples=_reduce_window_examples,
+            examples=lambda: _reduce_window_examples() + _windows_with_ties(kinks),
         )
     )
     return record[0]
@@ -164,6 +171,7 @@ reduce_window_max_p = _reduce_window(
     jvp=partial(_reduce_window_extremum_jvp, "ge"),
     transpose=_NOT_LINEAR,
     doc="The maximum of each window.",
+    kinks=[((1, 1, 1, 1), (1, -1, 2, 1), (5, 0, 0)), ((0, 1, 1, 0), (0, 1, 0, 0), (3, 0, 0))],
 )
 reduce_window_min_p = _reduce_window(
     "min",
@@ -171,4 +179,5 @@ reduce_window_min_p = _reduce_window(
     jvp=partial(_reduce_window_extremum_jvp, "le"),
     transpose=_NOT_LINEAR,
     doc="The minimum of each window.",
+    kinks=[((1, 1, 1, 1), (1, -1, 2, 1), (5, 0, 0)), ((0, 1, 1, 0), (0, 1, 0, 0), (2, 0, 0))],
 )
