@@ -71,6 +71,7 @@ def test_a_scan_of_w2_computes_what_the_loop_does():
     assert disagreement(plain.outcome(), scanned.outcome())[0] < 1e-4
 
 
+@pytest.mark.generated(every=4)
 @pytest.mark.parametrize("name", TRAININGS)
 def test_a_step_goes_downhill_as_its_gradient_says(name):
     task = workloads.WORKLOADS[name].task()

@@ -96,12 +96,14 @@ def test_all_transforms_give_the_same_results(name, plain_results):
     assert_close(transformed(partial(mlp, wrap=partial(checkpoint, policy=POLICIES[name]))), plain_results)
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("name", ["None", "dots", "everything"])
 def test_all_transforms_of_a_jitted_function_give_the_same_results(name, plain_results):
     loss = functad.jit(partial(mlp, wrap=partial(checkpoint, policy=POLICIES[name])))
     assert_close(transformed(loss), plain_results)
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("name", ["None", "dots", "names"])
 @pytest.mark.parametrize("backend", ["cpu", "interpreter"])
 def test_jitted_derivatives_are_the_same(name, backend, plain_results):

@@ -338,6 +338,7 @@ class Joined:
         return [end, *stacks]
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("part", range(3))
 def test_random_compositions_equal_the_interpreter(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = 0

@@ -350,6 +350,7 @@ def gradient(fun):
     return of_point
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("fun", FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("backend", [None, *BACKENDS])
 def test_gradients_are_differences(fun, backend):
@@ -369,6 +370,7 @@ def test_second_derivatives_are_differences_of_gradients(fun):
     close(jnp.concatenate([over[0][:, None], over[1]], axis=1), expected, 1e-5)
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("fun", FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("backend", [None, *BACKENDS])
 def test_maps_of_gradients_are_loops(fun, backend):

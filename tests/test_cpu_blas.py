@@ -53,6 +53,7 @@ def run(blocks, *arrays, tape_slots=0):
     return status
 
 
+@pytest.mark.generated(every=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])

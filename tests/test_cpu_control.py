@@ -106,6 +106,7 @@ CARRIES: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 
 
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("case", CARRIES)
 @pytest.mark.parametrize("length", [0, 1, 3, 4])
 def test_a_carry_can_come_from_anywhere(case: str, length: int) -> None:
@@ -125,6 +126,7 @@ def test_a_carry_can_come_from_anywhere(case: str, length: int) -> None:
         check(backwards, X[:length], *leaves)
 
 
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("case", CARRIES)
 def test_a_carry_of_a_while_loop_can_come_from_anywhere(case: str) -> None:
     step, init = CARRIES[case]
@@ -527,6 +529,7 @@ class RandomControl:
         return lax.switch(index, [branch(k) for k in range(3)], *carry)
 
 
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs(seed: int) -> None:
     f = RandomControl(seed)

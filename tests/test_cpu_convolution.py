@@ -176,6 +176,7 @@ def force(monkeypatch, name, places=6):
     return used
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("name, places", [*((name, 6) for name in WAYS), ("products", 24), ("weight products", 24)])
 def test_every_way_on_random_configurations(name, places, monkeypatch):
     used = force(monkeypatch, name, places)
@@ -377,6 +378,7 @@ COMPILED = {
 }
 
 
+@pytest.mark.generated(every=5)
 @pytest.mark.parametrize("layout", ["channels first", "channels last"])
 @pytest.mark.parametrize("case", COMPILED)
 def test_compiled_with_both_gradients(case, layout, monkeypatch):

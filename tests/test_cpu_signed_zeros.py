@@ -147,6 +147,7 @@ FOLDS: dict[str, Function] = {
 }
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("size", [3, 16, 37])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_compiled_folds_have_the_signs_of_the_interpreter(dtype: Any, size: int) -> None:
@@ -228,6 +229,7 @@ SUMS: dict[str, Function] = {
 }
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("size", [3, 17, 70])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_compiled_sums_have_the_signs_of_the_interpreter(dtype: Any, size: int) -> None:

@@ -53,6 +53,7 @@ def check(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = (), fit
 TOO_MUCH = ("sorted", "updated in place")
 
 
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("case", CARRIES)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_carry_can_come_from_anywhere(case: str, reverse: bool) -> None:
@@ -70,6 +71,7 @@ def test_a_carry_can_come_from_anywhere(case: str, reverse: bool) -> None:
     check(lambda *a: (fun(*a), [x * 1 for x in a]), ROWS, *leaves, fits=fits)  # what it starts from is needed again
 
 
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("case", CARRIES)
 def test_a_carry_of_a_while_loop_can_come_from_anywhere(case: str) -> None:
     step, init = CARRIES[case]
@@ -139,6 +141,7 @@ def test_loops_and_branches_within_loops() -> None:
     check(lambda x: lax.scan(lambda c, r: lax.scan(lambda d, _: (d + r, d * r), c, None, length=30), x, STEPS), F32(1))
 
 
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs(seed: int) -> None:
     f = RandomControl(seed)

@@ -256,6 +256,7 @@ def random_body(rng, carries, ys, one_chain):
     return body
 
 
+@pytest.mark.generated(every=2)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_random_linear_bodies(reverse, all_linear, monkeypatch):
     rewritten = in_pairs = 0

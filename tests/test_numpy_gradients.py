@@ -115,6 +115,7 @@ def test_gradient_is_that_of_differences(name):
     )
 
 
+@pytest.mark.generated(every=6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_jitted_gradient_is_the_same(name):
     f = scalar_of(FUNCTIONS[name])

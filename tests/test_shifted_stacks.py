@@ -120,6 +120,7 @@ READERS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_everything_reads_both_stacks(reader: str, reverse: bool) -> None:
@@ -141,6 +142,7 @@ STEPS_OF_CARRIES: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("case", STEPS_OF_CARRIES)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_carries_from_anywhere(case: str, reverse: bool) -> None:

@@ -243,6 +243,7 @@ def test_an_interrupt_before_the_first_epoch_is_over(monkeypatch, capsys, tmp_pa
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.generated(every=4)
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "nesterov", "adam"])
 @pytest.mark.parametrize("schedule", ["constant", "linear"])
 def test_every_optimizer_and_schedule_runs(optimizer, schedule, capsys):

@@ -1,0 +1,40 @@
+"""Run tests in two processes, because most of them use one core: `python -m tests [--sample] [pytest's arguments]`.
+
+Knows processes only; how they share the tests, and what a sample is, stands in `conftest.py`.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def main(arguments: list[str]) -> int:
+    start = time.monotonic()
+    sample = "--sample" in arguments
+    what = "a sample of the generated cases, and all others" if sample else "all that are asked for"
+    print(f"Running the tests in two processes: {what}. They take {_DURATION[sample]} on two idle cores.", flush=True)
+    with tempfile.TemporaryDirectory() as claims:
+        command = [sys.executable, "-m", "pytest", "-q", f"--share={claims}", *arguments]
+        processes = [
+            subprocess.Popen([*command, "-o", f"cache_dir=.pytest_cache/{name}", *options])
+            for name, options in (("forwards", []), ("backwards", ["--backwards"]))
+        ]
+        # Ctrl-C reaches all three; each of the two stops and tells what it had found.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        codes = [process.wait() for process in processes]
+    # One process may have found no file left to run.
+    bad = [code for code in codes if code not in (0, _NOTHING_TO_RUN)]
+    failed = bool(bad) or codes == [_NOTHING_TO_RUN] * 2
+    print(f"{'FAILED' if failed else 'Passed'} in {time.monotonic() - start:.0f} s.", flush=True)
+    return (bad or codes)[0] if failed else 0
+
+
+_DURATION = {True: "some two minutes", False: "some seven minutes, without arguments,"}
+_NOTHING_TO_RUN = 5
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
