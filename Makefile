@@ -5,22 +5,17 @@ BIN := .venv/bin
 ORACLE_BIN := .venv-oracle/bin
 
 .DELETE_ON_ERROR:
-.PHONY: train test test-compiled test-others lint types oracle oracle-loops oracle-others fuzz clean
+.PHONY: train test test-all lint types oracle fuzz clean
 
 train: .venv/installed-test  ## train a convolutional network on MNIST
-	$(BIN)/python -m functad train cnn
+	@$(BIN)/python -m functad train cnn
 
 # In two processes, because most tests use one core. `.venv/bin/python -m pytest` runs them in one.
-test: .venv/installed-test  ## run the tests and the examples of the docstrings
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-compiled test-others
+test: .venv/installed-test  ## run the tests and the examples of the docstrings; of generated cases a sample
+	@$(BIN)/python -m tests --sample
 
-COMPILED := $(wildcard tests/test_cpu_*.py)
-
-test-compiled:
-	$(BIN)/python -m pytest -o cache_dir=.pytest_cache/compiled $(COMPILED)
-
-test-others:
-	$(BIN)/python -m pytest -o cache_dir=.pytest_cache/others tests functad $(COMPILED:%=--ignore=%)
+test-all: .venv/installed-test  ## run all of them
+	@$(BIN)/python -m tests
 
 lint: .venv/installed-dev  ## check style and formatting
 	$(BIN)/python -m ruff check .
@@ -29,17 +24,8 @@ lint: .venv/installed-dev  ## check style and formatting
 types: .venv/installed-dev  ## check types
 	$(BIN)/python -m mypy
 
-# In two processes, each of which takes some five minutes.
 oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an environment of its own
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target oracle-loops oracle-others
-
-ORACLE_LOOPS := $(patsubst %,tests/oracle/test_%_oracle.py,control_flow custom_rules checkpoint convolution kernels)
-
-oracle-loops:
-	$(ORACLE_BIN)/python -m pytest -o cache_dir=.pytest_cache/loops $(ORACLE_LOOPS)
-
-oracle-others:
-	$(ORACLE_BIN)/python -m pytest -o cache_dir=.pytest_cache/others tests/oracle $(ORACLE_LOOPS:%=--ignore=%)
+	@$(ORACLE_BIN)/python -m tests tests/oracle
 
 fuzz: .venv/installed-test  ## try random programs for two minutes: those of the day
 	$(BIN)/python -m tests.fuzz --minutes 2
@@ -51,9 +37,10 @@ clean:  ## remove the environments and what the tools left behind
 # A stamp says that the extra of its name is installed as pyproject.toml asks.
 # The environment is made only where none works: it may be missing, or its Python may have gone.
 define install
-	$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(2) -m venv --clear $(1)
-	$(1)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$(3)]"
-	touch $@
+	@echo "Setting up $(1) with what pyproject.toml asks for ($(3)); what is not there yet is downloaded, in a minute or so."
+	@$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(2) -m venv --clear $(1)
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$(3)]"
+	@touch $@
 endef
 
 .venv/installed-test: pyproject.toml

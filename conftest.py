@@ -88,8 +88,8 @@ class _Share:
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """No letter for each test: two processes print to one terminal."""
-        category, *_ = yield
-        return category, "", ""
+        category, _, word = yield
+        return category, "", "" if report.passed else word
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or not report.passed:

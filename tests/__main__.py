@@ -18,9 +18,9 @@ def main(arguments: list[str]) -> int:
     what = "a sample of the generated cases, and all others" if sample else "all that are asked for"
     print(f"Running the tests in two processes: {what}. They take {_DURATION[sample]} on two idle cores.", flush=True)
     with tempfile.TemporaryDirectory() as claims:
-        command = [sys.executable, "-m", "pytest", "-q", f"--share={claims}", *arguments]
+        command = [sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", f"--share={claims}"]
         processes = [
-            subprocess.Popen([*command, "-o", f"cache_dir=.pytest_cache/{name}", *options])
+            subprocess.Popen([*command, "-o", f"cache_dir=.pytest_cache/{name}", *options, *arguments])
             for name, options in (("forwards", []), ("backwards", ["--backwards"]))
         ]
         # Ctrl-C reaches all three; each of the two stops and tells what it had found.
