@@ -1,15 +1,18 @@
 """`PyTreeDef`, a tree without its leaves: taking trees apart, building them, and saying where two differ.
 
 This file knows nothing of arrays, and not how a node of some type is taken apart: that is `tree_nodes.py`.
+Nothing here recurses, so trees may be as deep as they like.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 from functad.errors import TreeError
+from functad.exact import exact_key
 from functad.tree_nodes import (
     KINDS,
     LEAF_TYPES,
@@ -23,6 +26,39 @@ from functad.tree_nodes import (
 )
 
 IsLeaf = Callable[..., bool]
+T = TypeVar("T")
+
+
+def fold(
+    root: Any, opened: Callable[[Any], tuple[Any, Sequence[Any] | None]], closed: Callable[[Any, list[T]], T]
+) -> T:
+    """The result for a tree, from those for its subtrees, in order and without recursion.
+
+    Args:
+        opened: from a node to its result and None, or to anything that `closed` needs and the children.
+        closed: from what `opened` gave and the results for the children to the result for the node.
+    """
+    open_nodes: list[tuple[Any, Iterator[Any], list[T]]] = []
+    node = root
+    while True:
+        found, children = opened(node)
+        if children is not None:
+            open_nodes.append((found, iter(children), []))
+        elif not open_nodes:
+            return found
+        else:
+            open_nodes[-1][2].append(found)
+        while open_nodes:
+            about, rest, results = open_nodes[-1]
+            more = next(rest, open_nodes)  # the list is no node
+            if more is not open_nodes:
+                node = more
+                break
+            open_nodes.pop()
+            made = closed(about, results)
+            if not open_nodes:
+                return made
+            open_nodes[-1][2].append(made)
 
 
 class PyTreeDef:
@@ -54,7 +90,7 @@ class PyTreeDef:
     @property
     def num_nodes(self) -> int:
         """The number of nodes, leaves included."""
-        return 1 + sum(child.num_nodes for child in self._children)
+        return fold(self, lambda node: (None, node._children), lambda _, counts: 1 + sum(counts))
 
     def children(self) -> list[PyTreeDef]:
         """The structures of the root's children."""
@@ -73,9 +109,7 @@ class PyTreeDef:
         values = leaves if type(leaves) is list else list(leaves)
         if len(values) != self.num_leaves:
             raise TreeError(self._wrong_number_of_leaves(len(values)))
-        if self._kind is None:
-            return values[0]
-        return _build(self, values, 0)
+        return _build(self, values)
 
     def flatten_up_to(self, tree: Any, *, name: str = "tree") -> list[Any]:
         """The subtrees of `tree` that stand where this structure has leaves.
@@ -95,49 +129,85 @@ class PyTreeDef:
 
     def compose(self, inner: PyTreeDef) -> PyTreeDef:
         """This structure with `inner` in the place of each leaf."""
-        if self._kind is None:
-            return inner
-        return node_def(self._kind, self._metadata, [child.compose(inner) for child in self._children])
+
+        def opened(node: PyTreeDef) -> tuple[PyTreeDef, Sequence[PyTreeDef] | None]:
+            return (inner, None) if node is LEAF else (node, node._children)
+
+        return fold(self, opened, _with_children)
 
     def leaf_paths(self) -> Iterator[KeyPath]:
         """The key path of each leaf; a class that names its keys itself is shown with indices."""
-        if self._kind is None:
-            yield ()
-            return
-        keys = self._kind.keys(self._metadata, len(self._children))
-        for key, child in zip(keys, self._children, strict=True):
-            for path in child.leaf_paths():
-                yield (key, *path)
+        pending: list[tuple[PyTreeDef, KeyPath]] = [(self, ())]
+        while pending:
+            node, path = pending.pop()
+            if node._kind is None:
+                yield path
+                continue
+            keys = node._kind.keys(node._metadata, len(node._children))
+            pending += [(child, (*path, key)) for key, child in zip(keys, node._children, strict=True)][::-1]
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, PyTreeDef):
             return NotImplemented
-        return (
-            self._kind is other._kind and bool(self._metadata == other._metadata) and self._children == other._children
-        )
+        pairs = [(self, other)]
+        while pairs:
+            one, two = pairs.pop()
+            if one is two:
+                continue
+            if one._kind is not two._kind or len(one._children) != len(two._children):
+                return False
+            if not one._metadata == two._metadata:
+                return False
+            pairs += zip(one._children, two._children)
+        return True
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            node_type = None if self._kind is None else self._kind.type
+        def opened(node: PyTreeDef) -> tuple[Any, Sequence[PyTreeDef] | None]:
+            return (node, node._children) if node._hash is None else (node._hash, None)
+
+        def closed(node: PyTreeDef, hashes: list[int]) -> int:
+            node_type = None if node._kind is None else node._kind.type
             try:
-                self._hash = hash((node_type, self._metadata, self._children))
+                node._hash = hash((node_type, node._metadata, *hashes))
             except TypeError:  # metadata that cannot be hashed still compares
-                self._hash = hash((node_type, self._children))
-        return self._hash
+                node._hash = hash((node_type, *hashes))
+            return node._hash
+
+        return fold(self, opened, closed)
+
+    def exact_key(self) -> Hashable:
+        """What two structures share only if also their metadata are the same, where 1, 1.0 and True are not.
+
+        >>> one, two = tree_flatten({1: 5})[1], tree_flatten({1.0: 5})[1]
+        >>> one == two, one.exact_key() == two.exact_key()
+        (True, False)
+        """
+        return tuple([(kind, count, _metadata_key(metadata)) for kind, metadata, count in self._nodes()])
+
+    def _nodes(self) -> list[tuple[type | None, Any, int]]:
+        """Type, metadata and number of children of all nodes, children first."""
+        found: list[tuple[type | None, Any, int]] = []
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            found.append((None if node._kind is None else node._kind.type, node._metadata, len(node._children)))
+            pending += node._children
+        return found[::-1]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        node_type = None if self._kind is None else self._kind.type
-        return _rebuild, (node_type, self._metadata, self._children)
+        return _rebuild, (self._nodes(),)
 
     def __repr__(self) -> str:
         return f"PyTreeDef({self._text()})"
 
     def _text(self) -> str:
+        return fold(self, lambda node: (node, node._children), PyTreeDef._text_around)
+
+    def _text_around(self, children: list[str]) -> str:
         if self._kind is None:
             return "*"
-        children = [child._text() for child in self._children]
         if self._kind.label is not None:
             return f"CustomNode({self._kind.label(self._metadata)}, [{', '.join(children)}])"
         node_type = self._kind.type
@@ -204,15 +274,16 @@ def tree_flatten_with_path(
             return False
         return is_leaf(path, subtree) if is_leaf_takes_path else is_leaf(subtree)
 
-    def visit(subtree: Any, path: KeyPath) -> PyTreeDef:
+    def opened(node: tuple[KeyPath, Any]) -> tuple[Any, list[tuple[KeyPath, Any]] | None]:
+        path, subtree = node
         kind = KINDS[type(subtree)]
         if accepts(path, subtree) or kind is None:
-            pairs.append((path, subtree))
-            return LEAF
+            pairs.append(node)
+            return LEAF, None
         children, metadata = keyed_children(kind, subtree, path)
-        return node_def(kind, metadata, [visit(child, (*path, key)) for key, child in children])
+        return (kind, metadata), [((*path, key), child) for key, child in children]
 
-    return pairs, visit(tree, ())
+    return pairs, fold(((), tree), opened, lambda node, children: node_def(node[0], node[1], children))
 
 
 def node_def(kind: NodeKind, metadata: Any, children: Iterable[PyTreeDef]) -> PyTreeDef:
@@ -248,81 +319,103 @@ def describe(tree: Any) -> str:
 
 
 def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
-    kind = KINDS[type(tree)]
-    if kind is None:
-        leaves.append(tree)
-        return LEAF
-    children, metadata = kind.flatten(tree)
-    count = len(children)
-    if LEAF_TYPES.issuperset(map(type, children)):
-        leaves.extend(children)
-        return PyTreeDef(kind, metadata, (LEAF,) * count, count, True)
-    start = len(leaves)
-    structures = tuple([_flatten(child, leaves) for child in children])
-    # A leaf type seen for the first time comes this way too, so all children may be leaves even here.
-    return PyTreeDef(kind, metadata, structures, len(leaves) - start, _all_leaves(structures))
+    def opened(tree: Any) -> tuple[Any, Sequence[Any] | None]:
+        kind = KINDS[type(tree)]
+        if kind is None:
+            leaves.append(tree)
+            return LEAF, None
+        children, metadata = kind.flatten(tree)
+        if LEAF_TYPES.issuperset(map(type, children)):
+            leaves.extend(children)
+            count = len(children)
+            return PyTreeDef(kind, metadata, (LEAF,) * count, count, True), None
+        return (kind, metadata, len(leaves)), children
+
+    def closed(node: Any, structures: list[PyTreeDef]) -> PyTreeDef:
+        kind, metadata, start = node
+        # A leaf type seen for the first time comes this way too, so all children may be leaves even here.
+        return PyTreeDef(kind, metadata, tuple(structures), len(leaves) - start, _all_leaves(structures))
+
+    return fold(tree, opened, closed)
 
 
 def _flatten_until(tree: Any, is_leaf: IsLeaf, leaves: list[Any]) -> PyTreeDef:
-    kind = KINDS[type(tree)]
-    if is_leaf(tree) or kind is None:
-        leaves.append(tree)
-        return LEAF
-    children, metadata = kind.flatten(tree)
-    return node_def(kind, metadata, [_flatten_until(child, is_leaf, leaves) for child in children])
+    def opened(tree: Any) -> tuple[Any, Sequence[Any] | None]:
+        kind = KINDS[type(tree)]
+        if is_leaf(tree) or kind is None:
+            leaves.append(tree)
+            return LEAF, None
+        children, metadata = kind.flatten(tree)
+        return (kind, metadata), children
+
+    return fold(tree, opened, lambda node, children: node_def(node[0], node[1], children))
 
 
-def _all_leaves(structures: tuple[PyTreeDef, ...]) -> bool:
+def _all_leaves(structures: Sequence[PyTreeDef]) -> bool:
     return all([structure is LEAF for structure in structures])
 
 
-def _build(treedef: PyTreeDef, leaves: list[Any], start: int) -> Any:
-    kind = treedef._kind
-    assert kind is not None, "a leaf is not built"
-    if treedef._is_flat:
-        return kind.unflatten(treedef._metadata, leaves[start : start + treedef.num_leaves])
-    children = []
-    for child in treedef._children:
-        children.append(leaves[start] if child is LEAF else _build(child, leaves, start))
-        start += child.num_leaves
-    return kind.unflatten(treedef._metadata, children)
+def _with_children(node: PyTreeDef, children: Iterable[PyTreeDef]) -> PyTreeDef:
+    assert node._kind is not None
+    return node_def(node._kind, node._metadata, children)
+
+
+def _build(treedef: PyTreeDef, leaves: list[Any]) -> Any:
+    rest = iter(leaves)
+
+    def opened(node: PyTreeDef) -> tuple[Any, Sequence[PyTreeDef] | None]:
+        if node._kind is None:
+            return next(rest), None
+        if node._is_flat:
+            return node._kind.unflatten(node._metadata, list(islice(rest, node.num_leaves))), None
+        return node, node._children
+
+    def closed(node: PyTreeDef, children: list[Any]) -> Any:
+        assert node._kind is not None
+        return node._kind.unflatten(node._metadata, children)
+
+    return fold(treedef, opened, closed)
 
 
 def _collect_up_to(treedef: PyTreeDef, tree: Any, subtrees: list[Any]) -> bool:
-    if treedef is LEAF:
-        subtrees.append(tree)
-        return True
-    kind = treedef._kind
-    if kind is None or KINDS[type(tree)] is not kind:
-        return False
-    children, metadata = kind.flatten(tree)
-    if len(children) != len(treedef._children) or metadata != treedef._metadata:
-        return False
-    if treedef._is_flat:
-        subtrees.extend(children)
-        return True
-    pairs = zip(treedef._children, children, strict=True)
-    return all(_collect_up_to(child_def, child, subtrees) for child_def, child in pairs)
+    pending = [(treedef, tree)]
+    while pending:
+        node, subtree = pending.pop()
+        if node is LEAF:
+            subtrees.append(subtree)
+            continue
+        kind = node._kind
+        if kind is None or KINDS[type(subtree)] is not kind:
+            return False
+        children, metadata = kind.flatten(subtree)
+        if len(children) != len(node._children) or metadata != node._metadata:
+            return False
+        if node._is_flat:
+            subtrees.extend(children)
+        else:
+            pending += [*zip(node._children, children)][::-1]
+    return True
 
 
 def _find_mismatch(treedef: PyTreeDef, tree: Any, path: KeyPath, name: str) -> tuple[KeyPath, str, str] | None:
-    kind = treedef._kind
-    if kind is None:
-        return None
-    expected = _describe_node(kind, treedef._metadata, len(treedef._children))
-    got_kind = KINDS[type(tree)]
-    if got_kind is None:
-        return path, expected, _describe_leaf(tree)
-    children, metadata = keyed_children(got_kind, tree, path, name)
-    if got_kind is not kind or len(children) != len(treedef._children) or metadata != treedef._metadata:
-        got = _describe_node(got_kind, metadata, len(children))
-        if got_kind is kind and kind.type in _DICT_TYPES:
-            got += _key_difference(kind.keys(treedef._metadata, 0), kind.keys(metadata, 0))
-        return path, expected, got
-    for (key, child), child_def in zip(children, treedef._children, strict=True):
-        found = _find_mismatch(child_def, child, (*path, key), name)
-        if found is not None:
-            return found
+    pending = [(treedef, tree, path)]
+    while pending:
+        node, subtree, path = pending.pop()
+        kind = node._kind
+        if kind is None:
+            continue
+        expected = _describe_node(kind, node._metadata, len(node._children))
+        got_kind = KINDS[type(subtree)]
+        if got_kind is None:
+            return path, expected, _describe_leaf(subtree)
+        children, metadata = keyed_children(got_kind, subtree, path, name)
+        if got_kind is not kind or len(children) != len(node._children) or metadata != node._metadata:
+            got = _describe_node(got_kind, metadata, len(children))
+            if got_kind is kind and kind.type in _DICT_TYPES:
+                got += _key_difference(kind.keys(node._metadata, 0), kind.keys(metadata, 0))
+            return path, expected, got
+        pairs = zip(children, node._children, strict=True)
+        pending += [(child_def, child, (*path, key)) for (key, child), child_def in pairs][::-1]
     return None
 
 
@@ -375,10 +468,38 @@ def _count(number: int, singular: str, plural: str) -> str:
     return f"{number} {singular if number == 1 else plural}"
 
 
-def _rebuild(node_type: type | None, metadata: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
-    if node_type is None:
-        return LEAF
-    kind = KINDS[node_type]
-    if kind is None:
-        raise TreeError(f"class {node_type.__qualname__} is no pytree node type here; register it before unpickling")
-    return node_def(kind, metadata, children)
+def _rebuild(nodes: list[tuple[type | None, Any, int]]) -> PyTreeDef:
+    made: list[PyTreeDef] = []
+    for node_type, metadata, count in nodes:
+        if node_type is None:
+            made.append(LEAF)
+            continue
+        kind = KINDS[node_type]
+        if kind is None:
+            raise TreeError(
+                f"class {node_type.__qualname__} is no pytree node type here; register it before unpickling"
+            )
+        children = made[len(made) - count :]
+        del made[len(made) - count :]
+        made.append(node_def(kind, metadata, children))
+    return made[0]
+
+
+class _Compared:
+    """Metadata without a hash, which is as equal as it says itself."""
+
+    def __init__(self, metadata: Any) -> None:
+        self.metadata = metadata
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Compared) and bool(self.metadata == other.metadata)
+
+    def __hash__(self) -> int:
+        return hash(type(self.metadata))
+
+
+def _metadata_key(metadata: Any) -> Hashable:
+    try:
+        return exact_key(metadata)
+    except TypeError:
+        return _Compared(metadata)

@@ -608,10 +608,10 @@ def test_static_keeps_other_metadata():
 
 def test_unpickling_needs_the_registration():
     treedef = tree_structure(Keyed(1))
-    rebuild, (node_type, metadata, children) = treedef.__reduce__()
-    assert rebuild(node_type, metadata, children) == treedef
+    rebuild, (nodes,) = treedef.__reduce__()
+    assert rebuild(nodes) == treedef
     with pytest.raises(TreeError, match="float is no pytree node type here; register it before unpickling"):
-        rebuild(float, metadata, children)
+        rebuild([(float, None, 0)])
 
 
 def test_tree_has_the_functions_under_short_names():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from functad.primitives.common import convert_element_type
 from functad.primitives.kernels.conversion import converted
 from functad.tracing import Trace, Tracer, aval_of, program_from_ops
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_map, tree_unflatten
+
+T = TypeVar("T")
 
 
 class Body(NamedTuple):
@@ -39,8 +41,8 @@ def trace_body(fun: Callable[..., Any], arg_trees: Sequence[PyTreeDef], avals: S
     arg_trees: the structure of each argument. avals: the types of all leaves.
     """
     check_callable(fun, transform)
-    key = (tuple(arg_trees), tuple(avals), config.enable_x64)
-    found = _bodies_of(fun)
+    key = (tuple([tree.exact_key() for tree in arg_trees]), tuple(avals), config.enable_x64)
+    found = remembered(_known, fun)
     if key not in found:
         body, reusable = _trace(fun, arg_trees, avals, transform)
         if not reusable:
@@ -49,13 +51,13 @@ def trace_body(fun: Callable[..., Any], arg_trees: Sequence[PyTreeDef], avals: S
     return found[key]
 
 
-def _bodies_of(fun: Callable[..., Any]) -> dict[Any, Body]:
+def remembered(known: weakref.WeakKeyDictionary[Any, dict[Any, T]], fun: Callable[..., Any]) -> dict[Any, T]:
     """What was traced of this very object."""
     equality: Any = type(fun).__eq__
     if equality is not object.__eq__:  # what only equals it, as `Cell(1) == Cell(1.0)`, may do something else
         return {}
     try:
-        return _known.setdefault(fun, {})
+        return known.setdefault(fun, {})
     except TypeError:  # it cannot be referred to weakly, or has no hash
         return {}
 

@@ -21,8 +21,10 @@ from functad.api.arguments import (
     function_name,
     of_positions,
 )
+from functad.api.bodies import remembered
 from functad.config import config
 from functad.errors import ArgumentError, ConcretizationError
+from functad.exact import exact_key
 from functad.ir import Aval, Program
 from functad.remat import Policy
 from functad.remat import remat as bind_remat
@@ -131,15 +133,14 @@ def _traced(
     avals: list[Aval],
 ) -> _Traced:
     """The Program of a function for arguments of these types, the same object at every call where that is possible."""
-    signature = tuple((i, type(args[i]), args[i]) for i in sorted(statics))
-    key: tuple[Any, ...] = (in_tree, tuple(avals), signature, config.enable_x64)
-    found: dict[Any, _Traced] = {}
+    found = remembered(_known, fun)
     try:
-        found = _known.setdefault(fun, found)
-        if key in found:
-            return found[key]
-    except TypeError:  # the function or a static argument has no hash, or no weak reference
-        found, key = {}, ()
+        signature = tuple([(i, exact_key(args[i])) for i in sorted(statics)])
+    except TypeError:  # a static argument has no hash
+        found, signature = {}, ()
+    key = (in_tree.exact_key(), tuple(avals), signature, config.enable_x64)
+    if key in found:
+        return found[key]
     of_dynamic = of_positions(fun, args, {}, names.args)
     flat_fun = FlatFunction(of_dynamic, in_tree, transform="checkpoint", name=function_name(fun))
     with Trace(f"checkpoint of {function_name(fun)}", records_all=True) as trace:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial, update_wrapper
 from itertools import count
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ from functad.backends import check_backend
 from functad.call import closed, executable, jit_p
 from functad.config import config
 from functad.errors import ArgumentError
+from functad.exact import exact_key
 from functad.ir import Aval, Program
 from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
@@ -91,9 +92,9 @@ _logger = logging.getLogger("functad")
 class _Signature(NamedTuple):
     """What a traced Program depends on; equal signatures share it."""
 
-    in_tree: PyTreeDef
+    in_tree: Hashable
     avals: tuple[Aval, ...]
-    statics: tuple[Any, ...]
+    statics: tuple[tuple[int | str, Hashable], ...]
     enable_x64: bool
 
 
@@ -114,7 +115,12 @@ class _Call(NamedTuple):
     dynamic_kwargs: dict[str, Any]
     leaves: list[Any]
     in_tree: PyTreeDef
-    statics: tuple[Any, ...]
+    statics: Sequence[tuple[int | str, Any]]
+
+    def signature(self, avals: Sequence[Aval]) -> _Signature:
+        """What it is found by: values that are equal but of other types, as 1 and 1.0, are others."""
+        statics = tuple([(where, exact_key(value)) for where, value in self.statics])
+        return _Signature(self.in_tree.exact_key(), tuple(avals), statics, config.enable_x64)
 
 
 class JitFunction:
@@ -194,7 +200,7 @@ class JitFunction:
             names = self._names(call)
             arguments = Arguments(
                 call.in_tree,
-                [(where, value) for where, _, value in call.statics],
+                call.statics,
                 [v.aval for v in values],
                 [type(leaf) for leaf in call.leaves],
                 [names.describe(i)() if d else None for i, d in enumerate(entry.donated)],
@@ -262,12 +268,11 @@ class JitFunction:
         for where, value in statics:
             _check_hashable(where, value, self._fun)
         leaves, in_tree = tree_flatten((tuple(dynamic_args.values()), dynamic_kwargs))
-        typed = tuple((where, type(value), value) for where, value in statics)
-        return _Call(args, kwargs, dynamic_args, dynamic_kwargs, leaves, in_tree, typed)
+        return _Call(args, kwargs, dynamic_args, dynamic_kwargs, leaves, in_tree, statics)
 
     def _entry(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
         """What was traced for these types, and whether it serves further calls."""
-        signature = _Signature(call.in_tree, tuple(avals), call.statics, config.enable_x64)
+        signature = call.signature(avals)
         entry = self._entries.get(signature)
         if entry is not None:
             return entry, True
@@ -280,7 +285,7 @@ class JitFunction:
     def _described(self, call: _Call, avals: Sequence[Aval]) -> Signature:
         """The signature of a call with names for people."""
         paths = self._names(call).all()
-        statics = tuple((self._static_name(where), repr(value)) for where, _, value in call.statics)
+        statics = tuple((self._static_name(where), repr(value)) for where, value in call.statics)
         return Signature(
             call.in_tree,
             tuple(zip(paths, avals)),
@@ -308,7 +313,7 @@ class JitFunction:
         call = self._sort(args, kwargs)
         names = self._names(call)
         avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
-        entry = self._entries.get(_Signature(call.in_tree, tuple(avals), call.statics, config.enable_x64))
+        entry = self._entries.get(call.signature(avals))
         known = entry is not None and (
             not entry.backends or (self._backend or config.default_backend) in entry.backends
         )

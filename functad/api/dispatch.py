@@ -16,6 +16,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl, DonatedArray
 from functad.config import JIT_OPTIONS, config
+from functad.exact import exact_key
 from functad.ir import Aval
 from functad.tree_nodes import KINDS, is_namedtuple
 from functad.tree_util import PyTreeDef, tree_unflatten
@@ -151,6 +152,7 @@ class _Text:
             "empty": np.empty,
             "new": object.__new__,
             "convert": convert,
+            "exact_key": exact_key,
             "getrefcount": getrefcount,
             "SOLE_OWNER": _sole_owner(),
         }
@@ -206,6 +208,8 @@ class _Text:
         self.add(f"if type({name}) is not {self.object(kind)}: return MISS")
         if kind is dict:
             self.add(f"if len({name}) != {len(children)}: return MISS")
+            if any(type(key) is not str for key in metadata):  # 1, 1.0 and True are one key
+                self.add(f"if exact_key(set({name})) != {self.object(exact_key(set(metadata)))}: return MISS")
             names = [self.item(name, key) for key in metadata]
         elif kind in (tuple, list) or is_namedtuple(kind):
             self.add(f"if len({name}) != {len(children)}: return MISS")
@@ -216,7 +220,7 @@ class _Text:
             assert known is not None
             self.add(
                 f"{parts}, {found} = {self.object(known.flatten)}({name})",
-                f"if len({parts}) != {len(children)} or not {found} == {self.object(metadata)}: return MISS",
+                f"if len({parts}) != {len(children)} or not {self.same(found, metadata)}: return MISS",
             )
             names = self.unpack(parts, len(children))
         for child_name, child in zip(names, children):
@@ -238,10 +242,19 @@ class _Text:
         return child
 
     def compare(self, name: str, value: Any) -> None:
-        """A static argument: equal, and of the same class, because 1, 1.0 and True are equal."""
-        known, kind = f"c{len(self.objects)}", f"c{len(self.objects)}_class"
-        self.objects[known], self.objects[kind] = value, type(value)
-        self.add(f"if {name} is not {known} and not (type({name}) is {kind} and {name} == {known}): return MISS")
+        """A static argument: the same object or one that is equal in all that a function can see."""
+        self.add(f"if not {self.same(name, value)}: return MISS")
+
+    def same(self, name: str, value: Any) -> str:
+        """Whether the value with a name is a known one; those without a hash are as equal as they say themselves."""
+        known = self.object(value)
+        if type(value) in (str, int):
+            return f"(type({name}) is {self.object(type(value))} and {name} == {known})"
+        try:
+            key = self.object(exact_key(value))
+        except TypeError:
+            return f"{name} == {known}"
+        return f"({name} is {known} or exact_key({name}) == {key})"
 
     # --- the leaves --------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.exact import exact_key
 from functad.ir import UNKNOWN, Atom, Eqn, Program, Var, has_effects
 
 
@@ -95,9 +96,9 @@ class _Numbering:
             invars = [self.read(a) for a in eqn.invars]
             key: Any
             try:
-                key = (eqn.primitive.name, tuple(map(atom_key, invars)), tuple(sorted(eqn.params.items())))
+                key = (eqn.primitive.name, tuple(map(atom_key, invars)), exact_key(eqn.params))
                 found = self.known.get(key)
-            except TypeError:  # a parameter without hash or order: nothing equals it
+            except TypeError:  # a parameter without hash: nothing equals it
                 key, found = object(), None
             if found is None:
                 found = eqn.replace(invars=invars, outvars=[Var(v.aval) for v in eqn.outvars])

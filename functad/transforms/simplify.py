@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.config import config
+from functad.exact import exact_key
 from functad.ir import Atom, Eqn, Literal, Program, Var, check_program, has_effects, subprograms
 from functad.primitives.arithmetic import mul_p
 from functad.primitives.barrier import optimization_barrier_p
@@ -148,7 +149,7 @@ def share_common_subexpressions(program: Program) -> Program:
     for eqn in program.eqns:
         eqn = out.read_all(eqn)
         try:
-            key = (eqn.primitive.name, tuple(map(atom_key, eqn.invars)), tuple(sorted(eqn.params.items())))
+            key = (eqn.primitive.name, tuple(map(atom_key, eqn.invars)), exact_key(eqn.params))
             earlier = seen.setdefault(key, eqn)
         except TypeError:  # a parameter that has no hash: nothing equals it
             earlier = eqn
