@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.backends import Executable, compile_program, lower_program
 from functad.config import config
+from functad.control import cond_p  # noqa: F401  (passes bind it by its name)
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero
 from functad.primitives.common import instantiate
 from functad.tracing import bind, eval_program

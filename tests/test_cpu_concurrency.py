@@ -45,6 +45,35 @@ def run_all(*works):
         raise errors[0]
 
 
+SHAPES = [(24,), (2, 12), (12, 2), (3, 8), (8, 3), (4, 6), (6, 4), (2, 3, 4), (4, 3, 2), (2, 2, 6), (3, 2, 4)]
+
+
+def reshaping(seed):
+    """A function that sees 24 elements in many shapes, transposed, rolled and joined."""
+
+    def fun(x):
+        order = np.random.default_rng(seed)
+        for _ in range(12):
+            shape = SHAPES[order.integers(len(SHAPES))]
+            x = jnp.roll(x.reshape(shape).T, 1, axis=0) * 2.0 + jnp.tanh(x.reshape(shape[::-1]))
+        return x, x.reshape(-1)[::2].sum()
+
+    return fun
+
+
+def test_threads_that_lower_at_the_same_time_make_the_kernels_of_one():
+    x = np.ones(24, np.float32)
+    alone = [str(jit(reshaping(seed)).lower(x).kernels) for seed in range(12)]
+    made = {}
+
+    def lower(seeds):
+        for seed in seeds:
+            made[seed] = str(jit(reshaping(seed)).lower(x).kernels)
+
+    run_all(*(lambda k=k: lower(range(k, 12, 4)) for k in range(4)))
+    assert [made[seed] for seed in range(12)] == alone
+
+
 def layer(x, w):
     return jnp.maximum(x @ w, 0.0).sum(axis=1) + jnp.tanh(x).sum(axis=1)
 

@@ -11,14 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functad.lowering.affine import Affine, Symbol, data, delinear, forget_quotients, linear, loop
-
-
-@pytest.fixture(autouse=True)
-def no_quotients_are_left() -> Iterator[None]:
-    forget_quotients()
-    yield
-    forget_quotients()
+from functad.lowering.affine import Affine, Symbol, data, delinear, linear, loop
 
 
 def value_of(expression: Affine, at: dict[Symbol, int]) -> int:

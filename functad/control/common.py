@@ -5,6 +5,7 @@ Knows Programs; nothing of any particular loop.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -21,6 +22,7 @@ from functad.transforms.simplify import inline_calls
 
 T = TypeVar("T")
 
+_lock = threading.Lock()
 _PARTNERS = 16  # with so many others at a time a Program remembers what it made
 
 
@@ -37,14 +39,15 @@ def memoised_together(programs: Sequence[Program], key: Hashable, make: Callable
     first, *others = programs
     table = first.cache
     for program in others:
-        partners = table.setdefault("together with", WeakKeyDictionary())
-        if program not in partners:
-            if len(partners) >= _PARTNERS:  # one that is made anew for each call must not pile up
-                del partners[next(iter(partners))]
-            partners[program] = {}
-        table = partners[program]
+        with _lock:
+            partners = table.setdefault("together with", WeakKeyDictionary())
+            if program not in partners:
+                if len(partners) >= _PARTNERS:  # one that is made anew for each call must not pile up
+                    del partners[next(iter(partners))]
+                partners[program] = {}
+            table = partners[program]
     if key not in table:
-        table[key] = make()
+        table.setdefault(key, make())
     return cast(T, table[key])
 
 

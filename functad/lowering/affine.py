@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import count
+
+_numbers = count()
 
 
 class Symbol:
     """A loop variable, or a number computed from data, whose value lies in `low..high`."""
 
-    __slots__ = ("base", "divisor", "high", "low", "name", "operator")
+    __slots__ = ("base", "derived", "divisor", "high", "low", "name", "number", "operator")
 
     def __init__(self, name: str, low: int, high: int) -> None:
+        self.number = next(_numbers)
+        self.derived: dict[tuple[Affine, str, int], Symbol] = {}  # quotients and remainders of sums with this symbol
         self.name = name
         self.low = low
         self.high = high
@@ -233,35 +238,35 @@ def delinear(position: Affine, shape: Sequence[int]) -> tuple[Affine, ...]:
     return tuple(reversed(index))
 
 
-_quotients: dict[tuple[Affine, str, int], Symbol] = {}
-
-
 def _derived(base: Affine, operator: str, divisor: int) -> Affine:
-    """`base // divisor` or `base % divisor` as one symbol, the same for the same operands."""
+    """`base // divisor` or `base % divisor` as one symbol, the same for the same operands.
+
+    It is kept by the first symbol of the base, so it lives as long as that, and lowerings have nothing in common.
+    """
     if operator == "//":
         low, high = base.low // divisor, base.high // divisor
     else:
         low, high = 0, divisor - 1
-    key = (base, operator, divisor)
-    found = _quotients.get(key)
+    key, known = (base, operator, divisor), _derived_from(base)
+    found = known.get(key)
     if found is None:
         found = Symbol("", low, high)
         found.base, found.operator, found.divisor = base, operator, divisor
-        _quotients[key] = found
+        known[key] = found
     return Affine(0, [(found, 1)])
 
 
-def forget_quotients() -> None:
-    """Drop what was remembered of the symbols of one lowering."""
-    _quotients.clear()
+def _derived_from(base: Affine) -> dict[tuple[Affine, str, int], Symbol]:
+    """What is known of the quotients and remainders of a sum; equal sums may have their terms in another order."""
+    return min([s for s, _ in base.terms], key=lambda s: s.number).derived
 
 
 def _rejoin(value: Affine) -> Affine:
     """`c·d·(x // d) + c·(x % d)` is `c·x`."""
-    remainders = [(s, c) for s, c in value.terms if s.operator == "%"] if _quotients else []
+    remainders = [(s, c) for s, c in value.terms if s.operator == "%"]
     for remainder, coefficient in remainders:
         assert remainder.base is not None
-        quotient = _quotients.get((remainder.base, "//", remainder.divisor))
+        quotient = _derived_from(remainder.base).get((remainder.base, "//", remainder.divisor))
         if quotient is not None and value.coefficient(quotient) == coefficient * remainder.divisor:
             rest = [(s, c) for s, c in value.terms if s is not remainder and s is not quotient]
             return Affine(value.constant, rest) + remainder.base * coefficient

@@ -12,7 +12,7 @@ from itertools import permutations
 from typing import Any
 
 from functad.ir import Atom, Eqn, Program, Var
-from functad.lowering.affine import Affine, forget_quotients
+from functad.lowering.affine import Affine
 from functad.lowering.buffers import Buffer, Storage, new_buffer
 from functad.lowering.control import Scheduled, write_control
 from functad.lowering.nest import PRE, Load, Nest, NestBuilder
@@ -66,10 +66,7 @@ def make_schedule(
         for k, v in enumerate(program.invars)
     ]
     takers = {b.storage: None for b, is_donated in zip(inputs, donated) if is_donated}
-    try:
-        steps, outputs = _Scheduler(program, inputs, common, takers).run()
-    finally:
-        forget_quotients()
+    steps, outputs = _Scheduler(program, inputs, common, takers).run()
     return Schedule(program, common.names, steps, inputs, common.constants, common.values, outputs)
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], T]) -> T:
     """What `make` gives, kept as long as the Program lives."""
     if key not in program.cache:
-        program.cache[key] = make()
+        program.cache.setdefault(key, make())  # of several threads that make it, all get that of one
     return cast(T, program.cache[key])
 
 

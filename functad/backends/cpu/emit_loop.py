@@ -17,7 +17,7 @@ import numpy as np
 from functad.backends.cpu.emit import KernelText
 from functad.backends.cpu.small_loops import Layout, UnfitError, elements, is_unrolled
 from functad.ir import Eqn, Var
-from functad.lowering.affine import Affine, Symbol, forget_quotients
+from functad.lowering.affine import Affine, Symbol
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
 from functad.lowering.printing import combined, comments, depths, identity
@@ -39,8 +39,6 @@ def emit_loop(step: ControlStep, touched: Mapping[Storage, int], names: Mapping[
         return _Writer(Layout(step, touched), names).kernel(step)
     except UnfitError:
         return None
-    finally:
-        forget_quotients()
 
 
 class _Place(NamedTuple):

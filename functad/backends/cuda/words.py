@@ -5,6 +5,7 @@ It must not know formulas: it evaluates those of the CPU's words on LLVM values.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -39,7 +40,8 @@ Word = Callable[..., Any]
 
 def on_cuda(words: Mapping[str, Word]) -> dict[str, Word]:
     """Functions that CUDA kernels can call in place of these words."""
-    converted = {name: _converted(word) for name, word in words.items()}
+    with _lock:
+        converted = {name: _converted(word) for name, word in words.items()}
     # Numba's own package of CUDA cannot compile Python's `min` and `max`, which index arithmetic uses.
     return {**converted, "min": converted["minimum"], "max": converted["maximum"]}
 
@@ -55,6 +57,7 @@ def _converted(word: Word) -> Word:
     return _conversions[word]
 
 
+_lock = threading.Lock()
 _conversions: dict[Word, Word] = {}
 _namespaces: dict[str, dict[str, Any]] = {}
 

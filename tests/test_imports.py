@@ -1,0 +1,73 @@
+"""What is imported decides on no result: everything that functions need to run is there after `import functad`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(program: str) -> str:
+    """What a fresh process prints."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+REGISTRIES = """
+import sys, functad
+from functad.ir import registry
+from functad.numpy import protocols
+from functad.tree_nodes import _registered
+first = set(registry), set(vars(functad.Array)), {t for t in _registered}
+import importlib, pkgutil
+skipped = ("functad.backends", "functad.data", "functad.__main__")  # which need Numba, or are none of it
+for found in pkgutil.walk_packages(functad.__path__, "functad."):
+    if not found.name.startswith(skipped):
+        importlib.import_module(found.name)
+assert set(registry) == first[0], set(registry) - first[0]
+assert set(vars(functad.Array)) == first[1]
+print(sorted(t.__module__ for t in _registered - first[2]))
+"""
+
+
+def test_importing_more_registers_no_operation() -> None:
+    """Node types are an exception: there is none without its module."""
+    modules = eval(run(REGISTRIES))
+    allowed = ("functad.nn", "functad.optim", "functad.io", "collections")
+    assert all(m.startswith(allowed) for m in modules)
+
+
+PROGRAMS = {
+    "products of embedded rows": """
+table, w, i = np.ones((100, 64), np.float32), np.ones((64, 512), np.float32), np.arange(1000, dtype=np.int32) % 100
+gradient = functad.grad(lambda t, w: jnp.sum(jnp.tanh(t[i] @ w)), (0, 1))
+""",
+    "a loop": """
+table, w = np.ones(200, np.float32), np.float32(0.5)
+gradient = functad.grad(lambda t, w: jnp.cumsum(t * w).sum() + jnp.searchsorted(t, w), (0, 1))
+""",
+    "functions that are made of loops": """
+table, w = np.linspace(0.1, 0.9, 12, dtype=np.float32), np.float32(0.5)
+gradient = functad.grad(lambda t, w: jnp.sum(jnp.vectorize(lambda a: a * w)(t)) + jnp.median(t) * w, (0, 1))
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_functions_without_other_parts_of_functad(name: str) -> None:
+    program = f"""
+import functad, functad.numpy as jnp, numpy as np
+{PROGRAMS[name]}
+for found, expected in zip(functad.jit(gradient)(table, w), gradient(table, w)):
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+"""
+    run(program)
