@@ -16,6 +16,7 @@ from functad.backends import Executable, compile_program, lower_program
 from functad.config import config
 from functad.control import cond_p  # noqa: F401  (passes bind it by its name)
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero
+from functad.once import once
 from functad.primitives.common import instantiate
 from functad.tracing import bind, eval_program
 from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_call
@@ -41,13 +42,17 @@ def optimized(program: Program) -> Program:
 
 
 def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Executable:
-    """The Program's executable on a backend, the configured one by default, compiled at the first call.
+    """The Program's executable on a backend, the configured one by default, compiled at the first call, by one thread.
 
     donated: which inputs' memory its results may take; none if empty.
     """
     chosen = backend or config.default_backend
     key = ("executable", chosen, donated)
-    return memoised(program, key, lambda: _compiled(program, chosen, donated))
+    return once(
+        (id(program), *key),
+        lambda: program.cache.get(key),
+        lambda: memoised(program, key, lambda: _compiled(program, chosen, donated)),
+    )
 
 
 def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Executable:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.cache import atomic_write
+from functad.cache import atomic_write, part_of
 from functad.dtypes import dtype_of
 from functad.errors import ArgumentError, DataError, DTypeError
 from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, is_tree_node, keystr
@@ -82,8 +81,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         what = "is a folder" if target.is_dir() and name else "cannot be a file to write"
         raise ArgumentError(f"{name!r} {what}; give the path of a file, such as {example!r}")
     with _naming(path):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".functad-trial").close()
+        with part_of(target):
+            return
 
 
 def load(path: str | os.PathLike[str], *, like: Any = None) -> Any:

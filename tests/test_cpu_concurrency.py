@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import multiprocessing
 import os
+import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.backends.cpu import machine
 from functad.config import config
 
 jit = functad.jit
@@ -239,3 +243,146 @@ def test_after_a_fork_parent_and_child_go_on():
             np.testing.assert_allclose(result[0], wanted, rtol=2e-4, atol=2e-3)
             assert result[1:] == (3.0, 2.0) and p[0] == 1
             np.testing.assert_allclose(f(x, w), wanted, rtol=2e-4, atol=2e-3)
+
+
+# --- compiling, by one thread for all ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def compiled(monkeypatch, tmp_path):
+    """The sources that were compiled; nothing is found on disk."""
+    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
+    sources, compile_kernels = [], machine.compile_kernels
+    monkeypatch.setattr(
+        machine, "compile_kernels", lambda source, *rest: sources.append(source) or compile_kernels(source, *rest)
+    )
+    return sources
+
+
+def test_many_threads_that_call_one_new_function_compile_it_once(compiled):
+    traced, results = [], []
+
+    def f(x):
+        traced.append(1)
+        time.sleep(0.05)
+        return jnp.tanh(x * 1.25 + jnp.sinh(x))
+
+    g = jit(f)
+    run_all(*[lambda: results.append(float(g(0.5))) for _ in range(16)])
+    assert len(traced) == len(compiled) == 1
+    assert len(results) == 16 and len(set(results)) == 1
+
+
+def test_equal_functions_in_many_threads_are_compiled_once(compiled):
+    results = []
+    functions = [jit(lambda x: jnp.cosh(x * 1.75) - jnp.sinh(x)) for _ in range(8)]
+    run_all(*[lambda f=f: results.append(float(f(0.5))) for f in functions])
+    assert len(compiled) == 1 and len(set(results)) == 1 and len(results) == 8
+
+
+def test_if_the_first_thread_fails_the_others_try():
+    tried, results = [], []
+
+    def f(x):
+        tried.append(threading.get_ident())
+        time.sleep(0.02)
+        if len(tried) < 3:
+            raise ZeroDivisionError("not yet")
+        return x + 1
+
+    g = jit(f)
+
+    def work():
+        try:
+            results.append(float(g(1.0)))
+        except ZeroDivisionError:
+            results.append("failed")
+
+    run_all(*[work for _ in range(6)])
+    assert len(tried) == 3 and results.count("failed") == 2 and results.count(2.0) == 4
+
+
+def test_threads_that_trace_functions_which_call_each_other_do_not_wait_for_ever():
+    inside = threading.Barrier(2, timeout=20)
+    results = []
+
+    @functools.partial(jit, static_argnums=1)
+    def f(x, depth):
+        if depth == 2:
+            inside.wait()
+        return g(x, depth - 1) + 1 if depth else x
+
+    @functools.partial(jit, static_argnums=1)
+    def g(x, depth):
+        if depth == 2:
+            inside.wait()
+        return f(x, depth - 1) * 2 if depth else x
+
+    # Each holds what the other one needs next.
+    f_first = jit(lambda x: f(x, 2) + g(x, 2))
+    g_first = jit(lambda x: g(x, 2) + f(x, 2))
+
+    def first():
+        results.append(float(f_first(3.0)))
+
+    def second():
+        results.append(float(g_first(3.0)))
+
+    run_all(first, second)
+    assert results == [15.0, 15.0]
+
+
+def test_a_function_calls_itself_while_it_is_traced():
+    @functools.partial(jit, static_argnums=1)
+    def factorial(x, n):
+        return factorial(x, n - 1) * n if n else x
+
+    results = []
+    run_all(*[lambda: results.append(float(factorial(1.0, 6))) for _ in range(4)])
+    assert results == [720.0] * 4
+
+
+def test_a_callback_compiles():
+    inner = jit(lambda x: x * 3 + 1)
+    outer = jit(
+        lambda x: functad.pure_callback(lambda v: np.asarray(inner(v)), functad.ShapeDtypeStruct((), x.dtype), x)
+    )
+    results = []
+    run_all(*[lambda: results.append(float(outer(np.float32(2)))) for _ in range(8)])
+    assert results == [7.0] * 8
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_that_is_forked_while_another_thread_compiles(compiled):
+    """It does not wait for locks, or for work, of a thread that it does not have."""
+    tracing, ended = threading.Event(), threading.Event()
+
+    def f(x):
+        tracing.set()
+        ended.wait(20)
+        return jnp.sinh(x) + 2.5
+
+    g = jit(f)
+    busy = [
+        threading.Thread(target=lambda: g(0.0)),
+        *[threading.Thread(target=lambda k=k: jit(lambda x: jnp.tanh(x) ** 3 + k)(np.ones(5 + k))) for k in range(5)],
+    ]
+    for t in busy:
+        t.start()
+    assert tracing.wait(20)
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            try:
+                ended.set()
+                signal.alarm(60)
+                right = float(g(0.0)) == 2.5 and float(jit(lambda x: jnp.cosh(x) + 1.5)(0.0)) == 2.5
+                os._exit(0 if right else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ended.set()
+    for t in busy:
+        t.join(60)
+    assert float(g(0.0)) == 2.5

@@ -14,8 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "functad"
 # Lowest first; a file may import from its own layer and from those before it. Longest prefix wins.
 LAYERS = [
     ["errors", "lowering_rules", "version"],
-    ["exact", "config", "dtypes", "tree_nodes", "tree_register", "hints", "treedef", "tree_util", "tree"]
-    + ["cache", "progress"],
+    "exact config dtypes tree_nodes tree_register hints treedef tree_util tree cache once progress".split(),
     ["ir"],
     ["array", "tracing", "pretty"],
     ["primitives"],

@@ -33,6 +33,7 @@ from functad.config import config
 from functad.errors import ArgumentError
 from functad.exact import exact_key
 from functad.ir import Aval, Program
+from functad.once import once
 from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
@@ -273,14 +274,19 @@ class JitFunction:
     def _entry(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
         """What was traced for these types, and whether it serves further calls."""
         signature = call.signature(avals)
-        entry = self._entries.get(signature)
-        if entry is not None:
-            return entry, True
-        entry, reusable = self._trace(call, avals)
-        if reusable:
-            self._entries[signature] = entry
-            remember(self._fun, self._number, self._described(call, avals))
-        return entry, reusable
+
+        def known() -> tuple[_Entry, bool] | None:
+            entry = self._entries.get(signature)
+            return None if entry is None else (entry, True)
+
+        def traced() -> tuple[_Entry, bool]:
+            entry, reusable = self._trace(call, avals)
+            if reusable:
+                self._entries[signature] = entry
+                remember(self._fun, self._number, self._described(call, avals))
+            return entry, reusable
+
+        return known() or once((self._number, signature), known, traced)
 
     def _described(self, call: _Call, avals: Sequence[Aval]) -> Signature:
         """The signature of a call with names for people."""

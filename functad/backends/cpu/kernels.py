@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from functad.backends.cpu import objects
 from functad.backends.cpu.loader import Loaded
+from functad.once import once
 
 _KEY = re.compile(rb"[0-9a-f]{40}")
 _known: WeakValueDictionary[str, Loaded] = WeakValueDictionary()  # by the key of each kernel in the object
@@ -54,7 +55,10 @@ def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str,
         found |= _from_disk(sorted(missing))
         rest = {name: key for key, name in missing.items() if key not in found}
         if rest:
-            found |= _compiled(source, rest, make)
+            keys_of_rest = sorted(rest.values())
+            found |= once(
+                _object_of(keys_of_rest), lambda: _all_known(keys_of_rest), lambda: _compiled(source, rest, make)
+            )
         _known.update(found)
     return Kernels(keys, found)
 
@@ -85,7 +89,14 @@ def _compiled(
     loaded = objects.compiled(object_key, source, keys, lambda path: make(path, exports))
     for key in keys:
         objects.write(f"{key}.in", object_key.encode())
-    return dict.fromkeys(keys, loaded)
+    _known.update(found := dict.fromkeys(keys, loaded))
+    return found
+
+
+def _all_known(keys: Sequence[str]) -> dict[str, Loaded] | None:
+    """The kernels of these keys, if this process has them all: another thread may have compiled them meanwhile."""
+    found = {key: _known.get(key) for key in keys}
+    return {key: loaded for key, loaded in found.items() if loaded is not None} if all(found.values()) else None
 
 
 def _object_of(keys: Sequence[str]) -> str:

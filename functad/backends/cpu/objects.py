@@ -16,6 +16,7 @@ import shutil
 import struct
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -27,12 +28,21 @@ import llvmlite
 import numpy as np
 
 from functad.backends.cpu.loader import Loaded, load, processor
-from functad.cache import atomic_write, cache_dir
+from functad.cache import atomic_write, cache_dir, read_file
 from functad.errors import CompilationError
 from functad.version import __version__
 
 _logger = logging.getLogger("functad")
 _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
+
+# While the compiler works, which has locks of its own, no process is forked: the child would wait for them for ever.
+_machine_code = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_machine_code.acquire,
+        after_in_parent=_machine_code.release,
+        after_in_child=_machine_code.release,
+    )
 
 # A cache file is the object file, then JSON, then the length of the JSON and this mark:
 # what follows the end of an object file is ignored by the tools that read such files.
@@ -53,7 +63,7 @@ def get(source: str, identity: str, names: Sequence[str], make: Callable[[str], 
     """The functions of one object file: loaded before, found on disk, or compiled now and kept.
 
     Trouble with the cache is no error: what cannot be read is compiled again, what cannot be written stays in
-    memory; the log (`functad`, level debug) says why.
+    memory, which is said once; the log (`functad`, level debug) says why.
 
     Args:
         source: the text of the functions, kept beside the object file for people to read.
@@ -83,8 +93,10 @@ def find(key: str, names: Sequence[str]) -> Loaded | None:
 def compiled(key: str, source: str, names: Sequence[str], make: Callable[[str], bytes]) -> Loaded:
     """The functions of an object file that is made now, loaded, and kept under a key; the arguments are `get`'s."""
     folder = _trusted_folder()
-    object_bytes = make(str(_keep_source(folder, f"{key}.py", source.encode())))
-    addresses = load(object_bytes, names)
+    path = _keep_source(folder, f"{key}.py", source.encode())
+    with _machine_code:
+        object_bytes = make(str(path))
+        addresses = load(object_bytes, names)
     if folder is not None:
         _keep(folder / f"{key}.o", _pack(key, object_bytes))
     return addresses
@@ -94,7 +106,7 @@ def read(name: str) -> bytes | None:
     """What a small file of the cache holds; None if it is not there."""
     folder = _trusted_folder()
     try:
-        return None if folder is None else (folder / name).read_bytes()
+        return None if folder is None else read_file(folder / name)[0]
     except OSError:
         return None
 
@@ -129,10 +141,11 @@ def cached_files() -> list[tuple[Path, os.stat_result]]:
 
 def _find(path: Path, key: str, names: Sequence[str]) -> Loaded | None:
     try:
-        with open(path, "rb") as file:
-            doubt = _doubt(os.fstat(file.fileno()))
-            if not doubt:
-                return load(_unpack(key, file.read()), names)
+        content, status = read_file(path)
+        doubt = _doubt(status)
+        if not doubt:
+            with _machine_code:
+                return load(_unpack(key, content), names)
     except FileNotFoundError:
         return None
     except (OSError, CompilationError) as problem:
@@ -149,6 +162,8 @@ def _keep(path: Path, content: bytes) -> bool:
         return True
     except OSError as problem:
         _logger.debug("kernel cache: %s cannot be written: %s", path, problem)
+        if path.parent == cache_folder():
+            _say_once(path.parent, problem.strerror or str(problem))
         return False
 
 
@@ -163,7 +178,7 @@ def _keep_source(folder: Path | None, name: str, content: bytes) -> Path:
 
 def _holds(path: Path, content: bytes) -> bool:
     try:
-        return path.read_bytes() == content
+        return read_file(path)[0] == content
     except OSError:
         return False
 
@@ -185,6 +200,7 @@ def _unpack(key: str, content: bytes) -> bytes:
 
 
 def _trusted_folder() -> Path | None:
+    folder = None
     try:
         folder = cache_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -193,8 +209,20 @@ def _trusted_folder() -> Path | None:
         doubt = str(problem)
     if doubt:
         _logger.debug("kernel cache: nothing is kept on disk: %s", doubt)
+        _say_once(folder, doubt)
         return None
     return folder
+
+
+@cache
+def _say_once(folder: Path | None, problem: str) -> None:
+    if folder is not None:
+        problem = f"the folder {folder} cannot be used: {problem}"
+    _logger.warning(
+        "functad keeps no compiled kernels for the next run, as %s. The environment variable FUNCTAD_CACHE_DIR can "
+        "name another folder.",
+        problem,
+    )
 
 
 def _doubt(status: os.stat_result) -> str:

@@ -68,6 +68,9 @@ class Pool:
         self.words[w.PATIENCE] = max(1, int(PATIENCE_SECONDS / seconds))
         # No line of Python runs there, which a second Ctrl-C could interrupt with a traceback.
         atexit.register(self._finish, self.address)
+
+    def survive_forks(self) -> None:
+        """Stop the helpers before each fork; parent and child start their own again."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._before_fork,

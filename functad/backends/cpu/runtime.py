@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -204,6 +205,7 @@ class Runtime:
         # Python reads this record as long as a function made of it lives: for ever.
         self._method = _MethodDefinition(b"run", self.addresses["call"], _METH_O, None)
         self.entry_problem = _layout_problem()
+        self.pool.survive_forks()
 
     def bind(self, tape: Tape, slots: Words, arrays: int) -> Call:
         if self.entry_problem:
@@ -237,6 +239,8 @@ def _load() -> Runtime:
 
 
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child must not find it taken by a thread that it does not have
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class _Frame(np.ndarray[Any, Any]):

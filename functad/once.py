@@ -1,0 +1,85 @@
+"""Work that several threads ask for at the same time is done by one of them; the others wait for what it makes.
+
+Knows keys, and functions that find and make values; not what they are. A thread never waits for one that waits for it:
+then it does the work itself, as it does if the first one fails.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class _Work:
+    """What a thread makes just now."""
+
+    def __init__(self, owner: int) -> None:
+        self.owner = owner
+        self.done = threading.Event()
+
+
+_lock = threading.RLock()  # of the next two
+_under_way: dict[Hashable, _Work] = {}
+_waits: dict[int, _Work] = {}  # for what each waiting thread waits
+
+
+def once(key: Hashable, find: Callable[[], T | None], make: Callable[[], T]) -> T:
+    """What `find` gives, or else what `make` makes, so that `find` gives it from then on.
+
+    >>> known = {}
+    >>> once("two", lambda: known.get("two"), lambda: known.setdefault("two", 1 + 1))
+    2
+    >>> once("two", lambda: known.get("two"), lambda: 1 / 0)
+    2
+    """
+    mine = _Work(threading.get_ident())
+    try:
+        while True:
+            found = find()
+            if found is not None:
+                return found
+            with _lock:
+                work = _under_way.setdefault(key, mine)
+                if work is not mine and not _waits_for(work.owner, mine.owner):
+                    _waits[mine.owner] = work
+            if mine.owner not in _waits:
+                # Another thread may have been ready between the look and the claim.
+                found = find()
+                return make() if found is None else found
+            try:
+                work.done.wait()
+            finally:
+                _waits.pop(mine.owner)
+    finally:
+        with _lock:
+            if _under_way.get(key) is mine:
+                del _under_way[key]
+        mine.done.set()
+
+
+def _waits_for(thread: int, me: int) -> bool:
+    """Whether a thread is this one, or waits, through others perhaps, for this one."""
+    while thread != me:
+        work = _waits.get(thread)
+        if work is None:
+            return False
+        thread = work.owner
+    return True
+
+
+def _after_fork() -> None:
+    # The other threads, and what they had under way, are gone.
+    global _lock
+    _lock = threading.RLock()
+    me = threading.get_ident()
+    _waits.clear()
+    for key in [key for key, work in _under_way.items() if work.owner != me]:
+        del _under_way[key]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
