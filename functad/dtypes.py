@@ -106,8 +106,8 @@ def as_dtype(spec: Any) -> np.dtype:
 
 
 def canonicalize_dtype(dtype: Any) -> np.dtype:
-    """JAX's name for `as_dtype`: unlike JAX's, it keeps an explicit 64-bit dtype."""
-    return as_dtype(dtype)
+    """JAX's name for `as_dtype`, None meaning float: unlike JAX's, it keeps an explicit 64-bit dtype."""
+    return default_float_dtype() if dtype is None else as_dtype(dtype)
 
 
 def dtype_of(x: Any) -> tuple[np.dtype, bool]:

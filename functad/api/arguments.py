@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import WRAPPER_ASSIGNMENTS, partial, wraps
 from typing import Any
 
 import numpy as np
@@ -176,7 +176,19 @@ class LeafNames:
 
 
 def function_name(fun: Any) -> str:
-    return getattr(fun, "__name__", None) or type(fun).__name__
+    name = getattr(fun, "__name__", None)
+    return name if isinstance(name, str) and name else type(fun).__name__
+
+
+def described_like(fun: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator as `functools.wraps`, also for callables whose `__name__` and the like are no strings."""
+    return wraps(fun, assigned=description_of(fun), updated=())
+
+
+def description_of(fun: Any) -> list[str]:
+    """What `functools.update_wrapper` can copy of a callable."""
+    texts = ("__name__", "__qualname__", "__module__")
+    return [a for a in WRAPPER_ASSIGNMENTS if a not in texts or isinstance(getattr(fun, a, None), str)]
 
 
 def of_positions(

@@ -6,7 +6,6 @@ Knows pytrees and argument numbers; the mathematics is in `functad.transforms`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from functad.api.arguments import (
     LeafNames,
     as_value,
     check_callable,
+    described_like,
     function_name,
     is_python_number,
     leaf_aval,
@@ -202,7 +202,7 @@ def value_and_grad(
     if holomorphic:
         raise ArgumentError("grad: holomorphic=True is not supported; differentiate real and imaginary part apart")
 
-    @wraps(fun, updated=())
+    @described_like(fun)
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
         numbers = normalize_argnums(argnums, len(args), "grad", function_name(fun))
         dynamic = tuple(args[n] for n in numbers)
@@ -258,7 +258,7 @@ def grad(
     """
     evaluate = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 
-    @wraps(fun, updated=())
+    @described_like(fun)
     def grad_fun(*args: Any, **kwargs: Any) -> Any:
         value, gradient = evaluate(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
@@ -332,7 +332,7 @@ class Pullback(_Derivative):
         s = self._signature
         cts = _flatten_cotangent(cotangent, s.out_tree, "vjp")
         checked = [
-            _checked_tangent(ct, aval, lambda i=i: f"vjp: the cotangent of output {i}")  # type: ignore[misc]
+            _checked_tangent(ct, aval, lambda i=i: f"vjp: the cotangent of output {i}", integers=True)  # type: ignore[misc]
             for i, (ct, aval) in enumerate(zip(cts, s.out_avals))
         ]
         found = iter(self._linear.transpose(checked))
@@ -414,10 +414,14 @@ def _flatten_cotangent(cotangent: Any, out_tree: PyTreeDef, transform: str) -> l
     return leaves
 
 
-def _checked_tangent(t: Any, aval: Aval, what: Callable[[], str]) -> Any:
-    """A tangent or cotangent of the given type; `Zero` for one of an integer value."""
+def _checked_tangent(t: Any, aval: Aval, what: Callable[[], str], integers: bool = False) -> Any:
+    """A tangent or cotangent of the given type; `Zero` for one of an integer value.
+
+    integers: that one may also be of the value's own type, as `tree_map(zeros_like, outputs)` makes it.
+    """
     if not is_differentiable(aval):
-        if getattr(t, "dtype", None) != dtypes.float0:
+        float0 = getattr(t, "dtype", None) == dtypes.float0 and np.shape(t) == aval.shape
+        if not float0 and not (integers and as_value(t, what).aval.same_type(aval)):
             raise DifferentiationError(
                 f"{what()} belongs to a value of type {aval.str_short()}, which has no derivative: give zeros of dtype "
                 f"float0, numpy.zeros({aval.shape}, functad.dtypes.float0)"

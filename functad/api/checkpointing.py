@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from functad.api.arguments import (
     LeafNames,
     as_value,
     check_callable,
+    described_like,
     function_name,
     of_positions,
 )
@@ -93,7 +93,7 @@ def checkpoint(
         check_callable(policy, "checkpoint: policy")
     static = (static_argnums,) if isinstance(static_argnums, (int, np.integer)) else tuple(static_argnums)
 
-    @wraps(fun, updated=())
+    @described_like(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         statics = _static_positions(static, len(args), fun)
         dynamic = {i: a for i, a in enumerate(args) if i not in statics}

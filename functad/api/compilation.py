@@ -19,6 +19,7 @@ from functad.api.arguments import (
     LeafNames,
     as_value,
     check_callable,
+    description_of,
     function_name,
     leaf_aval,
     of_positions,
@@ -139,7 +140,7 @@ class JitFunction:
     ) -> None:
         check_callable(fun, "jit")
         self.__wrapped__: Callable[..., Any]
-        update_wrapper(self, fun)
+        update_wrapper(self, fun, assigned=description_of(fun))
         self._fun = fun
         self._inline = inline
         if backend is not None:

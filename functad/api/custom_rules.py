@@ -10,7 +10,15 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce, update_wrapper
 from typing import Any, NamedTuple
 
-from functad.api.arguments import as_known, as_value, check_callable, function_name, is_python_number, short
+from functad.api.arguments import (
+    as_known,
+    as_value,
+    check_callable,
+    description_of,
+    function_name,
+    is_python_number,
+    short,
+)
 from functad.api.rule_calls import Call, CustomVJPPrimal, Decorated, SymbolicZero, shown_zero
 from functad.custom import Backward, call_custom, custom_jvp_call_p, custom_vjp_call_p
 from functad.errors import CustomRuleError, LeakedTracerError, NoRuleError, TreeError
@@ -352,7 +360,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
         found = eval_program(closure.program, tree_leaves(ct), closure.values)
         return tree_unflatten(closure.tree, found)
 
-    update_wrapper(primal, fun)
+    update_wrapper(primal, fun, assigned=description_of(fun))
     wrapped = custom_vjp(primal)
     wrapped.defvjp(fwd, bwd)
     return wrapped

@@ -6,7 +6,6 @@ Knows how to trace a function of pytrees; runs nothing on values but `eval_jaxpr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 from functad.api.arguments import (
@@ -15,6 +14,7 @@ from functad.api.arguments import (
     ShapeDtypeStruct,
     as_value,
     check_callable,
+    described_like,
     function_name,
     leaf_aval,
     of_positions,
@@ -67,7 +67,7 @@ def make_jaxpr(
     """
     check_callable(fun, "make_jaxpr")
 
-    @wraps(fun, updated=())
+    @described_like(fun)
     def traced(*args: Any, **kwargs: Any) -> Any:
         given = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         statics = {n % len(args) for n in given if -len(args) <= n < len(args)}
@@ -178,7 +178,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     """
     check_callable(fun, "named_call")
 
-    @wraps(fun, updated=())
+    @described_like(fun)
     def named(*args: Any, **kwargs: Any) -> Any:
         with named_scope(name or function_name(fun)):
             return fun(*args, **kwargs)

@@ -6,13 +6,19 @@ Knows how to lay out the blocks in pytrees; the function itself runs once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from functad import dtypes
-from functad.api.arguments import LeafNames, check_callable, function_name, normalize_argnums, of_positions
+from functad.api.arguments import (
+    LeafNames,
+    check_callable,
+    described_like,
+    function_name,
+    normalize_argnums,
+    of_positions,
+)
 from functad.api.autodiff import linearized, raise_integer_input
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DifferentiationError
@@ -93,7 +99,7 @@ def _jacobian(
             f"{transform}: holomorphic=True is not supported; differentiate real and imaginary part apart"
         )
 
-    @wraps(fun, updated=())
+    @described_like(fun)
     def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
         numbers = normalize_argnums(argnums, len(args), transform, function_name(fun))
 

@@ -6,7 +6,6 @@ Knows pytrees and axes; the batch rules are run by `functad.transforms.batching`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 from functad.api.arguments import (
@@ -14,6 +13,7 @@ from functad.api.arguments import (
     LeafNames,
     as_value,
     check_callable,
+    described_like,
     function_name,
     is_array_like,
 )
@@ -56,7 +56,7 @@ def vmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
 
-    @wraps(fun, updated=())
+    @described_like(fun)
     def vmapped(*args: Any, **kwargs: Any) -> Any:
         name = function_name(fun)
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):

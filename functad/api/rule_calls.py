@@ -19,6 +19,7 @@ from functad.api.arguments import (
     as_known,
     as_value,
     check_callable,
+    description_of,
     function_name,
     positional_names,
     short,
@@ -105,7 +106,7 @@ class Decorated:
         self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
     ) -> None:
         check_callable(fun, self.kind)
-        update_wrapper(self, fun)  # type: ignore[arg-type]
+        update_wrapper(self, fun, assigned=description_of(fun))  # type: ignore[arg-type]
         self.fun = fun
         try:
             self._signature: inspect.Signature | None = inspect.signature(fun)

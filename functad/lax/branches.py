@@ -37,15 +37,26 @@ def cond(
     Args:
         pred: one bool, or a number that is compared with 0.
         true_fun, false_fun: functions of the operands that return the same structure, shapes and dtypes.
-        operands: pytrees of arrays. `operand=x` is the older form for one.
+        operands: pytrees of arrays. `operand=x` is the older form for one, and
+            `cond(pred, x, true_fun, y, false_fun)` that with an operand for each function.
 
     Raises:
         BodyError: the functions return different structures, shapes or dtypes.
-        ArgumentError: pred is no scalar.
+        ArgumentError: pred is no scalar, or a function is none.
 
     >>> cond(True, lambda x: x + 1., lambda x: x * 2., 3.)
     Array(4., dtype=float32, weak_type=True)
     """
+    if len(operands) == 2 and not callable(true_fun) and callable(false_fun) and callable(operands[1]):
+        # The older form: (pred, operand of true_fun, true_fun, operand of false_fun, false_fun).
+        operands, taken, other = ((true_fun, operands[0]),), false_fun, operands[1]
+        true_fun, false_fun = (lambda both: taken(both[0])), (lambda both: other(both[1]))
+    for name, fun in (("true_fun", true_fun), ("false_fun", false_fun)):
+        if not callable(fun):
+            raise ArgumentError(
+                f"cond: {name} must be a function of the operands, but is {fun!r:.80}. Write cond(pred, true_fun, "
+                "false_fun, *operands), or, with an operand for each, cond(pred, x, true_fun, y, false_fun)"
+            )
     operands = _operands("cond", operands, operand)
     index = _scalar(pred, "cond", "pred")
     if aval_of(index).dtype.kind == "c":

@@ -170,15 +170,29 @@ def conv_general_dilated(
     layout = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     ones = (1,) * (len(lhs_shape) - 2)
     lhs_dilation, rhs_dilation = lhs_dilation or ones, rhs_dilation or ones
+    sizes = [lhs_shape[i] for i in layout.lhs_spec[2:]]
+    windows = [rhs_shape[i] for i in layout.rhs_spec[2:]]
+    if 0 in windows:
+        raise ShapeError(
+            f"lax.conv_general_dilated: the kernel, of shape {rhs_shape}, has no element along some spatial axis; its "
+            f"spatial sizes are {tuple(windows)} (dimension_numbers say which axes these are)"
+        )
     if isinstance(padding, str):
         if any(d != 1 for d in lhs_dilation):
             raise ArgumentError(
                 f"lax.conv_general_dilated: padding={padding!r} has no meaning with lhs_dilation="
                 f"{tuple(lhs_dilation)}; give a (low, high) pair for each spatial axis, or use conv_transpose"
             )
-        sizes = [lhs_shape[i] for i in layout.lhs_spec[2:]]
-        windows = [dilated(rhs_shape[i], d) for i, d in zip(layout.rhs_spec[2:], rhs_dilation)]
-        padding = padtype_to_pads(sizes, windows, window_strides, padding)
+        padding = padtype_to_pads(
+            sizes, [dilated(k, d) for k, d in zip(windows, rhs_dilation)], window_strides, padding
+        )
+    elif len(padding) == len(sizes):
+        for size, spread, pads in zip(sizes, lhs_dilation, padding):
+            if dilated(size, spread) + sum(pads) < 0:
+                raise ArgumentError(
+                    f"lax.conv_general_dilated: padding={tuple(padding)} cuts more off than there is: an axis of size "
+                    f"{size} has {dilated(size, spread)} positions, and {pads} leaves {dilated(size, spread) + sum(pads)}"
+                )
     return run(
         conv_general_dilated_p,
         x,

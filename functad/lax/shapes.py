@@ -107,6 +107,8 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     Array([1., 1.], dtype=float32, weak_type=True)
     """
     x, sizes = _operand("broadcast", operand), integers_of("broadcast", "sizes", sizes)
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"lax.broadcast: sizes={sizes} must not be negative")
     shape = (*sizes, *aval_of(x).shape)
     return _broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(sizes), len(shape)))
 

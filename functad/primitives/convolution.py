@@ -151,8 +151,10 @@ def _check_spatial(rank: int, **per_axis: Sequence[Any]) -> None:
             raise ArgumentError(
                 f"conv_general_dilated: {name}={tuple(values)} must have {rank} entries, one a spatial axis"
             )
-        if name != "padding" and any(v < 1 for v in values):
-            raise ArgumentError(f"conv_general_dilated: {name}={tuple(values)} must be at least 1 on every axis")
+        if name != "padding" and any(not hasattr(v, "__index__") or v < 1 for v in values):
+            raise ArgumentError(
+                f"conv_general_dilated: {name}={tuple(values)} must be whole numbers of at least 1 on every axis"
+            )
 
 
 def _check_groups(

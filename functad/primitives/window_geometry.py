@@ -36,7 +36,7 @@ def padtype_to_pads(
     up; an odd rest is padded at the high end, with "SAME_LOWER" at the low one.
 
     Raises:
-        ArgumentError: there is no such padding.
+        ArgumentError: there is no such padding, or strides that do not fit.
 
     >>> padtype_to_pads((5,), (2,), (1,), "SAME")
     [(0, 1)]
@@ -44,6 +44,11 @@ def padtype_to_pads(
     if padding.upper() not in _PADDINGS:
         raise ArgumentError(
             f"padding={padding!r} is unknown: use {', '.join(_PADDINGS)}, or a (low, high) pair an axis"
+        )
+    if len(window_strides) != len(in_shape) or any(not hasattr(s, "__index__") or s < 1 for s in window_strides):
+        raise ArgumentError(
+            f"window_strides={tuple(window_strides)} must be whole numbers of at least 1, one for each of the "
+            f"{len(in_shape)} axes that windows move along"
         )
     split = _PADDINGS[padding.upper()]
     totals = [

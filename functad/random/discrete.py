@@ -79,8 +79,8 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     Args:
         key: a key, uint32 of shape (2,).
         shape: the shape of the result.
-        minval, maxval: integers, or integer arrays that broadcast to `shape`, which are clipped to what
-            `dtype` holds.
+        minval, maxval: integers, or arrays that broadcast to `shape`, which are clipped to what `dtype` holds;
+            floats are truncated.
         dtype: an integer dtype, by default int32 (int64 with `enable_x64`).
 
     Raises:
@@ -113,8 +113,10 @@ def _bound(name: str, value: Any, dtype: np.dtype, lowest: int, highest: int) ->
         return dtype.type(min(value, highest)), np.bool_(value > highest)
     value = promotion.asarray(operand("randint", value))
     own = value.dtype
+    if own.kind == "f":
+        value, own = convert_element_type(value, dtype), dtype
     if own.kind not in "iu":
-        raise DTypeError(f"randint: {name} must be an integer, got {aval_of(value).str_short()}")
+        raise DTypeError(f"randint: {name} must be a real number, got {aval_of(value).str_short()}")
     limits = np.iinfo(own)
     above = el.gt(value, own.type(highest)) if highest < limits.max else np.bool_(False)
     clipped = el.clamp(own.type(max(lowest, limits.min)), value, own.type(min(highest, limits.max)))
@@ -158,6 +160,8 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     if x.ndim == 0:
         if x.dtype.kind not in "iu":
             raise ArgumentError(f"permutation: x must be an integer or an array, got {aval_of(x).str_short()}")
+        if int(x) < 0:
+            raise ArgumentError(f"permutation: x={int(x)}, the number of elements 0 … x - 1, must not be negative")
         return _shuffled_positions(key, (int(x),), 0)
     axis = canonical_axis("permutation", axis, x.ndim)
     if independent:
@@ -267,6 +271,11 @@ def categorical(
     axis = canonical_axis("categorical", axis, logits.ndim)
     batch = logits.shape[:axis] + logits.shape[axis + 1 :]
     shape = batch if shape is None else canonical_shape("categorical", shape)
+    if not logits.shape[axis] and math.prod(shape):
+        raise ArgumentError(
+            f"categorical: there is nothing to draw from: logits of shape {logits.shape} has no category along "
+            f"axis {axis}"
+        )
     leading = len(shape) - len(batch)
     if leading < 0 or joint_shape("categorical", [shape, batch]) != shape:
         raise ShapeError(f"categorical: shape={shape} must end with one to which {batch}, logits' own, broadcasts")
