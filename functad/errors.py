@@ -22,6 +22,10 @@ class ArgumentError(FunctadError, ValueError):
     """An argument has a value that the function does not take."""
 
 
+class TooLargeError(FunctadError, MemoryError, ValueError):
+    """An array would have more elements than there is memory for, or than an array can have."""
+
+
 class TreeError(FunctadError, ValueError):
     """Two pytrees that should have the same structure do not."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from functad import dtypes, hints
 from functad.array import Array, ArrayImpl
 from functad.config import config
-from functad.errors import ConcretizationError, LeakedTracerError, TracerError
+from functad.errors import ConcretizationError, FunctadError, LeakedTracerError, TooLargeError, TracerError
 from functad.hints import index_hint, truth_hint
 from functad.ir import (
     Atom,
@@ -364,8 +364,9 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         else:
             with np.errstate(all="ignore"):
                 result = primitive.impl(*values, **params)
-    except (TypeError, ValueError):  # NumPy's own, of dtypes or shapes: the shape rule says it in the user's terms
-        infer_avals(primitive, [aval_of(a) for a in args], params)
+    except (TypeError, ValueError, OverflowError, MemoryError) as problem:
+        # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
+        _explain_size(problem, primitive, args, params)
         raise
     if foreign:
         result = _unaliased(result, values)
@@ -379,6 +380,21 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     elif weak and (strong or result.dtype != values[0].dtype):
         weak = _stays_weak(result.dtype, [aval_of(a) for a in args])
     return ArrayImpl(result, weak)
+
+
+def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
+    """Raise an error with types and the line, if an operation failed because of the sizes of its results."""
+    avals = infer_avals(primitive, [aval_of(a) for a in args], params)
+    nbytes = sum(a.size * a.dtype.itemsize for a in avals)
+    if isinstance(problem, FunctadError) or not (isinstance(problem, MemoryError) or nbytes >= 1 << 62):
+        return
+    types = ", ".join(a.str_short() for a in avals)
+    raise TooLargeError(
+        f"`{primitive.name}` would make {types} of {nbytes / 2**30:,.1f} GiB, for which there is no memory.\n"
+        f"Your line: {user_source()}\n"
+        "Check the shapes of its operands: a broadcast of two vectors makes a matrix. What is reduced at once need not "
+        "be made under jit; lax.map goes through the parts of what is large"
+    ) from problem
 
 
 def _check_values(primitive: Primitive, result: Any) -> None:

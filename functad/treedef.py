@@ -29,6 +29,9 @@ IsLeaf = Callable[..., bool]
 T = TypeVar("T")
 
 
+DEEPEST = 5000  # levels of a pytree
+
+
 def fold(
     root: Any, opened: Callable[[Any], tuple[Any, Sequence[Any] | None]], closed: Callable[[Any, list[T]], T]
 ) -> T:
@@ -37,12 +40,17 @@ def fold(
     Args:
         opened: from a node to its result and None, or to anything that `closed` needs and the children.
         closed: from what `opened` gave and the results for the children to the result for the node.
+
+    Raises:
+        RecursionError: there are more than `DEEPEST` levels; a node that contains itself has no end of them.
     """
     open_nodes: list[tuple[Any, Iterator[Any], list[T]]] = []
     node = root
     while True:
         found, children = opened(node)
         if children is not None:
+            if len(open_nodes) == DEEPEST:
+                raise RecursionError
             open_nodes.append((found, iter(children), []))
         elif not open_nodes:
             return found
@@ -252,6 +260,8 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], P
     except UnsortableKeysError:
         tree_flatten_with_path(tree, is_leaf)  # raises again, with the key path
         raise
+    except RecursionError:
+        raise _too_deep(tree) from None
 
 
 def tree_flatten_with_path(
@@ -283,7 +293,36 @@ def tree_flatten_with_path(
         children, metadata = keyed_children(kind, subtree, path)
         return (kind, metadata), [((*path, key), child) for key, child in children]
 
-    return pairs, fold(((), tree), opened, lambda node, children: node_def(node[0], node[1], children))
+    try:
+        return pairs, fold(((), tree), opened, lambda node, children: node_def(node[0], node[1], children))
+    except RecursionError:
+        raise _too_deep(tree) from None
+
+
+def _too_deep(tree: Any) -> TreeError:
+    """Why a tree has no end: a node that contains itself, or else too many levels."""
+    open_nodes: dict[int, KeyPath] = {}  # from the root to where the walk is
+    todo: list[tuple[Any, KeyPath] | int] = [(tree, ())]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, int):
+            del open_nodes[item]
+            continue
+        node, path = item
+        kind = KINDS[type(node)]
+        if id(node) in open_nodes:
+            inner, outer = keystr(path[-3:]), keystr(open_nodes[id(node)]) or "the whole tree"
+            return TreeError(
+                f"this pytree contains itself: what stands at {'…' * (len(path) > 3)}{inner} is {outer} again, a "
+                f"{type(node).__name__}, so it has no end. Put a copy there, or a value instead of the container"
+            )
+        if kind is not None:
+            if len(path) > DEEPEST:
+                break
+            open_nodes[id(node)] = path
+            todo.append(id(node))
+            todo += [(child, (*path, key)) for key, child in keyed_children(kind, node, path)[0]]
+    return TreeError(f"this pytree has more than {DEEPEST} levels; keep what is nested so deeply in one list")
 
 
 def node_def(kind: NodeKind, metadata: Any, children: Iterable[PyTreeDef]) -> PyTreeDef:

@@ -14,7 +14,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl, DonatedArray
-from functad.errors import ArgumentError, DTypeError
+from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Aval
 from functad.tracing import Origin, Tracer, leak_error
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
@@ -32,14 +32,46 @@ class ShapeDtypeStruct:
 
     __slots__ = ("dtype", "shape", "weak_type")
 
-    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> None:
-        self.shape: tuple[int, ...] = tuple(shape)
+    def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> None:
+        self.shape: tuple[int, ...] = _checked_sizes(shape, "ShapeDtypeStruct")
         self.dtype: np.dtype = dtypes.as_dtype(dtype)
         self.weak_type = weak_type
 
     @property
     def aval(self) -> Aval:
         return Aval(self.shape, self.dtype, self.weak_type)
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The type of an array, a number, or whatever has a shape and a dtype.
+
+        >>> import functad, numpy as np
+        >>> functad.ShapeDtypeStruct.like(np.ones(3))
+        ShapeDtypeStruct(shape=(3,), dtype=float64)
+        """
+        aval = leaf_aval(x, lambda: "the argument of ShapeDtypeStruct.like")
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """The same with another `shape`, `dtype` or `weak_type`.
+
+        >>> import functad
+        >>> functad.ShapeDtypeStruct((3,), "float32").update(shape=(2, 2))
+        ShapeDtypeStruct(shape=(2, 2), dtype=float32)
+        """
+        unknown = changes.keys() - {"shape", "dtype", "weak_type", "sharding"}
+        if unknown:
+            raise ArgumentError(f"ShapeDtypeStruct.update changes shape, dtype or weak_type, but not {sorted(unknown)}")
+        return ShapeDtypeStruct(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, **changes})
+
+    @property
+    def sharding(self) -> None:
+        return None
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError("len() of a ShapeDtypeStruct of shape (): it has no axis")
+        return self.shape[0]
 
     @property
     def ndim(self) -> int:
@@ -58,6 +90,16 @@ class ShapeDtypeStruct:
 
     def __hash__(self) -> int:
         return hash(self.aval)
+
+
+def _checked_sizes(shape: Any, where: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple([n.__index__() for n in shape])
+    except (TypeError, AttributeError):
+        raise ShapeError(f"{where}: shape={shape!r:.80} must be a tuple of integers; write (n,) for one axis") from None
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"{where}: shape={sizes} has a negative size")
+    return sizes
 
 
 def check_callable(fun: Any, transform: str) -> None:
@@ -126,7 +168,7 @@ def leaf_aval(x: Any, where: Callable[[], str]) -> Aval:
     if isinstance(x, (Array, ShapeDtypeStruct)):
         return x.aval
     if not isinstance(x, np.generic) and hasattr(x, "shape") and hasattr(x, "dtype"):
-        return Aval(x.shape, _dtype_of_array(x, where))
+        return Aval(_checked_sizes(x.shape, where()), _dtype_of_array(x, where))
     return as_value(x, where).aval
 
 

@@ -190,8 +190,8 @@ def conv_general_dilated(
         for size, spread, pads in zip(sizes, lhs_dilation, padding):
             if dilated(size, spread) + sum(pads) < 0:
                 raise ArgumentError(
-                    f"lax.conv_general_dilated: padding={tuple(padding)} cuts more off than there is: an axis of size "
-                    f"{size} has {dilated(size, spread)} positions, and {pads} leaves {dilated(size, spread) + sum(pads)}"
+                    f"lax.conv_general_dilated: padding={tuple(padding)} cuts off more than there is: {pads} at the "
+                    f"ends of {dilated(size, spread)} positions of an input of shape {lhs_shape}"
                 )
     return run(
         conv_general_dilated_p,

@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+<<<<<<< HEAD
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError
+=======
+from functad.array import Array, ArrayImpl
+from functad.errors import ArgumentError, TooLargeError
+>>>>>>> 7cc77b1 (Say what is wrong at the edges: sizes beyond memory, empty axes, strides of 0, pytrees without an end)
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled, scalar, select
 from functad.numpy.promotion import (
@@ -150,10 +155,15 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     increment: Any = 1 if step is None else bounds[-1]
     if increment == 0:
         raise ArgumentError("arange: step must not be 0")
-    if wanted.kind in "iub" and all(b.dtype.kind in "iub" for b in bounds):
-        values = np.arange(int(first), int(last), int(increment))
-    else:
-        values = np.arange(first, last, increment)
+    whole = wanted.kind in "iub" and all(b.dtype.kind in "iub" for b in bounds)
+    span = (int(first), int(last), int(increment)) if whole else (first, last, increment)
+    try:
+        values = np.arange(*span)
+    except (MemoryError, ValueError, OverflowError) as problem:
+        raise TooLargeError(
+            f"arange: from {span[0]} to {span[1]} in steps of {span[2]} are more numbers than any array can have here"
+            f", or numbers of more than 64 bits ({problem}); check the bounds"
+        ) from problem
     return ArrayImpl(converted(values, wanted))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, OutOfBoundsError, ShapeError
+from functad.numpy.building import filled
 from functad.numpy.index_plan import NEW, Entry, plan_of
 from functad.numpy.promotion import asarray, convert
 from functad.primitives import dynamic_slicing, gather_scatter, structure
@@ -299,6 +300,7 @@ def _whole(size: int) -> Entry:
 
 def _dynamic(x: Any, entries: Sequence[Entry]) -> Any:
     """Known and traced integers: one slice whose position is computed."""
+    _refuse_empty(x.shape, entries)
     x, entries = _sliced_first(x, entries)
     consuming = _without_new(entries)
     starts = [
@@ -311,11 +313,28 @@ def _dynamic(x: Any, entries: Sequence[Entry]) -> Any:
     return slice_basic(x, [e if e.kind in ("slice", "new") else Entry("int", value=0) for e in entries])
 
 
+def _refuse_empty(shape: tuple[int, ...], entries: Sequence[Entry]) -> None:
+    """Raise where elements of an axis that has none are asked for, whatever becomes of positions outside."""
+    places = [(axis, e) for axis, e in enumerate(_without_new(entries)) if e.kind in ("int", "array")]
+    if any(0 in aval_of(e.value).shape for _, e in places):
+        return  # nothing is asked for
+    for axis, _ in places:
+        if shape[axis] == 0:
+            raise OutOfBoundsError(
+                f"axis {axis} of an array of shape {shape} is empty, so an index finds no element there; "
+                "look at x.size or x.shape first, or do not index where there may be nothing"
+            )
+
+
 # --- index arrays -----------------------------------------------------------------------------------
 
 
 def gather(x: Any, entries: Sequence[Entry], mode: GatherScatterMode, fill_value: Any) -> Any:
     """The elements that index arrays name."""
+    _refuse_empty(x.shape, entries)
+    if any(n == 0 and e.kind == "array" for n, e in zip(x.shape, _without_new(entries))):
+        # None is asked for; a gather wants an axis to take none from.
+        x = filled(x.dtype.type(0), tuple(n or int(e.kind == "array") for n, e in zip(x.shape, _without_new(entries))))
     x, entries = _sliced_first(x, entries)
     plan = plan_of(x.shape, entries)
     result = gather_scatter.gather(

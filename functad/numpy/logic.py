@@ -263,8 +263,16 @@ def isreal(x: Any) -> Any:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the dtype is complex."""
-    return dtypes.dtype_of(operand("iscomplexobj", x))[0].kind == "c"
+    """Whether the dtype of an array, or a dtype, is complex.
+
+    >>> iscomplexobj(1j), iscomplexobj("float32")
+    (True, False)
+    """
+    return dtypes.result_type(x if _has_dtype(x) else operand("iscomplexobj", x)).kind == "c"
+
+
+def _has_dtype(x: Any) -> bool:
+    return isinstance(x, (str, type, np.dtype)) or hasattr(x, "dtype")
 
 
 def isrealobj(x: Any) -> bool:

@@ -171,6 +171,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     """
     at, places, values = promote_dtypes_inexact(*[operand("interp", v) for v in (x, xp, fp)])
     at, places, values = asarray(at), asarray(places), asarray(values)
+    if places.shape == (0,):
+        raise ShapeError("interp: xp and fp have no elements, so there is no line between them")
     if places.ndim != 1 or places.shape != values.shape:
         raise ShapeError(f"interp takes vectors xp and fp of one length, got shapes {places.shape} and {values.shape}")
     if period is not None:

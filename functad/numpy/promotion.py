@@ -5,6 +5,7 @@ Knows no function in particular; everything else in this package is built on it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
-from functad.errors import ArgumentError, DTypeError, FunctadError, ShapeError
+from functad.errors import ArgumentError, DTypeError, FunctadError, ShapeError, TooLargeError
 from functad.primitives import joining
 from functad.primitives.common import broadcast_in_dim, convert_element_type
 from functad.primitives.kernels.conversion import converted
@@ -76,7 +77,12 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
 
 
 def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
-    leaves = list(_leaves(x))
+    try:
+        leaves = list(_leaves(x))
+    except RecursionError:
+        raise ShapeError(
+            "asarray: the nested sequence has no end: it contains itself, or is nested too deeply"
+        ) from None
     for leaf in leaves:
         if isinstance(leaf, np.ndarray):
             dtypes.dtype_of_ndarray(leaf)  # raises where its values are not all there is to it
@@ -364,7 +370,15 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
         raise ArgumentError(f"{name}: shape must be an integer or several, got {shape!r}") from None
     if any(n < 0 for n in result):
         raise ArgumentError(f"{name}: shape={result} has a negative size")
+    if math.prod(result) > MOST_ELEMENTS:
+        raise TooLargeError(
+            f"{name}: an array of shape {result} would have {math.prod(result)} elements, more than any array can "
+            f"have (2**63 - 1); check which of its sizes is meant to be so large"
+        )
     return result
+
+
+MOST_ELEMENTS = 2**63 - 1
 
 
 def constant(x: Any, wanted: str, rewrite: str) -> np.ndarray:

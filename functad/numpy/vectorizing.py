@@ -5,12 +5,12 @@ Knows `vmap` and broadcasting.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from functad.api import vmap
+from functad.api.arguments import described_like
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy.building import as_array
 from functad.numpy.promotion import asarray, joint_shape
@@ -36,7 +36,7 @@ def vectorize(
     left_out = frozenset(excluded)
     cores = None if signature is None else _read_signature(signature)
 
-    @functools.wraps(pyfunc)
+    @described_like(pyfunc)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         mapped = [i for i in range(len(args)) if i not in left_out]
         arrays = [asarray(as_array("vectorize", args[i])) for i in mapped]
