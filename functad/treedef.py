@@ -28,7 +28,6 @@ from functad.tree_nodes import (
 IsLeaf = Callable[..., bool]
 T = TypeVar("T")
 
-
 DEEPEST = 5000  # levels of a pytree
 
 

@@ -12,13 +12,8 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-<<<<<<< HEAD
 from functad.array import ArrayImpl
-from functad.errors import ArgumentError
-=======
-from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, TooLargeError
->>>>>>> 7cc77b1 (Say what is wrong at the edges: sizes beyond memory, empty axes, strides of 0, pytrees without an end)
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled, scalar, select
 from functad.numpy.promotion import (
