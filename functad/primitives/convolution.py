@@ -153,7 +153,7 @@ def _check_spatial(rank: int, **per_axis: Sequence[Any]) -> None:
             )
         if name != "padding" and any(not hasattr(v, "__index__") or v < 1 for v in values):
             raise ArgumentError(
-                f"conv_general_dilated: {name}={tuple(values)} must be whole numbers of at least 1 on every axis"
+                f"conv_general_dilated: {name}={tuple(values)} must be at least 1 on every axis, in whole numbers"
             )
 
 

@@ -47,7 +47,7 @@ def padtype_to_pads(
         )
     if len(window_strides) != len(in_shape) or any(not hasattr(s, "__index__") or s < 1 for s in window_strides):
         raise ArgumentError(
-            f"window_strides={tuple(window_strides)} must be whole numbers of at least 1, one for each of the "
+            f"window_strides={tuple(window_strides)} must be at least 1, in whole numbers, one for each of the "
             f"{len(in_shape)} axes that windows move along"
         )
     split = _PADDINGS[padding.upper()]
