@@ -115,7 +115,10 @@ ONES, KERNEL = jnp.ones((1, 1, 4, 4)), jnp.ones((1, 1, 2, 2))
         (lambda: lax.conv_general_dilated(ONES, KERNEL, (0, 1), "SAME"), r"window_strides=\(0, 1\).*at least 1"),
         (lambda: lax.conv_general_dilated(ONES, KERNEL, (0, 1), ((0, 0),) * 2), r"window_strides=\(0, 1\).*at least 1"),
         (lambda: lax.conv(ONES, KERNEL, (1,), "VALID"), r"window_strides=\(1,\).*one for each of the 2 axes"),
-        (lambda: lax.conv(ONES, KERNEL, (1.5, 1), "VALID"), r"window_strides=\(1.5, 1\) must be at least 1, in whole numbers"),
+        (
+            lambda: lax.conv(ONES, KERNEL, (1.5, 1), "VALID"),
+            "must be at least 1, in whole numbers",
+        ),
         (lambda: lax.conv_general_dilated(ONES, KERNEL, (1, 1), ((-3, -3), (0, 0))), r"cuts off more than there is"),
         (
             lambda: lax.conv(ONES, KERNEL[:, :, :0], (1, 1), "VALID"),
