@@ -38,10 +38,8 @@ _UPDATES = {
 _IGNORED = ("casting", "order", "subok", "signature", "like")
 
 
-def _array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+def _ufunc_of_traced(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     name = ufunc.__name__
-    if _writes_into_numpy(kwargs.get("out")) or (method == "at" and isinstance(inputs[0], np.ndarray)):
-        return _in_numpy(f"{name}.{method}" if method != "__call__" else name, getattr(ufunc, method), inputs, kwargs)
     _refuse_out(name, kwargs)
     for ignored in _IGNORED:
         kwargs.pop(ignored, None)
@@ -67,33 +65,11 @@ def _array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs
 
 def _array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     name = func.__name__
-    if name in _READERS:
+    if Tracer not in types or name in _READERS:
         return func(*_known(args), **_known(kwargs))
-    if _writes_into_numpy(kwargs.get("out")):
-        return _in_numpy(name, func, args, kwargs)
     _refuse_out(name, kwargs)
     module = func.__module__ or "numpy"
     return forward(f"{module}.{name}", func, _counterpart(module, name), args, kwargs)
-
-
-def _writes_into_numpy(out: Any) -> bool:
-    outs = [o for o in (out if isinstance(out, tuple) else (out,)) if o is not None]
-    return bool(outs) and all(isinstance(o, np.ndarray) for o in outs)
-
-
-def _in_numpy(name: str, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """Write known values into a NumPy array, as its owner asked; traced ones would drop out of the trace."""
-    if _has_tracer(args) or _has_tracer(kwargs):
-        _refuse_out(name, {"out": True})
-    return function(*_known(args), **_known(kwargs))
-
-
-def _has_tracer(values: Any) -> bool:
-    if isinstance(values, dict):
-        values = list(values.values())
-    if isinstance(values, (tuple, list)):
-        return any(map(_has_tracer, values))
-    return isinstance(values, Tracer)
 
 
 def _refuse_out(name: str, kwargs: dict[str, Any]) -> None:
@@ -130,5 +106,9 @@ def _known(values: Any) -> Any:
 
 
 def install() -> None:
-    """Attach the protocols to `functad.Array`."""
-    install_methods({"__array_ufunc__": _array_ufunc, "__array_function__": _array_function})
+    """Attach the protocols: to all arrays for NumPy's functions, to traced ones alone for its ufuncs.
+
+    A ufunc takes a known array by `__array__`, and leaves operators to it: `ndarray + Array` is an Array.
+    """
+    install_methods({"__array_function__": _array_function})
+    setattr(Tracer, "__array_ufunc__", _ufunc_of_traced)  # noqa: B010
