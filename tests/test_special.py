@@ -240,11 +240,10 @@ def test_shapes_and_dtypes(function, dtype):
 
 
 def test_erf_inv_in_single_precision():
-    points = np.linspace(-0.999999, 0.999999, 200_001).astype(np.float32)
+    points = np.concatenate([np.linspace(-1, 1, 20_001)[1:-1], 1 - np.geomspace(6e-8, 1, 3000)]).astype(np.float32)
     expected = special.erf_inv(points.astype(np.float64))
-    np.testing.assert_allclose(special.erf_inv(points), expected, rtol=1e-5)
-    centre = abs(points) < 0.999
-    np.testing.assert_allclose(special.erf_inv(points[centre]), expected[centre], rtol=2e-6)
+    error = np.abs(special.erf_inv(points) - expected) / np.spacing(np.abs(expected).astype(np.float32))
+    assert error.max() < 2.01
 
 
 @pytest.mark.parametrize("function", [f for f in SINGLE_ARGUMENT if f is not special.erf_inv])

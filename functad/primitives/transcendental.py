@@ -20,7 +20,6 @@ from functad.primitives.builders import (
     Agreed,
     Kinks,
     binary,
-    by_dtype,
     by_kind,
     elementwise_aval,
     kinks_of,
@@ -564,7 +563,7 @@ erf_inv_p = unary(
     jvp=lambda t, out, x: _times(_ROOT_PI / 2, mul(t, exp(square(out)))),
     data=_between_ends,
     kinks={0: (_ROOT_PI / 2, 0, _ROOT_PI**3 / 4), 1: (np.inf, np.inf, np.inf), -1: (np.inf, -np.inf, np.inf)},
-    lower=Scalar(by_dtype("{T}(erf_inv(f64({0})))", float32="erf_inv_f32({0})")),
+    lower=Scalar("erf_inv({0})"),
     doc="Inverse of the error function.",
 )
 lgamma_p = unary(

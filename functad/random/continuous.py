@@ -1,6 +1,7 @@
 """Continuous distributions, each as a function of uniform random numbers.
 
-Knows no generator: all randomness comes from `uniform`. The parameters are differentiable.
+Knows no generator: all randomness comes from `uniform`. The parameters are differentiable. What rounds is done by
+`primitives.strict`, or is one sum, difference or quotient: so the numbers are the same to the bit in every mode.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from functad.numpy.promotion import (
     operand,
 )
 from functad.primitives import elementwise as el
+from functad.primitives import strict
 from functad.primitives.bitcast import bitcast_convert_type
 from functad.primitives.joining import unstack
 from functad.random.keys import random_bits, split
@@ -63,14 +65,14 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
         complex_dtype = dtypes.as_dtype(dtype)
         part = np.empty(0, complex_dtype).real.dtype
         parts = [_normal("normal", k, shape, part) for k in unstack(split(key))]
-        return el.div(el.complex(*parts), complex_dtype.type(math.sqrt(2)))
+        return el.complex(*(strict.mul(p, part.type(math.sqrt(0.5))) for p in parts))
     return _normal("normal", key, shape, float_dtype("normal", dtype))
 
 
 def _normal(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     above_minus_one = np.nextafter(dtype.type(-1), dtype.type(0))
     u = _uniform(name, key, shape, dtype, above_minus_one, 1.0)
-    return el.mul(dtype.type(math.sqrt(2)), el.erf_inv(u))
+    return strict.mul(dtype.type(math.sqrt(2)), el.erf_inv(u))
 
 
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
@@ -92,8 +94,8 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     shape = joint_shape("truncated_normal", shapes) if shape is None else canonical_shape("truncated_normal", shape)
     low, high = (_spread("truncated_normal", b, shape) for b in (low, high))
     root = dtype.type(math.sqrt(2))
-    u = _uniform("truncated_normal", key, shape, dtype, el.erf(el.div(low, root)), el.erf(el.div(high, root)))
-    out = el.mul(root, el.erf_inv(u))
+    u = _uniform("truncated_normal", key, shape, dtype, strict.erf(el.div(low, root)), strict.erf(el.div(high, root)))
+    out = strict.mul(root, el.erf_inv(u))
     # Rounding must not give the bounds themselves.
     above = el.nextafter(el.stop_gradient(low), dtype.type(math.inf))
     below = el.nextafter(el.stop_gradient(high), dtype.type(-math.inf))
@@ -117,11 +119,11 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     info = np.finfo(dtype)
     if check_mode("gumbel", mode) == "low":
         u = _positive_uniform("gumbel", key, shape, dtype)
-        return el.neg(el.log(el.neg(el.log(u))))
+        return el.neg(strict.log(el.neg(strict.log(u))))
     coarse, fine = unstack(_uniform("gumbel", key, (2, *shape), dtype, 0.0, 1.0))
-    refined = el.add(el.add(coarse, el.mul(dtype.type(info.eps), fine)), dtype.type(info.tiny))
+    refined = el.add(el.add(coarse, strict.mul(dtype.type(info.eps), fine)), dtype.type(info.tiny))
     x = el.select_n(el.ge(coarse, dtype.type(0.5)), refined, coarse)
-    return el.neg(el.log(el.neg(el.log1p(el.neg(x)))))
+    return el.neg(strict.log(el.neg(strict.log1p(el.neg(x)))))
 
 
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
@@ -132,7 +134,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     Array([2.950128 , 3.8434246], dtype=float32)
     """
     dtype, shape = float_dtype("exponential", dtype), canonical_shape("exponential", shape)
-    return el.neg(el.log1p(el.neg(_uniform("exponential", key, shape, dtype, 0.0, 1.0))))
+    return el.neg(strict.log1p(el.neg(_uniform("exponential", key, shape, dtype, 0.0, 1.0))))
 
 
 def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
@@ -145,7 +147,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     dtype, shape = float_dtype("laplace", dtype), canonical_shape("laplace", shape)
     above_minus_one = dtype.type(-1) + dtype.type(np.finfo(dtype).epsneg)
     u = _uniform("laplace", key, shape, dtype, above_minus_one, 1.0)
-    return el.mul(el.sign(u), el.log1p(el.neg(el.abs(u))))
+    return strict.mul(el.sign(u), strict.log1p(el.neg(el.abs(u))))
 
 
 def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
@@ -157,7 +159,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """
     dtype, shape = float_dtype("logistic", dtype), canonical_shape("logistic", shape)
     u = _positive_uniform("logistic", key, shape, dtype)
-    return el.sub(el.log(u), el.log1p(el.neg(u)))
+    return el.sub(strict.log(u), strict.log1p(el.neg(u)))
 
 
 def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
@@ -169,7 +171,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """
     dtype, shape = float_dtype("cauchy", dtype), canonical_shape("cauchy", shape)
     u = _uniform("cauchy", key, shape, dtype, np.finfo(dtype).eps, 1.0)
-    return el.tan(el.mul(dtype.type(math.pi), el.sub(u, dtype.type(0.5))))
+    return strict.tan(strict.mul(dtype.type(math.pi), el.sub(u, dtype.type(0.5))))
 
 
 def float_dtype(name: str, dtype: Any) -> np.dtype:
@@ -200,7 +202,7 @@ def _uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype, minva
         return unit
     low, high = (_spread(name, convert(operand(name, b), dtype), shape) for b in (minval, maxval))
     span = el.sub(high, low)
-    return el.max(low, el.add(el.mul(unit, span), low))
+    return el.max(low, el.add(strict.mul(unit, span), low))
 
 
 def _positive_uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:

@@ -20,6 +20,7 @@ from functad.numpy.reductions import cumsum
 from functad.numpy.selecting import take, take_along_axis
 from functad.numpy.sorting import argsort, searchsorted
 from functad.primitives import elementwise as el
+from functad.primitives import strict
 from functad.primitives.common import broadcast_in_dim, convert_element_type, reshape
 from functad.primitives.joining import unstack
 from functad.primitives.reduction import argmax
@@ -51,7 +52,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
     if check_mode("bernoulli", mode) == "low":
         return el.lt(uniform(key, shape, p.dtype), p)
     coarse, fine = unstack(uniform(key, (2, *shape), p.dtype))
-    return el.lt(el.mul(fine, p.dtype.type(np.finfo(p.dtype).eps)), el.sub(p, coarse))
+    return el.lt(strict.mul(fine, p.dtype.type(np.finfo(p.dtype).eps)), el.sub(p, coarse))
 
 
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
@@ -234,10 +235,10 @@ def _drawn_positions(key: Any, population: int, shape: tuple[int, ...], replace:
     elif replace:
         cumulative = cumsum(p)
         last = reshape(slice_axis(cumulative, 0, population - 1, population), ())
-        drawn = el.mul(last, el.sub(p.dtype.type(1), uniform(key, shape, p.dtype)))
+        drawn = strict.mul(last, el.sub(p.dtype.type(1), uniform(key, shape, p.dtype)))
         return searchsorted(cumulative, drawn)
     else:
-        order = _descending(el.add(gumbel(key, (population,), p.dtype, mode), el.log(p)), 0)
+        order = _descending(el.add(gumbel(key, (population,), p.dtype, mode), strict.log(p)), 0)
     return reshape(slice_axis(order, 0, 0, math.prod(shape)), shape)
 
 

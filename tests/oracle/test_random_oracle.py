@@ -13,17 +13,18 @@ jax = pytest.importorskip("jax", reason="jax is not installed: the oracle tests 
 
 SEEDS = [0, 1, 123456789, 2**32 - 1]
 SHAPES = [(), (5,), (2, 3), (0,), (40, 25)]
-# XLA's logarithms of float64 are good to 200 units in the last place or so, all else to a few.
+# XLA's logarithms of float64 are good to 200 units in the last place or so, its erf_inv of float32 to 65, all else to a
+# few.
 ULP = {"float16": 4, "float32": 8, "float64": 256}
 
 
-def _assert_same(actual, expected):
+def _assert_same(actual, expected, ulp=ULP):
     expected = np.asarray(expected)
     actual = np.asarray(actual)
     assert actual.dtype == expected.dtype
     assert actual.shape == expected.shape
     if expected.dtype.kind == "f":
-        resolution = ULP[expected.dtype.name] * np.finfo(expected.dtype).eps
+        resolution = ulp[expected.dtype.name] * np.finfo(expected.dtype).eps
         np.testing.assert_allclose(actual, expected, rtol=resolution, atol=resolution)
     else:
         np.testing.assert_array_equal(actual, expected)
@@ -71,7 +72,8 @@ FLOATS = ["uniform", "normal", "gumbel", "exponential", "laplace", "logistic"]
 @pytest.mark.parametrize("name", FLOATS)
 def test_floats(name, shape, seed):
     ours, theirs = _key(seed)
-    _assert_same(getattr(random, name)(ours, shape), getattr(jax.random, name)(theirs, shape))
+    ulp = {**ULP, "float32": 65} if name == "normal" else ULP
+    _assert_same(getattr(random, name)(ours, shape), getattr(jax.random, name)(theirs, shape), ulp)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])

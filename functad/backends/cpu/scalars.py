@@ -13,6 +13,12 @@ import numpy as np
 
 from functad.primitives.kernels import scalar_formulas, vector_math, vector_trigonometry
 from functad.primitives.kernels.plain_arithmetic import plain
+from functad.primitives.kernels.strict_math import erf_inv as erf_inv
+from functad.primitives.kernels.strict_math import strict_erf as strict_erf
+from functad.primitives.kernels.strict_math import strict_log as strict_log
+from functad.primitives.kernels.strict_math import strict_log1p as strict_log1p
+from functad.primitives.kernels.strict_math import strict_product as strict_product
+from functad.primitives.kernels.strict_math import strict_tan as strict_tan
 
 # --- casts ------------------------------------------------------------------------------------------
 

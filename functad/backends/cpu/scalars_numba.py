@@ -266,11 +266,42 @@ def _constant(value: Any, dtype: Any) -> ir.Constant:
 # --- the arithmetic of formulas ---------------------------------------------------------------------
 
 
+class _NoFlags(list[str]):
+    """No flags, which nobody adds to: Numba gives `contract` to every instruction whose flags are false."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _StrictBuilder:
+    """A builder whose instructions LLVM may not contract: a product and a sum remain two roundings."""
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+
+    def __getattr__(self, name: str) -> Any:
+        emit = getattr(self._builder, name)
+        if name not in ("fadd", "fsub", "fmul", "fdiv", "fneg"):
+            return emit
+
+        def strict(*operands: ir.Value) -> ir.Value:
+            instruction = emit(*operands)
+            instruction.flags = _NoFlags()
+            return instruction
+
+        return strict
+
+
 class IRArithmetic:
     """What `PlainArithmetic` does, by LLVM instructions."""
 
-    def __init__(self, builder: ir.IRBuilder) -> None:
+    def __init__(self, builder: Any, strict: bool = False) -> None:
         self.builder = builder
+        self.strict = strict
+
+    def strictly(self, operands: Sequence[IRValue]) -> tuple[Any, ...]:
+        builder = _StrictBuilder(self.builder)
+        return (type(self)(builder, strict=True), *(IRValue(builder, x.value, x.dtype) for x in operands))
 
     def constant(self, value: Any, dtype: Any) -> IRValue:
         return IRValue(self.builder, _constant(value, np.dtype(dtype)), dtype)
@@ -331,6 +362,8 @@ class IRArithmetic:
         return IRValue(self.builder, self.builder.select(condition.value, x.value, y.value), x.dtype)
 
     def fma(self, x: IRValue, y: Any, z: Any) -> IRValue:
+        if self.strict:
+            return x * y + z
         return self._intrinsic("llvm.fmuladd", x, x._with(y), x._with(z))
 
     def product_error(self, x: IRValue, y: IRValue, product: IRValue) -> IRValue:

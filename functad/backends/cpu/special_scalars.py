@@ -10,13 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from functad.backends.cpu.exact_scalars import routine
 from functad.backends.cpu.scalars import copysign, floor, round_even, sqrt
-from functad.primitives.kernels import error_coefficients as error_table
 from functad.primitives.kernels import gamma_coefficients as gamma_table
-from functad.primitives.kernels import vector_math
 from functad.primitives.kernels.plain_arithmetic import plain
 
 _PI = math.pi
@@ -44,48 +40,6 @@ def _polynomial(name: str, coefficients: Sequence[float]) -> Callable[..., Any]:
 
     formula.__name__ = name
     return plain(formula)
-
-
-# --- the inverse error function ---------------------------------------------------------------------
-
-_centre_p = _polynomial("erf_inv_centre_p", error_table.ERF_INV_CENTRE_P)
-_centre_q = _polynomial("erf_inv_centre_q", error_table.QUANTILE_CENTRE_Q)
-_middle_p = _polynomial("erf_inv_middle_p", error_table.ERF_INV_MIDDLE_P)
-_middle_q = _polynomial("erf_inv_middle_q", error_table.QUANTILE_MIDDLE_Q)
-_tail_p = _polynomial("erf_inv_tail_p", error_table.ERF_INV_TAIL_P)
-_tail_q = _polynomial("erf_inv_tail_q", error_table.QUANTILE_TAIL_Q)
-
-
-@routine
-def erf_inv(x: Any) -> Any:
-    """The inverse of the error function: infinite at ±1, NaN beyond."""
-    size = abs(x)
-    if size <= 0.85:
-        r = 0.180625 - 0.25 * (x * x)
-        return x * (_centre_p(r) / _centre_q(r))
-    if size > 1:
-        return _NAN
-    r = sqrt(-_log(0.5 * (1 - size)))
-    if r == _INF:
-        return copysign(_INF, x)
-    if r <= 5:
-        return copysign(_middle_p(r - 1.6) / _middle_q(r - 1.6), x)
-    return copysign(_tail_p(r - 5) / _tail_q(r - 5), x)
-
-
-@plain
-def erf_inv_f32(k: Any, x: Any) -> Any:
-    """`erf_inv` of a float32, without branches: M. Giles' polynomials."""
-    w = -vector_math.log1p(k, -x * x)
-    centre = w < 5
-    z = k.where(centre, w - 2.5, k.sqrt(w) - 3)
-    pairs = list(zip(error_table.ERF_INV_SINGLE_CENTRE, error_table.ERF_INV_SINGLE_TAIL))
-    constants = [tuple(k.constant(c, np.float32) for c in pair) for pair in pairs]
-    total = k.where(centre, *constants[0])
-    for a, b in constants[1:]:
-        total = total * z + k.where(centre, a, b)
-    infinity = k.copysign(k.constant(np.inf, np.float32), x)
-    return k.where(k.absolute(x) == 1, infinity, total * x)
 
 
 # --- the gamma function's logarithm -----------------------------------------------------------------

@@ -128,27 +128,18 @@ ERF_INV_CENTRE_P = tuple(coefficient * math.sqrt(0.125) for coefficient in QUANT
 ERF_INV_MIDDLE_P = tuple(coefficient * math.sqrt(0.5) for coefficient in QUANTILE_MIDDLE_P)
 ERF_INV_TAIL_P = tuple(coefficient * math.sqrt(0.5) for coefficient in QUANTILE_TAIL_P)
 
-# M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade (2011), table of the single-precision form:
-# in powers of w - 2.5 below w = 5, of sqrt(w) - 3 above, with w = -log(1 - x^2).
+ERF_INV_NUMERATORS = (ERF_INV_CENTRE_P, ERF_INV_MIDDLE_P, ERF_INV_TAIL_P)
+ERF_INV_DENOMINATORS = (QUANTILE_CENTRE_Q, QUANTILE_MIDDLE_Q, QUANTILE_TAIL_Q)
+
+# With w = -log(1 - x^2): erf_inv(x) / x - 1 = s(w - 2.5) w + c below w = 5, s(v) v + c with v = sqrt(w) - 3 above;
+# the coefficients of s, that of the highest power first, then c. Minimax fits, to 0.2 ulp of float32.
 ERF_INV_SINGLE_CENTRE = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
+    *(-8.80065709e-09, 4.52477202e-08, 3.53167252e-07, -4.34576532e-06, 5.90060927e-06),
+    *(0.000203593372, -0.00176172471, 0.000226924429, 0.246072978),
+    -0.11377307772636414,
 )
 ERF_INV_SINGLE_TAIL = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
+    *(0.000130036249, -0.000316739373, -8.08943223e-05, 0.0014930981, -0.00358292297),
+    *(0.00568461092, -0.00764075946, 0.00944536179, 1.00167525),
+    1.8329768180847168,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,13 @@ Formula = Callable[..., Any]
 
 class PlainArithmetic:
     """What a formula may do besides operators, done by NumPy. `IRArithmetic` does the same with LLVM instructions."""
+
+    def __init__(self, strict: bool = False) -> None:
+        self.strict = strict
+
+    def strictly(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """An arithmetic in which every operation rounds as IEEE 754 says, and the operands for it."""
+        return (PlainArithmetic(strict=True), *operands)
 
     def constant(self, value: Any, dtype: Any) -> Any:
         return np.dtype(dtype).type(value)
@@ -46,8 +53,8 @@ class PlainArithmetic:
         return _scalar(np.where(condition, x, y))
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
-        """x y + z, rounded once where the machine can: formulas may rely on neither."""
-        if np.asarray(x).dtype == np.float32:
+        """x y + z, rounded once where the machine can: formulas may rely on neither. Strictly, rounded twice."""
+        if not self.strict and np.asarray(x).dtype == np.float32:
             return np.float32(1) * (_double(x) * _double(y) + _double(z)).astype(np.float32)
         return x * y + z
 

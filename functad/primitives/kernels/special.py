@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from functad.primitives.kernels import error_coefficients as table
 from functad.primitives.kernels import gamma_coefficients as gamma_table
+from functad.primitives.kernels import strict_math
+from functad.primitives.kernels.strict_math import on_arrays
 
 _Floats = npt.NDArray[np.float64]
 _Kernel = Callable[[_Floats], _Floats]
@@ -40,25 +42,9 @@ def erfc(x: np.ndarray) -> np.ndarray:
 def erf_inv(x: np.ndarray) -> np.ndarray:
     """Inverse error function on [-1, 1]; infinite at the ends, NaN outside.
 
-    Source: M. J. Wichura, "Algorithm AS 241: the percentage points of the normal distribution",
-    Applied Statistics 37 (1988), routine PPND16, with `erf_inv(x) = PPND16((1 + x) / 2) / sqrt(2)`. In float32
-    M. Giles' polynomial, which XLA also evaluates: so normal random numbers are JAX's to the last places.
+    The methods and their sources are in `strict_math`.
     """
-    x = np.asarray(x)
-    if x.dtype == np.float32:
-        return _erf_inv32(x)
-    return _in_float64(_erf_inv64, x)
-
-
-def _erf_inv32(x: np.ndarray) -> np.ndarray:
-    w = -np.log1p(-x * x)
-    centre = w < np.float32(5)
-    z = np.where(centre, w - np.float32(2.5), np.sqrt(w) - np.float32(3))
-    p = np.zeros_like(z)
-    for a, b in zip(table.ERF_INV_SINGLE_CENTRE, table.ERF_INV_SINGLE_TAIL):
-        p = p * z + np.where(centre, np.float32(a), np.float32(b))
-    result: np.ndarray = np.where(np.abs(x) == 1, np.copysign(np.float32(np.inf), x), p * x)
-    return result
+    return on_arrays(strict_math.erf_inv, np.asarray(x))
 
 
 def lgamma(x: np.ndarray) -> np.ndarray:
@@ -219,40 +205,6 @@ def _times_gaussian(factor: _Floats, x: _Floats) -> _Floats:
     half = np.where(x < 26, 0.0, -0.5 * square)
     product = factor * np.exp(-square - half) * np.exp(half)
     return product - product * error
-
-
-# Inverse error function.
-_QUANTILE_CENTRE = 0.85
-_QUANTILE_MIDDLE = 5.0
-
-
-def _erf_inv64(x: _Floats) -> _Floats:
-    size = np.abs(x)
-    return _piecewise(
-        x,
-        (
-            (size <= _QUANTILE_CENTRE, _erf_inv_centre),
-            ((size > _QUANTILE_CENTRE) & (size < 1), _erf_inv_tail),
-            (size == 1, lambda v: np.copysign(np.inf, v)),
-        ),
-    )
-
-
-def _erf_inv_centre(x: _Floats) -> _Floats:
-    q = 0.5 * x
-    r = 0.180625 - q * q
-    return x * (_horner(table.ERF_INV_CENTRE_P, r) / _horner(table.QUANTILE_CENTRE_Q, r))
-
-
-def _erf_inv_tail(x: _Floats) -> _Floats:
-    r = np.sqrt(-np.log(0.5 * (1 - np.abs(x))))
-    middle, tail = r - 1.6, r - _QUANTILE_MIDDLE
-    size = np.where(
-        r <= _QUANTILE_MIDDLE,
-        _horner(table.ERF_INV_MIDDLE_P, middle) / _horner(table.QUANTILE_MIDDLE_Q, middle),
-        _horner(table.ERF_INV_TAIL_P, tail) / _horner(table.QUANTILE_TAIL_Q, tail),
-    )
-    return np.copysign(size, x)
 
 
 # Gamma family.

@@ -228,13 +228,13 @@ def log(k: Any, x: Any) -> Any:
     kind = _format(x)
     tiny = x < kind.least_normal
     normal = k.where(tiny, x * 2.0**kind.mantissa_bits, x)
-    e, m = _exponent_and_mantissa(k, normal)
+    e, m = exponent_and_mantissa(k, normal)
     e = k.where(tiny, e - float(kind.mantissa_bits), e)
-    return _log_at_ends(k, x, _log_sum(k, m - 1, e))
+    return _log_at_ends(k, x, log_sum(k, m - 1, e))
 
 
 def log1p(k: Any, x: Any) -> Any:
-    result = k.copysign(_log_sum(k, *_log1p_parts(k, x)), x)
+    result = k.copysign(log_sum(k, *_log1p_parts(k, x)), x)
     infinite, undefined = k.constant(-np.inf, x.dtype), k.constant(np.nan, x.dtype)
     return k.where(x < np.inf, k.where(x > -1, result, k.where(x == -1, infinite, undefined)), x)
 
@@ -243,7 +243,7 @@ def _log1p_parts(k: Any, x: Any) -> tuple[Any, Any]:
     """f and e with 1 + x = 2^e (1 + f)."""
     kind = _format(x)
     u = x + 1
-    e, m = _exponent_and_mantissa(k, u)
+    e, m = exponent_and_mantissa(k, u)
     power = k.bits(m) - k.bits(u) + kind.one  # the pattern of 2^−e
     inverse = k.from_bits(k.where(u < 1e30, power, k.constant(0, power.dtype)), x.dtype)
     lost = x - (u - 1)
@@ -263,7 +263,7 @@ def logaddexp2(k: Any, x: Any, y: Any) -> Any:
 def _log2_of_one_plus(k: Any, x: Any) -> Any:
     """log2(1 + x), for 0 ≤ x ≤ 1; exact at its ends."""
     f, e = _log1p_parts(k, x)
-    return k.fma(_log_sum(k, f, k.constant(0, x.dtype)), k.constant(_LOG2_E, x.dtype), e)
+    return k.fma(log_sum(k, f, k.constant(0, x.dtype)), k.constant(_LOG2_E, x.dtype), e)
 
 
 def _log_add(k: Any, x: Any, y: Any, excess: Callable[[Any], Any]) -> Any:
@@ -278,7 +278,7 @@ def _log_add(k: Any, x: Any, y: Any, excess: Callable[[Any], Any]) -> Any:
     return k.where(distance == distance, total, x + y)  # ∞ − ∞ is no number, but equal infinities are their own sum
 
 
-def _exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
+def exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
     """e (as a float) and m between √½ and √2 with x = 2^e m, of a normal number."""
     kind, pattern = _format(x), k.bits(x)
     exponent = k.from_bits(pattern - kind.root_half, kind.signed) >> kind.mantissa_bits
@@ -286,7 +286,7 @@ def _exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
     return k.cast(k.cast(exponent, _I32), x.dtype), m
 
 
-def _log_sum(k: Any, f: Any, e: Any) -> Any:
+def log_sum(k: Any, f: Any, e: Any) -> Any:
     """e ln(2) + ln(1 + f)."""
     kind, half_square = _format(f), 0.5 * (f * f)
     low = e * kind.ln2_low
@@ -376,7 +376,7 @@ def _log_wide(k: Any, x: Any) -> Any:
 
 def _log2_wide(k: Any, x: Any, unit: float = 1.0) -> Any:
     """unit · log2(x) of a float64 that is normal or 0."""
-    e, m = _exponent_and_mantissa(k, x)
+    e, m = exponent_and_mantissa(k, x)
     f = m - 1
     z = f * f
     logarithm = k.fma(z * f, polynomial(k, f, _LOG_WIDE), f - 0.5 * z)
