@@ -264,3 +264,13 @@ call("ix_", np.array([0, 2], np.int32), np.array([1, 3], np.int32))
 call("trim_zeros", np.array([0, 0, 1, 2, 0], np.int32))
 call("result_type", F, 2.5)
 call("promote_types", "int8", "uint8")
+
+# Complex numbers are ordered by their real part first: here real parts repeat.
+ORDERED = np.array([[1 + 2j, 1 - 2j, -1, 0.5j], [2, 2 - 1j, -1 + 1j, 0]], np.complex64)
+for name in "max min amax amin ptp nanmax nanmin".split():
+    for axis in (None, 0, 1):
+        call(name, ORDERED, axis=axis)
+for name in "maximum minimum fmax fmin logaddexp logaddexp2".split():
+    call(name, ORDERED, ORDERED[::-1].copy())
+for name in "exp2 log2 log10".split():
+    call(name, ORDERED)

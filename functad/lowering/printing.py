@@ -15,13 +15,13 @@ from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.nest import CASTS, Accumulator, Let, Load, Nest, Statement
 from functad.pretty import literal_text
 
-# What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype.
+# What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype, {c} is complex_ or nothing.
 IDENTITY = {"sum": "{T}(0)", "prod": "{T}(1)", "or": "{T}(0)", "xor": "{T}(0)", "and": "{T}(-1)"}
 UPDATE = {
     "sum": "accumulate({a}, {x})",
     "prod": "{a} * {x}",
-    "max": "maximum({a}, {x})",
-    "min": "minimum({a}, {x})",
+    "max": "{c}maximum({a}, {x})",
+    "min": "{c}minimum({a}, {x})",
     "and": "{a} & {x}",
     "or": "{a} | {x}",
     "xor": "{a} ^ {x}",
@@ -75,7 +75,7 @@ def identity(a: Accumulator) -> str:
 
 def combined(a: Accumulator, total: str, x: str) -> str:
     """The accumulator `total` with the value, or the other partial result, `x`."""
-    text = UPDATE[a.kind].format(a=total, x=x)
+    text = UPDATE[a.kind].format(a=total, x=x, c="complex_" if a.dtype.kind == "c" else "")
     return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind in ("sum", "prod") else text
 
 
@@ -98,4 +98,4 @@ def _extreme(dtype: np.dtype, lowest: bool) -> str:
         limits = np.iinfo(dtype)
         return f"{cast}({limits.min if lowest else limits.max})"
     infinity = "-inf" if lowest else "inf"
-    return f"{cast}(complex({infinity}, 0.0))" if dtype.kind == "c" else f"{cast}({infinity})"
+    return f"{cast}(complex_of({infinity}, {infinity}))" if dtype.kind == "c" else f"{cast}({infinity})"

@@ -12,7 +12,7 @@ from typing import Any
 
 from functad import dtypes, lax
 from functad import numpy as jnp
-from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.errors import ArgumentError, ShapeError
 
 Axis = int | Sequence[int] | None
 
@@ -406,15 +406,9 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 
 
 def _inexact(x: Any) -> Any:
-    """Integers and booleans as floats; floats stay what they are."""
+    """Integers and booleans as floats; floats and complex numbers stay what they are."""
     x = jnp.asarray(x)
-    if x.dtype.kind == "f":
-        return x
-    if x.dtype.kind in "iub":
-        return x.astype(dtypes.to_inexact_dtype(x.dtype))
-    raise DTypeError(
-        f"functad.nn's functions take real numbers, got an array of dtype {x.dtype.name}; take its real part"
-    )
+    return x if x.dtype.kind in "fc" else x.astype(dtypes.to_inexact_dtype(x.dtype))
 
 
 def _shifted(x: Any, axis: Axis, where: Any) -> Any:

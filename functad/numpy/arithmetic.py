@@ -5,7 +5,6 @@ Knows promotion and the element-wise primitives; shapes are joined by promotion.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -323,30 +322,26 @@ def spacing(x: Any, /) -> Any:
 
 def maximum(x1: Any, x2: Any, /) -> Any:
     """The larger of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first."""
-    x, y = promote_pair("maximum", x1, x2)
-    return _complex_extremum(x, y, logic.greater) if x.dtype.kind == "c" else el.max(x, y)
+    return el.max(*promote_pair("maximum", x1, x2))
 
 
 def minimum(x1: Any, x2: Any, /) -> Any:
     """The smaller of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first."""
-    x, y = promote_pair("minimum", x1, x2)
-    return _complex_extremum(x, y, logic.less) if x.dtype.kind == "c" else el.min(x, y)
-
-
-def _complex_extremum(x: Any, y: Any, wins: Callable[[Any, Any], Any]) -> Any:
-    return select(el.or_(wins(x, y), el.ne(x, x)), x, y)
+    return el.min(*promote_pair("minimum", x1, x2))
 
 
 def fmax(x1: Any, x2: Any, /) -> Any:
     """The larger of x1 and x2, element-wise; a NaN loses."""
     x, y = promote_args("fmax", x1, x2)
-    return select(el.or_(el.gt(x, y), el.ne(y, y)), x, y)
+    larger = logic.greater if x.dtype.kind == "c" else el.gt
+    return select(el.or_(larger(x, y), el.ne(y, y)), x, y)
 
 
 def fmin(x1: Any, x2: Any, /) -> Any:
     """The smaller of x1 and x2, element-wise; a NaN loses."""
     x, y = promote_args("fmin", x1, x2)
-    return select(el.or_(el.lt(x, y), el.ne(y, y)), x, y)
+    smaller = logic.less if x.dtype.kind == "c" else el.lt
+    return select(el.or_(smaller(x, y), el.ne(y, y)), x, y)
 
 
 def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:  # noqa: A002

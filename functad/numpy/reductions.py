@@ -194,14 +194,18 @@ def lowest(dtype: np.dtype) -> Any:
     """What no element of the dtype lies below."""
     if dtype.kind == "b":
         return False
-    return -np.inf if dtype.kind in "fc" else np.iinfo(dtype).min
+    if dtype.kind in "fc":
+        return -np.inf if dtype.kind == "f" else complex(-np.inf, -np.inf)
+    return np.iinfo(dtype).min
 
 
 def highest(dtype: np.dtype) -> Any:
     """What no element of the dtype lies above."""
     if dtype.kind == "b":
         return True
-    return np.inf if dtype.kind in "fc" else np.iinfo(dtype).max
+    if dtype.kind in "fc":
+        return np.inf if dtype.kind == "f" else complex(np.inf, np.inf)
+    return np.iinfo(dtype).max
 
 
 def max(  # noqa: A001

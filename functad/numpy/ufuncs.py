@@ -38,19 +38,39 @@ cbrt = unary_inexact("cbrt", "The cube root, element-wise.")
 def log2(x: Any, /) -> Any:
     """The logarithm to base 2, element-wise."""
     (x,) = promote_args_inexact("log2", x)
-    x = convert(x, x.dtype)
-    return el.div(el.log(x), scalar(x, np.log(2)))
+    return _over(el.log(convert(x, x.dtype)), np.log(2))
 
 
 def log10(x: Any, /) -> Any:
     """The logarithm to base 10, element-wise."""
     (x,) = promote_args_inexact("log10", x)
-    x = convert(x, x.dtype)
-    return el.div(el.log(x), scalar(x, np.log(10)))
+    return _over(el.log(convert(x, x.dtype)), np.log(10))
 
 
-logaddexp = binary_inexact("logaddexp", "log(e^x1 + e^x2) without overflow, element-wise.")
-logaddexp2 = binary_inexact("logaddexp2", "log2(2^x1 + 2^x2) without overflow, element-wise.")
+def _over(x: Any, divisor: float) -> Any:
+    """x over a real number; of a complex x each part, as a complex quotient makes NaN of an infinity."""
+    if x.dtype.kind == "c":
+        return el.complex(_over(el.real(x), divisor), _over(el.imag(x), divisor))
+    return el.div(x, scalar(x, divisor))
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Any:
+    """log(e^x1 + e^x2) without overflow, element-wise."""
+    x, y = promote_args_inexact("logaddexp", x1, x2)
+    return _complex_log_add(x, y, el.exp, 1.0) if x.dtype.kind == "c" else el.logaddexp(x, y)
+
+
+def logaddexp2(x1: Any, x2: Any, /) -> Any:
+    """log2(2^x1 + 2^x2) without overflow, element-wise."""
+    x, y = promote_args_inexact("logaddexp2", x1, x2)
+    return _complex_log_add(x, y, el.exp2, float(np.log(2))) if x.dtype.kind == "c" else el.logaddexp2(x, y)
+
+
+def _complex_log_add(x: Any, y: Any, power: Callable[[Any], Any], unit: float) -> Any:
+    larger = el.stop_gradient(el.max(el.real(x), el.real(y)))
+    shift = convert(select(el.is_finite(larger), larger, scalar(larger, 0)), x.dtype)
+    total = el.add(power(el.sub(x, shift)), power(el.sub(y, shift)))
+    return el.add(_over(el.log(total), unit), shift)
 
 
 # --- trigonometry -----------------------------------------------------------------------------------

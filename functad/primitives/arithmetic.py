@@ -300,19 +300,19 @@ max_p = binary(
     "max",
     extrema.maximum,
     jvps=_EXTREMUM_JVPS,
-    kinds=REALS + "b",
+    kinds=ANY,
     kinks=_TIES,
-    lower=Scalar(by_kind("maximum({0}, {1})", b="{0} | {1}")),
-    doc="The larger; NaN if either is, and +0 of zeros.",
+    lower=Scalar(by_kind("maximum({0}, {1})", b="{0} | {1}", c="complex_maximum({0}, {1})")),
+    doc="The larger; NaN if either is, and +0 of zeros. Complex numbers are ordered by their real part first.",
 )
 min_p = binary(
     "min",
     extrema.minimum,
     jvps=_EXTREMUM_JVPS,
-    kinds=REALS + "b",
+    kinds=ANY,
     kinks=_TIES,
-    lower=Scalar(by_kind("minimum({0}, {1})", b="{0} & {1}")),
-    doc="The smaller; NaN if either is, and -0 of zeros.",
+    lower=Scalar(by_kind("minimum({0}, {1})", b="{0} & {1}", c="complex_minimum({0}, {1})")),
+    doc="The smaller; NaN if either is, and -0 of zeros. Complex numbers are ordered as by max.",
 )
 
 # --- sign and magnitude -----------------------------------------------------------------------------

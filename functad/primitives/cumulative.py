@@ -14,7 +14,7 @@ from functad.errors import ShapeError
 from functad.ir import Aval, Example, Primitive, Zero
 from functad.lowering_rules import Loops
 from functad.primitives.arithmetic import share_of_extremum
-from functad.primitives.builders import FLOATS, NUMBERS, REALS, RowKinks, check_kind, kinks_of_rows
+from functad.primitives.builders import FLOATS, NUMBERS, RowKinks, check_kind, kinks_of_rows
 from functad.primitives.common import NOT_LINEAR, add_cotangents, full_like, integers, normal, scalar_like
 from functad.primitives.elementwise import (
     add,
@@ -100,6 +100,8 @@ def _cumulative(
         shown += [(normal(1), 0, False), (normal(0, 2), 0, False), (normal(2, 0), 0, True)]
         if "i" in kinds:
             shown.append((integers(2, 4), 1, False))
+        if "c" in kinds:
+            shown.append((np.array([[1 + 2j, 1 - 2j, -1], [2, 0.5j, 2 + 1j]], np.complex64), 1, False))
         away = [
             Example(args=(x,), params={"axis": axis, "reverse": reverse}, differentiable=x.dtype.kind == "f")
             for x, axis, reverse in shown
@@ -214,7 +216,7 @@ cummax_p = _cumulative(
     kernels.cummax,
     combination="max",
     jvp=_scan_jvp(_Combination(max, _extremum_tangent)),
-    kinds=REALS,
+    kinds=NUMBERS,
     doc="Running maximum.",
     kinks=[((1, 1, 0), (1, 0, 0), (3.5, 0, 0)), ((1, 1, 1), (1, 0, 0), (2.75, 0, 0))],
 )
@@ -223,7 +225,7 @@ cummin_p = _cumulative(
     kernels.cummin,
     combination="min",
     jvp=_scan_jvp(_Combination(min, _extremum_tangent)),
-    kinds=REALS,
+    kinds=NUMBERS,
     doc="Running minimum.",
     kinks=[((0, 0, 2), (1, 0, 0), (3.5, 0, 0)), ((1, 1, 1), (1, 0, 0), (2.75, 0, 0))],
 )

@@ -278,8 +278,14 @@ clamp_p = nary(
         lambda t, out, low, x, high: _where(and_(gt(x, low), lt(x, high)), t, out),
         lambda t, out, low, x, high: _where(lt(high, x), t, out),
     ],
-    kinds=REALS + "b",
-    lower=Scalar(by_kind("minimum(maximum({0}, {1}), {2})", b="({0} | {1}) & {2}")),
+    kinds=ANY,
+    lower=Scalar(
+        by_kind(
+            "minimum(maximum({0}, {1}), {2})",
+            b="({0} | {1}) & {2}",
+            c="complex_minimum(complex_maximum({0}, {1}), {2})",
+        )
+    ),
     doc="x, but at least the lower and at most the upper bound.",
     examples=lambda: [
         Example(args=(np.float32(-0.3), normal(2, 3), np.float32(0.4)), params={}),

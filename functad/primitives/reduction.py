@@ -15,7 +15,7 @@ from functad import dtypes
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Loops, Reduction
-from functad.primitives.builders import BITS, NUMBERS, REALS, RowKinks, check_kind, kinks_of_rows
+from functad.primitives.builders import ANY, BITS, NUMBERS, REALS, RowKinks, check_kind, kinks_of_rows
 from functad.primitives.common import (
     NOT_LINEAR,
     add_cotangents,
@@ -113,6 +113,8 @@ def _reduction(
         arrays = [(data(*shape), axes) for shape, axes in shown]
         cases = [(x, axes, x.dtype.kind in "fc") for x, axes in arrays]
         cases.append((integers(2, 3, low=-3, high=4), (1,), False))
+        if "c" in kinds:
+            cases.append((np.array([[1 + 2j, 1 - 2j, -1], [2, 0.5j, 2 - 1j]], np.complex64), (1,), False))
         away = [Example(args=(x,), params={"axes": axes}, differentiable=d) for x, axes, d in cases]
         return away + kinks_of_rows(kinks, axes=(0,))
 
@@ -188,11 +190,15 @@ reduce_prod_p = _reduction(
 
 
 def _lowest(dtype: np.dtype) -> Any:
-    return False if dtype.kind == "b" else -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    if dtype.kind in "fc":
+        return -np.inf if dtype.kind == "f" else complex(-np.inf, -np.inf)
+    return False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
 def _highest(dtype: np.dtype) -> Any:
-    return True if dtype.kind == "b" else np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    if dtype.kind in "fc":
+        return np.inf if dtype.kind == "f" else complex(np.inf, np.inf)
+    return True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
 def _extremum_jvp(primals: Any, out: Any, tangents: Any, *, axes: tuple[int, ...]) -> Any:
@@ -210,7 +216,7 @@ reduce_max_p = _reduction(
     "reduce_max",
     lambda x, *, axes: extrema.reduce(np.maximum, x, axes, _lowest(x.dtype)),
     jvp=_extremum_jvp,
-    kinds=REALS + "b",
+    kinds=ANY,
     lower=Reduction("max"),
     kinks=_TIES,
     doc="Maximum over some axes; of nothing, the lowest value of the dtype.",
@@ -219,7 +225,7 @@ reduce_min_p = _reduction(
     "reduce_min",
     lambda x, *, axes: extrema.reduce(np.minimum, x, axes, _highest(x.dtype)),
     jvp=_extremum_jvp,
-    kinds=REALS + "b",
+    kinds=ANY,
     lower=Reduction("min"),
     kinks=_TIES,
     doc="Minimum over some axes; of nothing, the highest value of the dtype.",

@@ -97,10 +97,12 @@ exp_p = unary(
 )
 exp2_p = unary(
     "exp2",
-    np.exp2,
+    lambda x: np.exp(x * x.dtype.type(_LN2)) if x.dtype.kind == "c" else np.exp2(x),
     jvp=lambda t, out, x: _times(_LN2, mul(t, out)),  # d 2^x = ln(2) 2^x dx
+    kinds=INEXACT,
+    complex_data=_complex,
     kinks={0: (_LN2, _LN2**2, _LN2**3), -np.inf: (0, 0, 0)},
-    lower=Scalar("exp2({0})"),
+    lower=Scalar(by_kind("exp2({0})", c=f"complex_exp(product({{0}}, {{T}}({_LN2})))")),
     doc="2^x.",
 )
 expm1_p = unary(

@@ -86,6 +86,17 @@ def test_values_and_gradients(name, options):
     assert_close(our_grad, their_grad, rtol=2e-5, atol=2e-5 if name == "standardize" else 2e-6)
 
 
+Z = np.array([[1 + 2j, -0.5 + 0.3j, 1 - 1j, 0.2], [-2j, 0.5 + 0.5j, 0, -3]], np.complex64)
+
+
+@pytest.mark.parametrize("name", [*ELEMENT_WISE, "glu", "softmax", "log_softmax", "logsumexp"])
+def test_complex_numbers(name):
+    ours = getattr(nn, name)
+    expected = getattr(jax.nn, name)(Z)
+    assert_close(ours(Z), expected, rtol=1e-5, atol=1e-5)
+    assert_close(functad.jit(ours)(Z), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_log_softmax_with_where():
     # Minus infinity where the mask is False, so its sum has no gradient to compare.
     assert_close(nn.log_softmax(X, where=MASK), jax.nn.log_softmax(X, where=MASK))

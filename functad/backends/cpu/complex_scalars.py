@@ -83,6 +83,24 @@ def _magnitude(k: Any, z: Any) -> Any:
     return k.where(infinite, k.constant(np.inf, size.dtype), size)
 
 
+@plain
+def complex_maximum(k: Any, z: Any, w: Any) -> Any:
+    """The larger, as NumPy orders them: by the real part, then by the imaginary one; NaN if either is."""
+    return _extremum(k, z, w, (z.real > w.real) | ((z.real == w.real) & (z.imag >= w.imag)))
+
+
+@plain
+def complex_minimum(k: Any, z: Any, w: Any) -> Any:
+    """The smaller, in the same order."""
+    return _extremum(k, z, w, (z.real < w.real) | ((z.real == w.real) & (z.imag <= w.imag)))
+
+
+def _extremum(k: Any, z: Any, w: Any, first: Any) -> Any:
+    known = (w.real == w.real) & (w.imag == w.imag)
+    chosen = (first & known) | (z.real != z.real) | (z.imag != z.imag)
+    return k.make_complex(k.where(chosen, z.real, w.real), k.where(chosen, z.imag, w.imag))
+
+
 # --- functions --------------------------------------------------------------------------------------
 
 

@@ -55,13 +55,8 @@ def combined(kind: str, dtype: np.dtype, a: str, b: str) -> str:
         return b
     if dtype.kind == "b":
         return f"{a} | {b}" if kind in ("add", "max") else f"{a} & {b}"
-    if kind in ("min", "max") and dtype.kind == "c":
-        # As NumPy orders them: by real part, then by imaginary part; a NaN in the first wins.
-        sign = "<" if kind == "min" else ">"
-        first = f"({a}.real {sign} {b}.real) | (({a}.real == {b}.real) & ({a}.imag {sign}= {b}.imag)) | ({a} != {a})"
-        return f"where({first}, {a}, {b})"
     if kind in ("min", "max"):
-        return f"{'minimum' if kind == 'min' else 'maximum'}({a}, {b})"
+        return f"{'complex_' if dtype.kind == 'c' else ''}{'minimum' if kind == 'min' else 'maximum'}({a}, {b})"
     text = f"{a} {'+' if kind == 'add' else '*'} {b}"
     return f"{cast(dtype)}({text})" if dtype.kind in "iu" else text
 
