@@ -19,8 +19,9 @@ from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero
 from functad.once import once
 from functad.primitives.common import instantiate
 from functad.tracing import bind, eval_program
+from functad.transforms.calls import inline_calls
 from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_call
-from functad.transforms.simplify import inline_calls, simplify
+from functad.transforms.simplify import simplify
 
 _logger = logging.getLogger("functad")
 

@@ -16,9 +16,10 @@ from functad.config import config
 from functad.ir import Absent, Atom, Aval, Eqn, Linearize, Primitive, Program, Var, Zero
 from functad.primitives.common import instantiate
 from functad.tracing import Tracer, bind, eval_program
+from functad.transforms.calls import inline_calls
 from functad.transforms.dead_code import eliminate_dead_code
 from functad.transforms.programs import batch_program, jvp_program, memoised, transpose_call
-from functad.transforms.simplify import inline_calls, share_common_subexpressions
+from functad.transforms.simplify import share_common_subexpressions
 
 Policy = Callable[..., bool]
 COMPUTED_AGAIN = ("remat2", "closed_call")  # calls that have decided for themselves what is kept of them

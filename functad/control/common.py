@@ -17,8 +17,8 @@ from functad.config import config
 from functad.errors import ProgramError
 from functad.ir import Aval, Program
 from functad.tracing import eval_program
+from functad.transforms.calls import inline_calls
 from functad.transforms.programs import memoised
-from functad.transforms.simplify import inline_calls
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from functad.lowering.shifted_stacks import shift_stacks
 from functad.lowering.steps import BranchStep, LoopStep, Move, Stack, Step, UnlessSameStep
 from functad.lowering.target import StepWriter
 from functad.lowering_rules import Control, Indexed
+from functad.transforms.calls import inline_calls
 from functad.transforms.dead_code import eliminate_dead_code
 from functad.transforms.programs import memoised
-from functad.transforms.simplify import inline_calls
 
 
 class Scheduled(NamedTuple):

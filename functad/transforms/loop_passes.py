@@ -70,7 +70,8 @@ def _rename(renamed: dict[Var, Atom], atom: Atom) -> Atom:
 
 def _simplified(program: Program, simplify: Callable[[Program], Program]) -> Program:
     made = memoised(program, ("simplified body",), lambda: simplify(program))
-    return program if made.consts else made  # a body must be closed
+    assert not made.consts, "a body is closed, and no pass makes a constant"
+    return made
 
 
 def _with_literals(program: Program, operands: Sequence[Atom]) -> Program:

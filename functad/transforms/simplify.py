@@ -7,7 +7,7 @@ assumes that NaN, infinities or signed zeros do not occur.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from functad.config import config
 from functad.exact import exact_key
 from functad.ir import Atom, Eqn, Literal, Program, Var, check_program, has_effects, subprograms
 from functad.primitives.arithmetic import mul_p
-from functad.primitives.barrier import optimization_barrier_p
 from functad.primitives.common import reshape_p
+from functad.primitives.structure import slice_p
+from functad.transforms.calls import inline_calls
 from functad.transforms.dead_code import eliminate_dead_code
 from functad.transforms.gathered_products import multiply_before_gathering
 from functad.transforms.loop_merge import atom_key, merge_whiles
@@ -64,60 +65,6 @@ class _Rewriter:
     def finish(self) -> Program:
         outvars = [self.read(a) for a in self.program.outvars]
         return self.program.replace(eqns=self.eqns, outvars=outvars)
-
-
-# Primitives that call a Program, and the parameter that holds it.
-CALLS = {
-    "jit": "jaxpr",
-    "closed_call": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "remat2": "jaxpr",
-}
-
-
-def inline_calls(program: Program, kept: Collection[str] = ()) -> Program:
-    """Replace every call by the equations of the Program that is called; derivative rules have done their work.
-
-    What is to be computed a second time gets its operands through a barrier. kept: the primitives whose calls stay.
-    """
-    if not any(e.primitive.name in CALLS and e.primitive.name not in kept for e in program.eqns):
-        return program
-    out = _Rewriter(program)
-    constvars, consts = list(program.constvars), list(program.consts)
-    for eqn in program.eqns:
-        eqn = out.read_all(eqn)
-        if eqn.primitive.name not in CALLS or eqn.primitive.name in kept:
-            out.eqns.append(eqn)
-            continue
-        inner = inline_calls(eqn.params[CALLS[eqn.primitive.name]], kept)
-        if eqn.primitive.name == "remat2" and eqn.params["differentiated"] and eqn.params["prevent_cse"]:
-            barrier, eqn = _behind_barrier(eqn)
-            out.eqns.append(barrier)
-        names: dict[Var, Atom] = dict(zip(inner.invars, eqn.invars))
-        for var, const in zip(inner.constvars, inner.consts):
-            names[var] = fresh = Var(var.aval)
-            constvars.append(fresh)
-            consts.append(const)
-        for e in inner.eqns:
-            outvars = [Var(v.aval) for v in e.outvars]
-            invars = [names[a] if isinstance(a, Var) else a for a in e.invars]
-            out.eqns.append(e.replace(invars=invars, outvars=outvars))
-            names.update(zip(e.outvars, outvars))
-        for var, atom in zip(eqn.outvars, inner.outvars):
-            out.known[var] = names[atom] if isinstance(atom, Var) else atom
-    return out.finish().replace(constvars=constvars, consts=consts)
-
-
-def _behind_barrier(eqn: Eqn) -> tuple[Eqn, Eqn]:
-    """A barrier for the operands of an equation, and the equation with the barrier's results as operands.
-
-    The cotangents are among them, so nothing is computed again before they are there; and nothing that was computed
-    from the operands before is found to be the same.
-    """
-    passed = {a: Var(a.aval) for a in eqn.invars if isinstance(a, Var)}
-    barrier = eqn.replace(primitive=optimization_barrier_p, invars=list(passed), params={}, outvars=passed.values())
-    return barrier, eqn.replace(invars=[passed[a] if isinstance(a, Var) else a for a in eqn.invars])
 
 
 def fold_constants(program: Program) -> Program:
@@ -292,6 +239,20 @@ def _slice(eqn: Eqn, definitions: dict[Var, Eqn]) -> Eqn | None:
     return None
 
 
+def _dynamic_slice(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | Eqn | None:
+    """A slice, where its place is known, as in the steps of an unrolled loop."""
+    operand, *places = eqn.invars
+    if not all(isinstance(a, Literal) for a in places):
+        return None
+    sizes = eqn.params["slice_sizes"]
+    lasts = [n - size for n, size in zip(operand.aval.shape, sizes)]
+    starts = [min(max(int(a.value), 0), last) for a, last in zip(places, lasts) if isinstance(a, Literal)]
+    limits = tuple([start + size for start, size in zip(starts, sizes)])
+    params = {"start_indices": tuple(starts), "limit_indices": limits, "strides": None}
+    found = eqn.replace(primitive=slice_p, invars=[operand], params=params)
+    return operand if sizes == operand.aval.shape else _slice(found, definitions) or found
+
+
 def _convert(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
     return eqn.invars[0] if eqn.invars[0].aval.dtype == eqn.params["new_dtype"] else None
 
@@ -313,6 +274,7 @@ _ALGEBRA: dict[str, Callable[[Eqn, dict[Var, Eqn]], Atom | Eqn | None]] = {
     "reshape": _reshape,
     "squeeze": _squeeze,
     "slice": _slice,
+    "dynamic_slice": _dynamic_slice,
     "convert_element_type": _convert,
     "stop_gradient": _identity,
     "copy": _identity,
