@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from functad import numpy as numpy
+from functad.absent import absent
 from functad.api import (
     ShapeDtypeStruct,
     block_until_ready,
@@ -17,9 +18,11 @@ from functad.api import (
     custom_jvp,
     custom_vjp,
     default_backend,
+    device_count,
     device_get,
     device_put,
     devices,
+    effects_barrier,
     eval_jaxpr,
     eval_shape,
     grad,
@@ -32,10 +35,14 @@ from functad.api import (
     jvp,
     linear_transpose,
     linearize,
+    local_device_count,
+    local_devices,
     make_jaxpr,
     named_call,
     named_scope,
     print_saved_residuals,
+    process_count,
+    process_index,
     pure_callback,
     remat,
     value_and_grad,
@@ -43,34 +50,57 @@ from functad.api import (
     vmap,
 )
 from functad.array import Array
-from functad.config import config, debug_infs, debug_nans, disable_jit, enable_x64, log_compiles
+from functad.config import (
+    checking_leaks,
+    config,
+    debug_infs,
+    debug_nans,
+    default_device,
+    default_matmul_precision,
+    default_prng_impl,
+    disable_jit,
+    enable_x64,
+    explain_cache_misses,
+    log_compiles,
+    numpy_dtype_promotion,
+    numpy_rank_promotion,
+    threefry_partitionable,
+    transfer_guard,
+)
+from functad.core import ensure_compile_time_eval, typeof
 from functad.ir import check_program
 from functad.pretty import program_to_text
 from functad.user_kernels import numba_primitive
 from functad.version import __version__ as __version__
+from functad.version import __version_info__ as __version_info__
 
 _SUBMODULES = (
     "ad_checkpoint",
     "checkpoint_policies",
+    "core",
     "custom_derivatives",
     "data",
     "debug",
     "dtypes",
     "errors",
+    "flatten_util",
     "io",
     "lax",
     "nn",
     "optim",
     "random",
+    "sharding",
     "tree",
     "tree_util",
+    "typing",
 )
 
 __all__ = [
     "Array",
     "ShapeDtypeStruct",
-    "check_program",
     "block_until_ready",
+    "check_program",
+    "checking_leaks",
     "checkpoint",
     "closure_convert",
     "config",
@@ -80,13 +110,20 @@ __all__ = [
     "debug_infs",
     "debug_nans",
     "default_backend",
+    "default_device",
+    "default_matmul_precision",
+    "default_prng_impl",
+    "device_count",
     "device_get",
     "device_put",
     "devices",
     "disable_jit",
+    "effects_barrier",
     "enable_x64",
+    "ensure_compile_time_eval",
     "eval_jaxpr",
     "eval_shape",
+    "explain_cache_misses",
     "grad",
     "hessian",
     "io_callback",
@@ -97,16 +134,25 @@ __all__ = [
     "jvp",
     "linear_transpose",
     "linearize",
+    "local_device_count",
+    "local_devices",
     "log_compiles",
     "make_jaxpr",
     "named_call",
     "named_scope",
     "numba_primitive",
     "numpy",
+    "numpy_dtype_promotion",
+    "numpy_rank_promotion",
     "print_saved_residuals",
+    "process_count",
+    "process_index",
     "program_to_text",
     "pure_callback",
     "remat",
+    "threefry_partitionable",
+    "transfer_guard",
+    "typeof",
     "value_and_grad",
     "vjp",
     "vmap",
@@ -114,10 +160,13 @@ __all__ = [
 ]
 
 
+_absent = absent(__name__)
+
+
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return import_module(f"functad.{name}")
-    raise AttributeError(f"module 'functad' has no attribute {name!r}; see functad.__all__ for what it has")
+    return _absent(name)
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 Knows names only.
 """
 
+from functad.absent import absent
 from functad.api.checkpointing import checkpoint, remat
 from functad.api.residuals import Residual, checkpoint_name, print_saved_residuals, saved_residuals
 from functad.checkpoint_policies import (
@@ -36,3 +37,5 @@ __all__ = [
     "save_only_these_names",
     "saved_residuals",
 ]
+
+__getattr__ = absent(__name__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from functad.absent import absent
 from functad.ir import Primitive
 
 Policy = Callable[..., bool]
@@ -94,3 +95,6 @@ def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     return lambda primitive, *avals, **params: (
         policy_1(primitive, *avals, **params) or policy_2(primitive, *avals, **params)
     )
+
+
+__getattr__ = absent(__name__)

@@ -60,6 +60,49 @@ OPTIONS: dict[str, Option] = {
 }
 
 
+class Accepted(NamedTuple):
+    """An option of JAX's that decides nothing here: its default, and the values that ask for what happens anyway."""
+
+    default: Any
+    harmless: tuple[Any, ...] | None  # None: all values
+    doc: str
+
+
+_FREE = "XLA's own business"
+_CHECK = "functad does not make this check"
+ACCEPTED: dict[str, Accepted] = {
+    "default_matmul_precision": Accepted(None, None, "products are always exact to the dtype"),
+    "platform_name": Accepted("", ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
+    "platforms": Accepted(None, ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
+    "default_device": Accepted(None, None, "there is one device, the CPU"),
+    "num_cpu_devices": Accepted(1, (-1, 1, None), "there is one device, the CPU; num_threads says what it uses"),
+    "traceback_filtering": Accepted("auto", None, "tracebacks are not filtered"),
+    "include_full_tracebacks_in_locations": Accepted(True, None, "equations know one line of the user's"),
+    "check_tracer_leaks": Accepted(False, None, "a leaked tracer raises where it is used"),
+    "explain_cache_misses": Accepted(False, None, "f.explain(*args) tells why a call is compiled"),
+    "compilation_cache_dir": Accepted(None, None, "the environment variable FUNCTAD_CACHE_DIR names the cache folder"),
+    "enable_compilation_cache": Accepted(True, None, "kernels are kept on disk"),
+    "persistent_cache_min_compile_time_secs": Accepted(1.0, None, "kernels are kept on disk"),
+    "persistent_cache_min_entry_size_bytes": Accepted(0, None, "kernels are kept on disk"),
+    "raise_persistent_cache_errors": Accepted(False, None, "a cache that cannot be used is said, and done without"),
+    "numpy_rank_promotion": Accepted("allow", ("allow",), _CHECK),
+    "numpy_dtype_promotion": Accepted("standard", ("standard",), _CHECK),
+    "debug_key_reuse": Accepted(False, (False,), _CHECK),
+    "transfer_guard": Accepted("allow", ("allow", None), "there is one memory"),
+    "threefry_partitionable": Accepted(True, (True,), "random numbers are those of the partitionable threefry"),
+    "default_prng_impl": Accepted("threefry2x32", ("threefry2x32",), "keys are of one kind, threefry2x32"),
+    "enable_custom_prng": Accepted(False, None, "keys are arrays"),
+    "legacy_prng_key": Accepted("allow", ("allow",), "keys are arrays"),
+    "softmax_custom_jvp": Accepted(True, None, "softmax has the derivative that does not overflow"),
+    "cpu_enable_async_dispatch": Accepted(False, None, "calls return when they are finished"),
+    "disable_most_optimizations": Accepted(False, (False,), "default_backend='interpreter' runs without compiling"),
+    "array_garbage_collection_guard": Accepted("allow", ("allow",), _FREE),
+    "cpu_collectives_implementation": Accepted(None, None, _FREE),
+    "enable_checks": Accepted(False, None, "check_programs verifies Programs"),
+    "dynamic_shapes": Accepted(False, (False,), "shapes are known when a function is traced"),
+}
+
+
 # The options that decide how a jitted function runs.
 JIT_OPTIONS = ("disable_jit", "debug_nans", "debug_infs", "default_backend", "enable_x64")
 
@@ -104,6 +147,10 @@ class Config(threading.local):
         Raises:
             ArgumentError: there is no such option, or it does not take that value.
         """
+        plain = name.removeprefix("jax_")
+        if plain in ACCEPTED:
+            _accepted[plain] = _checked_accepted(plain, value)
+            return
         name = _option_name(name)
         _set_for_all(name, _checked_value(name, value))
 
@@ -147,6 +194,9 @@ class Config(threading.local):
 
     def read(self, name: str) -> Value:
         """The value of the option `name`, which may be JAX's name for it."""
+        plain = name.removeprefix("jax_")
+        if plain in ACCEPTED:
+            return _accepted[plain]
         value: Value = getattr(self, _option_name(name))
         return value
 
@@ -191,6 +241,55 @@ for _name in OPTIONS:
     setattr(Config, f"jax_{_name}", _alias(_name))
 
 
+_accepted = {name: option.default for name, option in ACCEPTED.items()}
+
+
+def _reader(name: str) -> property:
+    return property(lambda config: _accepted[name], doc=f"JAX's option, which decides nothing: {ACCEPTED[name].doc}.")
+
+
+for _name in ACCEPTED:
+    setattr(Config, f"jax_{_name}", _reader(_name))
+
+
+def _checked_accepted(name: str, value: Any) -> Any:
+    harmless = ACCEPTED[name].harmless
+    if harmless is None or value in harmless:
+        return value
+    raise ArgumentError(
+        f"option 'jax_{name}' decides nothing in functad, as {ACCEPTED[name].doc}; it takes "
+        f"{' or '.join(map(repr, harmless))} only, got {value!r}"
+    )
+
+
+def accepted_context(name: str) -> Callable[..., AbstractContextManager[None]]:
+    """JAX's context manager for an option that decides nothing: it takes what `config.update` takes."""
+
+    @contextmanager
+    def context(new_val: Any = ACCEPTED[name].default) -> Iterator[None]:
+        before = _accepted[name]
+        _accepted[name] = _checked_accepted(name, new_val)
+        try:
+            yield
+        finally:
+            _accepted[name] = before
+
+    context.__name__ = context.__qualname__ = name
+    context.__doc__ = f"A context for JAX's option of that name, which decides nothing: {ACCEPTED[name].doc}."
+    return context
+
+
+checking_leaks = accepted_context("check_tracer_leaks")
+default_device = accepted_context("default_device")
+default_matmul_precision = accepted_context("default_matmul_precision")
+default_prng_impl = accepted_context("default_prng_impl")
+explain_cache_misses = accepted_context("explain_cache_misses")
+numpy_dtype_promotion = accepted_context("numpy_dtype_promotion")
+numpy_rank_promotion = accepted_context("numpy_rank_promotion")
+threefry_partitionable = accepted_context("threefry_partitionable")
+transfer_guard = accepted_context("transfer_guard")
+
+
 def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
     """A context in which Python scalars and new arrays take 64 bits (or 32, for `enable_x64(False)`).
 
@@ -232,7 +331,7 @@ def _option_name(name: str) -> str:
     plain = name.removeprefix("jax_")
     if plain in OPTIONS:
         return plain
-    close = difflib.get_close_matches(plain, OPTIONS, n=3)
+    close = difflib.get_close_matches(plain, OPTIONS, n=3) or difflib.get_close_matches(plain, ACCEPTED, n=3)
     suggestion = f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
     known = "\n".join(f"  {known}: {option.doc}" for known, option in OPTIONS.items())
     raise ArgumentError(f"functad has no option {name!r}.{suggestion} The options are:\n{known}")

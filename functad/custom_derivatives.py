@@ -3,6 +3,7 @@
 Knows the public names only.
 """
 
+from functad.absent import absent
 from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
 from functad.api.inspection import closure_convert
 from functad.api.rule_calls import CustomVJPPrimal, SymbolicZero, custom_vjp_primal_tree_values, zero_from_primal
@@ -17,3 +18,5 @@ __all__ = [
     "custom_vjp_primal_tree_values",
     "zero_from_primal",
 ]
+
+__getattr__ = absent(__name__)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.absent import absent
 from functad.config import config
 from functad.errors import ArgumentError, DTypeError
 
@@ -241,7 +242,13 @@ def issubdtype(a: Any, b: Any) -> bool:
     >>> issubdtype("float32", np.floating), issubdtype("int8", np.unsignedinteger)
     (True, False)
     """
-    return bool(np.issubdtype(a, b))
+    try:
+        return bool(np.issubdtype(a, b))
+    except TypeError:
+        for spec in (a, b):
+            if not (isinstance(spec, type) and issubclass(spec, np.generic)):
+                as_dtype(spec)  # raises for what is none
+        raise
 
 
 def finfo(dtype: Any) -> np.finfo:
@@ -285,6 +292,9 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
     own_dtype = getattr(spec, "dtype", None)
     if isinstance(own_dtype, np.dtype):
         spec = own_dtype
+    # NumPy would take any other class for object.
+    if isinstance(spec, type) and not issubclass(spec, (np.generic, str, bytes)) and spec is not object:
+        raise DTypeError(_unknown_dtype_text(spec))
     try:
         dtype = np.dtype(spec)
     except (TypeError, ValueError):
@@ -300,7 +310,16 @@ def _unknown_dtype_text(spec: Any) -> str:
     short = {short: dtype.name for dtype, short in SHORT_NAMES.items()}
     close = [short[spec]] if spec in short else difflib.get_close_matches(str(spec), names, n=2)
     suggestion = f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
+    if isinstance(spec, int):
+        suggestion = f" If it is a size, write all sizes as one tuple: zeros((2, {spec})), not zeros(2, {spec})."
+    if spec in ("floating", "integer", "signedinteger", "unsignedinteger", "inexact", "complexfloating", "number"):
+        suggestion = f" numpy.{spec} is a kind of dtypes, which is not named by a string."
+    if isinstance(spec, type):
+        suggestion = f" A class stands for a dtype only if it is one of NumPy's scalar types, or {_CLASSES}."
     return f"{spec!r} is no dtype.{suggestion} The dtypes are {', '.join(names)}."
+
+
+_CLASSES = "bool, int, float or complex"
 
 
 _FIXES = {
@@ -428,3 +447,6 @@ def _keeps_64_bits(node: str, operands: frozenset[tuple[np.dtype, bool]]) -> boo
         return True
     # No integer holds both uint64 and a signed one, so they make a float; a float32 would lose most digits.
     return node == _WEAK_FLOAT and all(dtype.kind in "biu" for dtype, _ in operands)
+
+
+__getattr__ = absent(__name__)

@@ -22,6 +22,14 @@ class ArgumentError(FunctadError, ValueError):
     """An argument has a value that the function does not take."""
 
 
+class AbsentNameError(FunctadError, AttributeError):
+    """A module was asked for a name that it does not have."""
+
+
+class DeviceError(FunctadError, RuntimeError):
+    """A kind of device was asked for that there is not."""
+
+
 class TooLargeError(FunctadError, MemoryError, ValueError):
     """An array would have more elements than there is memory for, or than an array can have."""
 

@@ -1,11 +1,13 @@
 """The rewrites that errors about traced values show, chosen by what stands on the user's line.
 
-Knows Python source text; nothing of tracers.
+Knows Python source text, and bytecode as far as to see a result thrown away; nothing of tracers.
 """
 
 from __future__ import annotations
 
+import opcode
 import re
+from types import FrameType
 
 _STATIC = """or, when the value is an option rather than data, mark the argument static: jit(f, static_argnames="x")."""
 
@@ -102,3 +104,14 @@ def index_hint(line: str, transform: str) -> str:
 
 def _ending(transform: str) -> str:
     return _UNMAPPED if transform == "vmap" else _STATIC
+
+
+_POP_TOP, _CACHE = opcode.opmap["POP_TOP"], opcode.opmap.get("CACHE", 0)
+
+
+def discards_result(caller: FrameType) -> bool:
+    """Whether the call that a function is in the midst of stands as a statement, which drops its result."""
+    code, at = caller.f_code.co_code, caller.f_lasti + 2
+    while at < len(code) and code[at] == _CACHE:
+        at += 2
+    return at < len(code) and code[at] == _POP_TOP and "timeit" not in caller.f_code.co_filename

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.absent import absent
 from functad.cache import atomic_write, part_of
 from functad.dtypes import dtype_of
 from functad.errors import ArgumentError, DataError, DTypeError
@@ -236,3 +237,6 @@ def _build(structure: Any, arrays: Any) -> Any:
     if kind == "dict":
         return dict(zip(keys, children, strict=True))
     return tuple(children) if kind == "tuple" else children
+
+
+__getattr__ = absent(__name__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from functad.absent import absent
 from functad.tree_util import tree_all as all
 from functad.tree_util import tree_broadcast as broadcast
 from functad.tree_util import tree_flatten as flatten
@@ -58,3 +59,6 @@ def static(**kwargs: Any) -> Any:
     """
     metadata = {**(kwargs.pop("metadata", None) or {}), "static": True}
     return dataclasses.field(metadata=metadata, **kwargs)
+
+
+__getattr__ = absent(__name__)

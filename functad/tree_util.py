@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from functad.absent import absent
 from functad.errors import ArgumentError, TreeError
 from functad.tree_nodes import (
     KINDS,
@@ -426,3 +427,5 @@ register_pytree_node(
     lambda partial: ((partial.args, partial.keywords), partial.func),
     lambda func, children: Partial(func, *children[0], **children[1]),
 )
+
+__getattr__ = absent(__name__)

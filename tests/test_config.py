@@ -122,8 +122,8 @@ def test_unknown_option_lists_the_options_and_the_closest():
     with pytest.raises(ArgumentError, match=r"no option 'enable_x46'.* Did you mean 'enable_x64'\?") as info:
         config.update("enable_x46", True)
     assert all(name in str(info.value) for name in OPTIONS)
-    with pytest.raises(ArgumentError, match="no option 'jax_platforms'"):
-        config.read("jax_platforms")
+    with pytest.raises(ArgumentError, match="no option 'jax_shapes'"):
+        config.read("jax_shapes")
     with pytest.raises(ArgumentError, match="no option 'x64'"), config.context(x64=True):
         pytest.fail("the block must not run")
     with pytest.raises(ArgumentError, match="no option 'foo'"):

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "functad"
 
 # Lowest first; a file may import from its own layer and from those before it. Longest prefix wins.
 LAYERS = [
-    ["errors", "lowering_rules", "version"],
+    ["errors", "lowering_rules", "version", "absent"],
     "exact config dtypes tree_nodes tree_register hints treedef tree_util tree cache once progress".split(),
     ["ir"],
     ["array", "tracing", "pretty"],
@@ -22,9 +22,9 @@ LAYERS = [
     ["lowering"],
     ["backends"],
     ["call", "control", "custom", "remat"],
-    ["api", "ad_checkpoint", "checkpoint_policies", "custom_derivatives", "debug"],
+    "api ad_checkpoint checkpoint_policies core custom_derivatives debug sharding typing".split(),
     ["numpy", "lax", "random"],
-    ["nn", "optim", "data", "io", "user_kernels"],
+    ["nn", "optim", "data", "flatten_util", "io", "user_kernels"],
     ["train"],
     ["", "__main__", "cache_command", "doctor"],
 ]

@@ -16,7 +16,19 @@ from functad.api.callbacks import io_callback, pure_callback
 from functad.api.checkpointing import checkpoint, remat
 from functad.api.compilation import jit
 from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
-from functad.api.devices import block_until_ready, default_backend, device_get, device_put, devices
+from functad.api.devices import (
+    block_until_ready,
+    default_backend,
+    device_count,
+    device_get,
+    device_put,
+    devices,
+    effects_barrier,
+    local_device_count,
+    local_devices,
+    process_count,
+    process_index,
+)
 from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call
 from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
@@ -32,9 +44,11 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "default_backend",
+    "device_count",
     "device_get",
     "device_put",
     "devices",
+    "effects_barrier",
     "eval_jaxpr",
     "eval_shape",
     "grad",
@@ -47,10 +61,14 @@ __all__ = [
     "jvp",
     "linear_transpose",
     "linearize",
+    "local_device_count",
+    "local_devices",
     "make_jaxpr",
     "named_call",
     "named_scope",
     "print_saved_residuals",
+    "process_count",
+    "process_index",
     "pure_callback",
     "remat",
     "saved_residuals",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
 from itertools import count
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from functad.api.arguments import (
     of_positions,
     positional_names,
 )
+from functad.api.devices import check_device
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
 from functad.api.explain import Explanation, Signature, closure_of, explain, forget, remember
 from functad.api.stages import Lowered, Traced
@@ -49,6 +50,11 @@ def jit(
     keep_unused: bool = False,
     inline: bool = False,
     backend: str | None = None,
+    device: Any = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    abstracted_axes: None = None,
+    compiler_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Trace a function once for each signature, optimise it, and run the result from then on.
 
@@ -62,6 +68,9 @@ def jit(
         inline: put the equations of the function into the caller's Program, instead of one `jit` equation.
         backend: what runs the function, "cpu", "cuda" or "interpreter"; by default `config.default_backend`. Within
             another jitted function, that one's backend runs both.
+        device, in_shardings, out_shardings: None, or the one device and layout there is.
+        abstracted_axes, compiler_options: accepted for JAX's sake; shapes are never abstract, and XLA's options say
+            nothing here.
 
     Returns:
         A callable with the same arguments, and with `.trace(*args)`, `.lower(*args)`, `.explain(*args)`,
@@ -72,6 +81,9 @@ def jit(
     >>> step(jnp.arange(3.))
     Array([1., 3., 5.], dtype=float32)
     """
+    check_device((device, in_shardings, out_shardings), "jit")
+    if abstracted_axes is not None:
+        raise ArgumentError("jit: abstracted_axes must be None; a function is compiled once for each shape")
     options: dict[str, Any] = {
         "static_argnums": static_argnums,
         "static_argnames": static_argnames,

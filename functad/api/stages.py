@@ -5,7 +5,7 @@ Knows Programs and executables for one signature; which signature a call has is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,7 +117,8 @@ class Lowered:
     def as_text(self) -> str:
         return str(self.optimized)
 
-    def compile(self) -> Compiled:
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
+        """The executable; compiler_options are accepted for JAX's sake."""
         return Compiled(self._traced)
 
 
@@ -174,6 +175,10 @@ class Compiled:
             )
         values = [np.asarray(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
         return self._executable.profile(values)
+
+    def as_text(self) -> str:
+        """The Program that runs."""
+        return Lowered(self._traced).as_text()
 
     def memory_analysis(self) -> Any:
         """The memory plan (JAX's name for it)."""

@@ -3,8 +3,11 @@
 Knows the public names only, not how the data are found, drawn or cut.
 """
 
+from functad.absent import absent
 from functad.data.batching import Batches, batches
 from functad.data.mnist_files import MNIST, MissingMNISTError, mnist
 from functad.data.synthetic import synthetic_digits
 
 __all__ = ["MNIST", "Batches", "MissingMNISTError", "batches", "mnist", "synthetic_digits"]
+
+__getattr__ = absent(__name__)

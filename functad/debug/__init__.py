@@ -3,7 +3,10 @@
 Knows public names only.
 """
 
+from functad.absent import absent
 from functad.debug.callbacks import callback, print
 from functad.debug.prompt import breakpoint
 
 __all__ = ["breakpoint", "callback", "print"]
+
+__getattr__ = absent(__name__)

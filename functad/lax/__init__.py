@@ -3,6 +3,7 @@
 Knows names only; `functad.numpy` is the place for promotion and broadcasting.
 """
 
+from functad.absent import absent
 from functad.lax.associative import associative_scan
 from functad.lax.branches import cond, switch
 from functad.lax.elementwise import (
@@ -344,3 +345,5 @@ __all__ = [
     "while_loop",
     "zeta",
 ]
+
+__getattr__ = absent(__name__)

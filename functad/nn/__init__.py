@@ -3,6 +3,7 @@
 Knows the public names only.
 """
 
+from functad.absent import absent
 from functad.nn import initializers
 from functad.nn.activations import (
     Activation,
@@ -152,3 +153,5 @@ __all__ = [
     "truncated_bptt",
     "windows",
 ]
+
+__getattr__ = absent(__name__)

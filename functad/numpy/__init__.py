@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as _np
 
+from functad.absent import absent
 from functad.array import Array as ndarray
 from functad.dtypes import (
     finfo,
@@ -445,3 +446,5 @@ printoptions = _np.printoptions
 save = _np.save
 savez = _np.savez
 set_printoptions = _np.set_printoptions
+
+__getattr__ = absent(__name__)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.api.devices import CPU, Device, SingleDeviceSharding, check_device
 from functad.array import Array, install_methods
 from functad.errors import ArgumentError, TracerError
 from functad.numpy import (
@@ -180,6 +181,7 @@ def _transpose(self: Any, *args: Any) -> Any:
 
 def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     """The array itself: there is one device."""
+    check_device(device, "to_device")
     return self
 
 
@@ -254,9 +256,9 @@ def _addressable_data(self: Any, index: int) -> Any:
     return self
 
 
-def _devices(self: Any) -> set[str]:
+def _devices(self: Any) -> set[Device]:
     """The devices that hold the array."""
-    return {"cpu"}
+    return {CPU}
 
 
 def _namespace(self: Any, *, api_version: str | None = None) -> Any:
@@ -329,13 +331,14 @@ _PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "mT": manipulation.matrix_transpose,
     "at": updates.At,
     "committed": lambda self: True,
-    "device": lambda self: "cpu",
+    "device": lambda self: CPU,
     "imag": ufuncs.imag,
     "is_fully_addressable": lambda self: True,
     "is_fully_replicated": lambda self: True,
     "itemsize": lambda self: self.dtype.itemsize,
     "nbytes": _size_in_bytes,
     "real": ufuncs.real,
+    "sharding": lambda self: SingleDeviceSharding(),
 }
 
 _SPECIAL: dict[str, Callable[..., Any]] = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.absent import absent
 from functad.errors import ArgumentError, ShapeError, UnsupportedNumpyError
 from functad.numpy import arithmetic, creation, linear, logic, manipulation, reductions, ufuncs
 from functad.numpy.building import as_array
@@ -224,3 +225,6 @@ def _matrices(name: str, x: Any) -> Any:
     if v.ndim < 2:
         raise ShapeError(f"linalg.{name} takes matrices, got shape {v.shape}")
     return v
+
+
+__getattr__ = absent(__name__)

@@ -5,11 +5,14 @@ Knows the plan of an index and the scatter primitives.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from functad import dtypes
-from functad.errors import DTypeError, ShapeError
+from functad.errors import AbsentNameError, ArgumentError, DTypeError, ImmutableArrayError, ShapeError
+from functad.hints import discards_result
 from functad.numpy import arithmetic, indexing
 from functad.numpy.building import filled
 from functad.numpy.index_plan import plan_of
@@ -40,6 +43,23 @@ class At:
     def __repr__(self) -> str:
         return f"At({self.array!r})"
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise ImmutableArrayError(
+            "`x.at[index] = value` cannot work: arrays are immutable. Write\n    x = x.at[index].set(value)\n"
+            "and for x.at[index] += value\n    x = x.at[index].add(value)"
+        )
+
+    def __call__(self, *index: Any) -> Any:
+        raise ArgumentError("x.at takes an index in brackets: x.at[index].set(value), not x.at(index)")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AbsentNameError(
+            f"x.at has no attribute {name!r}; it takes an index first: x.at[index].set(value). For all elements "
+            "write x.at[...].set(value)",
+            name=name,
+            obj=self,
+        )
+
 
 class AtIndex:
     """Indexed elements of an array, about to be read or updated.
@@ -57,6 +77,15 @@ class AtIndex:
 
     def __repr__(self) -> str:
         return f"AtIndex({self.array!r}, {self.index!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AbsentNameError(_AT_USES.format(what=f"has no attribute {name!r}"), name=name, obj=self)
+
+    def _no_array(self, *args: Any) -> Any:
+        raise ArgumentError(_AT_USES.format(what="is no array"))
+
+    __array__ = __bool__ = __float__ = __int__ = __iter__ = __getitem__ = __len__ = _no_array
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __pow__ = __neg__ = _no_array
 
     def get(
         self,
@@ -119,6 +148,11 @@ class AtIndex:
         return _scatter(name, gather_scatter.scatter_mul, ones, values, mode, promises)
 
 
+_AT_USES = (
+    "x.at[index] {what}: it only names elements. Write x[index] or x.at[index].get() for the elements, and "
+    "x.at[index].set(v), .add(v), .multiply(v), .divide(v), .power(v), .min(v), .max(v) or .apply(f) for a copy of x "
+    "in which they are changed"
+)
 _PROMISES = ("indices_are_sorted", "unique_indices", "wrap_negative_indices")
 
 
@@ -145,6 +179,12 @@ def _scatter(
         unique_indices=plan.distinct or promises.get("unique_indices", False),
         mode=GatherScatterMode.FILL_OR_DROP if mode is None else indexing.mode_of(mode),
     )
+    if discards_result(sys._getframe(2)):
+        warnings.warn(
+            f"the result of x.at[...].{name}(...) is not used, and x stays as it is, because arrays are immutable: "
+            f"write x = x.at[...].{name}(...)",
+            stacklevel=3,
+        )
     return reshape(result, at.array.shape)
 
 

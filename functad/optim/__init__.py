@@ -3,6 +3,7 @@
 Knows the public names only.
 """
 
+from functad.absent import absent
 from functad.optim.adam import adam, adamw
 from functad.optim.adaptive import scale_by_adam, scale_by_rms, scale_by_rss, scale_by_stddev
 from functad.optim.gradients import (
@@ -64,3 +65,5 @@ __all__ = [
     "warmup_cosine_decay_schedule",
     "warmup_linear_decay_schedule",
 ]
+
+__getattr__ = absent(__name__)

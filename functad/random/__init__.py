@@ -5,6 +5,7 @@ A key is a uint32 array of shape (2,). The same key gives the same numbers for e
 
 from __future__ import annotations
 
+from functad.absent import absent
 from functad.random.continuous import (
     cauchy,
     exponential,
@@ -42,3 +43,5 @@ __all__ = [
     "uniform",
     "wrap_key_data",
 ]
+
+__getattr__ = absent(__name__)

@@ -1,0 +1,115 @@
+"""What libraries look for in `jax.core`: tracers, types and Programs, under JAX's names.
+
+Knows names, and which trace is active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.absent import absent
+from functad.api.arguments import leaf_aval
+from functad.api.inspection import eval_jaxpr
+from functad.array import Array
+from functad.ir import Aval, Eqn, Literal, Primitive, Program, Var
+from functad.tracing import Tracer, current_trace, has_value, outside_traces
+
+ShapedArray = AbstractValue = Aval
+Jaxpr = ClosedJaxpr = Program
+JaxprEqn = Eqn
+ensure_compile_time_eval = outside_traces
+
+
+def typeof(x: Any) -> Aval:
+    """The type of an array, a number, a tracer, or whatever has a shape and a dtype.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.typeof(jnp.ones(3)).str_short()
+    'f32[3]'
+    """
+    return leaf_aval(x, lambda: "the argument of typeof")
+
+
+get_aval = typeof
+
+
+class OpaqueTraceState:
+    """Which trace is active; equal to another made under the same one, and not to look into."""
+
+    def __init__(self) -> None:
+        self._trace = current_trace()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OpaqueTraceState) and self._trace is other._trace
+
+    def __hash__(self) -> int:
+        return id(self._trace)
+
+
+def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
+    """What tells whether two pieces of code run under the same trace.
+
+    >>> get_opaque_trace_state() == get_opaque_trace_state()
+    True
+    """
+    return OpaqueTraceState()
+
+
+def trace_state_clean() -> bool:
+    """Whether no function is being traced."""
+    return current_trace() is None
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether x has a value now.
+
+    >>> is_concrete(3.)
+    True
+    """
+    return has_value(x)
+
+
+def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str = "") -> Any:
+    """`force(val)` of a value that is known, such as `int(n)`; of a traced one an error.
+
+    Raises:
+        ConcretizationError: val has no value while the function is being traced.
+
+    >>> concrete_or_error(int, 3.)
+    3
+    """
+    if isinstance(val, Tracer):
+        val = val.concrete(context or "This", "Mark the argument static: jit(f, static_argnames=...)")
+    return val if force is None else force(val)
+
+
+def valid_jaxtype(x: Any) -> bool:
+    """Whether x can be an argument of a traced function."""
+    return isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))
+
+
+__all__ = [
+    "AbstractValue",
+    "ClosedJaxpr",
+    "Jaxpr",
+    "JaxprEqn",
+    "Literal",
+    "Primitive",
+    "ShapedArray",
+    "Tracer",
+    "Var",
+    "concrete_or_error",
+    "ensure_compile_time_eval",
+    "eval_jaxpr",
+    "get_aval",
+    "get_opaque_trace_state",
+    "is_concrete",
+    "trace_state_clean",
+    "typeof",
+    "valid_jaxtype",
+]
+
+__getattr__ = absent(__name__)

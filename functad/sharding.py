@@ -1,0 +1,11 @@
+"""What JAX keeps in `jax.sharding`: arrays lie on one device as a whole; other layouts say what to use instead.
+
+Knows names only.
+"""
+
+from functad.absent import absent
+from functad.api.devices import Sharding, SingleDeviceSharding
+
+__all__ = ["Sharding", "SingleDeviceSharding"]
+
+__getattr__ = absent(__name__)

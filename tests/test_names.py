@@ -1,0 +1,242 @@
+"""Names that libraries ask for first: options, devices, types, states; and what is said of names there are not."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import core, lax, random
+from functad.errors import (
+    AbsentNameError,
+    ArgumentError,
+    ConcretizationError,
+    DeviceError,
+    DTypeError,
+    FunctadError,
+    ImmutableArrayError,
+    ShapeError,
+)
+
+# --- options ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("default_matmul_precision", "float32"),
+        ("platform_name", "cpu"),
+        ("platforms", "cpu"),
+        ("traceback_filtering", "off"),
+        ("check_tracer_leaks", False),
+        ("compilation_cache_dir", "/tmp"),
+        ("numpy_rank_promotion", "allow"),
+        ("threefry_partitionable", True),
+        ("default_prng_impl", "threefry2x32"),
+        ("default_device", functad.devices()[0]),
+    ],
+)
+def test_harmless_options_are_accepted_and_kept(name, value, request):
+    before = getattr(functad.config, f"jax_{name}")
+    request.addfinalizer(lambda: functad.config.update(f"jax_{name}", before))
+    functad.config.update(f"jax_{name}", value)
+    assert getattr(functad.config, f"jax_{name}") == functad.config.read(f"jax_{name}") == value
+
+
+def test_options_that_would_decide_something_are_refused():
+    for name, value in (("platform_name", "gpu"), ("numpy_rank_promotion", "raise"), ("default_prng_impl", "rbg")):
+        with pytest.raises(ArgumentError, match=f"jax_{name}.*decides nothing in functad.*only, got '{value}'"):
+            functad.config.update(f"jax_{name}", value)
+    with pytest.raises(ArgumentError, match="Did you mean 'default_matmul_precision'"):
+        functad.config.update("jax_default_matmul_precison", "float32")
+    with functad.default_matmul_precision("float32"), functad.checking_leaks(), functad.numpy_rank_promotion("allow"):
+        assert functad.config.jax_default_matmul_precision == "float32"
+    assert functad.config.jax_default_matmul_precision is None
+    functad.config.update("jax_enable_x64", True)
+    functad.config.update("jax_enable_x64", False)
+
+
+# --- devices ----------------------------------------------------------------------------------------
+
+
+def test_there_is_one_device():
+    (device,) = functad.devices()
+    assert functad.local_devices() == [device] == functad.devices("cpu") and str(device) == "cpu:0"
+    assert (device.platform, device.id, device.device_kind, device.process_index) == ("cpu", 0, "cpu", 0)
+    assert functad.device_count() == functad.local_device_count() == functad.process_count() == 1
+    assert functad.default_backend() == "cpu" and functad.process_index() == 0
+    x = jnp.ones(2)
+    assert x.device is device and x.devices() == {device} == x.sharding.device_set and x.sharding.is_fully_replicated
+    assert x.to_device(device) is x and functad.device_put(x, x.sharding) is x and functad.device_put(x, "cpu") is x
+    assert functad.sharding.SingleDeviceSharding(device) == x.sharding and isinstance(
+        x.sharding, functad.sharding.Sharding
+    )
+    assert functad.effects_barrier() is None
+    for use in (lambda: functad.devices("gpu"), lambda: x.to_device("tpu"), lambda: functad.device_put(x, 3)):
+        with pytest.raises(DeviceError, match="has one, the CPU") as found:
+            use()
+        assert isinstance(found.value, RuntimeError)
+
+
+def test_jit_and_compile_accept_what_changes_nothing():
+    device = functad.devices()[0]
+    f = functad.jit(
+        lambda x: x + 1,
+        device=device,
+        in_shardings=None,
+        out_shardings=jnp.ones(1).sharding,
+        inline=True,
+        keep_unused=True,
+        backend="cpu",
+        abstracted_axes=None,
+        compiler_options={"xla_cpu_enable_fast_math": False},
+    )
+    assert f(1.0) == 2
+    compiled = f.lower(1.0).compile(compiler_options={})
+    assert compiled(1.0) == 2 and "add" in compiled.as_text()
+    with pytest.raises(DeviceError, match="jit: .*no device"):
+        functad.jit(lambda x: x, in_shardings=("mesh",))
+    with pytest.raises(ArgumentError, match="abstracted_axes"):
+        functad.jit(lambda x: x, abstracted_axes={0: "n"})
+
+
+# --- types and states -------------------------------------------------------------------------------
+
+
+def test_types_and_states_of_traces():
+    assert functad.typeof(jnp.ones((2, 3))).str_short() == "f32[2,3]" and functad.typeof(1.0).weak_type
+    assert functad.typeof(functad.ShapeDtypeStruct((2,), "int8")).shape == (2,)
+    assert core.get_aval is core.typeof and issubclass(core.Tracer, functad.Array)
+    outside = core.get_opaque_trace_state(convention="flax")
+    inside = []
+
+    def f(x):
+        inside.extend([core.get_opaque_trace_state() == outside, core.trace_state_clean(), core.is_concrete(x)])
+        with functad.ensure_compile_time_eval():
+            n = int(jnp.sum(jnp.arange(4)))
+        assert core.concrete_or_error(int, n) == 6
+        with pytest.raises(ConcretizationError):
+            core.concrete_or_error(int, x)
+        return x * n
+
+    assert functad.jit(f)(2.0) == 12 and inside == [False, False, False]
+    assert core.get_opaque_trace_state() == outside and core.trace_state_clean()
+    assert isinstance(1.0, functad.typing.ArrayLike) and isinstance(jnp.ones(1), functad.typing.ArrayLike)
+    assert isinstance(functad.__version_info__, tuple) and len(functad.__version_info__) == 3
+
+
+def test_pytrees_as_vectors():
+    tree = {"a": jnp.ones((2, 2)), "b": (3, jnp.zeros(1, "int8"))}
+    vector, unravel = functad.flatten_util.ravel_pytree(tree)
+    assert vector.tolist() == [1, 1, 1, 1, 3, 0]
+    back = unravel(vector * 2)
+    assert back["a"].tolist() == [[2, 2], [2, 2]] and back["b"][1].dtype == np.int8 and back["b"][0] == 6
+    assert functad.grad(lambda v: unravel(v)["a"].sum())(vector).tolist() == [1, 1, 1, 1, 0, 0]
+    with pytest.raises(ShapeError, match="a vector of 6 elements"):
+        unravel(vector[1:])
+    assert functad.flatten_util.ravel_pytree({})[0].shape == (0,)
+
+
+# --- names that there are not -----------------------------------------------------------------------
+
+MODULES = ["", "numpy", "numpy.linalg", "lax", "random", "nn", "optim", "data", "io", "tree", "tree_util", "dtypes"] + [
+    "debug", "core", "typing", "sharding", "flatten_util", "ad_checkpoint", "checkpoint_policies", "custom_derivatives",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_explains_a_name_that_it_does_not_have(name):
+    module = importlib.import_module(f"functad.{name}".rstrip("."))
+    with pytest.raises(AbsentNameError, match=f"module '{module.__name__}' has no attribute 'qqqqqq'; dir\\("):
+        module.qqqqqq  # noqa: B018
+    assert not hasattr(module, "qqqqqq") and getattr(module, "qqqqqq", 3) == 3
+    with pytest.raises(ImportError):
+        exec(f"from {module.__name__} import qqqqqq")
+
+
+@pytest.mark.parametrize(
+    "get, text",
+    [
+        (lambda: functad.pmap, "one device, the CPU.*functad.vmap"),
+        (lambda: functad.sharding.Mesh, "one device, the CPU"),
+        (lambda: functad.tree_map, "functad.tree.map"),
+        (lambda: functad.jitt, "Did you mean functad.jit"),
+        (lambda: functad.scipy, "functad.pure_callback"),
+        (lambda: jnp.fft, "numpy.fft"),
+        (lambda: jnp.linalg.eigvals, r"numpy.linalg.eigvals\(numpy.asarray\(x\)\)"),
+        (lambda: jnp.arnge, "Did you mean functad.numpy.arange"),
+        (lambda: lax.psum, "reduce over that axis outside"),
+        (lambda: random.shuffle, "functad.random.permutation"),
+        (lambda: random.default_rng, "functad.random.key"),
+        (lambda: functad.tree_util.tree_multimap, r"tree_map\(f, tree, \*rest\)"),
+        (lambda: functad.dtypes.prng_key, "uint32 arrays"),
+        (lambda: functad.nn.reluu, "Did you mean functad.nn.relu"),
+    ],
+)
+def test_absent_names_say_what_to_use_instead(get, text):
+    with pytest.raises(AbsentNameError, match=text) as found:
+        get()
+    assert isinstance(found.value, AttributeError) and isinstance(found.value, FunctadError)
+
+
+# --- calls that mean something else -----------------------------------------------------------------
+
+
+class Odd:
+    pass
+
+
+@pytest.mark.parametrize(
+    "use, error, text",
+    [
+        (lambda: jnp.zeros(2, 3), DTypeError, r"3 is no dtype. If it is a size.*one tuple: zeros\(\(2, 3\)\)"),
+        (lambda: random.normal(random.key(0), 2, 3), DTypeError, "one tuple"),
+        (lambda: jnp.zeros(2, dtype=Odd), DTypeError, "Odd.*is no dtype. A class stands for a dtype only if"),
+        (lambda: jnp.zeros(2, dtype=Odd()), DTypeError, "is no dtype"),
+        (lambda: jnp.issubdtype("nonsense", np.floating), DTypeError, "'nonsense' is no dtype"),
+        (lambda: jnp.issubdtype(np.float32, "nonsense"), DTypeError, "'nonsense' is no dtype"),
+        (lambda: jnp.issubdtype("float32", "floating"), DTypeError, "numpy.floating is a kind of dtypes"),
+        (lambda: jnp.issubdtype(np.float32, 3), DTypeError, "3 is no dtype"),
+        (lambda: jnp.ones(3).at.set(1), AbsentNameError, r"x.at\[...\].set\(value\)"),
+        (lambda: jnp.ones(3).at(0), ArgumentError, "index in brackets"),
+        (lambda: jnp.ones(3).at[0].sett(1), AbsentNameError, r"no attribute 'sett'.*\.set\(v\), \.add\(v\)"),
+        (lambda: jnp.ones(3).at[0] + 1, ArgumentError, r"is no array.*x.at\[index\].get\(\)"),
+        (lambda: float(jnp.ones(3).at[0]), ArgumentError, "is no array"),
+        (lambda: np.asarray(jnp.ones(3).at[0]), ArgumentError, "is no array"),
+        (lambda: jnp.sin(jnp.ones(3).at[0]), ArgumentError, "is no array"),
+    ],
+)
+def test_calls_that_mean_something_else_explain_themselves(use, error, text):
+    with pytest.raises(error, match=text):
+        use()
+
+
+def test_assignments_through_at_explain_themselves():
+    x = jnp.ones(3)
+    with pytest.raises(ImmutableArrayError, match=r"x = x.at\[index\].set\(value\)"):
+        x.at[0] = 1.0
+    with pytest.raises(ArgumentError, match="is no array"):
+        x.at[0] += 1.0
+
+
+def test_an_update_whose_result_is_not_used_warns():
+    x = jnp.ones(3)
+
+    def forgets(x):
+        x.at[0].set(2.0)
+        return x
+
+    for use in (forgets, functad.jit(lambda x: forgets(x))):
+        with pytest.warns(UserWarning, match=r"not used.*write x = x.at\[...\].set\(...\)") as found:
+            assert use(x).tolist() == [1, 1, 1]
+        assert found[0].filename == __file__
+    with pytest.warns(UserWarning, match="x.at.*.add"):
+        x.at[jnp.array([0, 1])].add(1.0, mode="drop")
+    y = x.at[0].set(2.0)  # none of these warns
+    assert [y.at[i].add(1.0)[i] for i in range(2)] == [3, 2]
+    assert x.at[0].set(5.0).at[1].multiply(3.0).tolist() == [5, 3, 1]
+    assert lax.fori_loop(0, 3, lambda i, v: v.at[i].set(i), x).tolist() == [0, 1, 2]
+    assert x.at[0].apply(jnp.negative)[0] == -1 and x.at[0].divide(2.0)[0] == 0.5
