@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ class Scalar:
     expression: str | Callable[..., str]
     all_dtypes: bool = False
     kept: tuple[int, ...] = ()
+
+    def text(self, eqn: Any) -> str:
+        """The template for an equation."""
+        if isinstance(self.expression, str):
+            return self.expression
+        dtypes = tuple(a.aval.dtype for a in eqn.invars)
+        return self.expression(dtypes if self.all_dtypes else dtypes[0], **eqn.params)
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,10 @@ def test_units_do_not_grow_without_bound() -> None:
         return outs
 
     fusion = fusion_of(fun, VECTOR, VECTOR)
-    sizes = [len(u.members) for u in fusion.units]
-    assert max(sizes) <= fuse.LARGEST_NEST and len(sizes) <= 2 * 600 // fuse.LARGEST_NEST + 1
+    assert sum(len(u.members) for u in fusion.units) + len(fusion.inline) == 600
+    for unit in fusion.units:
+        assert unit.weight <= fuse.LARGEST_NEST and len(unit.reads) + unit.results <= fuse.MOST_BUFFERS
+    assert len(fusion.units) <= 2 * sum(u.weight for u in fusion.units) // fuse.LARGEST_NEST + 1
 
 
 @pytest.mark.parametrize("count", [100, 700])

@@ -6,6 +6,7 @@ the nests of its operands where every value that flows between them is used at t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,9 @@ from functad.lowering_rules import Callback, Contraction, Control, Loops, Reduct
 from functad.pretty import literal_text
 
 _KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", Control: "control", Callback: "call"}
-LARGEST_NEST = 100  # equations; keeps the compiler's time linear
+# They keep the compiler's time linear: it grows faster than a kernel.
+LARGEST_NEST = 100  # operations (`cost.weight_of`)
+MOST_BUFFERS = 64  # that a nest reads, or that hold results of the Program
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Fusion(Inlining):
         for i in range(len(program.eqns)):
             self._place(i)
         live = [u for u in self.all_units if u.kind != "gone"]
-        let_readers_go_first(program, live, self.outputs)
+        let_readers_go_first(program, live, self.unit_of, self.outputs)
         self.units = ordered(program, live, self.unit_of, self.phase)
         self.stored = self._stored()
 
@@ -126,6 +129,8 @@ class Fusion(Inlining):
         reads = self._reads(i)
         unit = Unit("nest", -1, [i], shape=shape, axes=axes, flat=not (reads.elsewhere or reduction), levels={i: PRE})
         unit.reads = set(reads.all)
+        unit.weight = self._weight_of(eqn)
+        unit.results = sum(v in self.outputs for v in eqn.outvars)
         for root in reads.all:
             owner = self.unit_of.get(root)
             if owner is not None:
@@ -164,7 +169,7 @@ class Fusion(Inlining):
         owners = {u.number: u for v in reads.all if (u := self.unit_of.get(v)) is not None and u.kind == "nest"}
         found = [owners[n] for n in sorted(owners, reverse=True)]
         if reads.aligned:
-            size = int(np.prod(shape, dtype=np.int64))
+            size = math.prod(shape)
             for unit in reversed(self.all_units[-12:]):
                 if unit.kind == "nest" and unit not in found and unit.points == size and unit.reads & reads.aligned:
                     found.append(unit)
@@ -175,7 +180,7 @@ class Fusion(Inlining):
         if self.phase(i) != self.phase(other.members[0]):
             return False  # the earlier one would have to wait, and what it reads would be kept
         level = self._joining_level(unit, reads, other)
-        if level is None or len(other.members) >= LARGEST_NEST or self._would_cycle(unit, other):
+        if level is None or _too_large(unit, other) or self._would_cycle(unit, other):
             return False
         unit.levels = {i: level}
         return True
@@ -203,21 +208,14 @@ class Fusion(Inlining):
     def _between(self, later: Unit, earlier: Unit) -> bool:
         if earlier.number < 0:
             return False
-        bit, rest = 1 << earlier.number, later.before & ~(1 << earlier.number)
-        return any(u.before & bit for u in self._units_in(rest & ~earlier.before))
-
-    def _units_in(self, bits: int) -> list[Unit]:
-        found = []
-        while bits:
-            low = bits & -bits
-            found.append(self.all_units[low.bit_length() - 1])
-            bits ^= low
-        return found
+        bit = 1 << earlier.number
+        last = [self.unit_of.get(v) for v in later.reads] + [self.all_units[n] for n in later.waits_for]
+        return any(u is not None and u is not earlier and u is not later and u.before & bit for u in last)
 
     def _can_unite(self, joined: Unit, other: Unit) -> bool:
         if self.phase(joined.members[0]) != self.phase(other.members[0]):
             return False
-        if joined.points != other.points or len(joined.members) + len(other.members) > LARGEST_NEST:
+        if joined.points != other.points or _too_large(joined, other):
             return False
         if POST in (*joined.levels.values(), *other.levels.values()) or not domains_fit(joined, other):
             return False
@@ -244,6 +242,7 @@ class Fusion(Inlining):
         kept.members = sorted(kept.members + gone.members)
         kept.levels.update(gone.levels)
         kept.reads |= gone.reads
+        kept.weight, kept.results = kept.weight + gone.weight, kept.results + gone.results
         old = 1 << gone.number if gone.number >= 0 else 0
         bit = 1 << kept.number
         before = (kept.before | gone.before) & ~bit & ~old
@@ -285,6 +284,11 @@ class Fusion(Inlining):
             else:
                 builder.add_pointwise(eqn, unit.levels[i])
         return builder
+
+
+def _too_large(one: Unit, other: Unit) -> bool:
+    buffers = len(one.reads | other.reads) + one.results + other.results
+    return one.weight + other.weight > LARGEST_NEST or buffers > MOST_BUFFERS
 
 
 def _is_empty(eqn: Eqn) -> bool:

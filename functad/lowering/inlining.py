@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from functad.errors import NoRuleError
 from functad.ir import Absent, Eqn, Literal, Program, Var
+from functad.lowering.cost import weight_of
 from functad.lowering.products import find_products
 from functad.lowering_rules import Indexed, Reduction, Scalar
 
@@ -16,7 +17,7 @@ from functad.lowering_rules import Indexed, Reduction, Scalar
 FREE_MOVES = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "rev", "iota", "copy", "unstack", "split"}
 # Moves that keep the row-major order of the elements: the result can be the operand's memory.
 SAME_MEMORY = {"reshape", "squeeze"}
-LARGEST_INLINE = 30
+LARGEST_INLINE = 30  # operations (`cost.weight_of`)
 DEEPEST_INLINE = 50  # equations one behind another; keeps the recursion shallow
 
 
@@ -132,8 +133,8 @@ class Inlining:
         return {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a) if r.aval.shape}
 
     def _weight_of(self, eqn: Eqn) -> int:
-        """How many element-wise equations are computed where this one is."""
-        return 1 + sum(self.weight.get(a, 0) for a in eqn.invars if isinstance(a, Var))
+        """How many operations of element-wise equations are computed where this one is."""
+        return weight_of(eqn) + sum(self.weight.get(a, 0) for a in eqn.invars if isinstance(a, Var))
 
     def _heaviest(self, operands: Sequence[Var]) -> int:
         return max((self.weight.get(a, 0) for a in operands), default=0)

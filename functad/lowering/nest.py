@@ -319,24 +319,21 @@ class NestBuilder:
         return self._named(text, eqn, result, level)
 
     def _scalar(self, rule: Scalar, eqn: Eqn, index: Sequence[Affine], level: int) -> list[str]:
-        dtypes = tuple(a.aval.dtype for a in eqn.invars)
         operands = [
             literal_text(a.value, a.aval.dtype)
             if isinstance(a, Literal) and k in rule.kept
             else self.value(a, index if a.aval.shape else (), level)
             for k, a in enumerate(eqn.invars)
         ]
-        template = rule.expression
-        if not isinstance(template, str):
-            template = template(dtypes if rule.all_dtypes else dtypes[0], **eqn.params)
-        out_dtype = eqn.outvars[0].aval.dtype
-        casts = {"R": _CAST_OF[out_dtype], "T": _CAST_OF[dtypes[0]] if dtypes else ""}
+        template = rule.text(eqn)
+        out_dtype, own_dtype = eqn.outvars[0].aval.dtype, eqn.invars[0].aval.dtype if eqn.invars else None
+        casts = {"R": _CAST_OF[out_dtype], "T": "" if own_dtype is None else _CAST_OF[own_dtype]}
         text = template.format(*operands, **casts)
         if len(eqn.outvars) > 1:
             names = tuple(self._fresh_for(eqn, i) for i in range(len(eqn.outvars)))
             self.nest.statements.append(Let(names, text, tuple(operands), level, eqn))
             return list(names)
-        if template == "{0}" and out_dtype == dtypes[0]:
+        if template == "{0}" and out_dtype == own_dtype:
             return [operands[0]]
         if out_dtype.kind in "iu":
             text = f"{casts['R']}({text})"

@@ -63,14 +63,17 @@ def find_products(program: Program, uses: dict[Var, list[int]], outputs: set[Var
         taken.update(product.members)
         found[product.members[-1]] = product
     external = {*program.invars, *program.constvars}
-    for product in list(found.values()):
-        _distribute(product, found, program, uses, outputs, external)
+    by_result = {p.out: p for p in found.values()}
+    starts = {p.start for p in found.values() if isinstance(p.start, Var)}
+    for product in [p for p in found.values() if p.out not in starts]:  # the last ones of the sums
+        _distribute(product, found, by_result, program, uses, outputs, external)
     return found
 
 
 def _distribute(
     last: Product,
     found: dict[int, Product],
+    by_result: dict[Var, Product],
     program: Program,
     uses: dict[Var, list[int]],
     outputs: set[Var],
@@ -81,7 +84,6 @@ def _distribute(
     A sum of products followed by a scaling and the sum with an input: the scaling goes into every product.
     """
     chain = [last]
-    by_result = {p.out: p for p in found.values()}
     while (start := chain[-1].start) is not None:
         earlier = by_result.get(start) if isinstance(start, Var) else None
         if earlier is None or not isinstance(start, Var) or chain[-1].start_factor != 1.0:
@@ -112,7 +114,9 @@ def _distribute(
         product.alpha *= factor * total.alpha
     del found[last.members[-1]]
     last.members += [*members, *total.members]
+    del by_result[last.out]
     last.out = total.out
+    by_result[last.out] = last
     found[last.members[-1]] = last
 
 

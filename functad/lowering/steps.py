@@ -34,7 +34,7 @@ class NestStep:
 
 @dataclass(eq=False)
 class KernelStep:
-    """A kernel whose text a primitive's rule has written."""
+    """A kernel whose text a primitive's rule has written. offsets: with which element a parameter's buffer begins."""
 
     name: str
     body: str
@@ -45,6 +45,7 @@ class KernelStep:
     rows: bool
     row_reads: tuple[str, ...]
     eqns: list[Eqn]
+    offsets: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         reads = [b.name for _, b, mode in self.parameters if mode != "w"]

@@ -5,7 +5,7 @@ Knows steps and buffers; no Programs, and no target machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,10 +79,15 @@ class Target:
         bytes: float = 0,
         rows: bool = False,
         row_reads: Sequence[str] = (),
+        offsets: Mapping[str, int] = {},
     ) -> None:
-        """One kernel: its text, its buffers by parameter name, and the extent of its parallel range."""
+        """One kernel: its text, its buffers by parameter name, and the extent of its parallel range.
+
+        A parameter in `offsets` begins at that element of its buffer.
+        """
         parameters = tuple((p, b, mode) for p, (b, mode) in buffers.items())
-        step = KernelStep(name, body, parameters, n, flops, bytes, rows, tuple(row_reads), [self._eqn])
+        first = tuple(offsets.get(p, 0) for p in buffers)
+        step = KernelStep(name, body, parameters, n, flops, bytes, rows, tuple(row_reads), [self._eqn], first)
         self._writer.steps.append(step)
 
     def scratch(self, shape: Sequence[int], dtype: Any) -> Buffer:

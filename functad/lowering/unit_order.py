@@ -14,22 +14,38 @@ from functad.lowering.units import Unit
 LARGEST_WAIT = 1 << 19  # bytes of a result that may lie waiting for the sake of a better order
 
 
-def let_readers_go_first(program: Program, units: Sequence[Unit], outputs: set[Var]) -> None:
+def let_readers_go_first(
+    program: Program, units: Sequence[Unit], unit_of: Mapping[Var, Unit], outputs: set[Var]
+) -> None:
     """Put the unit that updates an input behind all others that read it, so that it can do so in place."""
+    readers_of: dict[Var, list[Unit]] = {}
+    followers: dict[int, list[int]] = {}
+    for unit in units:
+        for var in unit.reads:
+            readers_of.setdefault(var, []).append(unit)
+        for number in _read_units(unit, unit_of):
+            followers.setdefault(number, []).append(unit.number)
     for var in program.invars:
-        readers = [u for u in units if var in u.reads]
+        readers = readers_of.get(var, [])
         updating = [u for u in readers if _updates(program, u, var, outputs)]
         if len(updating) != 1:
             continue
         (last,) = updating
-        bit = 1 << last.number
-        waiting = [u for u in readers if u is not last and not u.before & bit]
-        last.waits_for.update(u.number for u in waiting)
-        for unit in waiting:
-            last.before |= unit.before | (1 << unit.number)
-        for unit in units:
-            if unit.before & bit:
-                unit.before |= last.before
+        later = _reached(last.number, followers) if len(readers) > 1 else {last.number}
+        for unit in readers:
+            if unit.number not in later:
+                last.waits_for.add(unit.number)
+                followers.setdefault(unit.number, []).append(last.number)
+
+
+def _reached(number: int, followers: Mapping[int, Sequence[int]]) -> set[int]:
+    """The numbers of all units that must run after one, and its own."""
+    found, waiting = {number}, [number]
+    while waiting:
+        new = [n for n in followers.get(waiting.pop(), ()) if n not in found]
+        found.update(new)
+        waiting += new
+    return found
 
 
 def _updates(program: Program, unit: Unit, var: Var, outputs: set[Var]) -> bool:

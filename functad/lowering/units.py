@@ -5,10 +5,9 @@ Knows shapes and kinds of lowering rules; not how units are chosen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from functad.ir import Eqn, Var
 from functad.lowering.products import Product
@@ -34,6 +33,8 @@ class Unit:
     reads: set[Var] = field(default_factory=set)
     waits_for: set[int] = field(default_factory=set)  # units that read what this one will overwrite, or act before it
     before: int = 0  # bit set of the units that must run before
+    weight: int = 0  # of a nest: how many operations it has
+    results: int = 0  # of a nest: how many of its values are results of the Program
 
     @property
     def has_post(self) -> bool:
@@ -43,7 +44,7 @@ class Unit:
 
     @property
     def points(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def outer_shape(self) -> tuple[int, ...]:
@@ -52,7 +53,7 @@ class Unit:
 
     @property
     def outer_points(self) -> int:
-        return int(np.prod(self.outer_shape, dtype=np.int64))
+        return math.prod(self.outer_shape)
 
 
 def domain_of(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -90,18 +90,19 @@ class Assembler:
 
     def add(self, items: Sequence[plan.Block | plan.Control]) -> None:
         """The entries of blocks, loops and branches, in order."""
-        joins = False  # whether the last entry can only be reached from the one before it
+        together: list[Block] = []  # whole blocks, each of which can only be reached from the one before it
         for item in items:
             if isinstance(item, plan.Block):
                 block = self._block(item)
-                if joins and (joined := _joined(self.entries[-1], block)):
-                    self.entries[-1] = joined
-                else:
+                if chunk_count(block) > 1:
+                    self._add_joined(together)
                     self.entries.append(block)
-                # The tape may stop behind a call.
-                joins = not isinstance(item.instructions[0].step, CallStep)
+                else:
+                    together.append(block)
+                if isinstance(item.instructions[0].step, CallStep):
+                    self._add_joined(together)  # the tape may stop behind a call
                 continue
-            joins = False
+            self._add_joined(together)
             if isinstance(item.step, LoopStep) and item.by_rows:
                 self._loop_by_rows(item.step, item.parts[1][0], item.parts[2])
             elif isinstance(item.step, LoopStep):
@@ -112,6 +113,16 @@ class Assembler:
                 here = self._jump(w.SAME, self.slots.of(item.step.one), self.slots.of(item.step.other))
                 self.add(item.parts[0])
                 self._lands(here)
+        self._add_joined(together)
+
+    def _add_joined(self, blocks: list[Block]) -> None:
+        """Add blocks, none of which is cut into chunks, as one, and forget them."""
+        if len(blocks) == 1:
+            self.entries.append(blocks[0])
+        elif blocks:
+            scaled = [i._replace(scale=i.scale * block.rows) for block in blocks for i in block.instructions]
+            self.entries.append(Block(1, scaled))
+        blocks.clear()
 
     def finish(self) -> list[Entry]:
         """All entries, of a tape that ends here."""
@@ -231,13 +242,6 @@ class Assembler:
             Matrix(self.slots.of_buffer(step.b), step.ldb, step.b_offset, step.b_batch),
             Matrix(self.slots.of_buffer(step.c), step.ldc, step.c_offset, step.c_batch),
         )
-
-
-def _joined(one: Entry, two: Block) -> Block | None:
-    """Two blocks, neither of which is cut into chunks, as one."""
-    if not isinstance(one, Block) or chunk_count(one) > 1 or chunk_count(two) > 1:
-        return None
-    return Block(1, [i._replace(scale=i.scale * block.rows) for block in (one, two) for i in block.instructions])
 
 
 def _sizes(step: GemmStep) -> dict[str, Any]:

@@ -119,7 +119,8 @@ class _Generator:
             return Instruction(step.name, step.parameters, 1, {}, CALL_NS + nbytes, 0, nbytes, step)
         if isinstance(step, KernelStep):
             cost = step.flops / 40.0 + step.bytes / BYTES_PER_NS
-            kernel = KernelText(textwrap.dedent(step.body), tuple(step.parameters), step.n, _rows_of_kernel(step))
+            body, rows = textwrap.dedent(step.body), _rows_of_kernel(step)
+            kernel = KernelText(body, step.parameters, step.n, rows, offsets=step.offsets)
             return self._call_of(kernel, step, (step.flops, step.bytes, cost))
         return self._call_of(emit(step.nest), step, _cost_of_nest(step.nest))
 

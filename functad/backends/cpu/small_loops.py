@@ -12,6 +12,7 @@ import numpy as np
 
 from functad.lowering.affine import Affine
 from functad.lowering.buffers import Buffer, Storage
+from functad.lowering.cost import FUNCTION, work_of
 from functad.lowering.nest import PRE, Nest
 from functad.lowering.steps import (
     BranchStep,
@@ -110,6 +111,7 @@ class Layout:
                 nest = step.nest
                 times = nest.points if is_unrolled(nest) else 1
                 statements += times * (len(nest.statements) + len(nest.accumulators) + len(nest.stores))
+                statements += times * (FUNCTION - 1) * work_of(nest).calls
                 for store in nest.stores:
                     self.written.add(store.buffer.storage.memory)
                     self.writes[store.buffer.storage.memory] += nest.points if store.level == PRE else nest.outer_points

@@ -81,7 +81,8 @@ def _join_some(target: Any, parts: Sequence[tuple[Any, Part]], out: Any, rows: i
         if id(operand) not in operands:
             operands[id(operand)] = f"x{len(operands)}"
             buffers[operands[id(operand)]] = (operand, "r")
-    named = [(operands[id(operand)], *part) for operand, part in parts]
+    begin = parts[0][1].first  # positions from here on: kernels that join equal parts elsewhere have one text
+    named = [(operands[id(operand)], part.first - begin, part.length, part.width) for operand, part in parts]
     moved = sum(operand.size for operand, _ in parts)
     buffers["out"] = (out, "w" if moved == out.size else "rw")
     costs = {"bytes": 2 * moved * out.dtype.itemsize}
@@ -89,10 +90,11 @@ def _join_some(target: Any, parts: Sequence[tuple[Any, Part]], out: Any, rows: i
         lines = [line for part in named for line in _copy_row(*part)]
         body = "\n".join(indented("for r in range(start, stop):", lines))
         reads = tuple(operands.values())
-        target.kernel("join", body, buffers, rows, rows=True, row_reads=reads, **costs)
+        target.kernel("join", body, buffers, rows, rows=True, row_reads=reads, offsets={"out": begin}, **costs)
         return
     lines = [line for part in named for line in _copy_columns(*part, rows)]
-    target.kernel("join", "\n".join(lines), buffers, out.size // rows, **costs)
+    columns = max(first + length for _, first, length, _ in named)
+    target.kernel("join", "\n".join(lines), buffers, columns, offsets={"out": begin}, **costs)
 
 
 def _copy_row(x: str, first: int, length: int, width: int) -> list[str]:
