@@ -6,6 +6,7 @@ This file must not know what the arrays are for. Nothing is ever pickled or unpi
 from __future__ import annotations
 
 import json
+import math
 import os
 import zipfile
 import zlib
@@ -21,14 +22,26 @@ from functad.absent import absent
 from functad.cache import atomic_write, part_of
 from functad.dtypes import dtype_of
 from functad.errors import ArgumentError, DataError, DTypeError
-from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, is_tree_node, keystr
+from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, is_tree_node, keystr, tree_structure
 
 _STRUCTURE = "functad_tree"
 _ROOT = "array"
 _FORMAT = 1
 
 # What zipfile, NumPy and json raise for content that they cannot read.
-_DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, RuntimeError)
+_DAMAGES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    RuntimeError,
+    DTypeError,
+    RecursionError,
+)
+
+_LONGEST_NAME = 65_535
 
 _NODE_HELP = (
     "A file holds dicts (with str keys or with int keys), lists, tuples, named tuples and None. "
@@ -61,7 +74,11 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
            [1.]], dtype=float32)}
     """
     arrays: dict[str, np.ndarray] = {}
-    header = json.dumps({"format": _FORMAT, "tree": _take_apart(tree, (), arrays)})
+    try:
+        header = json.dumps({"format": _FORMAT, "tree": _take_apart(tree, (), arrays)})
+    except RecursionError:
+        tree_structure(tree)  # raises for a tree that contains itself
+        raise ArgumentError("save: the tree is nested too deeply for a file; keep it as a list of parts") from None
     with _naming(path), atomic_write(path) as file:
         np.savez(file, allow_pickle=False, **{_STRUCTURE: np.array(header)}, **arrays)
 
@@ -136,6 +153,11 @@ def _take_apart(tree: Any, path: KeyPath, arrays: dict[str, np.ndarray]) -> Any:
     if is_tree_node(type(tree)):
         raise ArgumentError(f"save: tree{keystr(path)} is a {type(tree).__name__}. {_NODE_HELP}")
     name = keystr(path) or _ROOT
+    if len(f"{name}.npy".encode()) > _LONGEST_NAME:
+        raise ArgumentError(
+            f"save: the key path tree{name:.60}… has {len(name):,} characters, but a zip file keeps names of at most "
+            f"{_LONGEST_NAME:,} bytes; use shorter keys, or fewer levels"
+        )
     arrays[name] = _as_array(tree, path)
     return name
 
@@ -214,28 +236,82 @@ def _read(content: bytes) -> Any:
     if not zipfile.is_zipfile(BytesIO(content)):
         raise ValueError("it is no .npz file, or its end is cut off")
     with zipfile.ZipFile(BytesIO(content)) as archive:
-        # Before NumPy reads a header: a damaged one can ask for any amount of memory.
-        damaged = archive.testzip()
-    if damaged is not None:
-        raise ValueError(f"the checksum of its entry {damaged!r} is wrong")
-    with np.load(BytesIO(content), allow_pickle=False) as arrays:
-        if _STRUCTURE not in arrays:
+        entries = _entries(archive)
+        if _STRUCTURE not in entries:
             raise ValueError(f"it has no entry {_STRUCTURE!r}; numpy.load reads other .npz files")
-        header = json.loads(arrays[_STRUCTURE].item())
+        text = _array(archive, entries[_STRUCTURE], "U")
+        header = json.loads(text.item(), object_pairs_hook=_unique) if text.shape == () else None
+        if not isinstance(header, dict) or not {"format", "tree"} <= header.keys():
+            raise ValueError(f"its entry {_STRUCTURE!r} describes no tree")
         if header["format"] != _FORMAT:
-            raise ValueError(f"its format is {header['format']}, this version of functad reads {_FORMAT}")
-        return _build(header["tree"], arrays)
+            raise ValueError(f"its format is {header['format']!r:.80}, this version of functad reads {_FORMAT}")
+        return _build(header["tree"], archive, entries)
 
 
-def _build(structure: Any, arrays: Any) -> Any:
+def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The entries by name, once they are known to be no more than the file holds."""
+    found: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        if info.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"its entry {info.filename!r:.80} is compressed, which save never does")
+        name = info.filename.removesuffix(".npy")
+        if name in found:
+            raise ValueError(f"it has the entry {name!r:.80} twice")
+        found[name] = info
+    damaged = archive.testzip()
+    if damaged is not None:
+        raise ValueError(f"the checksum of its entry {damaged!r:.80} is wrong")
+    return found
+
+
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str) -> np.ndarray:
+    """An entry as an array; its header is compared with its size before memory is asked for."""
+    what = f"its entry {info.filename!r:.80}"
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"{what} is of version {version} of NumPy's format")
+        shape, fortran_order, dtype = _HEADERS[version](file)
+        if dtype.kind not in kinds:
+            raise ValueError(f"{what} holds values of dtype {dtype}, which save never writes")
+        content = file.read()
+    if math.prod(shape) * dtype.itemsize != len(content) or min(shape, default=0) < 0:
+        raise ValueError(f"{what} declares an array of shape {shape} and dtype {dtype}, but has {len(content)} bytes")
+    values = np.frombuffer(content, dtype)
+    return values.reshape(shape, order="F" if fortran_order else "C").copy()
+
+
+_HEADERS: dict[Any, Any] = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError(f"its entry {_STRUCTURE!r} has a key twice")
+    return found
+
+
+def _build(structure: Any, archive: zipfile.ZipFile, entries: dict[str, zipfile.ZipInfo]) -> Any:
     if structure is None:
         return None
     if isinstance(structure, str):
-        return arrays[structure]
+        if structure not in entries:
+            raise ValueError(f"the array {structure!r:.80} is missing")
+        values = _array(archive, entries[structure], "biufc")
+        dtype_of(values)  # raises for those that functad has not
+        return values
+    if not isinstance(structure, list) or len(structure) != 3 or not isinstance(structure[2], list):
+        raise ValueError(f"its entry {_STRUCTURE!r} has {structure!r:.80} in the place of a node")
     kind, keys, nodes = structure
-    children = [_build(node, arrays) for node in nodes]
+    children = [_build(node, archive, entries) for node in nodes]
     if kind == "dict":
+        if not isinstance(keys, list) or {type(k) for k in keys} not in ({str}, {int}, set()):
+            raise ValueError(f"a dict has the keys {keys!r:.80}")
+        if len(keys) != len(children) or len(set(keys)) != len(keys):
+            raise ValueError(f"a dict with {len(children)} values has the keys {keys!r:.80}, which are not as many")
         return dict(zip(keys, children, strict=True))
+    if kind not in ("tuple", "list"):
+        raise ValueError(f"it has a node of the unknown kind {kind!r:.80}")
     return tuple(children) if kind == "tuple" else children
 
 

@@ -6,13 +6,17 @@ import collections
 import json
 import os
 import pickle
+import re
+import warnings
+import zipfile
+from io import BytesIO
 
 import numpy as np
 import pytest
 
 import functad.cache
 from functad import io, optim
-from functad.errors import ArgumentError, DataError
+from functad.errors import ArgumentError, DataError, TreeError
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 
@@ -142,7 +146,7 @@ def test_a_pickled_array_is_never_loaded(tmp_path):
     path = tmp_path / "evil.npz"
     header = np.array(json.dumps({"format": 1, "tree": "array"}))
     np.savez(path, functad_tree=header, array=np.array([{"an": "object"}], dtype=object))
-    with pytest.raises(DataError, match=r"evil\.npz.*allow_pickle"):
+    with pytest.raises(DataError, match=r"evil\.npz.*dtype object, which save never writes"):
         io.load(path)
 
 
@@ -237,3 +241,90 @@ def test_check_writable_leaves_nothing(tmp_path):
     for name in ("new", "other" + os.sep):
         with pytest.raises(ArgumentError, match="give the path of a file, such as"):
             io.check_writable(str(tmp_path / "") + os.sep + name)
+
+
+# --- files that nobody saved --------------------------------------------------------------------------
+
+
+def npy(array, shape=None):
+    """An array as NumPy's format has it, with another shape in its header."""
+    array, file = np.asarray(array), BytesIO()
+    header = np.lib.format.header_data_from_array_1_0(array)
+    np.lib.format.write_array_header_1_0(file, header if shape is None else {**header, "shape": shape})
+    return file.getvalue() + array.tobytes("A")
+
+
+def hostile(path, tree='"array"', entries=None, header=None, compress=zipfile.ZIP_STORED):
+    """A zip file as `save` writes it, but for what is given."""
+    header = f'{{"format": 1, "tree": {tree}}}' if header is None else header
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zipfile warns of a name twice
+        with zipfile.ZipFile(path, "w", compress) as archive:
+            archive.writestr("functad_tree.npy", npy(header) if isinstance(header, str) else npy(np.asarray(header)))
+            for name, content in entries if entries is not None else [("array", npy(np.ones(3)))]:
+                archive.writestr(f"{name}.npy", content)
+
+
+HOSTILE = {
+    "huge shape": ({"entries": [("array", npy(np.ones(3), (1 << 60,)))]}, "declares an array of shape"),
+    "negative shape": ({"entries": [("array", npy(np.ones(3), (-3,)))]}, "declares an array of shape|negative"),
+    "strings": ({"entries": [("array", npy(np.array(["a"])))]}, "values of dtype <U1, which save never writes"),
+    "dates": ({"entries": [("array", npy(np.zeros(2, "M8[D]")))]}, "datetime64"),
+    "long doubles": (
+        {"entries": [("array", npy(np.zeros(2, np.longdouble)))]},
+        "float128|longdouble|not supported|never",
+    ),
+    "structured": ({"entries": [("array", npy(np.zeros(2, "i4,f4")))]}, "which save never writes"),
+    "kind of node": ({"tree": '["set", null, ["array"]]'}, "unknown kind 'set'"),
+    "node": ({"tree": '["list", null]'}, "in the place of a node"),
+    "number": ({"tree": "3"}, "in the place of a node"),
+    "key twice": ({"tree": '["dict", ["a", "a"], ["array", "array"]]'}, "which are not as many"),
+    "keys": ({"tree": '["dict", [["a"]], ["array"]]'}, "a dict has the keys"),
+    "too few keys": ({"tree": '["dict", ["a"], ["array", "array"]]'}, "a dict with 2 values has the keys"),
+    "entry twice": ({"entries": [("array", npy(1)), ("array", npy(2))]}, "the entry 'array' twice"),
+    "header key twice": ({"header": '{"format": 1, "tree": null, "tree": "array"}'}, "a key twice"),
+    "missing array": ({"tree": '"other"'}, "the array 'other' is missing"),
+    "no tree": ({"header": '{"format": 1}'}, "describes no tree"),
+    "list for a header": ({"header": "[1]"}, "describes no tree"),
+    "header of numbers": ({"header": np.ones(2)}, "which save never writes"),
+    "future": ({"header": '{"format": 2, "tree": null}'}, "its format is 2"),
+    "no JSON": ({"header": "{"}, "is damaged"),
+    "deep": ({"tree": "[" * 100_000}, "is damaged"),
+    "compressed": ({"compress": zipfile.ZIP_DEFLATED}, "is compressed"),
+    "no npy": ({"entries": [("array", b"hello")]}, "is damaged"),
+    "cut npy": ({"entries": [("array", npy(np.ones(3))[:-4])]}, "has 20 bytes"),
+}
+
+
+@pytest.mark.parametrize("content, text", HOSTILE.values(), ids=HOSTILE)
+def test_files_that_save_never_wrote_are_refused_in_words(tmp_path, content, text):
+    path = tmp_path / "hostile.npz"
+    hostile(path, **content)
+    with pytest.raises(DataError, match="hostile.npz is damaged, or was not written by functad.io.save") as found:
+        io.load(path)
+    assert re.search(text, str(found.value)), found.value
+
+
+def test_the_writer_of_hostile_files_can_write_a_good_one(tmp_path):
+    hostile(tmp_path / "good.npz")
+    assert io.load(tmp_path / "good.npz").tolist() == [1, 1, 1]
+    order = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    hostile(tmp_path / "good.npz", entries=[("array", npy(order))])
+    loaded = io.load(tmp_path / "good.npz")
+    assert loaded.tolist() == order.tolist() and loaded.flags.writeable
+
+
+def test_trees_that_no_file_holds_are_refused(tmp_path):
+    path = tmp_path / "file.npz"
+    with pytest.raises(ArgumentError, match="70,004 characters, but a zip file keeps names of at most 65,535 bytes"):
+        io.save(path, {"k" * 70_000: 1.0})
+    endless = []
+    endless.append(endless)
+    with pytest.raises(TreeError, match="contains itself"):
+        io.save(path, endless)
+    deep = 1.0
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(ArgumentError, match="nested too deeply"):
+        io.save(path, deep)
+    assert not path.exists()
