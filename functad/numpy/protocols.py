@@ -1,4 +1,4 @@
-"""NumPy's protocols: `np.sin(x)` and `np.concatenate([x])` of functad values call the function of that name here.
+"""NumPy's protocols: `np.sin(x)` and `np.concatenate([x])` of traced values call the function of that name here.
 
 Knows names only, their arguments are mapped by `forwarding`; what has no counterpart raises and says so.
 """
@@ -101,7 +101,7 @@ def _known(values: Any) -> Any:
     if isinstance(values, dict):
         return {k: _known(v) for k, v in values.items()}
     if isinstance(values, (tuple, list)):
-        return type(values)(_known(v) for v in values)
+        return [_known(v) for v in values] if isinstance(values, list) else tuple(_known(v) for v in values)
     return np.asarray(values) if isinstance(values, (Array, Tracer)) else values
 
 
