@@ -31,9 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m functad", description="functad: composable function transforms for NumPy."
-    )
+    parser = argparse.ArgumentParser(prog="functad", description="functad: composable function transforms for NumPy.")
     parser.add_argument("--version", action="version", version=f"functad {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     train.add_parser(commands)

@@ -115,3 +115,7 @@ class CallbackError(FunctadError, RuntimeError):
 
 class DataError(FunctadError, OSError):
     """A data file is missing, truncated, damaged, or could not be downloaded."""
+
+
+class WideningWarning(UserWarning):
+    """64-bit data met 32-bit values in a jitted function, so what is computed from both has 64 bits."""

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import inspect
 import logging
+<<<<<<< HEAD
 from collections.abc import Callable, Hashable, Mapping, Sequence
+=======
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+>>>>>>> e4566fa (Say once where 64-bit data meets 32-bit parameters; complete the package's metadata and sdist)
 from functools import partial, update_wrapper
 from itertools import count
 from typing import Any, NamedTuple
@@ -32,11 +37,20 @@ from functad.api.stages import Lowered, Traced
 from functad.backends import check_backend
 from functad.call import closed, executable, jit_p
 from functad.config import config
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, WideningWarning
 from functad.exact import exact_key
 from functad.ir import Aval, Program
 from functad.once import once
-from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
+from functad.tracing import (
+    Meeting,
+    Trace,
+    Tracer,
+    bind,
+    current_trace,
+    eval_program,
+    program_from_ops,
+    watching_meetings,
+)
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
 
@@ -166,6 +180,7 @@ class JitFunction:
         if both:
             raise ArgumentError(f"jit: {sorted(map(str, both))} cannot be both static and donated")
         self._number = next(_numbers)
+        self._warned = False
         self._entries: dict[_Signature, _Entry] = {}
         self._fast: list[tuple[tuple[Any, ...], FastCall]] = []
 
@@ -342,9 +357,12 @@ class JitFunction:
         of_dynamic = of_positions(self._fun, call.args, call.kwargs, call.dynamic_args)
         flat_fun = FlatFunction(of_dynamic, call.in_tree, transform="jit", name=self._name())
         origins = self._names(call).origins(len(avals))
-        with Trace(f"jit of {self._name()}", records_all=True) as trace:
+        with watching_meetings() as meetings, Trace(f"jit of {self._name()}", records_all=True) as trace:
             inputs = [trace.new_input(a, o) for a, o in zip(avals, origins)]
             outs = flat_fun(*inputs)
+        if meetings and not self._warned and not config.enable_x64:
+            self._warned = True
+            _warn_of_widening(meetings[0])
         if config.log_compiles:
             types = ", ".join(a.str_short() for a in avals)
             _logger.warning("traced %s for arguments of types %s", self._name(), types or "(none)")
@@ -409,6 +427,20 @@ def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) ->
     resolved_names = names | {positional[n] for n in numbers if -len(positional) <= n < len(positional)}
     resolved_numbers = {n % len(positional) if n < 0 and not takes_any else n for n in numbers}
     return resolved_numbers | {i for i, p in enumerate(positional) if p in names}, resolved_names
+
+
+def _warn_of_widening(meeting: Meeting) -> None:
+    """Say once, at the user's line, that 64-bit data makes what it meets 64 bits wide."""
+    wide, narrow = meeting.wide_dtype.name, meeting.narrow_dtype.name
+    text = (
+        f"{meeting.wide} has the dtype {wide} and meets {narrow} values here, so all that is computed from both is "
+        f"{wide}: slower, and parameters updated with it become {wide}. Convert it first, .astype('{narrow}'); or say "
+        "that 64 bits are meant, functad.config.update('enable_x64', True)"
+    )
+    if meeting.source is None:
+        warnings.warn(text, WideningWarning, stacklevel=2)
+    else:
+        warnings.warn_explicit(text, WideningWarning, meeting.source.code.co_filename, meeting.source.line)
 
 
 def _check_hashable(where: Any, value: Any, fun: Callable[..., Any]) -> None:

@@ -17,7 +17,7 @@ from functad.errors import ArgumentError, DTypeError, FunctadError, ShapeError, 
 from functad.primitives import joining
 from functad.primitives.common import broadcast_in_dim, convert_element_type
 from functad.primitives.kernels.conversion import converted
-from functad.tracing import Tracer, aval_of
+from functad.tracing import Tracer, aval_of, note_meeting
 
 SCALARS: frozenset[type] = frozenset({bool, int, float, complex})
 """The Python types of weakly typed operands (`bool`, which joins like them but is not weak, included)."""
@@ -181,12 +181,17 @@ def operand(name: str, x: Any) -> Any:
         raise type(problem)(f"{name}: {problem}") from None
 
 
+_WIDE_FLOATS = (dtypes.float64, dtypes.complex128)
+
+
 def promote_dtypes(*args: Any) -> list[Any]:
     """The operands converted to the one dtype that promotion gives them."""
     types = [_type_of(a) for a in args]
     if types.count(types[0]) == len(types) and all(isinstance(a, Array) for a in args):
         return list(args)
     dtype, weak = dtypes.lattice_join(*types)
+    if dtype in _WIDE_FLOATS:
+        note_meeting(args)
     return [convert(a, dtype, weak) for a in args]
 
 
@@ -194,6 +199,8 @@ def promote_dtypes_inexact(*args: Any) -> list[Any]:
     """As `promote_dtypes`, but integers and booleans become floats."""
     dtype, weak = dtypes.lattice_join(*[_type_of(a) for a in args])
     inexact = dtypes.to_inexact_dtype(dtype)
+    if dtype in _WIDE_FLOATS:
+        note_meeting(args)
     return [convert(a, inexact, weak) for a in args]
 
 
