@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-<<<<<<< HEAD
-from collections.abc import Callable, Hashable, Mapping, Sequence
-=======
 import warnings
-from collections.abc import Callable, Hashable, Sequence
->>>>>>> e4566fa (Say once where 64-bit data meets 32-bit parameters; complete the package's metadata and sdist)
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
 from itertools import count
 from typing import Any, NamedTuple
