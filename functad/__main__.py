@@ -6,6 +6,7 @@ Knows the sub-commands by name; each is defined where its work is done.
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from collections.abc import Sequence
 
@@ -37,8 +38,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     train.add_parser(commands)
     cache_command.add_parser(commands)
     doctor.add_parser(commands)
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        # The command's own parser, so that its usage is shown, not that of all commands.
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_suggestion(options.parser, unknown)}")
     return options.run(options)
+
+
+def _suggestion(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
+    words = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+    close = [match for word in words for match in difflib.get_close_matches(word, parser._option_string_actions, n=1)]
+    return f" (did you mean {', '.join(close)}?)" if close else ""
 
 
 if __name__ == "__main__":

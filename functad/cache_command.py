@@ -16,9 +16,9 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("cache", help="show or empty the cache of compiled kernels")
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     info = actions.add_parser("info", help="where the cache is and how much lies there")
-    info.set_defaults(run=show)
+    info.set_defaults(run=show, parser=info)
     empty = actions.add_parser("clear", help="remove the compiled kernels and their sources")
-    empty.set_defaults(run=clear)
+    empty.set_defaults(run=clear, parser=empty)
 
 
 def show(options: argparse.Namespace) -> int:

@@ -35,7 +35,7 @@ Findings = Iterator[tuple[str, object] | Problem]
 def add_parser(commands: Any) -> None:
     """Add `doctor` to the sub-commands of a parser."""
     parser = commands.add_parser("doctor", help="show what functad uses on this machine and test it")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:

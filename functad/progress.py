@@ -16,7 +16,7 @@ from typing import TextIO
 from functad.errors import ArgumentError
 
 _REWRITE_INTERVAL = 0.1
-_BAR_CELLS = 24
+_BAR_CELLS, _FEWEST_CELLS = 24, 6
 
 
 class Progress:
@@ -68,6 +68,7 @@ class Progress:
         self._interval = _REWRITE_INTERVAL if self._rewrites else plain_interval
         self._clock = clock
         self._start = self._shown_at = self._now = clock()
+        self._counted_from = (0, self._start)  # the rate is that of what came after
         self._shown_count = -1
         self._width = 0
 
@@ -95,6 +96,15 @@ class Progress:
         if complete or self._now - self._shown_at >= self._interval:
             self._show(ended=self.count >= self.total)
 
+    def announce(self, text: str) -> None:
+        """Show at once what is done before the first step, such as compiling."""
+        line = f"{self._label}: {text}" if self._label else text
+        self._put(line) if self._rewrites else self._write(line + "\n")
+
+    def count_from_here(self) -> None:
+        """Leave the steps so far, and their time, out of the rate: the first one of a compiled loop compiles it."""
+        self._counted_from = self.count, self._clock()
+
     def _close(self, *, finished: bool) -> None:
         if self._rewrites and finished and not self._leave:
             self._write("\r" + " " * self._width + "\r")
@@ -111,24 +121,40 @@ class Progress:
         if not self._rewrites:
             self._write(line + "\n")
             return
-        line = line[: shutil.get_terminal_size().columns - 1]
+        self._put(line)
+
+    def _put(self, line: str) -> None:
+        """Rewrite the terminal's line."""
+        line = line[: self._columns()]
         padding = " " * max(self._width - len(line), 0)
         self._width = len(line)
         self._write("\r" + line + padding)
 
+    def _columns(self) -> int:
+        return shutil.get_terminal_size().columns - 1
+
     def _line(self, ended: bool) -> str:
         elapsed = self._now - self._start
         share = min(self.count / self.total, 1.0) if self.total else 1.0
-        rate = self.count / elapsed if elapsed > 0 else 0.0
+        first, since = self._counted_from
+        rate = (self.count - first) / (self._now - since) if self._now > since else 0.0
         if ended:
             timing = f"took {_clock_text(elapsed)}"
         else:
             timing = f"{_clock_text((self.total - self.count) / rate)} left" if rate else "? left"
-        cells = round(share * _BAR_CELLS)
-        bar = f" [{'#' * cells}{'.' * (_BAR_CELLS - cells)}]" if self._rewrites else ""
-        figures = f"{share * 100:3.0f} %{bar} {self._amounts()}, {_amount(rate, self._unit)}/s, {timing}"
         text = self.text() if callable(self.text) else self.text
-        return (f"{self._label}: " if self._label else "") + figures + (f", {text}" if text else "")
+        label = f"{self._label}: " if self._label else ""
+        front, amounts = f"{label}{share * 100:3.0f} %", f" {self._amounts()}"
+        speed, text = f", {_amount(rate, self._unit)}/s" if rate else "", f", {text}" if text else ""
+        if not self._rewrites:
+            return f"{front}{amounts}{speed}, {timing}{text}"
+        # What a narrow terminal has no room for is left out, the least important first.
+        for parts in ((amounts, speed, f", {timing}", text), (amounts, f", {timing}", text), (f" {timing}", text)):
+            behind = "".join(parts)
+            room = self._columns() - len(front) - len(behind)
+            if room >= 0:
+                return front + _bar(share, min(room - 3, _BAR_CELLS)) + behind
+        return f"{front} {timing}{text}"
 
     def _amounts(self) -> str:
         return f"{_amount(self.count, self._unit)}/{_amount(self.total, self._unit)}"
@@ -136,6 +162,14 @@ class Progress:
     def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+def _bar(share: float, cells: int) -> str:
+    """A bar of some cells; nothing where there is room for a few only."""
+    if cells < _FEWEST_CELLS:
+        return ""
+    full = round(share * cells)
+    return f" [{'#' * full}{'.' * (cells - full)}]"
 
 
 def _amount(value: float, unit: str) -> str:

@@ -148,7 +148,7 @@ def test_ctrl_c_in_a_pipe_says_how_far_it_came():
         with Progress(10, stream=stream, clock=Clock()) as progress:
             progress.update(4)
             raise KeyboardInterrupt
-    assert stream.getvalue() == " 40 % 4/10, 0/s, took 0:00\n"
+    assert stream.getvalue() == " 40 % 4/10, took 0:00\n"
 
 
 def test_bytes_are_shown_with_prefixes():
@@ -167,9 +167,41 @@ def test_hours_and_no_steps():
     with Progress(0, stream=stream, clock=clock):
         pass
     assert "1:59:50 left" in stream.getvalue()
-    assert stream.getvalue().splitlines()[-1] == "100 % 0/0, 0/s, took 0:00"
+    assert stream.getvalue().splitlines()[-1] == "100 % 0/0, took 0:00"
 
 
 def test_a_negative_total_is_an_error():
     with pytest.raises(ArgumentError, match="total is -1"):
         Progress(-1)
+
+
+@pytest.mark.parametrize("columns", [20, 30, 40, 60, 80, 100])
+def test_narrow_terminals_have_what_matters_most(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen, clock = Screen(), Clock()
+    with Progress(1875, "epoch 1/3", stream=screen, clock=clock) as progress:
+        clock.now = 10.0
+        progress.update(375, "loss 0.1234")
+        (line,) = screen.shown()
+        assert len(line) < columns and line.startswith("epoch 1/3:  20 %")
+        assert ("0:40 left" in line) == (columns >= 30)
+        assert ("loss 0.1234" in line) == (columns >= 40)
+        assert ("375/1875" in line) == (columns >= 60) and ("38/s" in line) == (columns >= 60)
+        assert ("[" in line) == (columns >= 80)
+
+
+@pytest.mark.parametrize("stream", [Screen(), io.StringIO()])
+def test_what_is_done_before_the_first_step_is_told_and_not_counted(stream):
+    clock = Clock()
+    with Progress(11, "epoch 1", stream=stream, clock=clock, plain_interval=1.0) as progress:
+        progress.announce("compiling ...")
+        assert stream.getvalue().strip() == "epoch 1: compiling ..."
+        clock.now = 30.0
+        progress.update(1)
+        assert "? left" in stream.getvalue() or "left" in stream.getvalue()
+        progress.count_from_here()
+        clock.now = 32.0
+        progress.update(5)
+        assert "2.5/s, 0:02 left" in stream.getvalue()
+        progress.update(5)
+        assert "5/s, took 0:32" in stream.getvalue()

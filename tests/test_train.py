@@ -339,3 +339,19 @@ def test_fit_gives_dropout_its_key():
     params = network.init(random.key(0), inputs)
     epochs = fit(network, params, optim.sgd(0.5), data, data, epochs=4, batch_size=20, key=random.key(1))
     assert list(epochs)[-1].test_accuracy > 0.85
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage", "text"),
+    [
+        (["train", "cnn", "--epoch", "1", "--sheduler", "x"], "functad train cnn", "did you mean --schedule?"),
+        (["train", "rnn", "extra"], "functad train rnn", "unrecognized arguments: extra"),
+        (["cache", "info", "--all"], "functad cache info", "unrecognized arguments: --all"),
+        (["doctor", "--fast"], "functad doctor", "unrecognized arguments: --fast"),
+    ],
+)
+def test_a_mistyped_option_prints_the_usage_of_its_command(arguments, usage, text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    printed = capsys.readouterr().err
+    assert ended.value.code == 2 and f"usage: {usage} [-h]" in printed and text in printed

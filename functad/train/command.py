@@ -58,6 +58,13 @@ examples:
   python -m functad train rnn --cell gru --steps 28 --layers 2 --bidirectional --optimizer adam --init orthogonal
 """
 
+_NEXT = """
+To try next:
+  python -m functad train cnn --optimizer adam --save digits.npz
+  python -m functad train rnn --preset best
+  python -m functad train cnn --help
+README.md shows in five minutes how such a step is written; functad/train/loop.py is this one."""
+
 INTERRUPTED = 130  # the shell's exit code for a program that was stopped by Ctrl-C
 
 
@@ -104,13 +111,15 @@ def train_rnn(options: argparse.Namespace) -> int:
 
 
 def _network(networks: Any, name: str, what: str, epilog: str) -> argparse.ArgumentParser:
-    return networks.add_parser(
+    parser: argparse.ArgumentParser = networks.add_parser(
         name,
         help=what,
         description=f"Train {what}.",
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(parser=parser)
+    return parser
 
 
 def _add_rnn_flags(parser: argparse.ArgumentParser) -> None:
@@ -151,12 +160,14 @@ def _choice(default: str, *choices: str) -> dict[str, Any]:
 
 def _digits(choice: str, limit: int | None) -> tuple[MNIST, str]:
     if choice != "synthetic":
+        print("Looking for MNIST; where it is not there yet, it is downloaded ...", flush=True)
         try:
             return mnist(pixels=True), "MNIST"
         except MissingMNISTError as problem:
             if choice == "mnist":
                 raise
             print(f"{problem}\n\nSo this trains on drawn digits instead.\n", flush=True)
+    print("Drawing digits ...", flush=True)
     count = _DRAWN_TRAIN if limit is None else min(limit, _DRAWN_TRAIN)
     return MNIST(*synthetic_digits(count, seed=0), *synthetic_digits(_DRAWN_TEST, seed=1)), "drawn digits"
 
@@ -196,6 +207,7 @@ def _train(options: argparse.Namespace, network: nn.Layer, title: str) -> int:
         return INTERRUPTED
     if options.save is not None:
         print(f"The parameters are in {options.save}; functad.io.load reads them.", flush=True)
+    print(_NEXT, flush=True)
     return 0
 
 

@@ -108,7 +108,7 @@ def fit(
         chunks = batches(train, batch_size, key=order_key, drop_remainder=True)
         started = time.perf_counter()
         params, state, loss, accuracy = _epoch(
-            step, params, state, chunks, noise_key, f"epoch {number}/{epochs}", show_progress
+            step, params, state, chunks, noise_key, f"epoch {number}/{epochs}", show_progress, number == 1
         )
         seconds = time.perf_counter() - started
         yield Epoch(number, seconds, loss, accuracy, _share(count, params, test), _copied(params))
@@ -162,17 +162,21 @@ def _share(count: Any, params: Any, data: Dataset) -> float:
 
 
 def _epoch(
-    step: Any, params: Any, state: Any, chunks: Batches, key: Any, title: str, show_progress: bool
+    step: Any, params: Any, state: Any, chunks: Batches, key: Any, title: str, show_progress: bool, first: bool
 ) -> tuple[Any, Any, float, float]:
     losses: list[Any] = []
     accuracies: list[Any] = []
     bar = Progress(len(chunks), title, leave=False) if show_progress else None
     with bar or nullcontext():
+        if bar is not None and first:
+            bar.announce("compiling ...")
         for i, (inputs, labels) in enumerate(chunks):
             params, state, loss, accuracy = step(params, state, inputs, labels, key, i)
             losses.append(loss)
             accuracies.append(accuracy)
             if bar is not None:
+                if i == 0:
+                    bar.count_from_here()
                 bar.update(1, lambda: f"loss {_mean(losses[-_SHOWN_LOSSES:]):.4f}")
     return params, state, _mean(losses), _mean(accuracies)
 
