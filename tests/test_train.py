@@ -200,7 +200,7 @@ def test_training_from_the_command_line(tmp_path):
     assert [row[0] for row in rows] == ["1", "2"]
     assert float(rows[1][2]) < float(rows[0][2])
     assert float(rows[1][4]) > 0.6
-    assert out.endswith("The parameters are in digits.npz; functad.io.load reads them.\n")
+    assert "The parameters are in digits.npz; functad.io.load reads them.\n\nTo try next:\n" in out
     params = io.load(tmp_path / "digits.npz")
     assert evaluate(cnn(), params, digits(4000, 1)) == pytest.approx(float(rows[1][4]), abs=1e-4)
 
