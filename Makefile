@@ -5,7 +5,7 @@ BIN := .venv/bin
 ORACLE_BIN := .venv-oracle/bin
 
 .DELETE_ON_ERROR:
-.PHONY: train test test-all lint types oracle fuzz clean
+.PHONY: train test test-all lint types oracle fuzz faults clean
 
 train: .venv/installed-test  ## train a convolutional network on MNIST
 	@$(BIN)/python -m functad train cnn
@@ -26,6 +26,9 @@ types: .venv/installed-dev  ## check types
 
 oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an environment of its own
 	@$(ORACLE_BIN)/python -m tests tests/oracle
+
+faults: .venv/installed-test  ## kill processes, damage the cache, call from many threads: a minute
+	$(BIN)/python -m tests.faults --quick
 
 fuzz: .venv/installed-test  ## try random programs for two minutes: those of the day
 	$(BIN)/python -m tests.fuzz --minutes 2

@@ -1,4 +1,4 @@
-"""Work that several threads ask for at the same time is done by one of them; the others wait for what it makes.
+"""Work that several threads ask for at the same time is done by one of them; and no fork comes in the midst of work.
 
 Knows keys, and functions that find and make values; not what they are. A thread never waits for one that waits for it:
 then it does the work itself, as it does if the first one fails.
@@ -12,6 +12,10 @@ from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 T = TypeVar("T")
+
+# Held by whoever imports or compiles: that takes locks of others, which a forked child would find taken by a thread
+# that it does not have. So a fork waits for it. A thread may take it several times.
+unforked = threading.RLock()
 
 
 class _Work:
@@ -83,3 +87,4 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=unforked.acquire, after_in_parent=unforked.release, after_in_child=unforked.release)

@@ -6,6 +6,7 @@ Knows the names of the backends; each is a module that is imported when first as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from functad.errors import ArgumentError
 from functad.ir import Program
+from functad.once import unforked
 
 Executable = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
@@ -30,7 +32,7 @@ def compile_program(program: Program, backend: str, donated: Sequence[bool] = ()
     result may then be the input's own array. All other results are fresh arrays.
     """
     check_backend(backend)
-    return import_module(BACKENDS[backend]).compile_program(program, donated)
+    return _module(backend).compile_program(program, donated)
 
 
 def check_backend(backend: str) -> None:
@@ -46,10 +48,16 @@ def lower_program(program: Program, backend: str, donated: Sequence[bool] = ()) 
     Raises:
         ArgumentError: the backend runs Programs without writing kernels.
     """
-    module = import_module(BACKENDS[backend])
+    module = _module(backend)
     if not hasattr(module, "lower_program"):
         raise ArgumentError(
             f"the backend {backend!r} writes no kernels; functad.config.update('default_backend', 'cpu') chooses one "
             "that does"
         )
     return module.lower_program(program, donated)
+
+
+@cache
+def _module(backend: str) -> Any:
+    with unforked:
+        return import_module(BACKENDS[backend])

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 import llvmlite.binding as llvm
+from llvmlite.binding.ffi import ObjectRef
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from functad.backends.cpu.symbols import undefined_symbols
 from functad.errors import CompilationError
@@ -76,6 +78,17 @@ def target_machine() -> llvm.TargetMachine:
         codemodel="jitdefault",
         jit=True,
     )
+
+
+def run_passes(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    """Run passes over a module, and give their memory back."""
+    passes.run(module, builder)
+    if type(passes)._dispose is ObjectRef._dispose:
+        # The base class that does nothing hides the one that knows how: 100 kB would stay.
+        NewPassManager._dispose(passes)
+        passes.detach()
+    else:
+        passes.close()
 
 
 @cache

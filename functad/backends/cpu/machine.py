@@ -23,7 +23,7 @@ from functad.backends.cpu import special_scalars_numba as special_scalars_numba
 from functad.backends.cpu import user_functions_numba as user_functions_numba
 from functad.backends.cpu.arguments import Argument, Number, Shifted
 from functad.backends.cpu.frontend import Function, Library, Lowered, lower, pointer_type, refresh
-from functad.backends.cpu.loader import PREFIX, target_machine
+from functad.backends.cpu.loader import PREFIX, run_passes, target_machine
 from functad.errors import CompilationError
 
 _I64 = ir.IntType(64)
@@ -108,7 +108,7 @@ def optimized_ir(parts: Iterable[Lowered]) -> llvm.ModuleRef:
     tuning.slp_vectorization = True
     machine = target_machine()
     builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    run_passes(builder.getModulePassManager(), module, builder)
     return module
 
 

@@ -16,7 +16,6 @@ import shutil
 import struct
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -30,19 +29,11 @@ import numpy as np
 from functad.backends.cpu.loader import Loaded, load, processor
 from functad.cache import atomic_write, cache_dir, read_file
 from functad.errors import CompilationError
+from functad.once import unforked
 from functad.version import __version__
 
 _logger = logging.getLogger("functad")
 _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
-
-# While the compiler works, which has locks of its own, no process is forked: the child would wait for them for ever.
-_machine_code = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_machine_code.acquire,
-        after_in_parent=_machine_code.release,
-        after_in_child=_machine_code.release,
-    )
 
 # A cache file is the object file, then JSON, then the length of the JSON and this mark:
 # what follows the end of an object file is ignored by the tools that read such files.
@@ -94,7 +85,7 @@ def compiled(key: str, source: str, names: Sequence[str], make: Callable[[str], 
     """The functions of an object file that is made now, loaded, and kept under a key; the arguments are `get`'s."""
     folder = _trusted_folder()
     path = _keep_source(folder, f"{key}.py", source.encode())
-    with _machine_code:
+    with unforked:
         object_bytes = make(str(path))
         addresses = load(object_bytes, names)
     if folder is not None:
@@ -144,7 +135,7 @@ def _find(path: Path, key: str, names: Sequence[str]) -> Loaded | None:
         content, status = read_file(path)
         doubt = _doubt(status)
         if not doubt:
-            with _machine_code:
+            with unforked:
                 return load(_unpack(key, content), names)
     except FileNotFoundError:
         return None

@@ -15,7 +15,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from functad.backends.cpu.loader import PREFIX, target_machine
+from functad.backends.cpu.loader import PREFIX, run_passes, target_machine
 
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)
@@ -49,7 +49,7 @@ def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str],
     else:
         passes = llvm.create_new_module_pass_manager()
         passes.add_sroa_pass()
-    passes.run(parsed, builder)
+    run_passes(passes, parsed, builder)
     return bytes(machine.emit_object(parsed))
 
 
