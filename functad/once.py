@@ -9,13 +9,39 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Held by whoever imports or compiles: that takes locks of others, which a forked child would find taken by a thread
-# that it does not have. So a fork waits for it. A thread may take it several times.
+
+# What a fork waits for, in the order in which threads take it. Otherwise a child might find it taken by a thread that
+# it does not have, and what it guards half done.
+_held: list[tuple[Callable[[], Any], Callable[[], Any]]] = []
+_taken: list[Callable[[], Any]] = []
+
+
+def hold_over_forks(take: Callable[[], Any], give_back: Callable[[], Any], *, inner: bool = False) -> None:
+    """Take something before each fork, and give it back after it, in parent and child.
+
+    inner: whether threads take it while they have what was registered before; else that while they have this.
+    """
+    _held.insert(len(_held) if inner else 0, (take, give_back))
+
+
+def _before_fork() -> None:
+    for take, give_back in list(_held):
+        take()
+        _taken.append(give_back)
+
+
+def _give_back() -> None:
+    while _taken:
+        _taken.pop()()
+
+
+# Taken by whoever imports or compiles. A thread may take it several times.
 unforked = threading.RLock()
+hold_over_forks(unforked.acquire, unforked.release)
 
 
 class _Work:
@@ -86,5 +112,5 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_give_back, after_in_child=_give_back)
     os.register_at_fork(after_in_child=_after_fork)
-    os.register_at_fork(before=unforked.acquire, after_in_parent=unforked.release, after_in_child=unforked.release)

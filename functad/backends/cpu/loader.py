@@ -8,13 +8,20 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import llvmlite.binding as llvm
-from llvmlite.binding.ffi import ObjectRef
+from llvmlite.binding.ffi import ObjectRef, lib
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from functad.backends.cpu.symbols import undefined_symbols
 from functad.errors import CompilationError
+from functad.once import hold_over_forks
+
+# LLVM's own lock, which a thread also takes when it happens to collect what another one has compiled.
+_lock: Any = getattr(lib, "_lock", None)
+if _lock is not None:
+    hold_over_forks(_lock.__enter__, lambda: _lock.__exit__(None, None, None), inner=True)
 
 # Before the name of every function that an object exports: so none can be taken for one of the C library.
 PREFIX = "functad_"

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.cpu import runtime_words as w
+from functad.once import hold_over_forks
 
 _logger = logging.getLogger("functad")
 
@@ -72,11 +73,8 @@ class Pool:
     def survive_forks(self) -> None:
         """Stop the helpers before each fork; parent and child start their own again."""
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                before=self._before_fork,
-                after_in_parent=self._after_fork_in_parent,
-                after_in_child=self._after_fork_in_child,
-            )
+            os.register_at_fork(after_in_child=self._after_fork_in_child)
+        hold_over_forks(self._before_fork, self._lock.release)
 
     @property
     def threads(self) -> int:
@@ -140,11 +138,7 @@ class Pool:
         self._lock.acquire()
         self._stop_helpers()
 
-    def _after_fork_in_parent(self) -> None:
-        self._lock.release()
-
     def _after_fork_in_child(self) -> None:
-        self._lock = threading.RLock()
         # Calls that other threads had under way are gone: the pool has no owner and nothing to claim.
         words = self.words
         words[w.MAIN_THREAD] = threading.get_ident()

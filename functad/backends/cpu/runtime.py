@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from functad.backends.cpu import runtime_words as w
 from functad.backends.cpu.pool import Pool
 from functad.config import config
 from functad.errors import ArgumentError
+from functad.once import hold_over_forks
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
 Call = Callable[[list[np.ndarray[Any, Any]]], int]
@@ -239,8 +239,7 @@ def _load() -> Runtime:
 
 
 _lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # a child must not find it taken by a thread that it does not have
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+hold_over_forks(_lock.acquire, _lock.release)
 
 
 class _Frame(np.ndarray[Any, Any]):
