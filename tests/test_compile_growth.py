@@ -19,7 +19,7 @@ from functad.transforms.simplify import simplify
 
 PACKAGE = str(Path(functad.__file__).parent) + os.sep
 X = np.linspace(0, 1, 64, dtype=np.float32)
-LARGEST_KERNEL, MOST_CALLS = 250, 100  # lines, and calls of functions; a compiler's time grows faster than a kernel
+LARGEST_KERNEL, MOST_CALLS = 500, 100  # lines, and calls of functions; a compiler's time grows faster than a kernel
 
 
 def sines(n):

@@ -61,6 +61,10 @@ EQUATIONS = {
     f"{kind}-{size}": Workload(f"{title}, {unit.format(size)}", partial(make, size))
     for kind, title, unit, make in (
         ("chain", "element-wise chain", "about {} equations", equations.chain),
+        ("sines", "chain of sines", "{} equations", equations.sines),
+        ("unlike", "chain without a pattern", "about {} equations", equations.unlike),
+        ("results", "products of one vector with different numbers", "{} results", equations.results),
+        ("inputs", "sum of vectors", "{} arguments", equations.inputs),
         ("recurrent", "gradient of an unrolled recurrent network", "about {} equations", equations.recurrent),
         ("scan", "gradient of the same network as a scan", "{} steps", equations.scanned),
     )

@@ -1,6 +1,7 @@
 """Programs of a given length, to see how the time to compile grows.
 
-Knows one long element-wise chain, and the gradient of a recurrent network, unrolled or as a scan of growing length.
+Knows element-wise chains, alike and unlike, many results, many inputs, and the gradient of a recurrent network,
+unrolled or as a scan of growing length.
 """
 
 from __future__ import annotations
@@ -31,6 +32,71 @@ def chain(size: int) -> Calling:
 
     return Calling(
         (np.linspace(-1, 1, 1000, dtype=np.float32),),
+        {"functad": Form(lambda: forms(jnp)), "jax": Form(lambda: forms(_jax().numpy))},
+    )
+
+
+def sines(size: int) -> Calling:
+    """sin(sin(… x))."""
+
+    def forms(module: Any) -> Any:
+        def function(x: Any) -> Any:
+            for _ in range(size):
+                x = module.sin(x)
+            return x
+
+        return function
+
+    return _of_vector(forms)
+
+
+def unlike(size: int) -> Calling:
+    """A chain without a pattern: sums, products and functions of what was computed before, chosen at random."""
+
+    def forms(module: Any) -> Any:
+        unary = (
+            module.sin,
+            module.cos,
+            module.tanh,
+            module.exp,
+            module.sqrt,
+            abs,
+            lambda x: x * 1.5,
+            lambda x: x + 0.3,
+        )
+
+        def function(x: Any) -> Any:
+            rng = np.random.default_rng(0)
+            values = [x, x + 1.5]
+            for _ in range(size // 2):
+                one, other = values[-1 - rng.integers(min(5, len(values)))], values[rng.integers(len(values))]
+                chosen = rng.integers(len(unary))
+                values.append(unary[chosen](one) + other)
+            return values[-5:]
+
+        return function
+
+    return _of_vector(forms)
+
+
+def results(size: int) -> Calling:
+    """A list of products of one vector and different numbers."""
+    return _of_vector(lambda module: lambda x: [x * (1.0 + k) for k in range(size)])
+
+
+def inputs(size: int) -> Calling:
+    """The sum of a list of vectors."""
+    vectors = tuple(np.full(100, k, np.float32) for k in range(size))
+
+    def function(*xs: Any) -> Any:
+        return sum(xs)
+
+    return Calling(vectors, {"functad": Form(lambda: function), "jax": Form(lambda: function)})
+
+
+def _of_vector(forms: Any) -> Calling:
+    return Calling(
+        (np.linspace(0, 1, 1000, dtype=np.float32),),
         {"functad": Form(lambda: forms(jnp)), "jax": Form(lambda: forms(_jax().numpy))},
     )
 

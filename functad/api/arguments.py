@@ -33,7 +33,7 @@ class ShapeDtypeStruct:
     __slots__ = ("dtype", "shape", "weak_type")
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> None:
-        self.shape: tuple[int, ...] = _checked_sizes(shape, "ShapeDtypeStruct")
+        self.shape: tuple[int, ...] = _checked_sizes(shape, lambda: "ShapeDtypeStruct")
         self.dtype: np.dtype = dtypes.as_dtype(dtype)
         self.weak_type = weak_type
 
@@ -92,13 +92,14 @@ class ShapeDtypeStruct:
         return hash(self.aval)
 
 
-def _checked_sizes(shape: Any, where: str) -> tuple[int, ...]:
+def _checked_sizes(shape: Any, where: Callable[[], str]) -> tuple[int, ...]:
     try:
         sizes = tuple([n.__index__() for n in shape])
     except (TypeError, AttributeError):
-        raise ShapeError(f"{where}: shape={shape!r:.80} must be a tuple of integers; write (n,) for one axis") from None
+        problem = f"shape={shape!r:.80} must be a tuple of integers; write (n,) for one axis"
+        raise ShapeError(f"{where()}: {problem}") from None
     if any(n < 0 for n in sizes):
-        raise ShapeError(f"{where}: shape={sizes} has a negative size")
+        raise ShapeError(f"{where()}: shape={sizes} has a negative size")
     return sizes
 
 
@@ -168,7 +169,7 @@ def leaf_aval(x: Any, where: Callable[[], str]) -> Aval:
     if isinstance(x, (Array, ShapeDtypeStruct)):
         return x.aval
     if not isinstance(x, np.generic) and hasattr(x, "shape") and hasattr(x, "dtype"):
-        return Aval(_checked_sizes(x.shape, where()), _dtype_of_array(x, where))
+        return Aval(_checked_sizes(x.shape, where), _dtype_of_array(x, where))
     return as_value(x, where).aval
 
 

@@ -24,8 +24,8 @@ from functad.pretty import literal_text
 
 _KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", Control: "control", Callback: "call"}
 # They keep the compiler's time linear: it grows faster than a kernel.
-LARGEST_NEST = 100  # operations (`cost.weight_of`)
-MOST_BUFFERS = 64  # that a nest reads, or that hold results of the Program
+LARGEST_NEST = 200  # operations (`cost.weight_of`)
+MOST_BUFFERS = 128  # that a nest reads, or that hold results of the Program
 
 
 @dataclass(frozen=True)

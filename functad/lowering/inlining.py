@@ -17,7 +17,7 @@ from functad.lowering_rules import Indexed, Reduction, Scalar
 FREE_MOVES = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "rev", "iota", "copy", "unstack", "split"}
 # Moves that keep the row-major order of the elements: the result can be the operand's memory.
 SAME_MEMORY = {"reshape", "squeeze"}
-LARGEST_INLINE = 30  # operations (`cost.weight_of`)
+LARGEST_INLINE = 60  # operations (`cost.weight_of`)
 DEEPEST_INLINE = 50  # equations one behind another; keeps the recursion shallow
 
 
