@@ -6,6 +6,7 @@ where they fit in 80 columns) decides the line breaks; Wadler, "A prettier print
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
@@ -219,6 +220,15 @@ def _is_redundant(eqn: Eqn, name: str) -> bool:
 def literal_text(value: Any) -> str:
     """A scalar constant as Python would write it, with as many digits as its dtype tells apart."""
     return str(float(str(value)) if np.asarray(value).dtype.kind == "f" else np.asarray(value).item())
+
+
+def escaped(text: str) -> str:
+    """What a user named, as part of a string literal: no quotation mark, backslash or line break is left as it is.
+
+    >>> print(escaped('a "b" \\n'))
+    a \\"b\\" \\n
+    """
+    return json.dumps(text)[1:-1]
 
 
 def letters(i: int) -> str:

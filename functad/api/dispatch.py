@@ -18,8 +18,10 @@ from functad.array import ArrayImpl, DonatedArray
 from functad.config import JIT_OPTIONS, config
 from functad.exact import exact_key
 from functad.ir import Aval
+from functad.pretty import escaped
 from functad.tree_nodes import KINDS, is_namedtuple
 from functad.tree_util import PyTreeDef, tree_unflatten
+from functad.treedef import fold
 
 MISS: Any = object()  # what a call returns that does not have the known structure, static values and types
 FastCall = Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -81,7 +83,7 @@ def make_call(
     text.build(results)
     source = "def call(args, kwargs):\n" + "".join(f"    {line}\n" for line in text.lines)
     namespace = dict(text.objects)
-    exec(compile(source, f"<the short way into {name}>", "exec"), namespace)
+    exec(compile(source, f"<the short way into {escaped(name)}>", "exec"), namespace)
     call: FastCall = namespace["call"]
     return call
 
@@ -133,6 +135,9 @@ def _sole_owner() -> int:
     return getrefcount(value)
 
 
+_DEEPEST = 20  # expressions within each other
+
+
 class _Text:
     """The lines of a call, and the objects they mention by name.
 
@@ -162,7 +167,7 @@ class _Text:
 
     def object(self, value: Any) -> str:
         """The name of an object; a key that Python can write is written out."""
-        if type(value) in (str, int):
+        if type(value) is str or type(value) is int and -(2**63) < value < 2**63:
             return repr(value)
         name = f"c{len(self.objects)}"
         self.objects[name] = value
@@ -195,16 +200,22 @@ class _Text:
         self.add("except KeyError:", "    return MISS")
 
     def read(self, name: str, tree: PyTreeDef) -> None:
-        """Take apart the node with this name and structure."""
+        """Take apart the tree with this name and structure."""
+        pending = [(name, tree)]
+        while pending:
+            pending += self.read_node(*pending.pop())[::-1]
+
+    def read_node(self, name: str, tree: PyTreeDef) -> list[tuple[str, PyTreeDef]]:
+        """Take apart one node. Returns its children."""
         data = tree.node_data()
         if data is None:
             self.leaves.append(name)
-            return
+            return []
         kind, metadata = data
         children = tree.children()
         if kind is type(None):
             self.add(f"if {name} is not None: return MISS")
-            return
+            return []
         self.add(f"if type({name}) is not {self.object(kind)}: return MISS")
         if kind is dict:
             self.add(f"if len({name}) != {len(children)}: return MISS")
@@ -223,8 +234,7 @@ class _Text:
                 f"if len({parts}) != {len(children)} or not {self.same(found, metadata)}: return MISS",
             )
             names = self.unpack(parts, len(children))
-        for child_name, child in zip(names, children):
-            self.read(child_name, child)
+        return list(zip(names, children))
 
     def node(self) -> str:
         self.nodes += 1
@@ -314,12 +324,28 @@ class _Text:
         self.add(f"return {self.tree(results.out_tree, leaves)}")
 
     def tree(self, tree: PyTreeDef, leaves: Any) -> str:
-        """An expression for the tree with that structure."""
+        """An expression for the tree with that structure; what is deep gets a name, as Python nests 200 parentheses."""
+
+        def closed(node: PyTreeDef, children: list[tuple[str, int]]) -> tuple[str, int]:
+            if node.node_data() is None:
+                return next(leaves), 0
+            text, depth = (
+                self.node_text(node, [child for child, _ in children]),
+                1 + max([d for _, d in children] or [0]),
+            )
+            if depth < _DEEPEST:
+                return text, depth
+            name = self.node()
+            self.add(f"{name} = {text}")
+            return name, 0
+
+        return fold(tree, lambda node: (node, node.children()), closed)[0]
+
+    def node_text(self, tree: PyTreeDef, children: list[str]) -> str:
+        """An expression for a node of these children."""
         data = tree.node_data()
-        if data is None:
-            return next(leaves)
+        assert data is not None
         kind, metadata = data
-        children = [self.tree(child, leaves) for child in tree.children()]
         if kind is type(None):
             return "None"
         if kind is list:

@@ -426,7 +426,7 @@ def names_in(text: str, known: set[str]) -> tuple[str, ...]:
         if character.isalnum() or character == "_":
             word += character
             continue
-        if word in known:
+        if word in known and character != "(":  # which makes it one of the vocabulary
             found.append(word)
         word = ""
     return tuple(found)

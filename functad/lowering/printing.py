@@ -5,7 +5,9 @@ Knows the words of kernel text; no target.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
+from keyword import iskeyword
 
 import numpy as np
 
@@ -88,6 +90,31 @@ def _equation_text(eqn: Eqn, names: Mapping[Var, str]) -> str:
     outs = ", ".join(f"{names[v]}:{v.aval.str_short()}" for v in eqn.outvars)
     ins = [names[a] if isinstance(a, Var) else f"{literal_text(a.value)}:{a.aval.str_short()}" for a in eqn.invars]
     return f"{outs} = {' '.join([eqn.primitive.name, *ins])}"
+
+
+# Words that are followed by no parenthesis, or are Python's own.
+_NO_NAMES = {"inf", "nan", "min", "max", "abs", "range", "int", "float", "complex", "bool", "True", "False", "None"}
+_SET = re.compile(r"^ *(?:for +)?([A-Za-z_]\w*(?: *, *[A-Za-z_]\w*)*) *(?:=(?!=)|in\b)", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def own_names_apart(body: str, given: Sequence[str], vocabulary: Container[str]) -> tuple[str, list[str]]:
+    """A kernel's text and the names that it is given, of which none is one of the vocabulary's, nor Python's.
+
+    A word that a parenthesis follows is of the vocabulary, and no other word is: a kernel calls nothing of its own.
+    """
+    own = {*given, *(name for names in _SET.findall(body) for name in _WORD.findall(names))}
+    clashing = sorted(n for n in own if n in vocabulary or n in _NO_NAMES or iskeyword(n))
+    renamed: dict[str, str] = {}
+    for name in clashing:
+        number = 2
+        while (fresh := f"{name}_{number}") in own or fresh in vocabulary or re.search(rf"\b{fresh}\b", body):
+            number += 1
+        renamed[name] = fresh
+        own.add(fresh)
+    if renamed:
+        body = re.sub(rf"(?<![\w.])({'|'.join(renamed)})\b(?!\()", lambda found: renamed[found.group()], body)
+    return body, [renamed.get(name, name) for name in given]
 
 
 def _extreme(dtype: np.dtype, lowest: bool) -> str:

@@ -25,7 +25,7 @@ from functad.lowering.steps import BranchStep, ControlStep, LoopStep, NestStep, 
 from functad.lowering_rules import Scalar
 from functad.primitives.lowering.text import rounding
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"[A-Za-z_]\w*\b(?!\()")  # a word that a parenthesis follows is one of the vocabulary
 
 
 def emit_loop(step: ControlStep, touched: Mapping[Storage, int], names: Mapping[Var, str]) -> KernelText | None:

@@ -32,7 +32,7 @@ from functad.lowering.buffers import Storage, new_buffer
 from functad.lowering.cost import work_of
 from functad.lowering.nest import Nest
 from functad.lowering.plan import Control, Instruction
-from functad.lowering.printing import comments
+from functad.lowering.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
 from functad.lowering.small_products import without_small_products
 from functad.lowering.steps import (
@@ -48,6 +48,7 @@ from functad.lowering.steps import (
     UnlessSameStep,
     inner_steps,
 )
+from functad.pretty import escaped
 
 VOCABULARY = {
     name: module.__name__
@@ -127,6 +128,7 @@ class _Generator:
     def _call_of(self, kernel: KernelText, step: Step, work: tuple[float, float, float]) -> Instruction:
         """The call of a kernel, which is a new function unless there is one that does the same."""
         flops, nbytes, cost = work
+        kernel = _named_apart(kernel)
         kernel, lines = _asking(kernel, is_long=cost > LONG * kernel.n)
         constants = tuple(kernel.constants.values())
         call = Instruction(
@@ -156,11 +158,21 @@ class _Generator:
         of_users = sorted(filter(user_functions.is_user_word, words))
         if of_users:
             imports[user_functions.__name__] = of_users
-        head = [f'"""Kernels of `{self.schedule.program.name}`, written by functad. Shapes are fixed."""', ""]
+        shown = escaped(self.schedule.program.name)
+        head = [f'"""Kernels of `{shown}`, written by functad. Shapes are fixed."""', ""]
         if words & {"inf", "nan"}:
             head.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
         head += [f"from {module} import {', '.join(names)}" for module, names in sorted(imports.items())]
         return "\n".join(head) + "\n\n\n" + text + "\n"
+
+
+def _named_apart(kernel: KernelText) -> KernelText:
+    """The kernel, in which no name of its own is a word of the vocabulary."""
+    given = [*(p for p, _, _ in kernel.parameters), *kernel.constants]
+    body, names = own_names_apart(kernel.body, given, VOCABULARY)
+    parameters = tuple([(name, buffer, mode) for name, (_, buffer, mode) in zip(names, kernel.parameters)])
+    constants = dict(zip(names[len(parameters) :], kernel.constants.values()))
+    return replace(kernel, body=body, parameters=parameters, constants=constants)
 
 
 def _asking(kernel: KernelText, is_long: bool) -> tuple[KernelText, float]:

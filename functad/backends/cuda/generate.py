@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from functad.backends.cuda.emit import KernelText, emit
 from functad.backends.cuda.scalars import WORDS
 from functad.lowering.cost import work_of
 from functad.lowering.plan import Instruction
-from functad.lowering.printing import comments
+from functad.lowering.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import GemmStep, KernelStep, NestStep
+from functad.pretty import escaped
 from functad.primitives.user_kernels import PREFIX
 
 NUMBA_NAMES = {
@@ -49,6 +50,9 @@ def generate(schedule: Schedule, threads: int) -> Generated:
             continue
         assert isinstance(step, NestStep), f"{step.name}: operations with kernels of their own are refused before"
         kernel = emit(step.nest, threads)
+        body, names = own_names_apart(kernel.body, [p for p, _, _ in kernel.parameters], {*WORDS, *NUMBA_NAMES, "cuda"})
+        parameters = tuple([(name, buffer, mode) for name, (_, buffer, mode) in zip(names, kernel.parameters)])
+        kernel = replace(kernel, body=body, parameters=parameters)
         key = (kernel.body, tuple(f"{p}:{b.dtype.name}" for p, b, _ in kernel.parameters))
         if key not in known:
             known[key] = _unique(step.name, functions)
@@ -84,7 +88,10 @@ def _function_text(name: str, kernel: KernelText, step: NestStep | KernelStep, s
 def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
     words = set(_WORD.findall(text))
-    lines = [f'"""CUDA kernels of `{name}`, written by functad. Shapes are fixed, the size of the grid is not."""', ""]
+    lines = [
+        f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed, the size of the grid is not."""',
+        "",
+    ]
     if words & {"inf", "nan"}:
         lines.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
     lines.append(f"from numba import {', '.join(['cuda', *sorted(words & NUMBA_NAMES)])}")
