@@ -32,9 +32,7 @@ def test_complex_products_in_loops_and_branches(name: str) -> None:
 
 
 def test_names_of_the_vocabulary_are_not_given_to_values() -> None:
-    body = (
-        "for min in range(3):\n    product = product(exp, inf)\n    x, exp = exp(product), a.real\n    out[min] = x\n"
-    )
+    body = "for min in range(3):\n    product = product(exp, inf)\n    x, exp = exp(product), a.real\n    o[min] = x\n"
     text, given = own_names_apart(body, ["o", "abs", "inf"], VOCABULARY)
     assert given == ["o", "abs_2", "inf_2"]
     assert text == (

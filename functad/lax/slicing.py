@@ -237,11 +237,13 @@ def _starts(
             f"for each axis of an operand of shape {shape}"
         )
     wraps = [allow_negative] * len(shape) if isinstance(allow_negative, bool) else list(allow_negative)
-    computed = [dtypes.dtype_of(i)[0] for i in indices if isinstance(i, Array)]
-    dtype = computed[0] if computed else dtypes.default_int_dtype()
+    indices = [el.wide_indices(i, max(shape)) if isinstance(i, Array) else i for i in indices]
+    computed = {i.dtype for i in indices if isinstance(i, Array)}
+    dtype = max(computed, key=lambda d: d.itemsize) if computed else dtypes.default_int_dtype()
     starts: list[Any] = []
     for axis, (index, n, size, wrap) in enumerate(zip(indices, shape, sizes, wraps, strict=True)):
         if isinstance(index, Array):
+            index = convert_element_type(index, dtype)
             starts.append(_wrapped(index, n) if wrap else index)
             continue
         (number,) = integers_of(name, "start_indices", (index,))
@@ -256,10 +258,7 @@ def _starts(
 
 
 def _wrapped(index: Any, size: int) -> Any:
-    if index.dtype.kind == "u":
-        return index
-    wide = convert_element_type(index, index.dtype)
-    return el.select_n(el.lt(index, scalar_like(index, 0)), wide, el.add(wide, scalar_like(index, size)))
+    return el.select_n(el.lt(index, scalar_like(index, 0)), index, el.add(index, scalar_like(index, size)))
 
 
 def _from_end(index: int, size: int) -> int:

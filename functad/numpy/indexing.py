@@ -186,8 +186,7 @@ def _out_of_bounds(index: int, axis: int, shape: tuple[int, ...], remedy: str) -
 def _wrap_traced(index: Any, size: int) -> Any:
     if index.dtype.kind == "u":
         return index
-    if size > np.iinfo(index.dtype).max:
-        index = convert(index, np.dtype(np.int32))
+    index = el.wide_indices(index, size)
     zero = index.dtype.type(0)
     return el.select_n(el.lt(index, zero), index, el.add(index, index.dtype.type(size)))
 

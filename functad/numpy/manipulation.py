@@ -26,6 +26,7 @@ from functad.numpy.promotion import (
     joint_shape,
     promote_dtypes,
 )
+from functad.primitives import elementwise as el
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.common import reshape as reshape_to
@@ -500,5 +501,6 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 
 def _roll_traced(x: Any, shift: Any, axis: int) -> Any:
+    shift = el.wide_indices(shift, 2 * x.shape[axis])
     positions = (structure.iota(shift.dtype, (x.shape[axis],), 0) - shift) % max(x.shape[axis], 1)
     return x[(slice(None),) * axis + (positions,)]

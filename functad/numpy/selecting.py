@@ -146,6 +146,8 @@ def take(
         place = canonical_axis("take", axis, x.ndim)
     if mode not in (None, *_MODES):
         raise ArgumentError(f"take: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    if mode in ("wrap", "clip"):
+        index = el.wide_indices(index, x.shape[place])
     if mode == "wrap":
         index, mode = arithmetic.mod(index, x.shape[place]), "promise_in_bounds"
     if mode == "clip":
@@ -440,8 +442,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """Flat indices as one index array an axis of an array of the given shape."""
-    flat = as_array("unravel_index", indices)
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    flat = el.wide_indices(as_array("unravel_index", indices), math.prod(sizes))
     results = []
     for n in sizes[::-1]:
         results.append(arithmetic.mod(flat, n))
@@ -459,7 +461,7 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
         strides = [math.prod(sizes[:i]) for i in range(len(sizes))]
     total: Any = 0
     for index, n, stride in zip(multi_index, sizes, strides):
-        position = as_array("ravel_multi_index", index)
+        position = el.wide_indices(as_array("ravel_multi_index", index), math.prod(sizes))
         if mode == "clip":
             position = arithmetic.clip(position, 0, n - 1)
         elif mode == "wrap":

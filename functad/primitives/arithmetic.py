@@ -39,7 +39,7 @@ from functad.primitives.common import (
 )
 from functad.primitives.kernels import extrema
 from functad.primitives.logic import eq, ge, select_n
-from functad.tracing import bind
+from functad.tracing import aval_of, bind
 
 # --- the four operations ----------------------------------------------------------------------------
 
@@ -268,6 +268,24 @@ integer_pow_p = unary(
     lower=Scalar(_power_text),
     doc="x to a power that is a static integer.",
 )
+
+# --- indices ------------------------------------------------------------------------------------------
+
+
+def wide_indices(indices: Any, size: int) -> Any:
+    """Indices in a signed dtype that holds `-size..size`, before they are clamped, wrapped or compared with places.
+
+    Too large unsigned ones stay too large. What is no integer is returned as it is.
+    """
+    dtype = aval_of(indices).dtype
+    if dtype.kind not in "iu":
+        return indices
+    narrow = dtype.itemsize < 4 or dtype == np.int32
+    wanted = np.dtype(np.int32 if narrow and size <= np.iinfo(np.int32).max else np.int64)
+    if dtype == np.uint64:
+        indices = min(indices, scalar_like(indices, np.iinfo(np.int64).max))
+    return convert_element_type(indices, wanted)
+
 
 # --- larger and smaller -----------------------------------------------------------------------------
 

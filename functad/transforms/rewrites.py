@@ -15,7 +15,7 @@ import numpy as np
 from functad.errors import FunctadError
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
-from functad.primitives.arithmetic import add, mul
+from functad.primitives.arithmetic import add, mul, wide_indices
 from functad.primitives.common import broadcast_in_dim, full, reduce_sum, reshape, scalar_like
 from functad.primitives.dimension_numbers import GatherScatterMode
 from functad.primitives.logic import eq, select_n
@@ -228,6 +228,7 @@ def _one_hot(eqn: Eqn, definitions: dict[Var, Eqn]) -> list[Eqn] | None:
     rows = tuple(shape[d] for d in rows_at)
 
     def choose(indices: Any, updates: Any) -> list[Any]:
+        indices = wide_indices(indices, shape[axis])
         places = broadcast_in_dim(reshape(indices, rows), shape=shape, broadcast_dimensions=rows_at)
         values = add(reshape(updates, rows), scalar_like(updates, 0))  # 0 + −0 is 0
         values = broadcast_in_dim(values, shape=shape, broadcast_dimensions=rows_at)
