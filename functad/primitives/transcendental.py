@@ -6,7 +6,7 @@ Knows no numerical algorithms: those of the special functions are in `kernels.sp
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,17 @@ def _times(constant: float, x: Any) -> Any:
     return mul(scalar_like(x, constant), x)
 
 
+def _by_double(ufunc: np.ufunc) -> Callable[..., Any]:
+    """NumPy's function where that of float32 is wrong by more than two units in the last place: by way of float64."""
+
+    def impl(*operands: np.ndarray) -> Any:
+        if operands[0].dtype != np.float32:
+            return ufunc(*operands)
+        return ufunc(*operands, dtype=np.float64).astype(np.float32)
+
+    return impl
+
+
 # --- exponentials and logarithms --------------------------------------------------------------------
 
 
@@ -97,7 +108,7 @@ exp_p = unary(
 )
 exp2_p = unary(
     "exp2",
-    lambda x: np.exp(x * x.dtype.type(_LN2)) if x.dtype.kind == "c" else np.exp2(x),
+    lambda x: np.exp(x * x.dtype.type(_LN2)) if x.dtype.kind == "c" else _by_double(np.exp2)(x),
     jvp=lambda t, out, x: _times(_LN2, mul(t, out)),  # d 2^x = ln(2) 2^x dx
     kinds=INEXACT,
     complex_data=_complex,
@@ -107,7 +118,7 @@ exp2_p = unary(
 )
 expm1_p = unary(
     "expm1",
-    np.expm1,
+    _by_double(np.expm1),
     jvp=lambda t, out, x: mul(t, _plus(out, 1)),  # d(e^x − 1) = e^x dx
     kinds=INEXACT,
     complex_data=_complex,
@@ -117,7 +128,7 @@ expm1_p = unary(
 )
 log_p = unary(
     "log",
-    np.log,
+    _by_double(np.log),
     jvp=lambda t, out, x: div(t, x),  # d ln(x) = dx / x
     kinds=INEXACT,
     data=_positive,
@@ -334,7 +345,7 @@ cos_p = unary(
 )
 tan_p = unary(
     "tan",
-    np.tan,
+    _by_double(np.tan),
     jvp=lambda t, out, x: mul(t, _plus(square(out), 1)),  # d tan(x) = (1 + tan²x) dx
     kinds=INEXACT,
     data=_between_ends,
@@ -345,7 +356,7 @@ tan_p = unary(
 )
 asin_p = unary(
     "asin",
-    np.arcsin,
+    _by_double(np.arcsin),
     jvp=lambda t, out, x: mul(t, rsqrt(_minus_from(1, square(x)))),  # d asin(x) = dx / √(1 − x²)
     kinds=INEXACT,
     data=_between_ends,
@@ -377,7 +388,7 @@ atan_p = unary(
 )
 atan2_p = binary(
     "atan2",
-    np.arctan2,
+    _by_double(np.arctan2),
     jvps=[
         lambda t, out, x, y: mul(t, div(y, _squared_length(x, y))),  # ∂atan2(x, y)/∂x = y / (x² + y²)
         lambda t, out, x, y: mul(t, div(neg(x), _squared_length(x, y))),  # ∂atan2(x, y)/∂y = −x / (x² + y²)
@@ -438,7 +449,7 @@ sinh_p = unary(
 )
 cosh_p = unary(
     "cosh",
-    np.cosh,
+    _by_double(np.cosh),
     jvp=lambda t, out, x: mul(t, sinh(x)),  # d cosh(x) = sinh(x) dx
     kinds=INEXACT,
     complex_data=_complex,

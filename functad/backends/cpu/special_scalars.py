@@ -16,6 +16,7 @@ from functad.primitives.kernels import gamma_coefficients as gamma_table
 from functad.primitives.kernels.plain_arithmetic import plain
 
 _PI = math.pi
+_ROOT_TWO_PI = math.sqrt(2 * math.pi)
 _INF = math.inf
 _NAN = math.nan
 
@@ -60,6 +61,8 @@ def lgamma(x: Any) -> Any:
     if size < 1e-20:  # there Γ(x) is 1/x to the last bit
         return -_log(size)
     distance = abs(size - round_even(size))
+    if distance == 0:
+        return _INF
     return _log(_PI / (size * _sin(_PI * distance))) - _lgamma_positive(size)
 
 
@@ -391,7 +394,7 @@ def bessel_i0e(x: Any) -> Any:
     size = abs(x)
     if size < _SERIES_TO:
         return _series_0(size * size / 4) * _exp(-size)
-    return _far_0(1 / size) / sqrt(2 * _PI * size)
+    return _far_0(1 / size) / (_ROOT_TWO_PI * sqrt(size))
 
 
 @routine
@@ -400,4 +403,4 @@ def bessel_i1e(x: Any) -> Any:
     size = abs(x)
     if size < _SERIES_TO:
         return x / 2 * _series_1(size * size / 4) * _exp(-size)
-    return copysign(_far_1(1 / size) / sqrt(2 * _PI * size), x)
+    return copysign(_far_1(1 / size) / (_ROOT_TWO_PI * sqrt(size)), x)

@@ -37,6 +37,6 @@ def _scaled(order: int, size: _Floats) -> _Floats:
     near = np.minimum(size, _SERIES_TO)
     far = np.maximum(size, _SERIES_TO)
     series = (near / 2) ** order * np.polyval(table.BESSEL_POWER_SERIES[order], near * near / 4) * np.exp(-near)
-    expansion = np.polyval(table.BESSEL_ASYMPTOTIC_SERIES[order], 1 / far) / np.sqrt(2 * math.pi * far)
+    expansion = np.polyval(table.BESSEL_ASYMPTOTIC_SERIES[order], 1 / far) / (math.sqrt(2 * math.pi) * np.sqrt(far))
     chosen: _Floats = np.where(size < _SERIES_TO, series, expansion)
     return np.where(np.isnan(size), np.nan, chosen)

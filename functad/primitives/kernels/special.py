@@ -98,7 +98,7 @@ def logistic(x: np.ndarray) -> np.ndarray:
     x = np.asarray(x)
     if x.dtype.kind == "c":
         return np.asarray(1 / (1 + np.exp(-x)), x.dtype)
-    work = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    work = x.astype(np.float64)
     decay = np.exp(-np.abs(work))
     numerator = np.where(np.signbit(work), decay, work.dtype.type(1))
     decay = decay + work.dtype.type(1)
@@ -251,7 +251,7 @@ def _lgamma_negative(x: _Floats) -> _Floats:
     distance = np.abs(size - np.rint(size))
     reflected = np.log(math.pi / (size * np.sin(math.pi * distance))) - _lgamma64(size)
     # gamma(x) is 1/x to the last bit there, where the product above would underflow.
-    return np.where(size < 1e-20, -np.log(size), np.where(np.isinf(x), np.inf, reflected))
+    return np.where(size < 1e-20, -np.log(size), np.where(np.isinf(x) | (distance == 0), np.inf, reflected))
 
 
 def _digamma64(x: _Floats) -> _Floats:

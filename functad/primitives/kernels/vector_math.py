@@ -271,10 +271,10 @@ def _log_add(k: Any, x: Any, y: Any, excess: Callable[[Any], Any]) -> Any:
     larger, distance = k.maximum(x, y), x - y
     total = larger + excess(k.absolute(distance))
     if x.dtype == _F32:
-        # Below 0 the two may cancel. Where LLVM sees that they cannot, as in softplus, nothing of this remains.
+        # Two numbers may cancel, and their distance is rounded. In softplus one is 0: then nothing of this is compiled.
         wide_x, wide_y = k.cast(x, _F64), k.cast(y, _F64)
         wide = k.maximum(wide_x, wide_y) + excess(k.absolute(wide_x - wide_y))
-        total = k.where(larger < 0, k.cast(wide, _F32), total)
+        total = k.where((x != 0) & (y != 0), k.cast(wide, _F32), total)
     return k.where(distance == distance, total, x + y)  # ∞ − ∞ is no number, but equal infinities are their own sum
 
 

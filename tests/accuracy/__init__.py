@@ -1,0 +1,1 @@
+"""Errors of functad's functions in units in the last place: `python -m tests.accuracy`."""

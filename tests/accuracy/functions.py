@@ -1,0 +1,182 @@
+"""The functions whose errors are measured: how to call them here and elsewhere, what is right, what error is accepted.
+
+`BOUNDS` is the one place that says which errors are accepted; `tests/test_accuracy.py` holds functad to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import functad.numpy as jnp
+from functad import lax
+
+Function = Callable[..., Any]
+
+
+class Entry(NamedTuple):
+    """One function. `exact` takes wider floats than those that are measured; `numpy` and `jax` may be missing."""
+
+    name: str
+    ours: Function
+    exact: Function
+    numpy: Function | None
+    jax: Function | None
+    operands: int
+
+
+def _libm(function: Callable[[float], float]) -> Function:
+    """A function of the C library, of arrays: only as exact as float64."""
+
+    def guarded(x: float) -> float:
+        try:
+            return function(x)
+        except (ValueError, OverflowError):  # a pole, or a result beyond float64
+            return math.inf
+
+    return lambda x: np.vectorize(guarded, otypes=[np.float64])(np.asarray(x, np.float64))
+
+
+def _module(name: str) -> Any:
+    return import_module(name) if find_spec(name.partition(".")[0]) else None
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    decay = np.exp(-np.abs(x))
+    return np.where(x < 0, decay, 1) / (1 + decay)
+
+
+_INVERSE = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh"}
+_NUMPY = {**_INVERSE, "atanh": "arctanh", "atan2": "arctan2", "pow": "power"}
+_BY_NUMPY = (
+    "exp exp2 expm1 log log1p log2 log10 sqrt cbrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh".split()
+)
+_BY_TWO = "pow atan2 logaddexp logaddexp2 hypot".split()
+_SPECIAL: dict[str, tuple[str, Function | None]] = {  # SciPy's name, and the C library's function
+    "erf": ("erf", _libm(math.erf)),
+    "erfc": ("erfc", _libm(math.erfc)),
+    "lgamma": ("gammaln", _libm(math.lgamma)),
+    "erf_inv": ("erfinv", None),
+    "digamma": ("psi", None),
+    "bessel_i0e": ("i0e", None),
+    "bessel_i1e": ("i1e", None),
+}
+
+# Near a zero that cancellation makes, or a root among poles, errors are absolute: those of a result of this size.
+LEAST = {
+    "logaddexp": {"float32": 2.0**-27, "float64": 0.25},
+    "logaddexp2": {"float32": 2.0**-27, "float64": 0.25},
+    "lgamma": {"float64": 1.0},
+    "digamma": {"float64": 1.0},
+}
+
+
+def _ours(name: str) -> Function:
+    function: Function = getattr(lax, name, None) or getattr(jnp, name)
+    return function
+
+
+def entries(with_jax: bool) -> list[Entry]:
+    """All functions whose exact values can be had here: some need SciPy, if only to compare with."""
+    jax = _module("jax") if with_jax else None
+    jax_lax, jax_numpy = (_module("jax.lax"), _module("jax.numpy")) if jax else (None, None)
+
+    def theirs(name: str) -> Function | None:
+        return getattr(jax_lax, name, None) or getattr(jax_numpy, name, None)
+
+    found = []
+    for name in _BY_NUMPY + _BY_TWO:
+        numpy = getattr(np, _NUMPY.get(name, name))
+        found.append(Entry(name, _ours(name), numpy, numpy, theirs(name), 2 if name in _BY_TWO else 1))
+    found.append(Entry("logistic", lax.logistic, _logistic, None, theirs("logistic"), 1))
+    found.append(Entry("rsqrt", lax.rsqrt, lambda x: 1 / np.sqrt(x), None, theirs("rsqrt"), 1))
+    scipy = _module("scipy.special")
+    for name, (scipys, libm) in _SPECIAL.items():
+        if scipy or libm:
+            exact = _special(getattr(scipy, scipys) if scipy else None, libm)
+            if name == "digamma":
+                exact = _reflected(exact)
+            found.append(Entry(name, _ours(name), exact, None, theirs(name), 1))
+    return found
+
+
+def _special(fast: Function | None, libm: Function | None) -> Function:
+    """SciPy's function for float32, the C library's for float64: it is slower, and better."""
+
+    def exact(x: np.ndarray) -> np.ndarray:
+        function = fast if fast and (x.dtype == np.float64 or libm is None) else libm
+        assert function
+        wide = np.asarray(x, np.float64)
+        return np.asarray(np.where(np.isneginf(wide) | (wide == 0), _at_ends(function, wide), function(wide)))
+
+    return exact
+
+
+def _reflected(digamma: Function) -> Function:
+    """ψ by its values on the right: SciPy's loses digits near the poles."""
+
+    def exact(x: np.ndarray) -> np.ndarray:
+        wide = np.asarray(x, np.longdouble)
+        cotangent = 1 / np.tan(np.longdouble(np.pi) * (wide - np.rint(wide)))
+        left = digamma(np.asarray(1 - wide, np.float64)) - np.longdouble(np.pi) * cotangent
+        return np.where(wide < 0, np.where(wide == np.rint(wide), np.nan, left), digamma(x))
+
+    return exact
+
+
+def _at_ends(function: Function, x: np.ndarray) -> np.ndarray:
+    """At −∞ and 0 SciPy's gamma functions take the limit from one side; JAX's and functad's do not."""
+    name = getattr(function, "__name__", "")
+    ends = {"gammaln": np.inf, "psi": np.nan}
+    return np.full_like(x, ends[name]) if name in ends else function(x)
+
+
+ONLY_DOUBLE = frozenset(_SPECIAL)  # their exact values are float64: errors of float64 are good to an ulp or two
+
+# The largest errors in ulp: of float32 un-jitted and compiled, of float64 un-jitted and compiled. Un-jitted ones are
+# NumPy's where NumPy has the function, and depend on the processor.
+_LARGEST: dict[str, tuple[float, float, float, float]] = {
+    "exp": (2.6, 1.05, 1, 1.1),
+    "exp2": (0.51, 0.9, 1, 1.2),
+    "expm1": (0.51, 1.35, 1, 1.5),
+    "log": (0.51, 0.9, 1, 1),
+    "log1p": (2, 1.5, 1, 1.6),
+    "log2": (1.7, 1.7, 1.8, 2),
+    "log10": (2, 2, 2.5, 2.6),
+    "sqrt": (0.5, 0.5, 0.5, 0.5),
+    "cbrt": (2.2, 0.51, 1.2, 4),
+    "sin": (1.6, 1.6, 1, 1),
+    "cos": (1.6, 1.6, 1, 1),
+    "tan": (0.51, 0.53, 1.2, 1.2),
+    "asin": (0.51, 2.35, 1.2, 1.2),
+    "acos": (2.1, 1.3, 1.2, 1.2),
+    "atan": (2.2, 1.9, 1.2, 1.2),
+    "sinh": (1.7, 1.7, 1.5, 2),
+    "cosh": (0.51, 1.5, 1.5, 2),
+    "tanh": (1.6, 2.65, 1.5, 2.3),
+    "asinh": (1.4, 0.51, 1.5, 2),
+    "acosh": (1.4, 0.51, 1.5, 2.3),
+    "atanh": (1.7, 0.51, 1.5, 2.3),
+    "pow": (1.2, 0.51, 1.2, 1.2),
+    "atan2": (0.51, 2.1, 1.2, 1.2),
+    "logaddexp": (0.6, 0.6, 2.5, 2.5),
+    "logaddexp2": (1, 1.2, 4.5, 4.5),
+    "hypot": (2.1, 2.1, 2.2, 2.2),
+    "logistic": (0.51, 2.4, 2.4, 2.4),
+    "rsqrt": (1.5, 1.5, 1.5, 1.5),
+    "erf": (0.51, 2.05, 6, 4),
+    "erfc": (0.51, 0.54, 9, 3),
+    "lgamma": (0.51, 0.51, 64, 64),
+    "erf_inv": (2, 2, 9, 9),
+    "digamma": (0.51, 0.51, 64, 64),
+    "bessel_i0e": (0.51, 0.51, 16, 16),
+    "bessel_i1e": (0.51, 0.51, 16, 16),
+}
+BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
+    name: {"float32": largest[:2], "float64": largest[2:]} for name, largest in _LARGEST.items()
+}
