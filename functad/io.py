@@ -117,7 +117,7 @@ def load(path: str | os.PathLike[str], *, like: Any = None) -> Any:
     Raises:
         DataError: the file is missing, damaged, was not written by `save`, or does not fit `like`.
 
-    >>> import functad.optim
+    >>> import functad.optim, tempfile
     >>> folder, optimizer = tempfile.mkdtemp(), functad.optim.sgd(0.1, momentum=0.9)
     >>> save(folder + "/state.npz", optimizer.init([1.0]))
     >>> load(folder + "/state.npz")

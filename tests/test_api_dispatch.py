@@ -166,7 +166,7 @@ def test_objects_that_turn_into_arrays():
         (np.array(["a"]), "argument `x` of double: dtype <U1 is not supported"),
         ("text", "argument `x` of double is 'text' of type str"),
         (2**40, "argument `x` of double is 1099511627776, which does not fit in int32"),
-        (np.ma.masked_array([1.0, 2.0], [0, 1]), "argument `x` of double is a masked array"),
+        (np.ma.masked_array([1.0, 2.0], [0, 1]), "argument `x` of double: a masked array"),
         (object(), "argument `x` of double is <object object"),
     ],
 )
