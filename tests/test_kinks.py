@@ -18,11 +18,29 @@ from functad import numpy as jnp
 LN2 = math.log(2)
 INF = np.inf
 
+_LINE = np.float32([1, -1, 2, 1]).reshape(1, 1, 4)  # times 0: all elements are equal
+
 # Function, point, direction (None: kept), and the derivatives of order 1, 2, 3 along it.
 POINTS = [
     ("softplus", nn.softplus, (0.0,), (1.0,), (0.5, 0.25, 0.0)),
     ("log_sigmoid", nn.log_sigmoid, (0.0,), (1.0,), (0.5, -0.25, 0.0)),
     ("mish", nn.mish, (0.0,), (1.0,), (0.6, 0.64, -0.096)),
+    ("relu", nn.relu, (0.0,), (1.0,), (0.0, 0.0, 0.0)),
+    ("relu6", nn.relu6, (6.0,), (1.0,), (0.0, 0.0, 0.0)),
+    ("huber_loss", nn.huber_loss, (0.0, 0.0), (1.0, None), (0.0, 1.0, 0.0)),
+    ("huber_loss", nn.huber_loss, (1.0, 0.0), (1.0, None), (1.0, 0.25, 0.0)),
+    ("squared_error", nn.squared_error, (0.0, 0.0), (1.0, -1.0), (0.0, 8.0, 0.0)),
+    ("l2_loss", nn.l2_loss, (0.0, 0.0), (1.0, -1.0), (0.0, 4.0, 0.0)),
+    ("sigmoid_binary_cross_entropy", nn.sigmoid_binary_cross_entropy, (0.0, 1.0), (1.0, None), (-0.5, 0.25, 0.0)),
+    ("sigmoid_binary_cross_entropy", nn.sigmoid_binary_cross_entropy, (0.0, 0.0), (1.0, None), (0.5, 0.25, 0.0)),
+    (
+        "softmax_cross_entropy",
+        lambda x: nn.softmax_cross_entropy(x * np.float32([1, 0]), np.float32([1, 0])),
+        (0.0,),
+        (1.0,),
+        (-0.5, 0.25, 0.0),
+    ),
+    ("max_pool", lambda x: nn.MaxPool((2,), (1,)).apply((), x * _LINE), (0.0,), (1.0,), (5.0, 0.0, 0.0)),
     ("logaddexp", jnp.logaddexp, (0.0, 0.0), (1.0, None), (0.5, 0.25, 0.0)),
     ("logaddexp", jnp.logaddexp, (0.0, 0.0), (1.0, 1.0), (1.0, 0.0, 0.0)),
     ("logaddexp", jnp.logaddexp, (0.0, 0.0), (1.0, -1.0), (0.0, 1.0, 0.0)),
@@ -44,7 +62,7 @@ def test_derivatives_are_those_agreed_on(case, way):
     along = [v if v is None else np.float32(v) for v in along]
     for modes in MODES:
         with np.errstate(all="ignore"):
-            found = WAYS[way](derivatives(function, along, modes), *args)
+            found = WAYS[way](derivatives(scalar_valued(function), along, modes), *args)
         assert_agreed(found, agreed, f"{name} at {point} along {along}, {way}, {modes}")
 
 
