@@ -17,7 +17,17 @@ from cpu_elementwise_tools import DTYPES, Case, Kernel, run_compiled, run_plain,
 from functad.errors import FunctadError
 from functad.ir import Absent, Primitive, registry
 from functad.lowering_rules import Reduction, Scalar
-from functad.primitives import arithmetic, bits, incomplete, logic, precision, random_bits, transcendental
+from functad.primitives import (
+    arithmetic,
+    bits,
+    incomplete,
+    log_sums,
+    logic,
+    precision,
+    random_bits,
+    special_functions,
+    transcendental,
+)
 
 SCALAR = {name: p for name, p in registry.items() if isinstance(p.lower, Scalar)}
 PARAMS: dict[str, list[dict[str, Any]]] = {
@@ -172,7 +182,7 @@ def test_kernel_run_by_python_agrees_with_the_interpreter(name: str, plain: Resu
     _check(CASES[name], *plain[name])
 
 
-FAMILIES = (arithmetic, bits, incomplete, logic, precision, random_bits, transcendental)
+FAMILIES = (arithmetic, bits, incomplete, log_sums, logic, precision, random_bits, special_functions, transcendental)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda module: module.__name__.rpartition(".")[2])

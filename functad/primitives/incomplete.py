@@ -16,7 +16,8 @@ from functad.primitives.builders import FLOATS, Kinks, binary, kinks_of, nary, u
 from functad.primitives.common import full_like, scalar_like, uniform
 from functad.primitives.kernels import bessel, incomplete, special
 from functad.primitives.logic import gt, select_n
-from functad.primitives.transcendental import exp, lgamma, log, log1p
+from functad.primitives.special_functions import lgamma
+from functad.primitives.transcendental import exp, log, log1p
 from functad.tracing import bind
 
 _NO_FORMULA = Absent("its derivative there has no elementary formula; differentiate in the last argument only")

@@ -16,7 +16,7 @@ import numpy as np
 
 from functad.ir import Absent, Primitive
 from functad.lowering_rules import Scalar
-from functad.primitives import arithmetic, transcendental
+from functad.primitives import arithmetic, special_functions, transcendental
 from functad.primitives.builders import FLOATS, elementwise_aval, elementwise_batch
 from functad.primitives.kernels import strict_math
 from functad.tracing import bind
@@ -62,5 +62,5 @@ strict_mul_p = _strict(arithmetic.mul_p, strict_math.strict_product, "strict_pro
 strict_log_p = _strict(transcendental.log_p, strict_math.strict_log, "strict_log({0})")
 strict_log1p_p = _strict(transcendental.log1p_p, strict_math.strict_log1p, "strict_log1p({0})")
 strict_tan_p = _strict(transcendental.tan_p, strict_math.strict_tan, "strict_tan({0})")
-strict_erf_p = _strict(transcendental.erf_p, strict_math.strict_erf, "strict_erf({0})")
+strict_erf_p = _strict(special_functions.erf_p, strict_math.strict_erf, "strict_erf({0})")
 _RECORDS = {p.name: p for p in (strict_mul_p, strict_log_p, strict_log1p_p, strict_tan_p, strict_erf_p)}
