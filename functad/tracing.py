@@ -440,6 +440,12 @@ def _unaliased(result: Any, values: Sequence[Any]) -> Any:
 def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval]:
     """The types of a primitive's results."""
     out = primitive.abstract_eval(*avals, **params)
+    for a in out if primitive.multiple_results else (out,):
+        if a.size >= 1 << 63:
+            raise TooLargeError(
+                f"`{primitive.name}` would make {a.str_short()}, which has {a.size:,} elements, more than any array "
+                "can have (2**63 - 1); check the shapes of its operands"
+            )
     if primitive.multiple_results:
         return list(out)
     if "weak_type" in params:

@@ -98,6 +98,11 @@ def loops() -> None:
         stopped(name, lambda f=function, x=x: jit(f)(x))  # type: ignore[misc]
 
 
+def unjitted() -> None:
+    later(0.5, interrupt)
+    stopped("a sum without jit", lambda: jnp.broadcast_to(jnp.float32(1), (64, 1 << 50)).sum(1))
+
+
 def handler() -> None:
     """What a handler of the user's raises comes through; a handler that raises nothing stops nothing."""
     seen = []

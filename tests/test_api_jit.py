@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.api import compilation
 from functad.errors import ArgumentError, DTypeError, ShapeError
 
 jit, grad, vmap = functad.jit, functad.grad, functad.vmap
@@ -368,3 +373,79 @@ def test_one_device():
     back = functad.device_get(functad.block_until_ready(tree))
     assert type(back["a"]) is np.ndarray and back["b"][0] == 1
     assert functad.devices()[0].platform == functad.default_backend() == "cpu"
+
+
+# --- what was traced belongs to the function ---------------------------------------------------------------------
+
+
+def test_jit_written_inline_traces_once():
+    traced = []
+
+    def f(x, n=1):
+        traced.append(n)
+        return x * n
+
+    for k in range(5):
+        assert functad.jit(f)(float(k)) == k
+    assert len(traced) == 1
+    for _ in range(3):
+        assert functad.jit(f, static_argnums=1)(2.0, 3) == 6  # other options, other Programs
+        assert functad.jit(f, donate_argnums=0)(2.0) == 2
+    assert traced == [1, 3, 1]
+    functad.jit(f).clear_cache()
+    assert functad.jit(f)(2.0) == 2 and functad.jit(f, static_argnums=1)(2.0, 3) == 6
+    assert traced == [1, 3, 1, 1]
+
+
+def test_functions_that_are_not_the_same_share_nothing():
+    traced = []
+
+    class Times:
+        def __init__(self, n):
+            self.n = n
+
+        def __eq__(self, other):
+            return True
+
+        def __hash__(self):
+            return 1
+
+        def __call__(self, x):
+            traced.append(self.n)
+            return x * self.n
+
+        def method(self, x):
+            return x * self.n
+
+    for n in (2, 3):
+        assert functad.jit(Times(n))(2.0) == 2 * n
+        assert functad.jit(Times(n).method)(2.0) == 2 * n
+        assert functad.jit(lambda x, n=n: x * n)(2.0) == 2 * n
+    assert traced == [2, 3]
+
+
+def test_what_was_traced_goes_with_the_function():
+    def f(x):
+        return x + 1
+
+    functad.jit(f)(1.0)
+    gone = weakref.ref(f)
+    del f
+    gc.collect()
+    assert gone() is None
+
+
+def test_signatures_are_forgotten_that_were_not_used_for_long(monkeypatch):
+    monkeypatch.setattr(compilation, "_MOST_ENTRIES", 4)
+    monkeypatch.setattr(compilation, "_REMEMBERED", 1)
+    traced = []
+
+    @functools.partial(functad.jit, static_argnums=1)
+    def f(x, n):
+        traced.append(n)
+        return x * n
+
+    for n in (1, 2, 3, 4, 1, 5, 1, 2):
+        assert f(2.0, n) == 2 * n
+    assert traced == [1, 2, 3, 4, 5, 2]
+    assert f._cache_size() == 4

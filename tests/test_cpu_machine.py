@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
+import os
 import platform
 import re
+import subprocess
+import sys
 import threading
 
 import llvmlite.binding as llvm
@@ -417,3 +420,29 @@ def test_pointer_types_differ_where_memory_and_registers_do():
     assert frontend.pointer_type(np.dtype("float32")) == types.CPointer(types.float32)
     assert frontend.pointer_type(np.dtype("bool")) == frontend.BoolPointer
     assert frontend.pointer_type(np.dtype("float16")).memory == ir.HalfType()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="the memory of a process is read as Linux shows it")
+def test_compiling_leaves_little_memory():
+    script = """
+import gc, numpy as np
+from functad.backends.cpu import machine
+
+def compile_one(k):
+    source = f"def add(x, out, start, stop):\\n    for i in range(start, stop):\\n        out[i] = x[i] * {k} + 1\\n"
+    machine.compile_kernels(source, "kernels.py", {"add": (np.dtype("int64"),) * 2})
+
+def pages():
+    gc.collect()
+    return int(open("/proc/self/statm").read().split()[1])
+
+for k in range(20):
+    compile_one(k)
+before = pages()
+for k in range(60):
+    compile_one(k)
+print((pages() - before) * 4096 / 60)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 50_000  # it was twice as much; a few kB are Numba's types

@@ -33,6 +33,10 @@ def test_what_a_handler_raises_comes_through() -> None:
     assert run("handler") == ["stopped by a handler"]
 
 
+def test_sums_without_jit_are_stopped() -> None:
+    assert run("unjitted") == ["stopped a sum without jit"]
+
+
 def test_no_interrupt_is_lost_in_callbacks() -> None:
     assert run("callback") == ["stopped a loop of callbacks"]
 

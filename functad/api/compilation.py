@@ -8,10 +8,14 @@ from __future__ import annotations
 import inspect
 import logging
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial, update_wrapper
 from itertools import count
+from types import FunctionType
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -86,6 +90,10 @@ def jit(
         A callable with the same arguments, and with `.trace(*args)`, `.lower(*args)`, `.explain(*args)`,
         `.clear_cache()`.
 
+    What was traced belongs to the function and the options: `jit(f)(x)` in a loop traces once, as long as `f` is the
+    same object (a lambda written there is another one each time). Of a function 1,024 signatures are kept, those
+    used last.
+
     >>> import functad, functad.numpy as jnp
     >>> step = functad.jit(lambda x: x * 2. + 1.)
     >>> step(jnp.arange(3.))
@@ -109,6 +117,7 @@ def jit(
 
 _numbers = count()  # one for each jitted function: ids are used again
 _REMEMBERED = 8  # signatures with a short way, most recently compiled first
+_MOST_ENTRIES = 1024  # signatures of a function
 
 _logger = logging.getLogger("functad")
 
@@ -147,6 +156,45 @@ class _Call(NamedTuple):
         return _Signature(self.in_tree.exact_key(), tuple(avals), statics, config.enable_x64)
 
 
+class _Known:
+    """What was traced of a function with some options.
+
+    entries: the one used last comes last. fast: the short ways, each with the options that it was made under.
+    """
+
+    def __init__(self) -> None:
+        self.number = next(_numbers)
+        self.warned = False  # that 64 bits creep in
+        self.entries: OrderedDict[_Signature, _Entry] = OrderedDict()
+        self.fast: list[tuple[tuple[Any, ...], FastCall]] = []
+
+    def entry(self, signature: _Signature) -> _Entry | None:
+        entry = self.entries.get(signature)
+        if entry is not None:
+            with suppress(KeyError):  # another thread has made room meanwhile
+                self.entries.move_to_end(signature)
+        return entry
+
+    def add(self, signature: _Signature, entry: _Entry) -> None:
+        self.entries[signature] = entry
+        while len(self.entries) > _MOST_ENTRIES:
+            self.entries.popitem(last=False)
+
+    def clear(self) -> None:
+        self.entries.clear()
+        self.fast.clear()
+
+
+_known: WeakKeyDictionary[Any, dict[Hashable, _Known]] = WeakKeyDictionary()
+
+
+def _known_of(fun: Callable[..., Any], options: Hashable) -> _Known:
+    """The same for the same function and options. Callables of other classes may be equal without being the same."""
+    if type(fun) is not FunctionType:
+        return _Known()
+    return _known.setdefault(fun, {}).setdefault(options, _Known())
+
+
 class JitFunction:
     """A jitted function: what `jit` returns."""
 
@@ -175,10 +223,8 @@ class JitFunction:
         both = (self._static_argnums & self._donate_argnums) | (self._static_argnames & self._donate_argnames)
         if both:
             raise ArgumentError(f"jit: {sorted(map(str, both))} cannot be both static and donated")
-        self._number = next(_numbers)
-        self._warned = False
-        self._entries: dict[_Signature, _Entry] = {}
-        self._fast: list[tuple[tuple[Any, ...], FastCall]] = []
+        self._known = _known_of(fun, (*(frozenset(marked) for marked in (*static, *donate)), inline, backend))
+        self._fast = self._known.fast  # the same list, for speed
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if current_trace() is None:
@@ -238,7 +284,7 @@ class JitFunction:
             entry.calls[settings] = arguments, make_call(self._name(), arguments, constants, run, results)
         arguments, fast_call = entry.calls[settings]
         others = [known for known in self._fast if known[1] is not fast_call]
-        self._fast = [(settings, fast_call), *others[: _REMEMBERED - 1]]
+        self._fast[:] = [(settings, fast_call), *others[: _REMEMBERED - 1]]
         return arguments, fast_call
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -267,13 +313,12 @@ class JitFunction:
         return self.trace(*args, **kwargs).out_info
 
     def clear_cache(self) -> None:
-        """Forget all traced Programs."""
-        self._entries.clear()
-        self._fast = []
-        forget(self._fun, self._number)
+        """Forget all Programs traced of the function with these options."""
+        self._known.clear()
+        forget(self._fun, self._known.number)
 
     def _cache_size(self) -> int:
-        return len(self._entries)
+        return len(self._known.entries)
 
     def _name(self) -> str:
         return function_name(self._fun)
@@ -300,17 +345,17 @@ class JitFunction:
         signature = call.signature(avals)
 
         def known() -> tuple[_Entry, bool] | None:
-            entry = self._entries.get(signature)
+            entry = self._known.entry(signature)
             return None if entry is None else (entry, True)
 
         def traced() -> tuple[_Entry, bool]:
             entry, reusable = self._trace(call, avals)
             if reusable:
-                self._entries[signature] = entry
-                remember(self._fun, self._number, self._described(call, avals))
+                self._known.add(signature, entry)
+                remember(self._fun, self._known.number, self._described(call, avals))
             return entry, reusable
 
-        return known() or once((self._number, signature), known, traced)
+        return known() or once((self._known.number, signature), known, traced)
 
     def _described(self, call: _Call, avals: Sequence[Aval]) -> Signature:
         """The signature of a call with names for people."""
@@ -343,11 +388,11 @@ class JitFunction:
         call = self._sort(args, kwargs)
         names = self._names(call)
         avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
-        entry = self._entries.get(call.signature(avals))
+        entry = self._known.entry(call.signature(avals))
         known = entry is not None and (
             not entry.backends or (self._backend or config.default_backend) in entry.backends
         )
-        return explain(self._name(), self._fun, self._number, self._described(call, avals), known)
+        return explain(self._name(), self._fun, self._known.number, self._described(call, avals), known)
 
     def _trace(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
         of_dynamic = of_positions(self._fun, call.args, call.kwargs, call.dynamic_args)
@@ -356,8 +401,8 @@ class JitFunction:
         with watching_meetings() as meetings, Trace(f"jit of {self._name()}", records_all=True) as trace:
             inputs = [trace.new_input(a, o) for a, o in zip(avals, origins)]
             outs = flat_fun(*inputs)
-        if meetings and not self._warned and not config.enable_x64:
-            self._warned = True
+        if meetings and not self._known.warned and not config.enable_x64:
+            self._known.warned = True
             _warn_of_widening(meetings[0])
         if config.log_compiles:
             types = ", ".join(a.str_short() for a in avals)

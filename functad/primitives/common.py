@@ -17,6 +17,7 @@ from functad.errors import DifferentiationError, ShapeError
 from functad.ir import UNKNOWN, Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Reduction, Scalar
 from functad.primitives.kernels.conversion import converted
+from functad.primitives.kernels.pieces import in_pieces
 from functad.primitives.kernels.sums import sum_over
 from functad.tracing import aval_of, bind
 
@@ -189,7 +190,7 @@ reduce_sum_p = Primitive(
     doc="Sum over some axes.",
     multiple_results=False,
     abstract_eval=lambda x, *, axes: reduced_aval("reduce_sum", x, axes),
-    impl=_reduce_sum_impl,
+    impl=in_pieces(_reduce_sum_impl),
     jvp=lambda primals, out, tangents, *, axes: reduce_sum(tangents[0], axes=axes),
     transpose=lambda ct, x, *, axes: [expand_reduced(ct, axes, x.shape)],
     batch=_reduce_sum_batch,

@@ -32,6 +32,7 @@ from functad.primitives.common import (
 from functad.primitives.elementwise import div, eq, mul
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import extrema
+from functad.primitives.kernels.pieces import in_pieces
 from functad.primitives.lowering.positions import position_rule
 from functad.primitives.structure import slice_
 from functad.tracing import aval_of, bind
@@ -124,7 +125,7 @@ def _reduction(
             doc=doc,
             multiple_results=False,
             abstract_eval=abstract_eval,
-            impl=impl,
+            impl=in_pieces(impl),
             jvp=jvp,
             transpose=NOT_LINEAR,
             batch=batch,
