@@ -20,8 +20,8 @@ def in_pieces(reduce: Callable[..., Any]) -> Callable[..., Any]:
         axis = max(axes, key=lambda a: x.shape[a], default=0)
         if x.size <= _LARGEST or x.shape[axis] < 2:
             return reduce(x, axes=tuple(axes))
-        before, half = (slice(None),) * axis, x.shape[axis] // 2
-        halves = [x[(*before, slice(half))], x[(*before, slice(half, None))]]
-        return reduce(np.stack([reduced(part, axes=axes) for part in halves]), axes=(0,))
+        half, last = x.shape[axis] // 2, x.shape[axis]
+        parts = [(slice(None),) * axis + (bounds,) for bounds in (slice(half), slice(half, last))]
+        return reduce(np.stack([reduced(x[part], axes=axes) for part in parts]), axes=(0,))
 
     return reduced
