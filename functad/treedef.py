@@ -136,9 +136,14 @@ class PyTreeDef:
 
     def compose(self, inner: PyTreeDef) -> PyTreeDef:
         """This structure with `inner` in the place of each leaf."""
+        return self.with_subtrees([inner] * self.num_leaves)
+
+    def with_subtrees(self, inners: Sequence[PyTreeDef]) -> PyTreeDef:
+        """This structure with one of `inners` in the place of each leaf."""
+        rest = iter(inners)
 
         def opened(node: PyTreeDef) -> tuple[PyTreeDef, Sequence[PyTreeDef] | None]:
-            return (inner, None) if node is LEAF else (node, node._children)
+            return (next(rest), None) if node is LEAF else (node, node._children)
 
         return fold(self, opened, _with_children)
 

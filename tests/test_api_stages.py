@@ -123,3 +123,9 @@ def test_empty_programs():
     assert lowered.compile()(1.0) == 1 and lowered.cost.flops == 0
     nothing = jit(lambda: None).lower()
     assert nothing.compile()() is None and nothing.memory_plan.arena_bytes == 0
+
+
+def test_no_ratio_to_a_floor_of_nothing():
+    profile = jit(lambda x: x + 1).lower(np.float32(1)).compile().profile(np.float32(1))
+    (line,) = [line for line in str(profile).splitlines() if profile.kernels[0].kernel in line]
+    assert profile.kernels[0].floor < 0.05 and line.split()[-1] == "0.0"

@@ -625,3 +625,9 @@ def test_flattening_ten_leaves_is_fast(value):
     # 1 to 2 µs; the bound is loose because test machines are busy.
     seconds = min(timeit.repeat(lambda: tree_flatten(value), number=2000, repeat=5)) / 2000
     assert seconds < 20e-6
+
+
+def test_a_structure_with_another_one_at_each_leaf():
+    treedef = tree_structure({"a": 1, "b": (2, 3)})
+    pair, none = tree_structure((1, 2)), tree_structure(None)
+    assert treedef.with_subtrees([pair, none, tree_structure(1)]) == tree_structure({"a": (1, 2), "b": (None, 3)})

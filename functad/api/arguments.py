@@ -16,8 +16,10 @@ from functad import dtypes
 from functad.array import Array, ArrayImpl, DonatedArray
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Aval
-from functad.tracing import Origin, Tracer, leak_error
+from functad.tracing import Origin, Tracer, aval_of, leak_error
+from functad.tree_nodes import KINDS, NodeKind, register
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from functad.treedef import LEAF, node_def
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -339,3 +341,32 @@ def normalize_argnums(argnums: int | Sequence[int], count: int, transform: str, 
     if len(set(result)) != len(result):
         raise ArgumentError(f"{transform}: argnums={argnums!r} names the same argument twice")
     return tuple(result)
+
+
+# --- results that have no bytes ------------------------------------------------------------------------------
+
+
+class _Float0:
+    """Stands in the structure of results for zeros of dtype float0, tangents of integers, whose shape says it all."""
+
+
+register(
+    NodeKind(
+        type=_Float0,
+        flatten=lambda node: ((), ()),
+        unflatten=lambda shape, children: np.zeros(shape, dtypes.float0),
+        keys=lambda shape, count: (),
+        label=lambda shape: f"float0{list(shape)}",
+    )
+)
+
+
+def without_float0(tree: PyTreeDef, outs: Sequence[Any]) -> tuple[PyTreeDef, list[Any]]:
+    """Results without those of dtype float0, which no kernel computes, and a structure that makes these itself."""
+    avals = [aval_of(o) for o in outs]
+    if all(a.dtype != dtypes.float0 for a in avals):
+        return tree, list(outs)
+    kind = KINDS[_Float0]
+    assert kind is not None
+    places = [node_def(kind, a.shape, ()) if a.dtype == dtypes.float0 else LEAF for a in avals]
+    return tree.with_subtrees(places), [o for o, a in zip(outs, avals) if a.dtype != dtypes.float0]

@@ -29,6 +29,7 @@ from functad.api.arguments import (
     leaf_aval,
     of_positions,
     positional_names,
+    without_float0,
 )
 from functad.api.devices import check_device
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
@@ -407,11 +408,12 @@ class JitFunction:
         if config.log_compiles:
             types = ", ".join(a.str_short() for a in avals)
             _logger.warning("traced %s for arguments of types %s", self._name(), types or "(none)")
-        program = program_from_ops(trace, trace.take_ops(), inputs, outs, self._name())
         assert flat_fun.out_tree is not None
+        out_tree, outs = without_float0(flat_fun.out_tree, outs)
+        program = program_from_ops(trace, trace.take_ops(), inputs, outs, self._name())
         # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
         reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
-        return _Entry(program, flat_fun.out_tree, self._donated(call), {}, set()), reusable
+        return _Entry(program, out_tree, self._donated(call), {}, set()), reusable
 
     def _donated(self, call: _Call) -> tuple[bool, ...]:
         donated: list[bool] = []

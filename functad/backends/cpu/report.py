@@ -58,6 +58,9 @@ class Cost:
     __repr__ = __str__
 
 
+_LEAST_FLOOR = 0.05  # µs; it is printed with one digit, and a ratio to a smaller one says nothing
+
+
 @dataclass(frozen=True)
 class KernelTime:
     """All runs of a kernel in one call of the Program, in µs.
@@ -69,6 +72,11 @@ class KernelTime:
     time: float
     floor: float
 
+    @property
+    def ratio(self) -> str:
+        """How many times its floor a kernel takes, as it is printed."""
+        return f"{self.time / self.floor:.1f}" if self.floor >= _LEAST_FLOOR else ""
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -79,7 +87,12 @@ class Profile:
 
     def __str__(self) -> str:
         rows = [
-            (k.kernel, f"{k.time:,.1f}", f"{k.floor:,.1f}", f"{k.time / k.floor:.1f}" if k.floor else "")
+            (
+                k.kernel,
+                f"{k.time:,.1f}",
+                f"{k.floor:,.1f}",
+                f"{k.time / k.floor:.1f}" if k.floor >= _LEAST_FLOOR else "",
+            )
             for k in self.kernels
         ]
         rows.append(("the whole call", f"{self.step:,.1f}", f"{sum(k.floor for k in self.kernels):,.1f}", ""))
