@@ -39,15 +39,18 @@ class Setting:
     seed: int = 0
     thresholds: Mapping[str, Any] = field(default_factory=dict)
 
-    def verdict(self, program: Any) -> str | None:
+    def verdict(self, program: Any, trial: Trial | None = None) -> str | None:
         """What the oracle says; an error of any kind is a mismatch.
+
+        trial: of the program in this form, if there is one.
 
         Raises:
             Skipped: it has nothing to say.
         """
         try:
             with changed(self.thresholds):
-                return ORACLES[self.oracle](Trial(program, self.form, self.seed), random.Random(self.seed))
+                trial = trial or Trial(program, self.form, self.seed)
+                return ORACLES[self.oracle](trial, random.Random(self.seed))
         except Skipped:
             raise
         except Exception as error:

@@ -19,7 +19,8 @@ from functad.errors import FunctadError
 from .program import NAMES, Function, RandomProgram, Step
 from .values import DTYPES, FLOATS, LARGE, LARGEST_VALUE, array_of, count, shape_of, sizes
 
-UNUSED = 0.3  # the share of programs that compute what nobody uses
+NARROW = ("float16", "float32", "complex64")
+UNUSED = 0.15  # the share of programs that compute what nobody uses
 WILD = 1e4  # magnitudes that most programs do not go beyond, so that there is something to compare
 
 
@@ -106,6 +107,8 @@ class Maker:
     def worthwhile(self, v: Value, operands: Sequence[Value]) -> bool:
         if not isinstance(v.x, (Array, np.generic, np.ndarray)) or count(v.shape) > self.profile.largest:
             return False
+        if self.profile.wide and v.dtype.name in NARROW:
+            return False
         if v.kind not in "fc" or self.choose.random() < self.profile.wild:
             return True
         magnitude = np.abs(np.asarray(v.x))
@@ -144,7 +147,7 @@ class Maker:
 
     def fitted(self, v: Value, shape: Sequence[int], dtype: Any) -> Value | None:
         """A value made to be of a type: converted, its elements repeated or left out."""
-        dtype = np.dtype(dtype)
+        dtype = self.profile.dtype(dtype)
         found: list[Value] = [v]
         if v.dtype != dtype:
             if not _converts(v, dtype):
@@ -158,7 +161,7 @@ class Maker:
 
     def of_type(self, shape: Sequence[int], dtype: Any) -> Value:
         """A value of a type: one that there is, one that is made to fit, or a new argument."""
-        dtype, shape = np.dtype(dtype), tuple(shape)
+        dtype, shape = self.profile.dtype(dtype), tuple(shape)
         same = [v for v in self.visible if v.dtype == dtype and v.shape == shape]
         chance = self.choose.random()
         if same and chance < 0.7:
@@ -230,17 +233,24 @@ class Profile:
     moves: Sequence[Move]
     wild: float
     largest: int = LARGEST_VALUE
+    wide: bool = False  # floats have 64 bits, so that differences tell derivatives
+
+    def dtype(self, wanted: Any) -> np.dtype:
+        """A dtype, or the wide one of its kind if all are."""
+        dtype = np.dtype(wanted)
+        return np.dtype("complex128" if dtype.kind == "c" else "float64") if self.wide and dtype.kind in "fc" else dtype
 
     @staticmethod
     def random(choose: random.Random, moves: Sequence[Move], dtypes: str = "") -> Profile:
-        dtypes = dtypes or choose.choice(["plain", "plain", "mixed", "mixed", "one", "double"])
+        dtypes = dtypes or choose.choice(["plain", "plain", "mixed", "mixed", "one", "double", "double"])
         kind = choose.choice(["whole", "normal", "normal", "special"] if dtypes != "double" else ["normal"])
         chosen = (choose.choice(FLOATS), "int32") if dtypes == "one" else DTYPES[dtypes]
         steps = choose.choice([2, 4, 8, 8, 14, 25])
         if choose.random() < 0.01:
             return Profile(("float32",), "normal", (choose.choice(LARGE), 1), 3, moves, 0.0, 3 * max(LARGE))
         pool = sizes(choose, empty=choose.random() < 0.1)
-        return Profile(chosen, kind, pool, steps, moves, 0.8 if kind == "special" else 0.1)
+        wild = 0.8 if kind == "special" else 0.1
+        return Profile(chosen, kind, pool, steps, moves, wild, wide=dtypes == "double")
 
 
 def random_program(label: str, moves: Sequence[Move], dtypes: str = "") -> RandomProgram:

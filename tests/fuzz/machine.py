@@ -31,7 +31,7 @@ def compiled(trials: Sequence[Trial], choose: random.Random) -> str | None:
     run = Executable(program, donated)
 
     def results(threads: int) -> Results:
-        with num_threads(threads):
+        with functad.config.context(num_threads=threads):
             return [np.array(x) for x in run([np.array(a, order="C") for a in args])]
 
     first = results(1)
@@ -79,16 +79,6 @@ def together(programs: Sequence[Program]) -> Program:
         [e for p in programs for e in p.eqns],
         [v for p in programs for v in p.outvars],
     )
-
-
-@contextmanager
-def num_threads(number: int) -> Iterator[None]:
-    before = functad.config.num_threads
-    functad.config.update("num_threads", number)
-    try:
-        yield
-    finally:
-        functad.config.update("num_threads", before)
 
 
 @contextmanager

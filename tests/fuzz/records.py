@@ -50,6 +50,8 @@ def from_record(m: Maker) -> None:
         return
     primitive, example = registry[name], m.choose.choice(examples()[name])
     args = [np.asarray(a) for a in example.args]
+    if m.profile.wide:
+        args = [a.astype(m.profile.dtype(a.dtype)) for a in args]
     avals, params = varied(m.choose, primitive, args, example.params, m.profile.sizes, m.profile.dtypes)
     if sum(count(a.shape) for a in avals) > 3 * LARGEST_VALUE:
         return
