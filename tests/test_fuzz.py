@@ -34,7 +34,7 @@ def test_a_fixed_sample_agrees(part: int, monkeypatch: pytest.MonkeyPatch) -> No
         report.add(try_group("suite", group, reduce_for=20))
     assert not report.failures, "\n".join(map(str, report.failures))
     assert report.programs == 2 * GROUP
-    assert min(report.compared[name] for name in ("eager", "passes", "kernels")) > GROUP
+    assert min(report.compared[name] for name in ("eager", "passes", "kernels")) > GROUP / 2
     assert len({name for name, _ in report.covered}) > 30
 
 
