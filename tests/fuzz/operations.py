@@ -39,7 +39,9 @@ def constant(m: Maker) -> None:
     """Arithmetic with a number written out: what algebraic simplification looks for."""
     if (v := m.pick("ifc")) is None:
         return
-    numbers = ["0", "1", "-1", "2", "3"] + (["0.0", "-0.0", "0.5", "1e30", "-2.5"] if v.kind in "f" else [])
+    numbers = ["0", "1", "-1", "2", "3"] + (
+        ["0.0", "-0.0", "0.0", "-0.0", "0.5", "1e30", "-2.5"] if v.kind in "f" else []
+    )
     operator, number = m.choose.choice("+-*" + "/" * (v.kind == "f")), m.choose.choice(numbers)
     m.emit(f"$0 {operator} {number}" if m.choose.random() < 0.6 else f"{number} {operator} $0", v)
 
@@ -292,7 +294,7 @@ def dense(m: Maker) -> None:
         m.emit(m.choose.choice(["$0 + $1", "$1 - $0", "$0 - $1"]), total[0], p)
 
 
-ELEMENTWISE = [binary, binary, unary, unary, constant, select, compare, convert]
+ELEMENTWISE = [binary, binary, unary, unary, constant, constant, select, compare, convert]
 MOVES = [
     reshape, transpose, broadcast, cut, pad, rev, concatenate, dynamic_slice, take, scatter, update_slice,
 ]  # fmt: skip

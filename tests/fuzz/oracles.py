@@ -194,18 +194,22 @@ def differences(trial: Trial, choose: random.Random) -> str | None:
     run = interpreted(base_program)
     ts = found.args[n : 2 * n]
 
-    def change(step: float) -> list[np.ndarray]:
-        up, down = (run([*[x + s * step * t for x, t in zip(floats, ts)], *others]) for s in (1, -1))
-        with np.errstate(all="ignore"):
-            return [(a - b) / (2 * step) for a, b in zip(up, down)]
+    def along(step: float) -> list[np.ndarray]:
+        return run([*[x + step * t for x, t in zip(floats, ts)], *others])
 
-    coarse, fine, finest = change(STEP), change(STEP / 2), change(STEP / 3)
-    for k, (t, a, b, c) in enumerate(zip(tangents, coarse, fine, finest)):
+    here, steps = along(0.0), (STEP, STEP / 2, STEP / 3)
+    there = [(along(s), along(-s)) for s in steps]
+    for k, (t, x) in enumerate(zip(tangents, here)):
         if t.dtype != np.float64:
             continue
         with np.errstate(all="ignore"):
+            a, b, c = ((up[k] - down[k]) / (2 * s) for (up, down), s in zip(there, steps))
+            sides = (
+                np.abs(there[1][0][k] + there[1][1][k] - 2 * x) / steps[1]
+            )  # how far one-sided ones are apart: kinks
             scale = np.abs(b) + np.max(np.abs(b), initial=0, where=np.isfinite(b)) + 1e-3
             settled = np.isfinite(a) & (np.abs(a - b) < CLOSE / 30 * scale) & (np.abs(c - b) < CLOSE / 30 * scale)
+            settled &= (sides < 0.01 * scale) & np.isfinite(t)
             wrong = settled & ~(np.abs(t - b) <= CLOSE * scale)
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])

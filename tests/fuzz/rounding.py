@@ -167,8 +167,8 @@ class Expected:
             for number in (FEW, MANY):
                 if not wrong.any():
                     break
-                runs = [*self.runs(number), *(others.runs(number) if others else [])]
-                wrong &= _outside(wanted, found, [run[k] for run in runs])
+                theirs = [run[k] for run in others.runs(number)] if others else []
+                wrong &= _outside(wanted, found, [run[k] for run in self.runs(number)], theirs)
             if wrong.any():
                 at = tuple(int(i) for i in np.argwhere(wrong)[0])
                 return f"result {k}{list(at)} is {found[at]!r} instead of {wanted[at]!r} ({wrong.sum()} such elements)"
@@ -193,23 +193,41 @@ def _far(wanted: np.ndarray, found: np.ndarray) -> np.ndarray:
         return wrong
 
 
-def _outside(wanted: np.ndarray, found: np.ndarray, runs: Sequence[np.ndarray]) -> np.ndarray:
-    """Where an element is none that noisy runs give, nor lies among those that they do."""
+def _outside(
+    wanted: np.ndarray, found: np.ndarray, runs: Sequence[np.ndarray], others: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Where an element is none that noisy runs give, nor lies about as far away as they spread.
+
+    others: noisy runs of what gave `found`. They widen the spread; where it lies, they have no say.
+    """
     if wanted.dtype.kind not in "fc":
-        return ~np.any([found == r for r in runs], axis=0)
+        unstable = np.any([others[0] != r for r in others], axis=0) if others else False
+        return np.asarray(~np.any([found == r for r in runs], axis=0) & ~unstable)
     outside = np.zeros(wanted.shape, bool)
     with np.errstate(all="ignore"):
-        for w, f, *others in zip(_parts(wanted), _parts(found), *[_parts(r) for r in runs]):
-            seen = np.stack([w, *others]).astype(np.float64)
-            finite = np.isfinite(seen)
-            low = np.min(np.where(finite, seen, np.inf), axis=0)
-            high = np.max(np.where(finite, seen, -np.inf), axis=0)
-            room = MARGIN * (high - low)
+        for k, (w, f) in enumerate(zip(_parts(wanted), _parts(found))):
+            seen = np.stack([w, *(_parts(r)[k] for r in runs)]).astype(np.float64)
+            low, high = _range(seen)
+            room = high - low
+            unstable = np.zeros(w.shape, bool)
+            if others:
+                theirs = np.stack([_parts(r)[k] for r in others]).astype(np.float64)
+                room = room + np.subtract(*_range(theirs)[::-1])
+                unstable = np.any(_classes(theirs) != _classes(theirs)[0], axis=0)
+            room = MARGIN * np.where(room > 0, room, 0)
             among = np.isfinite(f) & (f >= low - room) & (f <= high + room)
-            zero = f == 0
             signs = np.any((seen == 0) & (np.signbit(seen) == np.signbit(f)), axis=0) | (low < 0) & (high > 0)
             signs |= np.where(np.signbit(f), high < 0, low > 0)
-            among &= ~zero | signs
-            odd = ~np.isfinite(f) & np.any((seen == f) | (np.isnan(seen) & np.isnan(f)), axis=0)
-            outside |= ~(among | odd)
+            odd = ~np.isfinite(f) & np.any(_classes(seen) == _classes(f.astype(np.float64)), axis=0)
+            outside |= ~(among & ((f != 0) | signs) | odd | unstable)
     return outside
+
+
+def _range(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    finite = np.isfinite(runs)
+    return np.min(np.where(finite, runs, np.inf), axis=0), np.max(np.where(finite, runs, -np.inf), axis=0)
+
+
+def _classes(x: np.ndarray) -> np.ndarray:
+    """0 for finite numbers; NaN and either infinity are 3, 1 and 2."""
+    return np.select([np.isnan(x), x == np.inf, x == -np.inf], [3, 1, 2])

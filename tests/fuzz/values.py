@@ -57,7 +57,7 @@ def array_of(choose: random.Random, shape: Sequence[int], dtype: str, kind: str)
         limits = np.iinfo(type_)
         return np.asarray(_mixed(rng, x, [limits.min, limits.max, limits.max - 1], 0.15 if kind == "special" else 0.0))
     if kind == "whole":
-        return np.asarray(x)
+        return np.asarray(_mixed(rng, x, [-0.0], 0.1))
     x = rng.standard_normal(shape).astype(type_)
     limit = np.finfo(type_)
     odd = [np.nan, np.inf, -np.inf, -0.0, 0.0, limit.smallest_subnormal, -limit.tiny, limit.max, -limit.max, limit.eps]
