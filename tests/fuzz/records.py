@@ -27,6 +27,7 @@ OTHER_DTYPES = (
 )  # fmt: skip
 # Made by passes and transforms alone, or slow beyond what they are worth here.
 LEFT_OUT = frozenset("select_and_gather_add add_any iota".split())
+PROMISES = frozenset(("unique_indices", "indices_are_sorted"))  # which other indices would break
 SLOW = frozenset("igamma igammac regularized_incomplete_beta zeta polygamma".split())
 
 
@@ -55,6 +56,7 @@ def from_record(m: Maker) -> None:
     avals, params = varied(m.choose, primitive, args, example.params, m.profile.sizes, m.profile.dtypes)
     if sum(count(a.shape) for a in avals) > 3 * LARGEST_VALUE:
         return
+    params = {k: False if k in PROMISES else v for k, v in params.items()}
     operands = [_operand(m, primitive, i, aval, args) for i, aval in enumerate(avals)]
     places = ", ".join(f"${i}" for i in range(len(operands)))
     written = "".join(f", {k}={text_of(v)}" for k, v in params.items())

@@ -7,13 +7,13 @@ signs of zeros may differ only where they do there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.backends import interpreter
-from functad.ir import Eqn, Primitive, Program
+from functad.ir import Eqn, Primitive, Program, subprograms
 from functad.lowering_rules import Indexed
 from functad.transforms.simplify import inline_calls
 
@@ -60,6 +60,14 @@ def _with_twin(eqn: Eqn, twin: Callable[[Primitive], Primitive]) -> Eqn:
 
     params = {k: changed(v) for k, v in eqn.params.items()}
     return eqn.replace(primitive=twin(eqn.primitive), params=params)
+
+
+def every_equation(eqns: Sequence[Eqn]) -> Iterator[Eqn]:
+    """Equations, and those of the Programs that they hold."""
+    for eqn in eqns:
+        yield eqn
+        for inner in subprograms(eqn.params):
+            yield from every_equation(inner.eqns)
 
 
 def interpreted(program: Program) -> Callable[[Sequence[np.ndarray]], Results]:

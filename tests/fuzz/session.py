@@ -21,7 +21,7 @@ from .control import CONTROL
 from .forms import Trial, forms_of
 from .functions import FUNCTIONS
 from .generator import random_program
-from .operations import OPERATIONS
+from .operations import OPERATIONS, constant
 from .oracles import Skipped
 from .program import RandomProgram
 from .records import from_record
@@ -29,7 +29,7 @@ from .reducer import as_test, reduced
 from .thresholds import drawn
 
 GROUP = 16  # programs that share thresholds, and are compiled as one
-STRAIGHT = [*[from_record] * 30, *OPERATIONS, *FUNCTIONS * 2]
+STRAIGHT = [*[from_record] * 30, *[constant] * 6, *OPERATIONS, *FUNCTIONS * 2]
 STEPS = [*STRAIGHT, *CONTROL * 2]
 ALWAYS = ("eager", "passes")
 DERIVED = ("loop", "reverse", "differences")  # one of them; differences need float64
