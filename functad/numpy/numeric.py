@@ -143,6 +143,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
     """Phases with jumps of more than half a period replaced by their complement."""
     (x,) = promote_dtypes_inexact(operand("unwrap", p))
+    if not x.size:
+        return x
     steps = diff(x, axis=axis)
     half = period / 2
     wrapped = arithmetic.subtract(arithmetic.mod(arithmetic.add(steps, half), period), half)

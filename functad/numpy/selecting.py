@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl
-from functad.errors import ArgumentError, ConcretizationError, ShapeError
+from functad.errors import ArgumentError, ConcretizationError, OutOfBoundsError, ShapeError
 from functad.numpy import arithmetic, indexing, manipulation, updates
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import (
@@ -191,6 +191,13 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
     remedy = "functad.numpy.take_along_axis(..., mode='clip'), or mode='fill'"
     index = indexing.wrap_indices(index, place, x.shape, remedy if mode is None else None)
     others = tuple(i for i in range(x.ndim) if i != place)
+    if not index.size:
+        return filled(x.dtype.type(0), index.shape)
+    if not x.shape[place]:
+        raise OutOfBoundsError(
+            f"take_along_axis: axis {place} of an array of shape {x.shape} is empty, so an index finds no element there; "
+            "look at x.shape first"
+        )
     return gather_scatter.gather(
         x,
         structure.expand_dims(index, (index.ndim,)),

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-import functad.lax  # noqa: F401  fills the registry
 from functad.errors import FunctadError
 from functad.ir import Absent, Aval, Example, Primitive, registry, subprograms
+from functad.lax import GatherScatterMode
 from functad.lowering_rules import Scalar
 from functad.tracing import infer_avals
 
@@ -27,7 +27,7 @@ OTHER_DTYPES = (
 )  # fmt: skip
 # Made by passes and transforms alone, or slow beyond what they are worth here.
 LEFT_OUT = frozenset("select_and_gather_add add_any iota".split())
-PROMISES = frozenset(("unique_indices", "indices_are_sorted"))  # which other indices would break
+PROMISES = {"unique_indices": False, "indices_are_sorted": False}  # which other indices would break
 SLOW = frozenset("igamma igammac regularized_incomplete_beta zeta polygamma".split())
 
 
@@ -56,7 +56,9 @@ def from_record(m: Maker) -> None:
     avals, params = varied(m.choose, primitive, args, example.params, m.profile.sizes, m.profile.dtypes)
     if sum(count(a.shape) for a in avals) > 3 * LARGEST_VALUE:
         return
-    params = {k: False if k in PROMISES else v for k, v in params.items()}
+    params = {k: PROMISES.get(k, v) for k, v in params.items()}
+    if params.get("mode") == GatherScatterMode.PROMISE_IN_BOUNDS:
+        params["mode"] = m.choose.choice([GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP])
     operands = [_operand(m, primitive, i, aval, args) for i, aval in enumerate(avals)]
     places = ", ".join(f"${i}" for i in range(len(operands)))
     written = "".join(f", {k}={text_of(v)}" for k, v in params.items())

@@ -130,12 +130,17 @@ def _perturbed(x: np.ndarray, size: np.ndarray | None, ulps: float, rng: np.rand
     if x.dtype.kind not in "fc":
         return x
     limit = np.finfo(x.dtype)
-    scale = np.abs(x if size is None else size).astype(limit.dtype) * limit.eps + limit.smallest_subnormal
+    magnitude = np.abs(x if size is None else size).astype(limit.dtype)
+    scale = np.minimum(magnitude, limit.max) * limit.eps + limit.smallest_subnormal
     noise = rng.uniform(-ulps, ulps, x.shape).astype(limit.dtype) * scale
     noise = np.where(np.abs(x) + np.abs(noise) == 0, 0, noise)
     if x.dtype.kind == "c":
         noise = noise + 1j * rng.uniform(-ulps, ulps, x.shape).astype(limit.dtype) * scale
     moved = (x + np.where(np.isfinite(noise), noise, 0)).astype(x.dtype)
+    if size is not None:  # a sum in another order may overflow on its way
+        moved = np.where(np.isinf(size) & np.isfinite(x), rng.choice([np.inf, -np.inf, np.nan, 0]), moved).astype(
+            x.dtype
+        )
     return np.where((x == 0) if size is None else (x == 0) & (size == 0), x, moved)
 
 

@@ -1,0 +1,29 @@
+"""What random programs found, each as small as it became: `python -m tests.fuzz` prints such tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz.check import check
+
+import functad
+import functad.numpy as jnp
+from functad.errors import OutOfBoundsError
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (1, 1, 0)])
+def test_nothing_is_taken_from_nothing_with_and_without_jit(shape: tuple[int, ...]) -> None:
+    def f(x: Any) -> list[Any]:
+        return [jnp.take_along_axis(x, jnp.argsort(x, -1), -1), jnp.unwrap(x), jnp.diagonal(jnp.atleast_2d(x))]
+
+    check(f, [np.zeros(shape, np.float32)], "eager")
+    check(f, [np.zeros(shape, np.float32)], "loop")
+
+
+def test_something_taken_from_nothing_raises_with_and_without_jit() -> None:
+    x, index = jnp.zeros((2, 0)), jnp.zeros((2, 1), "int32")
+    for f in (jnp.take_along_axis, functad.jit(lambda x, i: jnp.take_along_axis(x, i, -1))):
+        with pytest.raises(OutOfBoundsError, match="is empty"):
+            f(x, index)
