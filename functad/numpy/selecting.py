@@ -195,7 +195,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
         return filled(x.dtype.type(0), index.shape)
     if not x.shape[place]:
         raise OutOfBoundsError(
-            f"take_along_axis: axis {place} of an array of shape {x.shape} is empty, so an index finds no element there; "
+            f"take_along_axis: axis {place} of an array of shape {x.shape} is empty, so an index finds no element; "
             "look at x.shape first"
         )
     return gather_scatter.gather(

@@ -138,9 +138,8 @@ def _perturbed(x: np.ndarray, size: np.ndarray | None, ulps: float, rng: np.rand
         noise = noise + 1j * rng.uniform(-ulps, ulps, x.shape).astype(limit.dtype) * scale
     moved = (x + np.where(np.isfinite(noise), noise, 0)).astype(x.dtype)
     if size is not None:  # a sum in another order may overflow on its way
-        moved = np.where(np.isinf(size) & np.isfinite(x), rng.choice([np.inf, -np.inf, np.nan, 0]), moved).astype(
-            x.dtype
-        )
+        overflown = rng.choice([np.inf, -np.inf, np.nan, 0])
+        moved = np.where(np.isinf(size) & np.isfinite(x), overflown, moved).astype(x.dtype)
     return np.where((x == 0) if size is None else (x == 0) & (size == 0), x, moved)
 
 
