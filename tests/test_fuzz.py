@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzz import machine, session
+from fuzz import machine, operations, session
 from fuzz.check import Setting
 from fuzz.generator import random_program
 from fuzz.reducer import reduced
 from fuzz.rounding import Expected
-from fuzz.session import GROUP, STEPS, Report, try_group
+from fuzz.session import GROUP, STEPS, Failure, Report, try_group
 
 import functad
 from functad.ir import registry
@@ -100,32 +100,59 @@ def one_name_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(machine, "Lowered", lowered)
 
 
-MISTAKES: dict[str, tuple[str, Break]] = {
+MISTAKES: dict[str, tuple[str, list[Any], Break]] = {  # the oracle that finds it, the steps of programs, the mistake
     "a derivative that is 0.1 % off": (
         "differences",
+        [operations.unary, operations.binary],
         with_rule("sin", jvp=lambda ps, out, ts: mul(ts[0], functad.lax.cos(ps[0]) * 1.001)),
     ),
-    "a transpose that forgets to reverse": ("reverse", with_rule("rev", transpose=lambda ct, x, **params: [ct])),
-    "a reduction mapped along the wrong axis": (
+    "a transpose that forgets to reverse": (
+        "reverse",
+        [operations.rev, operations.binary],
+        with_rule("rev", transpose=lambda ct, x, **params: [ct]),
+    ),
+    "a reversal mapped to nothing": (
         "loop",
+        [operations.rev, operations.binary],
         with_rule("rev", batch=lambda n, args, dims, dimensions: (args[0], dims[0])),
     ),
-    "a pass that changes the sign of zero": ("passes", negates_instead_of_subtracting),
-    "kernels of another function": ("kernels", with_rule("tanh", lower=Scalar(lambda dtype: "sin({0})"))),
-    "machine code of another function": ("compiled", with_rule("abs", lower=Scalar(lambda dtype: "{0}"))),
-    "an implementation that is 0.05 % off": ("kernels", rounds_to_half),
-    "a global that threads share": ("at once", one_name_for_all_threads),
+    "a pass that changes the sign of zero": (
+        "passes",
+        [operations.constant, operations.binary],
+        negates_instead_of_subtracting,
+    ),
+    "kernels of another function": (
+        "kernels",
+        [operations.unary, operations.binary],
+        with_rule("tanh", lower=Scalar(lambda dtype: "sin({0})")),
+    ),
+    "machine code of another function": (
+        "compiled",
+        [operations.unary, operations.binary],
+        with_rule("sin", lower=Scalar(lambda dtype: "cos({0})")),
+    ),
+    "an implementation that is 0.05 % off": ("kernels", [operations.unary, operations.binary], rounds_to_half),
+    "a global that threads share": ("at once", [operations.unary, operations.rev], one_name_for_all_threads),
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_injected_mistakes_are_found(mistake: str, broken: Callable[[Break], None]) -> None:
-    oracle, apply = MISTAKES[mistake]
+def findings(mistake: str, broken: Callable[[Break], None], monkeypatch: pytest.MonkeyPatch) -> list[Failure]:
+    """What is found in the first programs that show a mistake."""
+    oracle, steps, apply = MISTAKES[mistake]
+    monkeypatch.setattr(session, "STEPS", steps)
     broken(apply)
-    for group in range(60):
-        if try_group("mistakes", group, only=oracle, reduce_for=0).failures:
-            return
-    pytest.fail(f"{oracle!r} found nothing in {60 * GROUP} programs")
+    for group in range(20):
+        found = try_group("mistakes", group, only=oracle, reduce_for=20.0 * (oracle == "kernels")).failures
+        if found:
+            return found
+    raise AssertionError(f"{oracle!r} found nothing in {20 * GROUP} programs")
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_injected_mistakes_are_found(
+    mistake: str, broken: Callable[[Break], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert findings(mistake, broken, monkeypatch)[0].oracle == MISTAKES[mistake][0]
 
 
 def test_differences_of_rounding_are_none() -> None:
@@ -139,9 +166,10 @@ def test_differences_of_rounding_are_none() -> None:
     assert "float64" in str(expected.mismatch([x.astype(np.float64)]))
 
 
-def test_a_failure_becomes_small_and_prints_as_a_test(broken: Callable[[Break], None]) -> None:
-    broken(MISTAKES["kernels of another function"][1])
-    found = next(f for k in range(60) for f in try_group("mistakes", k, only="kernels").failures)
+def test_a_failure_becomes_small_and_prints_as_a_test(
+    broken: Callable[[Break], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = findings("kernels of another function", broken, monkeypatch)[0]
     body = found.test[found.test.index("def test_") :]
     assert body.count(" = ") <= 3 and "tanh" in body, body
     scope: dict[str, Any] = {}

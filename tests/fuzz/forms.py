@@ -25,6 +25,10 @@ ROWS = 2  # of the mapped axis
 _AGAIN = 0.3  # share of the values that a checkpoint keeps
 
 
+class Skipped(Exception):
+    """What an oracle raises that has nothing to say about a program, and why."""
+
+
 class Trial:
     """A program in one of its forms: a function, its arguments, its Program, and what it should give."""
 

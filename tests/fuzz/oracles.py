@@ -25,7 +25,8 @@ from functad.ir import Program, check_program
 from functad.transforms.simplify import PASSES, inline_calls, simplify
 
 from . import machine
-from .forms import Trial, directions, expected_of, floats_of, forms_of, traced
+from .beside_jax import jax_agrees
+from .forms import Skipped, Trial, directions, expected_of, floats_of, forms_of, traced
 from .generator import NARROW, WILD
 from .kernels import run_kernels
 from .program import RandomProgram
@@ -38,10 +39,6 @@ CHOOSING = frozenset(
 )
 STEP = 1e-4  # of the differences, in float64
 CLOSE = 1e-4  # relative error of a derivative beside differences that agree among themselves far better
-
-
-class Skipped(Exception):
-    """An oracle that has nothing to say about a program, and why."""
 
 
 def _traced(trial: Trial) -> Program:
@@ -233,5 +230,6 @@ ORACLES: dict[str, Callable[[Trial, random.Random], str | None]] = {
     "loop": loop,
     "reverse": reverse,
     "differences": differences,
+    "jax": jax_agrees,
     **{name: lambda trial, choose, run=run: run([trial], choose) for name, run in machine.ORACLES.items()},
 }
