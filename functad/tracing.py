@@ -572,7 +572,7 @@ def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | 
             env.update(zip(eqn.outvars, result if eqn.primitive.multiple_results else (result,)))
     finally:
         _state.source = outer
-    return [read(a) for a in program.outvars]
+    return [ArrayImpl(a.value, a.aval.weak_type) if isinstance(a, Literal) else env[a] for a in program.outvars]
 
 
 # --- where the user is ----------------------------------------------------------------------------

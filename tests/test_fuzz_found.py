@@ -27,3 +27,13 @@ def test_something_taken_from_nothing_raises_with_and_without_jit() -> None:
     for f in (jnp.take_along_axis, functad.jit(lambda x, i: jnp.take_along_axis(x, i, -1))):
         with pytest.raises(OutOfBoundsError, match="is empty"):
             f(x, index)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("oracle", ["eager", "passes"])
+def test_a_checkpoint_may_give_a_number_that_does_not_depend_on_its_arguments(oracle: str, keeps: bool) -> None:
+    def f(x: Any) -> list[Any]:
+        part = functad.checkpoint(lambda y: functad.grad(lambda a, b: b)(y, y), policy=lambda *_, **__: keeps)
+        return [functad.grad(lambda x: part(x) + x)(x)]
+
+    check(f, [np.array(1, np.float32)], oracle)

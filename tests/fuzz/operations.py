@@ -151,7 +151,7 @@ def axes(m: Maker, v: Value, least: int = 1) -> tuple[int, ...]:
     return tuple(sorted(m.choose.sample(range(len(v.shape)), m.choose.randint(least, len(v.shape)))))
 
 
-INDEX_DTYPES = ("int32", "int32", "int64")
+INDEX_DTYPES = ("int32", "int32", "uint8", "int8", "int64")
 
 
 # --- slices at places that are computed ----------------------------------------------------------------------
