@@ -37,3 +37,17 @@ def test_a_checkpoint_may_give_a_number_that_does_not_depend_on_its_arguments(or
         return [functad.grad(lambda x: part(x) + x)(x)]
 
     check(f, [np.array(1, np.float32)], oracle)
+
+
+@pytest.mark.parametrize("which", [-1, 0, 1, 2, 3, 100])
+@pytest.mark.parametrize("oracle", ["passes", "kernels"])
+def test_a_known_number_beyond_the_cases_selects_the_first_or_last(oracle: str, which: int) -> None:
+    def f(x: Any, y: Any, z: Any) -> list[Any]:
+        return [functad.lax.select_n(jnp.full(x.shape, which, "int32"), x, y, z)]
+
+    def by_scalar(x: Any, y: Any, z: Any) -> list[Any]:
+        return [functad.lax.select_n(np.int32(which), x, y, z)]
+
+    args = [np.full(3, value, np.float32) for value in (1, 2, 3)]
+    check(f, args, oracle)
+    check(by_scalar, args, oracle)

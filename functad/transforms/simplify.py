@@ -190,7 +190,7 @@ def _and(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
 
 def _select_n(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | None:
     which, *cases = eqn.invars
-    return cases[int(which.value)] if isinstance(which, Literal) else None
+    return cases[min(max(int(which.value), 0), len(cases) - 1)] if isinstance(which, Literal) else None
 
 
 def _transpose(eqn: Eqn, definitions: dict[Var, Eqn]) -> Atom | Eqn | None:
