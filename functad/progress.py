@@ -80,18 +80,21 @@ class Progress:
     ) -> None:
         self._close(finished=kind is None)
 
-    def update(self, count: int = 1, text: str | Callable[[], str] | None = None) -> None:
+    def update(self, count: int = 1, text: str | Callable[[], str] | None = None, *, setup: bool = False) -> None:
         """Note that `count` more steps are done, and show it if the last showing is old enough.
 
         Args:
             count: the number of steps done since the last call.
             text: what to show behind the figures, such as the loss, or what makes it where it is shown; None keeps
                 the last text.
+            setup: leave what is done so far, and its time, out of the rate; so begins a loop that is compiled.
         """
         self.count += count
         if text is not None:
             self.text = text
         self._now = self._clock()
+        if setup:
+            self._counted_from = self.count, self._now
         complete = self.count >= self.total and self._leave
         if complete or self._now - self._shown_at >= self._interval:
             self._show(ended=self.count >= self.total)
@@ -100,10 +103,6 @@ class Progress:
         """Show at once what is done before the first step, such as compiling."""
         line = f"{self._label}: {text}" if self._label else text
         self._put(line) if self._rewrites else self._write(line + "\n")
-
-    def count_from_here(self) -> None:
-        """Leave the steps so far, and their time, out of the rate: the first one of a compiled loop compiles it."""
-        self._counted_from = self.count, self._clock()
 
     def _close(self, *, finished: bool) -> None:
         if self._rewrites and finished and not self._leave:

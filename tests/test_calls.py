@@ -15,6 +15,8 @@ from functad.call import optimized
 from functad.ir import Program, check_program, subprograms
 from functad.transforms.calls import CALLS, inline_calls
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 TABLE = np.arange(5, dtype=np.float32)
 X = np.float32(0.4)
 

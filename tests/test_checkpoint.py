@@ -17,6 +17,8 @@ from functad import checkpoint, checkpoint_policies, lax
 from functad.ad_checkpoint import checkpoint_name, print_saved_residuals, saved_residuals
 from functad.errors import ArgumentError, ConcretizationError
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 POLICIES = {
     "None": None,
     "nothing": checkpoint_policies.nothing_saveable,

@@ -15,6 +15,8 @@ import functad
 import functad.numpy as jnp
 from functad import checkpoint, checkpoint_policies
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 
 def network(layers, segment):
     """The loss of a perceptron; `segment` layers at a time are checkpointed, none if 0."""

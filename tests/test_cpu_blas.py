@@ -18,6 +18,8 @@ from functad.backends.cpu.loader import load
 from functad.backends.cpu.runtime import Block, Instruction, Tape, settle
 from functad.errors import ArgumentError
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 TOLERANCE = {"float32": 2e-5, "complex64": 2e-5, "float64": 1e-12, "complex128": 1e-12}
 

@@ -28,6 +28,8 @@ from functad.tracing import aval_of, bind, trace_to_program
 from functad.transforms.reverse import linearize_flat
 from functad.transforms.simplify import simplify
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 CHANNELS_LAST = ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 
 
@@ -378,7 +380,7 @@ COMPILED = {
 }
 
 
-@pytest.mark.generated(every=5)
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("layout", ["channels first", "channels last"])
 @pytest.mark.parametrize("case", COMPILED)
 def test_compiled_with_both_gradients(case, layout, monkeypatch):

@@ -170,13 +170,13 @@ def _signs_agree(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     return (np.signbit(got) == np.signbit(want)) | (got != got)
 
 
-@pytest.mark.generated(every=4)
+@pytest.mark.generated(every=10)
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_kernel_agrees_with_the_interpreter(name: str, compiled: Results) -> None:
     _check(CASES[name], *compiled[name])
 
 
-@pytest.mark.generated(every=4)
+@pytest.mark.generated(every=10)
 @pytest.mark.parametrize("name", CASES)
 def test_kernel_run_by_python_agrees_with_the_interpreter(name: str, plain: Results) -> None:
     _check(CASES[name], *plain[name])

@@ -16,6 +16,8 @@ from functad.backends.cpu import blas, gemm_panels
 from functad.backends.cpu import runtime_words as w
 from functad.config import config
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 DTYPES = ["float32", "float64"]
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
 

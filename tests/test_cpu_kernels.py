@@ -9,6 +9,8 @@ from functad import lax, nn
 from functad.backends.cpu import kernels, machine, objects
 from functad.lowering.nest import NestBuilder, literal_text
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 X = np.linspace(-2, 2, 37, dtype=np.float32)
 
 

@@ -18,6 +18,8 @@ from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherS
 from functad.primitives.lowering import scattering, sorting
 from functad.tracing import bind
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 FLOATS = ["float16", "float32", "float64"]
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 COMPLEX = ["complex64", "complex128"]

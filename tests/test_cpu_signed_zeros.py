@@ -16,6 +16,8 @@ import functad.numpy as jnp
 from functad import lax
 from functad.primitives.kernels import extrema
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 DTYPES = [np.dtype(t) for t in ("f2", "f4", "f8")]
 Function = Callable[..., Any]
 

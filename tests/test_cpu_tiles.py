@@ -8,6 +8,8 @@ import pytest
 import functad
 import functad.numpy as jnp
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 RNG = np.random.default_rng(0)
 
 

@@ -14,6 +14,8 @@ from functad.primitives.window import reduce_window_max_p, reduce_window_min_p, 
 from functad.primitives.window_geometry import dilated, window_parameters, windows_shape
 from functad.primitives.window_select import select_and_gather_add_p, select_and_scatter_add_p
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 PRIMITIVES = {
     p.name: p
     for p in (

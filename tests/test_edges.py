@@ -20,6 +20,8 @@ from functad.errors import (
     TreeError,
 )
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 jit, grad, vmap = functad.jit, functad.grad, functad.vmap
 KEY = random.key(0)
 

@@ -19,6 +19,8 @@ from functad.transforms.dead_code import eliminate_dead_code
 from functad.transforms.gathered_products import multiply_before_gathering
 from functad.transforms.simplify import PASSES, inline_calls
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 ROWS, LENGTH, COLUMNS = 40, 32, 128
 SHAPE = (32, 48)  # of the indices
 

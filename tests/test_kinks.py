@@ -15,6 +15,8 @@ import functad
 from functad import nn
 from functad import numpy as jnp
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 LN2 = math.log(2)
 INF = np.inf
 

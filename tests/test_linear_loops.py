@@ -12,6 +12,8 @@ from functad.call import optimized
 from functad.tracing import eval_program
 from functad.transforms import linear_loops, loop_passes
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 STEPS = 200
 
 

@@ -14,6 +14,8 @@ from functad import numpy as jnp
 from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
 from functad.nn.ragged import values_of
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 # --- the equations, written out for one sequence of one example in plain NumPy -----------------------
 
 

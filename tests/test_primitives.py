@@ -27,7 +27,7 @@ from functad.tracing import bind
 TABLE = [pytest.param(name, case, id=f"{case}-{name}") for case in cases() for name in checks_for(case)]
 
 
-@pytest.mark.generated(every=4)
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("name, case", TABLE)
 def test_rules(name: str, case: Case) -> None:
     CHECKS[name](case)

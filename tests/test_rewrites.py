@@ -22,6 +22,8 @@ from functad.transforms.dead_code import eliminate_dead_code
 from functad.transforms.rewrites import eliminate_broadcasts, merge_transposes, scatter_into_zeros
 from functad.transforms.simplify import PASSES, inline_calls, simplify
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 MATMUL = (((1,), (0,)), ((), ()))
 
 

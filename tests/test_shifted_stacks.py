@@ -26,6 +26,8 @@ from functad.tracing import aval_of, trace_to_program
 from functad.transforms.simplify import simplify
 from functad.tree_util import tree_leaves
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 F32 = np.float32
 STEPS, ROWS, WIDTH = 10, 4, 8
 RNG = np.random.default_rng(0)

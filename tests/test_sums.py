@@ -13,6 +13,8 @@ import functad.numpy as jnp
 from functad import lax, nn
 from functad.primitives.kernels.sums import sum_over
 
+pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+
 N = 1 << 16
 FIRST = np.float32(1 << 24)  # to which float32 ones added one after another are lost
 ROWS = np.concatenate([np.full((1, 2), FIRST), np.ones((N - 1, 2), np.float32)])

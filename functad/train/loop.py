@@ -175,9 +175,7 @@ def _epoch(
             losses.append(loss)
             accuracies.append(accuracy)
             if bar is not None:
-                if i == 0:
-                    bar.count_from_here()
-                bar.update(1, lambda: f"loss {_mean(losses[-_SHOWN_LOSSES:]):.4f}")
+                bar.update(1, lambda: f"loss {_mean(losses[-_SHOWN_LOSSES:]):.4f}", setup=i == 0)
     return params, state, _mean(losses), _mean(accuracies)
 
 
