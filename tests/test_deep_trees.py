@@ -82,3 +82,8 @@ def test_compiled_and_differentiated_wide_trees() -> None:
         assert picked(tree) == 154
     gradient = functad.grad(lambda tree: tree["leaf 77"] ** 2)(tree)
     assert gradient["leaf 77"] == 154 and gradient["leaf 78"] == 0
+
+
+def test_a_deep_result_that_is_no_pair_is_named() -> None:
+    with pytest.raises(FunctadError, match="returned a list"):
+        functad.grad(lambda x: [nested(x, 2 * LEVELS)], has_aux=True)(1.0)

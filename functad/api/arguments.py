@@ -317,7 +317,10 @@ def _alive(x: Any) -> Any:
 
 def short(x: Any) -> str:
     """A value in an error message: its repr, or only its type if that is long."""
-    text = repr(x)
+    try:
+        text = repr(x)
+    except RecursionError:  # a tree of many levels
+        return f"a {type(x).__name__}"
     return text if len(text) <= 80 else f"a {type(x).__name__}"
 
 
