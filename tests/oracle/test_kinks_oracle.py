@@ -165,7 +165,7 @@ def names_in_cases(module):
 
 
 def is_function(x):
-    of_ours = getattr(x, "__module__", None) != "functad.hints"  # what says which names are absent
+    of_ours = getattr(x, "__module__", None) != "functad.absent"  # what says which names are absent
     return callable(x) and of_ours and not isinstance(x, type) and not hasattr(x, "dtype")
 
 
