@@ -120,11 +120,14 @@ def read_file(path: Path) -> tuple[bytes, os.stat_result]:
         descriptor = os.open(path, os.O_RDONLY | os.O_BINARY)
     else:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)  # opening a pipe would wait for a writer
-    with open(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file")
-        return file.read(), status
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(), status
+    finally:
+        os.close(descriptor)
 
 
 def _new_part(target: Path, private: bool) -> BinaryIO:

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "functad"
 # Lowest first; a file may import from its own layer and from those before it. Longest prefix wins.
 LAYERS = [
     ["errors", "lowering_rules", "version", "absent"],
-    "exact config dtypes tree_nodes tree_register hints treedef tree_util tree cache once progress".split(),
+    "exact config dtypes tree_nodes tree_register hints treedef tree_util tree cache once recent progress".split(),
     ["ir"],
     ["array", "tracing", "pretty"],
     ["primitives"],

@@ -19,6 +19,7 @@ from functad.errors import BodyError
 from functad.ir import Aval, Program
 from functad.primitives.common import convert_element_type
 from functad.primitives.kernels.conversion import converted
+from functad.recent import Recent
 from functad.tracing import Trace, Tracer, aval_of, program_from_ops
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_map, tree_unflatten
 
@@ -32,7 +33,8 @@ class Body(NamedTuple):
     out_tree: PyTreeDef
 
 
-_known: weakref.WeakKeyDictionary[Any, dict[Any, Body]] = weakref.WeakKeyDictionary()
+_MOST = 256  # kinds of arguments of a function
+_known: weakref.WeakKeyDictionary[Any, Recent[Body]] = weakref.WeakKeyDictionary()
 
 
 def trace_body(fun: Callable[..., Any], arg_trees: Sequence[PyTreeDef], avals: Sequence[Aval], transform: str) -> Body:
@@ -43,23 +45,23 @@ def trace_body(fun: Callable[..., Any], arg_trees: Sequence[PyTreeDef], avals: S
     check_callable(fun, transform)
     key = (tuple([tree.exact_key() for tree in arg_trees]), tuple(avals), config.enable_x64)
     found = remembered(_known, fun)
-    if key not in found:
+    body = found.find(key)
+    if body is None:
         body, reusable = _trace(fun, arg_trees, avals, transform)
-        if not reusable:
-            return body
-        found[key] = body
-    return found[key]
+        if reusable:
+            found.add(key, body)
+    return body
 
 
-def remembered(known: weakref.WeakKeyDictionary[Any, dict[Any, T]], fun: Callable[..., Any]) -> dict[Any, T]:
+def remembered(known: weakref.WeakKeyDictionary[Any, Recent[T]], fun: Callable[..., Any]) -> Recent[T]:
     """What was traced of this very object."""
     equality: Any = type(fun).__eq__
     if equality is not object.__eq__:  # what only equals it, as `Cell(1) == Cell(1.0)`, may do something else
-        return {}
+        return Recent(_MOST)
     try:
-        return known.setdefault(fun, {})
+        return known.setdefault(fun, Recent(_MOST))
     except TypeError:  # it cannot be referred to weakly, or has no hash
-        return {}
+        return Recent(_MOST)
 
 
 def _trace(

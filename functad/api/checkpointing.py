@@ -26,6 +26,7 @@ from functad.config import config
 from functad.errors import ArgumentError, ConcretizationError
 from functad.exact import exact_key
 from functad.ir import Aval, Program
+from functad.recent import Recent
 from functad.remat import Policy
 from functad.remat import remat as bind_remat
 from functad.tracing import Trace, Tracer, program_from_ops
@@ -121,7 +122,7 @@ def _static_positions(static: Sequence[int], count: int, fun: Callable[..., Any]
 
 _Traced = tuple[Program, PyTreeDef]
 
-_known: weakref.WeakKeyDictionary[Any, dict[Any, _Traced]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Any, Recent[_Traced]] = weakref.WeakKeyDictionary()
 
 
 def _traced(
@@ -137,10 +138,11 @@ def _traced(
     try:
         signature = tuple([(i, exact_key(args[i])) for i in sorted(statics)])
     except TypeError:  # a static argument has no hash
-        found, signature = {}, ()
+        found, signature = Recent(1), ()
     key = (in_tree.exact_key(), tuple(avals), signature, config.enable_x64)
-    if key in found:
-        return found[key]
+    known = found.find(key)
+    if known is not None:
+        return known
     of_dynamic = of_positions(fun, args, {}, names.args)
     flat_fun = FlatFunction(of_dynamic, in_tree, transform="checkpoint", name=function_name(fun))
     with Trace(f"checkpoint of {function_name(fun)}", records_all=True) as trace:
@@ -156,5 +158,5 @@ def _traced(
     program = program_from_ops(trace, trace.take_ops(), inputs, outs, function_name(fun))
     assert flat_fun.out_tree is not None
     if not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts):
-        found[key] = program, flat_fun.out_tree
+        found.add(key, (program, flat_fun.out_tree))
     return program, flat_fun.out_tree

@@ -8,9 +8,7 @@ from __future__ import annotations
 import inspect
 import logging
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial, update_wrapper
 from itertools import count
 from types import FunctionType
@@ -42,6 +40,7 @@ from functad.errors import ArgumentError, WideningWarning
 from functad.exact import exact_key
 from functad.ir import Aval, Program
 from functad.once import once
+from functad.recent import Recent
 from functad.tracing import (
     Meeting,
     Trace,
@@ -160,26 +159,14 @@ class _Call(NamedTuple):
 class _Known:
     """What was traced of a function with some options.
 
-    entries: the one used last comes last. fast: the short ways, each with the options that it was made under.
+    entries: by signatures. fast: the short ways, each with the options that it was made under.
     """
 
     def __init__(self) -> None:
         self.number = next(_numbers)
         self.warned = False  # that 64 bits creep in
-        self.entries: OrderedDict[_Signature, _Entry] = OrderedDict()
+        self.entries: Recent[_Entry] = Recent(_MOST_ENTRIES)
         self.fast: list[tuple[tuple[Any, ...], FastCall]] = []
-
-    def entry(self, signature: _Signature) -> _Entry | None:
-        entry = self.entries.get(signature)
-        if entry is not None:
-            with suppress(KeyError):  # another thread has made room meanwhile
-                self.entries.move_to_end(signature)
-        return entry
-
-    def add(self, signature: _Signature, entry: _Entry) -> None:
-        self.entries[signature] = entry
-        while len(self.entries) > _MOST_ENTRIES:
-            self.entries.popitem(last=False)
 
     def clear(self) -> None:
         self.entries.clear()
@@ -346,13 +333,13 @@ class JitFunction:
         signature = call.signature(avals)
 
         def known() -> tuple[_Entry, bool] | None:
-            entry = self._known.entry(signature)
+            entry = self._known.entries.find(signature)
             return None if entry is None else (entry, True)
 
         def traced() -> tuple[_Entry, bool]:
             entry, reusable = self._trace(call, avals)
             if reusable:
-                self._known.add(signature, entry)
+                self._known.entries.add(signature, entry)
                 remember(self._fun, self._known.number, self._described(call, avals))
             return entry, reusable
 
@@ -389,7 +376,7 @@ class JitFunction:
         call = self._sort(args, kwargs)
         names = self._names(call)
         avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
-        entry = self._known.entry(call.signature(avals))
+        entry = self._known.entries.find(call.signature(avals))
         known = entry is not None and (
             not entry.backends or (self._backend or config.default_backend) in entry.backends
         )
