@@ -19,10 +19,10 @@ from tests.faults.processes import Fault
 
 # For each kind how many, in full and with --quick, and what is counted.
 KINDS = {
-    "kills": (1000, 25, "processes killed while they compile, keep kernels and save"),
-    "interrupts": (200, 8, "processes interrupted by Ctrl-C that go on"),
-    "flips": (1000, 30, "damages to files of the cache"),
-    "folders": (30, 2, "full folders, and rounds of processes that share one"),
+    "kills": (1000, 20, "processes killed while they compile, keep kernels and save"),
+    "interrupts": (200, 5, "processes interrupted by Ctrl-C that go on"),
+    "flips": (1000, 15, "damages to files of the cache"),
+    "folders": (30, 1, "full folders, and rounds of processes that share one"),
     "threads": (10_000, 300, "calls by each of sixteen threads"),
     "forks": (300, 8, "children forked while threads compute and compile"),
     "memory": (10_000, 100, "jitted functions one after the other"),
