@@ -28,7 +28,7 @@ from functad.transforms import simplify
 
 @pytest.mark.parametrize("part", range(3))
 def test_a_fixed_sample_agrees(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "TOGETHER", {"compiled": float(part == 0)})
+    monkeypatch.setattr(session, "TOGETHER", {"compiled": float(part == 0), "at once": float(part == 0)})
     report = Report()
     for group in range(2 * part, 2 * part + 2):
         report.add(try_group("suite", group, reduce_for=20))
