@@ -25,7 +25,7 @@ _SHORT = {
     "is_nan", "max", "maximum", "min", "minimum", "nextafter", "not", "popcount", "product", "quotient", "round_even",
     "rsqrt", "sign", "sqrt", "trunc", "where",
 }  # fmt: skip
-FUNCTION = 8  # operations
+FUNCTION = 12  # operations
 
 
 def weight_of(eqn: Eqn) -> int:

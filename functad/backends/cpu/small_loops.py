@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.lowering.affine import Affine
 from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.cost import FUNCTION, work_of
+from functad.lowering.cost import work_of
 from functad.lowering.nest import PRE, Nest
 from functad.lowering.steps import (
     BranchStep,
@@ -28,6 +28,7 @@ from functad.lowering.steps import (
 
 MOST_POINTS, MOST_RESULTS = 32, 16  # of a nest that is written out point by point
 MOST_ELEMENTS = 16  # of a piece of memory whose elements become variables
+STATEMENTS_OF_CALL = 4  # as long does it take to compile a function such as `exp`
 MOST_STATEMENTS = 400  # of the function: it takes a fraction of a millisecond to compile each
 
 
@@ -111,7 +112,7 @@ class Layout:
                 nest = step.nest
                 times = nest.points if is_unrolled(nest) else 1
                 statements += times * (len(nest.statements) + len(nest.accumulators) + len(nest.stores))
-                statements += times * (FUNCTION - 1) * work_of(nest).calls
+                statements += times * (STATEMENTS_OF_CALL - 1) * work_of(nest).calls
                 for store in nest.stores:
                     self.written.add(store.buffer.storage.memory)
                     self.writes[store.buffer.storage.memory] += nest.points if store.level == PRE else nest.outer_points
