@@ -60,6 +60,8 @@ def from_record(m: Maker) -> None:
     if params.get("mode") == GatherScatterMode.PROMISE_IN_BOUNDS:
         params["mode"] = m.choose.choice([GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP])
     operands = [_operand(m, primitive, i, aval, args) for i, aval in enumerate(avals)]
+    if any(v.dtype != a.dtype for v, a in zip(operands, avals)):
+        return  # where all floats are wide, none of another dtype is made
     places = ", ".join(f"${i}" for i in range(len(operands)))
     written = "".join(f", {k}={text_of(v)}" for k, v in params.items())
     out = infer_avals(primitive, avals, params)
