@@ -102,7 +102,8 @@ def test_carries_of_every_kind_of_dtype(dtype: str) -> None:
     xs = values.astype(dtype) if dtype != "complex64" else (values * (0.3 + 0.2j)).astype(dtype)
     if dtype in ("float16", "float64"):
         xs = (xs / np.asarray(9, dtype)).astype(dtype)
-    check(lambda a, b, xs: lax.scan(step, (a, b), xs), xs[3], xs[2], xs)
+    # Arrays of rank 0: a 64-bit scalar would adapt to the default dtype.
+    check(lambda a, b, xs: lax.scan(step, (a, b), xs), np.asarray(xs[3]), np.asarray(xs[2]), xs)
     check(lambda a, b, xs: lax.scan(step, (a, b), xs), xs[3:6], xs[2:5], np.repeat(xs, 3).reshape(24, 3))
 
 

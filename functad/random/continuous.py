@@ -58,7 +58,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
     >>> import functad
     >>> functad.random.normal(functad.random.key(0), (2,))
-    Array([1.622, 2.025], dtype=float32)
+    Array([1.6226422, 2.025265 ], dtype=float32)
     """
     shape = canonical_shape("normal", shape)
     if dtype is not None and dtypes.as_dtype(dtype).kind == "c":
@@ -113,7 +113,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
 
     >>> import functad
     >>> functad.random.gumbel(functad.random.key(0), (2,))
-    Array([2.9233725, 3.8326178], dtype=float32)
+    Array([2.9233725, 3.8326175], dtype=float32)
     """
     dtype, shape = float_dtype("gumbel", dtype), canonical_shape("gumbel", shape)
     info = np.finfo(dtype)
