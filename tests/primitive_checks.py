@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from functad import dtypes
 from functad.errors import DifferentiationError, FunctadError, NoRuleError
 from functad.ir import (
     Absent,
+    Example,
     Primitive,
     UndefinedPrimal,
     Zero,
@@ -53,7 +55,7 @@ from functad.ir import (
     check_program,
     registry,
 )
-from functad.primitives.common import instantiate
+from functad.primitives.common import instantiate, uniform
 from functad.tracing import aval_of, eval_program, trace_to_program
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import jvp_flat
@@ -68,7 +70,28 @@ def cases() -> list[Case]:
 def cases_of(primitive: Primitive) -> list[Case]:
     if isinstance(primitive.examples, Absent):
         return []
-    return [Case(primitive, i, example) for i, example in enumerate(primitive.examples())]
+    examples = primitive.examples()
+    return [
+        Case(primitive, i, example) for i, example in enumerate([*examples, *_complex_example(primitive, examples)])
+    ]
+
+
+def _complex_example(primitive: Primitive, examples: Sequence[Example]) -> list[Example]:
+    """The first example whose derivative differences give, with complex numbers where the primitive takes them."""
+    for example in examples:
+        real = [i for i in float_positions(example.args) if example.args[i].dtype.kind == "f"]
+        elements = all(a.size for a in example.args)
+        if not real or not elements or not example.differentiable or example.agreed is not None:
+            continue
+        args = list(example.args)
+        for i in real:
+            args[i] = (args[i] + 1j * uniform(*args[i].shape, low=0.1, high=0.9, seed=i)).astype(np.complex64)
+        try:
+            primitive.abstract_eval(*[aval_of(a) for a in args], **example.params)
+        except FunctadError:
+            continue
+        return [replace(example, args=tuple(args))]
+    return []
 
 
 def mutant(primitive: Primitive, **rules: Any) -> Primitive:

@@ -51,3 +51,20 @@ def test_a_known_number_beyond_the_cases_selects_the_first_or_last(oracle: str, 
     args = [np.full(3, value, np.float32) for value in (1, 2, 3)]
     check(f, args, oracle)
     check(by_scalar, args, oracle)
+
+
+def test_derivatives_of_ordered_and_normed_complex_numbers() -> None:
+    def f(x: Any, low: Any, high: Any) -> list[Any]:
+        z, a, b = (functad.lax.complex(t, t * t - 1) for t in (x, low, high))
+        return [jnp.real(w) + jnp.imag(w) for w in (functad.lax.clamp(a, z, b), functad.lax.sign(z), jnp.maximum(z, a))]
+
+    args = [np.array([0.3, -1.5, 2.5, 1.0]), np.array([-1.0, -1.0, -1.0, 1.0]), np.array([1.0, 1.0, 1.0, 2.0])]
+    for form in ("forward", "gradient", "second"):
+        for oracle in ("eager", "kernels", "compiled"):
+            check(f, args, oracle, form=form)
+    check(f, args, "reverse")
+    # s = z / |z|, so ds/dt = (z' − s Re(s* z')) / |z|
+    z, step = 0.3 + 0.4j, 1 - 2j
+    s = z / abs(z)
+    slope = functad.jvp(functad.lax.sign, (jnp.asarray(np.array(z)),), (jnp.asarray(np.array(step)),))[1]
+    np.testing.assert_allclose(np.asarray(slope), (step - s * (s.conjugate() * step).real) / abs(z))

@@ -14,9 +14,9 @@ from functad.control.common import body_function, check_operands, group, memoise
 from functad.control.guard import guarded
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Control
-from functad.primitives.arithmetic import max_p, min_p
 from functad.primitives.common import convert_element_type, full_like, instantiate, is_linear, zeros_of
 from functad.primitives.logic import eq_p, select_n
+from functad.primitives.ordering import max_p, min_p
 from functad.primitives.structure import broadcast_in_dim
 from functad.tracing import aval_of, bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis

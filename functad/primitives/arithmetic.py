@@ -20,7 +20,6 @@ from functad.primitives.builders import (
     NUMBERS,
     REALS,
     Agreed,
-    Kinks,
     binary,
     by_dtype,
     by_kind,
@@ -37,9 +36,8 @@ from functad.primitives.common import (
     scalar_like,
     unbroadcast,
 )
-from functad.primitives.kernels import extrema
 from functad.primitives.logic import eq, ge, select_n
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 # --- the four operations ----------------------------------------------------------------------------
 
@@ -269,70 +267,6 @@ integer_pow_p = unary(
     doc="x to a power that is a static integer.",
 )
 
-# --- indices ------------------------------------------------------------------------------------------
-
-
-def wide_indices(indices: Any, size: int) -> Any:
-    """Indices in a signed dtype that holds `-size..size`, before they are clamped, wrapped or compared with places.
-
-    Too large unsigned ones stay too large. What is no integer is returned as it is.
-    """
-    dtype = aval_of(indices).dtype
-    if dtype.kind not in "iu":
-        return indices
-    narrow = dtype.itemsize < 4 or dtype == np.int32
-    wanted = np.dtype(np.int32 if narrow and size <= np.iinfo(np.int32).max else np.int64)
-    if dtype == np.uint64:
-        indices = min(indices, scalar_like(indices, np.iinfo(np.int64).max))
-    return convert_element_type(indices, wanted)
-
-
-# --- larger and smaller -----------------------------------------------------------------------------
-
-
-def max(x: Any, y: Any) -> Any:
-    return bind(max_p, x, y)
-
-
-def min(x: Any, y: Any) -> Any:
-    return bind(min_p, x, y)
-
-
-def share_of_extremum(t: Any, out: Any, x: Any, y: Any) -> Any:
-    """The tangent t of x where x is the larger (or smaller) of x and y; half of it where they are equal."""
-    ones, zeros, twos = (full_like(out, value) for value in (1, 0, 2))
-    return mul(t, div(select_n(eq(x, out), zeros, ones), select_n(eq(y, out), ones, twos)))
-
-
-_EXTREMUM_JVPS = [
-    lambda t, out, x, y: share_of_extremum(t, out, x, y),
-    lambda t, out, x, y: share_of_extremum(t, out, y, x),
-]
-
-_TIES: Kinks = {
-    (1, 1): {(1, None): (1 / 2, 0, 0), (None, 1): (1 / 2, 0, 0), (1, 1): (1, 0, 0), (1, -1): (0, 0, 0)},
-    (0.0, -0.0): {(1, None): (1 / 2, 0, 0), (None, 1): (1 / 2, 0, 0)},
-}
-
-max_p = binary(
-    "max",
-    extrema.maximum,
-    jvps=_EXTREMUM_JVPS,
-    kinds=ANY,
-    kinks=_TIES,
-    lower=Scalar(by_kind("maximum({0}, {1})", b="{0} | {1}", c="complex_maximum({0}, {1})")),
-    doc="The larger; NaN if either is, and +0 of zeros. Complex numbers are ordered by their real part first.",
-)
-min_p = binary(
-    "min",
-    extrema.minimum,
-    jvps=_EXTREMUM_JVPS,
-    kinds=ANY,
-    kinks=_TIES,
-    lower=Scalar(by_kind("minimum({0}, {1})", b="{0} & {1}", c="complex_minimum({0}, {1})")),
-    doc="The smaller; NaN if either is, and -0 of zeros. Complex numbers are ordered as by max.",
-)
-
 # --- sign and magnitude -----------------------------------------------------------------------------
 
 
@@ -369,6 +303,17 @@ def _sign_impl(x: np.ndarray) -> Any:
     return np.copysign(np.sign(x), x) if x.dtype.kind == "f" else np.sign(x)
 
 
+def _sign_jvp(t: Any, out: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return Zero(Aval(out.shape, out.dtype))  # constant but for a jump at 0
+    # d s = (dx − s Re(s* dx)) / |x| of s = x / |x|; 0 at 0
+    size = abs(x)
+    zero = eq(size, scalar_like(size, 0))
+    slope = select_n(zero, div(full_like(size, 1), select_n(zero, size, full_like(size, 1))), full_like(size, 0))
+    across = sub(t, mul(out, convert_element_type(real(mul(conj(out), t)), x.dtype)))
+    return mul(across, convert_element_type(slope, x.dtype))
+
+
 def _complex_normal() -> np.ndarray:
     return (normal(2, 2) + 1j * normal(2, 2, seed=1)).astype(np.complex64)
 
@@ -387,8 +332,10 @@ abs_p = unary(
 sign_p = unary(
     "sign",
     _sign_impl,
-    jvp=ZeroDerivative("the sign is constant but for a jump at 0"),
+    jvp=_sign_jvp,
     kinds=NUMBERS,
+    complex_data=_complex_normal,
+    kinks={0: (0, 0, 0), 1: (0, 0, 0)},
     lower=Scalar(by_kind("sign({0})", c="complex_sign({0})")),
     doc="−1, 0 or 1; of a complex number, x / |x|.",
 )

@@ -13,7 +13,6 @@ import numpy as np
 from functad.errors import ShapeError
 from functad.ir import Aval, Example, Primitive, Zero
 from functad.lowering_rules import Loops
-from functad.primitives.arithmetic import share_of_extremum
 from functad.primitives.builders import FLOATS, NUMBERS, RowKinks, check_kind, kinks_of_rows
 from functad.primitives.common import NOT_LINEAR, add_cotangents, full_like, integers, normal, scalar_like
 from functad.primitives.elementwise import (
@@ -32,6 +31,7 @@ from functad.primitives.elementwise import (
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import sorting as kernels
 from functad.primitives.lowering.running import cumulative_rule
+from functad.primitives.ordering import share_of_extremum
 from functad.primitives.reduction import slice_along
 from functad.primitives.structure import pad, rev
 from functad.tracing import bind

@@ -10,6 +10,7 @@ from functad.primitives.bits import *  # noqa: F403
 from functad.primitives.incomplete import *  # noqa: F403
 from functad.primitives.log_sums import *  # noqa: F403
 from functad.primitives.logic import *  # noqa: F403
+from functad.primitives.ordering import *  # noqa: F403
 from functad.primitives.precision import *  # noqa: F403
 from functad.primitives.special_functions import *  # noqa: F403
 from functad.primitives.transcendental import *  # noqa: F403

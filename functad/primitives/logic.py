@@ -14,21 +14,17 @@ from functad import dtypes
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Scalar
-from functad.primitives.builders import ANY, BITS, FLOATS, REALS, Kinks, binary, by_kind, kinks_of, nary, unary
+from functad.primitives.builders import ANY, BITS, FLOATS, REALS, binary, by_kind, unary
 from functad.primitives.common import (
     broadcast_in_dim,
-    full,
-    full_like,
     instantiate,
     integers,
     is_linear,
     move_axis,
     move_batch_axis_to_front,
     normal,
-    uniform,
     zeros_of,
 )
-from functad.primitives.kernels import extrema
 from functad.tracing import aval_of, bind
 
 # --- comparisons ------------------------------------------------------------------------------------
@@ -245,55 +241,4 @@ select_n_p = Primitive(
     batch=_select_n_batch,
     lower=Scalar(_select_n_text, all_dtypes=True),
     examples=_select_n_examples,
-)
-
-# --- clamp ------------------------------------------------------------------------------------------
-
-
-def clamp(min: Any, operand: Any, max: Any) -> Any:
-    """min(max(min, operand), max); the bounds have the shape of the operand, or rank 0."""
-    return bind(clamp_p, min, operand, max)
-
-
-def _where(mask: Any, t: Any, out: Any) -> Any:
-    """The tangent t, which may be a scalar's, where the mask holds; zero elsewhere."""
-    if aval_of(t).shape != out.shape:
-        t = full(out.shape, t)
-    return select_n(mask, full_like(t, 0), t)
-
-
-_AT_BOUNDS: Kinks = {
-    (0, 0, 1): {(None, 1, None): (0, 0, 0), (1, None, None): (0, 0, 0), (None, None, 1): (0, 0, 0)},
-    (0, 1, 1): {(None, 1, None): (0, 0, 0), (None, None, 1): (0, 0, 0)},
-    (1, 1, 1): {(1, 1, 1): (0, 0, 0)},
-    (2, 1.5, 1): {(None, 1, None): (0, 0, 0), (1, None, None): (0, 0, 0), (None, None, 1): (1, 0, 0)},
-}
-
-clamp_p = nary(
-    "clamp",
-    lambda low, x, high: extrema.minimum(extrema.maximum(low, x), high),
-    jvps=[
-        # The derivative is 1 in whichever of the three is the result; on the bounds themselves it is 0.
-        lambda t, out, low, x, high: _where(and_(gt(low, x), lt(low, high)), t, out),
-        lambda t, out, low, x, high: _where(and_(gt(x, low), lt(x, high)), t, out),
-        lambda t, out, low, x, high: _where(lt(high, x), t, out),
-    ],
-    kinds=ANY,
-    lower=Scalar(
-        by_kind(
-            "minimum(maximum({0}, {1}), {2})",
-            b="({0} | {1}) & {2}",
-            c="complex_minimum(complex_maximum({0}, {1}), {2})",
-        )
-    ),
-    doc="x, but at least the lower and at most the upper bound.",
-    examples=lambda: [
-        Example(args=(np.float32(-0.3), normal(2, 3), np.float32(0.4)), params={}),
-        Example(args=(uniform(2, 3, low=-0.5), normal(2, 3), uniform(2, 3, low=1.0, high=1.5)), params={}),
-        Example(args=(np.float32(-0.3), normal(2, 3), normal(2, 3, seed=2)), params={}),
-        Example(args=(np.float32(-0.3), np.float32(0.1), np.float32(0.4)), params={}),
-        Example(args=(np.float32(0), normal(0, 3), np.float32(1)), params={}),
-        Example(args=(np.int32(2), integers(2, 3), np.int32(5)), params={}, differentiable=False),
-        *kinks_of(_AT_BOUNDS),
-    ],
 )

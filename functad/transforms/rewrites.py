@@ -15,10 +15,11 @@ import numpy as np
 from functad.errors import FunctadError
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
-from functad.primitives.arithmetic import add, mul, wide_indices
+from functad.primitives.arithmetic import add, mul
 from functad.primitives.common import broadcast_in_dim, full, reduce_sum, reshape, scalar_like
 from functad.primitives.dimension_numbers import GatherScatterMode
 from functad.primitives.logic import eq, select_n
+from functad.primitives.ordering import wide_indices
 from functad.primitives.structure import iota
 from functad.tracing import trace_to_program
 
