@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-import random
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,8 @@ from functad.ir import registry
 from functad.lowering_rules import Scalar
 from functad.primitives.elementwise import mul
 from functad.transforms import simplify
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("part", range(3))
@@ -93,8 +98,7 @@ def one_name_for_all_threads(patch: pytest.MonkeyPatch) -> None:
 
     def lowered(program: Any) -> Any:
         state["program"] = program
-        for _ in range(200):
-            random.random()
+        time.sleep(1e-3)  # the others come meanwhile, however busy the machine is
         return make(state["program"])
 
     patch.setattr(machine, "Lowered", lowered)
@@ -170,6 +174,7 @@ def test_a_failure_becomes_small_and_prints_as_a_test(
     broken: Callable[[Break], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = findings("kernels of another function", broken, monkeypatch)[0]
+    assert f"again: python -m tests.fuzz --seed {found.label.replace('/', ' --program ')}\n" in str(found)
     body = found.test[found.test.index("def test_") :]
     assert body.count(" = ") <= 3 and "tanh" in body, body
     scope: dict[str, Any] = {}
@@ -177,6 +182,30 @@ def test_a_failure_becomes_small_and_prints_as_a_test(
     test = next(v for k, v in scope.items() if k.startswith("test_"))
     with pytest.raises(AssertionError, match="kernels"):
         test()
+
+
+def test_a_step_that_crashes_prints_its_operands(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(maker: Any) -> None:
+        maker.emit("np.zeros(3)[$0.size + 7]", maker.values[0])
+
+    monkeypatch.setattr(session, "STEPS", [crash])
+    report = Report()
+    assert session.try_program(report, "crash", 1, {}, None, 1.0) is None
+    (found,) = report.failures
+    name = found.what[found.what.index("[a") + 1 : found.what.index(".size")]
+    assert "IndexError" in found.what and f"\n{name} = np.array(" in found.what, found.what
+    scope = {"np": np}
+    with pytest.raises(IndexError):
+        exec(found.what[found.what.index(f"{name} = ") :], scope)
+
+
+def test_a_program_without_end_is_named() -> None:
+    hang = "_or_end(lambda: time.sleep(60), '--seed 1 --program 2', 0.2)"
+    code = f"import time; from tests.fuzz.__main__ import _or_end; {hang}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert done.returncode == 1
+    assert "no end after 0 s; again: python -m tests.fuzz --seed 1 --program 2" in done.stdout
+    assert "_or_end" in done.stderr
 
 
 def test_a_reduced_program_fails_alike() -> None:

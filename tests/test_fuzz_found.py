@@ -68,3 +68,25 @@ def test_derivatives_of_ordered_and_normed_complex_numbers() -> None:
     s = z / abs(z)
     slope = functad.jvp(functad.lax.sign, (jnp.asarray(np.array(z)),), (jnp.asarray(np.array(step)),))[1]
     np.testing.assert_allclose(np.asarray(slope), (step - s * (s.conjugate() * step).real) / abs(z))
+
+
+def test_differences_say_nothing_where_rounding_swallows_them() -> None:
+    check(lambda x: [1e30 + x], [np.zeros((1, 1))], "differences", seed=1693)
+
+
+def test_cotangents_known_to_be_zero_leave_no_sign() -> None:
+    def f(x: Any, n: Any) -> list[Any]:
+        last = functad.lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, 2 - s[1]), (jnp.int32(0), x))[1]
+        return [jnp.cos(last[:1])]
+
+    check(f, [np.zeros(2), np.array(1, np.int32)], "passes", form="second", seed=245)
+
+
+@pytest.mark.parametrize("mode", ["clip", "fill"])
+def test_nothing_is_scattered_into_nothing(mode: str) -> None:
+    def f(x: Any, index: Any, update: Any) -> list[Any]:
+        return [x.at[index].add(update, mode=mode), x.at[index].set(update, mode=mode)]
+
+    args = [np.zeros((0, 3)), np.array([0, -1], np.int32), np.ones((2, 3))]
+    for oracle in ("eager", "kernels", "loop", "reverse"):
+        check(f, args, oracle)

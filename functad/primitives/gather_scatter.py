@@ -268,10 +268,12 @@ def _bind_scatter(
 
 def _written_by(x: Any, indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, **params: Any) -> Any:
     """What a scatter with these parameters finds in x at the places of its updates; 0 where it drops them."""
+    shape = aval_of(x).shape
+    if 0 in shape:  # nothing has no places: no update is written
+        return full(updates.shape, scalar_like(x, 0))
     sizes = iter([updates.shape[d] for d in dimension_numbers.update_window_dims])
     dropped = (*dimension_numbers.inserted_window_dims, *dimension_numbers.operand_batching_dims)
-    shape = aval_of(x).shape
-    slice_sizes = [min(n, 1) if d in dropped else next(sizes) for d, n in enumerate(shape)]
+    slice_sizes = [1 if d in dropped else next(sizes) for d in range(len(shape))]
     fill_value = 0 if params["mode"] is FILL_OR_DROP else None
     return gather(x, indices, gather_matching(dimension_numbers), slice_sizes, fill_value=fill_value, **params)
 
@@ -459,6 +461,7 @@ def _scatter_examples() -> list[Example]:
         _scatter_example(x, [[[1], [2]], [[0], [0]], [[3], [3]]], normal(3, 2, seed=1), paired),
         _scatter_example(x, [1], normal(3, seed=1), ((0,), (0,), (0,)), indices_are_sorted=True),
         _scatter_example(x, np.zeros((0, 1)), u[:0], rows),
+        *[_scatter_example(x[:0], [[0], [-1]], u[:2], rows, mode=mode) for mode in GatherScatterMode],
         _scatter_example(integers(3), [[1], [1]], integers(2, seed=2), ((), (0,), (0,)), differentiable=False),
     ]
 

@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import faulthandler
 import itertools
 import multiprocessing
+import os
+import platform
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.metadata import version
 
 from .oracles import ORACLES
 from .session import GROUP, Report, try_group
 
+HANGS = 1800.0  # seconds for a group, which takes some; making failures small takes a minute each
+
 
 def main() -> int:
     options = _options()
-    print(f"seed {options.seed}: --seed {options.seed} tries the same programs again", flush=True)
+    versions = f"Python {platform.python_version()}, NumPy {version('numpy')}, Numba {version('numba')}"
+    print(f"seed {options.seed}: --seed {options.seed} tries the same programs again ({versions})", flush=True)
     report, end = Report(), time.monotonic() + 60 * options.minutes
     first = 0 if options.program is None else options.program // GROUP
     limit = 1 if options.program is not None else -(-options.programs // GROUP) if options.programs else None
@@ -54,10 +62,28 @@ def _options() -> argparse.Namespace:
 def _reports(options: argparse.Namespace, numbers: Iterator[int] | range) -> Iterator[Report]:
     run = partial(try_group, options.seed, only=options.only)
     if options.jobs == 1:
-        yield from map(run, numbers)
+        for number in numbers:
+            yield _or_end(partial(run, number), f"--seed {options.seed} --program {number * GROUP}")
         return
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         yield from pool.imap_unordered(run, numbers)
+
+
+def _or_end(run: Callable[[], Report], again: str, seconds: float = HANGS) -> Report:
+    """What `run` gives. Where it never does, say where it hangs and end the process."""
+
+    def end() -> None:
+        print(f"\n=== no end after {seconds:.0f} s; again: python -m tests.fuzz {again}", flush=True)
+        faulthandler.dump_traceback()
+        os._exit(1)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        return run()
+    finally:
+        timer.cancel()
 
 
 def summary(report: Report) -> str:

@@ -47,6 +47,11 @@ class Value:
     def kind(self) -> str:
         return self.dtype.kind
 
+    def written(self) -> str:
+        """The array as an expression."""
+        text = f"np.array({np.asarray(self.x).tolist()!r}, {self.dtype.name!r}).reshape({self.shape!r})"
+        return text.replace("nan", "np.nan").replace("inf", "np.inf")
+
 
 @dataclass
 class Names:
@@ -96,7 +101,8 @@ class Maker:
         except FunctadError:
             return []
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            raise Crash(f"{type(error).__name__}: {error}\n{code}") from error
+            given = "".join(f"{v.name} = {v.written()}\n" for v in operands)
+            raise Crash(f"{type(error).__name__}: {error}\n{given}{code}") from error
         made = [Value(name, self.scope[name]) for name in names]
         if not all(self.worthwhile(v, operands) for v in made):
             return []
@@ -133,12 +139,9 @@ class Maker:
     def given(self, x: np.ndarray) -> Value:
         """An array as a further argument of the program, or written out where a function cannot ask for one."""
         if self.depth:
-            values = np.asarray(x)
-            text = f"np.array({values.tolist()!r}, {values.dtype.name!r}).reshape({values.shape!r})"
-            text = text.replace("nan", "np.nan").replace("inf", "np.inf")
             made = Value(self.names.new("k"), ArrayImpl(np.array(x)))
             self.scope[made.name] = made.x
-            self.steps.append(Step((made.name,), f"jnp.asarray({text})"))
+            self.steps.append(Step((made.name,), f"jnp.asarray({made.written()})"))
             return made
         made = Value(self.names.new("a"), ArrayImpl(np.array(x)))
         self.scope[made.name] = made.x

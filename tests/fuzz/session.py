@@ -39,7 +39,7 @@ TOGETHER = {"compiled": 0.08, "at once": 0.1}  # of the groups
 
 @dataclass
 class Failure:
-    """A program that two ways compute differently, and where."""
+    """A program that two ways compute differently, and where. label: "seed/number"."""
 
     label: str
     oracle: str
@@ -47,7 +47,9 @@ class Failure:
     test: str = ""
 
     def __str__(self) -> str:
-        return f"program {self.label}, oracle {self.oracle!r}: {self.what}\n\n{self.test}"
+        seed, _, number = self.label.rpartition("/")
+        again = f"again: python -m tests.fuzz --seed {seed} --program {number}"
+        return f"program {self.label}, oracle {self.oracle!r}: {self.what}\n{again}\n\n{self.test}"
 
 
 @dataclass

@@ -204,7 +204,7 @@ def _scatter_windows(
     """A copy of the operand with the windows put to it by the ufunc; without one they are written."""
     wide = operand.dtype == np.float16 and ufunc in (np.add, np.multiply)
     out = np.array(operand, np.float32 if wide else operand.dtype, order="C")
-    if windows.size == 0:
+    if windows.size == 0 or out.size == 0:
         return out.astype(operand.dtype, copy=False)
     if math.prod(starts.shape[:-1]) == 1:
         place: tuple[Any, ...] = (*_window_at(starts.reshape(-1), placing.sizes, placing.shape), ...)
