@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import importlib
 import itertools
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.backends.cpu import loader, machine, scalars
+from functad.backends.cpu import generate, loader, machine, scalars
 from functad.ir import Aval, Primitive
 from functad.lowering_rules import Loops
 
 CASTS = set("b1 i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64 c64 c128".split())
+WORDS = {word: getattr(importlib.import_module(module), word) for word, module in generate.VOCABULARY.items()}
+WORDS |= {"inf": scalars.inf, "nan": scalars.nan}
 MOST_PIECES = 60  # more pieces than this are not told apart
 
 
@@ -110,6 +113,7 @@ class Kernel(NamedTuple):
     n: int
     rows: bool
     row_reads: tuple[str, ...]
+    offsets: Mapping[str, int]
 
     def source(self) -> str:
         parameters = ", ".join([*self.buffers, "start", "stop"])
@@ -159,11 +163,12 @@ class Recorded:
         bytes: float = 0,
         rows: bool = False,
         row_reads: Sequence[str] = (),
+        offsets: Mapping[str, int] = {},
     ) -> None:
         assert name.isidentifier() and n >= 0 and flops >= 0 and bytes >= 0
         assert len({id(b) for b, _ in buffers.values()}) == len(buffers), f"{name}: one buffer under two names"
         assert all(mode in ("r", "w", "rw") for _, mode in buffers.values()), f"{name}: {buffers}"
-        kernel = Kernel(name, body, dict(buffers), int(n), rows, tuple(row_reads))
+        kernel = Kernel(name, body, dict(buffers), int(n), rows, tuple(row_reads), offsets)
         check_text(kernel)
         self.instructions.append(kernel)
 
@@ -238,7 +243,7 @@ def check_text(kernel: Kernel) -> None:
     source = kernel.source()
     tree = ast.parse(source)
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    known = {*kernel.buffers, "start", "stop", "range", *stored, *vars(scalars), *GEMMS}
+    known = {*kernel.buffers, "start", "stop", "range", *stored, *WORDS, *GEMMS}
     cast = {id(a) for node in ast.walk(tree) if isinstance(node, ast.Call) for a in cast_literals(node)}
     for node in ast.walk(tree):
         where = f"line {getattr(node, 'lineno', 0)} of\n{source}"
@@ -286,10 +291,12 @@ def run_plain(recorded: Recorded, values: dict[Buffer, np.ndarray], *, pieces: i
 
 def run_kernel(kernel: Kernel, values: dict[Buffer, np.ndarray], is_set: dict[Buffer, np.ndarray], pieces: int) -> None:
     memory = {
-        name: Pointer(f"{name} of {kernel.name}", values.get(buffer), is_set.get(buffer), mode)
+        name: Pointer(
+            f"{name} of {kernel.name}", values.get(buffer), is_set.get(buffer), mode, kernel.offsets.get(name, 0)
+        )
         for name, (buffer, mode) in kernel.buffers.items()
     }
-    namespace = {**vars(scalars), **GEMMS}
+    namespace = {**WORDS, **GEMMS}
     exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), namespace)
     count = max(1, min(pieces, kernel.n, MOST_PIECES))
     bounds = [kernel.n * i // count for i in range(count + 1)]
@@ -309,14 +316,17 @@ def run_kernel(kernel: Kernel, values: dict[Buffer, np.ndarray], is_set: dict[Bu
 class Pointer:
     """A typed pointer as kernels see it, which objects to what a compiled kernel would do silently."""
 
-    def __init__(self, name: str, array: np.ndarray | None, is_set: np.ndarray | None, mode: str) -> None:
-        self.name, self.array, self.is_set, self.mode = name, array, is_set, mode
+    def __init__(
+        self, name: str, array: np.ndarray | None, is_set: np.ndarray | None, mode: str, first: int = 0
+    ) -> None:
+        self.name, self.array, self.is_set, self.mode, self.first = name, array, is_set, mode, first
         self.piece = 1
         size = 0 if array is None else array.size
         self.read_by = [0] * size
         self.written_by = [0] * size
 
     def __getitem__(self, index: Any) -> Any:
+        index = self.first + index
         self.check_index(index)
         self.read(int(index))
         value = self.array[index]
@@ -325,6 +335,7 @@ class Pointer:
         return bool(value) if value.dtype == np.bool_ else value
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        index = self.first + index
         self.check_index(index)
         self.write(int(index))
         kinds = (np.asarray(value).dtype.kind, self.array.dtype.kind)
@@ -428,8 +439,8 @@ class Compiled:
         self.names = {id(k): f"{k.name}_{number}" for number, k in enumerate(kernels)}
         texts = [k._replace(name=self.names[id(k)]).source() for k in kernels]
         words = {node.id for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-        used = sorted(word for word in words if hasattr(scalars, word))
-        header = f"from functad.backends.cpu.scalars import {', '.join(used)}\n" if used else ""
+        used = sorted(words & WORDS.keys())
+        header = "".join(f"from {generate.VOCABULARY.get(word, scalars.__name__)} import {word}\n" for word in used)
         signatures = {self.names[id(k)]: [b.dtype for b, _ in k.buffers.values()] for k in kernels}
         self.recorded = recorded
         self.library: Any = {}
@@ -451,7 +462,8 @@ class Compiled:
                 values[instruction.destination][:] = instruction.value
 
     def run_kernel(self, kernel: Kernel, values: dict[Buffer, np.ndarray], pieces: int = 1) -> None:
-        slots = np.array([values[b].ctypes.data for b, _ in kernel.buffers.values()], np.int64)
+        begin = {name: kernel.offsets.get(name, 0) * b.dtype.itemsize for name, (b, _) in kernel.buffers.items()}
+        slots = np.array([values[b].ctypes.data + begin[name] for name, (b, _) in kernel.buffers.items()], np.int64)
         params = np.arange(len(slots))
         count = max(1, min(pieces, kernel.n))
         for start, stop in itertools.pairwise(kernel.n * i // count for i in range(count + 1)):
