@@ -179,5 +179,7 @@ def at_exit() -> None:
 
 
 if __name__ == "__main__":
+    # What a shell starts in the background ignores Ctrl-C, and so do its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.update("num_threads", 2)
     globals()[sys.argv[1]]()
