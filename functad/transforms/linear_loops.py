@@ -9,16 +9,11 @@ carries but a few are sums that are only added to, two steps become one: `ct ←
 
 Only loops that a transform made for tangents or cotangents are looked at (`linear`, a parameter of a scan), and the
 results differ from those of the steps as they were written by rounding alone. `(ct·a)·b` becomes `ct·(a·b)`, so
-products could leave the range of the dtype in one way of computing and not in the other. So the new loop watches:
+products could leave the range of the dtype in one way of computing and not in the other. The new loop finds whether
+they do (`loop_ranges.py`); then a `cond` runs the loop as it was written.
 
-- before it, every product of factors must be within L⁻³ … L, every c within L^-1.5 … L and every d at most L, where L
-  is about the fourth root of the largest number: so none is NaN, infinite, or a 0, which may be an underflow;
-- in it, the numbers on the chain must be 0 or within L⁻¹ … L, whenever a step reads them.
-
-Then all products, in both ways, are within L⁻⁴ … L³, and nothing over- or underflows. Otherwise a `cond` runs the loop
-as it was written. A `select_n` that drops a carry drops its NaN; a product with 0 would not. Such a loop stays as it
-is, unless the other cases use the carry in another term of the same sum, as the derivative of
-`where(done, x, f(x))` does.
+A `select_n` that drops a carry drops its NaN; a product with 0 would not. Such a loop stays as it is, unless the other
+cases use the carry in another term of the same sum, as the derivative of `where(done, x, f(x))` does.
 """
 
 from __future__ import annotations
@@ -35,11 +30,12 @@ from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.arithmetic import add, div, mul, neg
 from functad.primitives.common import convert_element_type, move_axis, reshape
-from functad.primitives.logic import and_, eq, ge, le, lt, or_, select_n
-from functad.primitives.reduction import reduce_and
+from functad.primitives.logic import select_n
+from functad.primitives.reduction import reduce_max
 from functad.primitives.structure import slice_
 from functad.tracing import bind, eval_program, set_source, trace_to_program, transforming
 from functad.transforms.loop_parts import Carry, Scan, splice
+from functad.transforms.loop_ranges import Watched, bound_of_steps, to_measure
 from functad.transforms.programs import batch_program
 
 LEAST_SAVED = 100  # operations on the chain of all steps; fewer take less time than one kernel more
@@ -99,12 +95,11 @@ def shorten_chains(
     all_steps = _AllSteps(scan, program)
     if len(all_steps.stacked) <= MOST_STACKS and all_steps.nbytes <= LARGEST_STACKS:
         scan.origin = scan.origin.replace(params={**scan.origin.params, "linear": False})  # it is looked at once
-        safe = all_steps.compute(before, [c.init for i, c in enumerate(scan.carries) if i not in chain])
+        bound = all_steps.compute(before)
         forms = _without_known(scan, forms, all_steps, results)
         as_written = replace(scan, carries=[replace(c) for c in scan.carries])
-        _rewrite(scan, forms, all_steps, before, in_pairs=len(chain) <= MOST_IN_PAIRS)
-        _watch(scan, chain, safe)
-        after[:0] = _unless_safe(scan, as_written)
+        _rewrite(scan, forms, all_steps, before, chain)
+        after[:0] = _unless_safe(scan, as_written, chain, bound)
 
 
 def _is_of_numbers(scan: Scan) -> bool:
@@ -133,15 +128,13 @@ def _repeats(eqn: Eqn) -> bool:
 def _coefficients(scan: Scan) -> tuple[list[_Linear], Program]:
     """The forms of all that a body gives, with slots for factors and constants, and the Program of the latter.
 
-    Its inputs are the constants and slices of the scan. Its last result is whether all factors are within the range
-    that is safe.
+    Its inputs are the constants and slices of the scan. Its last results are what has to be measured.
     """
     inputs = [v for _, v in (*scan.consts, *scan.xs)]
     forms: list[_Linear] = []
 
     def run(*args: Any) -> list[Any]:
         values: dict[Var, Any] = dict(zip(inputs, args))
-        sizes = _Sizes(_Limits.of(scan))
         for i, carry in enumerate(scan.carries):
             values[carry.read] = _Linear({i: carry.read.aval.dtype.type(1)})
 
@@ -156,8 +149,6 @@ def _coefficients(scan: Scan) -> tuple[list[_Linear], Program]:
                     made = operands[0]
                 elif any(isinstance(x, _Linear) for x in operands):
                     made = _apply(eqn, operands)
-                    if eqn.primitive.name in ("mul", "div"):
-                        sizes.note_factors(made)
                 else:
                     made = bind(eqn.primitive, *operands, **eqn.params)
                 values[eqn.outvars[0]] = made
@@ -173,10 +164,8 @@ def _coefficients(scan: Scan) -> tuple[list[_Linear], Program]:
                 raise _NotLinearError
             forms.append(_map(slot, form))
         with transforming():
-            for i, form in enumerate(forms):
-                if form.factors or i < len(scan.carries):
-                    sizes.note_result(_map(lambda slot: outs[slot.number], form))
-            return [*outs, sizes.safe()]
+            measured = [(read(m.var), m.inverted) for m in to_measure(scan)]
+            return [*outs, *(abs_(div(x.dtype.type(1), x) if inverted else x) for x, inverted in measured)]
 
     program = trace_to_program(run, [v.aval for v in inputs], name=f"coefficients_{scan.name}")
     return forms, program
@@ -286,31 +275,30 @@ class _AllSteps:
 
     def __init__(self, scan: Scan, program: Program) -> None:
         self.scan = scan
-        *self.atoms, safe = program.outvars
+        self.asked = to_measure(scan)
+        count = len(program.outvars) - len(self.asked)
+        self.atoms, sizes = program.outvars[:count], program.outvars[count:]
         self.computed = list(dict.fromkeys(a for a in self.atoms if isinstance(a, Var)))
         dims = (*[None] * len(scan.consts), *[0] * len(scan.xs))
-        self.batched = batch_program(program.replace(outvars=[*self.computed, safe]), scan.length, dims)
+        self.batched = batch_program(program.replace(outvars=[*self.computed, *sizes]), scan.length, dims)
         self.stacked = {v for v, d in zip(self.computed, self.batched.out_dims) if d is not None}
         self.nbytes = scan.length * sum(v.aval.dtype.itemsize for v in self.stacked)
         self.values: dict[Var, Atom] = {}
 
-    def compute(self, before: list[Eqn], sums: Sequence[Atom]) -> Atom:
-        """Add the equations. sums: where the carries start that are sums. Returns whether all is safe, as 0 or 1."""
-        limits = _Limits.of(self.scan)
+    def compute(self, before: list[Eqn]) -> Atom:
+        """Add the equations. Returns the bound of two steps."""
 
         def run(*args: Any) -> list[Any]:
-            starts, given = args[: len(sums)], args[len(sums) :]
-            outs = zip(eval_program(self.batched.program, given), self.batched.out_dims)
-            *found, safe = [o if d is None else move_axis(o, d, 0) for o, d in outs]
-            safe = reduce_and(safe, axes=(0,)) if safe.ndim else safe
-            safe = _all([safe, *(le(abs_(start), limits.most) for start in starts)])
-            return [*found, convert_element_type(safe, _FLAG)]
+            outs = zip(eval_program(self.batched.program, args), self.batched.out_dims)
+            made = [o if d is None else move_axis(o, d, 0) for o, d in outs]
+            found, sizes = made[: len(self.computed)], made[len(self.computed) :]
+            largest = [reduce_max(x, axes=(0,)) if x.ndim else x for x in sizes]
+            return [*found, bound_of_steps(self.scan, dict(zip(self.asked, largest)).__getitem__)]
 
-        operands = [a for a, _ in (*self.scan.consts, *self.scan.xs)]
-        made, (*found, safe) = splice(run, [*sums, *operands], self.scan.origin)
+        made, (*found, bound) = splice(run, [a for a, _ in (*self.scan.consts, *self.scan.xs)], self.scan.origin)
         before += made
         self.values = dict(zip(self.computed, found))
-        return safe
+        return bound
 
 
 def _without_known(scan: Scan, forms: list[_Linear], all_steps: _AllSteps, results: dict[Var, Atom]) -> list[_Linear]:
@@ -328,15 +316,17 @@ def _without_known(scan: Scan, forms: list[_Linear], all_steps: _AllSteps, resul
     return kept
 
 
-def _rewrite(scan: Scan, forms: list[_Linear], all_steps: _AllSteps, before: list[Eqn], in_pairs: bool) -> None:
-    """Let the body be the forms. in_pairs: two steps at once, if none stacks anything and their number is even."""
+def _rewrite(scan: Scan, forms: list[_Linear], all_steps: _AllSteps, before: list[Eqn], chain: Sequence[int]) -> None:
+    """Let the body be the forms, of two steps at once if the chain has few carries, none of them stacks anything and
+    their number is even. The last carries are what is watched.
+    """
     atoms, values, count = all_steps.atoms, all_steps.values, len(scan.carries)
     slots = [slot for form in forms for slot in (*form.factors.values(), form.constant) if slot is not None]
     read = list(dict.fromkeys(a for slot in slots if isinstance(a := atoms[slot.number], Var)))
     consts, xs = [v for v in read if v not in all_steps.stacked], [v for v in read if v in all_steps.stacked]
     stacks = [values[v] for v in xs]
     steps: list[int | None] = [None]
-    if in_pairs and not scan.ys and scan.length % 2 == 0:
+    if len(chain) <= MOST_IN_PAIRS and not scan.ys and scan.length % 2 == 0:
         params = {**scan.origin.params, "length": scan.length // 2}
         scan.origin = scan.origin.replace(params=params)
         steps = [1, 0] if params["reverse"] else [0, 1]
@@ -345,23 +335,34 @@ def _rewrite(scan: Scan, forms: list[_Linear], all_steps: _AllSteps, before: lis
 
     def run(*args: Any) -> list[Any]:
         carries = args[len(consts) : len(consts) + count]
-        slices = args[len(consts) + count :]
+        watched = Watched(*args[len(consts) + count : len(consts) + count + 2])
+        slices = args[len(consts) + count + 2 :]
         outs = [_Linear({i: c.dtype.type(1)}) for i, c in enumerate(carries)]
         with transforming():
             set_source(scan.origin.source)
             for k in steps:
                 given = dict(zip([*consts, *xs], [*args[: len(consts)], *(_element(x, k) for x in slices)]))
                 here = [a.value if isinstance(a, Literal) else given.get(a) for a in atoms]
-                outs = [_composed(form, here, outs) for form in forms]
-            return [_value(form, carries) for form in outs]
+                of, outs = outs, [_composed(form, here, outs) for form in forms]
+            numbers = [_value(form, carries) for form in outs]
+            read = {i: abs_(carries[i]) for i in chain}
+            read |= {count + i: abs_(c) for i in chain if (c := of[i].constant) is not None}  # the step between
+            gives = []
+            for i in (*chain, *range(count, len(forms))):
+                sizes = [read[k] for k in (*outs[i].factors, *(count + k for k in forms[i].factors)) if k in read]
+                gives += [(numbers[i], sizes)] if sizes else []
+            return [*numbers[:count], *watched.after(read.values(), gives), *numbers[count:]]
 
+    for start in Watched.start(scan.carries[0].read.aval.dtype):
+        var = Var(Aval((), start.dtype))
+        scan.carries.append(Carry(Literal(start, var.aval), var, var, Var(var.aval)))
     avals = [a.aval for a in (*consts, *(c.read for c in scan.carries))]
     avals += [Aval(a.aval.shape[1:], a.aval.dtype) for a in stacks]
     body = trace_to_program(run, avals, name=scan.name)
     reads, gives = body.invars, body.outvars
     scan.consts = list(zip([values[v] for v in consts], reads))
-    scan.xs = list(zip(stacks, reads[len(consts) + count :]))
-    scan.ys = [(given, result) for given, (_, result) in zip(gives[count:], scan.ys)]
+    scan.xs = list(zip(stacks, reads[len(consts) + len(scan.carries) :]))
+    scan.ys = [(given, result) for given, (_, result) in zip(gives[len(scan.carries) :], scan.ys)]
     for carry, var, given in zip(scan.carries, reads[len(consts) :], gives):
         carry.read, carry.given = var, given
     scan.eqns = list(body.eqns)
@@ -387,88 +388,24 @@ def _value(form: _Linear, carries: Sequence[Any]) -> Any:
     return reduce(add, [*products[:1], *constants, *products[1:], *sums])
 
 
-# --- what keeps it within range ---------------------------------------------------------------------------
+# --- the choice of a loop ----------------------------------------------------------------------------------
 
 
-class _Limits(NamedTuple):
-    """The bounds of what is safe: L⁻³, L^-1.5, L⁻¹, L."""
-
-    of_factors: np.floating
-    of_coefficients: np.floating
-    of_carries: np.floating
-    most: np.floating
-
-    @staticmethod
-    def of(scan: Scan) -> _Limits:
-        dtype = scan.carries[0].read.aval.dtype
-        exponent = np.finfo(dtype).maxexp // 4 - 2
-        return _Limits(*(dtype.type(2.0 ** (exponent * power)) for power in (-3, -1.5, -1, 1)))
-
-    def within(self, x: Any, least: np.floating) -> Any:
-        return and_(ge(abs_(x), least), le(abs_(x), self.most))
-
-
-class _Sizes:
-    """The sum of the sizes of all numbers that are noted, and the least of them.
-
-    To compare these two once takes a third of comparing each number. A NaN or infinity is found in the sum.
-    """
-
-    def __init__(self, limits: _Limits) -> None:
-        self.limits = limits
-        self.total: Any = limits.most.dtype.type(0)
-        self.least: Any = limits.most
-
-    def note_factors(self, form: _Linear) -> None:
-        """Products of the factors of a step, on their way to coefficients."""
-        for factor in form.factors.values():
-            self._note(factor)
-
-    def note_result(self, form: _Linear) -> None:
-        """The coefficients and the offset of something that a step gives."""
-        for coefficient in form.factors.values():
-            self._note(coefficient, self.limits.of_factors / self.limits.of_coefficients)
-        if form.constant is not None:
-            self.total = add(self.total, abs_(form.constant))
-
-    def _note(self, number: Any, scale: np.floating | None = None) -> None:
-        if _is_one(number):
-            return
-        size = abs_(number)
-        self.total = add(self.total, size)
-        scaled = size if scale is None else mul(size, scale)
-        self.least = select_n(lt(scaled, self.least), self.least, scaled)
-
-    def safe(self) -> Any:
-        return and_(ge(self.least, self.limits.of_factors), le(self.total, self.limits.most))
-
-
-def _all(flags: Sequence[Any]) -> Any:
-    return reduce(and_, flags, np.bool_(True))
-
-
-def _watch(scan: Scan, chain: Sequence[int], safe: Atom) -> None:
-    """Let the loop carry along whether the numbers on its chain have been 0 or within the limits so far."""
-    limits = _Limits.of(scan)
-
-    def still(safe: Any, *numbers: Any) -> list[Any]:
-        fine = _all([or_(limits.within(x, limits.of_carries), eq(x, x.dtype.type(0))) for x in numbers])
-        return [and_(safe, convert_element_type(fine, _FLAG))]
-
-    read = Var(Aval((), _FLAG))
-    made, (given,) = splice(still, [read, *(scan.carries[i].read for i in chain)], scan.origin)
-    scan.eqns += made
-    scan.carries.append(Carry(safe, read, given, Var(read.aval)))
-
-
-def _unless_safe(scan: Scan, as_written: Scan) -> list[Eqn]:
+def _unless_safe(scan: Scan, as_written: Scan, chain: Sequence[int], bound: Atom) -> list[Eqn]:
     """The results of a loop, or those of the loop as it was written; the former gets other variables for its own."""
-    *carries, safe = scan.carries
+    carries, watched = scan.carries[:-2], [c.result for c in scan.carries[-2:]]
     results = [*(c.result for c in carries), *(v for _, v in scan.ys)]
     fresh = {v: Var(v.aval) for v in results}
     for carry in carries:
         carry.result = fresh[carry.result]
     scan.ys = [(a, fresh[v]) for a, v in scan.ys]
+
+    def run(total: Any, least: Any, bound: Any, *args: Any) -> list[Any]:
+        starts, sums = args[: len(args) // 2], args[len(args) // 2 :]
+        return [convert_element_type(Watched(total, least).safe(as_written, bound, starts, sums), _FLAG)]
+
+    sums = [c for i, c in enumerate(carries) if i not in chain]
+    made, (safe,) = splice(run, [*watched, bound, *(c.init for c in sums), *(c.result for c in sums)], scan.origin)
     loop = as_written.eqn()
     operands = list(dict.fromkeys(a for a in loop.invars if isinstance(a, Var)))
 
@@ -484,5 +421,5 @@ def _unless_safe(scan: Scan, as_written: Scan) -> list[Eqn]:
 
     branches = branch(scan.name, [loop], results), branch(f"safe_{scan.name}", [], list(fresh.values()))
     # By its name: the record stands in a layer above, with the rules for derivatives that are not needed any more.
-    invars = [safe.result, *operands, *fresh.values()]
-    return [Eqn(registry["cond"], invars, {"branches": branches}, results, scan.origin.source)]
+    invars = [safe, *operands, *fresh.values()]
+    return [*made, Eqn(registry["cond"], invars, {"branches": branches}, results, scan.origin.source)]
