@@ -25,9 +25,9 @@ import numpy as np
 
 from functad.ir import Atom, Eqn, Literal, Var
 from functad.primitives.arithmetic import abs as abs_
-from functad.primitives.arithmetic import add, mul
-from functad.primitives.arithmetic import max as max_
+from functad.primitives.arithmetic import add, div, mul
 from functad.primitives.logic import and_, eq, ge, le, lt, select_n
+from functad.primitives.ordering import max as max_
 from functad.transforms.loop_parts import Scan
 
 # The largest size of a result, from those of the operands. Where there is no rule, results are measured.
@@ -65,7 +65,7 @@ def bound_of_steps(scan: Scan, size_of: Callable[[Measured], Any]) -> Any:
 
     def size(atom: Atom) -> Any:
         if isinstance(atom, Literal):
-            return np.abs(atom.value)
+            return abs_(atom.value)
         return sizes[atom] if atom in sizes else size_of(Measured(atom))
 
     def bound(atom: Atom) -> Any:
@@ -80,7 +80,7 @@ def bound_of_steps(scan: Scan, size_of: Callable[[Measured], Any]) -> Any:
             sizes[made] = mul(*map(bound, eqn.invars))
         elif name == "div":
             x, by = eqn.invars
-            inverse = size_of(Measured(by, True)) if isinstance(by, Var) else np.abs(one / by.value)
+            inverse = size_of(Measured(by, True)) if isinstance(by, Var) else abs_(div(one, by.value))
             sizes[made] = mul(bound(x), max_(one, inverse))
         else:  # a sum, or one of several cases
             sizes[made] = reduce(add, map(bound, _read_as_numbers(eqn)))
