@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from functad.errors import DifferentiationError, LeakedTracerError
+from functad.errors import ConcretizationError, DifferentiationError, LeakedTracerError
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Loops
 from functad.primitives.common import instantiate, is_linear, reduce_sum
@@ -86,10 +86,20 @@ def _owns(trace: Trace | None, x: Any) -> bool:
 def _staged(fun: Callable[..., list[Any]], args: Flat, trace: Trace | None, name: str) -> tuple[Program, list[Any]]:
     """A flat function as a Program of all its arguments, and the traced values that it closes over.
 
-    Those values are its first inputs. Arguments that are not traced keep their values for Python control flow.
+    Those values are its first inputs. Arguments that are not traced keep their values for Python control flow; those
+    of outer traces do if the function asks for them, and what it then computes of them counts as closed over.
     """
+    try:
+        return _recorded(fun, args, [isinstance(a, Tracer) for a in args], trace, name)
+    except ConcretizationError:
+        return _recorded(fun, args, [_owns(trace, a) for a in args], trace, name)
+
+
+def _recorded(
+    fun: Callable[..., list[Any]], args: Flat, abstract: Sequence[bool], trace: Trace | None, name: str
+) -> tuple[Program, list[Any]]:
     with Trace(name, records_all=trace is None or trace.records_all) as inner:
-        inputs = [inner.new_input(a.aval, f"argument {i}") if _owns(trace, a) else a for i, a in enumerate(args)]
+        inputs = [inner.new_input(a.aval, f"argument {i}") if abstract[i] else a for i, a in enumerate(args)]
         outs = list(fun(*inputs))
     own = [x for x in inputs if _owns(inner, x)]
     program = program_from_ops(inner, inner.take_ops(), own, outs, name)

@@ -583,3 +583,20 @@ def test_what_vmap_does_not_map_may_be_anything():
         1,
     ]
     assert vmap(lambda x, n: x * len(range(n)), in_axes=(0, None))(x, 4).tolist() == [4, 4]
+
+
+@pytest.mark.parametrize("kind", [functad.custom_jvp, functad.custom_vjp])
+@pytest.mark.parametrize("fun", [lambda p, q: q * 0.5, lambda p, q: p * q * q if q > 0 else p, lambda p, q: 2 * q - p])
+def test_an_argument_that_is_not_mapped_is_no_closure(kind, fun):
+    rule = kind(fun)
+    if kind is functad.custom_jvp:
+        rule.defjvp(lambda primals, tangents: functad.jvp(fun, primals, tangents))
+    else:
+        rule.defvjp(lambda *xs: (fun(*xs), xs), lambda xs, ct: functad.vjp(fun, *xs)[1](ct))
+
+    def mapped(f):
+        return functad.grad(lambda x, q: jnp.sum(functad.vmap(lambda p: f(p, q))(x)), (0, 1))
+
+    x, q = jnp.array([1.0, -2.0, 3.0]), jnp.float32(1.5)
+    for ours, plain in zip(mapped(rule)(x, q), mapped(fun)(x, q), strict=True):
+        np.testing.assert_allclose(ours, plain)
