@@ -16,6 +16,7 @@ from functad.primitives import joining as joining
 from functad.primitives import random_bits as random_bits
 from functad.primitives import reduction as reduction
 from functad.primitives import sorting as sorting
+from functad.primitives import strict as strict
 from functad.primitives import structure as structure
 from functad.primitives import window as window
 from functad.primitives import window_select as window_select
