@@ -44,7 +44,10 @@ def loops(program):
 
 def takes_rewritten(fun, *args):
     """Whether the choices between the loops as rewritten and as written fall on the former, for these arguments."""
-    program = compiled_program(fun, *args)
+    return chooses_rewritten(compiled_program(fun, *args), *args)
+
+
+def chooses_rewritten(program, *args):
     chosen = [e.invars[0] for e in program.eqns if e.primitive.name == "cond"]
     assert chosen
     return all(eval_program(program.replace(outvars=chosen), functad.tree.leaves(args)))
@@ -450,6 +453,107 @@ def test_no_gradient_leaves_the_range_that_stays_within_it_as_written(decades):
         both += bool(np.isfinite(want) and want != 0)
         np.testing.assert_allclose(got, want, rtol=1e-3)
     assert both > 10
+
+
+@pytest.mark.parametrize("place", [100, 101])
+@pytest.mark.parametrize("exponent, of_last", [(25, 1e-30), (-25, 1e30), (-30, 1e35)])
+def test_two_steps_whose_product_is_out_of_range(exponent, of_last, place):
+    """The cotangent is of ordinary size after both; as two steps become one, their product is not."""
+    factors = np.ones((2, STEPS), np.float32)
+    factors[0, place : place + 2] = 10.0**exponent
+    found = np.array(functad.jit(cotangents)(factors, np.float32(0), np.float32(of_last)))
+    np.testing.assert_allclose(found, of_last * 10.0 ** (2 * exponent), rtol=1e-5)
+
+
+def test_an_underflow_that_a_later_factor_makes_large():
+    """The product of the small factors has few digits; with the cotangent it has more."""
+
+    def of_start(rows, of_last):
+        def run(x):
+            return lax.scan(lambda x, r: (x * r[0] * r[1] * r[2], None), x, tuple(rows[i] for i in range(3)))[0]
+
+        return functad.vjp(run, np.float32(0))[1](of_last)[0]
+
+    rows = np.ones((3, STEPS), np.float32)
+    rows[:, -5] = 1e15, 1e-22, 1.3e-22
+    found = np.array(functad.jit(of_start)(rows, np.float32(1e4)))
+    np.testing.assert_allclose(found, 1.3e-25, rtol=1e-3)
+
+
+@pytest.mark.parametrize("a, b, of_last", [(1e-25, 1e-25, 1e30), (1e25, 1e25, 1e-30), (1e-35, 1e-10, 1e30)])
+def test_a_sum_whose_factors_are_out_of_range_together(a, b, of_last):
+    """The cotangents themselves stay as they are."""
+
+    def of_weight(a, b, of_last):
+        def run(w):
+            return lax.scan(lambda x, k: (x * k * k + w * a[0] * b[0] * k, None), zero, np.ones(STEPS, np.float32))[0]
+
+        return functad.vjp(run, zero)[1](of_last)[0]
+
+    zero = np.float32(0)
+    arrays = np.float32([a]), np.float32([b])
+    found = np.array(functad.jit(of_weight)(*arrays, np.float32(of_last)))
+    np.testing.assert_allclose(found, STEPS * a * b * of_last, rtol=1e-4)
+    safe = np.ones(1, np.float32)
+    assert takes_rewritten(of_weight, safe, safe, np.float32(1))
+    with np.errstate(all="ignore"):
+        assert not takes_rewritten(of_weight, *arrays, np.float32(of_last))
+
+
+def coupled_steps(x, v, rows):
+    """Two numbers that depend on each other; the factors of their derivatives at 0 are given."""
+
+    def step(state, r):
+        x, v = state
+        new = jnp.sin(x * r[0] * r[1]) + v * r[2] * r[3]
+        return (new, jnp.sin(v * r[4]) / r[5] * r[6] + x * r[7]), new * r[8]
+
+    return lax.scan(step, (x, v), tuple(rows[i] for i in range(9)))
+
+
+def coupled_cotangents(x, v, rows, of_last, of_all):
+    return functad.vjp(lambda x, v: coupled_steps(x, v, rows), x, v)[1]((of_last, of_all))
+
+
+def coupled_cotangents_of_last(x, v, rows, of_last):
+    return functad.vjp(lambda x, v: coupled_steps(x, v, rows)[0], x, v)[1](of_last)
+
+
+def factors_of_all_sizes(rng, decades):
+    """Rows for `coupled_steps`, of which some undo one another, and some are 0 now and then, or from some step on."""
+    sizes = rng.uniform(-decades, decades, (9, STEPS)) * (rng.random((9, STEPS)) < rng.choice([0.02, 0.2, 1]))
+    sizes[[1, 3]] -= sizes[[0, 2]]
+    sizes[6] += sizes[5]
+    rows = 10.0**sizes * rng.uniform(0.6, 1.2, (9, STEPS))
+    if rng.random() < 0.5:
+        rows[rng.choice([0, 1, 2, 3, 4, 6, 7, 8])][rng.random(STEPS) < rng.choice([0.01, 0.5, 1])] = 0
+    if rng.random() < 0.3:
+        rows[8, STEPS // 2 :] = 0
+    return rows.astype(np.float32)
+
+
+@pytest.mark.parametrize("decades", [0.3, 2, 12, 30])
+def test_cotangents_of_two_numbers_keep_their_range(decades):
+    functions = coupled_cotangents, coupled_cotangents_of_last
+    compiled = [functad.jit(fun) for fun in functions]
+    programs = {}
+    zero, short = np.float32(0), 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        with np.errstate(over="ignore"):
+            rows = factors_of_all_sizes(rng, decades)
+            scales = (10.0 ** rng.uniform(-decades, decades, STEPS + 2)).astype(np.float32)
+        scales[rng.random(STEPS + 2) < rng.choice([0, 0.5])] = 0
+        of_last, of_all = (scales[0], scales[1]), scales[2:]
+        for fun, found, more in zip(functions, compiled, ((of_all,), ())):
+            args = zero, zero, rows, of_last, *more
+            with np.errstate(all="ignore"):
+                want = np.array(fun(*args))
+            np.testing.assert_allclose(np.array(found(*args)), want, rtol=1e-3)
+            with np.errstate(all="ignore"):
+                programs[fun] = programs.get(fun) or compiled_program(fun, *args)
+                short += chooses_rewritten(programs[fun], *args)
+    assert short > 10 if decades < 1 else short < 60
 
 
 # --- numbers that are not finite --------------------------------------------------------------------------

@@ -155,5 +155,5 @@ class Watched(NamedTuple):
 
 def _lesser(size: Any, depends_on: Sequence[Any], least: Any) -> Any:
     """The lesser of two sizes. The first does not count if all that it depends on was 0."""
-    counts = select_n(eq(reduce(add, depends_on), size.dtype.type(0)), size, least)
+    counts = select_n(eq(reduce(add, depends_on), size.dtype.type(0)), size, np.finfo(size.dtype).max)
     return select_n(lt(counts, least), least, counts)
