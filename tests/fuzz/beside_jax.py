@@ -77,7 +77,7 @@ def jax_agrees(trial: Trial, choose: random.Random) -> str | None:
         raise
     except Exception as error:  # JAX lacks what functad has
         raise Skipped(f"JAX raises {type(error).__name__}") from error
-    ours = Trial(program, "itself").expected
+    ours = itself.expected
     if any(a.shape == b.shape and a.dtype != b.dtype for a, b in zip(ours.results, theirs)):
         raise Skipped("other promotion with x64")
     return ours.mismatch([_unflushed(a, b) for a, b in zip(ours.results, theirs)], signs=False)
