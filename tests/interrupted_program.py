@@ -41,12 +41,20 @@ def sometimes_for_ever(x: Any) -> Any:
     return lax.while_loop(lambda c: c >= 0, of_length(inner), x)
 
 
+def few_steps(x: Any) -> Any:
+    """A loop that ends soon, which no type tells, in a kernel."""
+    count = lax.while_loop(lambda c: c < 10_000 + 0 * x[0, 0], lambda c: c * 1.0 + 1, x[0, 0] * 0)
+    return x * 0 + count
+
+
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "a counted loop that is a kernel": (of_length(lambda c: c * 0.5 + 1), np.float32(1)),
     "a while loop that is a kernel": (without_end(lambda c: c * 0.5 + 1), np.float32(1)),
     "loops in loops in a kernel": (sometimes_for_ever, np.float32(1)),
     "a counted loop on the tape": (of_length(lambda c: jnp.sin(c @ c) * 0.5), SMALL),
     "a while loop on the tape": (without_end(lambda c: jnp.abs(jnp.sin(c @ c))), SMALL),
+    "a loop of products": (of_length(lambda c: c @ c), SMALL),
+    "a loop of loops on the tape": (of_length(lambda c: few_steps(c @ c)), SMALL),
     "a loop by rows": (of_length(lambda c: jnp.sin(c) * 0.5), ROWS),
     "a sum": (lambda x: jnp.broadcast_to(x, (1 << 31, 1 << 30)).sum(), np.float32(1)),
     "a sum over rows": (lambda x: jnp.sum(jnp.broadcast_to(x, (1 << 40, 64)) * 2, 0), np.ones(64, np.float32)),

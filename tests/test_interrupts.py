@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from functad.backends.cpu.polls import with_polls
-from functad.backends.cpu.runtime_words import POLL_WORK
+from functad.backends.cpu.runtime_words import BUDGET, POLL_WORK
 from tests.interrupted_program import FUNCTIONS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -76,6 +76,16 @@ out[0] = k
 """
 
 
+SELDOM = f"""for i in range(start, stop):
+    for j in range(16):
+        if n[0] > 4:
+            total = 0
+            for k in range({BUDGET}):
+                total = total + k % 7
+            out[i] = total
+"""
+
+
 def interpreted(body: str, control: str, asked: Any, **given: Any) -> None:
     text = f"def kernel({', '.join([*given, *([control] if control else [])])}, start, stop):\n"
     text += "".join(f"    {line}\n" for line in body.splitlines())
@@ -89,7 +99,12 @@ def test_short_kernels_are_left_as_they_are() -> None:
     assert polled.body == SHORT and not polled.control and polled.work == 302
 
 
-@pytest.mark.parametrize(("text", "given"), [(LONG, {}), (WITHOUT_END, {"n": [4 * POLL_WORK]})])
+def test_what_may_never_be_done_is_counted_where_it_is() -> None:
+    assert with_polls(SELDOM, ["n", "out"]).work < 100
+    assert with_polls("out[0] = sqrt(x[0])\n", ["x", "out"]).work == 2
+
+
+@pytest.mark.parametrize(("text", "given"), [(LONG, {}), (WITHOUT_END, {"n": [8 * BUDGET]}), (SELDOM, {"n": [5]})])
 def test_long_kernels_ask_now_and_then_and_compute_the_same(text: str, given: dict[str, Any]) -> None:
     polled = with_polls(text, ["n", "out"])
     found, wanted, questions = [0], [0], []

@@ -234,7 +234,9 @@ class Assembler:
         pointers = [(self.slots.of_buffer(buffer), buffer.dtype, offset) for buffer, offset in instruction.arguments]
         params = words(pointers, instruction.constants)
         blas = any(b.storage.kind == "blas" for _, b, _ in instruction.parameters)
-        return Instruction(self.addresses[instruction.function], params, scale, blas, instruction.work)
+        counts = any(b.storage.kind == "control" for _, b, _ in instruction.parameters)
+        base = w.BUDGET if counts else w.JUMP_WORK
+        return Instruction(self.addresses[instruction.function], params, scale, blas, instruction.work, base)
 
     def _matrices(self, step: GemmStep) -> tuple[Matrix, Matrix, Matrix]:
         return (

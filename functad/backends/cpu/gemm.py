@@ -75,8 +75,11 @@ def gemm_instruction(
         params[w.P_SCALE_SLOT : w.P_SCALE_OFFSET + 1] = scale[0], scale[1] * dtype.itemsize
     params[w.P_A_STRIDE : w.P_C_STRIDE + 1] = [matrix.stride * dtype.itemsize for matrix in (a, b, c)]
     params[w.P_CONTROL] = control
-    work = m * n * k / _PRODUCTS_OF_A_LINE if split == "batch" else 0.0
-    return Instruction(runtime().addresses["gemm_instruction"], params, blas=calls_blas, work=work)
+    steps = {"rows": m, "columns": n, "batch": 1}[split]
+    return Instruction(
+        runtime().addresses["gemm_instruction"], params, blas=calls_blas,
+        work=m * n * k / max(steps, 1) / _PRODUCTS_OF_A_LINE, asks=split != "batch",
+    )  # fmt: skip
 
 
 # Operations of float32 (a core does about 100 in a nanosecond) that are worth a chunk of their own,

@@ -1,7 +1,8 @@
 """Puts questions whether to stop into the text of kernels that may run long: `if interrupted(control): return`.
 
 Knows the form of kernel text: loops, and how many lines run in all. Nothing of what they compute. A loop whose number
-of steps is known is cut into strips, with one question for each, so that its steps cost what they did.
+of steps is known is cut into strips, with one question for each, so that its steps cost what they did. Loops without a
+known end, and what is done under a condition only, are counted as they run.
 """
 
 from __future__ import annotations
@@ -10,23 +11,29 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from functad.backends.cpu import special_scalars
-from functad.backends.cpu.runtime_words import POLL_WORK
+from functad.backends.cpu import complex_scalars, special_scalars
+from functad.backends.cpu.runtime_words import BUDGET, POLL_WORK
 from functad.backends.cpu.user_functions import is_user_word
 
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _UNKNOWN_STEPS = 16  # of a loop whose bounds are computed
-_UNKNOWN_WORK = 4096  # of a `while`
-_SLOW = {name for name, value in vars(special_scalars).items() if callable(value)}
+_SLOW = {
+    name
+    for module in (special_scalars, complex_scalars)
+    for name, value in vars(module).items()
+    if getattr(value, "__module__", "") == module.__name__
+}
 _SLOW_WORK = 256  # of a call of a function of which one takes up to a microsecond
 _LEAST_WORK = 128  # of a step of a loop with computed bounds that is worth a question
+_LEAST_BRANCH = 4096  # of what is done under a condition, and may be done never, that is worth counting
 
 
 class Polled(NamedTuple):
     """The text of a kernel's body.
 
-    control: the parameter that it needs for its questions, or "". work: how many lines run for a step of its range.
+    control: the parameter that it needs for its questions, or "". work: how many lines run for a step of its range,
+    without those that it counts itself, of which at most `BUDGET` run without a question.
     """
 
     body: str
@@ -43,7 +50,7 @@ def with_polls(body: str, names: Iterable[str], *, is_long: bool = False) -> Pol
     writer = _Writer({*names, *_WORDS.findall(body)}, is_long)
     lines, work = writer.rewritten(body.strip("\n").split("\n"))
     if writer.has_budget:
-        lines.insert(0, f"{writer.budget} = {POLL_WORK}")
+        lines.insert(0, f"{writer.budget} = {BUDGET}")
     return Polled("\n".join(lines) + "\n", writer.control if writer.asks else "", work)
 
 
@@ -78,8 +85,11 @@ class _Writer:
                 new, steps = self.counted(line, loop.group(1), loop.group(2), inside, each)
                 each *= steps
             elif text == "while True:":
-                new = [line, *self.spend(_depth(line) + 4, min(int(each), POLL_WORK)), *inside]
-                each += _UNKNOWN_WORK
+                new = [line, *self.spend(_depth(line) + 4, each), *inside]
+                each = 1
+            elif text.startswith("if ") and inner_work > _LEAST_BRANCH:
+                new = [line, *self.spend(_depth(line) + 4, inner_work), *inside]
+                each -= inner_work
             else:
                 new = [line, *inside]
                 each *= _UNKNOWN_STEPS if text.startswith("while ") else 1
@@ -116,14 +126,14 @@ class _Writer:
         self.asks = True
         return [f"{' ' * depth}if interrupted({self.control}):", f"{' ' * depth}    return"]
 
-    def spend(self, depth: int, work: int) -> list[str]:
-        """Count a step of a loop of unknown length; all these loops share what may run without a question."""
+    def spend(self, depth: int, work: float) -> list[str]:
+        """Count work that runs nobody knows how often; all of it shares what may run without a question."""
         self.has_budget = True
         indent = " " * depth
         return [
-            f"{indent}{self.budget} = {self.budget} - {work}",
+            f"{indent}{self.budget} = {self.budget} - {min(int(work), BUDGET)}",
             f"{indent}if {self.budget} < 0:",
-            f"{indent}    {self.budget} = {POLL_WORK}",
+            f"{indent}    {self.budget} = {BUDGET}",
             *self.ask(depth + 4),
         ]
 

@@ -165,7 +165,10 @@ def _clock() -> tuple[int, int]:
     """The address of the function that reads the clock, and the number of the clock, -1 if there is only one."""
     if sys.platform == "win32":
         return _address(ctypes.windll.kernel32.GetTickCount64), -1
-    return _address(ctypes.CDLL(None).clock_gettime), time.CLOCK_MONOTONIC
+    clock = time.CLOCK_MONOTONIC
+    if sys.platform == "linux":
+        clock = 6  # CLOCK_MONOTONIC_COARSE: it ticks every few ms, and reading it takes 4 ns rather than 20
+    return _address(ctypes.CDLL(None).clock_gettime), clock
 
 
 def _yield_function() -> Any:

@@ -35,8 +35,10 @@ class Instruction(NamedTuple):
     params: int64 array, handed to the kernel as it is.
     scale: the kernel's range is that of the block times this.
     blas: whether the kernel calls the BLAS library.
-    work: of one step of the kernel's range, in lines of text that run; 0 if the kernel itself looks whether it shall
-        stop. A range with more than `runtime_words.POLL_WORK` is run in pieces.
+    work: of one step of the kernel's range, in lines of text that run.
+    base: the same of a call, besides.
+    asks: whether the kernel itself looks whether it shall stop. Else a range with more work than
+        `runtime_words.POLL_WORK` is run in pieces.
     """
 
     address: int
@@ -44,6 +46,8 @@ class Instruction(NamedTuple):
     scale: int = 1
     blas: bool = False
     work: float = 0.0
+    base: int = w.JUMP_WORK
+    asks: bool = False
 
 
 class Block(NamedTuple):
@@ -305,10 +309,11 @@ def _words(entry: Entry, places: Sequence[int]) -> list[int]:
     if isinstance(entry, Switch):
         return [w.SWITCH, entry.slot, len(entry.targets), *(places[t] for t in entry.targets)]
     rows, chunks = _chunks(entry)
-    work = min(int(rows * sum(i.work * i.scale for i in entry.instructions)), w.POLL_WORK) + 1
+    work = min(int(rows * sum(i.work * i.scale for i in entry.instructions)), w.POLL_WORK)
+    work += sum(i.base for i in entry.instructions)
     words = [w.BLOCK, entry.rows, rows, chunks, work, len(entry.instructions)]
     for instruction in entry.instructions:
-        piece = int(w.POLL_WORK / instruction.work) if instruction.work else w.WHOLE
+        piece = w.WHOLE if instruction.asks or not instruction.work else int(w.POLL_WORK / instruction.work)
         # Vectors of the next piece begin where those of the whole range would.
         piece = piece // 64 * 64 if piece > 64 else max(piece, 1)
         words += [instruction.address, instruction.params.ctypes.data, instruction.scale, piece]

@@ -116,9 +116,7 @@ def run_tape(tape, slots) -> int:
         else:
             position = next_position(entry, slots, position)
             worked += w.JUMP_WORK
-        if worked > w.POLL_WORK:
-            worked = 0
-            poll(control)
+        worked = counted(control, worked)
         if load(control, w.CONTROL_STOPPED) == 1:
             position = end
     if tape[w.TAPE_BLAS] == 1:
@@ -153,6 +151,14 @@ def poll(control) -> int:
         elif load(pool, w.ENDING) == 1:
             store(control, w.CONTROL_STOPPED, 1)
     return load(control, w.CONTROL_STOPPED)
+
+
+def counted(control, worked) -> int:
+    """Work done since the last question; asks if that is much. A question costs as much as a small kernel."""
+    if worked > w.POLL_WORK:
+        poll(control)
+        return 0
+    return worked
 
 
 def time(pool) -> int:
@@ -193,9 +199,11 @@ def run_block(pool, owner, block, slots, control) -> int:
         run_job(pool, block, slots, chunks, control)
     else:
         chunk = 0
-        while chunk < chunks and poll(control) == 0:
+        worked = 0
+        while chunk < chunks and load(control, w.CONTROL_STOPPED) == 0:
             run_chunk(block, slots, chunk, control)
             chunk += 1
+            worked = counted(control, worked + block[w.BLOCK_WORK])
     return chunks * block[w.BLOCK_WORK]
 
 
@@ -274,11 +282,9 @@ def run_chunk(block, slots, chunk, control) -> None:
         run_rows(block, own, chunk, control)
         run_moves(repeat + 8 * w.REPEAT_SIZE, own)
         left -= 1
-        worked += block[w.BLOCK_WORK]
-        if worked > w.POLL_WORK:
-            worked = 0
-            if poll(control) == 1:
-                left = 0
+        worked = counted(control, worked + block[w.BLOCK_WORK])
+        if load(control, w.CONTROL_STOPPED) == 1:
+            left = 0
 
 
 def run_rows(block, slots, chunk, control) -> None:
@@ -332,6 +338,7 @@ def run_job(pool, block, slots, chunks, control) -> None:
 def work(pool) -> int:
     """Claim and run chunks of the current job until all are claimed; how many this thread did."""
     done = 0
+    worked = 0
     word = load(pool, w.CLAIM)
     while word & CLAIM_MASK != 0:
         # A claim that succeeds proves that these belong to the word's epoch: the job cannot end before the chunk.
@@ -340,8 +347,9 @@ def work(pool) -> int:
         chunks = load(pool, w.JOB_CHUNKS)
         control = load(pool, w.JOB_CONTROL)
         if claim(pool, w.CLAIM, word, word - 1) == 1:
-            if poll(control) == 0:
+            if load(control, w.CONTROL_STOPPED) == 0:
                 run_chunk(block, slots, chunks - (word & CLAIM_MASK), control)
+                worked = counted(control, worked + block[w.BLOCK_WORK])
             done += 1
         word = load(pool, w.CLAIM)
     if done > 0:
