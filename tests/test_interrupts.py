@@ -77,12 +77,12 @@ out[0] = k
 
 
 SELDOM = f"""for i in range(start, stop):
+    total = 0
     for j in range(16):
         if n[0] > 4:
-            total = 0
             for k in range({BUDGET}):
                 total = total + k % 7
-            out[i] = total
+    out[i] = total
 """
 
 

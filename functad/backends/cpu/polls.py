@@ -18,7 +18,7 @@ from functad.backends.cpu.user_functions import is_user_word
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _UNKNOWN_STEPS = 16  # of a loop whose bounds are computed
-_SLOW = {
+_SLOW = {"remainder"} | {
     name
     for module in (special_scalars, complex_scalars)
     for name, value in vars(module).items()
