@@ -177,6 +177,8 @@ RENAMED = {"bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "bi
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", ON_INTEGERS)
 def test_binary_of_integers(name, dtype):
+    if not hasattr(lax, name):
+        pytest.skip(f"JAX {jax.__version__} has no lax.{name}")
     x, y = pairs(whole_numbers(dtype))
     with jax.enable_x64(True):
         expected = getattr(lax, name)(x, y)
