@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from functad.array import Array, wrap
 from functad.errors import ConcretizationError, DifferentiationError, LeakedTracerError
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Loops
@@ -68,7 +69,16 @@ def call_custom(primitive: Primitive, fun: Callable[..., list[Any]], args: Flat,
     elif trace.keeps_values:
         return list(bind(primitive, *args, call_jaxpr=None, num_consts=0, **params))
     program, consts = _staged(fun, args, trace, params["name"])
-    return list(bind(primitive, *consts, *args, call_jaxpr=program, num_consts=len(consts), **params))
+    operands = [*consts, *map(_as_array, args)]
+    return list(bind(primitive, *operands, call_jaxpr=program, num_consts=len(consts), **params))
+
+
+def _as_array(x: Any) -> Any:
+    """An operand of an equation: Python's numbers, which functions and rules get as they are, become arrays."""
+    if isinstance(x, (Array, np.ndarray)):
+        return x
+    aval = aval_of(x)
+    return wrap(np.asarray(x, aval.dtype), aval)
 
 
 def _recorder(args: Flat) -> Trace | None:

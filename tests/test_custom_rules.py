@@ -600,3 +600,15 @@ def test_an_argument_that_is_not_mapped_is_no_closure(kind, fun):
     x, q = jnp.array([1.0, -2.0, 3.0]), jnp.float32(1.5)
     for ours, plain in zip(mapped(rule)(x, q), mapped(fun)(x, q), strict=True):
         np.testing.assert_allclose(ours, plain)
+
+
+def test_numbers_beside_what_is_mapped():
+    @functad.custom_jvp
+    def product(x, y):
+        return x * y
+
+    product.defjvps(lambda t, out, x, y: 3 * t * y, None)
+    x = jnp.array([1.0, 2.0])
+    assert functad.vmap(lambda y: product(0.5, y))(x).tolist() == [0.5, 1.0]
+    assert functad.vmap(functad.grad(lambda x: product(x, 2)))(x).tolist() == [6.0, 6.0]
+    assert functad.jit(functad.vmap(lambda y: product(2, y)))(x).tolist() == [2.0, 4.0]

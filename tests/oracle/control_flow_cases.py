@@ -333,7 +333,9 @@ def same(ours, theirs, weak=True):
     """Equal structure, shapes, dtypes, weakness, and values up to rounding."""
     assert str(functad.tree_util.tree_structure(ours)) == str(jax.tree_util.tree_structure(theirs))
     for a, b in zip(functad.tree_util.tree_leaves(ours), jax.tree_util.tree_leaves(theirs)):
-        b = jax_numpy.asarray(b) if isinstance(b, (int, float)) else b  # JAX hands Python numbers on as they are
+        # Python numbers are handed on as they are.
+        a = functad_numpy.asarray(a) if isinstance(a, (int, float)) else a
+        b = jax_numpy.asarray(b) if isinstance(b, (int, float)) else b
         assert np.shape(a) == np.shape(b)
         assert np.asarray(a).dtype == np.asarray(b).dtype
         if weak:
