@@ -65,8 +65,8 @@ def interrupts(folder: Path, count: int, choose: random.Random) -> None:
     """A signal's handler raises at any time while a process compiles, computes and saves; then it does that again."""
     use_folder(folder)
 
-    class Interruption(Exception):
-        pass
+    class Interruption(KeyboardInterrupt):
+        """As Ctrl-C; a compiler may take a mere Exception for one of its own."""
 
     def interrupt(*_: object) -> None:
         raise Interruption
