@@ -16,6 +16,8 @@ from accuracy.__main__ import measured
 
 import functad.numpy as jnp
 
+pytestmark = pytest.mark.generated(every=4)  # tables of kinds and ways
+
 ENTRIES = {entry.name: entry for entry in functions.entries(with_jax=False)}
 DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
 SAMPLE = 3000  # of each kind, besides the hard cases

@@ -17,6 +17,8 @@ from functad import lax
 from functad.backends.cpu import executable
 from functad.transforms.simplify import simplify
 
+pytestmark = pytest.mark.generated(every=4)  # tables of kinds and ways
+
 PACKAGE = str(Path(functad.__file__).parent) + os.sep
 X = np.linspace(0, 1, 64, dtype=np.float32)
 LARGEST_KERNEL, MOST_CALLS = 500, 100  # lines, and calls of functions; a compiler's time grows faster than a kernel

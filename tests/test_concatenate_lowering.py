@@ -22,7 +22,7 @@ from functad.lowering import fuse, parts, plan, split
 from functad.lowering.steps import KernelStep, NestStep, inner_steps
 from functad.transforms.simplify import inline_calls, simplify
 
-pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 
 DTYPES = ("float32", "float64", "float16", "int32", "uint8", "bool", "complex64")
 

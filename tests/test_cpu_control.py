@@ -29,7 +29,7 @@ from functad.tracing import aval_of, trace_to_program
 from functad.transforms.simplify import inline_calls, simplify
 from functad.tree_util import tree_leaves
 
-pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 
 F32 = np.float32
 X = np.linspace(-1, 1, 12, dtype=F32).reshape(4, 3)

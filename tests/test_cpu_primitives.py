@@ -125,7 +125,7 @@ def run_all(together: Together) -> None:
         compare(e, g, label)
 
 
-@pytest.mark.generated(every=10)
+@pytest.mark.generated(every=25)
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_examples_equal_the_interpreter(name: str) -> None:
     together = Together()

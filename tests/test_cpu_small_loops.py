@@ -24,7 +24,7 @@ from functad.lowering.plan import Control, may_run_long
 from functad.transforms.simplify import inline_calls, simplify
 from functad.tree_util import tree_leaves
 
-pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 
 F32 = np.float32
 STEPS = np.linspace(-1, 1, 60, dtype=F32)

@@ -30,7 +30,7 @@ from functad.tracing import aval_of, trace_to_program
 from functad.transforms.simplify import inline_calls, simplify
 from functad.tree_util import tree_leaves
 
-pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 
 F64 = functools.partial(jnp.array, dtype=np.float64)
 MATRIX = np.array([[0.9, -0.3, 0.2], [0.1, 0.8, -0.4], [0.3, 0.2, 1.1]])

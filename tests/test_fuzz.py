@@ -28,6 +28,8 @@ from functad.lowering_rules import Scalar
 from functad.primitives.elementwise import mul
 from functad.transforms import simplify
 
+pytestmark = pytest.mark.generated(every=3)  # tables of kinds and ways
+
 ROOT = Path(__file__).parent.parent
 
 

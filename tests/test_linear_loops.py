@@ -14,7 +14,7 @@ from functad.tracing import eval_program
 from functad.transforms import linear_loops, loop_passes
 from functad.transforms.dead_code import eliminate_dead_code
 
-pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 
 STEPS = 200
 

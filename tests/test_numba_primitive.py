@@ -16,7 +16,7 @@ import functad.numpy as jnp
 from functad.errors import ArgumentError, BatchingError, DifferentiationError, DTypeError, ShapeError
 from functad.primitives.user_kernels import UserFunction
 
-pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 
 grad, jit, vmap = functad.grad, functad.jit, functad.vmap
 SLOPE = 2.5

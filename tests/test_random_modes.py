@@ -15,6 +15,8 @@ import functad
 import functad.numpy as jnp
 from functad import lax, nn, random
 
+pytestmark = pytest.mark.generated(every=4)  # tables of kinds and ways
+
 Draw = Callable[[Any, tuple[int, ...]], Any]
 
 DTYPES = ("float16", "float32", "float64")

@@ -62,7 +62,7 @@ def test_narrower_scalars_keep_their_dtype(scalar):
     assert jnp.asarray(scalar).dtype == scalar.dtype and not jnp.asarray(scalar).weak_type
 
 
-@pytest.mark.generated(every=8)
+@pytest.mark.generated(every=30)
 @pytest.mark.parametrize(("function", "args"), CASES)
 def test_every_function_takes_them_for_pythons(function, args):
     wide = [WIDE[type(a)](a) if type(a) in WIDE else a for a in args]
