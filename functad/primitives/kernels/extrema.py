@@ -39,7 +39,7 @@ def folded(ufunc: np.ufunc, fold: Callable[..., Any], *operands: Any) -> np.ndar
         return out
     words, loser, fold_of_signs = _LOSERS[ufunc, out.itemsize]
     patterns = out.view(words)
-    if np.minimum.reduce(patterns, axis=None) != loser:
+    if patterns.min() != loser:
         return out
     negative = fold(fold_of_signs, *map(np.signbit, operands))
     wrong = (patterns == loser) & (negative != (loser < 0))
