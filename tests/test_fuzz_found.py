@@ -90,3 +90,23 @@ def test_nothing_is_scattered_into_nothing(mode: str) -> None:
     args = [np.zeros((0, 3)), np.array([0, -1], np.int32), np.ones((2, 3))]
     for oracle in ("eager", "kernels", "loop", "reverse"):
         check(f, args, oracle)
+
+
+def test_a_product_of_differences_that_are_exactly_zero_may_have_either_sign() -> None:
+    def f(x: Any, y: Any) -> list[Any]:
+        zero = jnp.diff(x)
+        outer = functad.lax.dot_general(jnp.resize(zero, (15, 1)), zero, (((), ()), ((), ())))
+        return [functad.lax.dot_general(outer, y, (((1,), (1,)), ((), ())))]
+
+    check(f, [np.ones(2, np.float32), np.full((1, 1), -3, np.float32)], "kernels", seed=84)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("k", [2, 40])
+def test_the_largest_elements_do_not_depend_on_the_sign_of_nan(dtype: type, k: int) -> None:
+    x = np.tile(np.array([np.nan, -np.nan, np.inf, 0, -0.0], dtype), 8)
+    for f in (functad.lax.top_k, functad.jit(functad.lax.top_k, static_argnums=1)):
+        values, where = map(np.asarray, f(x, k))
+        order = [i for part in ([0, 1], [2], [3], [4]) for i in range(40) if i % 5 in part]
+        np.testing.assert_array_equal(where, order[:k])
+        np.testing.assert_array_equal(values, x[order[:k]])

@@ -121,11 +121,12 @@ def _top_k_impl(x: np.ndarray, *, k: int, axis: int) -> list[np.ndarray]:
 
 
 def _total_order(x: np.ndarray) -> np.ndarray:
-    """Integers in the order in which top_k takes numbers: −0 is below 0, and NaN beyond infinity by its sign."""
+    """Integers in the order in which top_k takes numbers: −0 is below 0, and NaN above infinity, whatever its sign."""
     if x.dtype.kind != "f":
         return x
     bits: np.ndarray = np.ascontiguousarray(x).view(f"i{x.itemsize}").reshape(x.shape)
-    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+    highest = np.iinfo(bits.dtype).max
+    return np.where(np.isnan(x), highest, np.where(bits < 0, bits ^ highest, bits))
 
 
 def _top_k_jvp(primals: Any, outs: Any, tangents: Any, *, k: int, axis: int) -> list[Any]:

@@ -10,17 +10,23 @@ import numpy as np
 from functad.primitives.lowering.text import cast
 
 
-def ordered(element: str, dtype: np.dtype, *, nan_first: bool = False) -> tuple[np.dtype, str]:
-    """The dtype and the text of an element's key; -0.0 has that of 0.0, and NaN the highest one or the lowest."""
-    word, bits = ordered_bits(element, dtype)
+def ordered(
+    element: str, dtype: np.dtype, *, nan_first: bool = False, zeros_equal: bool = True
+) -> tuple[np.dtype, str]:
+    """The dtype and the text of an element's key; -0.0 has that of 0.0 or the one below, and NaN the highest or lowest.
+
+    NaN has one key, whatever its bits: which sign it has differs from one way of computing it to another.
+    """
+    word, key = _ordered_bits(element, dtype)
     if dtype.kind != "f":
-        return word, bits
+        return word, key
     unsigned, top = cast(word), 1 << (8 * word.itemsize - 1)
-    usual = f"where({element} == {cast(dtype)}(0.0), {unsigned}({top}), {bits})"
-    return word, f"where({element} != {element}, {unsigned}({0 if nan_first else 2 * top - 1}), {usual})"
+    if zeros_equal:
+        key = f"where({element} == {cast(dtype)}(0.0), {unsigned}({top}), {key})"
+    return word, f"where({element} != {element}, {unsigned}({0 if nan_first else 2 * top - 1}), {key})"
 
 
-def ordered_bits(element: str, dtype: np.dtype) -> tuple[np.dtype, str]:
+def _ordered_bits(element: str, dtype: np.dtype) -> tuple[np.dtype, str]:
     """The unsigned integers whose order is that of the bits: -0.0 below 0.0, NaN beyond infinity by its sign."""
     if dtype.kind == "b":
         return np.dtype(np.uint8), f"u8({element})"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.lowering.order import from_key, ordered, ordered_bits
+from functad.primitives.lowering.order import from_key, ordered
 from functad.primitives.lowering.text import cast
 
 # Rows longer than this are sorted digit by digit. Counting compares all pairs, but many at once, without branches.
@@ -117,7 +117,7 @@ def top_k_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, k: int, 
     rows = _Rows(target, x.shape, axis)
     kernel = _Kernel(target, rows)
     (name,) = kernel.read([x])
-    word, text = ordered_bits("{0}", x.dtype)
+    word, text = ordered("{0}", x.dtype, zeros_equal=False)
     if k <= _FEW_LARGEST:
         _keep_largest(kernel, _Key(name, word, text), values, indices, k)
         return
