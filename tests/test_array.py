@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 
 import numpy as np
@@ -132,6 +133,19 @@ def test_masks_units_and_foreign_types_are_refused_on_all_ways_in(way):
     for other in (np.array(["a", "b"]), np.array([None, 1]), np.zeros(2, "M8[D]"), np.zeros(2, "i4,f4")):
         with pytest.raises(DTypeError, match=r"dtype .* (is not supported|are not supported)"):
             way(other)
+
+
+def test_masks_are_refused_on_either_side_of_operators():
+    masked = np.ma.array([1, 2], np.float32, mask=[False, True])
+    for name in "add sub mul truediv floordiv mod pow matmul eq lt".split():
+        use = getattr(operator, name)
+        ways = [lambda f: f, functad.jit, functad.grad, *([functad.vmap] if name != "matmul" else [])]
+        for transform in ways[1:] if name in ("eq", "lt") else ways:
+            for both in (lambda x: use(x, masked), lambda x: use(masked, x)):  # noqa: B023
+                with pytest.raises(DTypeError, match="mask would be lost"):
+                    transform(both)(jnp.ones(2))
+    # A comparison of known values with a mask on the left is NumPy's, which keeps the mask.
+    assert (masked == jnp.ones(2)).mask.tolist() == [False, True]
 
 
 def test_masks_are_refused_in_indices_and_plain_subclasses_are_taken(recwarn):

@@ -235,6 +235,11 @@ def test_an_update_whose_result_is_not_used_warns():
         assert found[0].filename == __file__
     with pytest.warns(UserWarning, match="x.at.*.add"):
         x.at[jnp.array([0, 1])].add(1.0, mode="drop")
+    for name, value in [("divide", 2.0), ("power", 2.0), ("apply", jnp.negative), ("subtract", 1.0), ("mul", 2.0),
+                        ("multiply", 2.0), ("min", 0.0), ("max", 2.0)]:  # fmt: skip
+        with pytest.warns(UserWarning, match=f"x.at.*{name}.*not used") as found:
+            getattr(x.at[0], name)(value)
+        assert len(found) == 1 and found[0].filename == __file__
     y = x.at[0].set(2.0)  # none of these warns
     assert [y.at[i].add(1.0)[i] for i in range(2)] == [3, 2]
     assert x.at[0].set(5.0).at[1].multiply(3.0).tolist() == [5, 3, 1]

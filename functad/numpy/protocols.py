@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array, install_methods
-from functad.errors import UnsupportedNumpyError
+from functad.errors import DTypeError, UnsupportedNumpyError
 from functad.numpy import array_methods
 from functad.numpy.forwarding import forward
 from functad.numpy.promotion import convert
@@ -105,6 +105,14 @@ def _known(values: Any) -> Any:
     return np.asarray(values) if isinstance(values, (Array, Tracer)) else values
 
 
+def _data_of_traced(self: Any) -> Any:
+    """What `numpy.ma` asks its operands for: a masked array stands on the left, and calls no method of ours first."""
+    raise DTypeError(
+        f"a masked array, or a function of numpy.ma, meets {self._describe()}, and a mask would be lost: pass "
+        "m.filled(value), or m.data and numpy.ma.getmaskarray(m) apart, and choose with functad.numpy.where"
+    )
+
+
 def install() -> None:
     """Attach the protocols: to all arrays for NumPy's functions, to traced ones alone for its ufuncs.
 
@@ -112,3 +120,4 @@ def install() -> None:
     """
     install_methods({"__array_function__": _array_function})
     setattr(Tracer, "__array_ufunc__", _ufunc_of_traced)  # noqa: B010
+    setattr(Tracer, "_data", property(_data_of_traced))  # noqa: B010

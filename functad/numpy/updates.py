@@ -105,42 +105,44 @@ class AtIndex:
 
     def set(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with the elements replaced. Of several values for one element the last one counts."""
-        return _scatter("set", gather_scatter.scatter, self, values, mode, promises)
+        return _used("set", _scatter("set", gather_scatter.scatter, self, values, mode, promises))
 
     def add(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with values added; to an element named twice both are added."""
-        return _scatter("add", gather_scatter.scatter_add, self, values, mode, promises)
+        return _used("add", _scatter("add", gather_scatter.scatter_add, self, values, mode, promises))
 
     def subtract(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with values subtracted."""
         negated = arithmetic.negative(_cast("subtract", self.array, values))
-        return _scatter("subtract", gather_scatter.scatter_add, self, negated, mode, promises)
+        return _used("subtract", _scatter("subtract", gather_scatter.scatter_add, self, negated, mode, promises))
 
     def multiply(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with the elements multiplied by values."""
-        return _scatter("multiply", gather_scatter.scatter_mul, self, values, mode, promises)
+        return _used("multiply", _scatter("multiply", gather_scatter.scatter_mul, self, values, mode, promises))
 
     mul = multiply
 
     def divide(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with the elements divided by values."""
-        return arithmetic.divide(self.array, self._elsewhere_one("divide", values, mode, promises))
+        divisors = self._elsewhere_one("divide", values, mode, promises)
+        return _used("divide", arithmetic.divide(self.array, divisors))
 
     def power(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with the elements raised to powers."""
-        return arithmetic.power(self.array, self._elsewhere_one("power", values, mode, promises))
+        powers = self._elsewhere_one("power", values, mode, promises)
+        return _used("power", arithmetic.power(self.array, powers))
 
     def min(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with the smaller of each element and its value."""
-        return _scatter("min", gather_scatter.scatter_min, self, values, mode, promises)
+        return _used("min", _scatter("min", gather_scatter.scatter_min, self, values, mode, promises))
 
     def max(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with the larger of each element and its value."""
-        return _scatter("max", gather_scatter.scatter_max, self, values, mode, promises)
+        return _used("max", _scatter("max", gather_scatter.scatter_max, self, values, mode, promises))
 
     def apply(self, func: Callable[[Any], Any], *, mode: Any = None, **promises: bool) -> Any:
         """The array with a function applied to the elements."""
-        return self.set(func(self.get(mode=mode)), mode=mode, **promises)
+        return _used("apply", self.set(func(self.get(mode=mode)), mode=mode, **promises))
 
     def _elsewhere_one(self, name: str, values: Any, mode: Any, promises: dict[str, bool]) -> Any:
         x = self.array
@@ -179,13 +181,18 @@ def _scatter(
         unique_indices=plan.distinct or promises.get("unique_indices", False),
         mode=GatherScatterMode.FILL_OR_DROP if mode is None else indexing.mode_of(mode),
     )
+    return reshape(result, at.array.shape)
+
+
+def _used(name: str, result: Any) -> Any:
+    """The result of a method; warns where the method's caller throws it away."""
     if discards_result(sys._getframe(2)):
         warnings.warn(
             f"the result of x.at[...].{name}(...) is not used, and x stays as it is, because arrays are immutable: "
             f"write x = x.at[...].{name}(...)",
             stacklevel=3,
         )
-    return reshape(result, at.array.shape)
+    return result
 
 
 def _cast(name: str, x: Any, values: Any) -> Any:
