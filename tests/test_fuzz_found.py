@@ -110,3 +110,15 @@ def test_the_largest_elements_do_not_depend_on_the_sign_of_nan(dtype: type, k: i
         order = [i for part in ([0, 1], [2], [3], [4]) for i in range(40) if i % 5 in part]
         np.testing.assert_array_equal(where, order[:k])
         np.testing.assert_array_equal(values, x[order[:k]])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64"])
+def test_what_follows_a_reduction_of_bits_meets_its_dtype(dtype: str) -> None:
+    def f(x: Any) -> list[Any]:
+        reductions = (functad.lax.reduce_or, functad.lax.reduce_and, functad.lax.reduce_xor)
+        found = [reduce(x, (k,)) for reduce in reductions for k in range(2)]
+        return [jnp.remainder(y, np.array(3, dtype)) for y in found]
+
+    x = np.random.default_rng(0).integers(0, 100, (5, 4)).astype(dtype)
+    check(f, [x], "compiled")
+    check(f, [x], "kernels")

@@ -78,7 +78,8 @@ def identity(a: Accumulator) -> str:
 def combined(a: Accumulator, total: str, x: str) -> str:
     """The accumulator `total` with the value, or the other partial result, `x`."""
     text = UPDATE[a.kind].format(a=total, x=x, c="complex_" if a.dtype.kind == "c" else "")
-    return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind in ("sum", "prod") else text
+    # Operators give Numba's integers of 64 bits.
+    return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind not in ("max", "min") else text
 
 
 def comments(eqns: Sequence[Eqn], names: Mapping[Var, str]) -> str:
