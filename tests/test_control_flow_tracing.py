@@ -220,6 +220,22 @@ def test_disable_jit_runs_python():
             lax.scan(step, 0.0, None, length=0)
 
 
+def test_disable_jit_counts_in_python_integers():
+    counters = []
+
+    def body(i, total):
+        counters.append(i)
+        return total + [1, 10, 100][i]
+
+    with functad.disable_jit():
+        for bounds in ((0, 3), (np.int32(0), jnp.int32(3)), (jnp.uint8(0), 3)):
+            assert lax.fori_loop(*bounds, body, 0) == 111
+        assert functad.grad(lambda x: lax.fori_loop(0, 3, lambda i, y: y * x ** (2 * i), x))(2.0) == 7 * 2**6
+        assert [type(i) for i in counters] == [int] * 9 and counters == [0, 1, 2] * 3
+        far = 1 << 40
+        assert lax.fori_loop(np.array(far), np.array(far + 2), lambda i, last: i, np.array(0)) == far + 1
+
+
 def test_disable_jit_within_vmap_still_needs_the_equations():
     with functad.disable_jit():
         close(functad.vmap(lambda x: lax.cond(x > 0, jnp.sin, lambda x: x, x))(X), np.where(X > 0, np.sin(X), X))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz.check import check
+from fuzz.rounding import Expected, noisy
 
 import functad
 import functad.numpy as jnp
@@ -122,3 +123,19 @@ def test_what_follows_a_reduction_of_bits_meets_its_dtype(dtype: str) -> None:
     x = np.random.default_rng(0).integers(0, 100, (5, 4)).astype(dtype)
     check(f, [x], "compiled")
     check(f, [x], "kernels")
+
+
+def test_a_sum_that_overflows_in_some_orders_may_be_infinite_or_no_number() -> None:
+    largest = float(np.finfo(np.float32).max)
+    x = np.zeros((5, 5), np.float32)
+    x[0, 1], x[1, 2], x[3, 0], x[3, 3] = -largest, np.inf, largest, -largest
+    check(lambda x: [x], [x], "kernels", form="computed again", seed=2539)
+    # Where the finite numbers do not overflow, an infinity stays one.
+    certain = Expected([np.float32([np.inf])], noisy_sum(np.float32([1, np.inf, -largest])))
+    assert certain.mismatch([np.float32([np.inf])]) is None and certain.mismatch([np.float32([np.nan])])
+
+
+def noisy_sum(x: np.ndarray) -> Any:
+    program = functad.make_jaxpr(lambda x: jnp.sum(x, keepdims=True))(x)
+    run = noisy(program, np.random.default_rng(0))
+    return lambda: run([x])

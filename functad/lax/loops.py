@@ -317,6 +317,7 @@ def fori_loop(
 
     Whether bounds are known or traced, i is like a Python integer: weakly typed, of 32 bits (64 with `enable_x64`).
     Only where these cannot hold the bounds (known values, or the dtype of traced ones) it has the bounds' dtype.
+    With `disable_jit` and known bounds it is a Python integer.
 
     Raises:
         ArgumentError: a bound is no integer scalar, or does not fit in the dtype of the other.
@@ -334,15 +335,15 @@ def fori_loop(
         for b in (first, last)
     )
     if not isinstance(first, Tracer) and not isinstance(last, Tracer):
-        steps = max(last - first, 0)
-        if config.disable_jit and not steps:
-            return as_arrays(init_val, "init_val", "fori_loop")
+        if config.disable_jit:
+            return _python_fori(body_fun, range(first, last), dtype, init_val, progress)
 
         def step(carry: Any, _: Any) -> tuple[Any, None]:
             i, value = carry
             return (i + 1, body_fun(i, value)), None
 
         times = 1 if unroll is None else unroll
+        steps = max(last - first, 0)
         (_, out), _ = scan(step, (start, init_val), None, length=steps, unroll=times, progress=progress)
         return out
     if unroll is not None and unroll is not False and unroll != 1:
@@ -355,6 +356,17 @@ def fori_loop(
         (start, stop, init_val),
     )
     return out
+
+
+def _python_fori(
+    body_fun: Callable[[Any, Any], Any], counters: range, dtype: np.dtype, init_val: Any, progress: str | None
+) -> Any:
+    """Run a loop as Python: i is a Python integer, unless an Array of 64 bits stands for it in the loop."""
+    value = as_arrays(init_val, "init_val", "fori_loop")
+    for i in stepped(counters, progress):
+        counter = i if dtype == dtypes.default_int_dtype() else ArrayImpl(np.asarray(i, dtype))
+        value = as_arrays(body_fun(counter, value), "what body_fun returns", "fori_loop")
+    return value
 
 
 def _bound(x: Any, name: str) -> Any:

@@ -46,11 +46,7 @@ def dynamic_slice(operand: Any, start_indices: Sequence[Any], slice_sizes: Seque
 
 def _dynamic_slice_aval(operand: Aval, *starts: Aval, slice_sizes: tuple[int, ...]) -> Aval:
     _check_starts("dynamic_slice", operand, starts)
-    if len(slice_sizes) != operand.ndim or any(not 0 <= s <= n for s, n in zip(slice_sizes, operand.shape)):
-        raise ShapeError(
-            f"dynamic_slice: slice_sizes={slice_sizes} must have one size for each axis of an operand of "
-            f"shape {operand.shape}, and not exceed it"
-        )
+    _check_sizes("dynamic_slice", operand, slice_sizes)
     return Aval(slice_sizes, operand.dtype)
 
 
@@ -116,11 +112,7 @@ def _dynamic_update_slice_aval(operand: Aval, update: Aval, *starts: Aval) -> Av
             f"dynamic_update_slice: the update has dtype {update.dtype}, but the operand has "
             f"{operand.dtype}; use update.astype({operand.dtype.name!r})"
         )
-    if update.ndim != operand.ndim or any(m > n for m, n in zip(update.shape, operand.shape)):
-        raise ShapeError(
-            f"dynamic_update_slice: an update of shape {update.shape} does not fit into an operand of shape "
-            f"{operand.shape}; it needs as many axes, none of them longer"
-        )
+    _check_sizes("dynamic_update_slice", operand, update.shape)
     return Aval(operand.shape, operand.dtype)
 
 
@@ -186,6 +178,23 @@ def _check_starts(name: str, operand: Aval, starts: Sequence[Aval]) -> None:
         )
     if any(a.shape or a.dtype.kind not in "iu" for a in starts):
         raise DTypeError(f"{name}: start indices must be integer scalars, but are {types}")
+
+
+def _check_sizes(name: str, operand: Aval, sizes: Sequence[int]) -> None:
+    """Whether a slice of such sizes fits into the operand."""
+    if len(sizes) != operand.ndim:
+        raise ShapeError(
+            f"{name}: a slice of shape {tuple(sizes)} needs as many axes as an operand of shape {operand.shape}"
+        )
+    for axis, (size, n) in enumerate(zip(sizes, operand.shape)):
+        if size < 0:
+            raise ShapeError(f"{name}: a slice has no negative sizes, but its shape is {tuple(sizes)}")
+        if size > n:
+            empty = "is empty" if n == 0 else f"has {n} position{'s' if n > 1 else ''}"
+            raise ShapeError(
+                f"{name}: axis {axis} of an operand of shape {operand.shape} {empty}, so no slice of size {size} "
+                "lies within it, wherever it starts"
+            )
 
 
 def _zero_like(starts: Sequence[Any]) -> Any:

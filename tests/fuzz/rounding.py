@@ -127,15 +127,19 @@ def _noisy_impl(p: Primitive, noise: Noise) -> Callable[..., Any]:
     def impl(*args: Any, **params: Any) -> Any:
         out = p.impl(*args, **params)
         if p.multiple_results:
-            return out if noise.quiet else [_perturbed(np.asarray(x), None, ulps, rng) for x in out]
+            return out if noise.quiet else [_perturbed(np.asarray(x), ulps, rng) for x in out]
         out = np.asarray(out)
         if out.dtype.kind not in "fc":
             return out
         if not noise.quiet:
-            out = _perturbed(out, magnitude(out, *args, **params), ulps, rng)
+            size = magnitude(out, args, params)
+            out = _perturbed(out, ulps, rng, size)
+            if size is not None and np.isinf(size).any():
+                finite = [np.where(np.isfinite(a), a, np.zeros((), np.asarray(a).dtype)) for a in args]
+                out = _overflown(out, np.isinf(magnitude(out, finite, params)) & ~np.isnan(size), rng)
         return np.where(out == 0, out * rng.choice([-1, 1]).astype(out.dtype), out) if p.name in FROM_ZERO else out
 
-    def magnitude(out: np.ndarray, *args: Any, **params: Any) -> np.ndarray | None:
+    def magnitude(out: np.ndarray, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The sum of the magnitudes of what is summed; None for what is no sum."""
         if p.name in SUMS and all(np.asarray(a).dtype == out.dtype or np.asarray(a).dtype.kind in "iu" for a in args):
             magnitudes = [np.abs(a) if np.asarray(a).dtype.kind in "fc" else a for a in args]
@@ -154,7 +158,8 @@ def _real(params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "preferred_element_type": None} if wanted is not None else params
 
 
-def _perturbed(x: np.ndarray, size: np.ndarray | None, ulps: float, rng: np.random.Generator) -> np.ndarray:
+def _perturbed(x: np.ndarray, ulps: float, rng: np.random.Generator, size: np.ndarray | None = None) -> np.ndarray:
+    """x with errors that are parts of the last bit, of the sizes where they are given."""
     if x.dtype.kind not in "fc":
         return x
     limit = np.finfo(x.dtype)
@@ -165,10 +170,13 @@ def _perturbed(x: np.ndarray, size: np.ndarray | None, ulps: float, rng: np.rand
     if x.dtype.kind == "c":
         noise = noise + 1j * rng.uniform(-ulps, ulps, x.shape).astype(limit.dtype) * scale
     moved = (x + np.where(np.isfinite(noise), noise, 0)).astype(x.dtype)
-    if size is not None:  # a sum in another order may overflow on its way
-        overflown = rng.choice([np.inf, -np.inf, np.nan, 0])
-        moved = np.where(np.isinf(size) & np.isfinite(x), overflown, moved).astype(x.dtype)
     return np.where((x == 0) if size is None else (x == 0) & (size == 0), x, moved)
+
+
+def _overflown(x: np.ndarray, where: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Sums that in another order may overflow on their way, or no more do so."""
+    other = rng.choice([np.inf, -np.inf, np.nan, 0])
+    return np.where(where & (np.isfinite(x) | (other != 0)), other, x).astype(x.dtype)
 
 
 # --- comparing ---------------------------------------------------------------------------------------------
