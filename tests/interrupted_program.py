@@ -35,6 +35,12 @@ def without_end(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: lax.while_loop(lambda c: jnp.sum(c) >= 0, step, x)
 
 
+def up_to_a_number(x: Any) -> Any:
+    """A loop that counts to a number that only a run knows."""
+    end = jnp.asarray(np.asarray(EVER, np.int64)) + x.astype("int64")
+    return lax.while_loop(lambda c: c[0] < end, lambda c: (c[0] + 1, c[1] * 0.5 + 1), (np.asarray(0, np.int64), x))[1]
+
+
 def sometimes_for_ever(x: Any) -> Any:
     """A loop of many steps that hold a loop of few, in a loop without end."""
     inner = lambda c: lax.while_loop(lambda d: d < 0, lambda d: d + 1, lax.fori_loop(0, 3, lambda i, d: d * 0.5, c))  # noqa: E731
@@ -50,6 +56,7 @@ def few_steps(x: Any) -> Any:
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "a counted loop that is a kernel": (of_length(lambda c: c * 0.5 + 1), np.float32(1)),
     "a while loop that is a kernel": (without_end(lambda c: c * 0.5 + 1), np.float32(1)),
+    "a loop up to a number": (up_to_a_number, np.float32(1)),
     "loops in loops in a kernel": (sometimes_for_ever, np.float32(1)),
     "a counted loop on the tape": (of_length(lambda c: jnp.sin(c @ c) * 0.5), SMALL),
     "a while loop on the tape": (without_end(lambda c: jnp.abs(jnp.sin(c @ c))), SMALL),

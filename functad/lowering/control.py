@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from functad.errors import NoRuleError
-from functad.ir import UNKNOWN, Atom, Eqn, Program, Var
+from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var
 from functad.lowering.buffers import Buffer, Storage, new_buffer
+from functad.lowering.counters import counters_of
 from functad.lowering.results import SPARE, Results
 from functad.lowering.shifted_stacks import shift_stacks
-from functad.lowering.steps import BranchStep, LoopStep, Move, Stack, Step, UnlessSameStep
+from functad.lowering.steps import BranchStep, CountedBy, LoopStep, Move, Stack, Step, UnlessSameStep
 from functad.lowering.target import StepWriter
 from functad.lowering_rules import Control, Indexed
 from functad.transforms.calls import inline_calls
@@ -109,7 +110,13 @@ def _while(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
     if stacked:
         loop.count = Storage(f"count_{_name(around, eqn)}", 0, "pointer", -1)
         loop.stack(stacked, eqn.outvars[len(carries) :], slides=False, backwards=False)
-    around.steps.append(loop.step(None, condition, predicate, steps))
+    step = loop.step(None, condition, predicate, steps)
+    buffers = dict(zip(cond.invars, [*given[:n_cond], *carries]))
+    step.counters = [
+        CountedBy(buffers[c.number], c.limit.value if isinstance(c.limit, Literal) else buffers[c.limit], c.step)
+        for c in counters_of(cond, n_cond, body, n_consts - n_cond)
+    ]
+    around.steps.append(step)
 
 
 def _cond(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:

@@ -130,6 +130,14 @@ class Move(NamedTuple):
         return f"{self.target.name} = {self.source.name}" + (f" + {self.offset}" if self.offset else "")
 
 
+class CountedBy(NamedTuple):
+    """An integer that each step of a loop changes by `step`, and that has not come to `limit` before it."""
+
+    number: Buffer
+    limit: Buffer | np.generic
+    step: int
+
+
 class Stack(NamedTuple):
     """Memory that grows with the number of steps of a loop, which write one slice each, always in ascending order.
 
@@ -152,6 +160,7 @@ class LoopStep:
     of neither length nor condition, where to find it.
     starts: moves of pointers before the first step; moves: after each, one after the other.
     condition: what computes `predicate`, one bool, before each step. body: one step. after: copies behind the loop.
+    counters: if there are any, the condition holds just until one of them has come to its limit.
     holds: memory that is in use from the start of the loop to the end of those copies.
     """
 
@@ -167,6 +176,7 @@ class LoopStep:
     eqns: list[Eqn]
     count: Storage | None = None
     stacks: Sequence[Stack] = ()
+    counters: Sequence[CountedBy] = ()
 
     @property
     def parts(self) -> list[list[Step]]:

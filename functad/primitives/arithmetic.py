@@ -6,6 +6,7 @@ Knows no shapes beyond "equal or rank 0"; promotion and broadcasting are done by
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,13 @@ def _truncated_quotient(x: Any, y: Any) -> Any:
     return mul(sign(quotient), floor(abs(quotient)))
 
 
+def _product_of(x: str, y: str) -> Callable[..., str]:
+    return lambda dtype: f"product({x}, {y})" if dtype.kind == "c" or dtype == np.int64 else f"{x} * {y}"
+
+
+# Numba takes it that signed integers do not overflow. Those of fewer bits it computes with as int64.
+_WRAPPING = "u64({{0}}) {} u64({{1}})"
+
 neg_p = unary(
     "neg",
     np.negative,
@@ -126,7 +134,7 @@ add_p = binary(
     np.add,
     jvps=[lambda t, out, x, y: t, lambda t, out, x, y: t],  # d(x + y) = dx + dy
     transpose=_add_transpose,
-    lower=Scalar("{0} + {1}"),
+    lower=Scalar(by_dtype("{0} + {1}", int64=_WRAPPING.format("+"))),
     doc="x + y.",
 )
 sub_p = binary(
@@ -134,7 +142,7 @@ sub_p = binary(
     np.subtract,
     jvps=[lambda t, out, x, y: t, lambda t, out, x, y: neg(t)],  # d(x − y) = dx − dy
     transpose=_sub_transpose,
-    lower=Scalar("{0} - {1}"),
+    lower=Scalar(by_dtype("{0} - {1}", int64=_WRAPPING.format("-"))),
     doc="x − y.",
 )
 mul_p = binary(
@@ -142,7 +150,7 @@ mul_p = binary(
     np.multiply,
     jvps=[lambda t, out, x, y: mul(t, y), lambda t, out, x, y: mul(x, t)],  # d(xy) = y dx + x dy
     transpose=_mul_transpose,
-    lower=Scalar(by_kind("{0} * {1}", c="product({0}, {1})")),
+    lower=Scalar(_product_of("{0}", "{1}")),
     doc="x · y.",
 )
 div_p = binary(
@@ -221,7 +229,7 @@ def _power_text(dtype: np.dtype, *, y: int) -> str:
     size = -y if y < 0 else y
     if dtype == dtypes.float16:  # rounded as often as its values in memory are
         power = f"integer_power_f16({{0}}, {size})"
-    elif dtype.kind == "c" or size > _MOST_FACTORS:
+    elif dtype.kind == "c" or dtype == np.int64 or size > _MOST_FACTORS:
         power = f"integer_power({{0}}, {size})"
     else:
         power = _product_text(size)
@@ -251,7 +259,7 @@ square_p = unary(
     jvp=lambda t, out, x: mul(t, mul(scalar_like(x, 2), x)),  # d x² = 2x dx
     kinds=NUMBERS,
     kinks={0: (0, 2, 0)},
-    lower=Scalar(by_kind("{0} * {0}", c="product({0}, {0})")),
+    lower=Scalar(_product_of("{0}", "{0}")),
     doc="x².",
 )
 integer_pow_p = unary(

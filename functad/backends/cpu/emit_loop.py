@@ -21,9 +21,9 @@ from functad.lowering.affine import Affine, Symbol
 from functad.lowering.buffers import Buffer, Storage
 from functad.lowering.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
 from functad.lowering.printing import combined, comments, depths, identity
-from functad.lowering.steps import BranchStep, ControlStep, LoopStep, NestStep, Step, UnlessSameStep
+from functad.lowering.steps import BranchStep, ControlStep, CountedBy, LoopStep, NestStep, Step, UnlessSameStep
 from functad.lowering_rules import Scalar
-from functad.primitives.lowering.text import rounding
+from functad.primitives.lowering.text import constant, rounding
 
 _WORD = re.compile(r"[A-Za-z_]\w*\b(?!\()")  # a word that a parenthesis follows is one of the vocabulary
 
@@ -94,20 +94,34 @@ class _Writer:
         counter = Symbol(self.unique("step"), 0, max((step.length or 1) - 1, 0))
         written_back = self._start(step, counter)
         self.line("while True:" if step.predicate is not None else f"for {counter.name} in range({step.length}):")
+        depth = self.depth
         self.depth += 1
         before = len(self.lines)
         if step.predicate is not None:
             self._steps(step.condition)
             self.line(f"if not {self.element(step.predicate, Affine(0))}:")
             self.line("    break")
+        if step.counters:
+            left = [self._steps_left(counter) for counter in step.counters]
+            ahead = left[0] if len(left) == 1 else f"min({', '.join(left)})"
+            self.line(f"for {counter.name} in range({ahead}):")
+            self.depth += 1
+            before = len(self.lines)
         self._steps(step.body)
         self._move(step)
         self._pass_if_empty(before)
-        self.depth -= 1
+        self.depth = depth
         for storage, place in written_back:
             for k in range(self.layout.sizes[storage]):
                 self.line(f"{self._at(place, Affine(k), writes=True)} = {self._variable(storage, k)}")
         self._steps(step.after)
+
+    def _steps_left(self, counter: CountedBy) -> str:
+        """For how many steps at least, of which one is known, a number has not come to its limit."""
+        number, end = self.element(counter.number, Affine(0)), counter.limit
+        limit = self.element(end, Affine(0)) if isinstance(end, Buffer) else constant(end.item(), counter.number.dtype)
+        ends = (number, limit) if counter.step > 0 else (limit, number)
+        return f"steps_left({', '.join(ends)}, i64({abs(counter.step)}))"
 
     def _start(self, step: LoopStep, counter: Symbol) -> list[tuple[Storage, _Place]]:
         """Set the pointers of a loop; those returned are variables that are memory again when the loop has ended."""

@@ -52,6 +52,16 @@ def _safe_divisor(k: Any, x: Any, y: Any) -> Any:
 
 
 @plain
+def steps_left(k: Any, first: Any, last: Any, step: Any) -> Any:
+    """How many steps of `step` > 0, an int64, come before `last` is reached or passed on the way up; at least one."""
+    distance = k.cast(k.bits(last) - k.bits(first), np.uint64)
+    zero, one = k.constant(0, np.uint64), k.constant(1, np.uint64)
+    before = k.quotient(distance - k.where(distance == zero, zero, one), k.bits(step))
+    most = k.constant(1 << 62, np.uint64)  # so that it is an int64
+    return k.cast(k.where(before < most, before + one, most), np.int64)
+
+
+@plain
 def multiply_high(k: Any, x: Any, y: Any) -> Any:
     """The upper half of the 128 bits of a product of 64-bit integers."""
     a, b = k.bits(x), k.bits(y)

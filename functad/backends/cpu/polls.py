@@ -1,8 +1,9 @@
 """Puts questions whether to stop into the text of kernels that may run long: `if interrupted(control): return`.
 
 Knows the form of kernel text: loops, and how many lines run in all. Nothing of what they compute. A loop whose number
-of steps is known is cut into strips, with one question for each, so that its steps cost what they did. Loops without a
-known end, and what is done under a condition only, are counted as they run.
+of steps is known is cut into strips, with one question for each, so that its steps cost what they did. So are the steps
+that are known to come next (`steps_left`) in a loop that goes on if they were not all. Loops without a known end, and
+what is done under a condition only, are counted as they run.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functad.backends.cpu.user_functions import is_user_word
 
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
+_AHEAD = "steps_left("
 _UNKNOWN_STEPS = 16  # of a loop whose bounds are computed
 _SLOW = {"remainder"} | {
     name
@@ -33,7 +35,7 @@ class Polled(NamedTuple):
     """The text of a kernel's body.
 
     control: the parameter that it needs for its questions, or "". work: how many lines run for a step of its range,
-    without those that it counts itself, of which at most `BUDGET` run without a question.
+    without those that it counts itself, of which at most `BUDGET`, or one strip, run without a question.
     """
 
     body: str
@@ -81,14 +83,18 @@ class _Writer:
             text = line.strip()
             each = inner_work + _work(text)
             loop = _FOR.match(text)
-            if loop:
+            if loop and _AHEAD in loop.group(2):
+                new = self.ahead(line, loop.group(2), inside, each)
+                each = 0
+            elif loop:
                 new, steps = self.counted(line, loop.group(1), loop.group(2), inside, each)
                 each *= steps
             elif text == "while True:":
-                new = [line, *self.spend(_depth(line) + 4, each), *inside]
+                is_counted = any(_AHEAD in inner and _depth(inner) == indent + 4 for inner in lines[at + 1 : after])
+                new = [line, *([] if is_counted else self.spend(_depth(line) + 4, int(each))), *inside]
                 each = 1
             elif text.startswith("if ") and inner_work > _LEAST_BRANCH:
-                new = [line, *self.spend(_depth(line) + 4, inner_work), *inside]
+                new = [line, *self.spend(_depth(line) + 4, int(inner_work)), *inside]
                 each -= inner_work
             else:
                 new = [line, *inside]
@@ -126,12 +132,23 @@ class _Writer:
         self.asks = True
         return [f"{' ' * depth}if interrupted({self.control}):", f"{' ' * depth}    return"]
 
-    def spend(self, depth: int, work: float) -> list[str]:
+    def ahead(self, line: str, bounds: str, inside: list[str], each: float) -> list[str]:
+        """A `for` of steps that are known to come, in a `while` that goes on if they were fewer."""
+        depth, steps = _depth(line), self.unique("steps")
+        indent = " " * depth
+        return [
+            f"{indent}{steps} = min({bounds}, {max(int(POLL_WORK / each), 1)})",
+            *self.spend(depth, f"{steps} * {min(int(each), BUDGET)}"),
+            f"{indent}{line.strip().replace(bounds, steps, 1)}",
+            *inside,
+        ]
+
+    def spend(self, depth: int, work: int | str) -> list[str]:
         """Count work that runs nobody knows how often; all of it shares what may run without a question."""
         self.has_budget = True
         indent = " " * depth
         return [
-            f"{indent}{self.budget} = {self.budget} - {min(int(work), BUDGET)}",
+            f"{indent}{self.budget} = {self.budget} - {min(work, BUDGET) if isinstance(work, int) else work}",
             f"{indent}if {self.budget} < 0:",
             f"{indent}    {self.budget} = {BUDGET}",
             *self.ask(depth + 4),

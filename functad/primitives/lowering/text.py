@@ -57,6 +57,8 @@ def combined(kind: str, dtype: np.dtype, a: str, b: str) -> str:
         return f"{a} | {b}" if kind in ("add", "max") else f"{a} & {b}"
     if kind in ("min", "max"):
         return f"{'complex_' if dtype.kind == 'c' else ''}{'minimum' if kind == 'min' else 'maximum'}({a}, {b})"
+    if dtype == np.int64:  # Numba takes it that these do not overflow
+        a, b = f"u64({a})", f"u64({b})"
     text = f"{a} {'+' if kind == 'add' else '*'} {b}"
     return f"{cast(dtype)}({text})" if dtype.kind in "iu" else text
 
