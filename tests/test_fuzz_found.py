@@ -139,3 +139,17 @@ def noisy_sum(x: np.ndarray) -> Any:
     program = functad.make_jaxpr(lambda x: jnp.sum(x, keepdims=True))(x)
     run = noisy(program, np.random.default_rng(0))
     return lambda: run([x])
+
+
+COMPLEX = (
+    "acos acosh asin asinh atan atanh cos cosh exp exp2 expm1 log log1p logistic rsqrt sign sin sinh sqrt "
+    "square tan tanh"
+)
+
+
+@pytest.mark.parametrize("name", COMPLEX.split())
+def test_functions_of_complex_numbers_have_the_same_signs_of_zeros_with_and_without_jit(name: str) -> None:
+    f = getattr(functad.lax, name)
+    parts = [0.0, 1.0, 3.0, np.inf, 1e30]
+    x = np.array([complex(a * s, b * t) for a in parts for b in parts for s in (1, -1) for t in (1, -1)], np.complex64)
+    check(lambda x: [f(x)], [x], "compiled")

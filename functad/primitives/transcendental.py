@@ -154,7 +154,7 @@ logistic_p = unary(
     kinds=INEXACT,
     complex_data=_complex,
     kinks={0: (1 / 4, 0, -1 / 8), np.inf: (0, 0, 0), -np.inf: (0, 0, 0)},
-    lower=Scalar(by_kind("logistic({0})", c="complex_reciprocal({T}(1) + complex_exp(-{0}))")),
+    lower=Scalar(by_kind("logistic({0})", c="complex_divide({T}(1), {T}(1) + complex_exp(-{0}))")),
     doc="1 / (1 + e^−x).",
 )
 
