@@ -10,7 +10,9 @@ import difflib
 import sys
 from collections.abc import Sequence
 
-from functad import __version__, cache_command, doctor
+from functad import __version__
+from functad.cli import cache as cache_command
+from functad.cli import doctor
 from functad.errors import FunctadError
 from functad.train import command as train
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from functad.absent import absent
-from functad.cache import atomic_write, part_of
 from functad.dtypes import dtype_of
 from functad.errors import ArgumentError, DataError, DTypeError
+from functad.system.cache import atomic_write, part_of
 from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, is_tree_node, keystr, tree_structure
 
 _STRUCTURE = "functad_tree"

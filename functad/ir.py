@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from functad import dtypes
 from functad.errors import NoRuleError, ProgramError
 from functad.lowering_rules import Callback, Contraction, Control, Indexed, Loops, Reduction, Scalar
+
+T = TypeVar("T")
 
 
 class Unknown(int):
@@ -192,6 +194,13 @@ class Program:
         return _formatter(self)
 
     __str__ = __repr__
+
+
+def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    """What `make` gives, kept as long as the Program lives."""
+    if key not in program.cache:
+        program.cache.setdefault(key, make())  # of several threads that make it, all get that of one
+    return cast(T, program.cache[key])
 
 
 def _unformatted(program: Program) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from functad.absent import absent
 from functad.errors import ArgumentError, TreeError
-from functad.tree_nodes import (
+from functad.pytrees.nodes import (
     KINDS,
     TUPLE,
     DictKey,
@@ -22,7 +22,7 @@ from functad.tree_nodes import (
     keyed_children,
     keystr,
 )
-from functad.tree_register import (
+from functad.pytrees.registration import (
     register_dataclass,
     register_pytree_node,
     register_pytree_node_class,
@@ -30,7 +30,7 @@ from functad.tree_register import (
     register_pytree_with_keys_class,
     register_static,
 )
-from functad.treedef import (
+from functad.pytrees.treedef import (
     NONE_HINTS,
     IsLeaf,
     PyTreeDef,

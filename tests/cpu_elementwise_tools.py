@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.cpu import complex_scalars, exact_scalars, loader, machine, scalars, special_scalars
-from functad.backends.cpu import special_scalars_numba as special_scalars_numba
+from functad.backends.cpu.compile import loader, machine
+from functad.backends.cpu.scalars import complex as complex_scalars
+from functad.backends.cpu.scalars import elementary as scalars
+from functad.backends.cpu.scalars import exact as exact_scalars
+from functad.backends.cpu.scalars import special as special_scalars
+from functad.backends.cpu.scalars import special_numba as special_numba
 from functad.ir import Aval, Primitive
-from functad.lowering.nest import CASTS
+from functad.lowering.nests.nest import CASTS
 from functad.lowering_rules import Scalar
 
 WORDS = {

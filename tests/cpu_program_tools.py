@@ -13,11 +13,11 @@ import numpy as np
 from fuzz.kernels import run_kernels
 from primitive_check_tools import to_array
 
-from functad.backends import interpreter
+from functad import interpreter
 from functad.backends.cpu.executable import Lowered
 from functad.ir import Program
+from functad.optimize.pipeline import simplify
 from functad.tracing import aval_of, trace_to_program
-from functad.transforms.simplify import simplify
 
 
 def program_of(fun: Callable[..., Any], args: Sequence[np.ndarray], a_pass: Any = simplify) -> Program:

@@ -17,13 +17,13 @@ from test_cpu_primitives import Together, add_forms, compare
 
 import functad
 import functad.numpy as jnp
-from functad.backends import interpreter
+from functad import interpreter
 from functad.backends.cuda import executable as cuda_backend
 from functad.errors import ArgumentError, NoRuleError
 from functad.ir import Absent, registry
 from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
+from functad.optimize.pipeline import inline_calls
 from functad.tracing import aval_of, trace_to_program
-from functad.transforms.simplify import inline_calls
 
 KINDS = (Scalar, Indexed, Reduction, Contraction)
 NAMES = sorted(n for n, p in registry.items() if isinstance(p.lower, KINDS) and not isinstance(p.examples, Absent))

@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.backends.cpu import generate, loader, machine, scalars
+from functad.backends.cpu.compile import loader, machine
+from functad.backends.cpu.kernels import generate
+from functad.backends.cpu.scalars import elementary as scalars
 from functad.ir import Aval, Primitive
 from functad.lowering_rules import Loops
 

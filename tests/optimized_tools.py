@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.call import optimized
+from functad.execution import optimized
 from functad.ir import Eqn, Program
 from functad.tracing import eval_program
 

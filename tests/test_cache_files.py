@@ -16,14 +16,15 @@ import pytest
 
 import functad
 import functad.numpy as jnp
-from functad import cache, io
-from functad.backends.cpu import objects
+from functad import io
+from functad.backends.cpu.compile import objects
+from functad.system import cache
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes, owners and locks of POSIX")
 
 WRITER = """
 import os, signal, sys
-from functad.cache import atomic_write
+from functad.system.cache import atomic_write
 with atomic_write(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()

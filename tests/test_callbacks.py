@@ -11,6 +11,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.editing.dead_code import eliminate_dead_code
 from functad.errors import (
     ArgumentError,
     BatchingError,
@@ -20,8 +21,7 @@ from functad.errors import (
     NoRuleError,
 )
 from functad.ir import has_effects
-from functad.transforms.dead_code import eliminate_dead_code
-from functad.transforms.simplify import simplify
+from functad.optimize.pipeline import simplify
 
 jit, vmap, grad = functad.jit, functad.vmap, functad.grad
 SCALAR = functad.ShapeDtypeStruct((), np.float32)
@@ -273,7 +273,7 @@ def test_invariant_effects_stay_in_their_loop(run):
 
 
 def test_a_changed_pass_that_forgets_effects_is_noticed(monkeypatch):
-    monkeypatch.setattr("functad.transforms.dead_code.has_effects", lambda eqn: False)
+    monkeypatch.setattr("functad.editing.dead_code.has_effects", lambda eqn: False)
     program = functad.make_jaxpr(lambda x: (functad.io_callback(np.sin, SCALAR, x), x)[1])(1.0)
     assert len(program.eqns) == 1 and not eliminate_dead_code(program).eqns
 

@@ -11,9 +11,9 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.call import optimized
+from functad.editing.inlining import CALLS, inline_calls
+from functad.execution import optimized
 from functad.ir import Program, check_program, subprograms
-from functad.transforms.calls import CALLS, inline_calls
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
 

@@ -15,7 +15,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.backends.cpu import executable
-from functad.transforms.simplify import simplify
+from functad.optimize.pipeline import simplify
 
 pytestmark = pytest.mark.generated(every=4)  # tables of kinds and ways
 

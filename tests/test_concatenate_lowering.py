@@ -15,12 +15,14 @@ from cpu_program_tools import check_plain, compare, program_of
 
 import functad
 import functad.numpy as jnp
-from functad import lax, nn
-from functad.backends import interpreter
+from functad import interpreter, lax, nn
 from functad.backends.cpu.executable import Executable, Lowered
-from functad.lowering import fuse, parts, plan, split
+from functad.lowering import blocks as plan
+from functad.lowering.fusion import fuse
+from functad.lowering.fusion import joins as parts
+from functad.lowering.nests import split
 from functad.lowering.steps import KernelStep, NestStep, inner_steps
-from functad.transforms.simplify import inline_calls, simplify
+from functad.optimize.pipeline import inline_calls, simplify
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 

@@ -14,7 +14,7 @@ from control_flow_tools import BACKENDS, ROWS, Pair, X, close, equations, run
 import functad
 import functad.numpy as jnp
 from functad import config, lax
-from functad.control.common import _PARTNERS, memoised_together
+from functad.calls.common import _PARTNERS, memoised_together
 from functad.errors import ArgumentError, BodyError, ConcretizationError, LeakedTracerError
 from functad.tracing import Tracer
 

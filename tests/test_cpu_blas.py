@@ -10,12 +10,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from functad.backends.cpu import blas, gemm, gemm_scalars, machine
-from functad.backends.cpu import gemm_scalars_numba as gemm_scalars_numba
-from functad.backends.cpu import runtime_words as w
-from functad.backends.cpu.gemm import Matrix, best_split, gemm_block, gemm_instruction
-from functad.backends.cpu.loader import load
-from functad.backends.cpu.runtime import Block, Instruction, Tape, settle
+from functad.backends.cpu.compile import machine
+from functad.backends.cpu.compile.loader import load
+from functad.backends.cpu.products import blas, gemm
+from functad.backends.cpu.products import in_kernels as gemm_scalars
+from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
+from functad.backends.cpu.products.gemm import Matrix, best_split, gemm_block, gemm_instruction
+from functad.backends.cpu.runtime import layout as w
+from functad.backends.cpu.runtime.tape import Block, Instruction, Tape, settle
 from functad.errors import ArgumentError
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
@@ -146,7 +148,7 @@ def test_epilogue_runs_on_the_rows_that_the_product_just_made():
 def test_kernel_text(provider, dtype):
     word = {"float32": "gemm_f32", "float64": "gemm_f64", "complex64": "gemm_c64", "complex128": "gemm_c128"}[dtype]
     text = f"""
-from functad.backends.cpu.gemm_scalars import {word}
+from functad.backends.cpu.products.in_kernels import {word}
 def product(blas, a, b, c, start, stop):
     for i in range(start, stop):
         {word}(blas, 1, 0, 3, 4, 5, 2, a, 15 * i, 3, b, 1, 4, 0, c, 12 * i, 4)
@@ -219,8 +221,8 @@ def test_the_environment_chooses(choice, expected):
     program = """
 import numpy as np
 from functad.backends.cpu import blas
-from functad.backends.cpu.gemm import Matrix, gemm_block
-from functad.backends.cpu.runtime import Tape, settle
+from functad.backends.cpu.products.gemm import Matrix, gemm_block
+from functad.backends.cpu.runtime.tape import Tape, settle
 from functad.errors import ArgumentError
 try:
     block = gemm_block("float32", Matrix(0, 2), Matrix(1, 2), Matrix(2, 2), m=2, n=2, k=2)

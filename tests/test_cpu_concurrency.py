@@ -16,7 +16,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
-from functad.backends.cpu import machine
+from functad.backends.cpu.compile import machine
 from functad.config import config
 
 jit = functad.jit

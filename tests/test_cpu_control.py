@@ -16,17 +16,17 @@ from cpu_program_tools import check_plain, compare
 
 import functad
 import functad.numpy as jnp
-from functad import grad, jit, jvp, lax, vmap
-from functad.backends import interpreter
-from functad.backends.cpu import generate
+from functad import grad, interpreter, jit, jvp, lax, vmap
 from functad.backends.cpu.executable import Executable, Lowered
+from functad.backends.cpu.kernels import generate
 from functad.config import config
 from functad.ir import Program
-from functad.lowering import plan, shifted_stacks
-from functad.lowering.plan import Control, leaves
+from functad.lowering import blocks as plan
+from functad.lowering.blocks import Control, leaves
+from functad.lowering.memory import shifted_stacks
 from functad.lowering.steps import BranchStep
+from functad.optimize.pipeline import inline_calls, simplify
 from functad.tracing import aval_of, trace_to_program
-from functad.transforms.simplify import inline_calls, simplify
 from functad.tree_util import tree_leaves
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from loops_tools import check_loops, record, run_plain
 
-from functad import dtypes
-from functad.backends import interpreter
+from functad import dtypes, interpreter
 from functad.backends.cpu.executable import Executable
-from functad.backends.cpu.gemm_table import place_columns
+from functad.backends.cpu.products.gemm_table import place_columns
 from functad.config import config
 from functad.ir import Aval
+from functad.optimize.pipeline import simplify
 from functad.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p
-from functad.primitives.lowering import (
+from functad.primitives.loops import (
     convolution,
     convolution_direct,
     convolution_places,
@@ -26,7 +26,6 @@ from functad.primitives.lowering import (
 )
 from functad.tracing import aval_of, bind, trace_to_program
 from functad.transforms.reverse import linearize_flat
-from functad.transforms.simplify import simplify
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
 

@@ -16,12 +16,12 @@ from test_cpu_small_loops import check
 
 import functad.numpy as jnp
 from functad import jit, lax
-from functad.backends.cpu import machine
-from functad.backends.cpu.exact_scalars import steps_left
+from functad.backends.cpu.compile import machine
 from functad.backends.cpu.executable import lower_program
-from functad.backends.cpu.polls import with_polls
-from functad.backends.cpu.runtime_words import POLL_WORK
-from functad.transforms.simplify import simplify
+from functad.backends.cpu.kernels.polls import with_polls
+from functad.backends.cpu.runtime.layout import POLL_WORK
+from functad.backends.cpu.scalars.exact import steps_left
+from functad.optimize.pipeline import simplify
 
 DTYPES = ["int8", "uint8", "int32", "uint32", "int64", "uint64"]
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -12,8 +12,8 @@ import threading
 import numpy as np
 import pytest
 
-from functad.backends.cpu import blas, gemm_panels
-from functad.backends.cpu import runtime_words as w
+from functad.backends.cpu.products import blas, gemm_panels
+from functad.backends.cpu.runtime import layout as w
 from functad.config import config
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways

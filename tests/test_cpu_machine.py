@@ -19,9 +19,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from functad.backends.cpu import frontend, machine
-from functad.backends.cpu.loader import PREFIX, load, missing_symbols, target_machine
-from functad.backends.cpu.symbols import undefined_symbols
+from functad.backends.cpu.compile import frontend, machine
+from functad.backends.cpu.compile.loader import PREFIX, load, missing_symbols, target_machine
+from functad.backends.cpu.compile.symbols import undefined_symbols
 from functad.errors import CompilationError
 
 NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -198,7 +198,7 @@ def test_several_kernels_share_one_object_file():
 
 def test_text_uses_the_words_of_kernels():
     source = """
-from functad.backends.cpu.scalars import f32, maximum
+from functad.backends.cpu.scalars.elementary import f32, maximum
 def relu(x, out, start, stop):
     for i in range(start, stop):
         out[i] = maximum(x[i], f32(0))

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from numba.core import types
 
-from functad.backends.cpu import frontend, loader, machine, scalars
+from functad.backends.cpu.compile import frontend, loader, machine
+from functad.backends.cpu.scalars import elementary as scalars
 from functad.primitives.kernels.conversion import converted
 
 UNARY = tuple(
@@ -44,7 +45,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, -2.5, np.
 
 
 def test_plain_functions_do_without_numba() -> None:
-    program = "import sys, functad.backends.cpu.scalars; sys.exit('numba' in sys.modules)"
+    program = "import sys, functad.backends.cpu.scalars.elementary; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
@@ -211,7 +212,7 @@ def _call(word: str, operands: int) -> str:
 def _compiled(text: str, signatures: dict[str, Sequence[np.dtype]]) -> dict[str, Callable[..., None]]:
     """The functions of a text, as functions of arrays."""
     words = sorted({w for w in re.findall(r"[a-z]\w+", text) if hasattr(scalars, w)})
-    source = f"from functad.backends.cpu.scalars import {', '.join(words)}\n{text}"
+    source = f"from functad.backends.cpu.scalars.elementary import {', '.join(words)}\n{text}"
     library = loader.load(machine.compile_kernels(source, "kernels.py", signatures), list(signatures))
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 

@@ -15,7 +15,7 @@ from functad.backends.cpu.executable import compile_program
 from functad.ir import registry
 from functad.lowering_rules import Loops
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-from functad.primitives.lowering import scattering, sorting
+from functad.primitives.loops import scattering, sorting
 from functad.tracing import bind
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways

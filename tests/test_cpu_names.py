@@ -13,8 +13,8 @@ pytest.importorskip("numba", reason="Numba is not installed: the compiled kernel
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cpu.generate import VOCABULARY
-from functad.lowering.printing import own_names_apart
+from functad.backends.cpu.kernels.generate import VOCABULARY
+from functad.lowering.nests.printing import own_names_apart
 
 Z = np.array([1 + 2j, 3], np.complex64)
 LOOPS = {

@@ -19,8 +19,8 @@ import pytest
 
 import functad
 from functad.__main__ import main
-from functad.backends.cpu import machine, objects
-from functad.backends.cpu.loader import PREFIX, target_machine
+from functad.backends.cpu.compile import machine, objects
+from functad.backends.cpu.compile.loader import PREFIX, target_machine
 from functad.errors import CompilationError
 
 SOURCE = """

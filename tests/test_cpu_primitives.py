@@ -15,15 +15,15 @@ from primitive_check_tools import Case, function_of, to_array
 from primitive_checks import cases_of, checks_for
 
 import functad.primitives  # noqa: F401  (fills the registry)
-from functad.backends import interpreter
+from functad import interpreter
 from functad.backends.cpu.executable import Executable
 from functad.ir import Absent, Program, Zero, registry
+from functad.optimize.pipeline import simplify
 from functad.primitives.common import instantiate
 from functad.tracing import aval_of, trace_to_program
 from functad.transforms.batching import batch_flat
 from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat
-from functad.transforms.simplify import simplify
 
 WITH_KINKS = sorted(name for name, p in registry.items() if any(c.example.agreed for c in cases_of(p)))
 NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples, Absent))

@@ -10,10 +10,9 @@ import pytest
 from cpu_program_tools import check_plain, compare, program_of
 
 import functad
-from functad import lax
-from functad.backends import interpreter
+from functad import interpreter, lax
 from functad.backends.cpu.executable import Executable
-from functad.transforms.simplify import inline_calls, simplify
+from functad.optimize.pipeline import inline_calls, simplify
 
 # --- programs that went wrong -------------------------------------------------------------------------------
 

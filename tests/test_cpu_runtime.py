@@ -11,11 +11,11 @@ import time
 import numpy as np
 import pytest
 
-from functad.backends.cpu import runtime as runtime_module
-from functad.backends.cpu import runtime_words as w
-from functad.backends.cpu.loader import load
-from functad.backends.cpu.runtime import Block, Instruction, Tape, runtime, settle
-from functad.backends.cpu.words import compile_words
+from functad.backends.cpu.compile.integer_compiler import compile_words
+from functad.backends.cpu.compile.loader import load
+from functad.backends.cpu.runtime import layout as w
+from functad.backends.cpu.runtime import tape as runtime_module
+from functad.backends.cpu.runtime.tape import Block, Instruction, Tape, runtime, settle
 from functad.config import config
 from functad.errors import ArgumentError
 
@@ -310,17 +310,17 @@ print("fine")
 
 
 def test_the_environment_sets_the_number_of_threads():
-    program = "from functad.backends.cpu.runtime import runtime; print(runtime().pool.threads)"
+    program = "from functad.backends.cpu.runtime.tape import runtime; print(runtime().pool.threads)"
     assert _run(program, "error", FUNCTAD_NUM_THREADS="7") == "7\n"
 
 
 def test_a_warm_process_imports_no_compiler():
     program = """
 import sys
-from functad.backends.cpu.runtime import runtime
-from functad.backends.cpu.blas import handle
+from functad.backends.cpu.runtime.tape import runtime
+from functad.backends.cpu.products.blas import handle
 handle("float32")
-print(runtime().kernels.compiled, sorted({"numba", "functad.backends.cpu.words"} & set(sys.modules)))
+print(runtime().kernels.compiled, sorted({"numba", "functad.backends.cpu.compile.integer_compiler"} & set(sys.modules)))
 """
     runtime()
     assert _run(program, "error") == "False []\n"

@@ -16,12 +16,11 @@ from test_cpu_control import CARRIES, RandomControl, collatz, nested_loops, trac
 
 import functad
 import functad.numpy as jnp
-from functad import grad, jit, jvp, lax, vmap
-from functad.backends import interpreter
-from functad.backends.cpu import generate, small_loops
+from functad import grad, interpreter, jit, jvp, lax, vmap
 from functad.backends.cpu.executable import Executable
-from functad.lowering.plan import Control, may_run_long
-from functad.transforms.simplify import inline_calls, simplify
+from functad.backends.cpu.kernels import generate, small_loops
+from functad.lowering.blocks import Control, may_run_long
+from functad.optimize.pipeline import inline_calls, simplify
 from functad.tree_util import tree_leaves
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways

@@ -7,10 +7,10 @@ import pytest
 
 import functad
 import functad.numpy as jnp
-from functad.backends.cpu import weights
 from functad.backends.cpu.executable import Executable
+from functad.backends.cpu.kernels import weights
 from functad.lowering.steps import GemmStep
-from functad.transforms.simplify import simplify
+from functad.optimize.pipeline import simplify
 
 RNG = np.random.default_rng(0)
 

@@ -18,16 +18,15 @@ from cpu_program_tools import check_plain, compare
 
 import functad
 import functad.numpy as jnp
-from functad import grad, hessian, jacfwd, jacrev, jit, jvp, lax, value_and_grad, vmap
-from functad.backends import interpreter
-from functad.backends.cpu import runtime_words
+from functad import grad, hessian, interpreter, jacfwd, jacrev, jit, jvp, lax, value_and_grad, vmap
 from functad.backends.cpu.executable import Executable
-from functad.backends.cpu.runtime import runtime
+from functad.backends.cpu.runtime import layout as runtime_words
+from functad.backends.cpu.runtime.tape import runtime
 from functad.config import config
 from functad.errors import ArgumentError, NoRuleError
 from functad.ir import Program
+from functad.optimize.pipeline import inline_calls, simplify
 from functad.tracing import aval_of, trace_to_program
-from functad.transforms.simplify import inline_calls, simplify
 from functad.tree_util import tree_leaves
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from loops_tools import check_loops, record
 
-from functad.backends.cpu import machine
+from functad.backends.cpu.compile import machine
 from functad.primitives.window import reduce_window_max_p, reduce_window_min_p, reduce_window_sum_p
 from functad.primitives.window_geometry import dilated, window_parameters, windows_shape
 from functad.primitives.window_select import select_and_gather_add_p, select_and_scatter_add_p
@@ -221,7 +221,7 @@ def test_many_windows_are_compared_at_once(pool):
     args, params = case("select_and_gather_add", np.random.default_rng(0), shape, **windows)
     (kernel,) = record(select_and_gather_add_p, args, params).instructions
     words = "f32, i64, minimum, where"
-    source = f"from functad.backends.cpu.scalars import {words}\n\n{kernel.source()}\n"
+    source = f"from functad.backends.cpu.scalars.elementary import {words}\n\n{kernel.source()}\n"
     dtypes = [buffer.dtype for buffer, _ in kernel.buffers.values()]
     module = machine.optimized_kernels(source, "<kernel>", {kernel.name: dtypes})
     assert re.search(r"fcmp [a-z ]*oge <\d+ x float>", str(module))

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from functad import random
-from functad.cache import cache_dir
 from functad.data import MNIST, batches, download, mnist, mnist_files, synthetic_digits
 from functad.data.download import RemoteFile, fetch, read_verified
 from functad.data.idx import parse_idx
 from functad.errors import ArgumentError, DataError, ShapeError
+from functad.system.cache import cache_dir
 
 
 def idx(array: np.ndarray, code: int = 8) -> bytes:
@@ -280,8 +280,8 @@ class TestCacheDir:
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr("functad.cache.sys.platform", platform)
-        monkeypatch.setattr("functad.cache.Path.home", lambda: Path("/home/ada"))
+        monkeypatch.setattr("functad.system.cache.sys.platform", platform)
+        monkeypatch.setattr("functad.system.cache.Path.home", lambda: Path("/home/ada"))
         assert cache_dir() == Path(expected)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from functad import doctor
 from functad.__main__ import main
+from functad.cli import doctor
 
 
 def test_a_healthy_machine(capsys):

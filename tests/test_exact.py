@@ -13,9 +13,9 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.errors import ArgumentError
 from functad.exact import exact_key
-from functad.transforms.simplify import share_common_subexpressions
 
 EQUAL = [1, 1.0, True, 1 + 0j, np.float32(1), np.float64(1), np.int32(1), np.bool_(True)]
 ZEROS = [0, 0.0, -0.0, False, 0j, complex(0, -0.0), complex(-0.0, 0), np.float32(0), np.float32(-0.0)]

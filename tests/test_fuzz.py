@@ -25,8 +25,8 @@ from fuzz.session import GROUP, STEPS, Failure, Report, try_group
 import functad
 from functad.ir import registry
 from functad.lowering_rules import Scalar
+from functad.optimize import pipeline as simplify
 from functad.primitives.elementwise import mul
-from functad.transforms import simplify
 
 pytestmark = pytest.mark.generated(every=3)  # tables of kinds and ways
 
@@ -229,8 +229,8 @@ def test_programs_are_made_again_by_their_numbers() -> None:
 
 
 def test_a_setting_changes_numbers_only_meanwhile() -> None:
-    name = "functad.transforms.loop_passes.UNROLLED_STEPS"
-    before = functad.transforms.loop_passes.UNROLLED_STEPS
+    name = "functad.optimize.loops.passes.UNROLLED_STEPS"
+    before = functad.optimize.loops.passes.UNROLLED_STEPS
     seen = []
 
     class Program:
@@ -238,9 +238,9 @@ def test_a_setting_changes_numbers_only_meanwhile() -> None:
         traits: frozenset[str] = frozenset()
 
         def __call__(self, x: Any) -> list[Any]:
-            seen.append(functad.transforms.loop_passes.UNROLLED_STEPS)
+            seen.append(functad.optimize.loops.passes.UNROLLED_STEPS)
             return [x]
 
     setting = replace(Setting("eager"), thresholds={name: 77})
     assert setting.verdict(Program()) is None
-    assert set(seen) == {77} and functad.transforms.loop_passes.UNROLLED_STEPS == before
+    assert set(seen) == {77} and functad.optimize.loops.passes.UNROLLED_STEPS == before

@@ -12,12 +12,11 @@ from cpu_program_tools import program_of
 import functad
 import functad.numpy as jnp
 from functad import lax, nn
+from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Eqn, Program, check_program
 from functad.lax import GatherDimensionNumbers, GatherScatterMode
+from functad.optimize.pipeline import PASSES, inline_calls, multiply_before_gathering
 from functad.tracing import eval_program
-from functad.transforms.dead_code import eliminate_dead_code
-from functad.transforms.gathered_products import multiply_before_gathering
-from functad.transforms.simplify import PASSES, inline_calls
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
 
@@ -182,9 +181,11 @@ def test_products_that_overflow_may_have_a_sum_that_does_not() -> None:
     table, w = table * np.float32(1e5), w * np.float32(1e5)
     args = [table, w, indices, cotangent]
     fun = step("rows @ w", {})
-    found = run(program_of(fun, args), args)
-    assert not np.isfinite(found[1]).all() and not np.isfinite(found[2]).all()
-    same(found, run(program_of(fun, args, inline_calls), args), "too large")
+    found, expected = run(program_of(fun, args), args), run(program_of(fun, args, inline_calls), args)
+    assert not np.isfinite(expected[1]).all() and not np.isfinite(expected[2]).all()
+    for x, y in zip(found, expected):  # which of inf − inf and inf comes out is the order of the BLAS library's sums
+        assert np.array_equal(np.isfinite(x), np.isfinite(y))
+    same(*([np.where(np.isfinite(x), x, 0) for x in arrays] for arrays in (found, expected)), "too large")
 
 
 def test_the_sums_alone_would_be_wrong() -> None:
@@ -202,7 +203,7 @@ def test_the_sums_alone_would_be_wrong() -> None:
 def test_indices_of_all_types(dtype: str) -> None:
     table, w, indices = CASES["usual"]
     flat, cotangent = indices.reshape(-1), cotangent_of("flat")
-    largest = np.where(flat == 5, np.iinfo(dtype).max, flat)
+    largest = np.where(flat == 5, np.array(np.iinfo(dtype).max, dtype), flat.astype(dtype))
     for rows in (ROWS, 300):  # the last of which int8 and uint8 do not reach
         wide = np.concatenate([table, np.ones((rows - ROWS, LENGTH), np.float32)])
         for how in GatherScatterMode:

@@ -26,7 +26,7 @@ REGISTRIES = """
 import sys, functad
 from functad.ir import registry
 from functad.numpy import protocols
-from functad.tree_nodes import _registered
+from functad.pytrees.nodes import _registered
 first = set(registry), set(vars(functad.Array)), {t for t in _registered}
 import importlib, pkgutil
 skipped = ("functad.backends", "functad.data", "functad.__main__")  # which need Numba, or are none of it

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from functad.backends.cpu.polls import with_polls
-from functad.backends.cpu.runtime_words import BUDGET, POLL_WORK
+from functad.backends.cpu.kernels.polls import with_polls
+from functad.backends.cpu.runtime.layout import BUDGET, POLL_WORK
 from tests.interrupted_program import FUNCTIONS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

@@ -14,7 +14,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-import functad.cache
+import functad.system.cache
 from functad import io, optim
 from functad.errors import ArgumentError, DataError, TreeError
 
@@ -118,7 +118,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, mon
 
 def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
     (tmp_path / "other").write_bytes(b"")
-    with functad.cache.atomic_write(tmp_path / "file") as file:
+    with functad.system.cache.atomic_write(tmp_path / "file") as file:
         file.write(b"x")
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode
 

@@ -14,19 +14,23 @@ PACKAGE = Path(__file__).parent.parent / "functad"
 # Lowest first; a file may import from its own layer and from those before it. Longest prefix wins.
 LAYERS = [
     ["errors", "lowering_rules", "version", "absent"],
-    "exact config dtypes tree_nodes tree_register hints treedef tree_util tree cache once recent progress".split(),
+    "exact config dtypes pytrees hints tree_util tree system".split(),
     ["ir"],
-    ["array", "tracing", "pretty"],
+    ["array", "tracing", "pretty", "interpreter"],
     ["primitives"],
+    ["editing"],
     ["transforms"],
+    ["calls"],
+    ["control"],
+    ["optimize"],
     ["lowering"],
     ["backends"],
-    ["call", "control", "custom", "remat"],
+    ["execution"],
     "api ad_checkpoint checkpoint_policies core custom_derivatives debug sharding typing".split(),
     ["numpy", "lax", "random"],
     ["nn", "optim", "data", "flatten_util", "io", "user_kernels"],
     ["train"],
-    ["", "__main__", "cache_command", "doctor"],
+    ["", "__main__", "cli"],
 ]
 
 # Class names that annotations need, or names that are only strings, are imports like any other: no exceptions.

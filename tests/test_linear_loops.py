@@ -8,11 +8,12 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.call import optimized
+from functad.editing.dead_code import eliminate_dead_code
+from functad.execution import optimized
 from functad.ir import Literal
+from functad.optimize.loops import linear_recurrences as linear_loops
+from functad.optimize.loops import passes as loop_passes
 from functad.tracing import eval_program
-from functad.transforms import linear_loops, loop_passes
-from functad.transforms.dead_code import eliminate_dead_code
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 

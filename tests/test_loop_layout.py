@@ -10,10 +10,9 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.backends.cpu.executable import Executable
-from functad.lowering import plan
+from functad.lowering import blocks as plan
+from functad.optimize.pipeline import simplify, simplify_products
 from functad.tracing import eval_program
-from functad.transforms.rewrites import multiply_repeated_numbers
-from functad.transforms.simplify import simplify
 
 STEPS, BATCH, HIDDEN = 12, 6, 40
 RNG = np.random.default_rng(0)
@@ -132,7 +131,7 @@ def test_products_with_a_repeated_number_of_higher_rank():
         lambda x: lax.dot_general(jnp.ones(3), x, (((0,), (1,)), ((), ()))),
     ):
         program = functad.make_jaxpr(fun)(x)
-        made = multiply_repeated_numbers(program)
+        made = simplify_products(program)
         functad.check_program(made)
         assert not equations(made, "dot_general")
         np.testing.assert_allclose(eval_program(made, [x])[0], eval_program(program, [x])[0], rtol=1e-5)
@@ -140,7 +139,7 @@ def test_products_with_a_repeated_number_of_higher_rank():
 
 def test_products_in_a_batch_with_a_repeated_number_stay():
     program = functad.make_jaxpr(lambda x: jnp.ones((2, 5, 3)) @ x)(np.ones((2, 3, 4), np.float32))
-    assert equations(multiply_repeated_numbers(program), "dot_general")
+    assert equations(simplify_products(program), "dot_general")
 
 
 # --- parts of what was joined ----------------------------------------------------------------------------

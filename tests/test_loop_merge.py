@@ -12,11 +12,10 @@ import numpy as np
 
 import functad
 import functad.numpy as jnp
-from functad import lax
-from functad.backends import interpreter
+from functad import interpreter, lax
 from functad.ir import Program, check_program
-from functad.transforms.loop_merge import merge_whiles
-from functad.transforms.simplify import simplify
+from functad.optimize.loops.merged_whiles import merge_whiles
+from functad.optimize.pipeline import simplify
 
 X = np.array([0.3, 1.2, -0.7])
 

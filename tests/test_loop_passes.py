@@ -9,11 +9,11 @@ from optimized_tools import optimized_program
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.call import optimized
+from functad.editing.dead_code import eliminate_dead_code
+from functad.execution import optimized
+from functad.optimize.loops import products as loop_products
+from functad.optimize.pipeline import optimize_control
 from functad.tracing import eval_program
-from functad.transforms import loop_products
-from functad.transforms.dead_code import eliminate_dead_code
-from functad.transforms.simplify import optimize_control
 
 STEPS, BATCH, INPUTS, HIDDEN = 12, 5, 4, 3
 RNG = np.random.default_rng(0)

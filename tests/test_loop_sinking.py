@@ -11,8 +11,8 @@ from optimized_tools import optimized_program
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.call import optimized
-from functad.transforms.simplify import simplify
+from functad.execution import optimized
+from functad.optimize.pipeline import simplify
 
 STEPS, SIZE = 20, 100
 RNG = np.random.default_rng(0)

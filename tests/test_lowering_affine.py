@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functad.lowering.affine import Affine, Symbol, data, delinear, linear, loop
+from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop
 
 
 def value_of(expression: Affine, at: dict[Symbol, int]) -> int:

@@ -15,12 +15,12 @@ import functad.numpy as jnp
 from functad import lax
 from functad.errors import NoRuleError
 from functad.ir import Absent, Program, Var
-from functad.lowering import fuse, inlining
 from functad.lowering.barriers import remove_barriers
-from functad.lowering.fuse import Fusion
-from functad.lowering.results import variable_names
+from functad.lowering.fusion import fuse, inlining
+from functad.lowering.fusion.fuse import Fusion
+from functad.lowering.memory.results import variable_names
 from functad.lowering.schedule import make_schedule
-from functad.transforms.simplify import simplify
+from functad.optimize.pipeline import simplify
 
 ROWS = functad.ShapeDtypeStruct((8, 16), "float32")
 VECTOR = functad.ShapeDtypeStruct((16,), "float32")

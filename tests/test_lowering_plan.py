@@ -13,11 +13,11 @@ from fuzz.session import some_program
 import functad
 import functad.numpy as jnp
 from functad.backends.cpu.executable import Lowered
-from functad.lowering import plan
-from functad.lowering.buffers import new_buffer
-from functad.lowering.memory import ALIGNMENT, plan_memory
-from functad.lowering.plan import Block, Instruction, make_blocks
-from functad.transforms.simplify import simplify
+from functad.lowering import blocks as plan
+from functad.lowering.blocks import Block, Instruction, make_blocks
+from functad.lowering.memory.arena import ALIGNMENT, plan_memory
+from functad.lowering.memory.buffers import new_buffer
+from functad.optimize.pipeline import simplify
 
 F32 = np.dtype(np.float32)
 

@@ -12,8 +12,8 @@ from cpu_program_tools import check_plain, program_of
 
 from functad import lax
 from functad.ir import Program, Var
-from functad.lowering.affine import linear, loop
-from functad.lowering.products import Matrices, Product, as_matrices, find_products
+from functad.lowering.fusion.products import Matrices, Product, as_matrices, find_products
+from functad.lowering.nests.affine import linear, loop
 from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import GemmStep, NestStep
 

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from functad.errors import ArgumentError
-from functad.progress import Progress
+from functad.system.progress import Progress
 
 
 class Screen(io.StringIO):

@@ -11,19 +11,18 @@ from cpu_program_tools import check_plain, compare
 
 import functad
 import functad.numpy as jnp
-from functad import lax
-from functad.backends import interpreter
-from functad.backends.cpu import generate
+from functad import interpreter, lax
 from functad.backends.cpu.executable import Executable
+from functad.backends.cpu.kernels import generate
 from functad.config import config
-from functad.lowering import shifted_stacks
-from functad.lowering.buffers import new_buffer
-from functad.lowering.memory import plan_memory
-from functad.lowering.plan import Block, Instruction
+from functad.lowering.blocks import Block, Instruction
+from functad.lowering.memory import shifted_stacks
+from functad.lowering.memory.arena import plan_memory
+from functad.lowering.memory.buffers import new_buffer
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import LoopStep, NestStep, inner_steps
+from functad.optimize.pipeline import simplify
 from functad.tracing import aval_of, trace_to_program
-from functad.transforms.simplify import simplify
 from functad.tree_util import tree_leaves
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways

@@ -19,7 +19,7 @@ from functad.errors import BodyError
 from functad.ir import Aval, Program
 from functad.primitives.common import convert_element_type
 from functad.primitives.kernels.conversion import converted
-from functad.recent import Recent
+from functad.system.recent import Recent
 from functad.tracing import Trace, Tracer, aval_of, program_from_ops
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_map, tree_unflatten
 

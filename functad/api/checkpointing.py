@@ -1,7 +1,7 @@
 """`checkpoint` for users: functions whose intermediate values are computed again when they are differentiated.
 
 Knows pytrees, static arguments and the tracing of functions; the equation `remat_p` and its rules are in
-`functad.remat`.
+`functad.calls.checkpoint`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from functad.api.arguments import (
     of_positions,
 )
 from functad.api.bodies import remembered
+from functad.calls.checkpoint import Policy
+from functad.calls.checkpoint import remat as bind_remat
 from functad.config import config
 from functad.errors import ArgumentError, ConcretizationError
 from functad.exact import exact_key
 from functad.ir import Aval, Program
-from functad.recent import Recent
-from functad.remat import Policy
-from functad.remat import remat as bind_remat
+from functad.system.recent import Recent
 from functad.tracing import Trace, Tracer, program_from_ops
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 

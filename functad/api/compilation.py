@@ -1,6 +1,6 @@
 """`jit` for users: signatures, static arguments, the cache of traced Programs, and looking at each stage.
 
-Knows when a Program can be used again; the equation `jit_p` and its rules are in `functad.call`.
+Knows when a Program can be used again; the equation `jit_p` and its rules are in `functad.calls.jit`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_set
 from functad.api.explain import Explanation, Signature, closure_of, explain, forget, remember
 from functad.api.stages import Lowered, Traced
 from functad.backends import check_backend
-from functad.call import closed, executable, jit_p
+from functad.calls.jit import closed, jit_p
 from functad.config import config
 from functad.errors import ArgumentError, WideningWarning
 from functad.exact import exact_key
+from functad.execution import executable
 from functad.ir import Aval, Program
-from functad.once import once
-from functad.recent import Recent
+from functad.system.once import once
+from functad.system.recent import Recent
 from functad.tracing import (
     Meeting,
     Trace,

@@ -1,6 +1,6 @@
 """Derivative rules of the user's own: custom_jvp, custom_vjp, custom_gradient.
 
-Knows what rules are given and return, as pytrees; the equations that carry them are in `functad.custom`.
+Knows what rules are given and return, as pytrees; the equations that carry them are in `functad.calls.custom_rules`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functad.api.arguments import (
     short,
 )
 from functad.api.rule_calls import Call, CustomVJPPrimal, Decorated, SymbolicZero, shown_zero
-from functad.custom import Backward, call_custom, custom_jvp_call_p, custom_vjp_call_p
+from functad.calls.custom_rules import Backward, call_custom, custom_jvp_call_p, custom_vjp_call_p
 from functad.errors import CustomRuleError, LeakedTracerError, NoRuleError, TreeError
 from functad.ir import Program, Zero
 from functad.tracing import aval_of, eval_program, trace_to_program

@@ -19,9 +19,9 @@ from functad.config import JIT_OPTIONS, config
 from functad.exact import exact_key
 from functad.ir import Aval
 from functad.pretty import escaped
-from functad.tree_nodes import KINDS, is_namedtuple
+from functad.pytrees.nodes import KINDS, is_namedtuple
+from functad.pytrees.treedef import fold
 from functad.tree_util import PyTreeDef, tree_unflatten
-from functad.treedef import fold
 
 MISS: Any = object()  # what a call returns that does not have the known structure, static values and types
 FastCall = Callable[[tuple[Any, ...], dict[str, Any]], Any]

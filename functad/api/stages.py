@@ -13,9 +13,10 @@ import numpy as np
 from functad.api.arguments import ShapeDtypeStruct, as_value
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, make_call
 from functad.array import ArrayImpl
-from functad.call import closed, executable, jit_p, lowered, optimized
+from functad.calls.jit import closed, jit_p
 from functad.config import config
 from functad.errors import ArgumentError, ShapeError
+from functad.execution import executable, lowered, optimized
 from functad.ir import Program
 from functad.tracing import bind, current_trace
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten

@@ -14,14 +14,14 @@ import numpy as np
 
 from functad.errors import ArgumentError
 from functad.ir import Program
-from functad.once import unforked
+from functad.system.once import unforked
 
 Executable = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
 BACKENDS = {
     "cpu": "functad.backends.cpu.executable",
     "cuda": "functad.backends.cuda.executable",
-    "interpreter": "functad.backends.interpreter",
+    "interpreter": "functad.interpreter",
 }
 
 

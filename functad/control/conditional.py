@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.control.common import body_function, check_operands, group, memoised_together
+from functad.calls.common import body_function, check_operands, group, memoised_together
 from functad.control.guard import guarded
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Control

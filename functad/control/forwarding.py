@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from functad.calls.common import closed, group, memoised_together, split_at
 from functad.control import conditional, scan, while_loop
-from functad.control.common import closed, group, memoised_together, split_at
-from functad.ir import Program, Var, program_has_effects
-from functad.transforms.programs import memoised
+from functad.ir import Program, Var, memoised, program_has_effects
 
 
 def handed_on(program: Program) -> list[int | None]:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.ir import Aval, Eqn, Program, Var, subprograms
+from functad.ir import Aval, Eqn, Program, Var, memoised, subprograms
 from functad.primitives.logic import and_p
 from functad.tracing import bind, eval_program, trace_to_program
-from functad.transforms.programs import memoised
 
 # Primitives that call a Program, and the parameter that holds it.
 _CALLS = {

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from functad.control.common import group, split_at
-from functad.ir import Program, Var
-from functad.transforms.programs import memoised
+from functad.calls.common import group, split_at
+from functad.ir import Program, Var, memoised
 
 
 class KnownCarry(NamedTuple):

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.control.common import body_function, check_operands, closed, group, split_at
+from functad.calls.common import body_function, check_operands, closed, group, split_at
 from functad.control.known_carry import KnownCarry, split_known_carry
-from functad.ir import UNKNOWN, Absent, Aval, Linearize, Primitive, Program, Var, Zero
+from functad.editing.partial_evaluation import recompute_cheap, split_invariant
+from functad.ir import UNKNOWN, Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
 from functad.lowering_rules import Control
 from functad.primitives.common import (
     add_cotangents,
@@ -27,8 +28,7 @@ from functad.primitives.common import (
 from functad.primitives.logic import lt
 from functad.tracing import aval_of, bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
-from functad.transforms.loop_parts import recompute_cheap, split_invariant
-from functad.transforms.programs import batch_program, linearize_program, memoised, transpose_program
+from functad.transforms.programs import batch_program, linearize_program, transpose_program
 
 
 def scan(

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.control.common import body_function, check_operands, closed, group, memoised_together, split_at
+from functad.calls.closed_call import closed_call
+from functad.calls.common import body_function, check_operands, closed, group, memoised_together, split_at
 from functad.control.conditional import choose
 from functad.control.guard import guarded
-from functad.control.recompute import closed_call
 from functad.control.scan import linearized_body, scan
-from functad.ir import UNKNOWN, Absent, Aval, Linearize, Literal, Primitive, Program, Zero
+from functad.ir import UNKNOWN, Absent, Aval, Linearize, Literal, Primitive, Program, Zero, memoised
 from functad.lowering_rules import Control
 from functad.primitives.arithmetic import add
 from functad.primitives.common import full_like, instantiate
@@ -30,7 +30,7 @@ from functad.primitives.reduction import reduce_or
 from functad.tracing import aval_of, bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.effects import without_actions
-from functad.transforms.programs import batch_program, memoised
+from functad.transforms.programs import batch_program
 
 
 def while_(

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from functad.cache import atomic_write
 from functad.errors import ArgumentError, DataError
-from functad.progress import Progress
+from functad.system.cache import atomic_write
+from functad.system.progress import Progress
 
 _CHUNK = 1 << 16
 # Seconds for the look-up of a host's name, on top of the time-out of its connection.

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.cache import cache_dir
 from functad.data.download import RemoteFile, fetch, read_verified
 from functad.data.idx import parse_idx
 from functad.errors import DataError
+from functad.system.cache import cache_dir
 
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -59,7 +59,7 @@ def mnist(*, pixels: bool = False) -> MNIST:
     """The MNIST handwritten digits: 60,000 to train on and 10,000 to test with.
 
     Each file is looked for in the folder that the environment variable `FUNCTAD_DATA` names, in its
-    sub-folder `mnist`, and in functad's cache folder (`functad.cache.cache_dir("data") / "mnist"`); what is
+    sub-folder `mnist`, and in functad's cache folder (`functad.system.cache.cache_dir("data") / "mnist"`); what is
     in none of them is downloaded into the cache. Every file is checked against its SHA-256 each time.
 
     Source: Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, "Gradient-based learning applied to document

@@ -13,15 +13,14 @@ import numpy as np
 
 from functad.api.callbacks import flat_callback
 from functad.control.forwarding import bind_scan
-from functad.ir import Aval, Program
+from functad.ir import Aval, Program, memoised
 from functad.primitives.arithmetic import add_p
 from functad.primitives.callback import debug_callback
 from functad.primitives.common import reshape
 from functad.primitives.joining import concatenate
 from functad.primitives.structure import slice_
-from functad.progress import Progress
+from functad.system.progress import Progress
 from functad.tracing import bind, eval_program, trace_to_program
-from functad.transforms.programs import memoised
 
 MOST_UPDATES = 100
 

@@ -10,18 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from functad.editing.dead_code import eliminate_dead_code
+from functad.editing.inlining import inline_calls
 from functad.errors import NoRuleError
-from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var
-from functad.lowering.buffers import Buffer, Storage, new_buffer
+from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var, memoised
 from functad.lowering.counters import counters_of
-from functad.lowering.results import SPARE, Results
-from functad.lowering.shifted_stacks import shift_stacks
+from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
+from functad.lowering.memory.results import SPARE, Results
+from functad.lowering.memory.shifted_stacks import shift_stacks
 from functad.lowering.steps import BranchStep, CountedBy, LoopStep, Move, Stack, Step, UnlessSameStep
 from functad.lowering.target import StepWriter
 from functad.lowering_rules import Control, Indexed
-from functad.transforms.calls import inline_calls
-from functad.transforms.dead_code import eliminate_dead_code
-from functad.transforms.programs import memoised
 
 
 class Scheduled(NamedTuple):
@@ -72,7 +71,7 @@ def _scan(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
         if any(array.storage not in around.common.stacks for array in arrays):
             raise NoRuleError(
                 "what is computed from arrays whose length only a run tells can be compiled within loops alone: "
-                "apply functad.transforms.simplify.simplify to the Program first"
+                "apply functad.optimize.pipeline.simplify to the Program first"
             )
         stacks = [around.common.stacks[array.storage] for array in arrays]
         loop.count = stacks[0].steps

@@ -12,18 +12,18 @@ from itertools import permutations
 from typing import Any
 
 from functad.ir import Atom, Eqn, Program, Var
-from functad.lowering.affine import Affine
-from functad.lowering.buffers import Buffer, Storage, new_buffer
 from functad.lowering.control import Scheduled, write_control
-from functad.lowering.nest import PRE, Load, Nest, NestBuilder
-from functad.lowering.parts import MOST_TOGETHER, joins, parts_in, runs_by_rows
-from functad.lowering.products import Matrices, as_matrices
-from functad.lowering.results import Common, Results
+from functad.lowering.fusion.joins import MOST_TOGETHER, joins, parts_in, runs_by_rows
+from functad.lowering.fusion.products import Matrices, as_matrices
+from functad.lowering.fusion.units import Unit
+from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
+from functad.lowering.memory.results import Common, Results
+from functad.lowering.nests.affine import Affine
+from functad.lowering.nests.nest import PRE, Load, Nest, NestBuilder
 from functad.lowering.steps import CallStep, GemmStep, Step
 from functad.lowering.target import PlaceColumns, Target, no_places
-from functad.lowering.units import Unit
 from functad.lowering_rules import Loops
-from functad.primitives.lowering.joining import Part
+from functad.primitives.loops.joining import Part
 
 Groups = tuple[Sequence[int], Sequence[int], Sequence[int]]  # axes of batch, rows and columns
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.ir import Aval, Eqn
-from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.nest import Nest
+from functad.lowering.memory.buffers import Buffer, Storage
+from functad.lowering.nests.nest import Nest
 
 
 @dataclass(eq=False)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from functad.ir import Aval, Eqn, Var
-from functad.lowering.affine import Affine
-from functad.lowering.buffers import Buffer, new_buffer
-from functad.lowering.collapse import collapse
-from functad.lowering.nest import PRE, Load, Nest, NestBuilder, Store
-from functad.lowering.split import split_reduction
+from functad.lowering.memory.buffers import Buffer, new_buffer
+from functad.lowering.nests.affine import Affine
+from functad.lowering.nests.collapse import collapse
+from functad.lowering.nests.nest import PRE, Load, Nest, NestBuilder, Store
+from functad.lowering.nests.split import split_reduction
 from functad.lowering.steps import GemmStep, KernelStep, NestStep, Step
 
 PlaceColumns = Callable[[Any], int]

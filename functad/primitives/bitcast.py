@@ -14,7 +14,7 @@ from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, ZeroDerivative
 from functad.lowering_rules import Indexed
 from functad.primitives.common import NOT_LINEAR, integers, move_axis, normal
-from functad.primitives.lowering.moving import bitcast_rule
+from functad.primitives.loops.moving import bitcast_rule
 from functad.tracing import bind
 
 

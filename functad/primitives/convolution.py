@@ -26,7 +26,7 @@ from functad.primitives.common import (
     zeros_of,
 )
 from functad.primitives.kernels import convolution as kernels
-from functad.primitives.lowering.convolution import lower_conv_general_dilated
+from functad.primitives.loops.convolution import lower_conv_general_dilated
 from functad.primitives.structure import rev
 from functad.primitives.window_geometry import Padding, dilated, window_count
 from functad.tracing import aval_of, bind

@@ -30,7 +30,7 @@ from functad.primitives.elementwise import (
 )
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import sorting as kernels
-from functad.primitives.lowering.running import cumulative_rule
+from functad.primitives.loops.running import cumulative_rule
 from functad.primitives.ordering import share_of_extremum
 from functad.primitives.reduction import slice_along
 from functad.primitives.structure import pad, rev

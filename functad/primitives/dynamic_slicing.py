@@ -33,7 +33,7 @@ from functad.primitives.dimension_numbers import (
 from functad.primitives.gather_scatter import gather_batch, scatter_batch
 from functad.primitives.joining import concatenate, insert
 from functad.primitives.kernels import indexing as kernels
-from functad.primitives.lowering import joining, moving
+from functad.primitives.loops import joining, moving
 from functad.tracing import aval_of, bind
 
 # --- dynamic_slice ----------------------------------------------------------------------------------------

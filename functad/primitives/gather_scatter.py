@@ -42,8 +42,8 @@ from functad.primitives.dimension_numbers import (
     scatter_matching,
 )
 from functad.primitives.kernels import indexing as kernels
-from functad.primitives.lowering.gathering import gather_rule
-from functad.primitives.lowering.scattering import scatter_rule
+from functad.primitives.loops.gathering import gather_rule
+from functad.primitives.loops.scattering import scatter_rule
 from functad.primitives.structure import iota, reshape
 from functad.tracing import aval_of, bind
 

@@ -22,7 +22,7 @@ from functad.primitives.common import (
     reduce_sum,
     reshape,
 )
-from functad.primitives.lowering import joining, moving
+from functad.primitives.loops import joining, moving
 from functad.tracing import bind
 
 # --- concatenate and split ----------------------------------------------------------------------------

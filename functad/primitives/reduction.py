@@ -33,7 +33,7 @@ from functad.primitives.elementwise import div, eq, mul
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import extrema
 from functad.primitives.kernels.pieces import in_pieces
-from functad.primitives.lowering.positions import position_rule
+from functad.primitives.loops.positions import position_rule
 from functad.primitives.structure import slice_
 from functad.tracing import aval_of, bind
 

@@ -19,7 +19,7 @@ from functad.primitives.common import integers, move_batch_axis_to_front, normal
 from functad.primitives.gather_scatter import gather_along
 from functad.primitives.joining import check_axes
 from functad.primitives.kernels import sorting as kernels
-from functad.primitives.lowering.sorting import sort_rule, top_k_rule
+from functad.primitives.loops.sorting import sort_rule, top_k_rule
 from functad.primitives.structure import iota
 from functad.tracing import aval_of, bind
 

@@ -36,7 +36,7 @@ from functad.primitives.joining import (
     tile,
     unstack,
 )
-from functad.primitives.lowering import moving
+from functad.primitives.loops import moving
 from functad.tracing import aval_of, bind
 
 __all__ = [

@@ -17,8 +17,8 @@ from functad.lowering_rules import Loops
 from functad.primitives.builders import RowKinks, kinks_of_rows
 from functad.primitives.common import integers, normal, zeros_of
 from functad.primitives.kernels import convolution as kernels
-from functad.primitives.lowering.window_work import padding_identity
-from functad.primitives.lowering.windows import reduce_window_rule
+from functad.primitives.loops.window_work import padding_identity
+from functad.primitives.loops.windows import reduce_window_rule
 from functad.primitives.window_geometry import dilated, window_parameters, windows_shape, with_axis
 from functad.primitives.window_select import select_and_gather_add
 from functad.tracing import aval_of, bind

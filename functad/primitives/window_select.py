@@ -24,8 +24,8 @@ from functad.primitives.common import (
     zeros_of,
 )
 from functad.primitives.kernels import convolution as kernels
-from functad.primitives.lowering.window_work import padding_identity
-from functad.primitives.lowering.windows import select_and_gather_add_rule, select_and_scatter_add_rule
+from functad.primitives.loops.window_work import padding_identity
+from functad.primitives.loops.windows import select_and_gather_add_rule, select_and_scatter_add_rule
 from functad.primitives.structure import concatenate, pad, slice_
 from functad.primitives.window_geometry import (
     dilated,

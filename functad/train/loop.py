@@ -18,7 +18,7 @@ from functad import numpy as jnp
 from functad.api import jit, value_and_grad
 from functad.data import Batches, batches
 from functad.errors import ArgumentError
-from functad.progress import Progress
+from functad.system.progress import Progress
 from functad.tree_util import tree_map
 
 _EVALUATION_BATCH = 1000

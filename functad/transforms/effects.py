@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from functad.errors import DifferentiationError
-from functad.ir import Eqn, Program, has_effects, program_has_effects
-from functad.transforms.programs import memoised
+from functad.ir import Eqn, Program, has_effects, memoised, program_has_effects
 
 
 def without_actions(program: Program) -> Program:

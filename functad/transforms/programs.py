@@ -7,23 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
-from functad.ir import Aval, Program, UndefinedPrimal, Zero
+from functad.editing.dead_code import eliminate_dead_code
+from functad.ir import Aval, Program, UndefinedPrimal, Zero, memoised
 from functad.tracing import eval_program, trace_to_program
 from functad.transforms.batching import batch_flat
-from functad.transforms.dead_code import eliminate_dead_code
 from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat, transpose_flat
-
-T = TypeVar("T")
-
-
-def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-    """What `make` gives, kept as long as the Program lives."""
-    if key not in program.cache:
-        program.cache.setdefault(key, make())  # of several threads that make it, all get that of one
-    return cast(T, program.cache[key])
 
 
 class JvpProgram(NamedTuple):

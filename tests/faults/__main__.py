@@ -38,7 +38,7 @@ def main() -> int:
     options = vars(parser.parse_args())
     if sys.platform == "win32":
         parser.error("it needs the processes and signals of POSIX")
-    importlib.import_module("functad.backends.cpu.machine")  # the children are to find it imported
+    importlib.import_module("functad.backends.cpu.compile.machine")  # the children are to find it imported
     warnings.filterwarnings("ignore", message=".*fork.*", category=DeprecationWarning)
     failed = 0
     for kind, (full, quick, what) in KINDS.items():

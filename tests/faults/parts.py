@@ -18,7 +18,8 @@ import numpy as np
 
 import functad
 import functad.numpy as jnp
-from functad.backends.cpu import kernels, objects
+from functad.backends.cpu.compile import objects
+from functad.backends.cpu.compile import shared_kernels as kernels
 from tests.faults import work
 from tests.faults.processes import Fault, finish, run, start
 

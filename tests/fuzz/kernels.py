@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from functad.backends.cpu.executable import Lowered
-from functad.backends.cpu.plain import load_source, run_plain
+from functad.backends.cpu.runtime.plain import load_source, run_plain
 from functad.ir import Program
-from functad.lowering import plan
+from functad.lowering import blocks as plan
 
 
 def run_kernels(

@@ -16,7 +16,7 @@ import numpy as np
 import functad
 from functad.backends.cpu.executable import Executable, Lowered
 from functad.ir import Program
-from functad.transforms.simplify import simplify
+from functad.optimize.pipeline import simplify
 
 from .forms import Trial, traced
 

@@ -23,7 +23,7 @@ from functad.errors import (
     OutOfBoundsError,
 )
 from functad.ir import Program, check_program
-from functad.transforms.simplify import PASSES, inline_calls, simplify
+from functad.optimize.pipeline import PASSES, inline_calls, simplify
 
 from . import machine
 from .beside_jax import jax_agrees

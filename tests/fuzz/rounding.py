@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends import interpreter
+from functad import interpreter
 from functad.ir import Eqn, Primitive, Program, subprograms
 from functad.lowering_rules import Indexed
-from functad.transforms.simplify import inline_calls
+from functad.optimize.pipeline import inline_calls
 
 Results = list[np.ndarray]
 

@@ -9,28 +9,22 @@ import random
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from functad.backends.cpu import emit, gemm, generate, small_loops, tile, weights
-from functad.lowering import (
-    fuse,
-    inlining,
-    parts,
-    plan,
-    schedule,
-    shifted_stacks,
-    small_products,
-    split,
-    unit_order,
-)
-from functad.transforms import (
-    gathered_products,
-    linear_loops,
-    loop_parts,
-    loop_passes,
-    loop_products,
-    loop_sinking,
-    loop_weights,
-    rewrites,
-)
+from functad.backends.cpu.kernels import emit, generate, small_loops, tile, weights
+from functad.backends.cpu.products import gemm
+from functad.editing import partial_evaluation
+from functad.lowering import blocks as plan
+from functad.lowering import schedule
+from functad.lowering.fusion import fuse, inlining, small_products
+from functad.lowering.fusion import joins as parts
+from functad.lowering.fusion import order as unit_order
+from functad.lowering.memory import shifted_stacks
+from functad.lowering.nests import split
+from functad.optimize import gathered_products, scatters
+from functad.optimize.loops import linear_recurrences as linear_loops
+from functad.optimize.loops import passes as loop_passes
+from functad.optimize.loops import products as loop_products
+from functad.optimize.loops import sinking as loop_sinking
+from functad.optimize.loops import weights as loop_weights
 
 
 class Threshold(NamedTuple):
@@ -75,11 +69,11 @@ THRESHOLDS = (
     Threshold(loop_products, "SMALL_PRODUCT", (0.0,)),
     Threshold(linear_loops, "LEAST_SAVED", (0, 1)),
     Threshold(linear_loops, "MOST_IN_PAIRS", (0, 1)),
-    Threshold(loop_parts, "DEEPEST_RECOMPUTATION", (0, 1)),
+    Threshold(partial_evaluation, "DEEPEST_RECOMPUTATION", (0, 1)),
     Threshold(gathered_products, "FEWEST_USES", (0,)),
     Threshold(gathered_products, "SHORTEST_ROW", (0,)),
     Threshold(gathered_products, "SMALLEST_PRODUCT", (0.0,)),
-    Threshold(rewrites, "LARGEST_ONE_HOT", (0, 2)),
+    Threshold(scatters, "LARGEST_ONE_HOT", (0, 2)),
 )
 
 

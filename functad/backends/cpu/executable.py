@@ -15,23 +15,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.backends.cpu import kernels, objects, report
-from functad.backends.cpu.assemble import Assembler, Slots
-from functad.backends.cpu.blas import named_handle
-from functad.backends.cpu.gemm import Matrix, gemm_block
-from functad.backends.cpu.gemm_table import place_columns
-from functad.backends.cpu.generate import Generated, generate
-from functad.backends.cpu.plain import load_source, run_plain
-from functad.backends.cpu.runtime import Call, Tape, release_stacks, settle
-from functad.backends.cpu.weights import with_plain_weights
+from functad.backends.cpu import report
+from functad.backends.cpu.compile import objects
+from functad.backends.cpu.compile import shared_kernels as kernels
+from functad.backends.cpu.kernels.generate import Generated, generate
+from functad.backends.cpu.kernels.weights import with_plain_weights
+from functad.backends.cpu.products.blas import named_handle
+from functad.backends.cpu.products.gemm import Matrix, gemm_block
+from functad.backends.cpu.products.gemm_table import place_columns
+from functad.backends.cpu.runtime.assemble import Assembler, Slots
+from functad.backends.cpu.runtime.plain import load_source, run_plain
+from functad.backends.cpu.runtime.tape import Call, Tape, release_stacks, settle
 from functad.config import config
+from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Program
-from functad.lowering import plan
-from functad.lowering.memory import ALIGNMENT, MemoryPlan, plan_memory
-from functad.lowering.plan import make_blocks
+from functad.lowering import blocks as plan
+from functad.lowering.blocks import make_blocks
+from functad.lowering.memory.arena import ALIGNMENT, MemoryPlan, plan_memory
 from functad.lowering.schedule import Schedule, make_schedule
 from functad.lowering.steps import CallStep, LoopStep
-from functad.transforms.dead_code import eliminate_dead_code
 
 SHORT = 20_000.0  # ns: below, the interpreter's lock is kept, because getting it back takes longer
 
@@ -220,7 +222,7 @@ def _product_speed() -> float:
 
 def _compiled(generated: Generated) -> Mapping[str, int]:
     def make(path: str, exports: Mapping[str, str]) -> bytes:
-        machine = import_module("functad.backends.cpu.machine")  # takes the time that a warm cache saves
+        machine = import_module("functad.backends.cpu.compile.machine")  # takes the time that a warm cache saves
         signatures = {name: generated.signatures[name] for name in exports}
         compiled: bytes = machine.compile_kernels(generated.source, path, signatures, exports)
         return compiled

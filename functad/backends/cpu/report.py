@@ -12,7 +12,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from functad.lowering.plan import Control, Instruction, repeated
+from functad.lowering.blocks import Control, Instruction, repeated
 
 
 class Source(str):

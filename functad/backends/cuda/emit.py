@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from functad.lowering.affine import Affine, Symbol, data, delinear
-from functad.lowering.buffers import Buffer
-from functad.lowering.nest import POST, PRE, Accumulator, IndexLet, Let, Nest, Statement, Store, literal_text
-from functad.lowering.printing import Parameter, combined, depths, identity, parameters
+from functad.lowering.memory.buffers import Buffer
+from functad.lowering.nests.affine import Affine, Symbol, data, delinear
+from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Let, Nest, Statement, Store, literal_text
+from functad.lowering.nests.printing import Parameter, combined, depths, identity, parameters
 
 FEW_POINTS = 4096  # results; fewer than this cannot keep a GPU busy with one thread for each
 SHARED_TYPES = {"bool": "boolean", "float16": "float32"}  # where an accumulator's type is not called like its dtype

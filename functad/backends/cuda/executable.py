@@ -15,21 +15,21 @@ import numpy as np
 from numba import cuda
 
 from functad.backends.cpu import report
-from functad.backends.cpu.objects import keep_source
-from functad.backends.cpu.plain import load_source
+from functad.backends.cpu.compile.objects import keep_source
+from functad.backends.cpu.runtime.plain import load_source
 from functad.backends.cuda.generate import generate
 from functad.backends.cuda.products import product_kernel, product_launcher
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.cuda.simulator import simulation
+from functad.editing.dead_code import eliminate_dead_code
 from functad.errors import CompilationError, NoRuleError
 from functad.ir import Program, registry
-from functad.lowering.buffers import Buffer, Storage
-from functad.lowering.memory import plan_memory
-from functad.lowering.plan import Block, Instruction
+from functad.lowering.blocks import Block, Instruction
+from functad.lowering.memory.arena import plan_memory
+from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import GemmStep
 from functad.lowering_rules import Callback, Contraction, Control, Indexed, Loops, Reduction, Scalar
-from functad.transforms.dead_code import eliminate_dead_code
 
 # The simulator starts a Python thread for every thread of the grid.
 THREADS = 4 if SIMULATED else 128

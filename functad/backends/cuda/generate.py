@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from functad.backends.cuda.emit import KernelText, emit
 from functad.backends.cuda.scalars import WORDS
-from functad.lowering.cost import work_of
-from functad.lowering.plan import Instruction
-from functad.lowering.printing import comments, own_names_apart
+from functad.lowering.blocks import Instruction
+from functad.lowering.nests.cost import work_of
+from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import GemmStep, KernelStep, NestStep
 from functad.pretty import escaped

@@ -11,7 +11,10 @@ from typing import Any
 
 import numba
 
-from functad.backends.cpu import complex_scalars, exact_scalars, scalars, special_scalars
+from functad.backends.cpu.scalars import complex as complex_scalars
+from functad.backends.cpu.scalars import elementary as scalars
+from functad.backends.cpu.scalars import exact as exact_scalars
+from functad.backends.cpu.scalars import special as special_scalars
 
 _settings: Any = numba.config
 SIMULATED = bool(_settings.ENABLE_CUDASIM)

@@ -17,8 +17,8 @@ from llvmlite import ir
 from numba import cuda
 from numba.cuda import cudadecl, cudaimpl
 
-from functad.backends.cpu import scalars
-from functad.backends.cpu.scalars_numba import IRArithmetic, IRComplex, IRValue
+from functad.backends.cpu.scalars import elementary as scalars
+from functad.backends.cpu.scalars.elementary_numba import IRArithmetic, IRComplex, IRValue
 from functad.backends.cuda import complex_functions
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 

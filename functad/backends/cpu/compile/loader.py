@@ -1,0 +1,114 @@
+"""How LLVM is set up for the processor at hand, and how an object file becomes addresses of functions.
+
+This file must not import Numba: with a warm cache a process never does.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite.binding.ffi import ObjectRef, lib
+from llvmlite.binding.newpassmanagers import NewPassManager
+
+from functad.backends.cpu.compile.symbols import undefined_symbols
+from functad.errors import CompilationError
+from functad.system.once import hold_over_forks
+
+# LLVM's own lock, which a thread also takes when it happens to collect what another one has compiled.
+_lock: Any = getattr(lib, "_lock", None)
+if _lock is not None:
+    hold_over_forks(_lock.__enter__, lambda: _lock.__exit__(None, None, None), inner=True)
+
+# Before the name of every function that an object exports: so none can be taken for one of the C library.
+PREFIX = "functad_"
+
+
+class Loaded(Mapping[str, int]):
+    """The functions of one loaded object file: name -> address. The code is there as long as this object is."""
+
+    def __init__(self, engine: llvm.ExecutionEngine, names: Sequence[str]) -> None:
+        self._engine = engine
+        self._addresses = {name: int(engine.get_function_address(PREFIX + name)) for name in names}
+        missing = [name for name, address in self._addresses.items() if not address]
+        if missing:
+            raise CompilationError(f"the object file does not define {', '.join(missing)}")
+
+    def __getitem__(self, name: str) -> int:
+        return self._addresses[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._addresses)
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+
+def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
+    """Load the object file and look up the functions `names`, which it must export.
+
+    Raises:
+        CompilationError: the object needs functions that this process does not have.
+    """
+    # The first engine makes LLVM look up the functions of this process, such as memset.
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+    missing = missing_symbols(undefined_symbols(object_bytes))
+    if missing:
+        # LLVM would end the whole process on the first symbol that it cannot resolve.
+        raise CompilationError(f"compiled code needs functions that this process does not have: {', '.join(missing)}")
+    engine.add_object_file(llvm.ObjectFileRef.from_data(object_bytes))
+    engine.finalize_object()
+    return Loaded(engine, names)
+
+
+def missing_symbols(symbols: Sequence[str]) -> list[str]:
+    """Those of `symbols` that no library of this process defines."""
+    return [name for name in symbols if not llvm.address_of_symbol(name)]
+
+
+def target_machine() -> llvm.TargetMachine:
+    """A new description of the processor at hand for LLVM; an execution engine takes it over for itself."""
+    _initialize()
+    name, features = processor()
+    if _is_x86() and llvm.llvm_version_info[0] >= 17:
+        # LLVM thinks too well of them: loops over short rows take up to three times as long with gathers.
+        features += ",+prefer-no-gather,+prefer-no-scatter"
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=name,
+        features=features,
+        opt=3,
+        # The memory manager may place code and data more than 2 GB apart.
+        reloc="static" if _is_x86() else "default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def run_passes(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    """Run passes over a module, and give their memory back."""
+    passes.run(module, builder)
+    if type(passes)._dispose is ObjectRef._dispose:
+        # The base class that does nothing hides the one that knows how: 100 kB would stay.
+        NewPassManager._dispose(passes)
+        passes.detach()
+    else:
+        passes.close()
+
+
+@cache
+def processor() -> tuple[str, str]:
+    """LLVM's name of the processor at hand and its features, such as `"+avx2,-sse4a"`."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _is_x86() -> bool:
+    return platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()

@@ -1,0 +1,205 @@
+"""From Python functions to the bytes of one object file: trampolines, linking, optimisation, code generation.
+
+This file must not know what a kernel computes, nor where object files are kept.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core import types
+from numba.core.compiler_lock import global_compiler_lock
+
+from functad.backends.cpu.compile.frontend import Function, Library, Lowered, lower, pointer_type, refresh
+from functad.backends.cpu.compile.loader import PREFIX, run_passes, target_machine
+from functad.backends.cpu.kernels.arguments import Argument, Number, Shifted
+from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
+from functad.backends.cpu.scalars import elementary_numba as elementary_numba
+from functad.backends.cpu.scalars import interrupts_numba as interrupts_numba
+from functad.backends.cpu.scalars import special_numba as special_numba
+from functad.backends.cpu.scalars import user_functions_numba as user_functions_numba
+from functad.errors import CompilationError
+
+_I64 = ir.IntType(64)
+refresh()  # the first time takes long, which the import is to bear
+
+
+def compile_kernels(
+    source: str,
+    filename: str,
+    signatures: Mapping[str, Sequence[Argument]],
+    exports: Mapping[str, str] | None = None,
+) -> bytes:
+    """Compile kernels, which are functions of pointers, numbers, `start` and `stop`, into one object file.
+
+    The object exports each kernel, to be looked up under its name with `loader.load`, as
+    `void kernel(int64_t* slots, int64_t* params, int64_t start, int64_t stop)`; `arguments` says what the words in
+    `params` are. A pointer is `slots[word]`. All pointers of one call must be distinct buffers.
+
+    Args:
+        source: the text of a Python module that defines the functions.
+        filename: the file that tracebacks shall name; it need not exist.
+        signatures: what each function to compile is given before `start` and `stop`.
+        exports: the names under which the object exports them, if not under their own.
+
+    Returns:
+        The bytes of a relocatable object file for this machine's processor.
+
+    Raises:
+        CompilationError: Numba does not understand a function.
+    """
+    return _emit(optimized_kernels(source, filename, signatures, exports or {}))
+
+
+def optimized_kernels(
+    source: str, filename: str, signatures: Mapping[str, Sequence[Argument]], exports: Mapping[str, str] = {}
+) -> llvm.ModuleRef:
+    """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text)."""
+    namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
+    exec(compile(source, filename, "exec"), namespace)
+    with global_compiler_lock, _no_garbage_collection():
+        refresh()
+        parts = []
+        for name, signature in signatures.items():
+            arguments = (*map(_type_of, signature), types.int64, types.int64)
+            lowered = lower(namespace[name], arguments, distinct_pointers=True)
+            _add_trampoline(exports.get(name, name), signature, lowered)
+            parts.append(lowered)
+        return optimized_ir(parts)
+
+
+def compile_exports(functions: Mapping[str, tuple[Function, Sequence[types.Type], types.Type]]) -> bytes:
+    """Compile functions of any scalars and pointers into one object file.
+
+    Args:
+        functions: for each exported name a Python function, the Numba types of its arguments (integers, floats
+            and pointers) and of its result (an integer, a float or `types.void`). They may call functions
+            that `frontend.subroutine` has registered.
+
+    Returns:
+        The bytes of a relocatable object file, which exports C functions of the given types.
+
+    Raises:
+        CompilationError: Numba does not understand a function, or it returns another type.
+    """
+    with global_compiler_lock, _no_garbage_collection():
+        refresh()
+        parts = []
+        for name, (function, arguments, result) in functions.items():
+            lowered = lower(function, tuple(arguments))
+            _add_wrapper(name, lowered, result)
+            parts.append(lowered)
+        return _emit(optimized_ir(parts))
+
+
+def optimized_ir(parts: Iterable[Lowered]) -> llvm.ModuleRef:
+    """One optimised LLVM module of all the parts and of everything that they call."""
+    module = _link(parts)
+    # Level 3 and unrolling double the time of this call; the kernels of whole training steps ran no faster with them.
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    tuning.loop_unrolling = False
+    tuning.loop_vectorization = True
+    tuning.slp_vectorization = True
+    machine = target_machine()
+    builder = llvm.create_pass_builder(machine, tuning)
+    run_passes(builder.getModulePassManager(), module, builder)
+    return module
+
+
+def _emit(module: llvm.ModuleRef) -> bytes:
+    return bytes(target_machine().emit_object(module))
+
+
+def _link(parts: Iterable[Lowered]) -> llvm.ModuleRef:
+    whole = llvm.parse_assembly("")
+    pending: list[Any] = [part.library for part in parts]
+    seen: set[int] = set()
+    while pending:
+        library = pending.pop()
+        if id(library) in seen:
+            continue
+        seen.add(id(library))
+        if isinstance(library, Library):
+            pending.extend(library.linked)
+            whole.link_in(llvm.parse_assembly(library.get_llvm_str()))
+        else:
+            # A function compiled by Numba itself (njit, overload), which has linked what it calls.
+            whole.link_in(library._get_module_for_linking(), preserve=True)
+    return whole
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    # Numba makes so many small objects that Python would search the whole heap for garbage several times.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _type_of(argument: Argument) -> types.Type:
+    if isinstance(argument, Number):
+        return getattr(types, argument.dtype.name)
+    return pointer_type(argument.dtype if isinstance(argument, Shifted) else argument)
+
+
+def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Lowered) -> None:
+    words = _I64.as_pointer()
+    exported = ir.Function(lowered.module, ir.FunctionType(ir.VoidType(), [words, words, _I64, _I64]), PREFIX + name)
+    slots, params, start, stop = exported.args
+    builder = ir.IRBuilder(exported.append_basic_block())
+    position = count()
+    values = []
+
+    def word() -> ir.Value:
+        return builder.load(builder.gep(params, [ir.Constant(_I64, next(position))]))
+
+    for kind, argument in zip(signature, lowered.function.args[2:-2]):
+        if isinstance(kind, Number):
+            bits = builder.trunc(word(), ir.IntType(8 * kind.dtype.itemsize))
+            values.append(builder.bitcast(bits, argument.type))
+            continue
+        address = builder.load(builder.gep(slots, [word()]))
+        if isinstance(kind, Shifted):
+            address = builder.add(address, word())
+        values.append(builder.inttoptr(address, argument.type))
+    # Known to be small, they let LLVM see that indices such as 1000 * i + j do not overflow.
+    extent = ir.Constant(_I64, (1 << 40) - 1)
+    _call(builder, lowered, [*values, builder.and_(start, extent), builder.and_(stop, extent)])
+    builder.ret_void()
+
+
+def _add_wrapper(name: str, lowered: Lowered, result: types.Type) -> None:
+    returns_nothing = result in (types.void, types.none)
+    if types.unliteral(lowered.return_type) != (types.none if returns_nothing else result):
+        raise CompilationError(f"{name} returns {lowered.return_type}, not {result}")
+    function = lowered.function
+    value_type = ir.VoidType() if returns_nothing else function.args[0].type.pointee
+    exported = ir.Function(
+        lowered.module, ir.FunctionType(value_type, [a.type for a in function.args[2:]]), PREFIX + name
+    )
+    builder = ir.IRBuilder(exported.append_basic_block())
+    value = _call(builder, lowered, exported.args)
+    if returns_nothing:
+        builder.ret_void()
+    else:
+        builder.ret(builder.load(value))
+
+
+def _call(builder: ir.IRBuilder, lowered: Lowered, arguments: Sequence[ir.Value]) -> ir.Value:
+    # Numba's functions write result and exception through their first two arguments; ours raise nothing.
+    function = lowered.function
+    function.linkage = "internal"
+    value = builder.alloca(function.args[0].type.pointee)
+    problem = builder.alloca(function.args[1].type.pointee)
+    builder.call(function, [value, problem, *arguments])
+    return value

@@ -1,0 +1,277 @@
+"""The cache of compiled kernels: in this process, and on disk, where other processes find them.
+
+This file must not know how kernels are compiled, and never imports Numba: it is told how to make what is missing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import logging
+import os
+import platform
+import re
+import shutil
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+import llvmlite
+import numpy as np
+
+from functad.backends.cpu.compile.loader import Loaded, load, processor
+from functad.errors import CompilationError
+from functad.system.cache import atomic_write, cache_dir, read_file
+from functad.system.once import unforked
+from functad.version import __version__
+
+_logger = logging.getLogger("functad")
+_loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
+
+# A cache file is the object file, then JSON, then the length of the JSON and this mark:
+# what follows the end of an object file is ignored by the tools that read such files.
+_MARK = b"FUNCTAD1"
+_LENGTH = struct.Struct("<I")
+_OURS = re.compile(r"[0-9a-f]{40}\.(o|py|in)|\.[0-9a-f]{40}\.(o|py|in)\.\d+-[0-9a-f]+\.part")
+
+
+class Kernels(NamedTuple):
+    """Functions ready to be called, and where they came from."""
+
+    addresses: Loaded
+    source_file: Path
+    compiled: bool  # now, rather than found in the cache
+
+
+def get(source: str, identity: str, names: Sequence[str], make: Callable[[str], bytes]) -> Kernels:
+    """The functions of one object file: loaded before, found on disk, or compiled now and kept.
+
+    Trouble with the cache is no error: what cannot be read is compiled again, what cannot be written stays in
+    memory, which is said once; the log (`functad`, level debug) says why.
+
+    Args:
+        source: the text of the functions, kept beside the object file for people to read.
+        identity: what else decides about the machine code, such as the dtypes of the arguments.
+        names: the functions that the object exports.
+        make: compiles; is given the path of the file that holds `source`, returns the bytes of an object file.
+
+    Raises:
+        CompilationError: the functions cannot be compiled, or their machine code cannot be loaded.
+    """
+    key = key_of(source, identity, *names)
+    source_file = _keep_source(_trusted_folder(), f"{key}.py", source.encode())
+    addresses = _loaded.get(key) or find(key, names)
+    is_missing = addresses is None
+    if addresses is None:
+        addresses = compiled(key, source, names, make)
+    _loaded[key] = addresses
+    return Kernels(addresses, source_file, is_missing)
+
+
+def find(key: str, names: Sequence[str]) -> Loaded | None:
+    """The functions `names` of the object file that lies on disk under a key, loaded; None if there is none."""
+    folder = _trusted_folder()
+    return None if folder is None else _find(folder / f"{key}.o", key, names)
+
+
+def compiled(key: str, source: str, names: Sequence[str], make: Callable[[str], bytes]) -> Loaded:
+    """The functions of an object file that is made now, loaded, and kept under a key; the arguments are `get`'s."""
+    folder = _trusted_folder()
+    path = _keep_source(folder, f"{key}.py", source.encode())
+    with unforked:
+        object_bytes = make(str(path))
+        addresses = load(object_bytes, names)
+    if folder is not None:
+        _keep(folder / f"{key}.o", _pack(key, object_bytes))
+    return addresses
+
+
+def read(name: str) -> bytes | None:
+    """What a small file of the cache holds; None if it is not there."""
+    folder = _trusted_folder()
+    try:
+        return None if folder is None else read_file(folder / name)[0]
+    except OSError:
+        return None
+
+
+def write(name: str, content: bytes) -> None:
+    """Keep a small file in the cache, if there is one."""
+    folder = _trusted_folder()
+    if folder is not None:
+        _keep(folder / name, content)
+
+
+def keep_source(source: str) -> Path:
+    """The file in which a source lies for people and debuggers to read."""
+    return _keep_source(_trusted_folder(), f"{key_of(source)}.py", source.encode())
+
+
+def cache_folder() -> Path:
+    """The folder of the kernels on disk; it need not exist."""
+    return cache_dir("kernels")
+
+
+def cached_files() -> list[tuple[Path, os.stat_result]]:
+    """The files of the cache on disk, unfinished ones included, and nothing else that may lie in its folder."""
+    folder = cache_folder()
+    files = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        # Another process may remove a file between two lines.
+        if _OURS.fullmatch(path.name) and path.exists():
+            files.append((path, path.stat()))
+    return files
+
+
+def _find(path: Path, key: str, names: Sequence[str]) -> Loaded | None:
+    try:
+        content, status = read_file(path)
+        doubt = _doubt(status)
+        if not doubt:
+            with unforked:
+                return load(_unpack(key, content), names)
+    except FileNotFoundError:
+        return None
+    except (OSError, CompilationError) as problem:
+        doubt = str(problem)
+    _logger.debug("kernel cache: compiling again, as %s cannot be used: %s", path, doubt)
+    return None
+
+
+def _keep(path: Path, content: bytes) -> bool:
+    try:
+        # Not durable: the checksum finds what a power failure leaves, and waiting for the disk costs more.
+        with atomic_write(path, durable=False, private=True) as file:
+            file.write(content)
+        return True
+    except OSError as problem:
+        _logger.debug("kernel cache: %s cannot be written: %s", path, problem)
+        if path.parent == cache_folder():
+            _say_once(path.parent, problem.strerror or str(problem))
+        return False
+
+
+def _keep_source(folder: Path | None, name: str, content: bytes) -> Path:
+    if folder is not None and (_holds(folder / name, content) or _keep(folder / name, content)):
+        return folder / name
+    folder = _temporary_folder()
+    if folder is not None and (_holds(folder / name, content) or _keep(folder / name, content)):
+        return folder / name
+    return Path(name)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return read_file(path)[0] == content
+    except OSError:
+        return False
+
+
+def _pack(key: str, object_bytes: bytes) -> bytes:
+    description = json.dumps({"key": key, "sha256": hashlib.sha256(object_bytes).hexdigest()}).encode()
+    return b"".join((object_bytes, description, _LENGTH.pack(len(description)), _MARK))
+
+
+def _unpack(key: str, content: bytes) -> bytes:
+    end = len(content) - len(_MARK) - _LENGTH.size
+    if end < 0 or not content.endswith(_MARK):
+        raise CompilationError("it is incomplete")
+    (length,) = _LENGTH.unpack_from(content, end)
+    object_bytes = content[: max(end - length, 0)]
+    if content[len(object_bytes) :] != _pack(key, object_bytes)[len(object_bytes) :]:
+        raise CompilationError("it is damaged, or belongs to other kernels")
+    return object_bytes
+
+
+def _trusted_folder() -> Path | None:
+    folder = None
+    try:
+        folder = cache_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        doubt = _doubt(folder.stat())
+    except (OSError, RuntimeError) as problem:  # RuntimeError: the user has no home folder
+        doubt = str(problem)
+    if doubt:
+        _logger.debug("kernel cache: nothing is kept on disk: %s", doubt)
+        _say_once(folder, doubt)
+        return None
+    return folder
+
+
+@cache
+def _say_once(folder: Path | None, problem: str) -> None:
+    if folder is not None:
+        problem = f"the folder {folder} cannot be used: {problem}"
+    _logger.warning(
+        "functad keeps no compiled kernels for the next run, as %s. The environment variable FUNCTAD_CACHE_DIR can "
+        "name another folder.",
+        problem,
+    )
+
+
+def _doubt(status: os.stat_result) -> str:
+    # Machine code is run as it is: it must not come from anybody else.
+    if not hasattr(os, "geteuid"):
+        return ""
+    if status.st_uid != os.geteuid():
+        return f"it belongs to the user with number {status.st_uid}"
+    if status.st_mode & 0o022:
+        return "other users may write to it"
+    return ""
+
+
+def key_of(*parts: str) -> str:
+    """A hash of texts, and of all else that decides about machine code: versions, processor, the compiler's files."""
+    digest = hashlib.sha256()
+    for part in (*parts, *_environment()):
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()[:40]
+
+
+@cache
+def _environment() -> tuple[str, ...]:
+    versions = (__version__, _numba_version(), llvmlite.__version__, np.__version__, sys.version)
+    # Kernels call functions that are defined in the backend, whose files also decide how they are compiled.
+    compiler = _digest_of(sorted(Path(__file__).parent.parent.rglob("*.py")))
+    return (*versions, platform.system(), platform.machine(), *processor(), compiler)
+
+
+def _numba_version() -> str:
+    # Numba takes half a second to import, `importlib.metadata` 10 ms: the file with its version says as much.
+    package = find_spec("numba")
+    if package is None or package.origin is None:
+        raise CompilationError("Numba, which compiles the kernels, is not installed: python -m pip install numba")
+    folder = Path(package.origin).parent
+    return _digest_of([folder / "_version.py" if (folder / "_version.py").exists() else folder / "__init__.py"])
+
+
+def _digest_of(files: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _temporary_folder() -> Path | None:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="functad-"))
+    except OSError as problem:
+        _logger.debug("kernel cache: no folder for temporary files: %s", problem)
+        return None
+    owner = os.getpid()
+
+    def remove() -> None:
+        # A forked child leaves it to its parent.
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder

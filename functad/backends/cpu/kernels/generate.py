@@ -1,0 +1,294 @@
+"""From a schedule to the source file of its kernels and the instructions that call them.
+
+Knows how kernels are written as Python; no compiler and no addresses.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from functad.backends.cpu.kernels.arguments import Argument, describe, signature_of
+from functad.backends.cpu.kernels.emit import KernelText, emit
+from functad.backends.cpu.kernels.emit_loop import emit_loop
+from functad.backends.cpu.kernels.polls import with_polls
+from functad.backends.cpu.kernels.small_loops import is_unrolled, touched_by
+from functad.backends.cpu.products import in_kernels as gemm_scalars
+from functad.backends.cpu.products.gemm import by_rows
+from functad.backends.cpu.scalars import complex as complex_scalars
+from functad.backends.cpu.scalars import elementary as scalars
+from functad.backends.cpu.scalars import exact as exact_scalars
+from functad.backends.cpu.scalars import interrupts, user_functions
+from functad.backends.cpu.scalars import special as special_scalars
+from functad.lowering.blocks import Control, Instruction
+from functad.lowering.fusion.small_products import without_small_products
+from functad.lowering.memory.buffers import Storage, new_buffer
+from functad.lowering.nests.cost import work_of
+from functad.lowering.nests.nest import Nest
+from functad.lowering.nests.printing import comments, own_names_apart
+from functad.lowering.schedule import Schedule
+from functad.lowering.steps import (
+    BranchStep,
+    CallStep,
+    ControlStep,
+    GemmStep,
+    KernelStep,
+    LoopStep,
+    NestStep,
+    PlainStep,
+    Step,
+    UnlessSameStep,
+    inner_steps,
+)
+from functad.pretty import escaped
+
+VOCABULARY = {
+    name: module.__name__
+    for module in (complex_scalars, exact_scalars, special_scalars, gemm_scalars, interrupts, scalars)
+    for name, value in vars(module).items()
+    if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.")
+}
+BYTES_PER_NS = 25.0  # of one thread, from the cache
+FLOPS_PER_NS = {"float32": 90.0, "float64": 45.0, "complex64": 22.0, "complex128": 11.0}
+CALL_NS = 10_000.0  # of a Python function
+LONG = 100_000.0  # ns of a step of a kernel's range
+LONGEST_SMALL_STEP = 500.0  # ns of a step of a loop that becomes one function: threads could not share so little
+ROWS_WEIGH = 5.0  # so many times the cost if it has rows, which threads may share for all steps of the loop
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(eq=False)
+class Generated:
+    """The kernels of a Program.
+
+    source: the Python file. signatures: what each function is given. keys: of each function a text that is equal for
+    functions that do the same. instructions: the calls, in order, and loops and branches of calls.
+    """
+
+    source: str
+    signatures: dict[str, tuple[Argument, ...]]
+    keys: dict[str, str]
+    instructions: list[Instruction | Control]
+
+
+def generate(schedule: Schedule) -> Generated:
+    """Write the kernels of a schedule; steps with the same text share a function."""
+    return _Generator(schedule).run()
+
+
+class _Generator:
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.functions: dict[str, _Function] = {}  # by name
+        self.known: dict[str, str] = {}
+        self.signatures: dict[str, tuple[Argument, ...]] = {}
+
+    def run(self) -> Generated:
+        instructions = self._instructions(self.schedule.steps)
+        keys = {name: key for key, name in self.known.items()}
+        return Generated(self._file(), self.signatures, keys, instructions)
+
+    def _instructions(self, steps: Sequence[Step]) -> list[Instruction | Control]:
+        return [self._instruction(step) if isinstance(step, PlainStep) else self._control(step) for step in steps]
+
+    def _control(self, step: ControlStep) -> Instruction | Control:
+        """A loop or branch: one function if it is small, or else what its parts are."""
+        small = without_small_products(step)
+        if not isinstance(small, UnlessSameStep) and _has_small_steps(small):
+            kernel = emit_loop(small, self._touched, self.schedule.names)
+            if kernel is not None:
+                return self._call_of(kernel, step, _cost_of_steps([small]))
+        return Control(step, [self._instructions(part) for part in step.parts])
+
+    @cached_property
+    def _touched(self) -> Mapping[Storage, int]:
+        return touched_by(self.schedule.steps)
+
+    def _instruction(self, step: PlainStep) -> Instruction:
+        if isinstance(step, GemmStep):
+            return _gemm_instruction(step)
+        if isinstance(step, CallStep):
+            nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
+            return Instruction(step.name, step.parameters, 1, {}, CALL_NS + nbytes, 0, nbytes, step)
+        if isinstance(step, KernelStep):
+            cost = step.flops / 40.0 + step.bytes / BYTES_PER_NS
+            body, rows = textwrap.dedent(step.body), _rows_of_kernel(step)
+            kernel = KernelText(body, step.parameters, step.n, rows, offsets=step.offsets)
+            return self._call_of(kernel, step, (step.flops, step.bytes, cost))
+        return self._call_of(emit(step.nest), step, _cost_of_nest(step.nest))
+
+    def _call_of(self, kernel: KernelText, step: Step, work: tuple[float, float, float]) -> Instruction:
+        """The call of a kernel, which is a new function unless there is one that does the same."""
+        flops, nbytes, cost = work
+        kernel = _named_apart(kernel)
+        kernel, lines = _asking(kernel, is_long=cost > LONG * kernel.n)
+        constants = tuple(kernel.constants.values())
+        call = Instruction(
+            "", kernel.parameters, kernel.n, kernel.rows, cost, flops, nbytes, step,
+            constants=constants, offsets=kernel.offsets, work=lines,
+        )  # fmt: skip
+        names = [*(p for p, _, _ in kernel.parameters), *kernel.constants]
+        signature = signature_of([(b.dtype, offset) for b, offset in call.arguments], constants)
+        key = f"{' '.join(map(describe, signature))}\n{_canonical(kernel.body, names)}"
+        if key not in self.known:
+            unique, number = step.name, 2
+            while unique in self.functions or unique in VOCABULARY:
+                unique, number = f"{step.name}_{number}", number + 1
+            self.known[key] = unique
+            self.functions[unique] = _Function(names, comments(step.eqns, self.schedule.names), kernel)
+            self.signatures[unique] = signature
+        call.function = self.known[key]
+        self.functions[call.function].calls.append(call)
+        return call
+
+    def _file(self) -> str:
+        text = "\n\n\n".join(function.text(name) for name, function in self.functions.items())
+        words = set(_WORD.findall(re.sub("#.*", "", text)))
+        imports: dict[str, list[str]] = {}
+        for word in sorted(words & VOCABULARY.keys()):
+            imports.setdefault(VOCABULARY[word], []).append(word)
+        of_users = sorted(filter(user_functions.is_user_word, words))
+        if of_users:
+            imports[user_functions.__name__] = of_users
+        shown = escaped(self.schedule.program.name)
+        head = [f'"""Kernels of `{shown}`, written by functad. Shapes are fixed."""', ""]
+        if words & {"inf", "nan"}:
+            head.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
+        head += [f"from {module} import {', '.join(names)}" for module, names in sorted(imports.items())]
+        return "\n".join(head) + "\n\n\n" + text + "\n"
+
+
+def _named_apart(kernel: KernelText) -> KernelText:
+    """The kernel, in which no name of its own is a word of the vocabulary."""
+    given = [*(p for p, _, _ in kernel.parameters), *kernel.constants]
+    body, names = own_names_apart(kernel.body, given, VOCABULARY)
+    parameters = tuple([(name, buffer, mode) for name, (_, buffer, mode) in zip(names, kernel.parameters)])
+    constants = dict(zip(names[len(parameters) :], kernel.constants.values()))
+    return replace(kernel, body=body, parameters=parameters, constants=constants)
+
+
+def _asking(kernel: KernelText, is_long: bool) -> tuple[KernelText, float]:
+    """The kernel, which now asks now and then whether it shall stop, and the lines that run for each step of it."""
+    polled = with_polls(kernel.body, [*(p for p, _, _ in kernel.parameters), *kernel.constants], is_long=is_long)
+    if not polled.control:
+        return kernel, polled.work
+    parameter = (polled.control, new_buffer(polled.control, (1,), np.dtype(np.int64), "control"), "r")
+    offsets = (*kernel.offsets, 0) if kernel.offsets else ()
+    asking = replace(kernel, body=polled.body, parameters=(*kernel.parameters, parameter), offsets=offsets)
+    return asking, polled.work
+
+
+class _Function:
+    """A function of the file, and who calls it."""
+
+    def __init__(self, names: Sequence[str], head: str, kernel: KernelText) -> None:
+        self.names, self.head, self.kernel = names, head, kernel
+        self.calls: list[Instruction] = []
+
+    def text(self, name: str) -> str:
+        """The definition; what it is given is in comments."""
+        body = self.head + "".join(self._given()) + self.kernel.body.strip("\n")
+        return f"def {name}({', '.join([*self.names, 'start', 'stop'])}):\n" + textwrap.indent(body, "    ")
+
+    def _given(self) -> Iterator[str]:
+        for k, (parameter, _, _) in enumerate(self.kernel.parameters):
+            if any(self.kernel.offsets):
+                offsets = list(dict.fromkeys(call.offsets[k] for call in self.calls))
+                if any(offsets):
+                    yield f"# {parameter} begins at element {_list(offsets)}\n"
+        for k, constant in enumerate(self.kernel.constants):
+            yield f"# {constant} = {_list(list(dict.fromkeys(str(call.constants[k]) for call in self.calls)))}\n"
+
+
+def _list(values: Sequence[object]) -> str:
+    more = [f"… ({len(values)} values)"] if len(values) > 4 else []
+    return ", ".join([*map(str, values[: 3 if more else 4]), *more])
+
+
+def _canonical(body: str, parameters: Sequence[str]) -> str:
+    """The text with its own names replaced by numbers, comments dropped: equal for kernels that do the same."""
+    numbers: dict[str, str] = {p: f"p{i}" for i, p in enumerate(parameters)}
+
+    def rename(match: re.Match[str]) -> str:
+        word = match.group()
+        if word in VOCABULARY or word in _KEPT or user_functions.is_user_word(word):
+            return word
+        return numbers.setdefault(word, f"v{len(numbers)}")
+
+    code = "\n".join(line.partition("#")[0] for line in body.split("\n"))
+    return _WORD.sub(rename, code)
+
+
+_KEPT = {
+    "for", "in", "range", "if", "else", "elif", "while", "and", "or", "not", "start", "stop", "min", "max", "True",
+    "False", "inf", "nan", "complex", "real", "imag", "int", "float", "abs", "break", "continue", "return", "pass",
+}  # fmt: skip
+
+
+def _rows_of_kernel(step: KernelStep) -> dict[Storage, int | None]:
+    rows: dict[Storage, int | None] = {}
+    for name, buffer, mode in step.parameters:
+        local = step.rows and step.n > 0 and buffer.size % step.n == 0 and (mode != "r" or name in step.row_reads)
+        rows[buffer.storage] = buffer.size // step.n if local else None
+    return rows
+
+
+def _gemm_instruction(step: GemmStep) -> Instruction:
+    parameters = (("a", step.a, "r"), ("b", step.b, "r"), ("c", step.c, "rw" if step.beta else "w"))
+    flops = 2.0 * step.m * step.n * step.k * step.batch
+    nbytes = float(step.a.dtype.itemsize * step.batch * (step.m * step.k + step.k * step.n + step.m * step.n))
+    cost = 200.0 * step.batch + max(flops / FLOPS_PER_NS[step.a.dtype.name], nbytes / BYTES_PER_NS)
+    rows: dict[Storage, int | None] = {step.b.storage: None}
+    if step.batch == 1:
+        rows[step.c.storage] = step.ldc if step.c_offset + step.n <= step.ldc else None
+        rows[step.a.storage] = step.lda if not step.ta and step.a_offset + step.k <= step.lda else None
+        if step.a.storage is step.b.storage:
+            rows[step.a.storage] = None
+        return Instruction(
+            "gemm", parameters, step.m, rows, cost, flops, nbytes, step, coarse=True,
+            by_columns=not by_rows(step.m, step.n),
+        )  # fmt: skip
+    rows[step.c.storage] = _matrix_of_batch(step.c_offset, step.c_batch, step.ldc, step.m, step.n)
+    a_rows, a_columns = (step.k, step.m) if step.ta else (step.m, step.k)
+    if step.a.storage is not step.b.storage:
+        rows[step.a.storage] = _matrix_of_batch(step.a_offset, step.a_batch, step.lda, a_rows, a_columns)
+    return Instruction("gemm_batch", parameters, step.batch, rows, cost, flops, nbytes, step)
+
+
+def _matrix_of_batch(offset: int, batch: int, stride: int, rows: int, columns: int) -> int | None:
+    """The elements from one matrix of a batch to the next, if each lies within them."""
+    return batch if offset + (rows - 1) * stride + columns <= batch else None
+
+
+def _cost_of_nest(nest: Nest) -> tuple[float, float, float]:
+    """Operations, bytes and estimated ns."""
+    work = work_of(nest)
+    ns = nest.points * (0.03 * work.simple + 0.35 * work.calls) + work.bytes / BYTES_PER_NS
+    return work.flops, work.bytes, ns
+
+
+def _has_small_steps(step: LoopStep | BranchStep) -> bool:
+    repeated = [*step.condition, *step.body] if isinstance(step, LoopStep) else [step]
+    by_rows = any(isinstance(s, NestStep) and not is_unrolled(s.nest) for s in inner_steps(repeated))
+    return _cost_of_steps(repeated)[2] * (ROWS_WEIGH if by_rows else 1.0) < LONGEST_SMALL_STEP
+
+
+def _cost_of_steps(steps: Sequence[Step]) -> tuple[float, float, float]:
+    """The same of loop nests, also within loops and branches; of other steps no end of ns."""
+    flops = nbytes = ns = 0.0
+    for step in steps:
+        if isinstance(step, NestStep):
+            costs, times = [_cost_of_nest(step.nest)], [1]
+        elif isinstance(step, ControlStep):
+            costs, times = [_cost_of_steps(part) for part in step.parts], Control(step, list(step.parts)).times
+        else:
+            return 0.0, 0.0, float("inf")
+        flops += sum(cost[0] * count for cost, count in zip(costs, times))
+        nbytes += sum(cost[1] * count for cost, count in zip(costs, times))
+        ns += sum(cost[2] * count for cost, count in zip(costs, times))
+    return flops, nbytes, ns

@@ -1,0 +1,178 @@
+"""Puts questions whether to stop into the text of kernels that may run long: `if interrupted(control): return`.
+
+Knows the form of kernel text: loops, and how many lines run in all. Nothing of what they compute. A loop whose number
+of steps is known is cut into strips, with one question for each, so that its steps cost what they did. So are the steps
+that are known to come next (`steps_left`) in a loop that goes on if they were not all. Loops without a known end, and
+what is done under a condition only, are counted as they run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from functad.backends.cpu.runtime.layout import BUDGET, POLL_WORK
+from functad.backends.cpu.scalars import complex as complex_scalars
+from functad.backends.cpu.scalars import special as special_scalars
+from functad.backends.cpu.scalars.user_functions import is_user_word
+
+_FOR = re.compile(r"for (\w+) in range\((.*)\):$")
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+_AHEAD = "steps_left("
+_UNKNOWN_STEPS = 16  # of a loop whose bounds are computed
+_SLOW = {"remainder"} | {
+    name
+    for module in (special_scalars, complex_scalars)
+    for name, value in vars(module).items()
+    if getattr(value, "__module__", "") == module.__name__
+}
+_SLOW_WORK = 256  # of a call of a function of which one takes up to a microsecond
+_LEAST_WORK = 128  # of a step of a loop with computed bounds that is worth a question
+_LEAST_BRANCH = 4096  # of what is done under a condition, and may be done never, that is worth counting
+
+
+class Polled(NamedTuple):
+    """The text of a kernel's body.
+
+    control: the parameter that it needs for its questions, or "". work: how many lines run for a step of its range,
+    without those that it counts itself, of which at most `BUDGET`, or one strip, run without a question.
+    """
+
+    body: str
+    control: str
+    work: float
+
+
+def with_polls(body: str, names: Iterable[str], *, is_long: bool = False) -> Polled:
+    """The body of a kernel, with questions where more than `POLL_WORK` lines would run without one.
+
+    names: the kernel's parameters. is_long: whether a step of the range is known to take long, as far as the text alone
+    does not tell.
+    """
+    writer = _Writer({*names, *_WORDS.findall(body)}, is_long)
+    lines, work = writer.rewritten(body.strip("\n").split("\n"))
+    if writer.has_budget:
+        lines.insert(0, f"{writer.budget} = {BUDGET}")
+    return Polled("\n".join(lines) + "\n", writer.control if writer.asks else "", work)
+
+
+class _Writer:
+    def __init__(self, taken: set[str], is_long: bool) -> None:
+        self.taken = taken
+        self.is_long = is_long
+        self.control, self.budget = self.unique("control"), self.unique("budget")
+        self.asks = self.has_budget = False
+
+    def unique(self, wanted: str) -> str:
+        name, number = wanted, 2
+        while name in self.taken:
+            name, number = f"{wanted}_{number}", number + 1
+        self.taken.add(name)
+        return name
+
+    def rewritten(self, lines: Sequence[str]) -> tuple[list[str], float]:
+        """Lines of one depth, and what stands in them; and how many run."""
+        done: list[str] = []
+        work, at = 0.0, 0
+        while at < len(lines):
+            line, after = lines[at], at + 1
+            indent = len(line) - len(line.lstrip())
+            while after < len(lines) and (not lines[after].strip() or _depth(lines[after]) > indent):
+                after += 1
+            inside, inner_work = self.rewritten(lines[at + 1 : after]) if after > at + 1 else ([], 0.0)
+            text = line.strip()
+            each = inner_work + _work(text)
+            loop = _FOR.match(text)
+            if loop and _AHEAD in loop.group(2):
+                new = self.ahead(line, loop.group(2), inside, each)
+                each = 0
+            elif loop:
+                new, steps = self.counted(line, loop.group(1), loop.group(2), inside, each)
+                each *= steps
+            elif text == "while True:":
+                is_counted = any(_AHEAD in inner and _depth(inner) == indent + 4 for inner in lines[at + 1 : after])
+                new = [line, *([] if is_counted else self.spend(_depth(line) + 4, int(each))), *inside]
+                each = 1
+            elif text.startswith("if ") and inner_work > _LEAST_BRANCH:
+                new = [line, *self.spend(_depth(line) + 4, int(inner_work)), *inside]
+                each -= inner_work
+            else:
+                new = [line, *inside]
+                each *= _UNKNOWN_STEPS if text.startswith("while ") else 1
+            done += new
+            work += each
+            at = after
+        return done, work
+
+    def counted(self, line: str, name: str, bounds: str, inside: list[str], each: float) -> tuple[list[str], int]:
+        """A `for` whose steps run `each` lines; and how many steps it has, or may have."""
+        first, last = _bounds(bounds)
+        if {"start", "stop"} & set(_WORDS.findall(bounds)):
+            return [line, *inside], 1  # of the range, which is run in pieces
+        if first.isdigit() and last.isdigit():
+            steps = max(int(last) - int(first), 0)
+            asks = steps * each > POLL_WORK
+        else:
+            steps = _UNKNOWN_STEPS
+            asks = self.is_long and each > _LEAST_WORK
+        if not asks or each > POLL_WORK:  # what is inside asks
+            return [line, *inside], steps
+        depth, strip = _depth(line), 1 << (int(POLL_WORK / each).bit_length() - 1)
+        if strip == 1:
+            return [line, *self.ask(depth + 4), *inside], steps
+        piece = self.unique(f"{name}_piece")
+        return [
+            f"{' ' * depth}for {piece} in range({first}, {last}, {strip}):",
+            *self.ask(depth + 4),
+            f"{' ' * depth}    for {name} in range({piece}, min({piece} + {strip}, {last})):",
+            *(f"    {inner}" for inner in inside),
+        ], steps
+
+    def ask(self, depth: int) -> list[str]:
+        self.asks = True
+        return [f"{' ' * depth}if interrupted({self.control}):", f"{' ' * depth}    return"]
+
+    def ahead(self, line: str, bounds: str, inside: list[str], each: float) -> list[str]:
+        """A `for` of steps that are known to come, in a `while` that goes on if they were fewer."""
+        depth, steps = _depth(line), self.unique("steps")
+        indent = " " * depth
+        return [
+            f"{indent}{steps} = min({bounds}, {max(int(POLL_WORK / each), 1)})",
+            *self.spend(depth, f"{steps} * {min(int(each), BUDGET)}"),
+            f"{indent}{line.strip().replace(bounds, steps, 1)}",
+            *inside,
+        ]
+
+    def spend(self, depth: int, work: int | str) -> list[str]:
+        """Count work that runs nobody knows how often; all of it shares what may run without a question."""
+        self.has_budget = True
+        indent = " " * depth
+        return [
+            f"{indent}{self.budget} = {self.budget} - {min(work, BUDGET) if isinstance(work, int) else work}",
+            f"{indent}if {self.budget} < 0:",
+            f"{indent}    {self.budget} = {BUDGET}",
+            *self.ask(depth + 4),
+        ]
+
+
+def _work(line: str) -> int:
+    """A line is one line, and each call another, of some functions many."""
+    if not line or line.startswith("#"):
+        return 0
+    slow = sum(word in _SLOW or is_user_word(word) for word in _WORDS.findall(line))
+    return 1 + line.count("(") + _SLOW_WORK * slow
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _bounds(text: str) -> tuple[str, str]:
+    """The first and the last of the arguments of `range`."""
+    depth = 0
+    for at, letter in enumerate(text):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            return text[:at].strip(), text[at + 1 :].strip()
+    return "0", text.strip()

@@ -1,0 +1,44 @@
+"""Loops that exchange rows and columns, cut into small squares: a square's cache lines stay in the first cache.
+
+Knows nests as data. LLVM knows that a square has a fixed size, and moves it with vectors.
+"""
+
+from __future__ import annotations
+
+from functad.lowering.nests.affine import Symbol, loop
+from functad.lowering.nests.nest import IndexLet, Let, Load, Nest, Statement, Store
+
+SIDE = 8
+
+
+def tiled(nest: Nest) -> Nest:
+    """The nest, or one that does the same in squares if its last two loops run through something across its rows.
+
+    Their extents must be multiples of the square's side.
+    """
+    if len(nest.loops) < 2 or any(nest.reduced) or nest.accumulators:
+        return nest
+    rows, columns = nest.loops[-2:]
+    if rows.extent % SIDE or columns.extent % SIDE or not any(_runs_across(s, rows, columns) for s in nest.statements):
+        return nest
+    squares = [loop(f"{s.name}_tile", s.extent // SIDE) for s in (rows, columns)]
+    within = [loop(s.name, SIDE) for s in (rows, columns)]
+    parts = {s: outer * SIDE + inner for s, outer, inner in zip((rows, columns), squares, within)}
+
+    def moved(statement: Statement) -> Statement:
+        if isinstance(statement, Let):
+            return statement
+        if isinstance(statement, IndexLet):
+            return IndexLet(statement.name, statement.value.substitute(parts), statement.level)
+        return Load(statement.name, statement.buffer, statement.offset.substitute(parts), statement.level)
+
+    loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*squares, *within) if x.terms)]
+    stores = [Store(s.buffer, s.offset.substitute(parts), s.value, s.level) for s in nest.stores]
+    statements = [moved(s) for s in nest.statements]
+    return Nest(loops, [False] * len(loops), statements, [], stores, nest.eqns, nest.constants)
+
+
+def _runs_across(statement: object, rows: Symbol, columns: Symbol) -> bool:
+    if not isinstance(statement, Load):
+        return False
+    return statement.offset.coefficient(rows) == 1 and statement.offset.coefficient(columns) > 1

@@ -1,0 +1,1 @@
+"""Matrix products: who computes them, how they are cut for threads, and functad's own kernels."""

@@ -1,0 +1,207 @@
+"""functad's own matrix product for processors with AVX-512: in which order panels are packed and multiplied.
+
+Written in the language of `words`, like `runtime_kernels`; all parameters are words. It must not know how a panel is
+packed or multiplied: that is in `gemm_vectors`, whose functions it calls by address.
+
+C has a longer and a shorter side. The operand of the shorter one is packed, in parts that stay in a core's second
+cache; the operand of the longer one passes by, panel after panel. While a panel is multiplied, the next one is fetched
+from memory and packed, slice by slice: so no time is spent waiting for a large matrix.
+"""
+
+# ruff: noqa: F821
+# mypy: ignore-errors
+from __future__ import annotations
+
+from functad.backends.cpu.runtime import layout as w
+
+EXPORTS = ("multiply",)
+# A tile of C, which the processor keeps in 24 of its 32 registers: 12 rows of two vectors of 64 bytes.
+ROWS = 12
+TILE_BYTES = 128
+# A tile with fewer rows is made in parts of so many.
+FEW_ROWS = 4
+# So many elements of a sum at a time, and always a multiple of the unit (zeros are added at the end).
+DEPTH = 256
+DEPTH_UNIT = 4
+RESIDENT_BYTES = 1 << 18
+PANEL_BYTES = 1 << 15
+
+# What a caller needs room for: the resident operand (rounded up to a panel), two panels that pass by, a tile.
+ROOM_PANELS = RESIDENT_BYTES + PANEL_BYTES
+ROOM_TILE = ROOM_PANELS + 2 * PANEL_BYTES
+ROOM_BYTES = ROOM_TILE + 4096
+
+# The words of a handle (`blas.handle`) go on with those of its table:
+TABLE = w.GEMM_HANDLE_SIZE
+COLUMNS = TABLE  # of a tile
+YIELD = TABLE + 1  # address of void yield()
+ZERO = TABLE + 2  # 0 as an element
+MULTIPLY_ROWS = TABLE + 3  # addresses of functions of `gemm_vectors`
+MULTIPLY_HALF = TABLE + 4  # as many rows, but half the columns
+MULTIPLY_FEW_ROWS = TABLE + 5
+COPY_ROWS = TABLE + 6
+COPY_COLUMNS = TABLE + 7
+TRANSPOSE = TABLE + 8
+COPY_ANY = TABLE + 9
+MERGE = TABLE + 10
+ROOM = TABLE + 11  # address of the first room
+ROOMS = TABLE + 12  # how many there are
+TAKEN = TABLE + 13  # then for each room: 1 if somebody uses it
+
+
+def multiply(
+    table, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C as `runtime_kernels.gemm`; k must not be 0."""
+    item = table[w.GEMM_ITEM]
+    # Element p of the sums' j-th row or column lies p down + j right from where the operand begins.
+    a_down = item if ta == 0 else item * lda
+    a_right = item if ta == 1 else item * lda
+    b_down = item if tb == 1 else item * ldb
+    b_right = item if tb == 0 else item * ldb
+    depth = rounded(up(k, up(k, DEPTH)), DEPTH_UNIT)
+    tall = 1 if m >= n else 0
+    extent = min(m, n)
+    part = rounded(up(extent, up(extent * depth * item, RESIDENT_BYTES)), table[COLUMNS] if tall == 1 else ROWS)
+    number = take_room(table)
+    room = table[ROOM] + number * ROOM_BYTES
+    start = 0
+    while start < extent:
+        size = min(part, extent - start)
+        factor = beta
+        p = 0
+        while p < k:
+            left = a + p * a_down
+            right = b + p * b_down
+            deep = min(depth, k - p)
+            if tall == 1:
+                right += start * b_right
+                sweep(
+                    table, room, 1, deep, alpha, factor, c + item * start, item * ldc,
+                    size, right, b_down, b_right, m, left, a_down, a_right,
+                )  # fmt: skip
+            else:
+                left += start * a_right
+                sweep(
+                    table, room, 0, deep, alpha, factor, c + item * ldc * start, item * ldc,
+                    size, left, a_down, a_right, n, right, b_down, b_right,
+                )  # fmt: skip
+            factor = table + 8 * w.GEMM_ONE
+            p += depth
+        start += part
+    store(table, TAKEN + number, 0)
+
+
+def sweep(
+    table, room, tall, depth, alpha, beta, c, pitch,
+    size, resident, resident_down, resident_right, length, passing, down, right,
+) -> None:  # fmt: skip
+    """Add `depth` products to `size` columns (tall) or rows of C, which are `length` long."""
+    item = table[w.GEMM_ITEM]
+    padded = rounded(depth, DEPTH_UNIT)
+    width = table[COLUMNS] if tall == 1 else ROWS
+    for i in range(up(size, width)):
+        j = i * width
+        source = resident + j * resident_right
+        target = room + item * padded * j
+        pack(table, width, 0, padded, depth, min(width, size - j), source, resident_down, resident_right, target)
+    step = ROWS if tall == 1 else table[COLUMNS]
+    slice = rounded(up(padded, up(size, width)), DEPTH_UNIT)
+    panel = room + ROOM_PANELS
+    spare = panel + PANEL_BYTES
+    # The first panel is packed before anything is multiplied, each of the others during the one before it.
+    i = 0 - step
+    while i < length:
+        wide = min(step, length - i - step)
+        source = passing + (i + step) * right
+        packed = 0 if wide > 0 else padded
+        j = 0
+        while j < size:
+            if i >= 0:
+                fetch = source + packed * down if packed < padded else room
+                fetch_pitch = down + right - item if packed < padded else 0
+                strip = room + item * padded * j
+                if tall == 1:
+                    tile(
+                        table, min(step, length - i), min(width, size - j), padded, alpha, panel, strip,
+                        beta, c + i * pitch + j * item, pitch, fetch, fetch_pitch, room + ROOM_TILE,
+                    )  # fmt: skip
+                else:
+                    tile(
+                        table, min(width, size - j), min(step, length - i), padded, alpha, strip, panel,
+                        beta, c + j * pitch + i * item, pitch, fetch, fetch_pitch, room + ROOM_TILE,
+                    )  # fmt: skip
+            if packed < padded:
+                end = min(packed + slice, padded)
+                pack(table, step, packed, end, depth, wide, source, down, right, spare)
+                packed = end
+            j += width
+        full = spare
+        spare = panel
+        panel = full
+        i += step
+
+
+def tile(table, rows, columns, depth, alpha, a, b, beta, c, pitch, fetch, fetch_pitch, edge) -> None:
+    """One tile of C, or the part of it that lies within C."""
+    function = table[MULTIPLY_ROWS]
+    width = table[COLUMNS]
+    height = ROWS
+    if rows <= 2 * FEW_ROWS:
+        function = table[MULTIPLY_FEW_ROWS]
+        height = FEW_ROWS
+    elif columns <= width // 2:
+        function = table[MULTIPLY_HALF]
+        width = width // 2
+    while rows > 0:
+        if rows >= height and columns == width:
+            call_nine(function, depth, a, b, alpha, beta, c, pitch, fetch, fetch_pitch)
+        else:
+            # What would lie beyond C is computed elsewhere.
+            call_nine(function, depth, a, b, alpha, table + 8 * ZERO, edge, TILE_BYTES, fetch, fetch_pitch)
+            call_six(table[MERGE], min(rows, height), columns, edge, beta, c, pitch)
+        a += height * table[w.GEMM_ITEM]
+        c += height * pitch
+        rows -= height
+
+
+def pack(table, width, start, stop, depth, wide, source, down, right, panel) -> None:
+    """Rows `start..stop` of a panel, which has `depth` rows of `wide` elements; the rest of it is zero."""
+    item = table[w.GEMM_ITEM]
+    row = item * width
+    if wide == width and right == item and start < depth:
+        copy = table[COPY_ROWS] if width == ROWS else table[COPY_COLUMNS]
+        rows = min(stop, depth) - start
+        call_kernel(copy, rows, source + start * down, down, panel + start * row)
+        start += rows
+    elif wide == width and down == item and start < depth:
+        squares = (min(stop, depth) - start) // DEPTH_UNIT
+        call_six(
+            table[TRANSPOSE], squares, width // DEPTH_UNIT, source + start * down, right, panel + start * row, row
+        )  # fmt: skip
+        start += squares * DEPTH_UNIT
+    if start < stop:
+        call_eight(
+            table[COPY_ANY], stop - start, width, depth - start, wide, source + start * down, down, right,
+            panel + start * row,
+        )  # fmt: skip
+
+
+def take_room(table) -> int:
+    """Wait for a room that nobody uses, and take it."""
+    while 1 == 1:
+        for number in range(table[ROOMS]):
+            if load(table, TAKEN + number) == 0 and claim(table, TAKEN + number, 0, 1) == 1:
+                return number
+        call_nothing(table[YIELD])
+
+
+def up(x, y) -> int:
+    """x / y, rounded up."""
+    return (x + y - 1) // y
+
+
+def rounded(x, unit) -> int:
+    """The first multiple of the unit from x on."""
+    return up(x, unit) * unit

@@ -1,0 +1,92 @@
+"""functad's own matrix product, loaded: the table that `gemm_panels` reads, and the rooms where it packs.
+
+Also the product that convolutions take, `gemm_scalars.gemm_places`, which needs neither. This file must not know which
+products are computed this way: `blas.handle_for` and the rules of convolutions choose.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from functad.backends.cpu.compile import objects
+from functad.backends.cpu.compile.loader import Loaded, processor
+from functad.backends.cpu.products import gemm_panels as p
+from functad.backends.cpu.runtime import layout as w
+from functad.backends.cpu.runtime.tape import runtime
+from functad.config import available_cores
+
+# The functions of `gemm_vectors`, in the order of their words in the table.
+_VECTORS = (
+    "multiply_rows", "multiply_half", "multiply_few_rows",
+    "copy_rows", "copy_columns", "transpose", "copy_any", "merge",
+)  # fmt: skip
+_kept: list[Any] = []
+
+
+def with_table(handle: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The handle followed by its table, for products of float32 or float64 by `gemm_panels.multiply`."""
+    panels, vectors = _panels(), _vectors(dtype)
+    # A room for everybody who may multiply at once; should there be more, they wait for each other.
+    rooms = 2 * available_cores()[0]
+    memory = np.empty(rooms * p.ROOM_BYTES + 4096, np.uint8)
+    words = np.zeros(p.TAKEN + rooms, np.int64)
+    words[: p.TABLE] = handle
+    words[w.GEMM_ENTRY] = panels["multiply"]
+    words[p.COLUMNS] = p.TILE_BYTES // dtype.itemsize
+    words[p.YIELD] = runtime().pool.words[w.YIELD]
+    words[p.MULTIPLY_ROWS : p.MULTIPLY_ROWS + len(_VECTORS)] = [vectors[name] for name in _VECTORS]
+    words[p.ROOM] = memory.ctypes.data + -memory.ctypes.data % 4096
+    words[p.ROOMS] = rooms
+    _kept.append((panels, vectors, memory))
+    if hasattr(os, "register_at_fork"):
+        # The threads that used rooms are not in the child.
+        os.register_at_fork(after_in_child=lambda: words[p.TAKEN :].fill(0))
+    return words
+
+
+def place_columns(dtype: Any) -> int:
+    """The columns of a product of places (`gemm_scalars.gemm_places`); 0 where the processor has not its vectors."""
+    dtype = np.dtype(dtype)
+    fits = dtype in (np.float32, np.float64) and "+avx512f" in processor()[1].split(",")
+    return p.TILE_BYTES // dtype.itemsize if fits else 0
+
+
+@cache
+def places_handle(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The handle through which kernels compute products of places."""
+    source = Path(__file__).with_name("gemm_vectors.py").read_text(encoding="utf-8")
+
+    def make(_: str) -> bytes:
+        vectors = importlib.import_module("functad.backends.cpu.products.gemm_vectors")
+        return bytes(vectors.compile_places(dtype))
+
+    loaded = objects.get(source, f"places_{dtype.name}", ("multiply_places",), make).addresses
+    _kept.append(loaded)
+    return np.array([loaded["multiply_places"]], np.int64)
+
+
+def _panels() -> Loaded:
+    source = Path(p.__file__).read_text(encoding="utf-8")
+
+    def make(_: str) -> bytes:
+        # Loading the compiler takes time that a warm cache saves.
+        words = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
+        return bytes(words.compile_words(source, vars(p), p.EXPORTS, thorough=False))
+
+    return objects.get(source, "panels", p.EXPORTS, make).addresses
+
+
+def _vectors(dtype: np.dtype[Any]) -> Loaded:
+    source = Path(__file__).with_name("gemm_vectors.py").read_text(encoding="utf-8")
+
+    def make(_: str) -> bytes:
+        vectors = importlib.import_module("functad.backends.cpu.products.gemm_vectors")
+        return bytes(vectors.compile_vectors(dtype))
+
+    return objects.get(source, dtype.name, _VECTORS, make).addresses

@@ -1,0 +1,361 @@
+"""The inner loops of functad's own matrix product, as LLVM IR on vectors of 64 bytes: packing panels, multiplying them.
+
+A panel holds a strip of a matrix the way the multiplication reads it: for each p of the sum, the strip's elements side
+by side. This file must not know in which order panels are made and multiplied (`gemm_panels`). It never imports Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+
+from functad.backends.cpu.compile.loader import PREFIX, target_machine
+from functad.backends.cpu.products.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
+
+_VECTOR_BYTES = 64
+_VECTORS = TILE_BYTES // _VECTOR_BYTES
+_WORD = ir.IntType(64)
+_INT = ir.IntType(32)
+_BYTE_POINTER = ir.IntType(8).as_pointer()
+
+
+def compile_vectors(dtype: np.dtype[Any]) -> bytes:
+    """The object file of all functions of this file, for float32 or float64. Their parameters are words."""
+    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    # Unrolling takes time to compile: only the function that does most of the work is worth much of it.
+    _multiply(code, "multiply_rows", ROWS, _VECTORS, unrolled=4)
+    _multiply(code, "multiply_half", ROWS, _VECTORS // 2, unrolled=2)
+    _multiply(code, "multiply_few_rows", FEW_ROWS, _VECTORS, unrolled=2)
+    _copy(code, "copy_rows", ROWS)
+    _copy(code, "copy_columns", TILE_BYTES // dtype.itemsize)
+    _transpose(code)
+    _copy_any(code)
+    _merge(code)
+    # It is written as the processor shall run it: LLVM's passes would find nothing to do but take their time.
+    return bytes(target_machine().emit_object(llvm.parse_assembly(str(code.module))))
+
+
+def compile_places(dtype: np.dtype[Any]) -> bytes:
+    """The object file of `multiply_places`, through which kernel text calls `gemm_scalars.gemm_places`."""
+    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    _multiply_places(code)
+    return bytes(target_machine().emit_object(llvm.parse_assembly(str(code.module))))
+
+
+class _Code:
+    """An LLVM module of functions of words, and how they are written."""
+
+    def __init__(self, scalar: ir.Type, item: int) -> None:
+        self.module = ir.Module()
+        self.scalar = scalar
+        self.item = item
+        self.vector = ir.VectorType(scalar, _VECTOR_BYTES // item)
+        self.builder = ir.IRBuilder()
+
+    def begin(self, name: str, parameters: str) -> Sequence[ir.Value]:
+        names = parameters.split()
+        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [_WORD] * len(names)), PREFIX + name)
+        self.builder = ir.IRBuilder(function.append_basic_block())
+        return function.args
+
+    def loop(self, count: ir.Value, body: Callable[..., Sequence[ir.Value]], *start: ir.Value) -> list[ir.Value]:
+        """Values that become `body(i, *values)` for i = 0..count."""
+        builder = self.builder
+        before = builder.block
+        head, inside, after = (builder.append_basic_block() for _ in range(3))
+        builder.branch(head)
+        builder.position_at_end(head)
+        counter, *values = [builder.phi(value.type) for value in (_word(0), *start)]
+        builder.cbranch(builder.icmp_signed("<", counter, count), inside, after)
+        builder.position_at_end(inside)
+        next_values = body(counter, *values)
+        next_counter = builder.add(counter, _word(1))
+        for phi, first, following in zip([counter, *values], [_word(0), *start], [next_counter, *next_values]):
+            phi.add_incoming(first, before)
+            phi.add_incoming(following, builder.block)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return values
+
+    def load(self, address: ir.Value, kind: ir.Type, align: int = 0) -> ir.Value:
+        return self.builder.load(self.builder.inttoptr(address, kind.as_pointer()), align=align or self.item)
+
+    def store(self, value: ir.Value, address: ir.Value) -> None:
+        self.builder.store(value, self.builder.inttoptr(address, value.type.as_pointer()), align=self.item)
+
+    def prefetch(self, address: ir.Value) -> None:
+        """Ask for the cache lines of a row of a tile, which may begin anywhere in its first one."""
+        for offset in (*range(0, TILE_BYTES, 64), TILE_BYTES - 1):
+            self.prefetch_line(self.offset(address, offset))
+
+    def prefetch_line(self, address: ir.Value, to_write: bool = False) -> None:
+        function = self.declared("llvm.prefetch.p0i8", ir.VoidType(), [_BYTE_POINTER, _INT, _INT, _INT])
+        place = self.builder.inttoptr(address, _BYTE_POINTER)
+        self.builder.call(function, [place, *(ir.Constant(_INT, x) for x in (int(to_write), 3, 1))])
+
+    def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+        name = f"v{x.type.count}" if isinstance(x.type, ir.VectorType) else ""
+        function = self.declared(f"llvm.fma.{name}f{8 * self.item}", x.type, [x.type] * 3)
+        return self.builder.call(function, [x, y, z])
+
+    def declared(self, name: str, result: ir.Type, parameters: Sequence[ir.Type]) -> ir.Function:
+        return self.module.globals.get(name) or ir.Function(self.module, ir.FunctionType(result, parameters), name)
+
+    def everywhere(self, scalar: ir.Value) -> ir.Value:
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        first = self.builder.insert_element(undefined, scalar, ir.Constant(_INT, 0))
+        return self.builder.shuffle_vector(first, undefined, _indices([0] * self.vector.count))
+
+    def offset(self, address: ir.Value, count: int) -> ir.Value:
+        return self.builder.add(address, _word(count)) if count else address
+
+
+def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int) -> None:
+    """A tile of C, or a part of it, from a panel of A and one of B: C = alpha A B + beta C; only written if beta is 0.
+
+    It stays in registers while `depth` products are summed. Meanwhile the caches are told what comes next: the tile's
+    rows in C, and rows of memory from `fetch` on that the caller will need soon.
+    """
+    depth, a, b, alpha, beta, c, c_pitch, fetch, fetch_pitch = code.begin(
+        name, "depth a b alpha beta c c_pitch fetch fetch_pitch"
+    )
+    builder, item = code.builder, code.item
+    places = [c]
+    for _ in range(rows - 1):
+        places.append(builder.add(places[-1], c_pitch))
+
+    def body(i: ir.Value, a: ir.Value, b: ir.Value, fetch: ir.Value, row: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+        tile = list(sums)
+        code.prefetch(fetch)
+        code.prefetch(row)
+        for step in range(unrolled):
+            rights = [
+                code.load(code.offset(b, (step * _VECTORS + v) * _VECTOR_BYTES), code.vector, _VECTOR_BYTES)
+                for v in range(vectors)
+            ]
+            for r in range(rows):
+                left = code.everywhere(code.load(code.offset(a, (step * ROWS + r) * item), code.scalar))
+                for v in range(vectors):
+                    tile[r * vectors + v] = code.fma(left, rights[v], tile[r * vectors + v])
+        # Below the tile the prefetching stays at its last row.
+        down = builder.select(builder.icmp_signed("<", i, _word(rows - 1)), c_pitch, _word(0))
+        a = code.offset(a, unrolled * ROWS * item)
+        b = code.offset(b, unrolled * TILE_BYTES)
+        return [a, b, builder.add(fetch, fetch_pitch), builder.add(row, down), *tile]
+
+    zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
+    steps = builder.udiv(depth, _word(unrolled))
+    sums = code.loop(steps, body, a, b, fetch, c, *[zero] * (rows * vectors))[4:]
+    factor = code.load(beta, code.scalar)
+    alphas, betas = code.everywhere(code.load(alpha, code.scalar)), code.everywhere(factor)
+    targets = [code.offset(place, v * _VECTOR_BYTES) for place in places for v in range(vectors)]
+    with builder.if_else(builder.fcmp_ordered("==", factor, ir.Constant(code.scalar, 0.0))) as (fresh, added):
+        with fresh:
+            for value, target in zip(sums, targets):
+                code.store(builder.fmul(alphas, value), target)
+        with added:
+            for value, target in zip(sums, targets):
+                old = builder.fmul(betas, code.load(target, code.vector))
+                code.store(code.fma(alphas, value, old), target)
+    builder.ret_void()
+
+
+def _multiply_places(code: _Code) -> None:
+    """A tile of as many rows as there is a function for."""
+    functions = {
+        rows: _multiply_pixels(code, f"multiply_places_{rows}", rows) for rows in (ROWS, 2 * FEW_ROWS, FEW_ROWS)
+    }
+    _, rows, _, *rest = code.begin(
+        "multiply_places", "handle rows n taps features places pitch a zeros b c ldc ahead step"
+    )
+    builder = code.builder
+    after = builder.append_basic_block()
+    choice = builder.switch(rows, after)
+    for height, function in functions.items():
+        choice.add_case(_word(height), block := builder.append_basic_block())
+        builder.position_at_end(block)
+        builder.call(function, rest)
+        builder.branch(after)
+    builder.position_at_end(after)
+    builder.ret_void()
+
+
+def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int = 4) -> ir.Function:
+    """A tile of sums over taps and features, where row r of A for tap t begins at place t pitch + r; below 0 are zeros.
+
+    As in `_multiply`, it stays in registers, and the caches are told what comes next.
+    """
+    taps, features, places, pitch, a, zeros, b, c, ldc, ahead, fetch_step = code.begin(
+        name, "taps features places pitch a zeros b c ldc ahead step"
+    )
+    builder, item, vectors = code.builder, code.item, _VECTORS
+    function = builder.function
+    c_pitch = builder.mul(ldc, _word(item))
+    targets = [c]
+    for _ in range(rows - 1):
+        targets.append(builder.add(targets[-1], c_pitch))
+
+    def tap(
+        t: ir.Value, place: ir.Value, b: ir.Value, fetch: ir.Value, row: ir.Value, *sums: ir.Value
+    ) -> list[ir.Value]:
+        lefts = []
+        for r in range(rows):
+            number = code.load(code.offset(place, 8 * r), _WORD, 8)
+            there = builder.add(a, builder.mul(number, _word(item)))
+            chosen = builder.select(builder.icmp_signed("<", number, _word(0)), zeros, there)
+            lefts.append(builder.inttoptr(chosen, _BYTE_POINTER))
+
+        def body(
+            i: ir.Value, along: ir.Value, b: ir.Value, fetch: ir.Value, row: ir.Value, *sums: ir.Value
+        ) -> list[ir.Value]:
+            tile = list(sums)
+            code.prefetch_line(fetch)
+            for v in range(vectors):
+                code.prefetch_line(code.offset(row, v * _VECTOR_BYTES), to_write=True)
+            for step in range(unrolled):
+                rights = [
+                    code.load(code.offset(b, (step * vectors + v) * _VECTOR_BYTES), code.vector) for v in range(vectors)
+                ]
+                for r in range(rows):
+                    address = builder.gep(lefts[r], [code.offset(along, step * item)])
+                    element = builder.load(builder.bitcast(address, code.scalar.as_pointer()), align=item)
+                    left = code.everywhere(element)
+                    for v in range(vectors):
+                        tile[r * vectors + v] = code.fma(left, rights[v], tile[r * vectors + v])
+            row = builder.select(builder.icmp_unsigned("<", row, targets[-1]), builder.add(row, c_pitch), row)
+            return [
+                code.offset(along, unrolled * item), code.offset(b, unrolled * TILE_BYTES),
+                builder.add(fetch, fetch_step), row, *tile,
+            ]  # fmt: skip
+
+        steps = builder.udiv(features, _word(unrolled))
+        values = code.loop(steps, body, _word(0), b, fetch, row, *sums)[1:]
+        return [builder.add(place, builder.mul(pitch, _word(8))), *values]
+
+    zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
+    sums = code.loop(taps, tap, places, b, ahead, c, *[zero] * (rows * vectors))[4:]
+    for r, target in enumerate(targets):
+        for v in range(vectors):
+            code.store(sums[r * vectors + v], code.offset(target, v * _VECTOR_BYTES))
+    builder.ret_void()
+    return function
+
+
+def _copy(code: _Code, name: str, width: int) -> None:
+    """`depth` rows of a panel of that width, which lie in memory as they lie in the panel."""
+    depth, source, pitch, panel = code.begin(name, "depth source pitch panel")
+    vector = code.vector if width % code.vector.count == 0 else ir.VectorType(code.scalar, width)
+    size = vector.count * code.item
+
+    def body(_: ir.Value, source: ir.Value, panel: ir.Value) -> list[ir.Value]:
+        for place in range(0, width * code.item, size):
+            code.store(code.load(code.offset(source, place), vector), code.offset(panel, place))
+        return [code.builder.add(source, pitch), code.offset(panel, width * code.item)]
+
+    code.loop(depth, body, source, panel)
+    code.builder.ret_void()
+
+
+def _transpose(code: _Code) -> None:
+    """`depth` * DEPTH_UNIT rows of a panel `width` * DEPTH_UNIT wide, whose columns are rows in memory."""
+    size = DEPTH_UNIT
+    depth, width, source, pitch, panel, panel_pitch = code.begin(
+        "transpose", "depth width source pitch panel panel_pitch"
+    )
+    builder = code.builder
+    square = ir.VectorType(code.scalar, size)
+
+    def strip(_: ir.Value, source: ir.Value, panel: ir.Value) -> list[ir.Value]:
+        rows = [source]
+        for _row in range(size - 1):
+            rows.append(builder.add(rows[-1], pitch))
+
+        def body(_: ir.Value, along: ir.Value, place: ir.Value) -> list[ir.Value]:
+            for row in _transposed(builder, [code.load(builder.add(row, along), square) for row in rows]):
+                code.store(row, place)
+                place = builder.add(place, panel_pitch)
+            return [code.offset(along, size * code.item), place]
+
+        code.loop(depth, body, _word(0), panel)
+        return [builder.add(rows[-1], pitch), code.offset(panel, size * code.item)]
+
+    code.loop(width, strip, source, panel)
+    builder.ret_void()
+
+
+def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+    """A square matrix of 2^n rows, transposed by exchanging halves, then quarters, ... of pairs of rows."""
+    size = len(rows)
+    half = size // 2
+    while half:
+        exchanged = list(rows)
+        for i in range(size):
+            if not i & half:
+                # Lanes 0..size are those of the upper row, size..2 size those of the lower.
+                upper = [size + (j ^ half) if j & half else j for j in range(size)]
+                lower = [size + j if j & half else j | half for j in range(size)]
+                exchanged[i] = builder.shuffle_vector(rows[i], rows[i | half], _indices(upper))
+                exchanged[i | half] = builder.shuffle_vector(rows[i], rows[i | half], _indices(lower))
+        rows = exchanged
+        half //= 2
+    return rows
+
+
+def _copy_any(code: _Code) -> None:
+    """`depth` rows of a panel: for p < `deep` and j < `wide` the element at p down + j right, else zero."""
+    depth, width, deep, wide, source, down, right, panel = code.begin(
+        "copy_any", "depth width deep wide source down right panel"
+    )
+    builder = code.builder
+
+    def row(p: ir.Value, source: ir.Value, panel: ir.Value) -> list[ir.Value]:
+        def element(j: ir.Value, source: ir.Value, panel: ir.Value) -> list[ir.Value]:
+            inside = builder.and_(builder.icmp_signed("<", p, deep), builder.icmp_signed("<", j, wide))
+            with builder.if_else(inside) as (there, beyond):
+                with there:
+                    code.store(code.load(source, code.scalar), panel)
+                with beyond:
+                    code.store(ir.Constant(code.scalar, 0.0), panel)
+            return [builder.add(source, right), code.offset(panel, code.item)]
+
+        code.loop(width, element, source, panel)
+        return [builder.add(source, down), builder.add(panel, builder.mul(width, _word(code.item)))]
+
+    code.loop(depth, row, source, panel)
+    builder.ret_void()
+
+
+def _merge(code: _Code) -> None:
+    """C = tile + beta C for the part of a tile that lies within C; C is only written if beta is 0."""
+    rows, columns, tile, beta, c, c_pitch = code.begin("merge", "rows columns tile beta c c_pitch")
+    builder = code.builder
+    factor = code.load(beta, code.scalar)
+    fresh = builder.fcmp_ordered("==", factor, ir.Constant(code.scalar, 0.0))
+
+    def row(_: ir.Value, tile: ir.Value, c: ir.Value) -> list[ir.Value]:
+        def element(_: ir.Value, source: ir.Value, target: ir.Value) -> list[ir.Value]:
+            value = code.load(source, code.scalar)
+            with builder.if_else(fresh) as (written, added):
+                with written:
+                    code.store(value, target)
+                with added:
+                    code.store(code.fma(factor, code.load(target, code.scalar), value), target)
+            return [code.offset(source, code.item), code.offset(target, code.item)]
+
+        code.loop(columns, element, tile, c)
+        return [code.offset(tile, TILE_BYTES), builder.add(c, c_pitch)]
+
+    code.loop(rows, row, tile, c)
+    builder.ret_void()
+
+
+def _word(value: int) -> ir.Constant:
+    return ir.Constant(_WORD, value)
+
+
+def _indices(lanes: Sequence[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes) if any(lanes) else None)

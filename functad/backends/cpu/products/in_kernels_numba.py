@@ -1,0 +1,93 @@
+"""The words of kernel text for matrix products for Numba: a call through the handle. Importing it registers them.
+
+This file must not know who computes the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin
+
+from functad.backends.cpu.products import in_kernels as gemm_scalars
+
+_WORD = ir.IntType(64)
+_PARAMETERS = (
+    "blas", "ta", "tb", "m", "n", "k", "alpha", "a", "a_off", "lda", "b", "b_off", "ldb", "beta", "c", "c_off", "ldc",
+)  # fmt: skip
+
+
+def _register(word: Callable[..., None], element: types.Type) -> None:
+    special: dict[str, types.Type] = {name: types.CPointer(element) for name in "abc"}
+    special |= {"alpha": element, "beta": element, "blas": types.CPointer(types.int64)}
+    wanted = signature(types.none, *(special.get(name, types.int64) for name in _PARAMETERS))
+
+    class Template(AbstractTemplate):
+        key = word
+
+        def generic(self, arguments: Any, keywords: Any) -> Any:
+            # The call's arguments are converted to these types, as far as Numba can.
+            return wanted if len(arguments) == len(_PARAMETERS) and not keywords else None
+
+    infer_global(word, types.Function(Template))
+
+    @lower_builtin(word, *wanted.args)
+    def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+        given = dict(zip(_PARAMETERS, values))
+        for name in ("alpha", "beta"):
+            # Numba's way to store a value, which a complex one needs.
+            place = cgutils.alloca_once(builder, context.get_data_type(element))
+            builder.store(context.get_value_as_data(builder, element, given[name]), place)
+            given[name] = place
+        for name in "abc":
+            given[name] = builder.gep(given[name], [given[f"{name}_off"]])
+        entry_type = ir.FunctionType(ir.VoidType(), [_WORD] * 14)
+        entry = builder.inttoptr(builder.load(given["blas"]), entry_type.as_pointer())
+        words = [given[name] for name in _PARAMETERS if not name.endswith("_off")]
+        builder.call(entry, [w if w.type == _WORD else builder.ptrtoint(w, _WORD) for w in words])
+        return context.get_dummy_value()
+
+
+_register(gemm_scalars.gemm_f32, types.float32)
+_register(gemm_scalars.gemm_f64, types.float64)
+_register(gemm_scalars.gemm_c64, types.complex64)
+_register(gemm_scalars.gemm_c128, types.complex128)
+
+
+_PLACES_PARAMETERS = (
+    "blas", "rows", "n", "taps", "features", "places", "places_off", "pitch", "a", "zeros", "zeros_off", "b", "b_off",
+    "c", "c_off", "ldc", "ahead", "step",
+)  # fmt: skip
+
+
+def _register_places(word: Callable[..., None], element: types.Type) -> None:
+    special: dict[str, types.Type] = {name: types.CPointer(element) for name in ("a", "zeros", "b", "c")}
+    special |= {name: types.CPointer(types.int64) for name in ("blas", "places")}
+    wanted = signature(types.none, *(special.get(name, types.int64) for name in _PLACES_PARAMETERS))
+
+    class Template(AbstractTemplate):
+        key = word
+
+        def generic(self, arguments: Any, keywords: Any) -> Any:
+            return wanted if len(arguments) == len(_PLACES_PARAMETERS) and not keywords else None
+
+    infer_global(word, types.Function(Template))
+
+    @lower_builtin(word, *wanted.args)
+    def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+        given = dict(zip(_PLACES_PARAMETERS, values))
+        given["ahead"] = builder.gep(given["a"], [given["ahead"]])
+        for name in ("places", "zeros", "b", "c"):
+            given[name] = builder.gep(given[name], [given.pop(f"{name}_off")])
+        entry_type = ir.FunctionType(ir.VoidType(), [_WORD] * len(given))
+        entry = builder.inttoptr(builder.load(given["blas"]), entry_type.as_pointer())
+        builder.call(entry, [w if w.type == _WORD else builder.ptrtoint(w, _WORD) for w in given.values()])
+        return context.get_dummy_value()
+
+
+_register_places(gemm_scalars.gemm_places_f32, types.float32)
+_register_places(gemm_scalars.gemm_places_f64, types.float64)

@@ -1,0 +1,633 @@
+"""The compiled part of the runtime: running a tape, the pool of threads, matrix products by the BLAS library.
+
+Written in the language of `words`, whose compiler reads this text; nothing here runs as Python. It must not know what
+the instructions compute, nor who builds tapes. All parameters are 64-bit words: integers or addresses.
+"""
+
+# ruff: noqa: F821
+# mypy: ignore-errors
+from __future__ import annotations
+
+from functad.backends.cpu.runtime import layout as w
+
+EXPORTS = (
+    "call", "enter", "run_tape", "poll", "call_python", "helper", "stop", "finish", "spin", "gemm", "gemm_instruction",
+)  # fmt: skip
+# A Python object begins with a head, whose last word is its type. A list goes on with its length and the address of its
+# items, an array with the address of its data; `runtime` verifies that before it uses `call`.
+HEAD = object.__basicsize__ // 8
+ARRAY_FLAGS = HEAD + 6
+USABLE = 0x0101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+CLAIM_MASK = w.CLAIM_SIZE - 1
+# A matrix of so many bytes stays in a core's cache while all rows of another pass by.
+SMALL_BYTES = 1 << 17
+# A product of so many multiplications takes some 50 ms; a larger one is made of pieces of at least so many columns,
+# rows and terms: what the library packs anew for each piece is little beside the work.
+LARGEST_PRODUCT = 1 << 31
+PIECE_COLUMNS = 2048
+PIECE_ROWS = 1024
+PIECE_TERMS = 1024
+
+
+def call(frame, arrays) -> int:
+    """What a bound tape does when Python calls it: a C function `PyObject* call(self, PyObject* list)`.
+
+    `frame` is the ndarray that a built-in function has as self, `arrays` a list of ndarrays.
+    """
+    words = frame[HEAD]
+    tape = words[w.FRAME_TAPE]
+    slots = words[w.FRAME_SLOTS]
+    pool = tape[w.TAPE_POOL]
+    status = take_arrays(pool, slots, words[w.FRAME_ARRAYS], arrays)
+    if status == 0:
+        status = enter(tape, slots)
+    if status == w.RAISED:
+        return 0
+    return new_object(pool[w.TO_PYTHON], status)
+
+
+def enter(tape, slots) -> int:
+    """`run_tape`, and let other Python threads run meanwhile if that is worth it."""
+    pool = tape[w.TAPE_POOL]
+    status = 0
+    if tape[w.TAPE_RELEASE] == 1:
+        state = get_word(pool[w.SAVE_THREAD])
+        status = run_tape(tape, slots)
+        call_word(pool[w.RESTORE_THREAD], state)
+    else:
+        status = run_tape(tape, slots)
+    return status
+
+
+def take_arrays(pool, slots, count, arrays) -> int:
+    """Write the addresses of the arrays' data to the first slots; 0, or what is wrong."""
+    if arrays[HEAD] != count:
+        return w.WRONG_COUNT
+    items = arrays[HEAD + 1]
+    array_type = pool[w.ARRAY_TYPE]
+    for i in range(count):
+        array = items[i]
+        if array[HEAD - 1] != array_type:
+            return i + 1
+        if flags(array + 8 * ARRAY_FLAGS) & USABLE != USABLE:
+            return i + 1
+        slots[i] = array[HEAD]
+    return 0
+
+
+def run_tape(tape, slots) -> int:
+    """Run all entries one after the other; 0, or HELPERS_MISSING if it was done with fewer threads than wanted."""
+    pool = tape[w.TAPE_POOL]
+    status = 0
+    owner = 0
+    control = room(w.CONTROL_SIZE)
+    control[w.CONTROL_POLL] = pool[w.POLL]
+    control[w.CONTROL_POOL] = pool
+    control[w.CONTROL_STOPPED] = 0
+    control[w.CONTROL_DUE] = 0
+    if tape[w.TAPE_CONTROL] >= 0:
+        slots[tape[w.TAPE_CONTROL]] = control
+    if tape[w.TAPE_PARALLEL] == 1:
+        if load(pool, w.HELPERS) < load(pool, w.WANTED):
+            status = w.HELPERS_MISSING
+        if load(pool, w.HELPERS) > 0 and load(pool, w.OWNER) == 0:
+            owner = claim(pool, w.OWNER, 0, 1)
+    if tape[w.TAPE_BLAS] == 1:
+        enter_blas(pool)
+    position = w.TAPE_HEAD
+    end = tape[w.TAPE_END]
+    worked = 0
+    while position < end:
+        entry = tape + 8 * position
+        if entry[0] == w.BLOCK:
+            worked += run_block(pool, owner, entry, slots, control)
+            position += w.BLOCK_HEAD + w.INSTRUCTION_SIZE * entry[w.BLOCK_INSTRUCTIONS]
+        elif entry[0] == w.MOVES:
+            run_moves(entry, slots)
+            position += w.MOVES_HEAD + w.MOVE_SIZE * entry[w.MOVES_COUNT]
+        elif entry[0] == w.REPEAT:
+            position += repeat_block(pool, owner, entry, slots, control)
+        elif entry[0] == w.GROW:
+            if grow(pool, entry, slots) == 0:
+                status = w.OUT_OF_MEMORY
+                position = end
+            else:
+                position += w.GROW_HEAD + w.GROW_SIZE * entry[w.GROW_STACKS]
+        else:
+            position = next_position(entry, slots, position)
+            worked += w.JUMP_WORK
+        worked = counted(control, worked)
+        if load(control, w.CONTROL_STOPPED) == 1:
+            position = end
+    if tape[w.TAPE_BLAS] == 1:
+        leave_blas(pool)
+    if owner == 1:
+        store(pool, w.OWNER, 0)
+    if load(control, w.CONTROL_STOPPED) == 1:
+        status = w.RAISED
+        if load(pool, w.ENDING) == 1 and get_word(pool[w.THREAD]) != pool[w.MAIN_THREAD]:
+            status = w.ENDED
+    return status
+
+
+def poll(control) -> int:
+    """Whether the call shall stop. From time to time the main thread lets Python run the handlers of signals.
+
+    If one of them raises (Ctrl-C does), the exception stays set in the thread's Python state until the call returns.
+    """
+    if load(control, w.CONTROL_STOPPED) == 1:
+        return 1
+    pool = control[w.CONTROL_POOL]
+    now = time(pool)
+    if now >= control[w.CONTROL_DUE]:
+        if get_word(pool[w.THREAD]) == pool[w.MAIN_THREAD]:
+            if control[w.CONTROL_DUE] > 0:
+                state = get_int(pool[w.ENSURE])
+                if get_int(pool[w.CHECK_SIGNALS]) != 0:
+                    store(control, w.CONTROL_STOPPED, 1)
+                call_int(pool[w.RELEASE_STATE], state)
+                now = time(pool)
+            control[w.CONTROL_DUE] = now + w.INTERVAL
+        elif load(pool, w.ENDING) == 1:
+            store(control, w.CONTROL_STOPPED, 1)
+    return load(control, w.CONTROL_STOPPED)
+
+
+def counted(control, worked) -> int:
+    """Work done since the last question; asks if that is much. A question costs as much as a small kernel."""
+    if worked > w.POLL_WORK:
+        poll(control)
+        return 0
+    return worked
+
+
+def time(pool) -> int:
+    """Now, in ns."""
+    if pool[w.CLOCK_NUMBER] < 0:
+        return 1000000 * get_word(pool[w.CLOCK])
+    moment = room(2)
+    get_time(pool[w.CLOCK], pool[w.CLOCK_NUMBER], moment)
+    return 1000000000 * moment[0] + moment[1]
+
+
+def call_python(slots, params, start, stop) -> None:
+    """The kernel of a call of a Python function: function(address of the slots). If it raises, the tape stops."""
+    control = slots[params[w.CALL_CONTROL]]
+    pool = control[w.CONTROL_POOL]
+    state = get_int(pool[w.ENSURE])
+    result = 0
+    arguments = new_object(pool[w.NEW_TUPLE], 1)
+    if arguments != 0:
+        address = new_object(pool[w.TO_PYTHON], slots)
+        if address != 0:
+            set_item(pool[w.SET_ITEM], arguments, 0, address)
+            result = call_object(pool[w.CALL], params[w.CALL_FUNCTION], arguments, 0)
+        call_word(pool[w.DECREF], arguments)
+    if result != 0:
+        call_word(pool[w.DECREF], result)
+    else:
+        store(control, w.CONTROL_STOPPED, 1)
+    call_int(pool[w.RELEASE_STATE], state)
+
+
+def run_block(pool, owner, block, slots, control) -> int:
+    """Run a block, together with the helpers if the caller owns the pool; how much work that was."""
+    chunks = block[w.BLOCK_CHUNKS]
+    if chunks == 1:
+        run_chunk(block, slots, 0, control)
+    elif owner == 1:
+        run_job(pool, block, slots, chunks, control)
+    else:
+        chunk = 0
+        worked = 0
+        while chunk < chunks and load(control, w.CONTROL_STOPPED) == 0:
+            run_chunk(block, slots, chunk, control)
+            chunk += 1
+            worked = counted(control, worked + block[w.BLOCK_WORK])
+    return chunks * block[w.BLOCK_WORK]
+
+
+def run_moves(entry, slots) -> None:
+    """Set pointers, and counters."""
+    move = entry + 8 * w.MOVES_HEAD
+    for _ in range(entry[w.MOVES_COUNT]):
+        slots[move[w.MOVE_TARGET]] = slots[move[w.MOVE_SOURCE]] + move[w.MOVE_OFFSET]
+        move += 8 * w.MOVE_SIZE
+
+
+def grow(pool, entry, slots) -> int:
+    """Make room for the slices of one more step, and point to them; 1, or 0 if there is no memory."""
+    count = slots[entry[w.GROW_COUNT]]
+    extra = entry[w.GROW_EXTRA]
+    room = slots[entry[w.GROW_CAPACITY]]
+    wanted = room
+    if count + extra > room:
+        wanted = max(count + extra, max(2 * room, 16))
+    stack = entry + 8 * w.GROW_HEAD
+    for _ in range(entry[w.GROW_STACKS]):
+        stride = stack[w.GROW_STRIDE]
+        if wanted > room:
+            memory = get_memory(pool[w.REALLOC], slots[stack[w.GROW_MEMORY]], wanted * stride)
+            if memory == 0:
+                return 0
+            slots[stack[w.GROW_MEMORY]] = memory
+        slots[stack[w.GROW_POINTER]] = slots[stack[w.GROW_MEMORY]] + extra * count * stride
+        stack += 8 * w.GROW_SIZE
+    slots[entry[w.GROW_CAPACITY]] = wanted
+    return 1
+
+
+def next_position(entry, slots, position) -> int:
+    """Where the tape goes on after a jump or a switch."""
+    kind = entry[0]
+    if kind == w.JUMP:
+        return entry[w.JUMP_TARGET]
+    if kind == w.SWITCH:
+        last = entry[w.SWITCH_COUNT] - 1
+        chosen = min(max(flags(slots[entry[w.SWITCH_SLOT]]), 0), last)
+        return entry[w.SWITCH_HEAD + chosen]
+    slot = entry[w.JUMP_SLOT]
+    jumps = 0
+    if kind == w.AGAIN:
+        slots[slot] -= 1
+        jumps = 1 if slots[slot] != 0 else 0
+    elif kind == w.UNLESS:
+        jumps = 1 if byte(slots[slot]) == 0 else 0
+    else:
+        jumps = 1 if slots[slot] == slots[entry[w.JUMP_OTHER]] else 0
+    return entry[w.JUMP_TARGET] if jumps == 1 else position + w.JUMP_SIZE
+
+
+def repeat_block(pool, owner, block, slots, control) -> int:
+    """Run a block that repeats, and leave the slots as its first chunk leaves them; how many words it has."""
+    run_block(pool, owner, block, slots, control)
+    size = w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS]
+    repeat = block + 8 * size
+    copy_words(slots, slots + 8 * repeat[w.REPEAT_PRIVATE], repeat[w.REPEAT_COUNT])
+    return size + w.REPEAT_SIZE + w.MOVES_HEAD + w.MOVE_SIZE * repeat[w.REPEAT_SIZE + w.MOVES_COUNT]
+
+
+def run_chunk(block, slots, chunk, control) -> None:
+    """Run all instructions of the block over one chunk of its rows, once or as often as it repeats."""
+    if block[0] == w.BLOCK:
+        run_rows(block, slots, chunk, control)
+        return
+    repeat = block + 8 * (w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS])
+    count = repeat[w.REPEAT_COUNT]
+    own = slots + 8 * (repeat[w.REPEAT_PRIVATE] + chunk * count)
+    copy_words(own, slots, count)
+    worked = 0
+    left = repeat[w.REPEAT_STEPS]
+    while left > 0:
+        run_rows(block, own, chunk, control)
+        run_moves(repeat + 8 * w.REPEAT_SIZE, own)
+        left -= 1
+        worked = counted(control, worked + block[w.BLOCK_WORK])
+        if load(control, w.CONTROL_STOPPED) == 1:
+            left = 0
+
+
+def run_rows(block, slots, chunk, control) -> None:
+    """Run all instructions of the block over one chunk of its rows."""
+    size = block[w.BLOCK_CHUNK]
+    start = chunk * size
+    stop = min(start + size, block[w.BLOCK_ROWS])
+    position = w.BLOCK_HEAD
+    for _ in range(block[w.BLOCK_INSTRUCTIONS]):
+        scale = block[position + w.INSTRUCTION_SCALE]
+        params = block[position + w.INSTRUCTION_PARAMS]
+        address = block[position + w.INSTRUCTION_ADDRESS]
+        piece = block[position + w.INSTRUCTION_PIECE]
+        first = start * scale
+        last = stop * scale
+        if last - first <= piece:
+            call_kernel(address, slots, params, first, last)
+        else:
+            while first < last and poll(control) == 0:
+                call_kernel(address, slots, params, first, min(first + piece, last))
+                first += piece
+        position += w.INSTRUCTION_SIZE
+
+
+def copy_words(target, source, count) -> None:
+    for i in range(count):
+        target[i] = source[i]
+
+
+def run_job(pool, block, slots, chunks, control) -> None:
+    """Run the block together with the helpers; the caller must own the pool."""
+    # Nobody can claim from the previous job any more, so its description may be replaced.
+    store(pool, w.DONE, 0)
+    store(pool, w.JOB_BLOCK, block)
+    store(pool, w.JOB_SLOTS, slots)
+    store(pool, w.JOB_CHUNKS, chunks)
+    store(pool, w.JOB_CONTROL, control)
+    publish(pool, w.CLAIM, (load(pool, w.CLAIM) | CLAIM_MASK) + 1 + chunks)
+    if load(pool, w.SLEEPERS) > 0:
+        wake(pool, chunks - 1)
+    work(pool)
+    spins = 0
+    while load(pool, w.DONE) != chunks:
+        pause()
+        spins += 1
+        if spins > pool[w.PATIENCE]:
+            call_nothing(pool[w.YIELD])
+            poll(control)
+
+
+def work(pool) -> int:
+    """Claim and run chunks of the current job until all are claimed; how many this thread did."""
+    done = 0
+    worked = 0
+    word = load(pool, w.CLAIM)
+    while word & CLAIM_MASK != 0:
+        # A claim that succeeds proves that these belong to the word's epoch: the job cannot end before the chunk.
+        block = load(pool, w.JOB_BLOCK)
+        slots = load(pool, w.JOB_SLOTS)
+        chunks = load(pool, w.JOB_CHUNKS)
+        control = load(pool, w.JOB_CONTROL)
+        if claim(pool, w.CLAIM, word, word - 1) == 1:
+            if load(control, w.CONTROL_STOPPED) == 0:
+                run_chunk(block, slots, chunks - (word & CLAIM_MASK), control)
+                worked = counted(control, worked + block[w.BLOCK_WORK])
+            done += 1
+        word = load(pool, w.CLAIM)
+    if done > 0:
+        add(pool, w.DONE, done)
+    return done
+
+
+def helper(pool, own) -> None:
+    """The life of a helper thread: look for work, sleep after a while without, until it is told to stop."""
+    add(pool, w.LIVING, 1)
+    spins = 0
+    while load(pool, w.STOP) == 0:
+        if work(pool) > 0:
+            spins = 0
+        pause()
+        spins += 1
+        if spins > pool[w.PATIENCE] and spins & 31 == 0:
+            # The caller may be waiting for this core: without this a busy machine takes twice as long.
+            call_nothing(pool[w.YIELD])
+        if spins > pool[w.SPINS]:
+            sleep(pool, own)
+            spins = 0
+    add(pool, w.LIVING, -1)
+
+
+def sleep(pool, own) -> None:
+    """Wait for the helper's lock, which whoever clears the flag `own[0]` must release."""
+    add(pool, w.SLEEPERS, 1)
+    publish(own, 0, 1)
+    # Either this thread sees the work published meanwhile, or the one who published it sees the flag.
+    if load(pool, w.CLAIM) & CLAIM_MASK != 0 or load(pool, w.STOP) == 1:
+        if claim(own, 0, 1, 0) == 1:
+            add(pool, w.SLEEPERS, -1)
+            return
+    acquire_lock(pool[w.ACQUIRE], own[1], 1)
+
+
+def wake(pool, count) -> None:
+    """Wake at most `count` helpers that sleep."""
+    for i in range(load(pool, w.HELPERS)):
+        own = pool + 8 * (w.POOL_HELPER + i * w.HELPER_SIZE)
+        if count > 0 and load(own, 0) == 1:
+            if claim(own, 0, 1, 0) == 1:
+                add(pool, w.SLEEPERS, -1)
+                call_word(pool[w.RELEASE], own[1])
+                count -= 1
+
+
+def stop(pool) -> None:
+    """Tell all helpers to leave."""
+    publish(pool, w.STOP, 1)
+    wake(pool, load(pool, w.HELPERS))
+
+
+def finish(pool) -> None:
+    """End all work but that of the main thread, at exit; wait until the helpers have left compiled code."""
+    publish(pool, w.ENDING, 1)
+    stop(pool)
+    while load(pool, w.LIVING) > 0:
+        call_nothing(pool[w.YIELD])
+
+
+def enter_blas(pool) -> None:
+    """Give the BLAS library one thread as long as any tape runs: its threads and the helpers would fight."""
+    if pool[w.BLAS_SET] != 0:
+        while claim(pool, w.BLAS_LOCK, 0, 1) == 0:
+            pause()
+        if pool[w.BLAS_CALLERS] == 0:
+            pool[w.BLAS_SAVED] = get_int(pool[w.BLAS_GET])
+            if pool[w.BLAS_SAVED] != 1:
+                call_int(pool[w.BLAS_SET], 1)
+        pool[w.BLAS_CALLERS] += 1
+        store(pool, w.BLAS_LOCK, 0)
+
+
+def leave_blas(pool) -> None:
+    if pool[w.BLAS_SET] != 0:
+        while claim(pool, w.BLAS_LOCK, 0, 1) == 0:
+            pause()
+        pool[w.BLAS_CALLERS] -= 1
+        if pool[w.BLAS_CALLERS] == 0 and pool[w.BLAS_SAVED] != 1:
+            call_int(pool[w.BLAS_SET], pool[w.BLAS_SAVED])
+        store(pool, w.BLAS_LOCK, 0)
+
+
+def spin(count) -> None:
+    """Look for nothing `count` times: what Python measures to turn microseconds into spins."""
+    for _ in range(count):
+        pause()
+
+
+def gemm(
+    handle, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C, row-major, by the BLAS library.
+
+    All addresses; alpha and beta point to elements. Rows of A and B may overlap (lda smaller than the row).
+    """
+    if m <= 0 or n <= 0:
+        return
+    item = handle[w.GEMM_ITEM]
+    a_rows = k if ta == 1 else m
+    a_columns = m if ta == 1 else k
+    b_rows = n if tb == 1 else k
+    b_columns = k if tb == 1 else n
+    # The library refuses rows that overlap. Cut into pieces no wider than the distance of rows, they do not.
+    m_step = m
+    n_step = n
+    k_step = max(k, 1)
+    if a_rows <= 1:
+        lda = max(a_columns, 1)
+    elif lda < a_columns:
+        if ta == 1:
+            m_step = lda
+        else:
+            k_step = lda
+    if b_rows <= 1:
+        ldb = max(b_columns, 1)
+    elif ldb < b_columns:
+        if tb == 1:
+            k_step = min(k_step, ldb)
+        else:
+            n_step = ldb
+    if m == 1:
+        ldc = n
+    direct = handle[w.GEMM_DIRECT]
+    few = k if ta == 1 else m
+    stays = 1 if ta == 0 and k * n * item <= SMALL_BYTES else 0
+    if m * n * k > direct and direct > 0 and tb == 0 and (few <= 256 or stays == 1):
+        if m_step == m and n_step == n and k_step == k:
+            gemm_in_tiles(handle, ta, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+            return
+    k_start = 0
+    while k_start == 0 or k_start < k:
+        m_start = 0
+        while m_start < m:
+            n_start = 0
+            while n_start < n:
+                call_cblas(
+                    handle, ta, tb, min(m_step, m - m_start), min(n_step, n - n_start), min(k_step, k - k_start), alpha,
+                    a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start), lda,
+                    b + item * (n_start * ldb + k_start if tb == 1 else k_start * ldb + n_start), ldb,
+                    beta, c + item * (m_start * ldc + n_start), ldc,
+                )  # fmt: skip
+                n_start += n_step
+            m_start += m_step
+        k_start += k_step
+        beta = handle + 8 * w.GEMM_ONE
+
+
+def gemm_in_tiles(
+    handle, ta, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """`gemm` in tiles that the library multiplies without packing. A tile of C is finished while it is in the cache."""
+    item = handle[w.GEMM_ITEM]
+    m_step = min(m, 64 if ta == 1 else 128)
+    k_step = min(k, 128)
+    n_step = 128
+    while n_step > 16 and m_step * n_step * k_step > handle[w.GEMM_DIRECT]:
+        n_step -= 16
+    n_start = 0
+    while n_start < n:
+        m_start = 0
+        while m_start < m:
+            k_start = 0
+            factor = beta
+            while k_start < k:
+                call_cblas(
+                    handle, ta, 0, min(m_step, m - m_start), min(n_step, n - n_start), min(k_step, k - k_start), alpha,
+                    a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start), lda,
+                    b + item * (k_start * ldb + n_start), ldb,
+                    factor, c + item * (m_start * ldc + n_start), ldc,
+                )  # fmt: skip
+                k_start += k_step
+                factor = handle + 8 * w.GEMM_ONE
+            m_start += m_step
+        n_start += n_step
+
+
+def call_cblas(
+    handle, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    kind = handle[w.GEMM_KIND]
+    function = handle[w.GEMM_CBLAS]
+    if kind == 0:
+        cblas_float(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+    elif kind == 1:
+        cblas_double(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+    else:
+        cblas_complex(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+
+
+def gemm_instruction(slots, params, start, stop) -> None:
+    """The matrix product that `params` describes, for rows or columns of C or matrices of a batch start..stop."""
+    handle = params[w.P_HANDLE]
+    item = handle[w.GEMM_ITEM]
+    alpha = params + 8 * w.P_ALPHA
+    if params[w.P_SCALE_SLOT] >= 0:
+        scaled = room(2)
+        multiply(handle[w.GEMM_KIND], scaled, alpha, slots[params[w.P_SCALE_SLOT]] + params[w.P_SCALE_OFFSET])
+        alpha = scaled
+    beta = params + 8 * w.P_BETA
+    a = slots[params[w.P_A_SLOT]] + params[w.P_A_OFFSET]
+    b = slots[params[w.P_B_SLOT]] + params[w.P_B_OFFSET]
+    c = slots[params[w.P_C_SLOT]] + params[w.P_C_OFFSET]
+    ta = params[w.P_TA]
+    tb = params[w.P_TB]
+    m = params[w.P_M]
+    n = params[w.P_N]
+    lda = params[w.P_LDA]
+    ldb = params[w.P_LDB]
+    ldc = params[w.P_LDC]
+    products = 1
+    split = params[w.P_SPLIT]
+    if split == w.SPLIT_ROWS:
+        a += item * start * (1 if ta == 1 else lda)
+        c += item * start * ldc
+        m = stop - start
+    elif split == w.SPLIT_COLUMNS:
+        b += item * start * (ldb if tb == 1 else 1)
+        c += item * start
+        n = stop - start
+    else:
+        a += start * params[w.P_A_STRIDE]
+        b += start * params[w.P_B_STRIDE]
+        c += start * params[w.P_C_STRIDE]
+        products = stop - start
+    for _ in range(products):
+        if m * n * params[w.P_K] > LARGEST_PRODUCT and params[w.P_CONTROL] >= 0:
+            gemm_in_pieces(
+                slots[params[w.P_CONTROL]],
+                handle, ta, tb, m, n, params[w.P_K], alpha, a, lda, b, ldb, beta, c, ldc,
+            )  # fmt: skip
+        else:
+            call_gemm(handle[w.GEMM_ENTRY], handle, ta, tb, m, n, params[w.P_K], alpha, a, lda, b, ldb, beta, c, ldc)
+        a += params[w.P_A_STRIDE]
+        b += params[w.P_B_STRIDE]
+        c += params[w.P_C_STRIDE]
+
+
+def gemm_in_pieces(
+    control, handle, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """A large product, with looks at the clock in between."""
+    item = handle[w.GEMM_ITEM]
+    n_step = max(PIECE_COLUMNS, LARGEST_PRODUCT // (m * k) // 64 * 64)
+    m_step = max(PIECE_ROWS, LARGEST_PRODUCT // (min(n, n_step) * k) // 64 * 64)
+    k_step = max(PIECE_TERMS, LARGEST_PRODUCT // (min(n, n_step) * min(m, m_step)) // 64 * 64)
+    k_start = 0
+    while k_start < k:
+        m_start = 0
+        while m_start < m:
+            n_start = 0
+            while n_start < n and poll(control) == 0:
+                call_gemm(
+                    handle[w.GEMM_ENTRY], handle, ta, tb,
+                    min(m_step, m - m_start), min(n_step, n - n_start), min(k_step, k - k_start), alpha,
+                    a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start), lda,
+                    b + item * (n_start * ldb + k_start if tb == 1 else k_start * ldb + n_start), ldb,
+                    beta, c + item * (m_start * ldc + n_start), ldc,
+                )  # fmt: skip
+                n_start += n_step
+            m_start += m_step
+        k_start += k_step
+        beta = handle + 8 * w.GEMM_ONE
+
+
+def multiply(kind, result, x, y) -> None:
+    """result[0] = x[0] y[0] for addresses of elements of the kind."""
+    if kind == 0:
+        product_float(result, x, y)
+    elif kind == 1:
+        product_double(result, x, y)
+    elif kind == 2:
+        product_complex_float(result, x, y)
+    else:
+        product_complex_double(result, x, y)

@@ -1,0 +1,346 @@
+"""Running compiled programs: tapes of instructions, how Python calls one, and the pool of threads that all share.
+
+This file must not know what the instructions compute, nor how a Program becomes a tape.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.backends.cpu.compile import objects
+from functad.backends.cpu.runtime import compiled as runtime_kernels
+from functad.backends.cpu.runtime import layout as w
+from functad.backends.cpu.runtime.pool import Pool
+from functad.config import config
+from functad.errors import ArgumentError
+from functad.system.once import hold_over_forks
+
+Words = np.ndarray[Any, np.dtype[np.int64]]
+Call = Callable[[list[np.ndarray[Any, Any]]], int]
+
+
+class Instruction(NamedTuple):
+    """One call of a kernel.
+
+    address: of a C function `void kernel(int64_t* slots, int64_t* params, int64_t start, int64_t stop)`.
+    params: int64 array, handed to the kernel as it is.
+    scale: the kernel's range is that of the block times this.
+    blas: whether the kernel calls the BLAS library.
+    work: of one step of the kernel's range, in lines of text that run.
+    base: the same of a call, besides.
+    asks: whether the kernel itself looks whether it shall stop. Else a range with more work than
+        `runtime_words.POLL_WORK` is run in pieces.
+    """
+
+    address: int
+    params: Words
+    scale: int = 1
+    blas: bool = False
+    work: float = 0.0
+    base: int = w.JUMP_WORK
+    asks: bool = False
+
+
+class Block(NamedTuple):
+    """Instructions that run over the same rows.
+
+    rows: the instructions' range is `0..rows * scale`.
+    chunk: 0: every instruction runs once, over the whole range, one after the other. Else the range is cut into
+        chunks of so many rows, which run in any order and on several threads; all instructions run over a chunk.
+    """
+
+    rows: int
+    instructions: Sequence[Instruction]
+    chunk: int = 0
+
+
+class Moves(NamedTuple):
+    """Slots are set, one after the other: `slots[target] = slots[source] + offset`."""
+
+    moves: Sequence[tuple[int, int, int]]
+
+
+class Jump(NamedTuple):
+    """The tape goes on at the entry of number `target`, always or under a condition.
+
+    kind: JUMP, or AGAIN (if `slots[slot]`, less one, is not zero), UNLESS (if the bool at the address `slots[slot]` is
+    not set), SAME (if `slots[slot]` and `slots[other]` are equal).
+    """
+
+    kind: int
+    target: int
+    slot: int = 0
+    other: int = 0
+
+
+class Switch(NamedTuple):
+    """The tape goes on at the entry that the int32 at the address `slots[slot]` chooses; it is clamped."""
+
+    slot: int
+    targets: Sequence[int]
+
+
+class Grow(NamedTuple):
+    """Stacks get room for as many slices as `slots[steps]` says and `extra` more; `release_stacks` gives it back.
+
+    capacity: the slot that tells for how many there is room. stacks: for each the slot of its address, the slot that
+    gets the address of the slice to write, which is the first one or (extra = 1) the one after `steps`, and its bytes.
+    """
+
+    steps: int
+    capacity: int
+    extra: int
+    stacks: Sequence[tuple[int, int, int]]
+
+
+class Repeat(NamedTuple):
+    """A block whose chunks run `steps` times, with moves in between, without waiting for other chunks.
+
+    private: the first of the slots that chunks have for themselves, `words` for each: copies of the first `words`
+    slots, on which the moves work. Afterwards the slots are what they have become for the first chunk.
+    """
+
+    block: Block
+    steps: int
+    moves: Moves
+    private: int = 0
+    words: int = 0
+
+
+Entry = Block | Moves | Jump | Switch | Grow | Repeat
+
+
+class Tape:
+    """A compiled program as the runtime reads it. Immutable: any number of calls may run it at the same time.
+
+    Args:
+        entries: run one after the other, jumps excepted. A target may be the number of entries: the end.
+        release_gil: let other Python threads run during a call. That costs little, but a thread that gave up the
+            interpreter may wait for it for milliseconds: not worth it for a few microseconds of work.
+        control: the slot that gets the address of the call's control words, for instructions that look there.
+    """
+
+    def __init__(self, entries: Sequence[Entry], *, release_gil: bool = True, control: int = -1) -> None:
+        sizes = [_size(entry) for entry in entries]
+        places = [w.TAPE_HEAD, *(w.TAPE_HEAD + total for total in accumulate(sizes))]
+        blocks = [entry for entry in entries if isinstance(entry, Block)]
+        blocks += [entry.block for entry in entries if isinstance(entry, Repeat)]
+        instructions = [instruction for block in blocks for instruction in block.instructions]
+        parallel = any(_chunks(block)[1] > 1 for block in blocks)
+        blas = any(instruction.blas for instruction in instructions)
+        head = [runtime().pool.address, places[-1], parallel, blas, release_gil, control]
+        body = [word for entry in entries for word in _words(entry, places)]
+        self.words: Words = np.array(head + body, np.int64)
+        self._kept = [instruction.params for instruction in instructions]
+
+    @property
+    def address(self) -> int:
+        return int(self.words.ctypes.data)
+
+    def bind(self, slots: Words, arrays: int) -> Call:
+        """The function that runs the tape with these slots; only one call at a time may use them.
+
+        Args:
+            slots: addresses of buffers. A call writes those of its arrays to the first slots.
+            arrays: the number of arrays that the function takes.
+
+        Returns:
+            A function of one list of that many `numpy.ndarray`. It returns 0, or a status to hand to `settle`, or
+            raises what a Python function on the tape, or the handler of a signal that came meanwhile, has raised.
+        """
+        return runtime().bind(self, slots, arrays)
+
+    def run(self, slots: Words) -> int:
+        """Run the tape with slots that all are filled in; returns 0 or a status to hand to `settle`."""
+        return int(runtime().enter(self.address, slots.ctypes.data))
+
+
+def release_stacks(slots: Words, stacks: Sequence[int]) -> None:
+    """Give back the memory of stacks, whose addresses lie in some of the slots."""
+    for slot in stacks:
+        ctypes.pythonapi.PyMem_RawFree(ctypes.c_void_p(int(slots[slot])))
+
+
+def settle(status: int) -> None:
+    """Do what the status of a call asks for: start the pool's threads, or raise.
+
+    Raises:
+        ArgumentError: nothing was run, because an array cannot be used as it is.
+        MemoryError: there is no room for the steps of a loop. SystemExit: the process ends.
+    """
+    if status == w.HELPERS_MISSING:
+        runtime().pool.start()
+    elif status == w.ENDED:
+        raise SystemExit  # this thread is a daemon: nobody waits for it any more
+    elif status == w.WRONG_COUNT:
+        raise ArgumentError("a compiled program was called with a wrong number of arrays")
+    elif status == w.OUT_OF_MEMORY:
+        raise MemoryError("a loop of unknown length has more steps than the memory of its derivative can hold")
+    elif status > 0:
+        raise ArgumentError(f"array {status - 1} of a compiled program is not a C-contiguous, aligned numpy.ndarray")
+
+
+class Runtime:
+    """The compiled runtime, loaded: addresses of its functions, the pool, and how Python enters."""
+
+    def __init__(self) -> None:
+        source = Path(runtime_kernels.__file__).read_text(encoding="utf-8")
+
+        def make(_: str) -> bytes:
+            # Loading the compiler takes time that a warm cache saves.
+            words = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
+            return bytes(words.compile_words(source, vars(runtime_kernels), runtime_kernels.EXPORTS))
+
+        self.kernels = objects.get(source, "runtime", runtime_kernels.EXPORTS, make)
+        self.addresses = self.kernels.addresses
+        # As a function of Python's own interface, so that an exception that it has set is raised.
+        self.enter = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(self.addresses["enter"])
+        self.pool = Pool(self.addresses)
+        config.watch("num_threads", self.pool.set_threads)
+        # Python reads this record as long as a function made of it lives: for ever.
+        self._method = _MethodDefinition(b"run", self.addresses["call"], _METH_O, None)
+        self.entry_problem = _layout_problem()
+        self.pool.survive_forks()
+
+    def bind(self, tape: Tape, slots: Words, arrays: int) -> Call:
+        if self.entry_problem:
+            return self._bind_in_python(tape, slots, arrays)
+        frame = np.array([tape.address, slots.ctypes.data, arrays], np.int64).view(_Frame)
+        frame.kept = (tape, slots)
+        return _new_function(ctypes.byref(self._method), frame, None)
+
+    def _bind_in_python(self, tape: Tape, slots: Words, arrays: int) -> Call:
+        def call(given: list[np.ndarray[Any, Any]]) -> int:
+            if len(given) != arrays:
+                return w.WRONG_COUNT
+            for i, array in enumerate(given):
+                if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.aligned):
+                    return i + 1
+                slots[i] = array.__array_interface__["data"][0]
+            return int(self.enter(tape.address, slots.ctypes.data))
+
+        return call
+
+
+def runtime() -> Runtime:
+    """The runtime of this process, loaded (and, without a cached object file, compiled) at the first call."""
+    with _lock:
+        return _load()
+
+
+@cache
+def _load() -> Runtime:
+    return Runtime()
+
+
+_lock = threading.RLock()
+hold_over_forks(_lock.acquire, _lock.release)
+
+
+class _Frame(np.ndarray[Any, Any]):
+    """The words of a bound tape; a Python function made by `bind` keeps them, and they keep what they point to."""
+
+    kept: tuple[Any, ...]
+
+
+class _MethodDefinition(ctypes.Structure):
+    """PyMethodDef of Python's stable ABI."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+_METH_O = 0x0008
+_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+
+
+def chunk_count(block: Block) -> int:
+    """In how many chunks a block runs."""
+    return _chunks(block)[1]
+
+
+def _chunks(block: Block) -> tuple[int, int]:
+    """Rows of a chunk, and the number of chunks."""
+    if block.chunk <= 0 or block.rows <= block.chunk:
+        return block.rows, 1
+    chunk = max(block.chunk, -(-block.rows // (w.CLAIM_SIZE - 1)))
+    return chunk, -(-block.rows // chunk)
+
+
+def _size(entry: Entry) -> int:
+    if isinstance(entry, Block):
+        return w.BLOCK_HEAD + w.INSTRUCTION_SIZE * len(entry.instructions)
+    if isinstance(entry, Repeat):
+        return _size(entry.block) + w.REPEAT_SIZE + _size(entry.moves)
+    if isinstance(entry, Moves):
+        return w.MOVES_HEAD + w.MOVE_SIZE * len(entry.moves)
+    if isinstance(entry, Grow):
+        return w.GROW_HEAD + w.GROW_SIZE * len(entry.stacks)
+    return w.JUMP_SIZE if isinstance(entry, Jump) else w.SWITCH_HEAD + len(entry.targets)
+
+
+def _words(entry: Entry, places: Sequence[int]) -> list[int]:
+    """An entry as it stands on the tape. places: where each entry begins, and the end."""
+    if isinstance(entry, Repeat):
+        repeat = [entry.steps, entry.private, entry.words]
+        return [w.REPEAT, *_words(entry.block, places)[1:], *repeat, *_words(entry.moves, places)]
+    if isinstance(entry, Moves):
+        return [w.MOVES, len(entry.moves), *(word for move in entry.moves for word in move)]
+    if isinstance(entry, Jump):
+        return [entry.kind, places[entry.target], entry.slot, entry.other]
+    if isinstance(entry, Grow):
+        head = [w.GROW, entry.steps, entry.capacity, entry.extra, len(entry.stacks)]
+        return [*head, *(word for stack in entry.stacks for word in stack)]
+    if isinstance(entry, Switch):
+        return [w.SWITCH, entry.slot, len(entry.targets), *(places[t] for t in entry.targets)]
+    rows, chunks = _chunks(entry)
+    work = min(int(rows * sum(i.work * i.scale for i in entry.instructions)), w.POLL_WORK)
+    work += sum(i.base for i in entry.instructions)
+    words = [w.BLOCK, entry.rows, rows, chunks, work, len(entry.instructions)]
+    for instruction in entry.instructions:
+        piece = w.WHOLE if instruction.asks or not instruction.work else int(w.POLL_WORK / instruction.work)
+        # Vectors of the next piece begin where those of the whole range would.
+        piece = piece // 64 * 64 if piece > 64 else max(piece, 1)
+        words += [instruction.address, instruction.params.ctypes.data, instruction.scale, piece]
+    return words
+
+
+def _layout_problem() -> str:
+    """Why compiled code may not look into lists and arrays itself; empty if it may."""
+    if sys.implementation.name != "cpython":
+        return f"{sys.implementation.name} lays out its objects in its own way"
+    head = object.__basicsize__
+    if np.ndarray.__basicsize__ < head + 56:
+        return "numpy.ndarray is smaller than expected"
+    matrix = np.zeros((3, 4), np.float32)
+    arrays = [matrix, matrix[1:], matrix.T, np.zeros(5, np.int8)[1:4], np.array(2.0), matrix[:0]]
+    for array in arrays:
+        place = id(array)
+        if ctypes.c_int64.from_address(place + head - 8).value != id(np.ndarray):
+            return "an object's type does not lie at the end of its head"
+        if ctypes.c_int64.from_address(place + head).value != array.__array_interface__["data"][0]:
+            return "an array's address does not lie where expected"
+        if ctypes.c_int.from_address(place + head + 48).value & 0x0101 != array.flags.num & 0x0101:
+            return "an array's flags do not lie where expected"
+    if ctypes.c_int64.from_address(id(arrays) + head).value != len(arrays):
+        return "a list's length does not lie where expected"
+    items = (ctypes.c_int64 * len(arrays)).from_address(ctypes.c_int64.from_address(id(arrays) + head + 8).value)
+    if list(items) != [id(array) for array in arrays]:
+        return "a list's items do not lie where expected"
+    return ""

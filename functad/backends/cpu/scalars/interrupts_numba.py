@@ -1,0 +1,37 @@
+"""The word that asks whether a kernel shall stop, for Numba: a call through the control words. Importing registers it.
+
+This file must not know what makes a call stop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin
+
+from functad.backends.cpu.runtime import layout as w
+from functad.backends.cpu.scalars.interrupts import interrupted
+
+_WORD = ir.IntType(64)
+
+
+class _Interrupted(AbstractTemplate):
+    key = interrupted
+
+    def generic(self, arguments: Any, keywords: Any) -> Any:
+        return signature(types.boolean, types.CPointer(types.int64)) if len(arguments) == 1 and not keywords else None
+
+
+infer_global(interrupted, types.Function(_Interrupted))
+
+
+@lower_builtin(interrupted, types.CPointer(types.int64))
+def _call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+    (control,) = values
+    entry = builder.load(builder.gep(control, [ir.Constant(_WORD, w.CONTROL_POLL)]))
+    poll = builder.inttoptr(entry, ir.FunctionType(_WORD, [_WORD]).as_pointer())
+    answer = builder.call(poll, [builder.ptrtoint(control, _WORD)])
+    return builder.icmp_unsigned("!=", answer, ir.Constant(_WORD, 0))

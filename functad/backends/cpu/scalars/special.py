@@ -1,0 +1,406 @@
+"""Words of kernel text for the rarer functions, in float64: gamma family, incomplete functions, Bessel functions.
+
+It must not import Numba: these are plain functions of one number, of the language that the compiler understands, and
+short formulas. The methods and their sources are those of `functad.primitives.kernels`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.backends.cpu.scalars.elementary import copysign, floor, round_even, sqrt
+from functad.backends.cpu.scalars.exact import routine
+from functad.primitives.kernels import gamma_coefficients as gamma_table
+from functad.primitives.kernels.plain_arithmetic import plain
+
+_PI = math.pi
+_ROOT_TWO_PI = math.sqrt(2 * math.pi)
+_INF = math.inf
+_NAN = math.nan
+
+
+def _libm(name: str) -> Callable[..., Any]:
+    return plain(lambda k, *operands: k.libm(name, *operands), inline=True)
+
+
+_exp, _expm1, _log, _log1p, _pow, _sin, _tan, _erfc = map(
+    _libm, ("exp", "expm1", "log", "log1p", "pow", "sin", "tan", "erfc")
+)
+
+
+def _polynomial(name: str, coefficients: Sequence[float]) -> Callable[..., Any]:
+    """A polynomial, the coefficient of the highest power first."""
+
+    def formula(k: Any, x: Any) -> Any:
+        total = x * coefficients[0] + coefficients[1]
+        for coefficient in coefficients[2:]:
+            total = total * x + coefficient
+        return total
+
+    formula.__name__ = name
+    return plain(formula)
+
+
+# --- the gamma function's logarithm -----------------------------------------------------------------
+
+_lgamma_of_two_plus = _polynomial("lgamma_of_two_plus", gamma_table.LGAMMA_SERIES)
+_stirling = _polynomial("stirling", gamma_table.STIRLING)
+_HALF_LOG_TWO_PI = gamma_table.HALF_LOG_TWO_PI
+
+
+@routine
+def lgamma(x: Any) -> Any:
+    """ln |Γ(x)|, infinite at the poles."""
+    if x >= 0:
+        return _lgamma_positive(x)
+    size = -x
+    if size == _INF:
+        return _INF
+    if size < 1e-20:  # there Γ(x) is 1/x to the last bit
+        return -_log(size)
+    distance = abs(size - round_even(size))
+    if distance == 0:
+        return _INF
+    return _log(_PI / (size * _sin(_PI * distance))) - _lgamma_positive(size)
+
+
+@routine
+def _lgamma_positive(x: Any) -> Any:
+    if x == 0:
+        return _INF
+    if x < 0.5:
+        return _lgamma_of_two_plus(x) - _log1p(x) - _log(x)
+    if x < 1.5:
+        return _lgamma_of_two_plus(x - 1) - _log1p(x - 1)
+    if x < 10:
+        product = 1.0
+        while x > 2.5:
+            x = x - 1
+            product = product * x
+        return _lgamma_of_two_plus(x - 2) + _log(product)
+    inverse = 1 / x
+    correction = inverse * _stirling(inverse * inverse)
+    return (x - 0.5) * (_log(x) - 1) + (_HALF_LOG_TWO_PI - 0.5 + correction)
+
+
+# --- its derivatives --------------------------------------------------------------------------------
+
+_digamma_p = _polynomial("digamma_p", gamma_table.DIGAMMA_P)
+_digamma_q = _polynomial("digamma_q", gamma_table.DIGAMMA_Q)
+_digamma_series = _polynomial("digamma_series", gamma_table.DIGAMMA_ASYMPTOTIC)
+_ROOT_HIGH, _ROOT_MIDDLE, _ROOT_LOW = gamma_table.DIGAMMA_ROOT
+_DIGAMMA_OFFSET = gamma_table.DIGAMMA_OFFSET
+
+
+@routine
+def digamma(x: Any) -> Any:
+    """ψ(x), the derivative of ln Γ(x); NaN at the poles."""
+    if x > 0:
+        return _digamma_positive(x)
+    if x == floor(x):
+        return _NAN
+    return _digamma_positive(1 - x) - _PI / _tan(_PI * (x - round_even(x)))
+
+
+@routine
+def _digamma_positive(x: Any) -> Any:
+    if x < 1:
+        return _digamma_one_to_two(x + 1) - 1 / x
+    if x >= 10:
+        inverse = 1 / x
+        square = inverse * inverse
+        return _log(x) - 0.5 * inverse - square * _digamma_series(square)
+    total = 0.0
+    while x > 2:
+        x = x - 1
+        total = total + 1 / x
+    return total + _digamma_one_to_two(x)
+
+
+@routine
+def _digamma_one_to_two(x: Any) -> Any:
+    distance = ((x - _ROOT_HIGH) - _ROOT_MIDDLE) - _ROOT_LOW
+    ratio = _digamma_p(x - 1) / _digamma_q(x - 1)
+    return distance * _DIGAMMA_OFFSET + distance * ratio
+
+
+@routine
+def polygamma(m: Any, x: Any) -> Any:
+    """ψ⁽ᵐ⁾(x), the m-th derivative of ψ, by Hurwitz zeta functions; NaN where m is no natural number."""
+    if m == 0:
+        return digamma(x)
+    if m < 0 or m == _INF or m != floor(m):
+        return _NAN
+    sign = 1.0 if m % 2 == 1 else -1.0
+    scale = sign * _factorial(m)
+    if x > 0:
+        return scale * zeta(m + 1, x)
+    if x == floor(x):
+        return _INF if sign > 0 and x > -_INF else _NAN
+    # ψ⁽ᵐ⁾(x) = (−1)^m ψ⁽ᵐ⁾(1 − x) − π dᵐ cot(πx) / dxᵐ, that is a sum over all integers k of (x − k)^−(m+1).
+    fraction = x - round_even(x)
+    left, right = fraction, 1 - fraction
+    if fraction < 0:
+        left, right = 1 + fraction, -fraction
+    periodic = zeta(m + 1, left) + sign * zeta(m + 1, right)
+    return scale * (periodic - sign * zeta(m + 1, 1 - x))
+
+
+@routine
+def _factorial(m: Any) -> Any:
+    product, k = 1.0, 1.0
+    while k < m and product < _INF:
+        k = k + 1
+        product = product * k
+    return product
+
+
+_BERNOULLI = gamma_table.BERNOULLI_OVER_FACTORIAL
+
+
+@plain
+def _zeta_tail(k: Any, s: Any, end: Any, power: Any) -> Any:
+    """What Euler and Maclaurin add to the first terms of a zeta function."""
+    total = power * (end / (s - 1) + 0.5)
+    factor = s * power / end
+    for j, coefficient in enumerate(_BERNOULLI, start=1):
+        total = total + factor * coefficient
+        factor = factor * (s + (2 * j - 1)) * (s + 2 * j) / (end * end)
+    return total
+
+
+@routine
+def zeta(s: Any, q: Any) -> Any:
+    """Hurwitz zeta function, the sum of (q + k)^−s over k >= 0, for s > 1 and q > 0."""
+    if s == 1:
+        return _INF
+    if q <= 0:
+        return _INF if q == floor(q) else _NAN
+    if s < 1 or s != s or q != q:
+        return _NAN
+    if q == _INF:
+        return 0.0
+    if s == _INF:
+        return _pow(q, -s)
+    total = 0.0
+    for k in range(10):
+        total = total + _pow(q + k, -s)
+    end = q + 10
+    return total + _zeta_tail(s, end, _pow(end, -s))
+
+
+# --- incomplete gamma functions ---------------------------------------------------------------------
+
+_EPSILON = 2.0**-53
+_TINY = 1e-290
+_MOST_STEPS = 20_000
+_STIRLING_FROM = 10.0
+_UNIFORM_FROM = 1e5
+_temme_0, _temme_1, _temme_2 = (_polynomial(f"temme_{i}", c) for i, c in enumerate(gamma_table.TEMME))
+_stirling_long = _polynomial("stirling_long", gamma_table.STIRLING_LONG)
+_atanh = _polynomial("atanh_series", gamma_table.ATANH)
+
+
+@routine
+def igamma(a: Any, x: Any) -> Any:
+    """P(a, x), the regularised lower incomplete gamma function."""
+    lower, _ = _gamma_parts(a, x)
+    return lower
+
+
+@routine
+def igammac(a: Any, x: Any) -> Any:
+    """Q(a, x) = 1 − P(a, x), accurate where it is small."""
+    _, upper = _gamma_parts(a, x)
+    return upper
+
+
+@routine
+def _gamma_parts(a: Any, x: Any) -> Any:
+    if not (a >= 0 and x >= 0) or (a == 0 and x == 0):
+        return _NAN, _NAN
+    if x == _INF or a == 0:
+        return 1.0, 0.0
+    if x == 0 or a == _INF:
+        return 0.0, 1.0
+    if a > _UNIFORM_FROM:
+        return _gamma_uniform(a, x)
+    if a < 1 and x <= 1.5:
+        return _gamma_small(a, x)
+    if x < a + 1:
+        lower = _gamma_series(a, x)
+        return lower, 1 - lower
+    upper = _gamma_fraction(a, x)
+    return 1 - upper, upper
+
+
+@routine
+def _gamma_series(a: Any, x: Any) -> Any:
+    total, term = 1.0, 1.0
+    for k in range(1, _MOST_STEPS):
+        term = term * (x / (a + k))
+        total = total + term
+        if not term > _EPSILON * total:
+            break
+    return _gamma_prefix(a, x) * total
+
+
+@routine
+def _gamma_fraction(a: Any, x: Any) -> Any:
+    first = x + 1 - a
+    result, c, d = 1 / first, 1 / _TINY, 1 / first
+    for k in range(1, _MOST_STEPS):
+        numerator = -k * (k - a)
+        denominator = first + 2 * k
+        d = 1 / _away_from_zero(denominator + numerator * d)
+        c = _away_from_zero(denominator + numerator / c)
+        result = result * (c * d)
+        if not abs(c * d - 1) > 2 * _EPSILON:
+            break
+    return a * _gamma_prefix(a, x) * result
+
+
+@routine
+def _gamma_small(a: Any, x: Any) -> Any:
+    log_gamma = _lgamma_of_two_plus(a - 1) if a >= 0.5 else _lgamma_of_two_plus(a) - _log1p(a)
+    log_scale = a * _log(x) - log_gamma
+    total, power = 0.0, 1.0
+    for n in range(1, 26):
+        power = power * -x / n
+        total = total + power / (a + n)
+    scale = _exp(log_scale)
+    return scale * (1 + a * total), -_expm1(log_scale) - scale * a * total
+
+
+@routine
+def _gamma_uniform(a: Any, x: Any) -> Any:
+    distance = (x - a) / a
+    half_square = -_log1p_minus(distance)
+    eta = copysign(sqrt(2 * half_square), distance)
+    exponent = a * half_square
+    remainder = 0.0
+    if exponent < 745:  # beyond, the exponential underflows
+        correction = (_temme_2(eta) / a + _temme_1(eta)) / a + _temme_0(eta)
+        remainder = _exp(-exponent) / sqrt(2 * _PI * a) * correction
+    tail = 0.5 * _erfc(sqrt(exponent))
+    if distance < 0:
+        return tail - remainder, 1 - (tail - remainder)
+    return 1 - (tail + remainder), tail + remainder
+
+
+@routine
+def _gamma_prefix(a: Any, x: Any) -> Any:
+    """x^a e^−x / Γ(a + 1)."""
+    if a < _STIRLING_FROM:
+        return _pow(x, a) * _exp(-x - _lgamma_positive(a + 1)) if x < 1e4 else 0.0
+    distance = (x - a) / a
+    log_ratio_minus = _log(x / a) - distance if distance < -0.5 else _log1p_minus(distance)
+    return _exp(a * log_ratio_minus - _stirling_correction(a)) / sqrt(2 * _PI * a)
+
+
+@routine
+def _away_from_zero(x: Any) -> Any:
+    return _TINY if abs(x) < _TINY else x
+
+
+@routine
+def _stirling_correction(a: Any) -> Any:
+    """ln Γ(a) − ((a − 1/2) ln a − a + ln(2π)/2) for a >= 10."""
+    inverse = 1 / a
+    return inverse * _stirling_long(inverse * inverse)
+
+
+@routine
+def _log1p_minus(x: Any) -> Any:
+    """ln(1 + x) − x, relatively accurate near 0."""
+    if x < -0.6 or x > 1:
+        return _log1p(x) - x
+    r = x / (2 + x)
+    square = r * r
+    return 2 * r * square * _atanh(square) - x * r
+
+
+# --- the incomplete beta function -------------------------------------------------------------------
+
+
+@routine
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """I_x(a, b), the regularised incomplete beta function."""
+    if not (a > 0 and b > 0 and a < _INF and b < _INF and x >= 0 and x <= 1):
+        return _NAN
+    if x == 0 or x == 1:
+        return x
+    prefix = _beta_prefix(a, b, x)
+    # For a small b the result is small too, and not to be had as a difference from 1.
+    if x < (a + 1) / (a + b + 2) or (b < 0.1 and x < 0.995):
+        return prefix * _beta_fraction(a, b, x) / a
+    return 1 - prefix * _beta_fraction(b, a, 1 - x) / b
+
+
+@routine
+def _beta_fraction(a: Any, b: Any, x: Any) -> Any:
+    result, c, d = 1.0, 1 / _TINY, 1.0
+    for k in range(1, _MOST_STEPS):
+        m = k // 2
+        factors = m * (b - m)
+        if k % 2 == 1:
+            factors = -(a + m) * (a + b + m)
+        numerator = factors * x / ((a + (k - 1)) * (a + k))
+        d = 1 / _away_from_zero(1 + numerator * d)
+        c = _away_from_zero(1 + numerator / c)
+        result = result * (c * d)
+        if not abs(c * d - 1) > 2 * _EPSILON:
+            break
+    return result
+
+
+@routine
+def _beta_prefix(a: Any, b: Any, x: Any) -> Any:
+    """x^a (1 − x)^b / B(a, b)."""
+    if a < _STIRLING_FROM or b < _STIRLING_FROM:
+        return _exp(a * _log(x) + b * _log1p(-x) - _log_beta(a, b))
+    # Relative to the maximum at x = a/(a+b), so that nothing large cancels.
+    offset = b * x - a * (1 - x)
+    exponent = a * _log1p_minus(offset / a) + b * _log1p_minus(-offset / b)
+    corrections = _stirling_correction(a + b) - _stirling_correction(a) - _stirling_correction(b)
+    return sqrt(a / (a + b) * b / (2 * _PI)) * _exp(exponent + corrections)
+
+
+@routine
+def _log_beta(a: Any, b: Any) -> Any:
+    """ln B(a, b) where at most one of a and b is large."""
+    low, high = a, b
+    if b < a:
+        low, high = b, a
+    if high < _STIRLING_FROM:
+        return _lgamma_positive(low) + (_lgamma_positive(high) - _lgamma_positive(low + high))
+    # ln Γ(high) − ln Γ(low + high), by Stirling's formula, in terms that are no larger than the result
+    ratio = low * (1 - _log(low + high)) - (high - 0.5) * _log1p(low / high)
+    return _lgamma_positive(low) + (ratio + (_stirling_correction(high) - _stirling_correction(low + high)))
+
+
+# --- Bessel functions -------------------------------------------------------------------------------
+
+_series_0, _series_1 = (_polynomial(f"bessel_i{i}", c) for i, c in enumerate(gamma_table.BESSEL_POWER_SERIES))
+_far_0, _far_1 = (_polynomial(f"bessel_i{i}_far", c) for i, c in enumerate(gamma_table.BESSEL_ASYMPTOTIC_SERIES))
+_SERIES_TO = 20.0
+
+
+@routine
+def bessel_i0e(x: Any) -> Any:
+    """e^−|x| I0(x)."""
+    size = abs(x)
+    if size < _SERIES_TO:
+        return _series_0(size * size / 4) * _exp(-size)
+    return _far_0(1 / size) / (_ROOT_TWO_PI * sqrt(size))
+
+
+@routine
+def bessel_i1e(x: Any) -> Any:
+    """e^−|x| I1(x)."""
+    size = abs(x)
+    if size < _SERIES_TO:
+        return x / 2 * _series_1(size * size / 4) * _exp(-size)
+    return copysign(_far_1(1 / size) / (_ROOT_TWO_PI * sqrt(size)), x)

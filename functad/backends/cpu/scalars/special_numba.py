@@ -1,0 +1,18 @@
+"""The words of `exact_scalars`, `complex_scalars` and `special_scalars` for Numba.
+
+It must not know what they compute. Importing it registers the words.
+"""
+
+from __future__ import annotations
+
+from functad.backends.cpu.compile import frontend
+from functad.backends.cpu.scalars import complex as complex_scalars
+from functad.backends.cpu.scalars import elementary_numba as scalars_numba
+from functad.backends.cpu.scalars import exact as exact_scalars
+from functad.backends.cpu.scalars import special as special_scalars
+
+for module in (exact_scalars, complex_scalars, special_scalars):
+    scalars_numba.register_module(module)
+    for word in vars(module).values():
+        if hasattr(word, "routine") and word.__module__ == module.__name__:
+            frontend.subroutine(word, inline=module is exact_scalars)  # the others are long

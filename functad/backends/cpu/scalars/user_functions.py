@@ -1,0 +1,34 @@
+"""The names under which generated kernels find the functions that users have written, and views of arrays for them.
+
+A kernel's file imports them from here; this file knows nothing of what they compute.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.user_kernels import PREFIX, by_symbol
+
+
+def array_view(pointer: np.ndarray, start: int, shape: tuple[int, ...]) -> np.ndarray:
+    """The elements from `start` on as an array; compiled, it is what `user_functions_numba` makes of it."""
+    return pointer[start : start + math.prod(shape)].reshape(shape)
+
+
+def is_user_word(word: str) -> bool:
+    """Whether a word of a kernel's text is one of these names."""
+    return word == array_view.__name__ or word.startswith(PREFIX)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in by_symbol:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    function = by_symbol[name]
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return function.python
+    return import_module("functad.backends.cpu.scalars.user_functions_numba").in_kernels(function)

@@ -1,0 +1,228 @@
+"""`remat_p`: a Program called as one equation whose intermediate values are computed again for its derivative.
+
+Knows the Program → Program transforms; nothing of pytrees, and policies as functions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad import interpreter
+from functad.calls.jit import jit_p
+from functad.config import config
+from functad.editing.common_subexpressions import share_common_subexpressions
+from functad.editing.dead_code import eliminate_dead_code
+from functad.editing.inlining import inline_calls
+from functad.ir import Absent, Atom, Aval, Eqn, Linearize, Primitive, Program, Var, Zero, memoised
+from functad.primitives.common import instantiate
+from functad.tracing import Tracer, bind, eval_program
+from functad.transforms.programs import batch_program, jvp_program, transpose_call
+
+Policy = Callable[..., bool]
+COMPUTED_AGAIN = ("remat2", "closed_call")  # calls that have decided for themselves what is kept of them
+
+
+def remat(program: Program, args: Sequence[Any], **params: Any) -> list[Any]:
+    """Bind a Program as one equation; its constants become operands.
+
+    params: `prevent_cse`, `policy`, and `differentiated`: whether the Program is a derivative, which computes again.
+    """
+    jaxpr = memoised(program, ("closed",), program.close) if program.consts else program
+    return bind(remat_p, *program.consts, *args, jaxpr=jaxpr, **params)
+
+
+def _impl(*args: np.ndarray, jaxpr: Program, **params: Any) -> list[np.ndarray]:
+    if config.debug_nans or config.debug_infs:  # equation by equation, so that the first one to blame is found
+        return [np.asarray(out) for out in eval_program(inline_calls(jaxpr), args)]
+    return memoised(jaxpr, ("interpreted",), lambda: interpreter.compile_program(jaxpr))(args)
+
+
+# --- derivatives ------------------------------------------------------------------------------------------
+
+
+class _Split(NamedTuple):
+    """A Program's derivative, cut into what runs now and what runs when the derivative is wanted.
+
+    forward: inputs → (outputs, what the policy saves). again: (what was saved, used inputs, active tangents) → active
+    tangent outputs; it computes everything else again.
+    """
+
+    forward: Program
+    again: Program
+    used: tuple[int, ...]  # the inputs that `again` takes
+    out_active: tuple[bool, ...]
+
+
+def _split(program: Program, active: tuple[bool, ...], policy: Policy | None) -> _Split:
+    return memoised(program, ("remat", active, policy), lambda: _make_split(program, active, policy))
+
+
+def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | None) -> _Split:
+    jvp, out_active = jvp_program(program, active)
+    count_in, count_out = len(program.invars), len(program.outvars)
+    primals, tangents = jvp.invars[:count_in], jvp.invars[count_in:]
+    if policy is not None:
+        jvp = _opened(inline_calls(jvp, kept=COMPUTED_AGAIN), {*primals, *jvp.constvars}, policy)
+    before, saved, again = _cut(jvp.replace(outvars=jvp.outvars[count_out:]), {*primals, *jvp.constvars}, policy)
+    needed = _read(again)
+    used = tuple(i for i, v in enumerate(primals) if v in needed)
+    again = again.replace(invars=[*saved, *(primals[i] for i in used), *tangents], name=f"again_{program.name}")
+    forward = program
+    if saved:
+        outvars = [*jvp.outvars[:count_out], *saved]
+        name = f"forward_{program.name}"
+        forward = eliminate_dead_code(jvp.replace(invars=primals, eqns=before, outvars=outvars, name=name))
+    return _Split(forward, again, used, out_active)
+
+
+def _cut(program: Program, known: set[Var], policy: Policy | None) -> tuple[list[Eqn], list[Var], Program]:
+    """The equations of a Program that depend on known inputs only, which results of them the policy saves, and the
+    Program as it is where those are known (its inputs are left as they were)."""
+    known = set(known)
+    saveable: list[Var] = []
+    before, after = [], []
+    for eqn in program.eqns:
+        is_known = known.issuperset(_variables(eqn))
+        if is_known:
+            known.update(eqn.outvars)
+            before.append(eqn)
+        if is_known and policy is not None and policy(eqn.primitive, *[a.aval for a in eqn.invars], **eqn.params):
+            saveable += eqn.outvars
+        else:
+            after.append(eqn)
+    again = eliminate_dead_code(program.replace(eqns=after))
+    needed = _read(again)
+    return before, [v for v in saveable if v in needed], again
+
+
+def _opened(program: Program, known: set[Var], policy: Policy) -> Program:
+    """The Program with all that the policy saves outside of the `remat2` equations, which get it as operands.
+
+    A policy decides on equations wherever they were written: also on those of a checkpointed function within.
+    """
+    known = set(known)
+    eqns: list[Eqn] = []
+    for eqn in program.eqns:
+        is_known = known.issuperset(_variables(eqn))
+        if eqn.primitive is remat_p and is_known and not eqn.params["differentiated"]:
+            inner = eqn.params["jaxpr"]  # a call without tangents: nothing is computed again for it
+            inner = _opened(inner, set(inner.invars), policy)
+            eqn = eqn.replace(primitive=jit_p, params={"jaxpr": inner, "name": inner.name})
+        elif eqn.primitive is remat_p:
+            taken_out, eqn = _taken_out(eqn, known, policy)
+            eqns += taken_out
+            known.update(v for e in taken_out for v in e.outvars)
+        if is_known:
+            known.update(eqn.outvars)
+        eqns.append(eqn)
+    if eqns == list(program.eqns):
+        return program
+    # A function's values stand in a jvp beside the call for its tangents, which holds the same equations.
+    return share_common_subexpressions(inline_calls(program.replace(eqns=eqns), kept=COMPUTED_AGAIN))
+
+
+def _taken_out(eqn: Eqn, known: set[Var], policy: Policy) -> tuple[list[Eqn], Eqn]:
+    """The equations that compute what the policy saves of a call, and the call that takes their results."""
+    inner = eqn.params["jaxpr"]
+    known_within = {v for v, a in zip(inner.invars, eqn.invars) if not isinstance(a, Var) or a in known}
+    inner = _opened(inner, known_within, policy)
+    before, saved, again = _cut(inner, known_within, policy)
+    if not saved:
+        return [], eqn
+    outer: dict[Atom, Atom] = dict(zip(inner.invars, eqn.invars))
+    taken_out = []
+    computing = [e for e in before if e.outvars]  # what only acts is left where it is
+    for e in eliminate_dead_code(inner.replace(eqns=computing, outvars=saved)).eqns:
+        outvars = [Var(v.aval) for v in e.outvars]
+        taken_out.append(e.replace(invars=[outer.get(a, a) for a in e.invars], outvars=outvars))
+        outer.update(zip(e.outvars, outvars))
+    jaxpr, used = _without_unused_inputs(again.replace(invars=[*saved, *again.invars]))
+    operands = [*(outer[v] for v in saved), *eqn.invars]
+    return taken_out, eqn.replace(invars=[operands[i] for i in used], params={**eqn.params, "jaxpr": jaxpr})
+
+
+def _variables(eqn: Eqn) -> list[Var]:
+    return [a for a in eqn.invars if isinstance(a, Var)]
+
+
+def _read(program: Program) -> set[Atom]:
+    """What the equations and outputs of a Program read."""
+    return {a for e in program.eqns for a in e.invars} | {*program.outvars}
+
+
+def _linearize(
+    primals: Sequence[Any],
+    active: Sequence[bool],
+    *,
+    jaxpr: Program,
+    differentiated: bool,
+    prevent_cse: bool,
+    policy: Policy | None,
+) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
+    forward, again, used, out_active = _split(jaxpr, tuple(active), policy)
+    params = {"prevent_cse": prevent_cse, "policy": policy, "differentiated": True}
+    results = remat(forward, primals, **params) if differentiated else eval_program(forward, primals)
+    n = len(jaxpr.outvars)
+    residuals = [*results[n:], *(primals[i] for i in used)]
+
+    def pushforward(tangents: Sequence[Any]) -> list[Any]:
+        given = [instantiate(t) for t, a in zip(tangents, active) if a]
+        later = differentiated or any(map(_is_recorded, given))
+        found = iter(remat(again, [*residuals, *given], **{**params, "differentiated": later}))
+        return [next(found) if a else Zero(v.aval) for a, v in zip(out_active, jaxpr.outvars)]
+
+    return results[:n], pushforward
+
+
+def _is_recorded(tangent: Any) -> bool:
+    """Whether a tangent stands in a linear recording for those that come later, once the forward pass is forgotten.
+
+    In forward mode tangents are there at once, and `jit` may find that what they need was just computed.
+    """
+    trace = tangent.owner if isinstance(tangent, Tracer) else None
+    return trace is not None and not (trace.keeps_values or trace.records_all or trace.replays)
+
+
+def _transpose(cts: Sequence[Any], *args: Any, jaxpr: Program, **params: Any) -> list[Any]:
+    def call(transposed: Program, given: Sequence[Any]) -> list[Any]:
+        program, used = _without_unused_inputs(transposed)
+        return remat(program, [given[i] for i in used], **{**params, "differentiated": True})
+
+    return transpose_call(call, jaxpr, cts, args)
+
+
+def _without_unused_inputs(program: Program) -> tuple[Program, tuple[int, ...]]:
+    def make() -> tuple[Program, tuple[int, ...]]:
+        needed = _read(program)
+        used = tuple(i for i, v in enumerate(program.invars) if v in needed)
+        return program.replace(invars=[program.invars[i] for i in used]), used
+
+    return memoised(program, ("used inputs",), make)
+
+
+def _batch(
+    axis_size: int, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Program, **params: Any
+) -> tuple[list[Any], tuple[int | None, ...]]:
+    program, out_dims = batch_program(jaxpr, axis_size, tuple(dims))
+    return remat(program, args, **params), out_dims
+
+
+def _abstract_eval(*avals: Aval, jaxpr: Program, **params: Any) -> list[Aval]:
+    return jaxpr.out_avals
+
+
+remat_p = Primitive(
+    name="remat2",
+    doc="Call a Program whose intermediate values are not kept for its derivative, but computed again.",
+    multiple_results=True,
+    abstract_eval=_abstract_eval,
+    impl=_impl,
+    jvp=Linearize(_linearize),
+    transpose=_transpose,
+    batch=_batch,
+    lower=Absent("calls are inlined before a Program is lowered"),
+    examples=Absent("it takes a Program; tests/test_checkpoint.py tests it under all transforms"),
+)

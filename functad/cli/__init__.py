@@ -1,0 +1,1 @@
+"""What `python -m functad` does besides training: `doctor`, `cache`."""

@@ -1,0 +1,109 @@
+"""A Program cut in two: what is known before, and the rest; and residuals that are computed again instead of stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from functad.ir import Atom, Eqn, Program, Var, has_effects, subprograms
+
+
+def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Program, Program]:
+    """Cut a closed Program in two by what depends on its invariant inputs alone.
+
+    Returns `before`, from the invariant inputs to the values that the rest needs, and `after`, from those values and
+    all inputs to the results. A loop of unknown length stays: it may never end where the one around it takes no step.
+    """
+    known: set[Any] = set(_kept(invariant, program.invars))
+    outside: list[Eqn] = []
+    inside: list[Eqn] = []
+    for eqn in program.eqns:
+        variables = [a for a in eqn.invars if isinstance(a, Var)]
+        if all(v in known for v in variables) and not (_is_trivial(eqn) or has_effects(eqn) or _may_never_end(eqn)):
+            outside.append(eqn)
+            known.update(eqn.outvars)
+        else:
+            inside.append(eqn)
+    made = {v for e in outside for v in e.outvars}
+    needed = [a for e in inside for a in e.invars if isinstance(a, Var) and a in made]
+    needed += [a for a in program.outvars if isinstance(a, Var) and a in made]
+    passed = list(dict.fromkeys(needed))
+    before = Program(_kept(invariant, program.invars), (), (), outside, passed, f"invariant_{program.name}")
+    return before, program.replace(invars=[*passed, *program.invars], eqns=inside)
+
+
+def _is_trivial(eqn: Eqn) -> bool:
+    """Whether an equation costs less than the memory of its result: what repeats, or numbers, elements."""
+    return all(not isinstance(a, Var) for a in eqn.invars) or eqn.primitive.name == "broadcast_in_dim"
+
+
+def _may_never_end(eqn: Eqn) -> bool:
+    inner = [e for program in subprograms(eqn.params) for e in program.eqns]
+    return eqn.primitive.name == "while" or any(map(_may_never_end, inner))
+
+
+# Element-wise operations that take less than reading their operands from memory.
+CHEAP = {"add", "sub", "mul", "neg", "add_any", "integer_pow", "sign", "abs", "not", "and", "or", "select_n"}
+CHEAP |= {"eq", "ne", "lt", "le", "gt", "ge", "convert_element_type", "square"}
+_NO_WORK = {"broadcast_in_dim", "reshape", "squeeze"}  # nor do these need memory
+DEEPEST_RECOMPUTATION = 4  # equations one behind another
+
+
+def recompute_cheap(
+    linear: Program, residuals: Sequence[Any], forward: Program, there: set[Var]
+) -> tuple[Program, list[Var]]:
+    """Let a linear Program compute residuals itself that take next to nothing, from others that it reads anyway.
+
+    residuals: the variables of `forward` that the first inputs of `linear` stand for. there: further variables of
+    `forward` that may become residuals at no cost. Returns the Program and its residuals.
+    """
+    definitions = {v: e for e in forward.eqns for v in e.outvars}
+    wanted = list(dict.fromkeys(residuals))
+    computed: dict[Var, None] = {}  # what the linear Program computes itself
+
+    def sources(var: Var, goal: Var, depth: int = 0) -> dict[Var, None] | None:
+        """Cheap results, itself first, that give a variable from what is read anyway; None if there are none."""
+        if var in computed or (var is not goal and (var in wanted or var in there)):
+            return {}
+        eqn = definitions.get(var)
+        if depth == DEEPEST_RECOMPUTATION or eqn is None or eqn.primitive.name not in CHEAP | _NO_WORK:
+            return None
+        found: dict[Var, None] = {var: None}
+        for operand in eqn.invars:
+            more = sources(operand, goal, depth + 1) if isinstance(operand, Var) else {}
+            if more is None:
+                return None
+            found.update(more)
+        return found
+
+    for var in reversed(list(wanted)):
+        found = None if var in there else sources(var, var)
+        if found:
+            wanted.remove(var)
+            computed.update(found)
+    if not computed:
+        return linear, list(residuals)
+    order = [e for e in forward.eqns if any(v in computed for v in e.outvars)]
+    reads = [a for e in order for a in e.invars if isinstance(a, Var) and a not in computed]
+    wanted += [a for a in dict.fromkeys(reads) if a not in wanted]
+    fresh = {v: Var(v.aval) for v in (*wanted, *computed)}
+    again = [
+        e.replace(invars=[fresh[a] if isinstance(a, Var) else a for a in e.invars], outvars=[fresh[e.outvars[0]]])
+        for e in order
+    ]
+    renamed = {inner: fresh[outer] for inner, outer in zip(linear.invars, residuals)}
+
+    def read(atom: Atom) -> Atom:
+        return renamed.get(atom, atom) if isinstance(atom, Var) else atom
+
+    body = [e.replace(invars=[read(a) for a in e.invars]) for e in linear.eqns]
+    made = linear.replace(
+        invars=[*(fresh[v] for v in wanted), *linear.invars[len(residuals) :]],
+        eqns=[*again, *body],
+        outvars=[read(a) for a in linear.outvars],
+    )
+    return made, wanted
+
+
+def _kept(flags: Iterable[bool], values: Sequence[Any]) -> list[Any]:
+    return [v for f, v in zip(flags, values) if f]

@@ -1,0 +1,109 @@
+"""Loops and branches without what nobody uses.
+
+Knows the parameters of `scan`, `while` and `cond` equations; the primitives themselves lie in a layer above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from functad.ir import UNKNOWN, Eqn, Program, Var
+
+
+def without_unused(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
+    """A loop or branch without results that are not used, and without what only those need.
+
+    clean: dead code elimination, for the sub-programs.
+    """
+    prune = _PRUNE.get(eqn.primitive.name)
+    return eqn if prune is None else prune(eqn, used, clean)
+
+
+def _prune_scan(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
+    body: Program = eqn.params["jaxpr"]
+    n, m = eqn.params["num_consts"], eqn.params["num_carry"]
+    wanted = [v in used for v in eqn.outvars]
+    slim, read = _needed_with_carry(body, wanted, m, n, clean)
+    kept_in = [*read[:n], *wanted[:m], *read[n + m :]]
+    if eqn.params["length"] == UNKNOWN and not any(kept_in[n + m :]):
+        kept_in[n + m] = True  # it tells the number of steps
+    if all(wanted) and all(kept_in) and slim is body:
+        return eqn
+    slim = slim.replace(invars=_kept(kept_in, body.invars))
+    params = {
+        **eqn.params, "jaxpr": slim, "num_consts": sum(kept_in[:n]), "num_carry": sum(wanted[:m])
+    }  # fmt: skip
+    return eqn.replace(invars=_kept(kept_in, eqn.invars), outvars=_kept(wanted, eqn.outvars), params=params)
+
+
+def _needed_with_carry(
+    body: Program, wanted: list[bool], carries: int, first: int, clean: Callable[[Program], Program]
+) -> tuple[Program, list[bool]]:
+    """The body without outputs that are not `wanted` (a list that grows by the carries it needs), and what it reads."""
+    while True:
+        slim = body if all(wanted) else body.replace(outvars=_kept(wanted, body.outvars))
+        slim = clean(slim)
+        read = _reads(slim)
+        more = [i for i in range(carries) if body.invars[first + i] in read and not wanted[i]]
+        if not more:
+            return slim, [v in read for v in body.invars]
+        for i in more:
+            wanted[i] = True
+
+
+def _prune_while(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
+    cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    count = len(eqn.invars) - n_cond - n_body
+    cond_slim = clean(cond)
+    asked = _reads(cond_slim)
+    wanted = [v in used or i < count and cond.invars[n_cond + i] in asked for i, v in enumerate(eqn.outvars)]
+    slim, read = _needed_with_carry(body, wanted, count, n_body, clean)
+    carried = wanted[:count]
+    kept_cond = [*(v in asked for v in cond.invars[:n_cond]), *carried]
+    kept_body = [*read[:n_body], *carried]
+    if all(kept_cond) and all(kept_body) and all(wanted) and slim is body and cond_slim is cond:
+        return eqn
+    params = {
+        **eqn.params,
+        "cond_jaxpr": cond_slim.replace(invars=_kept(kept_cond, cond.invars)),
+        "body_jaxpr": slim.replace(invars=_kept(kept_body, body.invars)),
+        "cond_nconsts": sum(kept_cond[:n_cond]),
+        "body_nconsts": sum(kept_body[:n_body]),
+    }
+    kept = [*kept_cond[:n_cond], *kept_body[:n_body], *carried]
+    return eqn.replace(invars=_kept(kept, eqn.invars), outvars=_kept(wanted, eqn.outvars), params=params)
+
+
+def _prune_cond(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
+    branches: tuple[Program, ...] = eqn.params["branches"]
+    wanted = [v in used for v in eqn.outvars]
+    slim = [clean(b if all(wanted) else b.replace(outvars=_kept(wanted, b.outvars))) for b in branches]
+    reads = [_reads(b) for b in slim]
+    kept = [any(b.invars[i] in read for b, read in zip(branches, reads)) for i in range(len(branches[0].invars))]
+    if all(wanted) and all(kept) and all(a is b for a, b in zip(slim, branches)):
+        return eqn
+    made = tuple(s.replace(invars=_kept(kept, b.invars)) for s, b in zip(slim, branches))
+    return eqn.replace(
+        invars=[eqn.invars[0], *_kept(kept, eqn.invars[1:])],
+        outvars=_kept(wanted, eqn.outvars),
+        params={**eqn.params, "branches": made},
+    )
+
+
+_PRUNE: dict[str, Callable[[Eqn, set[Var], Callable[[Program], Program]], Eqn]] = {
+    "scan": _prune_scan,
+    "while": _prune_while,
+    "cond": _prune_cond,
+}
+
+
+def _kept(flags: Iterable[bool], values: Sequence[Any]) -> list[Any]:
+    return [v for f, v in zip(flags, values) if f]
+
+
+def _reads(program: Program) -> set[Var]:
+    read = {a for e in program.eqns for a in e.invars if isinstance(a, Var)}
+    read.update(a for a in program.outvars if isinstance(a, Var))
+    return read

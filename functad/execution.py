@@ -1,0 +1,64 @@
+"""From a Program to its executable: simplified, compiled by a backend, each once, and run.
+
+Knows the optimiser and the backends; nothing of pytrees or signatures. Importing it lets `jit_p` compile.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from functad.backends import Executable, compile_program, lower_program
+from functad.calls.jit import set_runner
+from functad.config import config
+from functad.ir import Program, memoised
+from functad.optimize.pipeline import simplify
+from functad.system.once import once
+
+_logger = logging.getLogger("functad")
+
+
+def optimized(program: Program) -> Program:
+    """The simplified Program, the same object each time."""
+    return memoised(program, ("optimized",), lambda: simplify(program))
+
+
+def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Executable:
+    """The Program's executable on a backend, the configured one by default, compiled at the first call, by one thread.
+
+    donated: which inputs' memory its results may take; none if empty.
+    """
+    chosen = backend or config.default_backend
+    key = ("executable", chosen, donated)
+    return once(
+        (id(program), *key),
+        lambda: program.cache.get(key),
+        lambda: memoised(program, key, lambda: _compiled(program, chosen, donated)),
+    )
+
+
+def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Executable:
+    start = perf_counter()
+    made = compile_program(optimized(program), backend, donated)
+    if config.log_compiles:
+        ms = 1e3 * (perf_counter() - start)
+        _logger.warning("compiled %s for the backend %r in %.0f ms", program.name or "a Program", backend, ms)
+    return made
+
+
+def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Any:
+    """The Program as kernels of a backend, the configured one by default, not compiled."""
+    chosen = backend or config.default_backend
+    return memoised(program, ("lowered", chosen, donated), lambda: lower_program(optimized(program), chosen, donated))
+
+
+def run(program: Program, args: Sequence[np.ndarray], backend: str | None = None) -> list[np.ndarray]:
+    """The results of a Program, which is compiled first if it has not been."""
+    return executable(program, backend=backend)(args)
+
+
+set_runner(run)

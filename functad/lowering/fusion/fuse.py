@@ -1,0 +1,300 @@
+"""Fusion: partitions the equations of a Program into units: loop nests, matrix products, operations of their own.
+
+Knows the kinds of lowering rules; no target, no memory. The partition is greedy in program order: an equation joins
+the nests of its operands where every value that flows between them is used at the point at which it was computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from functad.ir import Eqn, Program, Var, has_effects
+from functad.lowering.fusion.inlining import Inlining
+from functad.lowering.fusion.order import let_readers_go_first, ordered
+from functad.lowering.fusion.products import Product
+from functad.lowering.fusion.units import Unit, domain_of, domains_fit
+from functad.lowering.memory.buffers import Buffer, new_buffer
+from functad.lowering.nests.nest import POST, PRE, NestBuilder
+from functad.lowering_rules import Callback, Contraction, Control, Loops, Reduction
+from functad.pretty import literal_text
+
+_KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", Control: "control", Callback: "call"}
+# They keep the compiler's time linear: it grows faster than a kernel.
+LARGEST_NEST = 200  # operations (`cost.weight_of`)
+MOST_BUFFERS = 128  # that a nest reads, or that hold results of the Program
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """What an equation reads from buffers when its operands' free moves are followed."""
+
+    aligned: set[Var]  # at the equation's own point only
+    elsewhere: set[Var]
+
+    @property
+    def all(self) -> set[Var]:
+        return self.aligned | self.elsewhere
+
+
+class Fusion(Inlining):
+    """The partition of one Program.
+
+    units: in an order in which they can run. stored: the variables that need a buffer. name: of each variable.
+    """
+
+    def __init__(self, program: Program, name: Callable[[Var], str], phases: Sequence[int] = ()) -> None:
+        super().__init__(program, phases)
+        self.name = name
+        self._known_reads: dict[int, _Reads] = {}
+        self.all_units: list[Unit] = []
+        self.unit_of: dict[Var, Unit] = {}
+        self._last_to_act: Unit | None = None
+        for i in range(len(program.eqns)):
+            self._place(i)
+        live = [u for u in self.all_units if u.kind != "gone"]
+        let_readers_go_first(program, live, self.unit_of, self.outputs)
+        self.units = ordered(program, live, self.unit_of, self.phase)
+        self.stored = self._stored()
+
+    def __str__(self) -> str:
+        """The units in the order in which they run, each with its equations, and what is computed within others."""
+        lines = []
+        for number, unit in enumerate(self.units):
+            domain = f" over {list(unit.shape)}" if unit.kind == "nest" else ""
+            reduced = f", axes {list(unit.axes)} reduced" if unit.axes else ""
+            lines.append(f"{number}: {unit.kind}{domain}{reduced}")
+            lines += [f"     {self._line(self.program.eqns[i])}" for i in unit.members]
+        within = list(dict.fromkeys(self.inline.values()))
+        lines += ["where they are used:"] * bool(within)
+        return "\n".join([*lines, *(f"     {self._line(e)}" for e in within)])
+
+    def _line(self, eqn: Eqn) -> str:
+        outs = ", ".join(f"{self.name(v)}:{v.aval.str_short()}" for v in eqn.outvars)
+        operands = [self.name(a) if isinstance(a, Var) else literal_text(a.value) for a in eqn.invars]
+        return " ".join([outs, "=", eqn.primitive.name, *operands])
+
+    # --- the partition -------------------------------------------------------------------------------------
+
+    def _place(self, i: int) -> None:
+        eqn = self.program.eqns[i]
+        if i in self.products:
+            self._new_product(self.products[i])
+        elif has_effects(eqn):
+            self._act(self._new_unit(_KINDS[type(eqn.primitive.lower)], [i]), eqn)
+        elif i in self.absorbed or _is_empty(eqn) or eqn.outvars[0] in self.inline:
+            pass
+        elif isinstance(eqn.primitive.lower, tuple(_KINDS)):
+            unit = self._new_unit(_KINDS[type(eqn.primitive.lower)], [i])
+            self._depend(unit, (a for a in eqn.invars if isinstance(a, Var)))
+        else:
+            self._place_in_nest(i)
+
+    def _new_unit(self, kind: str, members: list[int]) -> Unit:
+        unit = Unit(kind, len(self.all_units), members)
+        self.all_units.append(unit)
+        for i in members:
+            self.unit_of.update((v, unit) for v in self.program.eqns[i].outvars)
+        return unit
+
+    def _act(self, unit: Unit, eqn: Eqn) -> None:
+        """Note what a unit reads, and that it acts after all units before it that do."""
+        self._depend(unit, (a for a in eqn.invars if isinstance(a, Var)))
+        last, self._last_to_act = self._last_to_act, unit
+        if last is not None:
+            unit.waits_for.add(last.number)
+            unit.before |= last.before | (1 << last.number)
+
+    def _new_product(self, product: Product) -> None:
+        unit = self._new_unit("product", list(product.members))
+        unit.product = product
+        self._depend(unit, (a for a in (product.lhs, product.rhs, product.start) if isinstance(a, Var)))
+
+    def _depend(self, unit: Unit, variables: object) -> None:
+        """Note that a unit reads variables, following free moves to what lies in a buffer."""
+        for var in variables:  # type: ignore[attr-defined]
+            for root in self.roots(var):
+                unit.reads.add(root)
+                owner = self.unit_of.get(root)
+                if owner is not None and owner is not unit:
+                    unit.before |= owner.before | (1 << owner.number)
+
+    def _place_in_nest(self, i: int) -> None:
+        eqn = self.program.eqns[i]
+        reduction = isinstance(eqn.primitive.lower, Reduction)
+        shape, axes = domain_of(eqn)
+        reads = self._reads(i)
+        unit = Unit("nest", -1, [i], shape=shape, axes=axes, flat=not (reads.elsewhere or reduction), levels={i: PRE})
+        unit.reads = set(reads.all)
+        unit.weight = self._weight_of(eqn)
+        unit.results = sum(v in self.outputs for v in eqn.outvars)
+        for root in reads.all:
+            owner = self.unit_of.get(root)
+            if owner is not None:
+                unit.before |= owner.before | (1 << owner.number)
+        joined: Unit | None = None
+        for other in self._candidates(reads, shape):
+            if joined is None:
+                if self._can_join(unit, reads, other):
+                    joined = self._merge(other, unit)
+            elif self._can_unite(joined, other):
+                joined = self._merge(other, joined)
+        if joined is None:
+            unit.number = len(self.all_units)
+            self.all_units.append(unit)
+            joined = unit
+        self.unit_of.update((v, joined) for v in eqn.outvars)
+
+    def _reads(self, i: int) -> _Reads:
+        known = self._known_reads.get(i)
+        if known is not None:
+            return known
+        eqn = self.program.eqns[i]
+        shape, axes = domain_of(eqn)
+        builder = NestBuilder(shape, axes, self.definition, no_buffer, self.name)
+        if isinstance(eqn.primitive.lower, Reduction):
+            builder.add_reduction(eqn)
+        else:
+            builder.add_pointwise(eqn, PRE)
+        elsewhere = {v for v, position in builder.loaded if position != builder.position}
+        reads = _Reads({v for v, _ in builder.loaded} - elsewhere, elsewhere)
+        self._known_reads[i] = reads
+        return reads
+
+    def _candidates(self, reads: _Reads, shape: tuple[int, ...]) -> list[Unit]:
+        """Nests that an equation may join: those of its operands, then those that read what it reads; latest first."""
+        owners = {u.number: u for v in reads.all if (u := self.unit_of.get(v)) is not None and u.kind == "nest"}
+        found = [owners[n] for n in sorted(owners, reverse=True)]
+        if reads.aligned:
+            size = math.prod(shape)
+            for unit in reversed(self.all_units[-12:]):
+                if unit.kind == "nest" and unit not in found and unit.points == size and unit.reads & reads.aligned:
+                    found.append(unit)
+        return found
+
+    def _can_join(self, unit: Unit, reads: _Reads, other: Unit) -> bool:
+        (i,) = unit.members
+        if self.phase(i) != self.phase(other.members[0]):
+            return False  # the earlier one would have to wait, and what it reads would be kept
+        level = self._joining_level(unit, reads, other)
+        if level is None or _too_large(unit, other) or self._would_cycle(unit, other):
+            return False
+        unit.levels = {i: level}
+        return True
+
+    def _joining_level(self, unit: Unit, reads: _Reads, other: Unit) -> int | None:
+        inside = {v for v in reads.all if self.unit_of.get(v) is other}
+        at_points = {v for v in inside if self.level_of(v, other) == PRE}
+        if inside & reads.elsewhere:
+            return None
+        if at_points == inside and unit.points == other.points and domains_fit(unit, other):
+            return PRE
+        if not at_points and not unit.axes and other.has_post and unit.points == other.outer_points:
+            return POST if inside or other.outer_points > 1 else None
+        return None
+
+    def level_of(self, var: Var, unit: Unit) -> int:
+        """Whether a variable of a nest is known at each of its points, or after its reduction."""
+        i = self.producer[var]
+        return POST if isinstance(self.program.eqns[i].primitive.lower, Reduction) else unit.levels[i]
+
+    def _would_cycle(self, unit: Unit, other: Unit) -> bool:
+        """Whether something that must run before one of two units must run after the other."""
+        return self._between(unit, other) or self._between(other, unit)
+
+    def _between(self, later: Unit, earlier: Unit) -> bool:
+        if earlier.number < 0:
+            return False
+        bit = 1 << earlier.number
+        last = [self.unit_of.get(v) for v in later.reads] + [self.all_units[n] for n in later.waits_for]
+        return any(u is not None and u is not earlier and u is not later and u.before & bit for u in last)
+
+    def _can_unite(self, joined: Unit, other: Unit) -> bool:
+        if self.phase(joined.members[0]) != self.phase(other.members[0]):
+            return False
+        if joined.points != other.points or _too_large(joined, other):
+            return False
+        if POST in (*joined.levels.values(), *other.levels.values()) or not domains_fit(joined, other):
+            return False
+        for one, two in ((joined, other), (other, joined)):
+            for v in one.reads:
+                if self.unit_of.get(v) is two and not self._is_aligned(v, one, two):
+                    return False
+        return not self._would_cycle(joined, other)
+
+    def _is_aligned(self, var: Var, reader: Unit, owner: Unit) -> bool:
+        if self.level_of(var, owner) != PRE:
+            return False
+        return not any(var in self._reads(i).elsewhere for i in reader.members)
+
+    def _merge(self, kept: Unit, gone: Unit) -> Unit:
+        """Make one unit of two, under the number of the first."""
+        if (
+            gone.axes
+            and not kept.axes
+            or (kept.flat and not gone.flat and not kept.axes and PRE in gone.levels.values())
+        ):
+            kept.shape, kept.axes = gone.shape, gone.axes
+        kept.flat = kept.flat and gone.flat
+        kept.members = sorted(kept.members + gone.members)
+        kept.levels.update(gone.levels)
+        kept.reads |= gone.reads
+        kept.weight, kept.results = kept.weight + gone.weight, kept.results + gone.results
+        old = 1 << gone.number if gone.number >= 0 else 0
+        bit = 1 << kept.number
+        before = (kept.before | gone.before) & ~bit & ~old
+        if old or before != kept.before:  # else those that come later know already
+            for unit in self.all_units:
+                if unit is not gone and unit is not kept and unit.before & (bit | old):
+                    unit.before = (unit.before & ~old) | bit | before
+        kept.before = before
+        if gone.number >= 0:
+            for i in gone.members:
+                self.unit_of.update((v, kept) for v in self.program.eqns[i].outvars)
+            gone.members, gone.number = [], -1
+            gone.kind = "gone"
+        return kept
+
+    # --- results -------------------------------------------------------------------------------------------
+
+    def _stored(self) -> set[Var]:
+        """The variables that are read by another unit than their own, or returned."""
+        stored = {root for out in self.outputs for root in (out, *self.roots(out))}
+        for unit in self.units:
+            for var in unit.reads:
+                if self.unit_of.get(var) is not unit:
+                    stored.add(var)
+            if unit.kind in ("loops", "control", "call"):
+                eqn = self.program.eqns[unit.members[0]]
+                stored.update(a for a in eqn.invars if isinstance(a, Var))
+            elif unit.product is not None:
+                stored.update(unit.product.operands())
+        return stored
+
+    def builder(self, unit: Unit, buffer: Callable[[Var], Buffer]) -> NestBuilder:
+        """The nest of a unit, without its stores."""
+        builder = NestBuilder(unit.shape, unit.axes, self.definition, buffer, self.name)
+        for i in unit.members:
+            eqn = self.program.eqns[i]
+            if isinstance(eqn.primitive.lower, Reduction):
+                builder.add_reduction(eqn)
+            else:
+                builder.add_pointwise(eqn, unit.levels[i])
+        return builder
+
+
+def _too_large(one: Unit, other: Unit) -> bool:
+    buffers = len(one.reads | other.reads) + one.results + other.results
+    return one.weight + other.weight > LARGEST_NEST or buffers > MOST_BUFFERS
+
+
+def _is_empty(eqn: Eqn) -> bool:
+    return all(v.aval.size == 0 for v in eqn.outvars)
+
+
+def no_buffer(var: Var) -> Buffer:
+    """Stands for the buffer of a variable while nobody knows where it will lie."""
+    return new_buffer("", (), np.dtype(np.float32))

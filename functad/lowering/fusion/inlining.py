@@ -1,0 +1,160 @@
+"""Inlining: which values are computed where they are used, and which share the memory of another.
+
+Knows the kinds of lowering rules; neither units nor memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from functad.errors import NoRuleError
+from functad.ir import Absent, Eqn, Literal, Program, Var
+from functad.lowering.fusion.products import find_products
+from functad.lowering.nests.cost import weight_of
+from functad.lowering_rules import Indexed, Reduction, Scalar
+
+# Moves that cost nothing where they are used: nothing but index arithmetic.
+FREE_MOVES = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "rev", "iota", "copy", "unstack", "split"}
+# Moves that keep the row-major order of the elements: the result can be the operand's memory.
+SAME_MEMORY = {"reshape", "squeeze"}
+LARGEST_INLINE = 60  # operations (`cost.weight_of`)
+DEEPEST_INLINE = 50  # equations one behind another; keeps the recursion shallow
+
+
+class Inlining:
+    """What one Program computes where it is used; the rest is for units.
+
+    inline: those variables, with their equations. alias: a variable whose memory is that of another. products: by the
+    position of their last equation; absorbed: the equations that they take in. phases: of each equation the number of
+    barriers before it; none if empty.
+    """
+
+    def __init__(self, program: Program, phases: Sequence[int] = ()) -> None:
+        self.program = program
+        self.phases = phases
+        self.producer: dict[Var, int] = {v: i for i, e in enumerate(program.eqns) for v in e.outvars}
+        self.uses: dict[Var, list[int]] = {}
+        for i, eqn in enumerate(program.eqns):
+            for atom in dict.fromkeys(a for a in eqn.invars if isinstance(a, Var)):
+                self.uses.setdefault(atom, []).append(i)
+        self.outputs = {a for a in program.outvars if isinstance(a, Var)}
+        self.products = find_products(program, self.uses, self.outputs)
+        self.absorbed = {i for p in self.products.values() for i in p.members}
+        self.inline: dict[Var, Eqn] = {}
+        self.weight: dict[Var, int] = {}
+        self.depth: dict[Var, int] = {}
+        self.constants: set[Var] = set()  # inline ones that come from literals alone
+        self.alias: dict[Var, Var] = {}
+        self._roots: dict[Var, list[Var]] = {}
+        self._choose_inline()
+
+    def definition(self, var: Var) -> Eqn | None:
+        """The equation of a variable that is computed where it is used."""
+        return self.inline.get(var)
+
+    def roots(self, var: Var) -> list[Var]:
+        """The variables in buffers from which a variable is computed where it is used; itself if it has a buffer."""
+        return self._roots[var] if var in self._roots else [var]
+
+    def alias_root(self, var: Var) -> Var:
+        """The variable whose memory a variable shares; itself if it shares none."""
+        while var in self.alias:
+            var = self.alias[var]
+        return var
+
+    def phase(self, i: int) -> int:
+        """The number of barriers before an equation."""
+        return self.phases[i] if self.phases else 0
+
+    def _choose_inline(self) -> None:
+        for i, eqn in enumerate(self.program.eqns):
+            rule = eqn.primitive.lower
+            if isinstance(rule, Absent):
+                raise NoRuleError(f"`{eqn.primitive.name}` cannot be compiled: {rule.why}")
+            if i in self.absorbed:
+                continue
+            if isinstance(rule, Indexed):
+                name = eqn.primitive.name
+                if not eqn.primitive.multiple_results and self._depth_of(eqn) > DEEPEST_INLINE:
+                    continue
+                same = name in SAME_MEMORY or (name == "broadcast_in_dim" and _only_adds_unit_axes(eqn))
+                if same and isinstance(eqn.invars[0], Var):
+                    self.alias[eqn.outvars[0]] = self.alias.get(eqn.invars[0], eqn.invars[0])
+                if name in FREE_MOVES or self._used_once(eqn):
+                    self._make_inline(eqn)
+            elif isinstance(rule, Scalar) and self._weight_of(eqn) <= LARGEST_INLINE:
+                if self._is_constant_result(eqn) or self._flows_on(eqn):
+                    self._make_inline(eqn)
+
+    def _make_inline(self, eqn: Eqn) -> None:
+        operands = [a for a in eqn.invars if isinstance(a, Var)]
+        roots = list(dict.fromkeys(root for a in operands for root in self.roots(a)))
+        weight = self._weight_of(eqn) if isinstance(eqn.primitive.lower, Scalar) else self._heaviest(operands)
+        depth, constant = self._depth_of(eqn), self._is_constant_result(eqn)
+        for var in eqn.outvars:
+            self.inline[var] = eqn
+            self.weight[var], self.depth[var], self._roots[var] = weight, depth, roots
+            if constant:
+                self.constants.add(var)
+
+    def _is_constant_result(self, eqn: Eqn) -> bool:
+        return all(isinstance(a, Literal) or a in self.constants for a in eqn.invars)
+
+    def _flows_on(self, eqn: Eqn) -> bool:
+        """Whether an element-wise result is used at one place only, as often as it is computed.
+
+        Behind a barrier only if no more operands than one have to be kept until then.
+        """
+        if len(eqn.outvars) > 1 or self._depth_of(eqn) > DEEPEST_INLINE:
+            return False
+        (var,) = eqn.outvars
+        phase = self.phase(self.producer[var])
+        while True:
+            users = self.uses.get(var, [])
+            if len(users) != 1 or var in self.outputs or users[0] in self.absorbed:
+                return False
+            user = self.program.eqns[users[0]]
+            if sum(a is var for a in user.invars) != 1:
+                return False
+            if self.phase(users[0]) != phase and len(self._arrays_read(eqn)) > 1:
+                return False
+            rule = user.primitive.lower
+            if isinstance(rule, Reduction):
+                return True
+            if len(user.outvars) != 1 or user.outvars[0].aval.size != var.aval.size:
+                return False
+            if isinstance(rule, Scalar):
+                return True
+            if not isinstance(rule, Indexed) or user.primitive.name not in FREE_MOVES:
+                return False
+            (var,) = user.outvars
+
+    def _arrays_read(self, eqn: Eqn) -> set[Var]:
+        return {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a) if r.aval.shape}
+
+    def _weight_of(self, eqn: Eqn) -> int:
+        """How many operations of element-wise equations are computed where this one is."""
+        return weight_of(eqn) + sum(self.weight.get(a, 0) for a in eqn.invars if isinstance(a, Var))
+
+    def _heaviest(self, operands: Sequence[Var]) -> int:
+        return max((self.weight.get(a, 0) for a in operands), default=0)
+
+    def _depth_of(self, eqn: Eqn) -> int:
+        return 1 + max((self.depth.get(a, 0) for a in eqn.invars if isinstance(a, Var)), default=0)
+
+    def _used_once(self, eqn: Eqn) -> bool:
+        """Whether inlining computes no element twice."""
+        if eqn.primitive.multiple_results:
+            return True
+        (out,) = eqn.outvars
+        users = self.uses.get(out, [])
+        if len(users) != 1 or out in self.outputs or users[0] in self.absorbed:
+            return False
+        user = self.program.eqns[users[0]]
+        if isinstance(user.primitive.lower, (Scalar, Reduction)):
+            return True
+        return isinstance(user.primitive.lower, Indexed) and user.outvars[0].aval.size <= out.aval.size
+
+
+def _only_adds_unit_axes(eqn: Eqn) -> bool:
+    return eqn.invars[0].aval.size == eqn.outvars[0].aval.size

@@ -1,0 +1,121 @@
+"""Parts: which results of nests are stored in a joined array from the start, so that nobody copies them there.
+
+Knows units and what they read; no memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from functad.ir import Atom, Eqn, Var
+from functad.lowering.fusion.fuse import Fusion, no_buffer
+from functad.lowering.fusion.units import Unit
+from functad.lowering.nests.collapse import collapse
+from functad.lowering.nests.cost import work_of
+from functad.lowering.nests.nest import PRE
+from functad.lowering_rules import Loops
+from functad.primitives.loops.joining import Part, parts_of
+
+MOST_TOGETHER = 32  # parts stored by one nest for one array; keeps the compiler's time linear
+FEWEST_ROWS, FEW_POINTS = 8, 1 << 14  # threads cannot share fewer rows, if they have more elements in all
+LANES = 16  # elements at a time, as vectors hold them
+LARGEST_REST = 0.05  # of a row: its last elements that fill no vector, and which it would take too long to compute
+
+
+class Places(NamedTuple):
+    """Where a value lies in the result of an equation that joins it with others, maybe more than once."""
+
+    eqn: Eqn
+    parts: list[Part]
+
+
+def joins(eqn: Eqn) -> bool:
+    """Whether an equation does nothing but join its operands."""
+    return isinstance(eqn.primitive.lower, Loops) and eqn.primitive.lower.joins is not None
+
+
+def parts_in(eqn: Eqn) -> list[tuple[Atom, Part]]:
+    """The operands of an equation that joins them, and the part of each."""
+    rule, shape = eqn.primitive.lower, eqn.outvars[0].aval.shape
+    assert isinstance(rule, Loops) and rule.joins is not None
+    return list(zip(eqn.invars, parts_of([a.aval.size for a in eqn.invars], shape, eqn.params[rule.joins])))
+
+
+def runs_by_rows(part: Part, size: int) -> bool:
+    """Whether threads can share what stores a value of some size in a part, row by row or in one piece."""
+    return size in (part.length, 0) or size // part.length >= FEWEST_ROWS or size <= FEW_POINTS
+
+
+def find_places(fusion: Fusion) -> dict[Var, Places]:
+    """For results of nests that have no buffer of their own, where in a joined array they lie instead.
+
+    Those are what nobody but one joining equation reads from memory, and what is not returned.
+    """
+    joining = [u for u in fusion.units if joins(fusion.program.eqns[u.members[0]])]
+    if not joining:
+        return {}
+    returned = {root for out in fusion.outputs for root in (out, *fusion.roots(out))}
+    readers: dict[Var, list[Unit]] = {}
+    for unit in fusion.units:
+        for var in unit.reads:
+            if fusion.unit_of.get(var) is not unit:
+                readers.setdefault(var, []).append(unit)
+    found: dict[Var, Places] = {}
+    for unit in joining:
+        eqn = fusion.program.eqns[unit.members[0]]
+        parts: dict[Var, list[Part]] = {}
+        moved: set[Var] = set()  # what is also read in another order
+        for atom, part in parts_in(eqn):
+            if isinstance(atom, Var) and atom.aval.size:
+                root = fusion.alias_root(atom)
+                parts.setdefault(root, []).append(part)
+                moved.update(r for r in fusion.roots(root) if r is not root)
+        alone = [v for v in parts if v not in returned | moved and readers.get(v) == [unit]]
+        fitting = [v for v in alone if _fits(fusion, v, parts[v], unit)]
+        found.update((v, Places(eqn, parts[v])) for v in _without_waiting(fusion, fitting, eqn))
+    return found
+
+
+def _without_waiting(fusion: Fusion, fitting: list[Var], eqn: Eqn) -> list[Var]:
+    """Those variables that can be stored in their parts while all nests still run together, row by row.
+
+    Where parts lie one behind another, a row of the nests is none of the array: then only one nest may write to it.
+    """
+    sizes: dict[Unit, int] = {}
+    for var in fitting:
+        owner = fusion.unit_of[var]
+        if owner.outer_points > 1:
+            sizes[owner] = sizes.get(owner, 0) + var.aval.size
+    has_rows = any(part.width < eqn.outvars[0].aval.size for _, part in parts_in(eqn))
+    if has_rows or len(sizes) <= 1:
+        return fitting
+    largest = max(sizes, key=lambda owner: sizes[owner])
+    return [v for v in fitting if fusion.unit_of[v] not in sizes or fusion.unit_of[v] is largest]
+
+
+def _fits(fusion: Fusion, var: Var, parts: list[Part], joining: Unit) -> bool:
+    """Whether the nest that computes a variable can as well store it in these parts."""
+    owner = fusion.unit_of.get(var)
+    if owner is None or owner.kind != "nest":
+        return False
+    if fusion.phase(owner.members[0]) != fusion.phase(joining.members[0]):
+        return False  # all of the result would be kept until then
+    at_points = fusion.level_of(var, owner) == PRE
+    if len(parts) > (MOST_TOGETHER if at_points else 1):
+        return False  # sums by columns are gathered where they are stored, at one place
+    if not all(runs_by_rows(part, var.aval.size) for part in parts):
+        return False
+    shape = owner.shape if at_points else owner.outer_shape
+    lengths = {part.length for part in parts} - {1, var.aval.size}
+    if any(all(length != math.prod(shape[d:]) for d in range(len(shape))) for length in lengths):
+        return False  # a row is no loop: its elements would be found by dividing
+    short = [length for length in lengths if length % LANES > LARGEST_REST * length]
+    return not short or not _cuts_vectors(fusion, owner, min(short))
+
+
+def _cuts_vectors(fusion: Fusion, unit: Unit, length: int) -> bool:
+    """Whether a nest that calls functions such as `exp`, which are fast in long loops, would have to run by rows."""
+    nest = fusion.builder(unit, no_buffer).nest
+    collapse(nest)
+    return work_of(nest).calls > 0 and nest.loops[-1].extent > length

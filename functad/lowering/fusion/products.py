@@ -1,0 +1,211 @@
+"""Matrix products: which equations one product can take in, and how operands lie in memory as matrices.
+
+Knows no BLAS and no target: a product is `out = start_factor · start + alpha · lhs · rhs`. A scaling is taken in where
+its factors are at most 1: so no part of a sum of products overflows that did not do so unscaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from functad.ir import Atom, Eqn, Literal, Program, Var
+from functad.lowering.nests.affine import Affine
+from functad.lowering_rules import Indexed
+
+DTYPES = ("float32", "float64", "complex64", "complex128")  # what a BLAS multiplies
+
+
+@dataclass(eq=False)
+class Product:
+    """A `dot_general` with the equations that it takes in: a scaling, and a sum with an array that is there already."""
+
+    members: list[int]
+    lhs: Atom
+    rhs: Atom
+    dimension_numbers: tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
+    out: Var
+    alpha: float = 1.0
+    start: Atom | None = None
+    start_factor: float = 0.0
+
+    def operands(self) -> list[Var]:
+        atoms = (self.lhs, self.rhs, self.start)
+        return [a for a in atoms if isinstance(a, Var)]
+
+
+def find_products(program: Program, uses: dict[Var, list[int]], outputs: set[Var]) -> dict[int, Product]:
+    """The products of a Program, by the position of their last equation. Later ones take in first."""
+    taken: set[int] = set()
+    producer = {v: e for e in program.eqns for v in e.outvars}
+    found: dict[int, Product] = {}
+
+    def only_user(var: Var) -> int | None:
+        users = uses.get(var, [])
+        return users[0] if len(users) == 1 and var not in outputs and users[0] not in taken else None
+
+    for i in range(len(program.eqns) - 1, -1, -1):
+        eqn = program.eqns[i]
+        if eqn.primitive.name != "dot_general" or not _is_blas(eqn):
+            continue
+        lhs, rhs = eqn.invars
+        product = Product([i], lhs, rhs, eqn.params["dimension_numbers"], eqn.outvars[0])
+        j = only_user(product.out)
+        while j is not None and (factor := _factor(program.eqns[j], product.out, product.alpha)) is not None:
+            product.alpha *= factor
+            product.members.append(j)
+            product.out = program.eqns[j].outvars[0]
+            j = only_user(product.out)
+        if j is not None:
+            _take_sum(product, program.eqns[j], j, producer)
+        taken.update(product.members)
+        found[product.members[-1]] = product
+    external = {*program.invars, *program.constvars}
+    by_result = {p.out: p for p in found.values()}
+    starts = {p.start for p in found.values() if isinstance(p.start, Var)}
+    for product in [p for p in found.values() if p.out not in starts]:  # the last ones of the sums
+        _distribute(product, found, by_result, program, uses, outputs, external)
+    return found
+
+
+def _distribute(
+    last: Product,
+    found: dict[int, Product],
+    by_result: dict[Var, Product],
+    program: Program,
+    uses: dict[Var, list[int]],
+    outputs: set[Var],
+    external: set[Var],
+) -> None:
+    """`p − c·(A₁B₁ + A₂B₂ + …)` becomes products that are added to `p` one by one: no sum, no pass to update `p`.
+
+    A sum of products followed by a scaling and the sum with an input: the scaling goes into every product.
+    """
+    chain = [last]
+    while (start := chain[-1].start) is not None:
+        earlier = by_result.get(start) if isinstance(start, Var) else None
+        if earlier is None or not isinstance(start, Var) or chain[-1].start_factor != 1.0:
+            return
+        if start in outputs or len(uses[start]) != 1:
+            return
+        chain.append(earlier)
+    users = uses.get(last.out, [])
+    factor = 1.0
+    members: list[int] = []
+    var = last.out
+    while len(users) == 1 and var not in outputs and (f := _factor(program.eqns[users[0]], var, factor)) is not None:
+        factor *= f
+        members.append(users[0])
+        (var,) = program.eqns[users[0]].outvars
+        users = uses.get(var, [])
+    if len(users) != 1 or var in outputs:
+        return
+    total = Product([], last.lhs, last.rhs, last.dimension_numbers, var)
+    _take_sum(total, program.eqns[users[0]], users[0], {})
+    if total.start not in external or total.start_factor != 1.0 or (len(chain) == 1 and not members):
+        return
+    if not all(_can_scale(factor, p.alpha, var.aval.dtype) for p in chain):
+        return
+    first = chain[-1]
+    first.start, first.start_factor = total.start, 1.0
+    for product in chain:
+        product.alpha *= factor * total.alpha
+    del found[last.members[-1]]
+    last.members += [*members, *total.members]
+    del by_result[last.out]
+    last.out = total.out
+    by_result[last.out] = last
+    found[last.members[-1]] = last
+
+
+def _is_blas(eqn: Eqn) -> bool:
+    dtype = eqn.outvars[0].aval.dtype
+    sizes = [v.aval.size for v in (*eqn.invars, *eqn.outvars)]
+    return dtype.name in DTYPES and all(a.aval.dtype == dtype for a in eqn.invars) and all(sizes)
+
+
+def _factor(eqn: Eqn, var: Var, so_far: float) -> float | None:
+    """The number by which an equation scales a variable, if a product that is scaled already can be scaled by it too.
+
+    No product takes in a 0: a matrix library would not compute what it multiplies, and would lose NaN and infinity.
+    Nor does it take in a factor above 1: `(x·1e30)·1e-30` may overflow, and so may parts of `1e30·(x₁y₁ + x₂y₂)` of
+    which the sum is small.
+    """
+    aval = eqn.outvars[0].aval
+    if aval.dtype.kind == "c":
+        return None
+    if eqn.primitive.name == "neg":
+        return -1.0
+    if eqn.primitive.name == "mul":
+        other = eqn.invars[1] if eqn.invars[0] is var else eqn.invars[0]
+        if isinstance(other, Literal) and _can_scale(float(other.value), so_far, aval.dtype):
+            return float(other.value)
+    return None
+
+
+def _can_scale(factor: float, so_far: float, dtype: np.dtype) -> bool:
+    """Whether a product that is scaled already can be scaled by a factor: by at most 1, and both keep their digits."""
+    return bool(abs(factor) <= 1.0 and np.finfo(dtype).tiny <= abs(factor * so_far))
+
+
+def _take_sum(product: Product, eqn: Eqn, position: int, producer: dict[Var, Eqn]) -> None:
+    name = eqn.primitive.name
+    if name not in ("add", "add_any", "sub"):
+        return
+    is_first = eqn.invars[0] is product.out
+    other = eqn.invars[1] if is_first else eqn.invars[0]
+    if not isinstance(other, Var) or other is product.out or other.aval.shape != product.out.aval.shape:
+        return
+    origin = producer.get(other)
+    if origin is not None and isinstance(origin.primitive.lower, Indexed):
+        return  # a bias, say: adding it belongs with what follows
+    product.start, product.start_factor = other, 1.0
+    if name == "sub":
+        product.alpha = product.alpha if is_first else -product.alpha
+        product.start_factor = -1.0 if is_first else 1.0
+    product.members.append(position)
+    product.out = eqn.outvars[0]
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """An operand as a batch of matrices in memory: element (b, r, c) lies at `offset + b·batch + r·row + c·column`."""
+
+    offset: int
+    batch: int
+    row: int
+    column: int
+
+
+def as_matrices(
+    position: Affine, index: Sequence[Affine], groups: tuple[Sequence[int], Sequence[int], Sequence[int]]
+) -> Matrices | None:
+    """The layout of an operand whose element at `index` lies at `position`, if its axes group into matrices."""
+    own = {i.terms[0][0] for i in index if i.terms}
+    if any(s not in own for s, _ in position.terms):
+        return None
+    steps = []
+    for group in groups:
+        step = _common_step(position, index, group)
+        if step is None:
+            return None
+        steps.append(step)
+    return Matrices(position.constant, *steps)
+
+
+def _common_step(position: Affine, index: Sequence[Affine], group: Sequence[int]) -> int | None:
+    """The stride of several axes taken as one, or None if they do not lie one behind another."""
+    step, size = 0, 1
+    for d in reversed(group):
+        if not index[d].terms:
+            continue
+        symbol = index[d].terms[0][0]
+        stride = position.coefficient(symbol)
+        if size == 1:
+            step = stride
+        elif stride != step * size:
+            return None
+        size *= symbol.extent
+    return step

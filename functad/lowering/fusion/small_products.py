@@ -1,0 +1,77 @@
+"""Matrix products of a few elements as loop nests: a call of a matrix library would take longer than they do.
+
+Knows steps and nests; no target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from functad.lowering.nests.affine import loop
+from functad.lowering.nests.nest import POST, PRE, Accumulator, Let, Load, Nest, Statement, Store, literal_text
+from functad.lowering.steps import BranchStep, ControlStep, GemmStep, LoopStep, NestStep, Step
+
+MOST_POINTS = 64  # multiplications
+
+
+def without_small_products(step: ControlStep) -> ControlStep:
+    """A loop or branch in which nests have taken the place of small products."""
+
+    if isinstance(step, LoopStep):
+        condition, body, after = map(_written_out, step.parts)
+        return replace(step, condition=condition, body=body, after=after)
+    if isinstance(step, BranchStep):
+        return replace(step, branches=[_written_out(part) for part in step.branches])
+    return replace(step, steps=_written_out(step.steps))
+
+
+def _written_out(steps: list[Step]) -> list[Step]:
+    return [_one_written_out(step) for step in steps]
+
+
+def _one_written_out(step: Step) -> Step:
+    if isinstance(step, ControlStep):
+        return without_small_products(step)
+    if isinstance(step, GemmStep) and step.m * step.n * step.k * step.batch <= MOST_POINTS:
+        return NestStep(step.name, product_nest(step), step.eqns)
+    return step
+
+
+def product_nest(step: GemmStep) -> Nest:
+    """The loops over batch, rows, columns and what is summed up."""
+    extents = {"i": step.batch, "j": step.m, "k": step.n, "l": step.k}
+    q, row, column, inner = (loop(name, extent) for name, extent in extents.items())
+    a_at = inner * step.lda + row if step.ta else row * step.lda + inner
+    b_at = column * step.ldb + inner if step.tb else inner * step.ldb + column
+    c_at = q * step.c_batch + row * step.ldc + column + step.c_offset
+    eqn = step.eqns[0] if step.eqns else None
+    statements: list[Statement] = [
+        Load("at_a", step.a, q * step.a_batch + a_at + step.a_offset, PRE),
+        Load("at_b", step.b, q * step.b_batch + b_at + step.b_offset, PRE),
+        Let(("product",), "at_a * at_b", ("at_a", "at_b"), PRE, eqn),
+    ]
+    dtype, value = step.c.dtype, "total"
+    constants: dict[str, np.generic] = {}
+
+    def factor(name: str, number: complex) -> str:
+        if dtype.kind != "f":
+            return literal_text(number, dtype)
+        constants[name] = dtype.type(number)
+        return name
+
+    if step.alpha != 1:
+        alpha = factor("alpha", step.alpha)
+        statements.append(Let(("scaled",), f"{alpha} * {value}", (alpha, value), POST, eqn))
+        value = "scaled"
+    if step.beta:
+        beta = literal_text(1, dtype) if step.beta == 1 else factor("beta", step.beta)
+        statements.append(Load("before", step.c, c_at, POST))
+        statements.append(Let(("updated",), f"{beta} * before + {value}", (beta, "before", value), POST, eqn))
+        value = "updated"
+    loops = [(x.terms[0][0], x is inner) for x in (q, row, column, inner) if x.terms]
+    nest = Nest([symbol for symbol, _ in loops], [reduced for _, reduced in loops], statements, constants=constants)
+    nest.accumulators.append(Accumulator("total", "sum", dtype, "product", eqn))  # type: ignore[arg-type]
+    nest.stores.append(Store(step.c, c_at, value, POST))
+    return nest

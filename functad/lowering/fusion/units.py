@@ -1,0 +1,76 @@
+"""Units: the parts of a Program that become one kernel or a few, and the domains of loop nests.
+
+Knows shapes and kinds of lowering rules; not how units are chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from functad.ir import Eqn, Var
+from functad.lowering.fusion.products import Product
+from functad.lowering_rules import Reduction
+
+
+@dataclass(eq=False)
+class Unit:
+    """What becomes one kernel or a few: equations, in program order.
+
+    kind: "nest", "product", "contraction" (a product of a dtype that no matrix library knows), "loops" (kernels of its
+        own), "control" (a loop or branch) or "call" (of a Python function).
+    """
+
+    kind: str
+    number: int
+    members: list[int] = field(default_factory=list)  # positions of the equations
+    product: Product | None = None
+    shape: tuple[int, ...] = ()  # of a nest: its domain
+    axes: tuple[int, ...] = ()  # of a nest: the reduced axes of the domain
+    flat: bool = True  # of a nest: all that it reads lies at its own point, so that the domain's shape does not matter
+    levels: dict[int, int] = field(default_factory=dict)
+    reads: set[Var] = field(default_factory=set)
+    waits_for: set[int] = field(default_factory=set)  # units that read what this one will overwrite, or act before it
+    before: int = 0  # bit set of the units that must run before
+    weight: int = 0  # of a nest: how many operations it has
+    results: int = 0  # of a nest: how many of its values are results of the Program
+
+    @property
+    def has_post(self) -> bool:
+        """Whether more may be computed from the reduced values: the innermost axis is reduced."""
+        kept = [d for d, n in enumerate(self.shape) if n != 1]
+        return bool(self.axes) and (not kept or kept[-1] in self.axes)
+
+    @property
+    def points(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def outer_shape(self) -> tuple[int, ...]:
+        """The shape of what is reduced."""
+        return tuple(n for d, n in enumerate(self.shape) if d not in self.axes)
+
+    @property
+    def outer_points(self) -> int:
+        return math.prod(self.outer_shape)
+
+
+def domain_of(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape over which an equation of a nest runs, and the axes that it reduces."""
+    if isinstance(eqn.primitive.lower, Reduction):
+        return eqn.invars[0].aval.shape, tuple(eqn.params["axes"])
+    return eqn.outvars[0].aval.shape, ()
+
+
+def domains_fit(one: Unit, two: Unit) -> bool:
+    """Whether two nests of equal size can have one domain."""
+    if one.axes and two.axes:
+        return one.shape == two.shape and set(one.axes) == set(two.axes)
+    if any(u.axes and not u.has_post for u in (one, two)):
+        return False  # sums over leading axes run by columns, what is stored element by element runs by rows
+    return one.flat or two.flat or _squeezed(one.shape) == _squeezed(two.shape)
+
+
+def _squeezed(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(n for n in shape if n != 1)

@@ -1,0 +1,131 @@
+"""What every printer of loop nests needs: parameters, where statements stand, and the text of accumulators.
+
+Knows the words of kernel text; no target.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from keyword import iskeyword
+
+import numpy as np
+
+from functad.ir import Eqn, Var
+from functad.lowering.memory.buffers import Buffer, Storage
+from functad.lowering.nests.affine import Symbol
+from functad.lowering.nests.nest import CASTS, Accumulator, Let, Load, Nest, Statement
+from functad.pretty import literal_text
+
+# What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype, {c} is complex_ or nothing.
+IDENTITY = {"sum": "{T}(0)", "prod": "{T}(1)", "or": "{T}(0)", "xor": "{T}(0)", "and": "{T}(-1)"}
+UPDATE = {
+    "sum": "accumulate({a}, {x})",
+    "prod": "{a} * {x}",
+    "max": "{c}maximum({a}, {x})",
+    "min": "{c}minimum({a}, {x})",
+    "and": "{a} & {x}",
+    "or": "{a} | {x}",
+    "xor": "{a} ^ {x}",
+}
+
+Parameter = tuple[str, Buffer, str]
+
+
+def parameters(nest: Nest) -> dict[Storage, Parameter]:
+    """The (name, buffer, "r" | "w" | "rw") of every storage that a nest uses."""
+    found: dict[Storage, Parameter] = {}
+    for buffer, _, writes in nest.accesses():
+        mode = "w" if writes else "r"
+        known = found.get(buffer.storage)
+        if known is None:
+            taken = {name for name, _, _ in found.values()}
+            name = buffer.name
+            while name in taken:
+                name += "_"
+            found[buffer.storage] = (name, buffer, mode)
+        elif known[2] != mode:
+            found[buffer.storage] = (known[0], known[1], "rw")
+    return found
+
+
+def depths(nest: Nest, depth_of_symbol: Mapping[Symbol, int]) -> dict[Statement, int]:
+    """How deep in the loops each statement must stand, given how deep each loop variable is known."""
+    found: dict[Statement, int] = {}
+    of_name: dict[str, int] = {}
+    for s in nest.statements:
+        if isinstance(s, Let):
+            depth = max((of_name.get(name, 0) for name in s.operands), default=0)
+        else:
+            symbols = (s.offset if isinstance(s, Load) else s.value).symbols()
+            depth = max((depth_of_symbol.get(x, of_name.get(x.name, 0)) for x in symbols), default=0)
+        found[s] = depth
+        of_name.update(dict.fromkeys(s.names if isinstance(s, Let) else (s.name,), depth))
+    return found
+
+
+def identity(a: Accumulator) -> str:
+    """What an accumulator starts from."""
+    if a.kind in ("max", "min"):
+        return _extreme(a.dtype, a.kind == "max")
+    if a.dtype.kind == "b":
+        return "True" if a.kind in ("and", "prod") else "False"
+    if a.kind == "and" and a.dtype.kind == "u":
+        return f"{CASTS[a.dtype.name]}({np.iinfo(a.dtype).max})"
+    return IDENTITY[a.kind].format(T=CASTS[a.dtype.name])
+
+
+def combined(a: Accumulator, total: str, x: str) -> str:
+    """The accumulator `total` with the value, or the other partial result, `x`."""
+    if a.kind == "prod" and a.dtype == np.int64:  # Numba takes it that these do not overflow
+        total, x = f"u64({total})", f"u64({x})"
+    text = UPDATE[a.kind].format(a=total, x=x, c="complex_" if a.dtype.kind == "c" else "")
+    # Operators give Numba's integers of 64 bits.
+    return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind not in ("max", "min") else text
+
+
+def comments(eqns: Sequence[Eqn], names: Mapping[Var, str]) -> str:
+    """The equations that a kernel computes, as comments, without their parameters."""
+    return "".join(f"# {line}\n" for eqn in eqns for line in _equation_text(eqn, names).split("\n"))
+
+
+def _equation_text(eqn: Eqn, names: Mapping[Var, str]) -> str:
+    outs = ", ".join(f"{names[v]}:{v.aval.str_short()}" for v in eqn.outvars)
+    ins = [names[a] if isinstance(a, Var) else f"{literal_text(a.value)}:{a.aval.str_short()}" for a in eqn.invars]
+    return f"{outs} = {' '.join([eqn.primitive.name, *ins])}"
+
+
+# Words that are followed by no parenthesis, or are Python's own.
+_NO_NAMES = {"inf", "nan", "min", "max", "abs", "range", "int", "float", "complex", "bool", "True", "False", "None"}
+_SET = re.compile(r"^ *(?:for +)?([A-Za-z_]\w*(?: *, *[A-Za-z_]\w*)*) *(?:=(?!=)|in\b)", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def own_names_apart(body: str, given: Sequence[str], vocabulary: Container[str]) -> tuple[str, list[str]]:
+    """A kernel's text and the names that it is given, of which none is one of the vocabulary's, nor Python's.
+
+    A word that a parenthesis follows is of the vocabulary, and no other word is: a kernel calls nothing of its own.
+    """
+    own = {*given, *(name for names in _SET.findall(body) for name in _WORD.findall(names))}
+    clashing = sorted(n for n in own if n in vocabulary or n in _NO_NAMES or iskeyword(n))
+    renamed: dict[str, str] = {}
+    for name in clashing:
+        number = 2
+        while (fresh := f"{name}_{number}") in own or fresh in vocabulary or re.search(rf"\b{fresh}\b", body):
+            number += 1
+        renamed[name] = fresh
+        own.add(fresh)
+    if renamed:
+        body = re.sub(rf"(?<![\w.])({'|'.join(renamed)})\b(?!\()", lambda found: renamed[found.group()], body)
+    return body, [renamed.get(name, name) for name in given]
+
+
+def _extreme(dtype: np.dtype, lowest: bool) -> str:
+    cast = CASTS[dtype.name]
+    if dtype.kind == "b":
+        return str(not lowest)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return f"{cast}({limits.min if lowest else limits.max})"
+    infinity = "-inf" if lowest else "inf"
+    return f"{cast}(complex_of({infinity}, {infinity}))" if dtype.kind == "c" else f"{cast}({infinity})"

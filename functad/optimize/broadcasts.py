@@ -1,0 +1,54 @@
+"""Rules for arrays that repeat a number: element-wise operations take the number, and compute with numbers first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from functad.editing.rewriting import View
+from functad.errors import FunctadError
+from functad.ir import Atom, Aval, Eqn, Var
+from functad.lowering_rules import Scalar
+from functad.primitives.common import add_any_p, broadcast_in_dim_p
+
+
+def broadcast_of_repeated(eqn: Eqn, view: View) -> Eqn | None:
+    number = _repeated(eqn.invars[0], view)
+    if number is None:
+        return None
+    return eqn.replace(invars=[number], params={**eqn.params, "broadcast_dimensions": ()})
+
+
+def scalars_for_repeated(eqn: Eqn, view: View) -> Eqn | list[Eqn] | None:
+    """An element-wise equation of numbers as far as it can have them."""
+    if not isinstance(eqn.primitive.lower, Scalar):
+        return None
+    numbers = [_repeated(a, view) for a in eqn.invars]
+    if all(n is None for n in numbers):
+        return None
+    operands = [a if n is None else n for a, n in zip(eqn.invars, numbers)]
+    types = _types(eqn, operands)
+    if types is None or len(types) != len(eqn.outvars):
+        return None
+    if types[0].shape == eqn.outvars[0].aval.shape and eqn.primitive is not add_any_p:  # which takes equal shapes
+        return eqn.replace(invars=operands)
+    if any(a.aval.shape for a in operands) or len(eqn.outvars) > 1:
+        return None
+    (out,) = eqn.outvars
+    small = Var(types[0])
+    params = {"shape": out.aval.shape, "broadcast_dimensions": ()}
+    repeat = Eqn(broadcast_in_dim_p, [small], params, [out], eqn.source)
+    return [eqn.replace(invars=operands, outvars=[small]), repeat]
+
+
+def _repeated(atom: Atom, view: View) -> Atom | None:
+    """The number, a variable or a literal, that an array repeats."""
+    eqn = view.definition(atom, broadcast_in_dim_p) if atom.aval.shape else None
+    return eqn.invars[0] if eqn is not None and eqn.invars[0].aval.shape == () else None
+
+
+def _types(eqn: Eqn, operands: Sequence[Atom]) -> list[Aval] | None:
+    try:
+        types = eqn.primitive.abstract_eval(*[a.aval for a in operands], **eqn.params)
+    except FunctadError:
+        return None
+    return list(types) if eqn.primitive.multiple_results else [types]

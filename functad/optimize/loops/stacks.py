@@ -1,0 +1,97 @@
+"""Lets a scan over stacks of unknown length compute itself, slice by slice, what others computed from whole stacks.
+
+Knows `scan` and `while` equations by their parts. Nothing but loops can take arrays of unknown length when a Program
+is compiled; what transforms do with them, such as adding up two cotangents, goes into the loops that read the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
+from functad.lowering_rules import Scalar
+from functad.optimize.loops.parts import Scan
+
+
+def compute_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
+    """Replace stacks that are computed, and those that hold the same number in all slices, by equations in the body.
+
+    definitions: the equations that the scan's operands come from.
+    """
+    kept: list[tuple[Atom, Var]] = []
+    constants: dict[Var, Literal] = {}
+    pending = list(scan.xs)
+
+    def read(operand: Var, is_stack: bool) -> Var:
+        var = Var(slice_aval(operand.aval) if is_stack else operand.aval)
+        (pending if is_stack else scan.consts).append((operand, var))
+        return var
+
+    while pending:
+        operand, var = pending.pop()
+        eqn = definitions.get(operand) if isinstance(operand, Var) else None
+        number = None if eqn is None else _repeated(eqn, operand)
+        made = None if eqn is None else slice_of(eqn, var, read)
+        if number is not None:
+            constants[var] = number
+        elif made is not None:
+            scan.eqns.insert(0, made)
+        else:
+            kept.append((operand, var))
+    if not kept:  # one must tell the number of steps
+        operand, var = next((a, v) for a, v in scan.xs if v in constants)
+        kept.append((operand, Var(var.aval)))
+    scan.xs = kept[::-1]
+
+    def read_constant(atom: Atom) -> Atom:
+        return constants.get(atom, atom) if isinstance(atom, Var) else atom
+
+    scan.eqns = [e.replace(invars=[read_constant(a) for a in e.invars]) for e in scan.eqns]
+    scan.ys = [(read_constant(a), v) for a, v in scan.ys]
+    for carry in scan.carries:
+        carry.given = read_constant(carry.given)
+
+
+def _repeated(eqn: Eqn, operand: Atom) -> Literal | None:
+    """The number that a loop stacks in each step."""
+    body: Program | None = {"scan": eqn.params.get("jaxpr"), "while": eqn.params.get("body_jaxpr")}.get(
+        eqn.primitive.name
+    )
+    if body is None:
+        return None
+    given = body.outvars[next(i for i, v in enumerate(eqn.outvars) if v is operand)]
+    return given if isinstance(given, Literal) else None
+
+
+def slice_of(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | None:
+    """An equation for one slice, `var`, of what another computes from stacks; None if slices mix.
+
+    read: gives the variable of the body for an operand that is a stack (True), or that is the same for all slices.
+    """
+    name, params, (whole, *_) = eqn.primitive.name, dict(eqn.params), eqn.outvars
+    if name == "broadcast_in_dim":
+        dims, shape = params["broadcast_dimensions"], eqn.invars[0].aval.shape
+        has_slices = dims[:1] == (0,) and shape[0] == whole.aval.shape[0]
+        rest = dims[1:] if has_slices else dims
+        if 0 in rest:
+            return None
+        params |= {"shape": var.aval.shape, "broadcast_dimensions": tuple(d - 1 for d in rest)}
+    elif name == "transpose":
+        first, *others = params["permutation"]
+        if first != 0:
+            return None
+        params["permutation"] = tuple(d - 1 for d in others)
+    elif name == "reduce_sum":
+        if 0 in params["axes"]:
+            return None
+        params["axes"] = tuple(d - 1 for d in params["axes"])
+    elif not isinstance(eqn.primitive.lower, Scalar) or len(eqn.outvars) != 1:
+        return None
+    is_stack = [bool(a.aval.shape) and (name != "broadcast_in_dim" or has_slices) for a in eqn.invars]
+    invars = [read(a, s) if isinstance(a, Var) else a for a, s in zip(eqn.invars, is_stack)]
+    return eqn.replace(invars=invars, outvars=[var], params=params)
+
+
+def slice_aval(aval: Aval) -> Aval:
+    """The type of a slice of a stack."""
+    return Aval(aval.shape[1:], aval.dtype, aval.weak_type)

@@ -1,0 +1,50 @@
+"""Weights of a loop, laid out before it the way its products read them.
+
+Knows `scan` equations by their parts. A matrix product reads its right operand fastest if the summed axis comes first;
+a library packs one that lies otherwise each time. What is the same in all steps is worth transposing once.
+"""
+
+from __future__ import annotations
+
+from functad.ir import Eqn, Var
+from functad.optimize.loops.parts import Scan
+from functad.primitives.common import transpose_p
+
+FEWEST_STEPS = 4  # a product reads a matrix of its own faster from then on, transposing included
+SMALLEST = 1 << 10  # elements; a smaller matrix is in the first cache anyway
+
+
+def transpose_weights(scan: Scan, before: list[Eqn]) -> None:
+    """Let products with a transposed constant of the loop read a copy that is made before it."""
+    if scan.length < FEWEST_STEPS:
+        return
+    operands = {v: a for a, v in scan.consts}
+    copies: dict[Var, Var] = {}  # constants of the body, and the copies that the body reads
+
+    def copy_of(weight: Var) -> Var:
+        if weight not in copies:
+            aval = weight.aval
+            kind = type(aval)(aval.shape[::-1], aval.dtype, aval.weak_type)
+            made, copies[weight] = Var(kind), Var(kind)
+            before.append(
+                scan.origin.replace(
+                    primitive=transpose_p, invars=[operands[weight]], outvars=[made], params={"permutation": (1, 0)}
+                )
+            )
+            scan.consts.append((made, copies[weight]))
+        return copies[weight]
+
+    for i, eqn in enumerate(scan.eqns):
+        if eqn.primitive.name != "dot_general":
+            continue
+        (lhs_sum, rhs_sum), batch = eqn.params["dimension_numbers"]
+        weight = eqn.invars[1]
+        if not isinstance(weight, Var) or weight not in operands or batch != ((), ()) or tuple(rhs_sum) != (1,):
+            continue
+        if weight.aval.ndim == 2 and weight.aval.size >= SMALLEST:
+            numbers = ((lhs_sum, (0,)), batch)
+            scan.eqns[i] = eqn.replace(
+                invars=[eqn.invars[0], copy_of(weight)], params={**eqn.params, "dimension_numbers": numbers}
+            )
+    used = scan.uses_in_body()
+    scan.consts = [(a, v) for a, v in scan.consts if v not in copies or v in used]

@@ -1,0 +1,77 @@
+"""Rules for what only moves elements: transposes, reshapes and slices one behind another are one, or none."""
+
+from __future__ import annotations
+
+import math
+
+from functad.editing.rewriting import View
+from functad.ir import Atom, Eqn, Literal
+from functad.primitives.common import reshape_p, transpose_p
+from functad.primitives.joining import concatenate_p, stack_p
+from functad.primitives.structure import slice_p
+
+
+def transposed_twice(eqn: Eqn, view: View) -> Atom | Eqn | None:
+    permutation = eqn.params["permutation"]
+    inner = view.definition(eqn.invars[0], transpose_p)
+    if inner:
+        permutation = tuple(inner.params["permutation"][i] for i in permutation)
+        eqn = eqn.replace(invars=inner.invars, params={"permutation": permutation})
+    return eqn.invars[0] if permutation == tuple(range(len(permutation))) else eqn
+
+
+def reshaped_twice(eqn: Eqn, view: View) -> Atom | Eqn | None:
+    inner = view.definition(eqn.invars[0], reshape_p)
+    if inner:
+        eqn = eqn.replace(invars=inner.invars)
+    return eqn.invars[0] if eqn.invars[0].aval.shape == eqn.params["new_sizes"] else eqn
+
+
+def squeezed_reshape(eqn: Eqn, view: View) -> Eqn | None:
+    if not view.definition(eqn.invars[0], reshape_p):
+        return None
+    return eqn.replace(primitive=reshape_p, params={"new_sizes": eqn.outvars[0].aval.shape})
+
+
+def slice_of_stack(eqn: Eqn, view: View) -> Eqn | None:
+    """All of one of the arrays that were stacked: a step of an unrolled loop."""
+    stacked = view.definition(eqn.invars[0], stack_p)
+    if not stacked or not eqn.outvars[0].aval.size:
+        return None
+    axis, shape = stacked.params["axis"], eqn.outvars[0].aval.shape
+    part = stacked.invars[eqn.params["start_indices"][axis]]
+    if shape[axis] != 1 or part.aval.size != math.prod(shape):
+        return None
+    return eqn.replace(primitive=reshape_p, invars=[part], params={"new_sizes": shape})
+
+
+def slice_of_joined(eqn: Eqn, view: View) -> Eqn | None:
+    """A slice of one of the arrays that were joined, instead of a part of the whole."""
+    joined = view.definition(eqn.invars[0], concatenate_p)
+    if not joined or not eqn.outvars[0].aval.size:
+        return None
+    starts, limits, strides = (eqn.params[k] for k in ("start_indices", "limit_indices", "strides"))
+    axis, before = joined.params["dimension"], 0
+    for part in joined.invars:
+        end = before + part.aval.shape[axis]
+        if before <= starts[axis] and limits[axis] <= end:
+            moved = [tuple(n - before * (d == axis) for d, n in enumerate(ends)) for ends in (starts, limits)]
+            params = {"start_indices": moved[0], "limit_indices": moved[1], "strides": strides}
+            return eqn.replace(invars=[part], params=params)
+        before = end
+    return None
+
+
+def slice_at_known_place(eqn: Eqn, view: View) -> Atom | Eqn | None:
+    """A slice instead of a dynamic one, as in the steps of an unrolled loop."""
+    operand, *places = eqn.invars
+    if not all(isinstance(a, Literal) for a in places):
+        return None
+    sizes = eqn.params["slice_sizes"]
+    if sizes == operand.aval.shape:
+        return operand
+    lasts = [n - size for n, size in zip(operand.aval.shape, sizes)]
+    starts = [min(max(int(a.value), 0), last) for a, last in zip(places, lasts) if isinstance(a, Literal)]
+    limits = tuple([start + size for start, size in zip(starts, sizes)])
+    params = {"start_indices": tuple(starts), "limit_indices": limits, "strides": None}
+    return eqn.replace(primitive=slice_p, invars=[operand], params=params)

@@ -1,0 +1,67 @@
+"""The passes of the optimiser, in order. Each is a function from Program to Program with the same results.
+
+No pass assumes that NaN, infinities or signed zeros do not occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from functad.config import config
+from functad.editing.common_subexpressions import share_common_subexpressions
+from functad.editing.dead_code import eliminate_dead_code
+from functad.editing.inlining import inline_calls
+from functad.editing.rewriting import rewrite
+from functad.ir import Program, check_program
+from functad.optimize.loops.merged_whiles import merge_whiles
+from functad.optimize.loops.passes import optimize_loops
+from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES
+
+
+def simplify(program: Program) -> Program:
+    """All passes in order; with `config.check_programs` the result of each is checked.
+
+    >>> import functad
+    >>> import functad.numpy as jnp
+    >>> from functad.optimize.pipeline import simplify
+    >>> print(simplify(functad.make_jaxpr(lambda x: jnp.sin(x) * 1. + jnp.sin(x))(2.)))
+    { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = add b b in (c,) }
+    """
+    for a_pass in PASSES:
+        program = a_pass(program)
+        if config.check_programs:
+            check_program(program)
+    return program
+
+
+def optimize_control(program: Program) -> Program:
+    """Simplify the bodies of loops and branches, and move work out of loops."""
+    return optimize_loops(program, simplify)
+
+
+def simplify_numbers(program: Program) -> Program:
+    """Compute with numbers instead of arrays that repeat them; drop what gives back its operand."""
+    return rewrite(program, SCALAR_RULES)
+
+
+def simplify_products(program: Program) -> Program:
+    """Matrix products with less to compute or to move."""
+    return rewrite(program, PRODUCT_RULES)
+
+
+def multiply_before_gathering(program: Program) -> Program:
+    """Tables are multiplied instead of the rows gathered from them."""
+    return rewrite(program, ROW_RULES)
+
+
+PASSES: tuple[Callable[[Program], Program], ...] = (
+    inline_calls,
+    eliminate_dead_code,
+    optimize_control,
+    simplify_numbers,
+    share_common_subexpressions,
+    merge_whiles,
+    simplify_products,
+    multiply_before_gathering,
+    eliminate_dead_code,
+)

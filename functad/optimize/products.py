@@ -1,0 +1,70 @@
+"""Rules for matrix products: of transposed operands, transposed themselves, of an array that repeats a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functad.editing.rewriting import View, spliced
+from functad.ir import Eqn
+from functad.optimize.algebra import repeated_number
+from functad.primitives.arithmetic import mul
+from functad.primitives.common import broadcast_in_dim, reduce_sum, scalar_like, transpose_p
+from functad.primitives.contraction import dot_general_p
+
+
+def of_transposed(eqn: Eqn, view: View) -> Eqn | None:
+    """The product of what was transposed, where that keeps the order of the axes that are not summed."""
+    contract, batch = (list(dims) for dims in eqn.params["dimension_numbers"])
+    operands = list(eqn.invars)
+    for i, atom in enumerate(operands):
+        origin = view.definition(atom, transpose_p)
+        if origin is None:
+            continue
+        permutation = origin.params["permutation"]
+        free = [permutation[d] for d in range(atom.aval.ndim) if d not in (*contract[i], *batch[i])]
+        if free == sorted(free):
+            contract[i] = tuple(permutation[d] for d in contract[i])
+            batch[i] = tuple(permutation[d] for d in batch[i])
+            operands[i] = origin.invars[0]
+    if operands == list(eqn.invars):
+        return None
+    return eqn.replace(invars=operands, params={**eqn.params, "dimension_numbers": (tuple(contract), tuple(batch))})
+
+
+def transposed(transpose: Eqn, view: View) -> Eqn | None:
+    """The product with its operands exchanged, if that is what the transpose does, and nobody else reads it."""
+    product = view.definition(transpose.invars[0], dot_general_p)
+    if product is None or view.uses[product.outvars[0]] != 1:
+        return None
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = product.params["dimension_numbers"]
+    batch, rank = len(lhs_batch), product.outvars[0].aval.ndim
+    lhs_free = product.invars[0].aval.ndim - batch - len(lhs_contract)
+    exchanged = (*range(batch), *range(batch + lhs_free, rank), *range(batch, batch + lhs_free))
+    if transpose.params["permutation"] != exchanged:
+        return None
+    numbers = ((rhs_contract, lhs_contract), (rhs_batch, lhs_batch))
+    return product.replace(
+        invars=product.invars[::-1],
+        outvars=transpose.outvars,
+        params={**product.params, "dimension_numbers": numbers},
+    )
+
+
+def with_repeated_number(eqn: Eqn, view: View) -> list[Eqn] | None:
+    """Sums of the other operand: a loop that starts from zeros has such products."""
+    contract, batch = eqn.params["dimension_numbers"]
+    out = eqn.outvars[0].aval
+    for i, repeated in enumerate(eqn.invars):
+        number, other = repeated_number(repeated, view), eqn.invars[1 - i]
+        if number is None or batch != ((), ()) or other.aval.dtype != out.dtype or out.dtype.kind not in "fi":
+            continue
+        axes = tuple(contract[1 - i])
+        kept = other.aval.ndim - len(axes)
+        places = range(kept) if i == 1 else range(out.ndim - kept, out.ndim)
+
+        def sums(other: Any, number: Any = number.value, axes: Any = axes, places: Any = places) -> list[Any]:
+            total = reduce_sum(mul(scalar_like(other, number), other), axes=axes)
+            return [broadcast_in_dim(total, shape=out.shape, broadcast_dimensions=tuple(places))]
+
+        return spliced(sums, [other], eqn)
+    return None

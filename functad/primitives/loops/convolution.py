@@ -1,0 +1,80 @@
+"""Chooses how a convolution is computed, and brings its operands to one dtype.
+
+Knows the sizes; the loops and matrix products are written by its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.loops import convolution_direct as direct
+from functad.primitives.loops import convolution_places as places
+from functad.primitives.loops import convolution_products as products
+from functad.primitives.loops import convolution_weight_products as weight_products
+from functad.primitives.loops import convolution_weights as weights
+from functad.primitives.loops.convolution_geometry import Convolution, describe, without_dilation
+from functad.primitives.loops.text import rounding
+
+# Below so many operations, the loops that are the quickest to compile.
+_WORTH_PRODUCTS = 1 << 16
+# From so many operations, those with the zeros of a dilated input are not done, at the price of more kernels.
+_WORTH_SPLITTING = 1 << 26
+
+
+def lower_conv_general_dilated(
+    target: Any, ins: Sequence[Any], outs: Sequence[Any], *, preferred_element_type: np.dtype | None, **params: Any
+) -> None:
+    """The `Loops` rule of conv_general_dilated."""
+    (lhs, rhs), (out,) = ins, outs
+    if out.size == 0:
+        return
+    if lhs.size == 0 or rhs.size == 0:
+        target.fill(out, 0)
+        return
+    dtype = np.result_type(out.dtype, lhs.dtype)
+    if dtype == np.float16:
+        dtype = np.dtype(np.float32)
+    result = out if out.dtype == dtype else target.scratch(out.shape, dtype)
+    left = _converted(target, lhs, dtype)
+    right = left if rhs is lhs else _converted(target, rhs, dtype)
+    conv = describe(lhs.shape, rhs.shape, out.shape, **params)
+    parts = without_dilation(conv) if conv.flops > _WORTH_SPLITTING and conv.positions >= conv.taps else [conv]
+    if any(part.taps == 0 for part in parts):
+        target.fill(result, 0)
+    for part in parts:
+        if part.taps:
+            _strategy(part, dtype, target.place_columns(dtype))(target, left, right, result, part)
+    if result is not out:
+        _convert(target, result, out)
+
+
+def _strategy(conv: Convolution, dtype: np.dtype, columns: int) -> Callable[[Any, Any, Any, Any, Convolution], None]:
+    """The fastest way, as measured. columns: of a product of places, 0 if the target has none."""
+    if dtype.kind in "iu" or conv.flops < _WORTH_PRODUCTS:
+        return direct.any_convolution
+    if direct.suits_groups(conv):
+        return direct.all_groups
+    if conv.positions < conv.taps:
+        return weights.few_weights if weights.suits_few_weights(conv) else weight_products.weight_products
+    if direct.suits_rows(conv):
+        return direct.rows
+    return places.places if places.suits_places(conv, dtype, columns) else products.products
+
+
+def _converted(target: Any, source: Any, dtype: np.dtype) -> Any:
+    if source.dtype == dtype:
+        return source
+    converted = target.scratch(source.shape, dtype)
+    _convert(target, source, converted)
+    return converted
+
+
+def _convert(target: Any, source: Any, result: Any) -> None:
+    body = f"for i in range(start, stop):\n    out[i] = {rounding(result.dtype)}(x[i])"
+    buffers = {"x": (source, "r"), "out": (result, "w")}
+    size = source.size
+    moved = size * (source.dtype.itemsize + result.dtype.itemsize)
+    target.kernel("convert", body, buffers, size, bytes=moved, rows=True, row_reads=("x",))

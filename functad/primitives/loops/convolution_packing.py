@@ -1,0 +1,94 @@
+"""Copies of a convolution's input with its padding, in the layout that loops and matrix products want.
+
+Knows the text of the copying; not what the copies are for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from functad.primitives.loops.convolution_geometry import Axis
+from functad.primitives.loops.kernel_text import KernelText, total
+
+# The most tasks that have scratch memory of their own, and how much they may have together.
+_TASKS = 16
+_SCRATCH_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class Run:
+    """One loop of a copy. Place d of the copy holds input `(d * jump + origin) / base`, or zero where there is none.
+
+    count and origin are numbers or names; `checked`: some places hold no input.
+    """
+
+    count: int | str
+    to_step: int
+    from_step: int
+    jump: int = 1
+    origin: int | str = 0
+    base: int = 1
+    size: int = 0
+    checked: bool = False
+
+
+def padded(axis: Axis, to_step: int) -> Run:
+    """The places of a padded axis that the windows cover."""
+    return Run(axis.reach, to_step, axis.lhs_step, 1, -axis.low, axis.base, axis.size, not axis.inside)
+
+
+def write_copy(text: KernelText, to: tuple[str, str], source: tuple[str, str], runs: Sequence[Run]) -> None:
+    """Nested loops over the runs that copy `source` to `to` (each a buffer's name and a place in it).
+
+    Where there is no input, nothing is written: see `write_clear`.
+    """
+    (to_name, to_place), (source_name, source_place) = to, source
+    to_terms: list[str | tuple[str, int]] = [to_place]
+    source_terms: list[str | tuple[str, int]] = [source_place]
+    depth = text.depth
+    for r, run in enumerate(runs):
+        first, last, name = "0", str(run.count), f"d{r}"
+        if run.checked and run.base == 1:
+            first, last = _bounds(text, r, run)
+        text.open(f"for {name} in range({last if first == '0' else f'{first}, {last}'}):")
+        at = name
+        if run.size or run.origin != 0 or run.jump != 1:
+            at = f"s{r}"
+            text.line(f"{at} = {total((name, run.jump), run.origin)}")
+        if run.base > 1:
+            text.open(f"if {at} >= 0 and {at} < {(run.size - 1) * run.base + 1} and {at} % {run.base} == 0:")
+            at = f"({at} // {run.base})"
+        to_terms.append((name, run.to_step))
+        source_terms.append((at, run.from_step))
+    text.line(f"{to_name}[{total(*to_terms)}] = {source_name}[{total(*source_terms)}]")
+    text.close(depth)
+
+
+def _bounds(text: KernelText, r: int, run: Run) -> tuple[str, str]:
+    """The first place with input, and the one after the last."""
+    jump = run.jump
+    if isinstance(run.origin, int) and isinstance(run.count, int):
+        first = max(0, -(run.origin // jump))
+        last = max(first, min(run.count, (run.size - 1 - run.origin) // jump + 1))
+        return str(first), str(last)
+    up = f"0 - {run.origin}" if jump == 1 else f"({jump - 1} - {run.origin}) // {jump}"
+    down = f"{run.size} - {run.origin}" if jump == 1 else f"({run.size - 1} - {run.origin}) // {jump} + 1"
+    text.line(f"first{r} = maximum(0, {up})", f"last{r} = minimum({run.count}, {down})")
+    return f"first{r}", f"last{r}"
+
+
+def write_clear(text: KernelText, zero: str, to: tuple[str, str], count: int | str) -> None:
+    name, place = to
+    with text.loop("d", count):
+        text.line(f"{name}[{total(place, 'd')}] = {zero}")
+
+
+def task_count(units: int, scratch_bytes: int) -> int:
+    """In how many tasks to do the units, each of which needs scratch memory of its own."""
+    return min(units, _TASKS, max(2, _SCRATCH_BYTES // scratch_bytes))
+
+
+def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))

@@ -1,0 +1,127 @@
+"""Convolutions whose windows are larger than what comes out, as the gradients of weights are: long sums in few places.
+
+Knows the text of the loops; which convolution takes which is decided elsewhere. Their features are the images of the
+convolution that they are the gradient of, their outputs its taps. Sums are taken in a fixed number of parts, each in
+a fixed order, so the threads change no bit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from functad.primitives.loops.convolution_direct import divisor, out_index, write_places, write_sum
+from functad.primitives.loops.convolution_geometry import Convolution
+from functad.primitives.loops.convolution_packing import Run, padded, row_major, write_clear, write_copy
+from functad.primitives.loops.kernel_text import KernelText, total
+from functad.primitives.loops.text import cast
+
+# Sums are taken in so many parts, whatever the number of threads.
+_PARTS = 16
+# As many taps of a row, and as many sums in all, are taken at a time.
+_ROW = 5
+_ACCUMULATORS = 18
+
+
+def suits_few_weights(conv: Convolution) -> bool:
+    """Few weights, and images of some size whose rows follow each other in memory."""
+    if len(conv.axes) not in (1, 2) or conv.positions > 64 or conv.taps < 64 or conv.batch * conv.outputs > 64:
+        return False
+    follow = row_major([axis.window for axis in conv.axes])
+    return all(
+        axis.rhs_step == step and (axis.dilation == 1 or axis is conv.axes[-1])
+        for axis, step in zip(conv.axes, follow, strict=True)
+    )
+
+
+def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
+    """Some accumulators at a time, in one loop over the pixels of an image.
+
+    Each tap of a row has a copy of the input of its own, with the pitch of the cotangent, which is read as it is.
+    """
+    t = cast(out.dtype)
+    *outer, last = conv.axes
+    pixels = conv.taps
+    sizes = [*(axis.reach for axis in outer), last.window]
+    steps, plane = row_major(sizes), math.prod(sizes)
+    row = last.count if last.count <= _ROW else 1
+    block = divisor(conv.outputs, _ACCUMULATORS // row)
+    parts = min(conv.features, _PARTS)
+    size = conv.batch * conv.groups * conv.outputs * conv.positions
+    sums, copies = (target.scratch((parts, n), out.dtype) for n in (size, last.count * plane))
+    buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "sums": (sums, "rw"), "copies": (copies, "rw")}
+    text = KernelText()
+    text.open("for part in range(start, stop):")
+    text.line(f"x0 = part * {last.count * plane}", f"z0 = part * {size}")
+    write_clear(text, f"{t}(0)", ("sums", "z0"), size)
+    if not all(axis.inside for axis in conv.axes):
+        write_clear(text, f"{t}(0)", ("copies", "x0"), last.count * plane)
+    text.open(f"for c in range(part * {conv.features} // {parts}, (part + 1) * {conv.features} // {parts}):")
+    write_loops(text, [("g", conv.groups), ("n", conv.batch)])
+    runs = [padded(axis, step) for axis, step in zip(outer, steps, strict=False)]
+    run = Run(last.window, 1, last.lhs_step, last.dilation, "origin", last.base, last.size, not last.inside)
+    with text.loop("k", last.count):
+        text.line(f"origin = {total(('k', last.stride), -last.low)}")
+        image = total(("c", conv.lhs_steps[2]), ("g", conv.lhs_steps[1]), ("n", conv.lhs_steps[0]))
+        write_copy(text, ("copies", f"x0 + k * {plane}"), ("lhs", image), [*runs, run])
+    text.open(f"for b in range({conv.outputs // block}):")
+    place = ("c", conv.rhs_steps[2]), ("g", conv.rhs_steps[0]), ("b", block * conv.rhs_steps[1])
+    text.line(f"y0 = {total(*place)}")
+    taps = [(f"i{a}", axis.count) for a, axis in enumerate(conv.axes)]
+    shifts = [*((axis.stride * step) for axis, step in zip(outer, steps, strict=False)), plane]
+    if row > 1:
+        taps.pop()
+    write_loops(text, taps)
+    text.line(f"x1 = {total('x0', *((name, shift) for (name, _), shift in zip(taps, shifts, strict=False)))}")
+    accumulators = [(o, i) for o in range(block) for i in range(row)]
+    text.line(*(f"a{o}_{i} = {t}(0)" for o, i in accumulators))
+    with text.loop("e", pixels):
+        text.line(*(f"p{i} = copies[{total('x1', 'e', i * plane)}]" for i in range(row)))
+        for o in range(block):
+            text.line(f"q = rhs[{total('y0', 'e', o * conv.rhs_steps[1])}]")
+            text.line(*(f"a{o}_{i} = accumulate(a{o}_{i}, p{i} * q)" for i in range(row)))
+    each, one = conv.batch * conv.positions, conv.positions
+    place_steps = row_major([axis.count for axis in conv.axes])
+    places = [(name, step) for (name, _), step in zip(taps, place_steps, strict=False)]
+    groups = "z0", ("g", conv.outputs * each), ("b", block * each), ("n", one)
+    text.line(f"z = {total(*groups, *places)}")
+    for o, i in accumulators:
+        place_of_sum = f"sums[{total('z', o * each + i)}]"
+        text.line(f"{place_of_sum} = {place_of_sum} + a{o}_{i}")
+    target.kernel("weights_of_rows", str(text), buffers, parts, flops=conv.flops)
+    add_parts(target, lhs, rhs, out, conv, sums, "gont", exact=True)
+
+
+def add_parts(
+    target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution, sums: Any, order: str, exact: bool = False
+) -> None:
+    """Add the partial sums, which lie in the given order of (g, o, n) and taps (t).
+
+    Unless they are exact, sums that are not finite are taken again by the definition: zeros may have met infinities.
+    """
+    t = cast(out.dtype)
+    parts, size = sums.shape
+    taps = [f"i{a}" for a in range(len(conv.axes))]
+    extents = {"g": conv.groups, "o": conv.outputs, "n": conv.batch}
+    extents |= {name: axis.count for name, axis in zip(taps, conv.axes, strict=True)}
+    names = [name for part in order for name in (taps if part == "t" else [part])]
+    text = KernelText()
+    with text.loop("u", "start", "stop"):
+        text.line(f"acc = {t}(0)")
+        with text.loop("part", parts):
+            text.line(f"acc = acc + sums[{total(('part', size), 'u')}]")
+        write_places(text, "u", names, [extents[name] for name in names])
+        if not exact:
+            with text.block(f"if acc - acc != {t}(0):"):
+                write_sum(text, conv, t)
+        text.line(f"out[{out_index(conv)}] = acc")
+    buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r")} if not exact else {}
+    buffers |= {"sums": (sums, "r"), "out": (out, "w")}
+    target.kernel(
+        "add_parts", str(text), buffers, size, flops=parts * size, bytes=(parts + 1) * out.dtype.itemsize * size
+    )
+
+
+def write_loops(text: KernelText, loops: list[tuple[str, int]]) -> None:
+    for name, count in loops:
+        text.open(f"for {name} in range({count}):")

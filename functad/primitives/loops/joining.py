@@ -1,0 +1,170 @@
+"""Kernels that copy whole stretches of memory: concatenate, stack, dynamic_update_slice.
+
+Knows the interface of a target; nothing of positions that differ from row to row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from functad.primitives.loops.moving import clamped
+from functad.primitives.loops.text import indented
+
+# So many operands are joined by one kernel: beyond, the compiler's time grows faster than the text.
+_OPERANDS = 32
+# A result of so few elements is written element by element: its loops would be longer than that.
+_FEW_ELEMENTS = 16
+# With fewer rows than this, each row is cut into pieces for the threads.
+_FEW_ROWS = 8
+
+
+class Part(NamedTuple):
+    """Where an operand lies in the joined result: in each row of `width` elements `length`, from `first` on."""
+
+    first: int
+    length: int
+    width: int
+
+    def place(self, position: Any) -> Any:
+        """The position in the result of what has a row-major position in the operand; both may be symbols.
+
+        >>> Part(first=2, length=3, width=10).place(4)
+        13
+        """
+        return position // self.length * self.width + position % self.length + self.first
+
+
+def parts_of(sizes: Sequence[int], shape: Sequence[int], axis: int) -> list[Part]:
+    """The parts of a result of the given shape whose operands, of the given sizes, are joined along an axis.
+
+    Each row of the result is a row of the first operand, one of the second, and so on.
+
+    >>> parts_of([2, 4], (2, 3), axis=1)
+    [Part(first=0, length=1, width=3), Part(first=1, length=2, width=3)]
+    """
+    rows = math.prod(shape[:axis])
+    lengths = [size // rows for size in sizes]
+    firsts = accumulate(lengths, initial=0)
+    return [Part(first, length, sum(lengths)) for first, length in zip(firsts, lengths)]
+
+
+def concatenate_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, dimension: int) -> None:
+    _join(target, ins, outs[0], dimension)
+
+
+def stack_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, axis: int) -> None:
+    _join(target, ins, outs[0], axis)
+
+
+def _join(target: Any, ins: Sequence[Any], out: Any, axis: int) -> None:
+    """Copy the operands that do not lie in their parts of the result yet."""
+    if out.size == 0:
+        return
+    parts = parts_of([x.size for x in ins], out.shape, axis)
+    copied = [(x, part) for x, part in zip(ins, parts) if x.size and not target.shares_memory(x, out)]
+    if out.size <= _FEW_ELEMENTS:
+        places = [(x, i, part.place(i)) for x, part in copied for i in range(x.size)]
+        target.copy_elements(places, out)
+        return
+    rows = math.prod(out.shape[:axis])
+    for k in range(0, len(copied), _OPERANDS):
+        _join_some(target, copied[k : k + _OPERANDS], out, rows)
+
+
+def _join_some(target: Any, parts: Sequence[tuple[Any, Part]], out: Any, rows: int) -> None:
+    operands: dict[int, str] = {}
+    buffers: dict[str, tuple[Any, str]] = {}
+    for operand, _ in parts:
+        if id(operand) not in operands:
+            operands[id(operand)] = f"x{len(operands)}"
+            buffers[operands[id(operand)]] = (operand, "r")
+    begin = parts[0][1].first  # positions from here on: kernels that join equal parts elsewhere have one text
+    named = [(operands[id(operand)], part.first - begin, part.length, part.width) for operand, part in parts]
+    moved = sum(operand.size for operand, _ in parts)
+    buffers["out"] = (out, "w" if moved == out.size else "rw")
+    costs = {"bytes": 2 * moved * out.dtype.itemsize}
+    if rows >= _FEW_ROWS:
+        lines = [line for part in named for line in _copy_row(*part)]
+        body = "\n".join(indented("for r in range(start, stop):", lines))
+        reads = tuple(operands.values())
+        target.kernel("join", body, buffers, rows, rows=True, row_reads=reads, offsets={"out": begin}, **costs)
+        return
+    lines = [line for part in named for line in _copy_columns(*part, rows)]
+    columns = max(first + length for _, first, length, _ in named)
+    target.kernel("join", "\n".join(lines), buffers, columns, offsets={"out": begin}, **costs)
+
+
+def _copy_row(x: str, first: int, length: int, width: int) -> list[str]:
+    """One row of an operand, which starts at column `first` of the result."""
+    if length == 1:
+        return [f"out[{width} * r + {first}] = {x}[r]"]
+    return [f"for i in range({length}):", f"    out[{width} * r + {first} + i] = {x}[{length} * r + i]"]
+
+
+def _copy_columns(x: str, first: int, length: int, width: int, rows: int) -> list[str]:
+    """What lies within columns start..stop of the result, of all rows of an operand."""
+    bounds = f"range(maximum(start, {first}), minimum(stop, {first + length}))"
+    if rows == 1:
+        return [f"for i in {bounds}:", f"    out[i] = {x}[i - {first}]"]
+    return [
+        f"for r in range({rows}):",
+        f"    for i in {bounds}:",
+        f"        out[{width} * r + i] = {x}[{length} * r + i - {first}]",
+    ]
+
+
+# --- dynamic_update_slice -----------------------------------------------------------------------------------
+
+
+def dynamic_update_slice_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    (operand, update, *starts), (out,) = ins, outs
+    if update.size == out.size:
+        target.copy(update, out)
+        return
+    target.start_from(out, operand)
+    if update.size == 0:
+        return
+    free = [d for d in range(len(out.shape)) if update.shape[d] < out.shape[d]]  # the others start at 0
+    inner = free[-1]  # from here on a row of the update is contiguous in the result
+    length = math.prod(update.shape[inner:])
+    buffers = {"update": (update, "r"), "out": (out, "rw")}
+    lines, position = [], []
+    for d in free:
+        pointer = next((name for name, (b, _) in buffers.items() if b is starts[d]), f"start_{d}")
+        buffers[pointer] = (starts[d], "r")
+        stride = math.prod(out.shape[d + 1 :])
+        lines.append(f"first_{d} = {clamped(f'{pointer}[0]', starts[d].dtype, out.shape[d] - update.shape[d])}")
+        position.append(f"{stride} * first_{d}")
+    rows = update.size // length
+    after = rows
+    for d in range(inner):
+        after //= update.shape[d]
+        if update.shape[d] > 1:
+            stride = math.prod(out.shape[d + 1 :])
+            coordinate = f"r // {after}" if after > 1 else "r"
+            wrap = f" % {update.shape[d]}" if after * update.shape[d] < rows else ""
+            position.append(f"{stride} * ({coordinate}{wrap})")
+    costs = {"bytes": 2 * update.size * out.dtype.itemsize}
+    if rows < _FEW_ROWS:
+        lines += _update_columns(rows, length, position)
+        target.kernel("update_slice", "\n".join(lines), buffers, length, **costs)
+        return
+    copy = [f"place = {' + '.join(position)}", *_copy_elements(length)]
+    lines += indented("for r in range(start, stop):", copy)
+    target.kernel("update_slice", "\n".join(lines), buffers, rows, **costs)
+
+
+def _update_columns(rows: int, length: int, position: Sequence[str]) -> list[str]:
+    copy = [
+        f"place = {' + '.join(position)}",
+        "for i in range(start, stop):",
+        f"    out[place + i] = update[{length} * r + i]",
+    ]
+    return indented(f"for r in range({rows}):", copy)
+
+
+def _copy_elements(length: int) -> list[str]:
+    return [f"for i in range({length}):", f"    out[place + i] = update[{length} * r + i]"]

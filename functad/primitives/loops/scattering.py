@@ -1,0 +1,258 @@
+"""Kernels that write slices of an array at computed positions: scatter, scatter-add, -mul, -min, -max.
+
+Knows dimension numbers and the interface of a target. Updates of one element are applied in their order, whatever the
+number of threads: a piece of the parallel range owns a part of the result, and looks at all updates that may fall
+into it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
+from functad.primitives.loops.gathering import fits
+from functad.primitives.loops.kernel_text import total
+from functad.primitives.loops.moving import clamped
+from functad.primitives.loops.text import combined, indented
+
+# With fewer elements in the updates than this, one thread applies them all.
+_WORTH_SHARING = 1 << 14
+# What two threads write in turn is at least so far apart.
+_BLOCK_BYTES = 1024
+
+
+def scatter_rule(kind: str) -> Callable[..., None]:
+    """The rule of a scatter that combines by `kind`: set, add, mul, min, max."""
+
+    def rule(
+        target: Any,
+        ins: Sequence[Any],
+        outs: Sequence[Any],
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        mode: GatherScatterMode,
+        **_: Any,
+    ) -> None:
+        operand, indices, updates = ins
+        if operand.size == 0 or updates.size == 0:
+            target.start_from(outs[0], operand)
+            return
+        windows = _Windows(operand.shape, indices, updates, dimension_numbers, mode)
+        if outs[0].dtype == np.float16 and kind in ("add", "mul"):
+            # Rounded once, after all updates.
+            total = target.scratch(operand.shape, np.dtype(np.float32))
+            _convert(target, operand, total)
+            _scatter(target, windows, total, kind)
+            _convert(target, total, outs[0])
+            return
+        target.start_from(outs[0], operand)
+        _scatter(target, windows, outs[0], kind)
+
+    return rule
+
+
+# --- what goes where ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A loop: its variable, its extent, and how far one step goes in the result, the updates and the indices."""
+
+    name: str
+    size: int
+    out: int = 0
+    updates: int = 0
+    indices: int = 0
+
+    def merged(self, inner: _Axis) -> _Axis | None:
+        """This loop and the next one inside as a single loop, if their elements follow one another."""
+        pairs = ((self.out, inner.out), (self.updates, inner.updates), (self.indices, inner.indices))
+        if all(stride == inner.size * step for stride, step in pairs):
+            return _Axis(inner.name, self.size * inner.size, inner.out, inner.updates, inner.indices)
+        return None
+
+
+class _Windows:
+    """The loops over a scatter's updates.
+
+    own: leading axes of the result that no update crosses; each of their elements is written apart from the others.
+    batch: the other axes of the indices, in order. window: axes of a window that do not lie in one row, then rows.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        indices: Any,
+        updates: Any,
+        numbers: ScatterDimensionNumbers,
+        mode: GatherScatterMode,
+    ) -> None:
+        self.shape, self.indices, self.updates, self.mode = tuple(shape), indices, updates, mode
+        self.index_map = numbers.scatter_dims_to_operand_dims
+        dropped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+        kept = [d for d in range(len(shape)) if d not in dropped]
+        self.sizes = dict(zip(kept, (updates.shape[a] for a in numbers.update_window_dims)))
+        whole = [d in self.sizes and self.sizes[d] == shape[d] for d in range(len(shape))]
+        self.out_strides, update_strides = _strides(shape), _strides(updates.shape)
+        window_strides = dict(zip(kept, (update_strides[a] for a in numbers.update_window_dims)))
+
+        batch_axes = [a for a in range(len(updates.shape)) if a not in numbers.update_window_dims]
+        index_strides = _strides(indices.shape)
+        paired = dict(zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims))
+
+        own: list[_Axis] = []
+        for d in range(len(shape)):
+            if d in paired:
+                axis = paired[d]
+                strides = self.out_strides[d], update_strides[batch_axes[axis]], index_strides[axis]
+            elif whole[d] and not all(whole[d:]):
+                strides = self.out_strides[d], window_strides[d], 0
+            else:
+                break
+            own.append(_Axis(f"own_{d}", shape[d], *strides))
+        first = len(own)
+        self.own = [axis for axis in own if axis.size > 1]
+        own_axes = {paired[d] for d in range(first) if d in paired}
+        outer = {axis: self.out_strides[d] for d, axis in paired.items()}
+        self.batch = _merged(
+            [
+                _Axis(f"b{k}", indices.shape[k], outer.get(k, 0), update_strides[a], index_strides[k])
+                for k, a in enumerate(batch_axes)
+                if k not in own_axes
+            ]
+        )
+        contiguous = next((d for d in range(len(shape)) if all(whole[d:])), len(shape))
+        self.row = math.prod(shape[contiguous:])
+        self.window = _merged(
+            [
+                _Axis(f"w{d}", self.sizes[d], self.out_strides[d], window_strides[d])
+                for d in range(first, contiguous)
+                if d in self.sizes
+            ]
+        )
+        self.inside = _merged(
+            [_Axis(f"i{d}", shape[d], self.out_strides[d], window_strides[d]) for d in range(contiguous, len(shape))]
+        )
+
+    @property
+    def slabs(self) -> int:
+        return math.prod(axis.size for axis in self.own)
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+
+
+def _merged(axes: Sequence[_Axis]) -> list[_Axis]:
+    result: list[_Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        joined = result[-1].merged(axis) if result else None
+        if joined is None:
+            result.append(axis)
+        else:
+            result[-1] = joined
+    return result
+
+
+# --- the kernels --------------------------------------------------------------------------------------------
+
+
+def _convert(target: Any, source: Any, destination: Any) -> None:
+    body = "for i in range(start, stop):\n    out[i] = x[i]"
+    buffers = {"x": (source, "r"), "out": (destination, "w")}
+    target.kernel("convert", body, buffers, source.size, bytes=6 * source.size)
+
+
+def _scatter(target: Any, windows: _Windows, out: Any, kind: str) -> None:
+    """Apply all updates to `out`."""
+    if windows.slabs > 1:
+        lines, n = _slab_lines(windows, out.dtype, kind), windows.slabs
+    elif windows.updates.size >= _WORTH_SHARING:
+        n = _next_power_of_two(max(2, target.threads_hint))
+        lines = _updates_lines(windows, out.dtype, kind, _belongs_to(windows, out.dtype, n))
+    else:
+        lines, n = _updates_lines(windows, out.dtype, kind, []), 1
+    buffers = {"indices": (windows.indices, "r"), "updates": (windows.updates, "r"), "out": (out, "rw")}
+    moved = 3 * windows.updates.size * out.dtype.itemsize
+    target.kernel(f"scatter_{kind}", "\n".join(lines), buffers, n, bytes=moved)
+
+
+def _slab_lines(windows: _Windows, dtype: np.dtype, kind: str) -> list[str]:
+    """Each step of the range is one element of the leading axes that no update crosses."""
+    lines, after = [], windows.slabs
+    for axis in windows.own:
+        after //= axis.size
+        quotient = f"r // {after}" if after > 1 else "r"
+        lines.append(
+            f"{axis.name} = {quotient}" if axis is windows.own[0] else f"{axis.name} = {quotient} % {axis.size}"
+        )
+    return _loop("r", "start, stop", [*lines, *_updates_lines(windows, dtype, kind, [])])
+
+
+def _belongs_to(windows: _Windows, dtype: np.dtype, shares: int) -> list[str]:
+    """Each step of the range is a share of the result, every so many-th block of rows: the lines that tell which.
+
+    The rows of a table are seldom used equally, and often sorted by use: contiguous shares would be unequal.
+    """
+    rows = _next_power_of_two(-(-_BLOCK_BYTES // (windows.row * dtype.itemsize)))
+    row = f"place // {windows.row}" if windows.row > 1 else "place"
+    return [f"share = ({row} >> {rows.bit_length() - 1}) & {shares - 1}", "(share >= start) & (share < stop)"]
+
+
+def _next_power_of_two(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+def _updates_lines(windows: _Windows, dtype: np.dtype, kind: str, belongs: Sequence[str]) -> list[str]:
+    """The loops over the updates; `belongs` is a line, and the condition under which a row of a window is written."""
+    outside = [*windows.own, *windows.batch]
+    starts, conditions, place = _positions(windows, outside)
+    around = [*outside, *windows.window]
+    place += [(axis.name, axis.out) for axis in around]
+    inner = [*around, *windows.inside]
+    source = total(*[(axis.name, axis.updates) for axis in inner])
+    destination = "place" if not windows.inside else f"place + {total(*[(a.name, a.out) for a in windows.inside])}"
+    update = f"updates[{source}]"
+    lines = _loops(windows.inside, [f"out[{destination}] = {combined(kind, dtype, f'out[{destination}]', update)}"])
+    if belongs:
+        lines = [belongs[0], *indented(f"if {belongs[1]}:", lines)]
+    lines = _loops(windows.window, [f"place = {total(*place)}", *lines])
+    if conditions:
+        lines = indented(f"if {' & '.join(conditions)}:", lines)
+    return _loops(windows.batch, [*starts, *lines])
+
+
+def _positions(windows: _Windows, outside: Sequence[_Axis]) -> tuple[list[str], list[str], list[tuple[str, int]]]:
+    """The lines that read an index vector, the conditions under which it counts, and its part of the position."""
+    lines, conditions, place = [], [], []
+    dtype = windows.indices.dtype
+    for component, d in enumerate(windows.index_map):
+        last = windows.shape[d] - windows.sizes.get(d, 1)
+        index = total(*[(axis.name, axis.indices) for axis in outside], component)
+        if windows.mode is GatherScatterMode.CLIP:
+            if last:
+                lines.append(f"at_{d} = {clamped(f'indices[{index}]', dtype, last)}")
+        else:
+            lines.append(f"index_{d} = indices[{index}]")
+            conditions += fits(f"index_{d}", dtype, last)
+            lines.append(f"at_{d} = i64(index_{d})")
+        if last:
+            place.append((f"at_{d}", windows.out_strides[d]))
+    return lines, conditions, place
+
+
+def _loops(axes: Sequence[_Axis], lines: Sequence[str]) -> list[str]:
+    for axis in reversed(axes):
+        lines = _loop(axis.name, str(axis.size), lines)
+    return list(lines)
+
+
+def _loop(name: str, bounds: str, lines: Sequence[str]) -> list[str]:
+    return indented(f"for {name} in range({bounds}):", lines)

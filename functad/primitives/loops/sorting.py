@@ -1,0 +1,374 @@
+"""Kernels that sort: short rows by counting what comes before, long ones digit by digit; and the largest elements.
+
+Knows the interface of a target. Whatever is compared is first turned into unsigned integers of the same order, its
+sort keys: a number has one, a complex number three. All sorts are stable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.loops.order import from_key, ordered
+from functad.primitives.loops.text import cast
+
+# Rows longer than this are sorted digit by digit. Counting compares all pairs, but many at once, without branches.
+_LONG = 80
+# With rows longer than this, larger digits (more of them at once, and more counters) pay.
+_VERY_LONG = 1 << 13
+# Rows are counted in vectors of so many elements.
+_VECTOR = 16
+# So many of the largest elements are kept sorted while a row is read; beyond, the row is sorted.
+_FEW_LARGEST = 32
+# Rows are dealt out in so many groups for each thread; a group has its memory for one row at a time.
+_GROUPS = 4
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Unsigned integers that are ordered as elements of an operand are; `text` has {0} for the element."""
+
+    pointer: str
+    word: np.dtype
+    text: str
+
+    def of(self, place: str) -> str:
+        return self.text.format(f"{self.pointer}[{place}]")
+
+
+class _Rows:
+    """The rows of arrays of one shape along an axis: where row r begins, and how far its elements are apart."""
+
+    def __init__(self, target: Any, shape: Sequence[int], axis: int) -> None:
+        self.length, self.stride = shape[axis], math.prod(shape[axis + 1 :])
+        self.count = math.prod(shape) // self.length
+        self.in_group = -(-self.count // (_GROUPS * target.threads_hint))
+        self.groups = -(-self.count // self.in_group)
+
+    def base(self, length: int) -> str:
+        """The text of the position of row r's first element, in an array with `length` elements along the axis."""
+        if self.stride == 1:
+            return f"{length} * r"
+        return f"{length * self.stride} * (r // {self.stride}) + r % {self.stride}"
+
+    def at(self, base: str, j: str) -> str:
+        return f"{base} + {j}" if self.stride == 1 else f"{base} + {self.stride} * {j}"
+
+
+class _Kernel:
+    """A kernel under construction, which does one row after another of a group."""
+
+    def __init__(self, target: Any, rows: _Rows) -> None:
+        self.target, self.rows = target, rows
+        self.buffers: dict[str, tuple[Any, str]] = {}
+        self.lines: list[str] = []
+
+    def read(self, operands: Sequence[Any]) -> list[str]:
+        """The pointers of the operands; one that is there twice has one pointer."""
+        names: dict[int, str] = {}
+        for x in operands:
+            name = names.setdefault(id(x), f"x{len(names)}")
+            self.buffers[name] = (x, "r")
+        return [names[id(x)] for x in operands]
+
+    def write(self, name: str, buffer: Any) -> None:
+        self.buffers[name] = (buffer, "w")
+
+    def scratch(self, name: str, size: int, dtype: Any) -> None:
+        """Memory for a row, which begins at `size * group`."""
+        if name not in self.buffers:
+            self.buffers[name] = (self.target.scratch((self.rows.groups, size), np.dtype(dtype)), "w")
+
+    def add(self, text: str) -> None:
+        self.lines += text.strip("\n").split("\n")
+
+    def emit(self, name: str, flops: int) -> None:
+        rows = self.rows
+        bounds = f"range({rows.in_group} * group, minimum({rows.in_group} * group + {rows.in_group}, {rows.count}))"
+        inside = [f"for r in {bounds}:", *(f"    {line}" for line in self.lines)]
+        body = "\n".join(["for group in range(start, stop):", *(f"    {line}" for line in inside)])
+        moved = sum(b.size * b.dtype.itemsize for b, _ in self.buffers.values())
+        self.target.kernel(name, body, self.buffers, rows.groups, flops=flops, bytes=moved)
+
+
+def sort_rule(
+    target: Any, ins: Sequence[Any], outs: Sequence[Any], *, dimension: int, num_keys: int, is_stable: bool
+) -> None:
+    if ins[0].size == 0:
+        return
+    rows = _Rows(target, ins[0].shape, dimension)
+    kernel = _Kernel(target, rows)
+    if rows.length > _LONG and len(ins) == 1 and ins[0].dtype.kind != "c":
+        _sort_long_values(kernel, ins[0], outs[0])
+        return
+    names = kernel.read(ins)
+    keys = [key for name, x in zip(names[:num_keys], ins) for key in _keys(name, x.dtype)]
+    _sort_by(kernel, keys, names, outs, rows.length)
+
+
+def top_k_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, k: int, axis: int) -> None:
+    (x,), (values, indices) = ins, outs
+    if values.size == 0:
+        return
+    rows = _Rows(target, x.shape, axis)
+    kernel = _Kernel(target, rows)
+    (name,) = kernel.read([x])
+    word, text = ordered("{0}", x.dtype, zeros_equal=False)
+    if k <= _FEW_LARGEST:
+        _keep_largest(kernel, _Key(name, word, text), values, indices, k)
+        return
+    descending = _Key(name, word, f"{cast(word)}(~{cast(word)}({text}))")
+    _sort_by(kernel, [descending], [name], [values], k, indices)
+
+
+def _sort_by(
+    kernel: _Kernel, keys: Sequence[_Key], names: Sequence[str], outs: Sequence[Any], kept: int, indices: Any = None
+) -> None:
+    """Write the first `kept` elements of each row in the order of the keys, and where they were to `indices`."""
+    for k, out in enumerate(outs):
+        kernel.write(f"out{k}", out)
+    if indices is not None:
+        kernel.write("indices", indices)
+    moves = [f"out{k}[{{to}}] = {name}[{{at}}]" for k, name in enumerate(names)]
+    moves += ["indices[{to}] = {place}"] if indices is not None else []
+    (_sort_by_counting if kernel.rows.length <= _LONG else _sort_by_digits)(kernel, keys, moves, kept)
+
+
+def _keys(pointer: str, dtype: np.dtype) -> list[_Key]:
+    """The keys by which elements are ordered: NaN last, and -0.0 equal to 0.0."""
+    if dtype.kind != "c":
+        return [_Key(pointer, *ordered("{0}", dtype))]
+    # By NumPy: what has no NaN, then what has one in the imaginary part, the real part, both.
+    nans = "u8(where({0}.real != {0}.real, 2, 0) + where({0}.imag != {0}.imag, 1, 0))"
+    part = np.dtype(f"f{dtype.itemsize // 2}")
+    parts = [_Key(pointer, *ordered(f"{{0}}.{name}", part)) for name in ("real", "imag")]
+    return [_Key(pointer, np.dtype(np.uint8), nans), *parts]
+
+
+# --- short rows: by counting --------------------------------------------------------------------------------
+
+
+def _sort_by_counting(kernel: _Kernel, keys: Sequence[_Key], moves: Sequence[str], kept: int) -> None:
+    """The place of an element is the number of those that come before it."""
+    rows, m = kernel.rows, kernel.rows.length
+    width = -(-m // _VECTOR) * _VECTOR
+    wide = any(key.word.itemsize == 8 for key in keys)
+    number = "i64" if wide else "i32"
+    kernel.scratch("before", width, np.int64 if wide else np.int32)
+    loads, pivots = [], []
+    for k, key in enumerate(keys):
+        # All of one size, so that the vectors of keys and counts are as long as one another.
+        word = "u64" if wide else "u32"
+        kernel.scratch(f"key{k}", width, np.uint64 if wide else np.uint32)
+        loads.append(f"    key{k}[row + j] = {word}({key.of(rows.at('base', 'j'))})")
+        pivots.append(f"    pivot{k} = key{k}[row + i]")
+    zeros = [f"    key{k}[row + j] = {'u64' if wide else 'u32'}(0)" for k in range(len(keys))]
+    if width > m:
+        kernel.lines += [f"row = {width} * group", f"for j in range({m}, {width}):", *zeros]
+    else:
+        kernel.lines.append(f"row = {width} * group")
+    load, pivot = "\n".join(loads), "\n".join(pivots)
+    kernel.add(f"""
+base = {rows.base(m)}
+for j in range({m}):
+{load}
+for j in range({width}):
+    before[row + j] = 0
+for i in range({m}):
+{pivot}
+    for j in range({width}):
+        comes_later = {_comes_later(len(keys))}
+        before[row + j] = {number}(before[row + j] + {number}(comes_later))
+to = {rows.base(kept)}
+for j in range({m}):
+    place = i64(before[row + j])""")
+    text = {"to": rows.at("to", "place"), "at": rows.at("base", "j"), "place": "j"}
+    lines = [f"    {move.format(**text)}" for move in moves]
+    kernel.lines += lines if kept == m else [f"    if place < {kept}:", *(f"    {line}" for line in lines)]
+    kernel.emit("sort_rows", 4 * rows.count * m * m // _VECTOR)
+
+
+def _comes_later(count: int) -> str:
+    """The condition under which the element at j belongs behind that at i, by all keys and then by position."""
+    text = "(i < j)"
+    for k in reversed(range(count)):
+        text = f"((pivot{k} < key{k}[row + j]) | ((pivot{k} == key{k}[row + j]) & {text}))"
+    return text
+
+
+# --- long rows: digit by digit ------------------------------------------------------------------------------
+
+
+class _Digits:
+    """How keys are cut into digits."""
+
+    def __init__(self, word: np.dtype, length: int) -> None:
+        self.word = word
+        self.width = 11 if length > _VERY_LONG and word.itemsize > 2 else 8
+        self.passes = -(-8 * word.itemsize // self.width)
+        self.values = 1 << self.width
+
+    def of(self, key: str, shift: str) -> str:
+        unsigned = cast(self.word)
+        return f"i64(({key} >> {unsigned}({shift})) & {unsigned}({self.values - 1}))"
+
+
+def _add_digit_sort(kernel: _Kernel, digits: _Digits, value: str, total: int, *, keys: str, order: str = "") -> None:
+    """Sort the keys of a row, and `order` along with them, from the lowest digit to the highest.
+
+    Their row begins at `source`, with as much room at `other`; at the end the sorted ones are at `source`.
+    There are `total` counters for each row. `value` is the text of the key at j.
+    """
+    m, key, used = kernel.rows.length, f"{keys}_key", digits.values * digits.passes
+    counts = []
+    for p in range(digits.passes):
+        counts.append(f"    place = table + {p * digits.values} + {digits.of(key, str(p * digits.width))}")
+        counts.append("    counts[place] = counts[place] + 1")
+    count = "\n".join(counts)
+    kernel.add(f"""
+table = {total} * group
+for c in range(table, table + {used}):
+    counts[c] = 0
+for j in range({m}):
+    {key} = {value}
+    {keys}[source + j] = {key}
+{count}
+for p in range({digits.passes}):
+    table = {total} * group + {digits.values} * p
+    shift = {digits.width} * p
+    if counts[table + {digits.of(f"{keys}[source]", "shift")}] < {m}:
+        before = 0
+        for c in range(table, table + {digits.values}):
+            here = counts[c]
+            counts[c] = before
+            before = before + here
+        for j in range({m}):
+            {key} = {keys}[source + j]
+            place = table + {digits.of(key, "shift")}
+            at = counts[place]
+            counts[place] = at + 1
+            {keys}[other + at] = {key}""")
+    if order:
+        kernel.add(f"            {order}[other + at] = {order}[source + j]")
+    kernel.add("""
+        swapped = source
+        source = other
+        other = swapped""")
+
+
+def _sort_long_values(kernel: _Kernel, x: Any, out: Any) -> None:
+    """Rows of numbers, as keys that say all of them but the sign of zero."""
+    rows, m = kernel.rows, kernel.rows.length
+    (name,) = kernel.read([x])
+    kernel.write("out", out)
+    (key,) = _keys(name, x.dtype)
+    digits = _Digits(key.word, m)
+    total = digits.passes * digits.values
+    kernel.scratch("keys", 2 * m, key.word)
+    kernel.scratch("counts", total, _index_dtype(m))
+    kernel.lines += [f"base = {rows.base(m)}", f"source = {2 * m} * group", f"other = source + {m}"]
+    _add_digit_sort(kernel, digits, key.of(rows.at("base", "j")), total, keys="keys")
+    number = "key != 0" if x.dtype.kind == "b" else from_key("key", x.dtype)
+    place = rows.at("base", "j")
+    kernel.add(f"""
+for j in range({m}):
+    key = keys[source + j]
+    out[{place}] = {number}""")
+    if x.dtype.kind == "f":
+        _add_signs_of_zero(kernel, name, x.dtype, key.word)
+    kernel.emit("sort_digits", 4 * digits.passes * x.size)
+
+
+def _add_signs_of_zero(kernel: _Kernel, name: str, dtype: np.dtype, word: np.dtype) -> None:
+    """Put the zeros down again, now with their signs: in the order in which they came."""
+    rows, m, zero = kernel.rows, kernel.rows.length, f"{cast(dtype)}(0.0)"
+    element = f"{name}[{rows.at('base', 'j')}]"
+    kernel.add(f"""
+place = 0
+negative = 0
+for j in range({m}):
+    element = {element}
+    place = place + where(element < {zero}, 1, 0)
+    negative = negative + where((element == {zero}) & (bits(element) != {cast(word)}(0)), 1, 0)
+if negative > 0:
+    for j in range({m}):
+        element = {element}
+        if element == {zero}:
+            out[{rows.at("base", "place")}] = element
+            place = place + 1""")
+
+
+def _sort_by_digits(kernel: _Kernel, keys: Sequence[_Key], moves: Sequence[str], kept: int) -> None:
+    """Sort positions: by the last key, then the one before, and so on."""
+    rows, m = kernel.rows, kernel.rows.length
+    digits = [_Digits(key.word, m) for key in keys]
+    total = max(d.passes * d.values for d in digits)
+    kernel.scratch("counts", total, _index_dtype(m))
+    kernel.scratch("order", 2 * m, _index_dtype(m))
+    kernel.add(f"""
+base = {rows.base(m)}
+source = {2 * m} * group
+other = source + {m}
+for j in range({m}):
+    order[source + j] = j""")
+    for key, digit in reversed(list(zip(keys, digits))):
+        name = f"keys_{cast(key.word)}"
+        kernel.scratch(name, 2 * m, key.word)
+        _add_digit_sort(kernel, digit, key.of(rows.at("base", "order[source + j]")), total, keys=name, order="order")
+    text = {"to": rows.at("to", "j"), "at": rows.at("base", "place"), "place": "place"}
+    kernel.add(f"""
+to = {rows.base(kept)}
+for j in range({kept}):
+    place = i64(order[source + j])""")
+    kernel.lines += [f"    {move.format(**text)}" for move in moves]
+    kernel.emit("sort_positions", 4 * sum(d.passes for d in digits) * rows.count * m)
+
+
+def _index_dtype(length: int) -> np.dtype:
+    return np.dtype(np.int32 if length < 1 << 31 else np.int64)
+
+
+# --- the largest elements -----------------------------------------------------------------------------------
+
+
+def _keep_largest(kernel: _Kernel, key: _Key, values: Any, indices: Any, kept: int) -> None:
+    """Read each row once, and keep the largest elements so far in their order."""
+    rows, m = kernel.rows, kernel.rows.length
+    kernel.write("values", values)
+    kernel.write("indices", indices)
+    kernel.scratch("largest", kept, key.word)
+    kernel.scratch("places", kept, _index_dtype(m))
+    to = rows.at("to", "j")
+    kernel.add(f"""
+base = {rows.base(m)}
+row = {kept} * group
+count = 0
+for j in range({m}):
+    key = {key.of(rows.at("base", "j"))}
+    k = count
+    if count < {kept}:
+        count = count + 1
+    elif key > largest[row + {kept - 1}]:
+        k = {kept - 1}
+    else:
+        k = {kept}
+    if k < {kept}:
+        while k > 0:
+            if largest[row + k - 1] < key:
+                largest[row + k] = largest[row + k - 1]
+                places[row + k] = places[row + k - 1]
+                k = k - 1
+            else:
+                break
+        largest[row + k] = key
+        places[row + k] = j
+to = {rows.base(kept)}
+for j in range({kept}):
+    place = i64(places[row + j])
+    values[{to}] = {key.pointer}[{rows.at("base", "place")}]
+    indices[{to}] = place""")
+    kernel.emit("largest", 2 * rows.count * m)

@@ -1,0 +1,311 @@
+"""Kernels that visit every window: whole ones in lanes of equal work, those that reach into padding one by one.
+
+Knows how to loop over windows; nothing of what is done with one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from functad.primitives.loops.window_layout import Axis, Layout
+
+# With fewer planes than this, threads share the windows along the first axis.
+_FEW_PLANES = 8
+# Bytes of the widest vector registers: what a processor with narrower ones takes in several instructions.
+_VECTOR_BYTES = 64
+
+
+class Text:
+    """Lines of a kernel, indented by the blocks that are open."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+
+    def add(self, *lines: str) -> None:
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    @contextmanager
+    def block(self, header: str | None) -> Iterator[None]:
+        """A block under a header; without a header the lines stay at their depth."""
+        if header is None:
+            yield
+            return
+        self.add(header)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    @contextmanager
+    def blocks(self, headers: Sequence[str]) -> Iterator[None]:
+        for header in headers:
+            self.add(header)
+            self.depth += 1
+        yield
+        self.depth -= len(headers)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+class Work(Protocol):
+    """What is done with a window; its number is `o`."""
+
+    def begin(self, text: Text, elements: int) -> None:
+        """Before the windows of a row, which has so many elements of the array."""
+
+    def whole(self, text: Text, offsets: Sequence[int]) -> None:
+        """A window that lies in the array: its elements are at `w + offset`."""
+
+    def start_scan(self, text: Text) -> None:
+        """Before the elements of a window are met one by one."""
+
+    def scan(self, text: Text, inside: str | None) -> None:
+        """An element at `place`; if `inside` (a name) is false, it is padding and `place` any element."""
+
+    def end_scan(self, text: Text) -> None: ...
+
+
+class Rows:
+    """The loops over all axes but the vectorised one: the last, or the inner elements where there are several.
+
+    They run over planes, or with few of them also over the windows along the first axis.
+    """
+
+    def __init__(self, layout: Layout, only_tiled: bool = False) -> None:
+        self.layout = layout
+        self.axes = layout.axes if layout.inner > 1 else layout.axes[:-1]
+        first = layout.axes[0]
+        self.splits_first_axis = (
+            layout.planes < _FEW_PLANES and bool(self.axes) and first.windows > 1 and (first.is_tiled or not only_tiled)
+        )
+        self.n = layout.planes * (first.windows if self.splits_first_axis else 1)
+
+    @property
+    def elements(self) -> int:
+        """How many elements of the array belong to an index of the range."""
+        return self.layout.plane_size * self.layout.planes // self.n
+
+    @property
+    def owns_elements(self) -> bool:
+        """Whether each index of the range meets only its own elements of the array."""
+        return not self.splits_first_axis or self.layout.axes[0].is_tiled
+
+    @contextmanager
+    def loop(self, text: Text) -> Iterator[None]:
+        """One index `r` of the range: plane `p`."""
+        with text.block("for r in range(start, stop):"):
+            count = self.layout.axes[0].windows
+            if not self.splits_first_axis:
+                text.add("p = r")
+            elif self.layout.planes == 1:
+                text.add("p = i64(0)", "i0 = r")
+            else:
+                text.add(f"p = r // {count}", f"i0 = r % {count}")
+            yield
+
+    @contextmanager
+    def loop_axes(self, text: Text) -> Iterator[None]:
+        """The windows `i0`, `i1`, … along the axes that are not vectorised."""
+        skipped = 1 if self.splits_first_axis else 0
+        headers = [f"for i{a} in range({axis.windows}):" for a, axis in enumerate(self.axes)]
+        with text.blocks(headers[skipped:]):
+            yield
+
+    def first_window(self) -> str:
+        """The number of the first window of a row."""
+        steps = self.layout.count_steps
+        return sum_of(
+            product("p", self.layout.plane_count), *[product(f"i{a}", steps[a]) for a in range(len(self.axes))]
+        )
+
+
+def over_windows(
+    target: Any,
+    name: str,
+    layout: Layout,
+    work: Work,
+    buffers: dict[str, tuple[Any, str]],
+    *,
+    only_tiled: bool = False,
+    vectorised: bool = True,
+    unrolled: bool = False,
+) -> None:
+    """A kernel that does `work` for each window.
+
+    only_tiled: cut the range along windows only where they do not share elements.
+    vectorised: also do many windows at once.
+    unrolled: leave it to LLVM to unroll those, which is good for work without comparisons.
+    """
+    rows = Rows(layout, only_tiled)
+    lanes = _Lanes(layout, max(b.dtype.itemsize for b, _ in buffers.values())) if vectorised else None
+    text = Text()
+    if lanes and lanes.length and lanes.lanes > 1:
+        text.add(f"lanes = {lanes.lanes}" if unrolled else opaque("lanes", lanes.lanes))
+    with rows.loop(text):
+        work.begin(text, rows.elements)
+        with rows.loop_axes(text):
+            text.add(f"o0 = {rows.first_window()}")
+            _row(text, rows, lanes, work)
+    moved = sum(b.size * b.dtype.itemsize for b, _ in buffers.values())
+    windows = math.prod(layout.counts)
+    target.kernel(
+        name,
+        str(text),
+        buffers,
+        rows.n,
+        flops=2 * windows * layout.window_size,
+        bytes=moved,
+        rows=True,
+        row_reads=tuple(k for k, (_, mode) in buffers.items() if mode == "r") if rows.owns_elements else (),
+    )
+
+
+def opaque(name: str, number: int) -> str:
+    """Assign a number so that LLVM vectorises loops of that length: those of a known one it would unroll first.
+
+    A range ends far below 2^38, but LLVM does not know. What it sees of the number is that it is a multiple, and that
+    it may reach 16: loops that cannot it leaves alone.
+    """
+    return f"{name} = {number} << ((stop >> 38) & {1 if number >= 8 else 3})"
+
+
+class _Lanes:
+    """How the whole windows of a row are cut into vectors: of equal length, the last two may share windows."""
+
+    def __init__(self, layout: Layout, itemsize: int) -> None:
+        axis = layout.axes[-1]
+        has_whole = all(a.interior != (0, 0) for a in layout.axes)
+        self.first, self.last = (0, layout.inner) if layout.inner > 1 else axis.interior
+        self.length = self.last - self.first if has_whole else 0
+        self.step = 1 if layout.inner > 1 else axis.stride
+        self.low = 0 if layout.inner > 1 else axis.low
+        self.lanes = 1
+        while self.lanes * 2 <= self.length and self.lanes * 2 <= _VECTOR_BYTES // itemsize:
+            self.lanes *= 2
+
+    @contextmanager
+    def loop(self, text: Text) -> Iterator[None]:
+        """Each whole window `j` of the row."""
+        if self.lanes == 1:
+            with text.block(f"for j in range({self.first}, {self.last}):"):
+                yield
+            return
+        blocks = -(-self.length // self.lanes)
+        if blocks == 1:
+            first = str(self.first)
+        elif self.length % self.lanes == 0:
+            first = sum_of(f"{self.lanes} * block", self.first)
+        else:
+            first = sum_of(f"minimum({self.lanes} * block, {self.length - self.lanes})", self.first)
+        with text.block(f"for block in range({blocks}):" if blocks > 1 else None):
+            text.add(f"j0 = i64({first})")
+            with text.block("for j in range(j0, j0 + lanes):"):
+                yield
+
+
+def _row(text: Text, rows: Rows, lanes: _Lanes | None, work: Work) -> None:
+    layout = rows.layout
+    if not lanes or not lanes.length:
+        _scan_windows(text, rows, "0", str(_row_length(layout)), 0, work)
+        return
+    reaching = {a: axis.interior for a, axis in enumerate(rows.axes) if not axis.is_interior}
+    tests = [test for a, (lo, hi) in reaching.items() for test in (f"(i{a} >= {lo})", f"(i{a} < {hi})")]
+    if tests:
+        text.add(f"whole = {' & '.join(tests)}")
+    steps = layout.steps
+    lows = sum(axis.low * step for axis, step in zip(layout.axes, steps, strict=True))
+    first = sum_of(
+        product("p", layout.plane_size),
+        *[product(f"i{a}", axis.stride * steps[a]) for a, axis in enumerate(rows.axes)],
+        -lows,
+    )
+    with text.block("if whole:" if tests else None):
+        text.add(f"w0 = {first}")
+        with lanes.loop(text):
+            text.add(f"w = w0 + {product('j', lanes.step)}", "o = o0 + j")
+            work.whole(text, layout.offsets())
+    length, done = _row_length(layout), lanes.last - lanes.first
+    if tests:
+        text.add(f"edge = where(whole, i64({lanes.first}), i64({length}))")
+        text.add(f"rest = where(whole, i64({length - done}), i64({length}))")
+        _scan_windows(text, rows, "edge", "rest", done, work)
+    elif done < length:
+        _scan_windows(text, rows, str(lanes.first), str(length - done), done, work)
+
+
+def _row_length(layout: Layout) -> int:
+    return layout.inner if layout.inner > 1 else layout.axes[-1].windows
+
+
+def _scan_windows(text: Text, rows: Rows, edge: str, rest: str, skipped: int, work: Work) -> None:
+    """Element by element: the windows of a row but those `skipped` after the first `edge`."""
+    layout = rows.layout
+    with text.block(f"for e in range({rest}):"):
+        text.add(f"j = where(e < {edge}, e, e + {skipped})" if skipped else "j = e", "o = o0 + j")
+        work.start_scan(text)
+        tests: list[str] = []
+        names = [f"i{a}" for a in range(len(layout.axes))]
+        if layout.inner == 1:
+            names[-1] = "j"
+        headers: list[str] = []
+        place = product("p", layout.plane_size)
+        for a, (axis, step, i) in enumerate(zip(layout.axes, layout.steps, names, strict=True)):
+            headers.append(f"for k{a} in range({axis.window}):" if axis.window > 1 else "")
+            headers += position(axis, a, i, "0")
+            tests += inside_tests(axis, a)
+            place = sum_of(place, product(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
+        if layout.inner > 1:
+            place = sum_of(place, "j")
+        depth = text.depth
+        for header in headers:
+            if header:
+                text.add(header)
+                text.depth += header.endswith(":")
+        if tests:
+            text.add(f"inside = {' & '.join(tests)}", f"place = where(inside, {place}, {product('r', rows.elements)})")
+        else:
+            text.add(f"place = {place}")
+        work.scan(text, "inside" if tests else None)
+        text.depth = depth
+        work.end_scan(text)
+
+
+def position(axis: Axis, a: int, i: str, k: str) -> list[str]:
+    """Lines that set `y{a}`, the position of tap `k{a}` (or `k`) of window `i`, holes counted."""
+    tap = f"k{a}" if axis.window > 1 else k
+    terms = [product(i, axis.stride), product(tap, axis.dilation) if tap != "0" else 0, -axis.low]
+    return [f"y{a} = {sum_of(*terms)}"]
+
+
+def inside_tests(axis: Axis, a: int) -> list[str]:
+    """Whether the position `y{a}` holds an element of the array."""
+    tests = []
+    if not axis.is_interior:
+        tests = [f"(y{a} >= 0)", f"(y{a} < {(axis.size - 1) * axis.base + 1})"]
+    if axis.base > 1:
+        tests.append(f"(y{a} % {axis.base} == 0)")
+    return tests
+
+
+def product(name: str, factor: int) -> str:
+    """The text of `name * factor`."""
+    if factor == 1:
+        return name
+    return f"{factor} * ({name})" if " " in name else f"{factor} * {name}"
+
+
+def sum_of(*terms: str | int) -> str:
+    """The text of a sum; numbers that are 0 are left out."""
+    text = ""
+    for term in terms:
+        if term == 0:
+            continue
+        if isinstance(term, int) and term < 0:
+            text += f" - {-term}" if text else str(term)
+        else:
+            text += f" + {term}" if text else str(term)
+    return text or "0"

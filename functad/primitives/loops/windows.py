@@ -1,0 +1,202 @@
+"""The kernels of windows: which kind of loop serves which windows.
+
+Knows the interface of a target; how the loops are written is known to the other files of windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.loops.text import combined, constant
+from functad.primitives.loops.window_layout import Layout, layout_of, transposed
+from functad.primitives.loops.window_loops import over_windows
+from functad.primitives.loops.window_rows import Combination, by_rows, by_windows
+from functad.primitives.loops.window_work import Gather, Reduce, Scatter, Select, Spread, padding_identity
+
+# The elements of so large a window are written out one by one, so that many windows are done at once.
+_WRITTEN_OUT = 25
+# Beyond so many elements along an axis, a window is gone through in a loop.
+_LONG = 16
+
+
+def reduce_window_rule(op: str, target: Any, ins: Sequence[Any], outs: Sequence[Any], **windows: Any) -> None:
+    (x,), (out,) = ins, outs
+    if out.size == 0:
+        return
+    if x.size == 0:
+        target.fill(out, padding_identity(op, out.dtype))
+        return
+    _reduce(target, op, x, out, layout_of(x.shape, out.shape, **windows))
+
+
+def select_and_gather_add_rule(
+    target: Any, ins: Sequence[Any], outs: Sequence[Any], *, select_prim: str, **windows: Any
+) -> None:
+    (tangents, operand), (out,) = ins, outs
+    if out.size == 0:
+        return
+    if operand.size == 0:
+        target.fill(out, 0)
+        return
+    layout = layout_of(operand.shape, out.shape, **windows)
+    work = Gather(select_prim, operand.dtype, _selected_last(select_prim, operand.dtype))
+    buffers = {"t": (tangents, "r"), "x": (operand, "r"), "out": (out, "w")}
+    vectorised = layout.window_size <= _WRITTEN_OUT
+    over_windows(target, "select_and_gather", layout, work, buffers, vectorised=vectorised)
+
+
+def select_and_scatter_add_rule(
+    target: Any, ins: Sequence[Any], outs: Sequence[Any], *, select_prim: str, **windows: Any
+) -> None:
+    (source, operand), (out,) = ins, outs
+    if out.size == 0:
+        return
+    if source.size == 0:
+        target.fill(out, 0)
+        return
+    ones = (1,) * len(operand.shape)
+    layout = layout_of(operand.shape, source.shape, base_dilation=ones, window_dilation=ones, **windows)
+    written_out = layout.window_size <= _WRITTEN_OUT
+    overlap = any(axis.overlaps for axis in layout.axes)
+    if overlap and written_out:
+        _scatter_by_selection(target, source, operand, out, layout, select_prim)
+        return
+    total = target.scratch(out.shape, np.dtype(np.float32)) if overlap and out.dtype == np.float16 else out
+    covered = written_out and all(axis.is_tiled for axis in layout.axes)
+    work = Scatter(select_prim, operand.dtype, _selected_last(select_prim, operand.dtype), covered)
+    buffers = {"ct": (source, "r"), "x": (operand, "r"), "out": (total, "w" if covered else "rw")}
+    over_windows(target, "select_and_scatter", layout, work, buffers, only_tiled=True, vectorised=written_out)
+    if total is not out:
+        _round(target, total, out)
+
+
+def _scatter_by_selection(target: Any, source: Any, operand: Any, out: Any, layout: Layout, select_prim: str) -> None:
+    """For windows that overlap: first which element each selects, then for each element the sum over its windows."""
+    dtype = operand.dtype
+    selected = target.scratch(source.shape, np.dtype(np.int32))
+    work = Select(select_prim, dtype, _selected_last(select_prim, dtype))
+    over_windows(target, "select", layout, work, {"x": (operand, "r"), "selected": (selected, "w")})
+    total = target.scratch(out.shape, np.dtype(np.float32)) if dtype == np.float16 else out
+    zero = constant(0, dtype)
+
+    def element(place: str, tap: str) -> str:
+        number = f"i32({layout.window_size - 1})" if tap == "0" else f"i32({layout.window_size - 1} - ({tap}))"
+        return f"where(selected[{place}] == {number}, ct[{place}], {zero})"
+
+    combination = _combination("sum", dtype)._replace(element=element)
+    by_rows(target, "scatter", transposed(layout), combination, {"ct": source, "selected": selected}, total)
+    if total is not out:
+        _round(target, total, out)
+
+
+def _reduce(target: Any, op: str, x: Any, out: Any, layout: Layout) -> None:
+    axes = [i for i, axis in enumerate(layout.axes) if not axis.is_plain]
+    name = f"window_{op}"
+    back = transposed(layout)
+    if op == "sum" and all(axis.is_plain or axis.is_tiled for axis in back.axes) and back.window_size > 1:
+        _spread(target, x, out, back)
+        return
+    has_holes = any(axis.base > 1 for axis in layout.axes)
+    if layout.window_size <= _WRITTEN_OUT and not has_holes:
+        work = Reduce(op, out.dtype, constant(padding_identity(op, out.dtype), out.dtype))
+        over_windows(target, name, layout, work, {"x": (x, "r"), "out": (out, "w")})
+        return
+    if len(axes) > 1 and _is_cheaper_by_axes(layout):
+        _reduce_by_axes(target, op, x, out, layout, axes)
+        return
+    combination = _combination(op, out.dtype)
+    if layout.inner == 1 and layout.axes[-1].window > _LONG and not has_holes:
+        by_windows(target, name, layout, combination, {"x": x}, out)
+        return
+    # Rows of float16 would be rounded after each step.
+    rounds = op == "sum" and out.dtype == np.float16
+    total = target.scratch(out.shape, np.dtype(np.float32)) if rounds else out
+    by_rows(target, name, layout, combination, {"x": x}, total)
+    if rounds:
+        _round(target, total, out)
+
+
+def _spread(target: Any, x: Any, out: Any, back: Layout) -> None:
+    """Each element of `x` goes to one window of `out`: the transpose of sums over windows that do not overlap."""
+    over_windows(
+        target,
+        "spread",
+        back,
+        Spread(x.dtype),
+        {"ct": (x, "r"), "out": (out, "w")},
+        only_tiled=True,
+        vectorised=back.window_size <= _WRITTEN_OUT,
+        unrolled=True,
+    )
+
+
+def _is_cheaper_by_axes(layout: Layout) -> bool:
+    """Whether windows share so much that reducing one axis after the other saves most of the work."""
+    overlap = any(axis.overlaps for axis in layout.axes)
+    return overlap and layout.window_size > 3 * sum(axis.window for axis in layout.axes)
+
+
+def _reduce_by_axes(target: Any, op: str, x: Any, out: Any, layout: Layout, axes: Sequence[int]) -> None:
+    wide = np.dtype(np.float32) if op == "sum" and out.dtype == np.float16 else out.dtype
+    sizes = list(layout.shape)
+    for axis in axes:
+        part = layout.axes[axis]
+        counts = list(sizes)
+        counts[axis + 1] = part.windows
+        result = out if axis == axes[-1] else target.scratch(counts, wide)
+        _reduce(target, op, x, result, _along(axis + 1, sizes, counts, layout))
+        x, sizes = result, counts
+
+
+def _along(axis: int, sizes: Sequence[int], counts: Sequence[int], layout: Layout) -> Layout:
+    """The windows along one axis only of an array with these sizes."""
+    part = layout.axes[axis - 1]
+
+    def at_axis(value: Any, other: Any) -> list[Any]:
+        return [value if i == axis else other for i in range(len(sizes))]
+
+    return layout_of(
+        sizes,
+        counts,
+        window_dimensions=at_axis(part.window, 1),
+        window_strides=at_axis(part.stride, 1),
+        padding=at_axis((part.low, 0), (0, 0)),
+        base_dilation=at_axis(part.base, 1),
+        window_dilation=at_axis(part.dilation, 1),
+    )
+
+
+def _combination(op: str, dtype: np.dtype) -> Combination:
+    kind = "add" if op == "sum" else op
+
+    def reorder(a: str, b: str) -> str:
+        if kind == "add" and dtype.kind == "f":
+            return f"accumulate({a}, {b})"
+        return combined(kind, dtype, a, b)
+
+    return Combination(
+        identity=constant(padding_identity(op, dtype), dtype),
+        combine=lambda a, b: combined(kind, dtype, a, b),
+        reorder=reorder,
+        element=lambda place, tap: f"x[{place}]",
+    )
+
+
+def _selected_last(select_prim: str, dtype: np.dtype) -> str:
+    return constant(padding_identity("max" if select_prim == "ge" else "min", dtype), dtype)
+
+
+def _round(target: Any, total: Any, out: Any) -> None:
+    body = "for i in range(start, stop):\n    out[i] = total[i]"
+    target.kernel(
+        "round_to_half",
+        body,
+        {"total": (total, "r"), "out": (out, "w")},
+        out.size,
+        bytes=6 * out.size,
+        rows=True,
+        row_reads=("total",),
+    )
