@@ -1,6 +1,6 @@
 """The functions on pytrees, under JAX's names: flatten, map, reduce, transpose, with key paths, registration.
 
-This file knows nothing of arrays; how a tree is taken apart is in `treedef.py`, a node in `tree_nodes.py`.
+This file knows nothing of arrays; how a tree is taken apart is in `pytrees/treedef.py`, a node in `pytrees/nodes.py`.
 """
 
 from __future__ import annotations

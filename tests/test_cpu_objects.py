@@ -313,7 +313,7 @@ def test_what_belongs_to_another_user_is_not_used(cache, folder, monkeypatch):
 
 PREAMBLE = """
 import pathlib, sys
-from functad.backends.cpu import objects
+from functad.backends.cpu.compile import objects
 
 def make(path):
     return pathlib.Path(sys.argv[2]).read_bytes()
@@ -348,7 +348,7 @@ COMPILE = """
 import numpy as np
 
 def make(path):
-    from functad.backends.cpu import machine
+    from functad.backends.cpu.compile import machine
     return machine.compile_kernels(sys.argv[1], path, {"add_one": (np.dtype("int64"),) * 2})
 
 """

@@ -74,7 +74,7 @@ def _versions() -> Findings:
 
 
 def _processor() -> Findings:
-    loader = _backend("loader")
+    loader = _backend("compile.loader")
     name, features = loader.processor()
     yield "name", name
     yield "vectors", f"{_vector_bits(features.split(','))} bits"
@@ -102,7 +102,7 @@ def _threads() -> Findings:
 
 
 def _matrix_products() -> Findings:
-    blas = _backend("blas")
+    blas = _backend("products.blas")
     chosen = blas.blas()
     if not chosen.is_library:
         yield "BLAS", f"none ({chosen.reason}): functad's own kernel"
@@ -125,7 +125,7 @@ def _matrix_products() -> Findings:
 
 
 def _pool() -> Findings:
-    runtime = _backend("runtime")
+    runtime = _backend("runtime.tape")
     loaded = runtime.runtime()
     yield "runtime", "compiled now" if loaded.kernels.compiled else "from the cache"
     if loaded.entry_problem:
@@ -136,7 +136,7 @@ def _pool() -> Findings:
 
 
 def _products_that_agree(runtime: Any) -> int:
-    gemm = _backend("gemm")
+    gemm = _backend("products.gemm")
     a = np.arange(64 * 32, dtype=np.float32).reshape(64, 32) % 7
     c = np.empty((64, 64), np.float32)
     instruction = gemm.gemm_instruction(
@@ -164,7 +164,7 @@ def _microseconds_of_an_empty_block(runtime: Any) -> float:
 
 
 def _cache() -> Findings:
-    objects = _backend("objects")
+    objects = _backend("compile.objects")
     folder = objects.cache_folder()
     yield "folder", folder
     files = objects.cached_files()
@@ -199,8 +199,8 @@ def _compiler() -> Findings:
             f"Numba cannot be imported ({type(problem).__name__}: {problem}), so nothing new can be compiled: "
             "python -m pip install --upgrade numba, in a version that supports this Python and NumPy"
         ) from problem
-    machine = _backend("machine")
-    loader = _backend("loader")
+    machine = _backend("compile.machine")
+    loader = _backend("compile.loader")
     text = "def double(x, start, stop):\n    for i in range(start, stop):\n        x[i] = x[i] + x[i]\n"
     start = time.perf_counter()
     kernels = loader.load(machine.compile_kernels(text, "doctor", {"double": [np.dtype(np.float32)]}), ["double"])

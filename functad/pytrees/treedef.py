@@ -1,6 +1,6 @@
 """`PyTreeDef`, a tree without its leaves: taking trees apart, building them, and saying where two differ.
 
-This file knows nothing of arrays, and not how a node of some type is taken apart: that is `tree_nodes.py`.
+This file knows nothing of arrays, and not how a node of some type is taken apart: that is `pytrees/nodes.py`.
 Nothing here recurses, so trees may be as deep as they like.
 """
 

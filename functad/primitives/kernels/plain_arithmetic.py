@@ -1,6 +1,6 @@
 """The arithmetic of formulas on NumPy's scalars and arrays: every formula is also a plain function.
 
-It must not know formulas, nor the machine code that `backends.cpu.scalars_numba` makes of them.
+It must not know formulas, nor the machine code that `backends.cpu.scalars.elementary_numba` makes of them.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ PLAIN = PlainArithmetic()
 
 
 def plain(formula: Formula, *, inline: bool = False) -> Callable[..., Any]:
-    """The plain function of a formula `(arithmetic, *operands) -> result`, which `scalars_numba` finds and compiles.
+    """The plain function of a formula `(arithmetic, *operands) -> result`, which `elementary_numba` finds and compiles.
 
     inline: emit the formula's instructions at every call instead of one function for the module; for short formulas.
     """

@@ -39,7 +39,7 @@ class Instruction(NamedTuple):
     work: of one step of the kernel's range, in lines of text that run.
     base: the same of a call, besides.
     asks: whether the kernel itself looks whether it shall stop. Else a range with more work than
-        `runtime_words.POLL_WORK` is run in pieces.
+        `layout.POLL_WORK` is run in pieces.
     """
 
     address: int

@@ -16,7 +16,7 @@ from functad.primitives.kernels.plain_arithmetic import plain
 
 
 def routine(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function of numbers with branches or loops, which is no formula, for `special_scalars_numba`."""
+    """Mark a function of numbers with branches or loops, which is no formula, for `special_numba`."""
     function.routine = True  # type: ignore[attr-defined]
     return function
 

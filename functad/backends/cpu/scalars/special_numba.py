@@ -1,4 +1,4 @@
-"""The words of `exact_scalars`, `complex_scalars` and `special_scalars` for Numba.
+"""The words of `exact`, `complex` and `special` for Numba.
 
 It must not know what they compute. Importing it registers the words.
 """
