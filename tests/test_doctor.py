@@ -61,7 +61,7 @@ def test_broken_packages(tmp_path: Path, package: str, advice: str, works: str):
 
 def test_too_many_threads_and_a_missing_blas_library(capsys):
     environment = {**os.environ, "FUNCTAD_NUM_THREADS": "1000", "FUNCTAD_BLAS": "none"}
-    program = "from functad import doctor\nfor part in (doctor._threads, doctor._matrix_products): print(*part())"
+    program = "from functad.cli import doctor\nfor part in (doctor._threads, doctor._matrix_products): print(*part())"
     result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert "1000 threads on" in result.stdout
     assert "set FUNCTAD_BLAS to the path of a library" in result.stdout

@@ -1,6 +1,6 @@
 """Identities that say something to those who transform a Program: `optimization_barrier` and `name`.
 
-Knows nothing of what is done about it: `lowering/barriers.py` keeps order, policies of `calls/checkpoint.py` read names.
+Knows nothing of what is done about it: `lowering/barriers.py` keeps order, policies of checkpoints read names.
 """
 
 from __future__ import annotations

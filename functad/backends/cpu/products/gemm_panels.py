@@ -1,7 +1,7 @@
 """functad's own matrix product for processors with AVX-512: in which order panels are packed and multiplied.
 
-Written in the language of `compile.integer_compiler`, like `runtime.compiled`; all parameters are words. It must not know how a panel is
-packed or multiplied: that is in `gemm_vectors`, whose functions it calls by address.
+Written in the language of `compile.integer_compiler`, like `runtime.compiled`; all parameters are words. It must not
+know how a panel is packed or multiplied: that is in `gemm_vectors`, whose functions it calls by address.
 
 C has a longer and a shorter side. The operand of the shorter one is packed, in parts that stay in a core's second
 cache; the operand of the longer one passes by, panel after panel. While a panel is multiplied, the next one is fetched
