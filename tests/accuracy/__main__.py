@@ -1,8 +1,9 @@
 """The command line: the error of every function, as a table for people and as an exit status for machines.
 
-python -m tests.accuracy                            all 2^32 float32 numbers: about three minutes a function and core
+python -m tests.accuracy                            all 2^32 float32 numbers: about a minute a function and core
 python -m tests.accuracy --sample 1000000           so many of them, at equal distances, and the hard cases
 python -m tests.accuracy --sample 1000000 --output ACCURACY.md
+python -m tests.accuracy --output ACCURACY.md --resume       goes on where it was stopped, or with more operands
 """
 
 from __future__ import annotations
@@ -22,35 +23,38 @@ from . import functions, measure
 from .functions import BOUNDS, Entry
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+COLUMNS = ("un-jitted", "compiled", "NumPy", "JAX", "operands")
+DOUBLES = 1 << 22  # operands of each kind where there are too many to try all
+OTHERS = 1 << 24  # operands at equal distances for NumPy's and JAX's functions of float32
 _OUTPUT = """# Accuracy
 
 The largest errors found, in units in the last place (ulp) of the result's dtype: ½ is the best that can be had. The ulp
 of a subnormal result is the least subnormal number. Un-jitted, functions that NumPy has are NumPy's.
 
-Measured by `python -m tests.accuracy{options}`: {what}. `!` marks what is beyond the bound that the tests hold it
+Measured by `python -m tests.accuracy`. The last column says at how many operands of each kind, besides hard cases; where it says
+`all`, at all 2³² (NumPy's and JAX's functions: at 2²⁴). `!` marks what is beyond the bound that the tests hold it
 to, `~` exact values that are themselves good to an ulp or two of float64 only. Near their zeros the errors of
 `logaddexp` (nearer than 2⁻²⁷ in float32) and, in float64, of `lgamma` and `digamma` are absolute: `LEAST` in
 `tests/accuracy/functions.py` says from where on. JAX's CPU backend takes subnormal numbers for 0.
-
 """
 
 
 def main() -> int:
     options = _options()
     chosen = [e for e in functions.entries(with_jax=not options.no_jax) if not options.only or e.name in options.only]
-    lines, failed = [], []
-    for dtype in DTYPES:
-        columns = ["un-jitted", "compiled", "NumPy", "JAX"]
-        lines += [f"## {dtype.name}", "", f"| function | {' | '.join(columns)} |", "| --- " * 5 + "|"]
-        print("\n".join(lines[-4:]), flush=True)
+    page = Path(options.output) if options.output else None
+    rows = _rows_of(page.read_text(encoding="utf-8")) if page and options.resume and page.exists() else {}
+    failed = []
+    for dtype in (d for d in DTYPES if options.dtype in (None, d.name)):
+        print(_head(dtype), flush=True)
         for entry in chosen:
-            row, exceeds = measured(entry, dtype, options.sample, options.threads)
-            failed += [f"{entry.name} of {dtype.name}: {text}" for text in exceeds]
-            lines.append(row)
-            print(row, flush=True)
-        lines.append("")
-    if options.output:
-        Path(options.output).write_text(_header(options.sample) + "\n".join(lines).rstrip() + "\n", encoding="utf-8")
+            key, count = (dtype.name, entry.name), _count(entry, dtype, options.sample)
+            if count > _count_of(rows.get(key, "")):
+                rows[key], exceeds = measured(entry, dtype, options.sample, options.threads)
+                failed += [f"{entry.name} of {dtype.name}: {text}" for text in exceeds]
+                if page:
+                    page.write_text(_page(rows), encoding="utf-8")
+            print(rows[key], flush=True)
     print("\n".join(failed), file=sys.stderr)
     return 1 if failed else 0
 
@@ -60,21 +64,58 @@ def measured(entry: Entry, dtype: np.dtype, sample: int | None, threads: int = 1
     ours = [entry.ours, functad.jit(entry.ours)]
     others = [f for f in (entry.numpy, entry.jax and _of_jax(entry.jax)) if f]
     least = functions.LEAST.get(entry.name, {}).get(dtype.name, 0.0)
-    worst = measure.worst_errors([*ours, *others], entry.exact, operands(entry, dtype, sample), threads, least)
+    quick = functad.jit(entry.ours) if entry.name in functions.QUICK else None
+    count = _count(entry, dtype, sample)
+
+    def worst_of(several: Sequence[Callable[..., Any]], count: int) -> list[measure.Worst]:
+        return measure.worst_errors(several, entry.exact, operands(entry, dtype, count), threads, least, quick)
+
+    if count > OTHERS and others:
+        worst = worst_of(ours, count) + worst_of(others, OTHERS)
+    else:
+        worst = worst_of([*ours, *others], count)
     bounds = BOUNDS[entry.name][dtype.name]
     cells = [_shown(w.ulp) + " !" * (w.ulp > b) for w, b in zip(worst, bounds)]
     modes = zip(("un-jitted", "compiled"), worst, bounds)
     exceeds = [f"{mode} {w.ulp:.4g} ulp at {w.at}, bound {b}" for mode, w, b in modes if w.ulp > b]
     remaining = iter(worst[2:])
     cells += [_shown(next(remaining).ulp) if f else "–" for f in (entry.numpy, entry.jax)]
+    cells.append("all" if count == 1 << 32 else f"{count:,}")
     mark = " ~" if entry.name in functions.ONLY_DOUBLE and dtype == np.float64 else ""
     return f"| `{entry.name}`{mark} | {' | '.join(cells)} |", exceeds
 
 
-def operands(entry: Entry, dtype: np.dtype, sample: int | None) -> Iterator[tuple[np.ndarray, ...]]:
+def _count(entry: Entry, dtype: np.dtype, sample: int | None) -> int:
+    return sample or (DOUBLES if entry.operands == 2 or dtype == np.float64 else 1 << 32)
+
+
+def _count_of(row: str) -> int:
+    text = row.rpartition(" | ")[2].rstrip(" |").replace(",", "")
+    return 1 << 32 if text == "all" else int(text or 0)
+
+
+def _head(dtype: np.dtype) -> str:
+    return f"\n## {dtype.name}\n\n| function | {' | '.join(COLUMNS)} |\n{'| --- ' * (1 + len(COLUMNS))}|"
+
+
+def _page(rows: dict[tuple[str, str], str]) -> str:
+    """The rows by the order of functions, in a table for each dtype."""
+    lines = [_OUTPUT.rstrip()]
+    for dtype in DTYPES:
+        lines += [_head(dtype), *(rows[dtype.name, name] for name in BOUNDS if (dtype.name, name) in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _rows_of(page: str) -> dict[tuple[str, str], str]:
+    """The rows of a page that was written before."""
+    tables = {part.partition("\n")[0]: part for part in page.split("\n## ")[1:]}
+    return {(name, row.split("`")[1]): row for name in tables for row in tables[name].split("\n") if row[:3] == "| `"}
+
+
+def operands(entry: Entry, dtype: np.dtype, count: int) -> Iterator[tuple[np.ndarray, ...]]:
     if entry.operands == 2:
-        return measure.pairs(dtype, sample or 1 << 24)
-    return measure.single_operands(sample) if dtype == np.float32 else measure.double_operands(sample or 1 << 24)
+        return measure.pairs(dtype, count)
+    return measure.single_operands(count) if dtype == np.float32 else measure.double_operands(count)
 
 
 def _of_jax(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,18 +134,15 @@ def _shown(ulp: float) -> str:
     return "∞" if np.isinf(ulp) else f"{ulp:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
-def _header(sample: int | None) -> str:
-    what = "all float32 operands of functions of one number" if sample is None else f"{sample:,} operands of each kind"
-    return _OUTPUT.format(options="" if sample is None else f" --sample {sample}", what=what + ", and hard cases")
-
-
 def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description=__doc__.partition("\n")[0])
     parser.add_argument("--sample", type=int, metavar="N", help="operands of each kind, instead of all float32 numbers")
     parser.add_argument("--only", nargs="+", metavar="FUNCTION", help="measure these functions")
+    parser.add_argument("--dtype", choices=[d.name for d in DTYPES], help="measure functions of this dtype alone")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--no-jax", action="store_true", help="do not compare with JAX, even if it is installed")
-    parser.add_argument("--output", metavar="FILE", help="also write the tables there")
+    parser.add_argument("--output", metavar="FILE", help="also write the tables there, after each row")
+    parser.add_argument("--resume", action="store_true", help="keep rows of FILE that are of as many operands")
     return parser.parse_args(arguments)
 
 
