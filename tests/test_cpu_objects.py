@@ -149,11 +149,14 @@ def test_environment_names_versions_processor_and_the_files_that_compile(monkeyp
     known = objects._environment()
     for part in (functad.__version__, np.__version__, sys.version, llvm.get_host_cpu_name()):
         assert part in known
-    (tmp_path / "machine.py").write_text("changed")
-    monkeypatch.setattr(objects, "__file__", str(tmp_path / "objects.py"))
-    objects._environment.cache_clear()
-    changed = [a != b for a, b in zip(known, objects._environment(), strict=True)]
-    assert sum(changed) == 1
+    for k, (name, folder) in enumerate(zip(("executable.py", "vector_math.py"), objects._SOURCES, strict=True)):
+        assert (folder / name).exists()
+        (tmp_path / name).write_text("changed")
+        monkeypatch.setattr(objects, "_SOURCES", [*objects._SOURCES[:k], tmp_path, *objects._SOURCES[k + 1 :]])
+        objects._environment.cache_clear()
+        changed = [a != b for a, b in zip(known, objects._environment(), strict=True)]
+        assert sum(changed) == 1
+        monkeypatch.undo()
     objects._environment.cache_clear()
 
 

@@ -38,13 +38,13 @@ cbrt = unary_inexact("cbrt", "The cube root, element-wise.")
 def log2(x: Any, /) -> Any:
     """The logarithm to base 2, element-wise."""
     (x,) = promote_args_inexact("log2", x)
-    return _over(el.log(convert(x, x.dtype)), np.log(2))
+    return _over(el.log(x), np.log(2)) if x.dtype.kind == "c" else el.log2(x)
 
 
 def log10(x: Any, /) -> Any:
     """The logarithm to base 10, element-wise."""
     (x,) = promote_args_inexact("log10", x)
-    return _over(el.log(convert(x, x.dtype)), np.log(10))
+    return _over(el.log(x), np.log(10)) if x.dtype.kind == "c" else el.log10(x)
 
 
 def _over(x: Any, divisor: float) -> Any:
@@ -133,12 +133,17 @@ def sinc(x: Any, /) -> Any:
 def hypot(x1: Any, x2: Any, /) -> Any:
     """sqrt(x1^2 + x2^2) without overflow half-way, element-wise."""
     x, y = promote_args_inexact("hypot", x1, x2)
+    if x.dtype == dtypes.float16:
+        return convert(hypot(convert(x, dtypes.float32), convert(y, dtypes.float32)), x.dtype)
     x, y = el.abs(x), el.abs(y)
-    infinite = el.or_(el.eq(x, scalar(x, np.inf)), el.eq(y, scalar(x, np.inf)))
-    larger, smaller = el.max(x, y), el.min(x, y)
-    zero = el.eq(larger, scalar(x, 0))
-    ratio = el.div(smaller, select(zero, scalar(x, 1), larger))
-    length = el.mul(larger, el.sqrt(el.add(scalar(x, 1), el.square(ratio))))
+    larger = el.max(x, y)
+    zero, infinite = el.eq(larger, scalar(x, 0)), el.or_(el.eq(x, scalar(x, np.inf)), el.eq(y, scalar(x, np.inf)))
+    # Multiplied by a power of two, squares neither overflow, nor lose digits where they matter.
+    third = 2.0 ** (np.finfo(x.dtype).maxexp // 3)
+    below = select(el.lt(larger, scalar(x, 1 / third)), scalar(x, third**2), scalar(x, 1.0))
+    scale = select(el.gt(larger, scalar(x, third)), scalar(x, third**-2), below)
+    total = el.add(el.square(el.mul(x, scale)), el.square(el.mul(y, scale)))
+    length = el.div(el.sqrt(select(zero, scalar(x, 1), total)), scale)
     return select(infinite, scalar(x, np.inf), select(zero, larger, length))
 
 

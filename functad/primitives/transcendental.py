@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.ir import Aval, Example
+from functad.ir import Aval, Example, Primitive
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import add, div, integer_pow, mul, neg, square, sub
 from functad.primitives.builders import (
@@ -87,6 +87,14 @@ def log(x: Any) -> Any:
     return bind(log_p, x)
 
 
+def log2(x: Any) -> Any:
+    return bind(log2_p, x)
+
+
+def log10(x: Any) -> Any:
+    return bind(log10_p, x)
+
+
 def log1p(x: Any) -> Any:
     return bind(log1p_p, x)
 
@@ -136,6 +144,23 @@ log_p = unary(
     lower=Scalar(by_kind("log({0})", c="complex_log({0})")),
     doc="Natural logarithm.",
 )
+
+
+def _log_to_base(base: int, ufunc: np.ufunc) -> Primitive:
+    unit = math.log(base)
+    return unary(
+        ufunc.__name__,
+        _by_double(ufunc),
+        jvp=lambda t, out, x: div(t, _times(unit, x)),  # d log_b(x) = dx / (ln(b) x)
+        data=_positive,
+        kinks={0: (np.inf, -np.inf, np.inf), 1: (1 / unit, -1 / unit, 2 / unit), np.inf: (0, 0, 0)},
+        lower=Scalar(f"{ufunc.__name__}({{0}})"),
+        doc=f"Logarithm to base {base}.",
+    )
+
+
+log2_p = _log_to_base(2, np.log2)
+log10_p = _log_to_base(10, np.log10)
 log1p_p = unary(
     "log1p",
     np.log1p,
@@ -268,7 +293,7 @@ sqrt_p = unary(
 )
 rsqrt_p = unary(
     "rsqrt",
-    lambda x: np.reciprocal(np.sqrt(x)),
+    lambda x: np.reciprocal(np.sqrt(x, dtype=np.float64 if x.dtype == np.float32 else x.dtype)).astype(x.dtype),
     jvp=lambda t, out, x: mul(t, _times(-0.5, div(out, x))),  # d x^(−1/2) = −x^(−1/2) / (2x) dx
     kinds=INEXACT,
     data=_positive,

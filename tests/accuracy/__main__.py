@@ -31,10 +31,10 @@ _OUTPUT = """# Accuracy
 The largest errors found, in units in the last place (ulp) of the result's dtype: ½ is the best that can be had. The ulp
 of a subnormal result is the least subnormal number. Un-jitted, functions that NumPy has are NumPy's.
 
-Measured by `python -m tests.accuracy`. The last column says at how many operands of each kind, besides hard cases; where it says
-`all`, at all 2³² (NumPy's and JAX's functions: at 2²⁴). `!` marks what is beyond the bound that the tests hold it
-to, `~` exact values that are themselves good to an ulp or two of float64 only. Near their zeros the errors of
-`logaddexp` (nearer than 2⁻²⁷ in float32) and, in float64, of `lgamma` and `digamma` are absolute: `LEAST` in
+Measured by `python -m tests.accuracy`. The last column says at how many operands of each kind, besides hard cases;
+`all` is all 2³² (for NumPy's and JAX's functions 2²⁴). `!` marks what is beyond the bound that the tests hold it to,
+`~` exact values that are themselves good to an ulp or two of float64 only. Near their zeros the errors of `logaddexp`
+(nearer than 2⁻²⁷ in float32) and, in float64, of `lgamma` and `digamma` are absolute: `LEAST` in
 `tests/accuracy/functions.py` says from where on. JAX's CPU backend takes subnormal numbers for 0.
 """
 

@@ -14,7 +14,7 @@ from functad.lowering_rules import Scalar
 from functad.primitives.loops.text import CASTS
 
 _CALL = re.compile(
-    r"\b(exp|exp2|expm1|log|log1p|logaddexp2?|tanh|sinh|cosh|tan|sin|cos|pow|erf|erfc|logistic|a\w+h?|cbrt)\("
+    r"\b(exp|exp2|expm1|log|log2|log10|log1p|logaddexp2?|tanh|sinh|cosh|tan|sin|cos|pow|erf|erfc|logistic|a\w+h?|cbrt)\("
 )
 
 

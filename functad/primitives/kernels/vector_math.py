@@ -17,6 +17,9 @@ import numpy as np
 _F32, _F64, _I32, _I64 = np.float32, np.float64, np.int32, np.int64
 _LOG2_E = 1.4426950408889634
 _LN2 = 0.6931471805599453
+_LOG10_E = 0.4342944819032518
+_LOG2_E_LOW, _LOG10_E_LOW = 2.0355273740931033e-17, 1.098319650216765e-17  # what float64 rounds off
+_LOG10_2 = (0.301025390625, 4.605038981195214e-06)  # the first, of 11 bits: its products with exponents are exact
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,11 @@ class _Format:
     ln2_low: float
     log_tiny: float  # e^x rounds to 0 from here on
     log_huge: float  # e^x is infinite from here on
+    tanh_is_small: float
     tanh_is_one: float
     exp: tuple[float, ...]  # (e^r − 1 − r) / r² for |r| ≤ ln(2) / 2
     sinh: tuple[float, ...]  # (sinh(x) − x) / x³ as a polynomial in x², for |x| ≤ 1
+    tanh: tuple[float, ...]  # (tanh(x) − x) / x³ as a polynomial in x², where x is small
 
 
 _SINGLE = _Format(
@@ -49,9 +54,11 @@ _SINGLE = _Format(
     ln2_low=-0.00021219444,
     log_tiny=-104.0,
     log_huge=89.0,
+    tanh_is_small=0.5493,
     tanh_is_one=9.1,
     exp=(0.0013868435, 0.008366432, 0.04166746, 0.16666545, 0.49999997),
     sinh=(2.7822132e-06, 0.00019842896, 0.0083333105, 0.16666667),
+    tanh=(0.016448002, -0.05267712, 0.13320805, -0.3333295),
 )
 _DOUBLE = _Format(
     signed=_I64,
@@ -64,6 +71,7 @@ _DOUBLE = _Format(
     ln2_low=2.8235290563031577e-13,
     log_tiny=-746.0,
     log_huge=710.0,
+    tanh_is_small=0.55,
     tanh_is_one=19.1,
     exp=(
         *(2.5068020339639565e-08, 2.76263128750241e-07, 2.755736284252406e-06, 2.4801504510253864e-05),
@@ -73,6 +81,11 @@ _DOUBLE = _Format(
     sinh=(
         *(7.775752561971856e-13, 1.6056685940236983e-10, 2.505213068221491e-08, 2.755731910847548e-06),
         *(0.0001984126984158924, 0.008333333333332915, 0.16666666666666669),
+    ),
+    tanh=(
+        *(-1.9494601411809642e-05, 8.331630032957012e-05, -0.00023338145645019224, 0.0005884444405958908),
+        *(-0.001455542833873696, 0.0035920920284531256, -0.008863232601230323, 0.02186948838584212),
+        *(-0.05396825396376012, 0.1333333333332662, -0.333333333333333),
     ),
 )
 
@@ -102,6 +115,7 @@ def at_least(k: Any, x: Any, limit: float) -> Any:
 
 # --- exponentials -----------------------------------------------------------------------------------
 
+_LOGISTIC_SHIFT = 64
 _EXP2 = (0.0001532928, 0.001339097, 0.0096184993, 0.055503596, 0.24022648, 0.6931472)  # (2^r − 1) / r for |r| ≤ 1/2
 
 
@@ -128,43 +142,55 @@ def expm1(k: Any, x: Any) -> Any:
 
 
 def logistic(k: Any, x: Any) -> Any:
-    """1 / (1 + e^−x), by the exponential that does not overflow."""
-    n, r = _exp_reduced(k, at_least(k, -k.absolute(x), _format(x).log_tiny))
-    decay = _scaled(k, _expm1_near_zero(k, r) + 1, n)
-    one = k.constant(1, x.dtype)
-    return k.where(x < 0, decay, one) / (decay + one)
+    """1 / (1 + e^−x): below 0 as 1 / (1 + e^|x|), above as 1 less that."""
+    size = at_most(k, k.absolute(x), -_format(x).log_tiny)
+    n, r = _exp_reduced(k, size)
+    down = 2.0**-_LOGISTIC_SHIFT  # for e^|x| may be too large, and what is divided by it, subnormal
+    power = _power_of_two(k, n, -_LOGISTIC_SHIFT)
+    small = (1 / k.fma(power, _expm1_near_zero(k, r), power + down)) * down
+    return k.where(x < 0, small, 1 - small)
 
 
 def sinh(k: Any, x: Any) -> Any:
-    half = _half_exp_of_size(k, x)
+    quarter, lost = _quarter_exp_of_size(k, x)
     z = x * x
     small = k.fma(x * z, polynomial(k, z, _format(x).sinh), x)
-    large = k.copysign(half - 0.25 / half, x)
+    large = k.copysign(2 * (quarter + (lost - 0.0625 / quarter)), x)
     return k.where(k.absolute(x) < 1, small, large)
 
 
 def cosh(k: Any, x: Any) -> Any:
-    half = _half_exp_of_size(k, x)
-    return half + 0.25 / half
+    quarter, lost = _quarter_exp_of_size(k, x)
+    return 2 * (quarter + (lost + 0.0625 / quarter))
 
 
 def tanh(k: Any, x: Any) -> Any:
-    """(e^2|x| − 1) / (e^2|x| + 1), with the sign of x."""
-    grown = expm1_of_moderate(k, 2 * at_most(k, k.absolute(x), _format(x).tanh_is_one))
-    divisor = grown + 2
-    quotient = grown / divisor
+    """1 − 2 / (e^2|x| + 1), with the sign of x; near 0 an odd polynomial."""
+    kind, size = _format(x), k.absolute(x)
+    n, excess = _exp_parts(k, at_most(k, size, kind.tanh_is_one), 2.0)
+    half = _power_of_two(k, n, -1)
+    large = 1 - 1 / k.fma(half, excess, half + 0.5)
+    z = x * x
+    small = k.fma(x * z, polynomial(k, z, kind.tanh), x)
+    return k.copysign(k.where(size < kind.tanh_is_small, small, large), x)
+
+
+def _exp_parts(k: Any, x: Any, scale: float) -> tuple[Any, Any]:
+    """n and s with e^(scale x) = 2^n (1 + s), where an error of x may be one of the result; n has the rounder added."""
     if x.dtype == _F64:
-        # Make up for what the sum has rounded off; 1 / divisor is (1 − quotient) / 2.
-        lost = k.where(divisor < 64, grown - (divisor - 2), k.constant(0, _F64))
-        quotient = quotient - quotient * (lost * (0.5 - 0.5 * quotient))
-    return k.copysign(quotient, x)
+        n, r = _exp_reduced(k, scale * x)
+        return n, _expm1_near_zero(k, r)
+    unit = k.constant(scale * _LOG2_E, _F32)
+    n = k.fma(x, unit, k.constant(_SINGLE.rounder, _F32))
+    r = k.fma(x, unit, _SINGLE.rounder - n)
+    return n, r * polynomial(k, r, _EXP2)
 
 
-def expm1_of_moderate(k: Any, x: Any) -> Any:
-    """e^x − 1, for |x| < 80."""
+def expm1_of_moderate(k: Any, x: Any, lost: Any) -> Any:
+    """e^(x + lost) − 1, for |x| < 80 and what x has rounded off."""
     n, r, tail = _expm1_parts(k, x)
     power = _power_of_two(k, n, 0)
-    return k.fma(power, tail, k.fma(power, r, power - 1))
+    return k.fma(power, lost + tail, k.fma(power, r, power - 1))
 
 
 def _exp_reduced(k: Any, x: Any) -> tuple[Any, Any]:
@@ -207,10 +233,12 @@ def _scaled(k: Any, x: Any, n: Any) -> Any:
     return x * power * correction
 
 
-def _half_exp_of_size(k: Any, x: Any) -> Any:
-    """e^|x| / 2, which is finite where sinh and cosh are."""
-    n, r = _exp_reduced(k, at_most(k, k.absolute(x), _format(x).log_huge + 1))
-    return (_expm1_near_zero(k, r) + 1) * _power_of_two(k, n, -2) * 2
+def _quarter_exp_of_size(k: Any, x: Any) -> tuple[Any, Any]:
+    """e^|x| / 4, which is finite where sinh and cosh are, and what it has rounded off."""
+    n, r = _exp_reduced(k, at_most(k, k.absolute(x), _format(x).log_huge + 0.5))
+    excess, power = _expm1_near_zero(k, r), _power_of_two(k, n, -2)
+    quarter = k.fma(power, excess, power)
+    return quarter, k.fma(power, excess, power - quarter)
 
 
 # --- logarithms -------------------------------------------------------------------------------------
@@ -225,12 +253,37 @@ _ARTANH = (
 
 
 def log(k: Any, x: Any) -> Any:
+    f, e = _log_parts(k, x)
+    return _log_at_ends(k, x, log_sum(k, f, e))
+
+
+def log2(k: Any, x: Any) -> Any:
+    return _log_to_base(k, x, _LOG2_E, _LOG2_E_LOW, (1.0, 0.0))
+
+
+def log10(k: Any, x: Any) -> Any:
+    return _log_to_base(k, x, _LOG10_E, _LOG10_E_LOW, _LOG10_2)
+
+
+def _log_to_base(k: Any, x: Any, scale: float, scale_low: float, unit: tuple[float, float]) -> Any:
+    """(scale + scale_low) · ln(x), of which `unit` is the value at 2 in two parts; adds what the sums round off."""
+    f, e = _log_parts(k, x)
+    dtype = x.dtype
+    high, low = k.constant(scale, dtype), k.constant(scale - float(dtype.type(scale)) + scale_low, dtype)
+    product = f * high
+    lost = k.fma(f, low, k.fma(f, high, -product))
+    rest = k.fma(_log_tail(k, f, k.constant(0, dtype)), high, k.fma(e, k.constant(unit[1], dtype), lost))
+    whole = e * unit[0]
+    total = whole + product
+    return _log_at_ends(k, x, total + (rest + (product - (total - whole))))
+
+
+def _log_parts(k: Any, x: Any) -> tuple[Any, Any]:
+    """f and e with x = 2^e (1 + f), for x > 0."""
     kind = _format(x)
     tiny = x < kind.least_normal
-    normal = k.where(tiny, x * 2.0**kind.mantissa_bits, x)
-    e, m = exponent_and_mantissa(k, normal)
-    e = k.where(tiny, e - float(kind.mantissa_bits), e)
-    return _log_at_ends(k, x, log_sum(k, m - 1, e))
+    e, m = exponent_and_mantissa(k, k.where(tiny, x * 2.0**kind.mantissa_bits, x))
+    return m - 1, k.where(tiny, e - float(kind.mantissa_bits), e)
 
 
 def log1p(k: Any, x: Any) -> Any:
@@ -239,15 +292,14 @@ def log1p(k: Any, x: Any) -> Any:
     return k.where(x < np.inf, k.where(x > -1, result, k.where(x == -1, infinite, undefined)), x)
 
 
-def _log1p_parts(k: Any, x: Any) -> tuple[Any, Any]:
-    """f and e with 1 + x = 2^e (1 + f)."""
+def _log1p_parts(k: Any, x: Any) -> tuple[Any, Any, Any]:
+    """f, e and what f has rounded off, with 1 + x = 2^e (1 + f + lost)."""
     kind = _format(x)
     u = x + 1
     e, m = exponent_and_mantissa(k, u)
     power = k.bits(m) - k.bits(u) + kind.one  # the pattern of 2^−e
     inverse = k.from_bits(k.where(u < 1e30, power, k.constant(0, power.dtype)), x.dtype)
-    lost = x - (u - 1)
-    return k.fma(lost, inverse, m - 1), e
+    return m - 1, e, (x - (u - 1)) * inverse
 
 
 def logaddexp(k: Any, x: Any, y: Any) -> Any:
@@ -262,8 +314,8 @@ def logaddexp2(k: Any, x: Any, y: Any) -> Any:
 
 def _log2_of_one_plus(k: Any, x: Any) -> Any:
     """log2(1 + x), for 0 ≤ x ≤ 1; exact at its ends."""
-    f, e = _log1p_parts(k, x)
-    return k.fma(log_sum(k, f, k.constant(0, x.dtype)), k.constant(_LOG2_E, x.dtype), e)
+    f, e, lost = _log1p_parts(k, x)
+    return k.fma(log_sum(k, f, k.constant(0, x.dtype), lost), k.constant(_LOG2_E, x.dtype), e)
 
 
 def _log_add(k: Any, x: Any, y: Any, excess: Callable[[Any], Any]) -> Any:
@@ -286,17 +338,23 @@ def exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
     return k.cast(k.cast(exponent, _I32), x.dtype), m
 
 
-def log_sum(k: Any, f: Any, e: Any) -> Any:
-    """e ln(2) + ln(1 + f)."""
-    kind, half_square = _format(f), 0.5 * (f * f)
+def log_sum(k: Any, f: Any, e: Any, lost: Any = None) -> Any:
+    """e ln(2) + ln(1 + f + lost), where lost is no larger than f's rounding, or than that of 1."""
+    kind = _format(f)
     low = e * kind.ln2_low
+    if lost is not None:
+        low = low + lost * (1 - f + f * f)
+    return k.fma(e, k.constant(kind.ln2_high, f.dtype), f + _log_tail(k, f, low))
+
+
+def _log_tail(k: Any, f: Any, low: Any) -> Any:
+    """ln(1 + f) − f + low, for √½ ≤ 1 + f ≤ √2."""
+    half_square = 0.5 * (f * f)
     if f.dtype == _F32:
-        tail = k.fma(f * f * f, polynomial(k, f, _LOG), low)
-    else:
-        s = f / (2 + f)  # ln(1 + f) = 2 artanh(s), and 2s = f − f²/2 + s f²/2
-        z = s * s
-        tail = k.fma(s, k.fma(z, polynomial(k, z, _ARTANH), half_square), low)
-    return k.fma(e, k.constant(kind.ln2_high, f.dtype), f + (tail - half_square))
+        return k.fma(f * f * f, polynomial(k, f, _LOG), low) - half_square
+    s = f / (2 + f)  # ln(1 + f) = 2 artanh(s), and 2s = f − f²/2 + s f²/2
+    z = s * s
+    return k.fma(s, k.fma(z, polynomial(k, z, _ARTANH), half_square), low) - half_square
 
 
 def _log_at_ends(k: Any, x: Any, result: Any) -> Any:
@@ -340,9 +398,33 @@ def pow(k: Any, x: Any, y: Any) -> Any:
 
 def cbrt(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
-        return k.libm("cbrt", x)
+        return _cbrt_double(k, x)
     size = k.cast(k.absolute(x), _F64)
     return k.copysign(k.cast(exp2_wide(k, _log2_wide(k, size) * (1 / 3)), _F32), x)
+
+
+def _cbrt_double(k: Any, x: Any) -> Any:
+    """2^(log2(x) / 3) to 34 bits, then a step of Newton's method, whose residual is computed with twice the digits."""
+    size = k.absolute(x)
+    tiny = size < 2.0**-900
+    size = k.where(tiny, size * 2.0**108, size)
+    third = _log2_wide(k, size) * (1 / 3)
+    n = third + _DOUBLE.rounder
+    root = exp2_wide(k, third - (n - _DOUBLE.rounder)) * _power_of_two(k, n, 0)
+    square = root * root
+    cube = square * root
+    residual = (cube - size) + k.fma(k.fma(root, root, -square), root, k.fma(square, root, -cube))
+    root = root - residual / (3 * square)
+    ordinary = (size > 0) & (size < np.inf)
+    return k.where(ordinary, k.copysign(k.where(tiny, root * 2.0**-36, root), x), x)
+
+
+def rsqrt(k: Any, x: Any) -> Any:
+    """1 / √x, with a step of Newton's method for what root and quotient round off."""
+    root = 1 / k.sqrt(x)
+    product = x * root
+    residual = k.fma(-product, root, k.constant(1, x.dtype)) - k.fma(x, root, -product) * root
+    return k.where(residual == residual, k.fma(0.5 * root, residual, root), root)
 
 
 def asinh(k: Any, x: Any) -> Any:

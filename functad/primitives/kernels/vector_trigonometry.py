@@ -13,6 +13,7 @@ from functad.primitives.kernels.vector_math import at_most, exp2_wide, expm1_of_
 
 _F32, _F64, _U32, _I32 = np.float32, np.float64, np.uint32, np.int32
 _HALF_PI = 1.5707963267948966
+_HALF_PI_LOW = _HALF_PI - float(np.float32(_HALF_PI))  # what float32 rounds off
 _LOG2_E = 1.4426950408889634
 
 # --- sine, cosine, tangent --------------------------------------------------------------------------
@@ -30,6 +31,7 @@ _TWO_OVER_PI = (
     (2.0**95, 0.1536837791107848 * 2.0**-72, 1.1892889840965575e-17 * 2.0**-72),
     (2.0**119, 1.9578379245607584 * 2.0**-96, 7.769584704001829e-17 * 2.0**-96),
 )
+_SINGLES = 0xFFFFFFFFE0000000  # the bits of a float64 that a float32 has, too
 _ROUNDER = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer, which then stands in the lowest bits
 
 
@@ -37,15 +39,15 @@ def sin(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("sin", x)
     quarter, r = _reduced(k, x)
-    sine, cosine = _sin_cos(k, k.cast(r, _F32))
-    return _turned(k, quarter, cosine, k.where(x == 0, x, sine))
+    sine, cosine = _sin_cos_of_single(k, r)
+    return _turned(k, quarter, cosine, k.where(k.absolute(x) < 2.0**-12, x, sine))
 
 
 def cos(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("cos", x)
     quarter, r = _reduced(k, x)
-    sine, cosine = _sin_cos(k, k.cast(r, _F32))
+    sine, cosine = _sin_cos_of_single(k, r)
     return _turned(k, quarter + 1, cosine, sine)
 
 
@@ -66,12 +68,12 @@ def _turned(k: Any, quarter: Any, cosine: Any, sine: Any) -> Any:
 
 def _reduced(k: Any, x: Any) -> tuple[Any, Any]:
     """The number of quarter turns nearest to x (modulo 2^32), and the angle that remains, as a float64."""
-    size = k.absolute(x)
+    wide = k.cast(x, _F64)
+    size = k.absolute(wide)
     high, low = (k.constant(value, _F64) for value in _TWO_OVER_PI[0][1:])
     for least, *values in _TWO_OVER_PI[1:]:
         beyond = size >= least
         high, low = (k.where(beyond, value, old) for value, old in zip(values, (high, low)))
-    wide = k.cast(x, _F64)
     product = wide * high
     rest = k.fma(wide, low, k.product_error(wide, high, product))
     n = product + _ROUNDER
@@ -86,10 +88,21 @@ def _sin_cos(k: Any, r: Any) -> tuple[Any, Any]:
     return sine, cosine
 
 
+def _sin_cos_of_single(k: Any, wide: Any) -> tuple[Any, Any]:
+    """As float32, in float32: what r and 1 − r²/2 leave off is added with the smaller terms."""
+    high = k.from_bits(k.bits(wide) & _SINGLES, _F64)
+    r, lost = k.cast(high, _F32), k.cast(wide - high, _F32)
+    z, minus_half = r * r, k.constant(-0.5, _F32)
+    sine = r + k.fma(r * z, polynomial(k, z, _SIN), lost)
+    first = k.fma(z, minus_half, k.constant(1, _F32))
+    rest = k.fma(-r, lost, k.fma(z, minus_half, 1 - first))
+    return sine, first + k.fma(z * z, polynomial(k, z, _COS), rest)
+
+
 # --- arc functions ----------------------------------------------------------------------------------
 
 # (asin(x) − x) / x³ for |x| ≤ 1/2, (atan(x) − x) / x³ for |x| ≤ 1, as polynomials in x²
-_ASIN = (0.03759635, 0.014376116, 0.031826075, 0.04451448, 0.07500519, 0.1666666)
+_ASIN = (0.04216636, 0.024179496, 0.045470376, 0.074952975, 0.16666752)
 _ATAN = (
     *(-0.0017870689, 0.0108854855, -0.031124059, 0.0579042, -0.08400377),
     *(0.109511547, -0.1426405, 0.19998531, -0.333333),
@@ -97,29 +110,34 @@ _ATAN = (
 
 
 def asin(k: Any, x: Any) -> Any:
+    """From 1/2 on π/2 − 2 asin(√((1 − x) / 2)), where what the first difference rounds off is added in the end."""
     if x.dtype == _F64:
         return k.libm("asin", x)
-    large, root, arc = _asin_parts(k, x)
-    return k.copysign(k.where(large, k.fma(arc, k.constant(-2, _F32), k.constant(_HALF_PI, _F32)), arc), x)
+    large, root, rest = _asin_parts(k, x)
+    minus_two, quarter = k.constant(-2, _F32), k.constant(_HALF_PI, _F32)
+    first = k.fma(root, minus_two, quarter)
+    lost = k.fma(root, minus_two, quarter - first) + _HALF_PI_LOW
+    return k.copysign(k.where(large, first + k.fma(rest, minus_two, lost), root + rest), x)
 
 
 def acos(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("acos", x)
-    large, root, arc = _asin_parts(k, x)
+    large, root, rest = _asin_parts(k, x)
+    arc = root + rest
     twice = arc + arc
     beyond = k.where(x < 0, k.constant(2 * _HALF_PI, _F32) - twice, twice)
     return k.where(large, beyond, k.constant(_HALF_PI, _F32) - k.copysign(arc, x))
 
 
 def _asin_parts(k: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Whether |x| > 1/2; then √((1 − |x|) / 2), otherwise |x|; and the arc sine of that."""
+    """Whether |x| > 1/2; then √((1 − |x|) / 2), otherwise |x|; and what the arc sine of that is more than it."""
     size = k.absolute(x)
     large = size > 0.5
     halved = k.fma(size, k.constant(-0.5, _F32), k.constant(0.5, _F32))
     z = k.where(large, halved, size * size)
     root = k.where(large, k.sqrt(halved), size)
-    return large, root, k.fma(root * z, polynomial(k, z, _ASIN), root)
+    return large, root, root * z * polynomial(k, z, _ASIN)
 
 
 def atan(k: Any, x: Any) -> Any:
@@ -127,8 +145,9 @@ def atan(k: Any, x: Any) -> Any:
         return k.libm("atan", x)
     size = k.absolute(x)
     large = size > 1
-    arc = _atan_up_to_one(k, k.where(large, 1 / size, size))
-    return k.copysign(k.where(large, k.constant(_HALF_PI, _F32) - arc, arc), x)
+    ratio = k.where(large, 1 / size, size)
+    rest = _atan_rest(k, ratio)
+    return k.copysign(k.where(large, (_HALF_PI - ratio) - (rest - _HALF_PI_LOW), ratio + rest), x)
 
 
 def atan2(k: Any, y: Any, x: Any) -> Any:
@@ -139,17 +158,21 @@ def atan2(k: Any, y: Any, x: Any) -> Any:
     steep = height > width
     longer, shorter = k.where(steep, height, width), k.where(steep, width, height)
     both = (width == height) & (width == np.inf)
-    ratio = k.where(both, k.constant(1, _F32), shorter / k.where(longer == 0, k.constant(1, _F32), longer))
-    arc = _atan_up_to_one(k, ratio)
-    arc = k.where(steep, k.constant(_HALF_PI, _F32) - arc, arc)
+    one, zero = k.constant(1, _F32), k.constant(0, _F32)
+    ratio = k.where(both, one, shorter / k.where(longer == 0, one, longer))
     left = k.from_bits(k.bits(x), _I32) < 0
-    arc = k.where(left, k.constant(2 * _HALF_PI, _F32) - arc, arc)
+    begin = k.where(steep, k.constant(_HALF_PI, _F32), k.where(left, k.constant(2 * _HALF_PI, _F32), zero))
+    sign = k.where(steep ^ left, -one, one)
+    first = k.fma(sign, ratio, begin)
+    rest = k.fma(sign, _atan_rest(k, ratio), k.fma(sign, ratio, begin - first))
+    arc = first + k.fma(begin, k.constant(_HALF_PI_LOW / _HALF_PI, _F32), rest)
     return k.where((x != x) | (y != y), x + y, k.copysign(arc, y))
 
 
-def _atan_up_to_one(k: Any, x: Any) -> Any:
+def _atan_rest(k: Any, x: Any) -> Any:
+    """atan(x) − x, for |x| ≤ 1."""
     z = x * x
-    return k.fma(x * z, polynomial(k, z, _ATAN), x)
+    return x * z * polynomial(k, z, _ATAN)
 
 
 # --- error functions --------------------------------------------------------------------------------
@@ -180,8 +203,9 @@ def erf(k: Any, x: Any) -> Any:
     """1 − e^−g(|x|) with the sign of x, where g(x) = −ln(1 − erf(x)) is nearly a parabola."""
     limit, coefficients = (3.95, _ERF) if x.dtype == _F32 else (5.95, _ERF_DOUBLE)
     size = at_most(k, k.absolute(x), limit)
-    g = k.fma(size, polynomial(k, size, coefficients), size)
-    return k.copysign(-expm1_of_moderate(k, -g), x)
+    ratio = polynomial(k, size, coefficients)
+    g = k.fma(size, ratio, size)
+    return k.copysign(-expm1_of_moderate(k, -g, k.fma(-size, ratio, g - size)), x)
 
 
 def erfc(k: Any, x: Any) -> Any:

@@ -28,10 +28,12 @@ import numpy as np
 
 from functad.backends.cpu.compile.loader import Loaded, load, processor
 from functad.errors import CompilationError
+from functad.primitives import kernels as formulas
 from functad.system.cache import atomic_write, cache_dir, read_file
 from functad.system.once import unforked
 from functad.version import __version__
 
+_SOURCES = (Path(__file__).parent.parent, Path(formulas.__path__[0]))
 _logger = logging.getLogger("functad")
 _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
 
@@ -238,8 +240,8 @@ def key_of(*parts: str) -> str:
 @cache
 def _environment() -> tuple[str, ...]:
     versions = (__version__, _numba_version(), llvmlite.__version__, np.__version__, sys.version)
-    # Kernels call functions that are defined in the backend, whose files also decide how they are compiled.
-    compiler = _digest_of(sorted(Path(__file__).parent.parent.rglob("*.py")))
+    # Kernels call functions that are defined in these folders, whose files also decide how they are compiled.
+    compiler = _digest_of(sorted(path for folder in _SOURCES for path in folder.rglob("*.py")))
     return (*versions, platform.system(), platform.machine(), *processor(), compiler)
 
 
