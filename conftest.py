@@ -12,18 +12,20 @@ import time
 import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "functad"))
+
+# By CPU time. Only the order depends on it.
+LONGEST = ("tests/test_compile_growth.py",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("functad")
     group.addoption("--sample", action="store_true", help="of tests marked `generated(every=n)` run one in n")
     group.addoption("--share", metavar="FOLDER", help="run only files that no other process with this folder has begun")
-    group.addoption("--backwards", action="store_true", help="begin with the last file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,38 +54,55 @@ def _sample(cases: list[pytest.Item]) -> list[pytest.Item]:
 
 
 class _Share:
-    """Runs the files that this process is the first to claim, and prints a line for each when it is finished."""
+    """Collects and runs the files that this process is the first to claim; prints a line for each when it is finished.
+
+    A file is imported by one process only. Those that take longest come first: the processes end at about one time.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
+        self.config = config
         self.claims = Path(config.getoption("--share"))
-        self.backwards = config.getoption("--backwards")
         self.counts: Counter[str] = Counter()
+        self.claimed: Path | None = None
+        self.begun = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> bool | None:
+        """Nothing is collected before the run, but to be listed."""
+        return None if self.begun or self.config.option.collectonly else True
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        claimed = self.claimed or collection_path
+        return None if claimed.is_relative_to(collection_path) or collection_path.is_relative_to(claimed) else True
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        if session.testsfailed or session.config.option.collectonly:
+        if self.config.option.collectonly:
             return None  # as pytest does it
-        files = [list(items) for _, items in itertools.groupby(session.items, _file)]
-        for items in reversed(files) if self.backwards else files:
+        self.begun, collected = True, 0
+        parts = _parts(self.config)
+        for i, part in enumerate(parts):
             try:
-                (self.claims / f"{_file(items[0]).replace('/', '+')}.{len(items)}").touch(exist_ok=False)
+                (self.claims / str(i)).touch(exist_ok=False)
             except FileExistsError:
                 continue
-            self._run(session, items)
+            self.config.args, self.claimed = [part.argument], part.path
+            start = time.monotonic()
+            self.counts.clear()
+            self.config.hook.pytest_collection(session=session)
+            collected += len(session.items)
+            _stop_if_asked(session)
+            self._run(session)
+            if self.counts:
+                begun, seconds = len(list(self.claims.iterdir())), time.monotonic() - start
+                counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
+                _say(self.config, f"{begun / len(parts):4.0%}  {seconds:5.1f} s  {part.name}: {counts}")
+        session.testscollected = collected
         return True
 
-    def _run(self, session: pytest.Session, items: list[pytest.Item]) -> None:
-        start = time.monotonic()
-        self.counts.clear()
-        for item, following in zip(items, [*items[1:], None]):
+    def _run(self, session: pytest.Session) -> None:
+        for item, following in zip(session.items, [*session.items[1:], None]):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.shouldfail:
-                raise session.Failed(session.shouldfail)
-            if session.shouldstop:
-                raise session.Interrupted(session.shouldstop)
-        begun = sum(int(claim.suffix[1:]) for claim in self.claims.iterdir())
-        seconds = time.monotonic() - start
-        counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
-        _say(session, f"{begun / len(session.items):4.0%}  {seconds:5.1f} s  {_file(items[0])}: {counts}")
+            _stop_if_asked(session)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
@@ -94,23 +113,44 @@ class _Share:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or not report.passed:
             self.counts[report.outcome] += 1
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
-        report = yield
         if report.failed:
-            _say(item.session, f"FAILED {item.nodeid}")
-        return report
+            _say(self.config, f"FAILED {report.nodeid}")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if not report.passed:
+            self.counts[report.outcome] += 1
+        if report.failed:
+            _say(self.config, f"FAILED {report.nodeid}")
 
 
-def _say(session: pytest.Session, line: str) -> None:
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+def _say(config: pytest.Config, line: str) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
     assert reporter is not None
     reporter.write_line(line)
     reporter.flush()
 
 
-def _file(item: pytest.Item) -> str:
-    """The file of a test; for the docstrings of a package its folder."""
-    path = item.nodeid.partition("::")[0]
-    return "/".join(path.split("/")[:2]) if path.startswith("functad/") else path
+def _stop_if_asked(session: pytest.Session) -> None:
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)
+
+
+class _Part(NamedTuple):
+    argument: str  # of pytest
+    path: Path  # what of it is collected
+    name: str
+
+
+def _parts(config: pytest.Config) -> list[_Part]:
+    """What processes share: the files and folders in the folders that are asked for, those that take longest first."""
+    parts, folder = [], config.invocation_params.dir
+    for argument in config.args:
+        path = folder / argument.partition("::")[0]
+        if path.is_dir():
+            paths = sorted(p for p in path.iterdir() if p.suffix == ".py" or any(p.rglob("*.py")))
+        else:
+            paths = [path]
+        parts += [_Part(argument, p, os.path.relpath(p, folder).replace(os.sep, "/")) for p in paths]
+    return sorted(parts, key=lambda part: LONGEST.index(part.name) if part.name in LONGEST else len(LONGEST))

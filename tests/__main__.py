@@ -20,8 +20,8 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as claims:
         command = [sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", f"--share={claims}"]
         processes = [
-            subprocess.Popen([*command, "-o", f"cache_dir=.pytest_cache/{name}", *options, *arguments])
-            for name, options in (("forwards", []), ("backwards", ["--backwards"]))
+            subprocess.Popen([*command, "-o", f"cache_dir=.pytest_cache/{name}", *arguments])
+            for name in ("first", "second")
         ]
         # Ctrl-C reaches all three; each of the two stops and tells what it had found.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

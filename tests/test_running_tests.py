@@ -26,7 +26,7 @@ def test_written():
     "tests/test_b.py": "def test_b(): assert {b}\n",
     "tests/test_c.py": "import pytest\n\ndef test_c(): pytest.skip('no need')\n",
 }
-INI = "[pytest]\naddopts = -ra\nmarkers = generated\ncache_dir = cache\n"
+INI = "[pytest]\ntestpaths = tests\naddopts = -ra\nmarkers = generated\ncache_dir = cache\n"
 
 
 @pytest.fixture
