@@ -5,6 +5,7 @@ Knows processes only; how they share the tests, and what a sample is, stands in 
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,10 +18,14 @@ def main(arguments: list[str]) -> int:
     sample = "--sample" in arguments
     what = "a sample of the generated cases, and all others" if sample else "all that are asked for"
     print(f"Running the tests in two processes: {what}. They take {_DURATION[sample]} on two idle cores.", flush=True)
+    # Of two processes on two cores, NumPy's products shall use one each. They start many others, which need not all
+    # compile functad's Python again.
+    environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as claims:
         command = [sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", f"--share={claims}"]
         processes = [
-            subprocess.Popen([*command, "-o", f"cache_dir=.pytest_cache/{name}", *arguments])
+            subprocess.Popen([*command, "-o", f"cache_dir=.pytest_cache/{name}", *arguments], env=environment)
             for name in ("first", "second")
         ]
         # Ctrl-C reaches all three; each of the two stops and tells what it had found.

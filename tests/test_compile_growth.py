@@ -136,11 +136,21 @@ KINDS = [
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """Compiles the kind of a size up to machine code; gives the lines of functad that ran, and the kernels."""
+    """Compiles the kind of a size up to machine code."""
     monkeypatch.setattr(executable, "_compiled", lambda generated: dict.fromkeys(generated.signatures, 1))
 
     def run(kind, n):
         function, arguments = kind(n)
+        return executable.Executable(simplify(functad.make_jaxpr(function)(*arguments)))
+
+    return run
+
+
+@pytest.fixture
+def lines_of(compiled):
+    """The number of lines of functad that run when the kind of a size is compiled."""
+
+    def run(kind, n):
         lines = 0
 
         def on_line(frame, event, argument):
@@ -151,20 +161,19 @@ def compiled(monkeypatch):
         before = sys.gettrace()
         sys.settrace(lambda frame, event, _: on_line if frame.f_code.co_filename.startswith(PACKAGE) else None)
         try:
-            program = simplify(functad.make_jaxpr(function)(*arguments))
-            made = executable.Executable(program)
+            compiled(kind, n)
         finally:
             sys.settrace(before)
-        return lines, str(made.kernels)
+        return lines
 
     return run
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_work_grows_no_faster_than_the_program(kind, compiled):
+def test_work_grows_no_faster_than_the_program(kind, lines_of):
     n = 24
-    compiled(kind, 3)  # what is remembered from now on
-    one, two, four = (compiled(kind, size)[0] for size in (n, 2 * n, 4 * n))
+    lines_of(kind, 3)  # what is remembered from now on
+    one, two, four = (lines_of(kind, size) for size in (n, 2 * n, 4 * n))
     assert (four - two) / (2 * (two - one)) <= 1.15, (one, two, four)
 
 
@@ -172,7 +181,7 @@ def test_work_grows_no_faster_than_the_program(kind, compiled):
 def test_kernels_are_bounded_and_their_text_grows_no_faster_than_the_program(kind, compiled):
     sizes = []
     for n in (70, 140, 280):
-        functions = re.sub(r" *#.*\n", "", compiled(kind, n)[1]).split("def ")[1:]
+        functions = re.sub(r" *#.*\n", "", str(compiled(kind, n).kernels)).split("def ")[1:]
         lines = [text.count("\n") for text in functions]
         calls = [len(re.findall(r"\b(sin|cos|exp|tanh)\(", text)) for text in functions]
         assert max(lines, default=0) <= LARGEST_KERNEL and max(calls, default=0) <= MOST_CALLS, (n, lines, calls)
@@ -180,11 +189,11 @@ def test_kernels_are_bounded_and_their_text_grows_no_faster_than_the_program(kin
     assert sizes[2] - sizes[1] <= 1.2 * 2 * max(sizes[1] - sizes[0], 0) + 200, sizes
 
 
-def test_the_count_notices_work_that_grows_with_the_square(compiled, monkeypatch):
+def test_the_count_notices_work_that_grows_with_the_square(lines_of, monkeypatch):
     namespace = {"make": executable.make_schedule}
     loops = "    for _ in program.eqns:\n        for one in program.eqns:\n            one\n"
     text = f"def slow(program, *a, **k):\n{loops}    return make(program, *a, **k)\n"
     exec(compile(text, PACKAGE + "slow.py", "exec"), namespace)
     monkeypatch.setattr(executable, "make_schedule", namespace["slow"])
     with pytest.raises(AssertionError):
-        test_work_grows_no_faster_than_the_program(sums, compiled)
+        test_work_grows_no_faster_than_the_program(sums, lines_of)

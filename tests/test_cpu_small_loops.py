@@ -226,7 +226,7 @@ def test_swapped_numbers_are_variables_that_change_places() -> None:
 
 
 def test_what_is_too_much_stays_on_the_tape(monkeypatch: pytest.MonkeyPatch) -> None:
-    w = np.linspace(-1, 1, 64 * 64, dtype=F32).reshape(64, 64) / 64
+    w = np.linspace(-1, 1, 20 * 20, dtype=F32).reshape(20, 20) / 20
     check(lambda h: lax.fori_loop(0, 20, lambda i, h: jnp.tanh(h @ w), h), w, fits=False)  # products, and much to do
     check(lambda h: lax.fori_loop(0, 20, lambda i, h: jnp.sort(h) + 1, h), ROWS[0], fits=False)
     check(lambda h: lax.fori_loop(0, 20, lambda i, h: h[::-1] + 1, h), w[0], fits=False)  # buffers change places
