@@ -223,7 +223,7 @@ def main(names: Sequence[str]) -> None:
         except Exception:
             print(f"FAIL {name}: {' | '.join(traceback.format_exc().splitlines()[-6:])}", flush=True)
         else:
-            print(f"ok {name} {note}".strip(), flush=True)
+            print(f"ok {name}: {note}", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -88,10 +88,10 @@ CASES = {case.name: case for case in [*_cases(), *_conversions()]}
 MOST_CASES = 24  # of a kernel
 
 
-def _kernels(n: int, most: int) -> list[Kernel]:
-    """All cases, those with equal operands in one kernel; `most` bounds the number of elements."""
+def _kernels(names: Iterable[str], n: int, most: int) -> list[Kernel]:
+    """The cases, those with equal operands in one kernel; `most` bounds the number of elements."""
     groups: dict[Any, list[Case]] = {}
-    for case in CASES.values():
+    for case in (CASES[name] for name in names):
         groups.setdefault((case.operands, _special_operands(case)), []).append(case)
     kernels = []
     for (dtypes, special), cases in groups.items():
@@ -117,13 +117,21 @@ Results = dict[str, tuple[list[np.ndarray], list[np.ndarray]]]  # by case: opera
 
 
 @pytest.fixture(scope="module")
-def compiled() -> Results:
-    return _run(run_compiled, _kernels(500, 10_000))
+def compiled(request: pytest.FixtureRequest) -> Results:
+    return _run(run_compiled, _kernels(_chosen(request), 500, 10_000))
 
 
 @pytest.fixture(scope="module")
-def plain() -> Results:
-    return _run(run_plain, _kernels(30, 100))
+def plain(request: pytest.FixtureRequest) -> Results:
+    return _run(run_plain, _kernels(_chosen(request), 30, 100))
+
+
+def _chosen(request: pytest.FixtureRequest) -> list[str]:
+    """The cases of all tests that are run with the fixture."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    return [
+        i.callspec.params["name"] for i in items if i.path == request.path and request.fixturename in i.fixturenames
+    ]
 
 
 def _run(run: Callable[[list[Kernel]], dict[str, list[np.ndarray]]], kernels: list[Kernel]) -> Results:

@@ -145,6 +145,7 @@ def _alike(cases: Sequence[Case]) -> list[list[Case]]:
     return list(groups.values())
 
 
+@pytest.mark.generated(every=4)
 @pytest.mark.parametrize("name", WITH_KINKS)
 def test_compiled_derivatives_are_those_agreed_on(name: str) -> None:
     """At ties, kinks and ends of domains, to third order, in both modes; mapped over the points."""

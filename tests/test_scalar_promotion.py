@@ -32,7 +32,7 @@ def types(tree):
 
 
 def outcomes(function, x, scalars, jitted):
-    """What an operator makes of an array and each scalar, on both sides, in one function; and the classes of its errors."""
+    """What an operator makes of an array and each scalar, on both sides, in one function, and the classes of errors."""
     errors = {}
 
     def run(x):
