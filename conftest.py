@@ -18,8 +18,15 @@ import pytest
 
 os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "functad"))
 
-# By CPU time. Only the order depends on it.
-LONGEST = ("tests/test_compile_growth.py",)
+# By CPU time, roughly. Only the order depends on it.
+LONGEST = [
+    f"tests/test_{name}.py"
+    for name in (
+        "cpu_primitives numpy_values linear_loops cpu_control fuzz numba_primitive interrupts cpu_small_loops "
+        "control_flow benchmarks cpu_convolution train control_nesting cpu_while_gradients concatenate_lowering cuda "
+        "random_modes cpu_movement readme train_rnn accuracy compile_growth scalar_promotion checkpoint_memory"
+    ).split()
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -19,7 +19,7 @@ from functad.ir import Absent, registry
 NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples, Absent))
 
 
-@pytest.mark.generated(every=4)
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_as_plain_python_equal_the_interpreter(name: str) -> None:
     for case in cases_of(registry[name]):

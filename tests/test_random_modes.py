@@ -15,7 +15,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax, nn, random
 
-pytestmark = pytest.mark.generated(every=4)  # tables of kinds and ways
+pytestmark = pytest.mark.generated(every=6)  # tables of kinds and ways
 
 Draw = Callable[[Any, tuple[int, ...]], Any]
 
