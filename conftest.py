@@ -18,7 +18,7 @@ import pytest
 
 os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "functad"))
 
-# By CPU time, roughly. Only the order depends on it.
+# By CPU time, roughly. Only the order and the percentages depend on it.
 LONGEST = [
     f"tests/test_{name}.py"
     for name in (
@@ -87,9 +87,10 @@ class _Share:
             return None  # as pytest does it
         self.begun, collected = True, 0
         parts = _parts(self.config)
+        whole = sum(part.weight for part in parts)
         for i, part in enumerate(parts):
             try:
-                (self.claims / str(i)).touch(exist_ok=False)
+                (self.claims / f"{i}.{part.weight}").touch(exist_ok=False)
             except FileExistsError:
                 continue
             self.config.args, self.claimed = [part.argument], part.path
@@ -100,9 +101,9 @@ class _Share:
             _stop_if_asked(session)
             self._run(session)
             if self.counts:
-                begun, seconds = len(list(self.claims.iterdir())), time.monotonic() - start
+                begun, seconds = sum(int(c.suffix[1:]) for c in self.claims.iterdir()), time.monotonic() - start
                 counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
-                _say(self.config, f"{begun / len(parts):4.0%}  {seconds:5.1f} s  {part.name}: {counts}")
+                _say(self.config, f"{begun / whole:4.0%}  {seconds:5.1f} s  {part.name}: {counts}")
         session.testscollected = collected
         return True
 
@@ -148,6 +149,10 @@ class _Part(NamedTuple):
     argument: str  # of pytest
     path: Path  # what of it is collected
     name: str
+
+    @property
+    def weight(self) -> int:
+        return 10 if self.name in LONGEST else 1
 
 
 def _parts(config: pytest.Config) -> list[_Part]:
