@@ -134,8 +134,8 @@ class _Share:
 def _say(config: pytest.Config, line: str) -> None:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     assert reporter is not None
-    reporter.write_line(line)
-    reporter.flush()
+    reporter.ensure_newline()
+    reporter.write(f"{line}\n", flush=True)  # at once: another process writes to the same terminal
 
 
 def _stop_if_asked(session: pytest.Session) -> None:
