@@ -38,9 +38,13 @@ class Indexed:
     """An operation that moves elements: says which operand's element lies at an index of the result.
 
     rule: `(context, index, **params) -> expression`; `context.read(k, index)` reads operand k.
+    free: it is index arithmetic and nothing else, so it is done wherever the result is used.
+    same_memory: it keeps the row-major order of the elements, so the result can be the operand's memory.
     """
 
     rule: Callable[..., str]
+    free: bool = False
+    same_memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,26 @@ class Loops:
 
 @dataclass(frozen=True)
 class Control:
-    """An operation that runs Programs held by its parameters: kind is "scan", "while" or "cond"."""
+    """An operation that runs Programs held by its parameters: kind is "scan", "while" or "cond".
+
+    closed: `(eqn, inline, as_operands) -> eqn`: with its Programs inlined, and their constants among the operands.
+    pruned: `(eqn, used, clean) -> eqn`: without results that nobody uses, and what only those need.
+    """
 
     kind: str
+    closed: Callable[..., Any]
+    pruned: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the Program that a parameter holds; its equations stand there instead before Programs become loops.
+
+    again: `(**params) -> bool`: whether what it computes must not be found to be the same as what was computed before.
+    """
+
+    parameter: str
+    again: Callable[..., bool] = lambda **params: False
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
 from functad.ir import Absent, Atom, Aval, Eqn, Linearize, Primitive, Program, Var, Zero, memoised
+from functad.lowering_rules import Call
 from functad.primitives.common import instantiate
 from functad.tracing import Tracer, bind, eval_program
 from functad.transforms.programs import batch_program, jvp_program, transpose_call
@@ -223,6 +224,6 @@ remat_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=_transpose,
     batch=_batch,
-    lower=Absent("calls are inlined before a Program is lowered"),
+    lower=Call("jaxpr", again=lambda *, differentiated, prevent_cse, **params: differentiated and prevent_cse),
     examples=Absent("it takes a Program; tests/test_checkpoint.py tests it under all transforms"),
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from functad.calls.common import body_function, closed, group, split_at
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero, memoised
+from functad.lowering_rules import Call
 from functad.primitives.common import instantiate
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.programs import batch_program, linearize_program, transpose_call
@@ -82,6 +83,6 @@ closed_call_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=_transpose,
     batch=_batch,
-    lower=Absent("calls are inlined before a Program is lowered"),
+    lower=Call("jaxpr"),
     examples=Absent("it takes a Program; tests/test_control_*.py test it under all transforms"),
 )

@@ -15,7 +15,7 @@ import numpy as np
 from functad.array import Array, wrap
 from functad.errors import ConcretizationError, DifferentiationError, LeakedTracerError
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
-from functad.lowering_rules import Loops
+from functad.lowering_rules import Call, Loops
 from functad.primitives.common import instantiate, is_linear, reduce_sum
 from functad.tracing import (
     Trace,
@@ -270,7 +270,7 @@ custom_jvp_call_p = Primitive(
     jvp=Linearize(_jvp_linearize),
     transpose=_transpose,
     batch=_jvp_batch,
-    lower=Absent("calls are inlined before a Program is lowered"),
+    lower=Call("call_jaxpr"),
     examples=Absent("it takes a Program and a rule; tests/test_custom_rules.py tests it under all transforms"),
 )
 
@@ -375,7 +375,7 @@ custom_vjp_call_p = Primitive(
     jvp=Linearize(_vjp_linearize),
     transpose=_transpose,
     batch=_vjp_batch,
-    lower=Absent("calls are inlined before a Program is lowered"),
+    lower=Call("call_jaxpr"),
     examples=Absent("it takes a Program and a rule; tests/test_custom_rules.py tests it under all transforms"),
 )
 

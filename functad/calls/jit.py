@@ -14,6 +14,7 @@ from functad import interpreter
 from functad.config import config
 from functad.editing.inlining import inline_calls
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero, memoised
+from functad.lowering_rules import Call
 from functad.primitives.common import instantiate
 from functad.tracing import bind, eval_program
 from functad.transforms.programs import batch_program, linearize_program, transpose_call
@@ -108,6 +109,6 @@ jit_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=_transpose,
     batch=_batch,
-    lower=Absent("calls are inlined before a Program is lowered"),
+    lower=Call("jaxpr"),
     examples=Absent("it takes a Program; tests/test_api_jit.py tests it under all transforms"),
 )

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.calls.common import body_function, check_operands, group, memoised_together
+from functad.control.closing import closed_cond
 from functad.control.guard import guarded
+from functad.control.pruning import pruned_cond
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Control
 from functad.primitives.common import convert_element_type, full_like, instantiate, is_linear, zeros_of
@@ -261,6 +263,6 @@ cond_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=_transpose,
     batch=_batch,
-    lower=Control("cond"),
+    lower=Control("cond", closed=closed_cond, pruned=pruned_cond),
     examples=Absent("it takes Programs; tests/test_control_*.py test it under all transforms"),
 )

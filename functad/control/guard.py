@@ -11,18 +11,10 @@ from typing import Any
 import numpy as np
 
 from functad.ir import Aval, Eqn, Program, Var, memoised, subprograms
+from functad.lowering_rules import Call, Control
 from functad.primitives.logic import and_p
 from functad.tracing import bind, eval_program, trace_to_program
 
-# Primitives that call a Program, and the parameter that holds it.
-_CALLS = {
-    "scan": "jaxpr",
-    "jit": "jaxpr",
-    "closed_call": "jaxpr",
-    "remat2": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",  # whose derivative rule is not guarded, only the function itself
-    "custom_vjp_call": "call_jaxpr",
-}
 _FLAG = Aval((), np.dtype(bool))
 
 
@@ -33,9 +25,9 @@ def guarded(program: Program) -> Program | None:
 
 def _has_while(program: Program) -> bool:
     return any(
-        e.primitive.name == "while"
-        or e.primitive.name in ("cond", *_CALLS)
-        and any(_has_while(inner) for inner in subprograms(e.params))
+        _kind(e) == "while"
+        or isinstance(e.primitive.lower, Call | Control)
+        and any(map(_has_while, subprograms(e.params)))
         for e in program.eqns
     )
 
@@ -46,18 +38,23 @@ def _guarded(program: Program) -> Program:
 
 
 def _guarded_eqn(eqn: Eqn, flag: Var) -> Eqn:
-    name, params = eqn.primitive.name, eqn.params
-    if name == "while":
+    rule, params = eqn.primitive.lower, eqn.params
+    if _kind(eqn) == "while":
         more = {"cond_jaxpr": _condition(params["cond_jaxpr"]), "cond_nconsts": params["cond_nconsts"] + 1}
         return eqn.replace(invars=[flag, *eqn.invars], params={**params, **more})
-    if name == "cond" and any(map(_has_while, params["branches"])):
+    if _kind(eqn) == "cond" and any(map(_has_while, params["branches"])):
         branches = tuple(guarded(b) or b.replace(invars=[Var(_FLAG), *b.invars]) for b in params["branches"])
         return eqn.replace(invars=[eqn.invars[0], flag, *eqn.invars[1:]], params={**params, "branches": branches})
-    body = guarded(params[_CALLS[name]]) if name in _CALLS else None
+    held = rule.parameter if isinstance(rule, Call) else "jaxpr"  # of a custom rule only the function is guarded
+    body = guarded(params[held]) if isinstance(rule, Call) or _kind(eqn) == "scan" else None
     if body is None:
         return eqn
     number = {"num_consts": params["num_consts"] + 1} if "num_consts" in params else {}
-    return eqn.replace(invars=[flag, *eqn.invars], params={**params, _CALLS[name]: body, **number})
+    return eqn.replace(invars=[flag, *eqn.invars], params={**params, held: body, **number})
+
+
+def _kind(eqn: Eqn) -> str:
+    return eqn.primitive.lower.kind if isinstance(eqn.primitive.lower, Control) else ""
 
 
 def _condition(cond: Program) -> Program:

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.calls.common import body_function, check_operands, closed, group, split_at
+from functad.control.closing import closed_scan
 from functad.control.known_carry import KnownCarry, split_known_carry
+from functad.control.pruning import pruned_scan
 from functad.editing.partial_evaluation import recompute_cheap, split_invariant
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
 from functad.lowering_rules import Control
@@ -397,6 +399,6 @@ scan_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=_transpose,
     batch=_batch,
-    lower=Control("scan"),
+    lower=Control("scan", closed=closed_scan, pruned=pruned_scan),
     examples=Absent("it takes a Program; tests/test_control_*.py test it under all transforms"),
 )

@@ -18,8 +18,10 @@ import numpy as np
 
 from functad.calls.closed_call import closed_call
 from functad.calls.common import body_function, check_operands, closed, group, memoised_together, split_at
+from functad.control.closing import closed_while
 from functad.control.conditional import choose
 from functad.control.guard import guarded
+from functad.control.pruning import pruned_while
 from functad.control.scan import linearized_body, scan
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Literal, Primitive, Program, Zero, memoised
 from functad.lowering_rules import Control
@@ -306,6 +308,6 @@ while_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=Absent("a loop of unknown length is no linear function of its operands"),
     batch=_batch,
-    lower=Control("while"),
+    lower=Control("while", closed=closed_while, pruned=pruned_while),
     examples=Absent("it takes Programs; tests/test_control_*.py test it under all transforms"),
 )

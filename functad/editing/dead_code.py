@@ -5,8 +5,9 @@ Equations with effects, calls of Python functions, stay.
 
 from __future__ import annotations
 
-from functad.editing.pruning import without_unused
 from functad.ir import Eqn, Program, Var, has_effects
+from functad.lowering_rules import Control
+from functad.primitives.barrier import optimization_barrier_p
 
 
 def eliminate_dead_code(program: Program) -> Program:
@@ -15,9 +16,10 @@ def eliminate_dead_code(program: Program) -> Program:
     kept = []
     for eqn in reversed(program.eqns):
         if any(v in needed for v in eqn.outvars) or has_effects(eqn):
-            if eqn.primitive.name == "optimization_barrier":
+            if eqn.primitive is optimization_barrier_p:
                 eqn = _only_needed(eqn, needed)
-            eqn = without_unused(eqn, needed, eliminate_dead_code)
+            elif isinstance(eqn.primitive.lower, Control):
+                eqn = eqn.primitive.lower.pruned(eqn, needed, eliminate_dead_code)
             kept.append(eqn)
             needed.update(v for v in eqn.invars if isinstance(v, Var))
     pairs = [(v, c) for v, c in zip(program.constvars, program.consts) if v in needed]

@@ -1,24 +1,16 @@
 """Calls replaced by what they call, also within loops and branches.
 
-Knows which primitives call a Program, and the parameters of `scan`, `while` and `cond`. After `inline_calls` no pass
-meets a call, at any depth, and the Programs of loops and branches have no constants: those are operands.
+Knows the records' rules `Call` and `Control` only. After `inline_calls` no pass meets a call, at any depth, and the
+Programs of loops and branches have no constants: those are operands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 
 from functad.ir import Atom, Eqn, Program, Var, memoised, subprograms
+from functad.lowering_rules import Call, Control
 from functad.primitives.barrier import optimization_barrier_p
-
-# Primitives that call a Program, and the parameter that holds it.
-CALLS = {
-    "jit": "jaxpr",
-    "closed_call": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "remat2": "jaxpr",
-}
 
 
 def inline_calls(program: Program, kept: Collection[str] = ()) -> Program:
@@ -48,15 +40,15 @@ def _inlined(program: Program, kept: Collection[str]) -> Program:
 
     for eqn in program.eqns:
         eqn = eqn.replace(invars=[read(a) for a in eqn.invars])
-        name = eqn.primitive.name
-        if name in _CLOSED:
-            eqns.append(_CLOSED[name](eqn, lambda p: inline_calls(p, kept), as_operands))
+        rule = eqn.primitive.lower
+        if isinstance(rule, Control):
+            eqns.append(rule.closed(eqn, lambda p: inline_calls(p, kept), as_operands))
             continue
-        if name not in CALLS or name in kept:
+        if not isinstance(rule, Call) or eqn.primitive.name in kept:
             eqns.append(eqn)
             continue
-        inner = inline_calls(eqn.params[CALLS[name]], kept)
-        if name == "remat2" and eqn.params["differentiated"] and eqn.params["prevent_cse"]:
+        inner = inline_calls(eqn.params[rule.parameter], kept)
+        if rule.again(**eqn.params):
             barrier, eqn = _behind_barrier(eqn)
             eqns.append(barrier)
         names: dict[Var, Atom] = dict(zip(inner.invars, eqn.invars))
@@ -81,49 +73,3 @@ def _behind_barrier(eqn: Eqn) -> tuple[Eqn, Eqn]:
     passed = {a: Var(a.aval) for a in eqn.invars if isinstance(a, Var)}
     barrier = eqn.replace(primitive=optimization_barrier_p, invars=list(passed), params={}, outvars=passed.values())
     return barrier, eqn.replace(invars=[passed[a] if isinstance(a, Var) else a for a in eqn.invars])
-
-
-# --- loops and branches -------------------------------------------------------------------------------------
-
-Inline = Callable[[Program], Program]
-AsOperands = Callable[[Program], Sequence[Var]]
-
-
-def _scan(eqn: Eqn, inline: Inline, as_operands: AsOperands) -> Eqn:
-    body = inline(eqn.params["jaxpr"])
-    params = {**eqn.params, "jaxpr": _closed(body), "num_consts": eqn.params["num_consts"] + len(body.consts)}
-    return eqn.replace(invars=[*as_operands(body), *eqn.invars], params=params)
-
-
-def _while(eqn: Eqn, inline: Inline, as_operands: AsOperands) -> Eqn:
-    cond, body = inline(eqn.params["cond_jaxpr"]), inline(eqn.params["body_jaxpr"])
-    n = eqn.params["cond_nconsts"]
-    params = {
-        "cond_jaxpr": _closed(cond),
-        "cond_nconsts": n + len(cond.consts),
-        "body_jaxpr": _closed(body),
-        "body_nconsts": eqn.params["body_nconsts"] + len(body.consts),
-    }
-    operands = [*as_operands(cond), *eqn.invars[:n], *as_operands(body), *eqn.invars[n:]]
-    return eqn.replace(invars=operands, params={**eqn.params, **params})
-
-
-def _cond(eqn: Eqn, inline: Inline, as_operands: AsOperands) -> Eqn:
-    """Every branch takes the constants of all."""
-    branches = [inline(b) for b in eqn.params["branches"]]
-    index, *operands = eqn.invars
-    more = [v for b in branches for v in as_operands(b)]
-    closed = []
-    for k, branch in enumerate(branches):
-        before = [Var(v.aval) for b in branches[:k] for v in b.constvars]
-        after = [Var(v.aval) for b in branches[k + 1 :] for v in b.constvars]
-        invars = [*before, *branch.constvars, *after, *branch.invars]
-        closed.append(branch.replace(invars=invars, constvars=(), consts=()) if more else branch)
-    return eqn.replace(invars=[index, *more, *operands], params={**eqn.params, "branches": tuple(closed)})
-
-
-_CLOSED: dict[str, Callable[[Eqn, Inline, AsOperands], Eqn]] = {"scan": _scan, "while": _while, "cond": _cond}
-
-
-def _closed(program: Program) -> Program:
-    return memoised(program, ("closed",), program.close) if program.consts else program

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from functad.ir import Atom, Eqn, Program, Var, has_effects, subprograms
+from functad.lowering_rules import Control, Indexed
+from functad.primitives.common import broadcast_in_dim_p
+from functad.primitives.cost import operations_of
 
 
 def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Program, Program]:
@@ -34,18 +37,21 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
 
 def _is_trivial(eqn: Eqn) -> bool:
     """Whether an equation costs less than the memory of its result: what repeats, or numbers, elements."""
-    return all(not isinstance(a, Var) for a in eqn.invars) or eqn.primitive.name == "broadcast_in_dim"
+    return all(not isinstance(a, Var) for a in eqn.invars) or eqn.primitive is broadcast_in_dim_p
+
+
+def _takes_no_memory(eqn: Eqn) -> bool:
+    rule = eqn.primitive.lower
+    return eqn.primitive is broadcast_in_dim_p or isinstance(rule, Indexed) and rule.same_memory
 
 
 def _may_never_end(eqn: Eqn) -> bool:
     inner = [e for program in subprograms(eqn.params) for e in program.eqns]
-    return eqn.primitive.name == "while" or any(map(_may_never_end, inner))
+    rule = eqn.primitive.lower
+    return isinstance(rule, Control) and rule.kind == "while" or any(map(_may_never_end, inner))
 
 
-# Element-wise operations that take less than reading their operands from memory.
-CHEAP = {"add", "sub", "mul", "neg", "add_any", "integer_pow", "sign", "abs", "not", "and", "or", "select_n"}
-CHEAP |= {"eq", "ne", "lt", "le", "gt", "ge", "convert_element_type", "square"}
-_NO_WORK = {"broadcast_in_dim", "reshape", "squeeze"}  # nor do these need memory
+CHEAP = 2  # operations: what takes less time than reading its operands from memory
 DEEPEST_RECOMPUTATION = 4  # equations one behind another
 
 
@@ -66,7 +72,7 @@ def recompute_cheap(
         if var in computed or (var is not goal and (var in wanted or var in there)):
             return {}
         eqn = definitions.get(var)
-        if depth == DEEPEST_RECOMPUTATION or eqn is None or eqn.primitive.name not in CHEAP | _NO_WORK:
+        if depth == DEEPEST_RECOMPUTATION or eqn is None or not (operations_of(eqn) <= CHEAP or _takes_no_memory(eqn)):
             return None
         found: dict[Var, None] = {var: None}
         for operand in eqn.invars:

@@ -6,6 +6,7 @@ Knows `optimization_barrier` by name; nothing of units or memory.
 from __future__ import annotations
 
 from functad.ir import Atom, Eqn, Program, Var
+from functad.primitives.barrier import optimization_barrier_p
 
 
 def remove_barriers(program: Program) -> tuple[Program, tuple[int, ...]]:
@@ -25,7 +26,7 @@ def remove_barriers(program: Program) -> tuple[Program, tuple[int, ...]]:
     >>> phases
     (0, 1)
     """
-    if not any(e.primitive.name == "optimization_barrier" for e in program.eqns):
+    if not any(e.primitive is optimization_barrier_p for e in program.eqns):
         return program, ()
     passed: dict[Var, Atom] = {}  # the results of barriers, as what they are
     phases: list[int] = []
@@ -33,7 +34,7 @@ def remove_barriers(program: Program) -> tuple[Program, tuple[int, ...]]:
     phase = 0
     for eqn in program.eqns:
         invars = [passed.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
-        if eqn.primitive.name == "optimization_barrier":
+        if eqn.primitive is optimization_barrier_p:
             phase += 1
             passed.update(zip(eqn.outvars, invars))
         else:

@@ -134,7 +134,7 @@ broadcast_in_dim_p: Primitive = Primitive(
     jvp=lambda primals, out, tangents, **params: bind(broadcast_in_dim_p, tangents[0], **params),
     transpose=_broadcast_in_dim_transpose,
     batch=_broadcast_in_dim_batch,
-    lower=Indexed(_broadcast_in_dim_element),
+    lower=Indexed(_broadcast_in_dim_element, free=True),
     examples=lambda: [
         Example(args=(normal(3),), params={"shape": (2, 3), "broadcast_dimensions": (1,)}),
         Example(args=(normal(1, 3),), params={"shape": (2, 4, 3), "broadcast_dimensions": (0, 2)}),
@@ -242,7 +242,9 @@ transpose_p = Primitive(
     jvp=lambda primals, out, tangents, *, permutation: transpose(tangents[0], permutation),
     transpose=lambda ct, x, *, permutation: [transpose(ct, _inverse(permutation))],
     batch=_transpose_batch,
-    lower=Indexed(lambda context, index, *, permutation: context.read(0, [index[i] for i in _inverse(permutation)])),
+    lower=Indexed(
+        lambda context, index, *, permutation: context.read(0, [index[i] for i in _inverse(permutation)]), free=True
+    ),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"permutation": (1, 0)}),
         Example(args=(normal(2, 3, 4),), params={"permutation": (2, 0, 1)}),
@@ -278,7 +280,9 @@ reshape_p = Primitive(
     jvp=lambda primals, out, tangents, *, new_sizes: reshape(tangents[0], new_sizes),
     transpose=lambda ct, x, *, new_sizes: [reshape(ct, x.shape)],
     batch=_reshape_batch,
-    lower=Indexed(lambda context, index, *, new_sizes: context.read_flat(0, context.flat(index))),
+    lower=Indexed(
+        lambda context, index, *, new_sizes: context.read_flat(0, context.flat(index)), free=True, same_memory=True
+    ),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"new_sizes": (3, 2)}),
         Example(args=(normal(2, 3, 4),), params={"new_sizes": (24,)}),

@@ -118,7 +118,7 @@ split_p = Primitive(
     jvp=lambda primals, outs, tangents, *, sizes, axis: split(tangents[0], sizes, axis),
     transpose=lambda cts, x, *, sizes, axis: [concatenate([instantiate(ct) for ct in cts], axis)],
     batch=_split_batch,
-    lower=Indexed(moving.split_rule),
+    lower=Indexed(moving.split_rule, free=True),
     examples=lambda: [
         Example(args=(normal(5, 2),), params={"sizes": (1, 4), "axis": 0}),
         Example(args=(normal(2, 3),), params={"sizes": (1, 0, 2), "axis": 1}),
@@ -194,7 +194,7 @@ unstack_p = Primitive(
     jvp=lambda primals, outs, tangents, *, axis: unstack(tangents[0], axis),
     transpose=lambda cts, x, *, axis: [stack([instantiate(ct) for ct in cts], axis)],
     batch=_unstack_batch,
-    lower=Indexed(moving.unstack_rule),
+    lower=Indexed(moving.unstack_rule, free=True),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"axis": 0}),
         Example(args=(normal(2, 3),), params={"axis": 1}),

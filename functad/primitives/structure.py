@@ -108,7 +108,7 @@ squeeze_p = Primitive(
     jvp=lambda primals, out, tangents, *, dimensions: squeeze(tangents[0], dimensions),
     transpose=lambda ct, x, *, dimensions: [expand_dims(ct, dimensions)],
     batch=_squeeze_batch,
-    lower=Indexed(moving.same_order_rule),
+    lower=Indexed(moving.same_order_rule, free=True, same_memory=True),
     examples=lambda: [
         Example(args=(normal(1, 3, 1),), params={"dimensions": (0, 2)}),
         Example(args=(normal(2, 1, 1),), params={"dimensions": (1,)}),
@@ -205,7 +205,7 @@ slice_p = Primitive(
     jvp=lambda primals, out, tangents, **params: slice_(tangents[0], **params),
     transpose=_slice_transpose,
     batch=_slice_batch,
-    lower=Indexed(moving.slice_rule),
+    lower=Indexed(moving.slice_rule, free=True),
     examples=lambda: [
         Example(
             args=(normal(3, 4),),
@@ -361,7 +361,7 @@ rev_p = Primitive(
     jvp=lambda primals, out, tangents, *, dimensions: rev(tangents[0], dimensions),
     transpose=lambda ct, x, *, dimensions: [rev(ct, dimensions)],
     batch=_rev_batch,
-    lower=Indexed(moving.rev_rule),
+    lower=Indexed(moving.rev_rule, free=True),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"dimensions": (1,)}),
         Example(args=(normal(2, 2, 2),), params={"dimensions": (0, 2)}),
@@ -397,7 +397,7 @@ iota_p = Primitive(
     jvp=ZeroDerivative("it has no operand"),
     transpose=Absent("iota has no operand, so there is nothing to transpose"),
     batch=Absent("iota has no operand, so there is nothing to map over"),
-    lower=Indexed(moving.iota_rule),
+    lower=Indexed(moving.iota_rule, free=True),
     examples=lambda: [
         Example(args=(), params={"dtype": np.dtype("int32"), "shape": (5,), "dimension": 0}),
         Example(args=(), params={"dtype": np.dtype("float32"), "shape": (2, 3, 4), "dimension": 1}),

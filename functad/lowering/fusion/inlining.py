@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from functad.errors import NoRuleError
 from functad.ir import Absent, Eqn, Literal, Program, Var
 from functad.lowering.fusion.products import find_products
-from functad.lowering.nests.cost import weight_of
-from functad.lowering_rules import Indexed, Reduction, Scalar
+from functad.lowering_rules import Call, Indexed, Reduction, Scalar
+from functad.primitives.common import broadcast_in_dim_p
+from functad.primitives.cost import weight_of
 
 # Moves that cost nothing where they are used: nothing but index arithmetic.
-FREE_MOVES = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "rev", "iota", "copy", "unstack", "split"}
-# Moves that keep the row-major order of the elements: the result can be the operand's memory.
-SAME_MEMORY = {"reshape", "squeeze"}
 LARGEST_INLINE = 60  # operations (`cost.weight_of`)
 DEEPEST_INLINE = 50  # equations one behind another; keeps the recursion shallow
 
@@ -71,16 +69,17 @@ class Inlining:
             rule = eqn.primitive.lower
             if isinstance(rule, Absent):
                 raise NoRuleError(f"`{eqn.primitive.name}` cannot be compiled: {rule.why}")
+            if isinstance(rule, Call):
+                raise NoRuleError(f"`{eqn.primitive.name}` calls a Program: `inline_calls` comes before lowering")
             if i in self.absorbed:
                 continue
             if isinstance(rule, Indexed):
-                name = eqn.primitive.name
                 if not eqn.primitive.multiple_results and self._depth_of(eqn) > DEEPEST_INLINE:
                     continue
-                same = name in SAME_MEMORY or (name == "broadcast_in_dim" and _only_adds_unit_axes(eqn))
+                same = rule.same_memory or (eqn.primitive is broadcast_in_dim_p and _only_adds_unit_axes(eqn))
                 if same and isinstance(eqn.invars[0], Var):
                     self.alias[eqn.outvars[0]] = self.alias.get(eqn.invars[0], eqn.invars[0])
-                if name in FREE_MOVES or self._used_once(eqn):
+                if rule.free or self._used_once(eqn):
                     self._make_inline(eqn)
             elif isinstance(rule, Scalar) and self._weight_of(eqn) <= LARGEST_INLINE:
                 if self._is_constant_result(eqn) or self._flows_on(eqn):
@@ -125,7 +124,7 @@ class Inlining:
                 return False
             if isinstance(rule, Scalar):
                 return True
-            if not isinstance(rule, Indexed) or user.primitive.name not in FREE_MOVES:
+            if not isinstance(rule, Indexed) or not rule.free:
                 return False
             (var,) = user.outvars
 

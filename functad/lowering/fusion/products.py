@@ -14,6 +14,8 @@ import numpy as np
 from functad.ir import Atom, Eqn, Literal, Program, Var
 from functad.lowering.nests.affine import Affine
 from functad.lowering_rules import Indexed
+from functad.primitives.arithmetic import mul_p, neg_p
+from functad.primitives.contraction import dot_general_p
 
 DTYPES = ("float32", "float64", "complex64", "complex128")  # what a BLAS multiplies
 
@@ -48,7 +50,7 @@ def find_products(program: Program, uses: dict[Var, list[int]], outputs: set[Var
 
     for i in range(len(program.eqns) - 1, -1, -1):
         eqn = program.eqns[i]
-        if eqn.primitive.name != "dot_general" or not _is_blas(eqn):
+        if eqn.primitive is not dot_general_p or not _is_blas(eqn):
             continue
         lhs, rhs = eqn.invars
         product = Product([i], lhs, rhs, eqn.params["dimension_numbers"], eqn.outvars[0])
@@ -136,9 +138,9 @@ def _factor(eqn: Eqn, var: Var, so_far: float) -> float | None:
     aval = eqn.outvars[0].aval
     if aval.dtype.kind == "c":
         return None
-    if eqn.primitive.name == "neg":
+    if eqn.primitive is neg_p:
         return -1.0
-    if eqn.primitive.name == "mul":
+    if eqn.primitive is mul_p:
         other = eqn.invars[1] if eqn.invars[0] is var else eqn.invars[0]
         if isinstance(other, Literal) and _can_scale(float(other.value), so_far, aval.dtype):
             return float(other.value)

@@ -33,7 +33,7 @@ from functad.optimize.loops.parts import Carry, Scan
 from functad.optimize.loops.ranges import Watched, bound_of_steps, to_measure
 from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.arithmetic import add, div, mul, neg
-from functad.primitives.common import convert_element_type, move_axis, reshape
+from functad.primitives.common import broadcast_in_dim_p, convert_element_type, move_axis, reshape
 from functad.primitives.logic import select_n
 from functad.primitives.reduction import reduce_max
 from functad.primitives.structure import slice_
@@ -121,7 +121,7 @@ def _is_of_one_number(eqn: Eqn) -> bool:
 
 def _repeats(eqn: Eqn) -> bool:
     """Whether an equation repeats a number, which to a shape of one element changes nothing."""
-    return eqn.primitive.name == "broadcast_in_dim"
+    return eqn.primitive is broadcast_in_dim_p
 
 
 # --- what a body gives, as sums of products ---------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from functad.control import scan_p, while_p
 from functad.editing.common_subexpressions import atom_key, equation_key
 from functad.ir import UNKNOWN, Atom, Eqn, Program, Var, has_effects
 
@@ -38,7 +39,7 @@ def merge_whiles(program: Program) -> Program:
 
 def _merge_one(eqns: list[Eqn]) -> tuple[list[Eqn], dict[Var, Var]] | None:
     """The equations with one pair of loops merged, and for results that are no more those that equal them; or None."""
-    loops = [k for k, e in enumerate(eqns) if e.primitive.name == "while"]
+    loops = [k for k, e in enumerate(eqns) if e.primitive is while_p]
     for j in (j for j, e in enumerate(eqns) if j in loops or _reads_stacks(e)):
         for i in (i for i in loops if i < j and not any(has_effects(e) for e in eqns[i : j + 1])):
             before: list[Eqn] = []
@@ -157,7 +158,7 @@ def _merged(one: _Loop, two: _Loop) -> tuple[Eqn, dict[Var, Var]] | None:
 
 def _reads_stacks(eqn: Eqn) -> bool:
     """Whether an equation goes forward through what other loops have stacked."""
-    return eqn.primitive.name == "scan" and eqn.params["length"] == UNKNOWN and not eqn.params["reverse"]
+    return eqn.primitive is scan_p and eqn.params["length"] == UNKNOWN and not eqn.params["reverse"]
 
 
 def _joined(loop: _Loop, scan: Eqn) -> tuple[Eqn, dict[Var, Var]] | None:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from functad.control import cond_p, scan_p, while_p
 from functad.editing.partial_evaluation import split_invariant
 from functad.editing.splicing import splice
 from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var, memoised, subprograms
+from functad.lowering_rules import Control
 from functad.optimize.loops.linear_recurrences import shorten_chains
 from functad.optimize.loops.parts import Scan, take_apart
 from functad.optimize.loops.products import hoist_products, sink_sums
@@ -22,7 +24,7 @@ from functad.optimize.loops.sinking import sink_into_scans
 from functad.optimize.loops.stacks import compute_inside
 from functad.optimize.loops.starts import start_from_first_slices
 from functad.optimize.loops.weights import transpose_weights
-from functad.primitives.common import full, reshape
+from functad.primitives.common import broadcast_in_dim_p, full, reshape
 from functad.primitives.joining import concatenate, stack
 from functad.primitives.structure import slice_
 from functad.tracing import bind, eval_program, trace_to_program
@@ -33,7 +35,7 @@ UNROLLED_EQUATIONS = 200  # of all steps together
 
 def optimize_loops(program: Program, simplify: Callable[[Program], Program]) -> Program:
     """All passes over the loops and branches of a Program; `simplify` is for what runs inside of them."""
-    if not any(e.primitive.name in ("scan", "while", "cond") for e in program.eqns):
+    if not any(isinstance(e.primitive.lower, Control) for e in program.eqns):
         return program
     program = fuse_scans(program)
     eqns: list[Eqn] = []
@@ -43,18 +45,17 @@ def optimize_loops(program: Program, simplify: Callable[[Program], Program]) -> 
     while waiting:
         eqn = waiting.popleft()
         eqn = eqn.replace(invars=[_rename(renamed, a) for a in eqn.invars])
-        name = eqn.primitive.name
-        if name == "scan" and 1 < eqn.params["unroll"] < eqn.params["length"]:
+        if eqn.primitive is scan_p and 1 < eqn.params["unroll"] < eqn.params["length"]:
             made, results = splice(partial(_unrolled_in_part, eqn), eqn.invars, eqn)
             waiting.extendleft(reversed(made))
             renamed.update(zip(eqn.outvars, results))
-        elif name == "scan":
+        elif eqn.primitive is scan_p:
             made, results = _optimized_scan(eqn, simplify, definitions)
             eqns += made
             renamed.update((v, a) for v, a in zip(eqn.outvars, results) if v is not a)
-        elif name == "while":
+        elif eqn.primitive is while_p:
             eqns += _optimized_while(eqn, simplify)
-        elif name == "cond":
+        elif eqn.primitive is cond_p:
             branches = tuple(_simplified(b, simplify) for b in eqn.params["branches"])
             eqns.append(eqn.replace(params={**eqn.params, "branches": branches}))
         else:
@@ -282,7 +283,7 @@ def _fill_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
         kept = []
         for operand, var in getattr(scan, group):
             eqn = definitions.get(operand) if isinstance(operand, Var) else None
-            if eqn is None or eqn.primitive.name != "broadcast_in_dim" or not isinstance(eqn.invars[0], Literal):
+            if eqn is None or eqn.primitive is not broadcast_in_dim_p or not isinstance(eqn.invars[0], Literal):
                 kept.append((operand, var))
                 continue
             number = eqn.invars[0]

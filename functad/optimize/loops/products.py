@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from functad.editing.splicing import splice
-from functad.ir import Atom, Eqn, Literal, Program, Var
+from functad.ir import Absent, Atom, Eqn, Literal, Program, Var
 from functad.optimize.loops.parts import Scan
-from functad.primitives.common import move_axis, reduce_sum
+from functad.primitives.arithmetic import add_p
+from functad.primitives.common import add_any_p, move_axis, reduce_sum, reduce_sum_p
+from functad.primitives.contraction import dot_general_p
 from functad.tracing import bind, eval_program
 from functad.transforms.programs import batch_program
 
@@ -37,7 +39,7 @@ def hoist_products(scan: Scan, before: list[Eqn]) -> None:
             if scan.length * out.aval.size * out.aval.dtype.itemsize > LARGEST_STACK:
                 continue  # nor is anything that is computed from it
             slices.add(out)
-            if eqn.primitive.name == "dot_general" and _is_small(eqn):
+            if eqn.primitive is dot_general_p and _is_small(eqn):
                 chosen.append(eqn)
         known.add(out)
     if not chosen:
@@ -83,7 +85,7 @@ def sink_sums(scan: Scan, after: list[Eqn], results: dict[Var, Atom]) -> None:
     sums = []
     for carry in scan.carries:
         total = definitions.get(carry.given) if isinstance(carry.given, Var) else None
-        if total is None or total.primitive.name not in ("add_any", "add") or uses.get(carry.read) != 1:
+        if total is None or total.primitive not in (add_any_p, add_p) or uses.get(carry.read) != 1:
             continue
         if uses[total.outvars[0]] != 1 or carry.read not in total.invars:
             continue
@@ -93,14 +95,14 @@ def sink_sums(scan: Scan, after: list[Eqn], results: dict[Var, Atom]) -> None:
             sums.append((carry, total, *chain))
     stacked: dict[Var, Var] = {a: v for a, v in scan.ys if isinstance(a, Var)}
     for carry, total, source, chain_eqns in sums:
-        if source.primitive.name != "dot_general" or not _is_small(source):
+        if source.primitive is not dot_general_p or not _is_small(source):
             continue
         if sum(_stack_bytes(scan, a, stacked) for a in source.invars) > LARGEST_STACK:
             continue
         factors = [_stacked(scan, a, stacked) for a in source.invars]
         _finish_sum(scan, carry, total, [source, *chain_eqns], partial(_joint_product, source), factors, after, results)
     for carry, total, source, chain_eqns in sums:
-        if source.primitive.name != "reduce_sum" or _stack_bytes(scan, source.invars[0], stacked):
+        if source.primitive is not reduce_sum_p or _stack_bytes(scan, source.invars[0], stacked):
             continue
         axes = (0, *(d + 1 for d in source.params["axes"]))
         terms = [_stacked(scan, source.invars[0], stacked)]
@@ -116,18 +118,16 @@ def sink_sums(scan: Scan, after: list[Eqn], results: dict[Var, Atom]) -> None:
         )
 
 
-_LINEAR = ("transpose", "reshape", "neg", "convert_element_type", "squeeze")
-
-
 def _linear_chain(term: Atom, definitions: dict[Var, Eqn], uses: dict[Var, int]) -> tuple[Eqn, list[Eqn]] | None:
     """The product or sum that a term comes from, and the moves after it, each used only here."""
     chain: list[Eqn] = []
     while isinstance(term, Var) and uses.get(term) == 1 and term in definitions:
         eqn = definitions[term]
-        if eqn.primitive.name in ("dot_general", "reduce_sum"):
+        if eqn.primitive in (dot_general_p, reduce_sum_p):
             return eqn, chain[::-1]
         dtype = eqn.outvars[0].aval.dtype
-        if eqn.primitive.name not in _LINEAR or dtype.kind != "f" or not np.can_cast(dtype, eqn.invars[0].aval.dtype):
+        is_linear = len(eqn.invars) == 1 and not isinstance(eqn.primitive.transpose, Absent)  # so it has that rule
+        if not is_linear or dtype.kind != "f" or not np.can_cast(dtype, eqn.invars[0].aval.dtype):
             return None  # a sum over all steps has more digits than the dtype before a conversion may hold
         chain.append(eqn)
         term = eqn.invars[0]

@@ -5,6 +5,7 @@ Knows `scan` equations by their parts; nothing of what bodies compute.
 
 from __future__ import annotations
 
+from functad.control import scan_p
 from functad.ir import UNKNOWN, Atom, Eqn, Program, Var, has_effects
 from functad.optimize.loops.parts import Carry, Scan, take_apart
 
@@ -31,7 +32,7 @@ def _fuse_one(eqns: list[Eqn]) -> list[Eqn] | None:
     """The equations with one pair of scans joined, or None where there is no such pair."""
     stacked: dict[Var, int] = {}  # by which scan
     for j, eqn in enumerate(eqns):
-        if eqn.primitive.name != "scan":
+        if eqn.primitive is not scan_p:
             continue
         operands = eqn.invars[eqn.params["num_consts"] + eqn.params["num_carry"] :]
         for i in sorted({stacked[a] for a in operands if isinstance(a, Var) and a in stacked}, reverse=True):

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from functad.editing.partial_evaluation import CHEAP
+from functad.control import scan_p
 from functad.ir import UNKNOWN, Atom, Eqn, Program, Var
 from functad.lowering_rules import Contraction, Indexed, Scalar
 from functad.optimize.loops.parts import Scan, take_apart
 from functad.optimize.loops.stacks import slice_aval, slice_of
+from functad.primitives.common import broadcast_in_dim_p, reshape_p
+from functad.primitives.cost import QUOTIENT, operations_of
 
 SMALLEST_SLICE = 64  # elements; for less, the vectors of a processor had better work on many slices at once
-_CHEAP = CHEAP | {"div", "max", "min"}
 
 
 def sink_into_scans(program: Program) -> Program:
@@ -37,7 +38,7 @@ def sink_into_scans(program: Program) -> Program:
     definitions = {v: e for e in program.eqns for v in e.outvars}
     eqns = []
     for eqn in program.eqns:
-        if eqn.primitive.name == "scan" and eqn.params["length"] != UNKNOWN:
+        if eqn.primitive is scan_p and eqn.params["length"] != UNKNOWN:
             scan = take_apart(eqn)
             sunk = [_sink(scan, a, v, definitions, reads) for a, v in list(scan.xs) if isinstance(a, Var)]
             eqn = scan.eqn() if any(sunk) else eqn
@@ -76,9 +77,9 @@ class _Chain:
     def takes(self, stack: Var) -> bool:
         """Whether slices of a stack can be computed at next to no cost, and are for nobody else."""
         eqn = self.definitions.get(stack)
-        if eqn is None or eqn.primitive.name == "broadcast_in_dim":
+        if eqn is None or eqn.primitive is broadcast_in_dim_p:
             return eqn is not None
-        return eqn.primitive.name in _CHEAP and self.reads[stack] == 1
+        return operations_of(eqn) <= 1 + QUOTIENT and self.reads[stack] == 1
 
     def compute(self, stack: Var, var: Var) -> bool:
         """Add the equations for a slice, unless they mix slices."""
@@ -104,7 +105,7 @@ class _Chain:
         What follows a product or moves of elements is done with them, chunk by chunk.
         """
         eqn = self.definitions.get(stack)
-        while eqn is not None and eqn.primitive.name == "reshape" and isinstance(eqn.invars[0], Var):
+        while eqn is not None and eqn.primitive is reshape_p and isinstance(eqn.invars[0], Var):
             stack = eqn.invars[0]
             eqn = self.definitions.get(stack)
         if eqn is None:

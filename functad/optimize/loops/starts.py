@@ -9,6 +9,7 @@ from __future__ import annotations
 from functad.ir import Atom, Eqn, Literal, Var
 from functad.optimize.loops.parts import Scan
 from functad.primitives.common import add_any_p, reshape_p
+from functad.primitives.structure import pad_p
 
 
 def start_from_first_slices(scan: Scan, before: list[Eqn], definitions: dict[Var, Eqn]) -> None:
@@ -39,7 +40,7 @@ def start_from_first_slices(scan: Scan, before: list[Eqn], definitions: dict[Var
 def _first_slice(scan: Scan, operand: Atom, definitions: dict[Var, Eqn]) -> Atom | None:
     """The one slice that is not zero, if that is the one read first."""
     eqn = definitions.get(operand) if isinstance(operand, Var) else None
-    if eqn is None or eqn.primitive.name != "pad":
+    if eqn is None or eqn.primitive is not pad_p:
         return None
     part, value = eqn.invars
     steps, *others = eqn.params["padding_config"]

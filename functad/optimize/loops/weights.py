@@ -9,6 +9,7 @@ from __future__ import annotations
 from functad.ir import Eqn, Var
 from functad.optimize.loops.parts import Scan
 from functad.primitives.common import transpose_p
+from functad.primitives.contraction import dot_general_p
 
 FEWEST_STEPS = 4  # a product reads a matrix of its own faster from then on, transposing included
 SMALLEST = 1 << 10  # elements; a smaller matrix is in the first cache anyway
@@ -35,7 +36,7 @@ def transpose_weights(scan: Scan, before: list[Eqn]) -> None:
         return copies[weight]
 
     for i, eqn in enumerate(scan.eqns):
-        if eqn.primitive.name != "dot_general":
+        if eqn.primitive is not dot_general_p:
             continue
         (lhs_sum, rhs_sum), batch = eqn.params["dimension_numbers"]
         weight = eqn.invars[1]

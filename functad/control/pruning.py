@@ -1,6 +1,6 @@
 """Loops and branches without what nobody uses.
 
-Knows the parameters of `scan`, `while` and `cond` equations; the primitives themselves lie in a layer above.
+Each is the rule `pruned` of a record: `clean` is dead code elimination, for the Programs within.
 """
 
 from __future__ import annotations
@@ -11,16 +11,7 @@ from typing import Any
 from functad.ir import UNKNOWN, Eqn, Program, Var
 
 
-def without_unused(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
-    """A loop or branch without results that are not used, and without what only those need.
-
-    clean: dead code elimination, for the sub-programs.
-    """
-    prune = _PRUNE.get(eqn.primitive.name)
-    return eqn if prune is None else prune(eqn, used, clean)
-
-
-def _prune_scan(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
+def pruned_scan(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
     body: Program = eqn.params["jaxpr"]
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
     wanted = [v in used for v in eqn.outvars]
@@ -52,7 +43,7 @@ def _needed_with_carry(
             wanted[i] = True
 
 
-def _prune_while(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
+def pruned_while(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
     cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     count = len(eqn.invars) - n_cond - n_body
@@ -76,7 +67,7 @@ def _prune_while(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) 
     return eqn.replace(invars=_kept(kept, eqn.invars), outvars=_kept(wanted, eqn.outvars), params=params)
 
 
-def _prune_cond(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
+def pruned_cond(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
     branches: tuple[Program, ...] = eqn.params["branches"]
     wanted = [v in used for v in eqn.outvars]
     slim = [clean(b if all(wanted) else b.replace(outvars=_kept(wanted, b.outvars))) for b in branches]
@@ -90,13 +81,6 @@ def _prune_cond(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -
         outvars=_kept(wanted, eqn.outvars),
         params={**eqn.params, "branches": made},
     )
-
-
-_PRUNE: dict[str, Callable[[Eqn, set[Var], Callable[[Program], Program]], Eqn]] = {
-    "scan": _prune_scan,
-    "while": _prune_while,
-    "cond": _prune_cond,
-}
 
 
 def _kept(flags: Iterable[bool], values: Sequence[Any]) -> list[Any]:

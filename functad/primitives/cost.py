@@ -1,0 +1,37 @@
+"""What an element of an element-wise equation costs, read from the expression in its primitive's record."""
+
+from __future__ import annotations
+
+import re
+
+from functad.ir import Eqn
+from functad.lowering_rules import Scalar
+from functad.primitives.loops.text import CASTS
+
+_WORD = re.compile(r"\b([A-Za-z_]\w*)\(")
+# What becomes a few instructions; all other words are functions of some dozens.
+_SHORT = {
+    *CASTS.values(), "abs_", "ceil", "clz", "complex_of", "conjugate", "copysign", "f16", "floor", "is_finite",
+    "is_nan", "max", "maximum", "min", "minimum", "nextafter", "not", "popcount", "product", "quotient", "round_even",
+    "rsqrt", "sign", "sqrt", "trunc", "where",
+}  # fmt: skip
+FUNCTION = 12  # operations
+QUOTIENT = 4  # operations; a square root takes as many
+_QUOTIENT = re.compile(r"/|%|\b(quotient|sqrt|rsqrt|remainder)\(")
+
+
+def weight_of(eqn: Eqn) -> int:
+    """How much an element-wise or moving equation adds to the time that it takes to compile a nest: 1 for a sum."""
+    rule = eqn.primitive.lower
+    if not isinstance(rule, Scalar):
+        return 1
+    text = rule.text(eqn)
+    return 1 + (FUNCTION - 1) * sum(word not in _SHORT for word in _WORD.findall(text))
+
+
+def operations_of(eqn: Eqn) -> float:
+    """How many additions take as long as an element of an equation; infinitely many if it is not element-wise."""
+    rule = eqn.primitive.lower
+    if not isinstance(rule, Scalar):
+        return float("inf")
+    return weight_of(eqn) + (QUOTIENT - 1) * len(_QUOTIENT.findall(rule.text(eqn)))
