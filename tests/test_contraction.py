@@ -9,6 +9,7 @@ import functad
 from functad import lax
 from functad.primitives import contraction
 from functad.primitives.contraction import dot_general
+from functad.primitives.kernels import pieces
 
 
 def _primitives(fun, *args):
@@ -84,3 +85,28 @@ def test_gradients_keep_the_dtypes_of_mixed_precision():
     dx, dy = pullback(np.ones((2, 4), np.float32))
     assert (out.dtype, dx.dtype, dy.dtype) == (np.float32, np.float16, np.float16)
     np.testing.assert_array_equal(np.asarray(dx), np.full((2, 3), 4))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int32])
+@pytest.mark.parametrize(
+    "shape", [(9, 7, 5), (5, 7, 9), (2, 9, 3), (1, 40, 1), (3, 4, 7, 5), (2, 5, 9, 4, 11), (7, 1, 9), (9, 0, 5)]
+)
+def test_large_products_are_made_by_pieces(dtype, shape, monkeypatch):
+    *batch, m, k, n = shape
+    rng = np.random.default_rng(0)
+    a = rng.integers(-9, 9, (*batch, m, k)).astype(dtype)
+    b = rng.integers(-9, 9, (*batch, n, k)).astype(dtype).swapaxes(-1, -2)
+    expected, gram = np.matmul(a, b), np.matmul(a, a.swapaxes(-1, -2))
+    made = []
+
+    def product(x, y, out=None):
+        made.append(x.size * y.shape[-1])
+        return matmul(x, y, out=out)
+
+    matmul = np.matmul
+    monkeypatch.setattr(pieces, "_LARGEST_PRODUCT", 40 * pieces._COST.get(a.dtype, pieces._COST_OF_OTHERS))
+    monkeypatch.setattr(pieces, "_LEAST", 1)
+    monkeypatch.setattr(np, "matmul", product)
+    np.testing.assert_array_equal(pieces.matmul(a, b), expected)  # whole numbers: no rounding
+    np.testing.assert_array_equal(pieces.matmul(a, a.swapaxes(-1, -2)), gram)
+    assert max(made) <= max(40, k)

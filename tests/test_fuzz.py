@@ -35,7 +35,9 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.parametrize("part", range(3))
 def test_a_fixed_sample_agrees(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "TOGETHER", {"compiled": float(part == 0), "at once": float(part == 0)})
+    monkeypatch.setattr(
+        session, "TOGETHER", dict.fromkeys(("compiled", "at once", "compiled at once"), float(part == 0))
+    )
     report = Report()
     for group in range(2 * part, 2 * part + 2):
         report.add(try_group("suite", group, reduce_for=20))
@@ -96,14 +98,17 @@ def rounds_to_half(patch: pytest.MonkeyPatch) -> None:
 def one_name_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     """A global that belongs to whoever wrote it last."""
     state: dict[str, Any] = {}
-    make = machine.Lowered
 
-    def lowered(program: Any) -> Any:
-        state["program"] = program
-        time.sleep(1e-3)  # the others come meanwhile, however busy the machine is
-        return make(state["program"])
+    def mixed(make: Callable[..., Any]) -> Callable[..., Any]:
+        def made(program: Any, *more: Any) -> Any:
+            state["program"] = program
+            time.sleep(1e-3)  # the others come meanwhile, however busy the machine is
+            return make(state["program"], *more)
 
-    patch.setattr(machine, "Lowered", lowered)
+        return made
+
+    for name in ("Lowered", "Executable"):
+        patch.setattr(machine, name, mixed(getattr(machine, name)))
 
 
 MISTAKES: dict[str, tuple[str, list[Any], Break]] = {  # the oracle that finds it, the steps of programs, the mistake
@@ -138,6 +143,11 @@ MISTAKES: dict[str, tuple[str, list[Any], Break]] = {  # the oracle that finds i
         with_rule("sin", lower=Scalar(lambda dtype: "cos({0})")),
     ),
     "an implementation that is 0.05 % off": ("kernels", [operations.unary, operations.binary], rounds_to_half),
+    "a global that compiling threads share": (
+        "compiled at once",
+        [operations.unary, operations.rev],
+        one_name_for_all_threads,
+    ),
     "a global that threads share": ("at once", [operations.unary, operations.rev], one_name_for_all_threads),
 }
 
@@ -202,12 +212,22 @@ def test_a_step_that_crashes_prints_its_operands(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_program_without_end_is_named() -> None:
-    hang = "_or_end(lambda: time.sleep(60), '--seed 1 --program 2', 0.2)"
-    code = f"import time; from tests.fuzz.__main__ import _or_end; {hang}"
+    hang = "or_end(lambda: time.sleep(60), '--seed 1 --program 2', 0.2)"
+    code = f"import time; from tests.fuzz.patience import or_end; {hang}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert done.returncode == 1
     assert "no end after 0 s; again: python -m tests.fuzz --seed 1 --program 2" in done.stdout
-    assert "_or_end" in done.stderr
+    assert "or_end" in done.stderr
+
+
+def test_several_processes_share_the_work_and_say_where_one_hangs() -> None:
+    command = [sys.executable, "-m", "tests.fuzz", "--seed", "1", "--only", "passes", "--jobs", "2", "--programs", "48"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert done.returncode == 0 and "48 programs, 0 mismatches" in done.stdout, done.stderr
+    done = subprocess.run([*command, "--patience", "0.01"], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert done.returncode == 1
+    assert "no end after 0 s; again: python -m tests.fuzz --seed 1 --program" in done.stdout
+    assert "Traceback" not in done.stderr and "try_group" in done.stderr, done.stderr
 
 
 def test_a_reduced_program_fails_alike() -> None:

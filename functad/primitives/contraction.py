@@ -23,6 +23,7 @@ from functad.primitives.common import (
     normal,
     transpose,
 )
+from functad.primitives.kernels.pieces import matmul
 from functad.tracing import aval_of, bind
 
 Axes = tuple[int, ...]
@@ -113,13 +114,13 @@ def _dot_general_impl(
         # One BLAS call, which takes transposed views.
         a = lhs.T if lhs_contract == (0,) else lhs
         b = rhs.T if rhs_contract == (1,) else rhs
-        matrix: np.ndarray = np.matmul(_for_blas(a), _for_blas(b))
+        matrix: np.ndarray = matmul(_for_blas(a), _for_blas(b))
         return matrix.astype(dtype, copy=False)
     lhs_free = _others(lhs.ndim, lhs_contract, lhs_batch)
     rhs_free = _others(rhs.ndim, rhs_contract, rhs_batch)
     a = _as_matrices(lhs, lhs_batch, lhs_free, lhs_contract)
     b = _as_matrices(rhs, rhs_batch, rhs_contract, rhs_free)
-    product: np.ndarray = np.multiply(a, b) if a.shape[-1] == 1 else np.matmul(a, b)
+    product: np.ndarray = np.multiply(a, b) if a.shape[-1] == 1 else matmul(a, b)
     shape = [lhs.shape[i] for i in lhs_batch + lhs_free] + [rhs.shape[i] for i in rhs_free]
     return product.reshape(shape).astype(dtype, copy=False)
 

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import faulthandler
 import itertools
 import multiprocessing
-import os
 import platform
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from importlib.metadata import version
 
 from .oracles import ORACLES
-from .session import GROUP, Report, try_group
-
-HANGS = 1800.0  # seconds for a group, which takes some; making failures small takes a minute each
+from .patience import HANGS, guarded
+from .session import GROUP, Report
 
 
 def main() -> int:
@@ -54,36 +52,27 @@ def _options() -> argparse.Namespace:
     today = int(datetime.date.today().strftime("%Y%m%d"))
     parser.add_argument("--seed", type=int, default=today, help="which programs; the day by default")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--patience", type=float, default=HANGS, help="seconds after which a group hangs")
     parser.add_argument("--only", choices=sorted(ORACLES), help="the one oracle to ask")
     parser.add_argument("--program", type=int, help="the number of one program to try again, with its group")
     return parser.parse_args()
 
 
 def _reports(options: argparse.Namespace, numbers: Iterator[int] | range) -> Iterator[Report]:
-    run = partial(try_group, options.seed, only=options.only)
+    group = partial(guarded, options.seed, options.only, options.patience)
     if options.jobs == 1:
-        for number in numbers:
-            yield _or_end(partial(run, number), f"--seed {options.seed} --program {number * GROUP}")
+        yield from map(group, numbers)
         return
-    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        yield from pool.imap_unordered(run, numbers)
-
-
-def _or_end(run: Callable[[], Report], again: str, seconds: float = HANGS) -> Report:
-    """What `run` gives. Where it never does, say where it hangs and end the process."""
-
-    def end() -> None:
-        print(f"\n=== no end after {seconds:.0f} s; again: python -m tests.fuzz {again}", flush=True)
-        faulthandler.dump_traceback()
-        os._exit(1)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        return run()
-    finally:
-        timer.cancel()
+    rest, waiting = iter(numbers), set[Future[Report]]()
+    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+        try:
+            while (
+                more := {pool.submit(group, n) for n in itertools.islice(rest, options.jobs - len(waiting))} | waiting
+            ):
+                done, waiting = wait(more, return_when=FIRST_COMPLETED)
+                yield from [future.result() for future in done]
+        except BrokenProcessPool:  # a process has said where it hangs, and ended
+            sys.exit(1)
 
 
 def summary(report: Report) -> str:

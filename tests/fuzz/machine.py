@@ -1,4 +1,4 @@
-"""Oracles of many programs: as one piece of machine code, on one thread and two; lowered by several threads at once.
+"""Oracles of many programs: as one piece of machine code, on one thread and two; compiled by several threads at once.
 
 Knows how Programs are put together and run; nothing of how they were made.
 """
@@ -67,7 +67,30 @@ def at_once(trials: Sequence[Trial], choose: random.Random) -> str | None:
     return None
 
 
-ORACLES: dict[str, Callable[[Sequence[Trial], random.Random], str | None]] = {"compiled": compiled, "at once": at_once}
+def compiled_at_once(trials: Sequence[Trial], choose: random.Random) -> str | None:
+    """Traced, lowered and compiled by several threads at the same time, each gives what it gives un-jitted."""
+
+    def results(trial: Trial) -> Results:
+        program = simplify(traced(trial.fun, trial.args))
+        run = Executable(program, ())
+        return [np.array(x) for x in run([np.array(a, order="C") for a in trial.args])]
+
+    expected = [trial.expected for trial in trials]  # by one thread
+    twice = [*trials, *trials]  # two threads want the same kernels
+    choose.shuffle(twice)
+    with switching_often(), ThreadPoolExecutor(4) as pool:
+        for trial, found in zip(twice, pool.map(results, twice)):
+            wrong = expected[trials.index(trial)].mismatch(found)
+            if wrong:
+                return f"{wrong} if several threads compile at once"
+    return None
+
+
+ORACLES: dict[str, Callable[[Sequence[Trial], random.Random], str | None]] = {
+    "compiled": compiled,
+    "at once": at_once,
+    "compiled at once": compiled_at_once,
+}
 
 
 def together(programs: Sequence[Program]) -> Program:
