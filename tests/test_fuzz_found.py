@@ -153,3 +153,11 @@ def test_functions_of_complex_numbers_have_the_same_signs_of_zeros_with_and_with
     parts = [0.0, 1.0, 3.0, np.inf, 1e30]
     x = np.array([complex(a * s, b * t) for a in parts for b in parts for s in (1, -1) for t in (1, -1)], np.complex64)
     check(lambda x: [f(x)], [x], "compiled")
+
+
+def test_the_bits_of_nan_are_nobodys_promise() -> None:
+    def f(x: Any) -> list[Any]:
+        return [functad.lax.bitcast_convert_type(functad.lax.acosh(x), np.int32), jnp.signbit(functad.lax.acosh(x))]
+
+    check(f, [np.zeros(3, np.float32)], "kernels")
+    check(f, [np.zeros(3, np.float32)], "compiled")

@@ -137,7 +137,10 @@ def _noisy_impl(p: Primitive, noise: Noise) -> Callable[..., Any]:
             if size is not None and np.isinf(size).any():
                 finite = [np.where(np.isfinite(a), a, np.zeros((), np.asarray(a).dtype)) for a in args]
                 out = _overflown(out, np.isinf(magnitude(out, finite, params)) & ~np.isnan(size), rng)
-        return np.where(out == 0, out * rng.choice([-1, 1]).astype(out.dtype), out) if p.name in FROM_ZERO else out
+        sign = rng.choice([-1, 1]).astype(out.dtype)
+        if out.dtype.kind == "f":  # which bits a NaN has differs from one implementation to the next
+            out = np.where(np.isnan(out), np.copysign(out, sign), out)
+        return np.where(out == 0, out * sign, out) if p.name in FROM_ZERO else out
 
     def magnitude(out: np.ndarray, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The sum of the magnitudes of what is summed; None for what is no sum."""
