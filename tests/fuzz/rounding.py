@@ -252,7 +252,7 @@ def _outside(
     others: noisy runs of what gave `found`. They widen the spread; where it lies, they have no say.
     """
     if wanted.dtype.kind not in "fc":
-        unstable = np.any([others[0] != r for r in others], axis=0) if others else False
+        unstable = np.any([others[0] != r for r in others], axis=0) if others else np.False_
         return np.asarray(~np.any([found == r for r in runs], axis=0) & ~unstable)
     outside = np.zeros(wanted.shape, bool)
     with np.errstate(all="ignore"):
