@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from functad.primitives.kernels import error_coefficients as table
 from functad.primitives.kernels import gamma_coefficients as gamma_table
 from functad.primitives.kernels import strict_math
 from functad.primitives.kernels.strict_math import on_arrays
@@ -24,19 +23,13 @@ _Kernel = Callable[[_Floats], _Floats]
 
 
 def erf(x: np.ndarray) -> np.ndarray:
-    """Error function by three rational approximations.
-
-    Source: W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969).
-    """
-    return _in_float64(_erf64, x)
+    """Error function, that of the C library."""
+    return _in_float64(_of_numbers(math.erf), x)
 
 
 def erfc(x: np.ndarray) -> np.ndarray:
-    """Complementary error function, relatively accurate down to the smallest normal number.
-
-    Source: W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969).
-    """
-    return _in_float64(_erfc64, x)
+    """Complementary error function, that of the C library: relatively accurate down to the smallest number."""
+    return _in_float64(_of_numbers(math.erfc), x)
 
 
 def erf_inv(x: np.ndarray) -> np.ndarray:
@@ -117,6 +110,10 @@ def _in_float64(kernel: _Kernel, x: np.ndarray) -> np.ndarray:
     return kernel(flat).reshape(x.shape).astype(x.dtype, copy=False)
 
 
+def _of_numbers(function: Callable[[float], float]) -> _Kernel:
+    return lambda x: np.fromiter(map(function, x.tolist()), np.float64, x.size)
+
+
 def _piecewise(x: _Floats, pieces: Sequence[tuple[npt.NDArray[np.bool_], _Kernel]]) -> _Floats:
     """Evaluate each kernel where its mask holds (masks are disjoint); NaN where none does."""
     out = np.full(x.shape, np.nan)
@@ -136,75 +133,6 @@ def _horner(coefficients: Sequence[float], x: _Floats) -> _Floats:
         total *= x
         total += coefficient
     return total
-
-
-# Error functions.
-_SPLITTER = 2.0**27 + 1
-_ERF_SMALL = 0.46875
-_ERFC_MIDDLE = 4.0
-_ERF_SATURATES = 6.0
-_ERFC_UNDERFLOWS = 28.0
-_INVERSE_SQRT_PI = 1 / math.sqrt(math.pi)
-
-
-def _erf64(x: _Floats) -> _Floats:
-    size = np.abs(x)
-    return _piecewise(
-        x,
-        (
-            (size <= _ERF_SMALL, _erf_small),
-            (
-                (size > _ERF_SMALL) & (size <= _ERFC_MIDDLE),
-                lambda v: np.copysign(1 - _erfc_middle(np.abs(v)), v),
-            ),
-            (
-                (size > _ERFC_MIDDLE) & (size < _ERF_SATURATES),
-                lambda v: np.copysign(1 - _erfc_large(np.abs(v)), v),
-            ),
-            (size >= _ERF_SATURATES, np.sign),
-        ),
-    )
-
-
-def _erfc64(x: _Floats) -> _Floats:
-    return _piecewise(
-        x,
-        (
-            (np.abs(x) <= _ERF_SMALL, lambda v: 1 - _erf_small(v)),
-            ((x > _ERF_SMALL) & (x <= _ERFC_MIDDLE), _erfc_middle),
-            ((x > _ERFC_MIDDLE) & (x < _ERFC_UNDERFLOWS), _erfc_large),
-            (x >= _ERFC_UNDERFLOWS, np.zeros_like),
-            (x < -_ERF_SMALL, lambda v: 1 - _erf64(v)),
-        ),
-    )
-
-
-def _erf_small(x: _Floats) -> _Floats:
-    square = x * x
-    return x * (_horner(table.ERF_SMALL_P, square) / _horner(table.ERF_SMALL_Q, square))
-
-
-def _erfc_middle(x: _Floats) -> _Floats:
-    return _times_gaussian(_horner(table.ERFC_MIDDLE_P, x) / _horner(table.ERFC_MIDDLE_Q, x), x)
-
-
-def _erfc_large(x: _Floats) -> _Floats:
-    inverse = 1 / (x * x)
-    ratio = inverse * (_horner(table.ERFC_LARGE_P, inverse) / _horner(table.ERFC_LARGE_Q, inverse))
-    return _times_gaussian((_INVERSE_SQRT_PI - ratio) / x, x)
-
-
-def _times_gaussian(factor: _Floats, x: _Floats) -> _Floats:
-    """`factor * exp(-x**2)`, with the rounding error of the square (Dekker's product) put back."""
-    square = x * x
-    head = _SPLITTER * x
-    head = head - (head - x)
-    tail = x - head
-    error = ((head * head - square) + 2 * head * tail) + tail * tail
-    # Far out, two half exponentials: a single one would be subnormal before the product is.
-    half = np.where(x < 26, 0.0, -0.5 * square)
-    product = factor * np.exp(-square - half) * np.exp(half)
-    return product - product * error
 
 
 # Gamma family.
