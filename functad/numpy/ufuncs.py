@@ -38,13 +38,13 @@ cbrt = unary_inexact("cbrt", "The cube root, element-wise.")
 def log2(x: Any, /) -> Any:
     """The logarithm to base 2, element-wise."""
     (x,) = promote_args_inexact("log2", x)
-    return _over(el.log(x), np.log(2)) if x.dtype.kind == "c" else el.log2(x)
+    return _over(el.log(convert(x, x.dtype)), np.log(2)) if x.dtype.kind == "c" else el.log2(convert(x, x.dtype))
 
 
 def log10(x: Any, /) -> Any:
     """The logarithm to base 10, element-wise."""
     (x,) = promote_args_inexact("log10", x)
-    return _over(el.log(x), np.log(10)) if x.dtype.kind == "c" else el.log10(x)
+    return _over(el.log(convert(x, x.dtype)), np.log(10)) if x.dtype.kind == "c" else el.log10(convert(x, x.dtype))
 
 
 def _over(x: Any, divisor: float) -> Any:

@@ -28,6 +28,7 @@ KINDS_OF_POINTS = {
     "NaN": lambda x: np.any(np.isnan(x)),
     "zero": lambda x: np.any(x == 0),
     "equal": lambda x: np.all(x == x[0]),
+    "as far from 0": lambda x: np.all((x != 0) & np.isfinite(x) & (np.abs(x) == np.abs(x[0]))),
     "near 0": lambda x: np.all((x != 0) & (np.abs(x) < 0.01)),
 }
 DIFFERENT = [
@@ -39,6 +40,11 @@ DIFFERENT = [
         "lax.cumlogsumexp*",
         "infinite",
         "infinity minus itself at second order; JAX's finite numbers are those of no function",
+    ),
+    (
+        "numpy.hypot*",
+        "as far from 0",
+        "a smooth function; JAX divides by the larger number, and differentiates that at the tie",
     ),
     ("numpy.sinc", "near 0", "a series; JAX's quotient loses its digits"),
     ("numpy.vander*", "zero", "polynomials have derivatives at 0, JAX's powers NaN from second order on"),
