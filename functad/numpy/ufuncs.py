@@ -137,14 +137,16 @@ def hypot(x1: Any, x2: Any, /) -> Any:
         return convert(hypot(convert(x, dtypes.float32), convert(y, dtypes.float32)), x.dtype)
     x, y = el.abs(x), el.abs(y)
     larger = el.max(x, y)
-    zero, infinite = el.eq(larger, scalar(x, 0)), el.or_(el.eq(x, scalar(x, np.inf)), el.eq(y, scalar(x, np.inf)))
+    infinite = el.or_(el.eq(x, scalar(x, np.inf)), el.eq(y, scalar(x, np.inf)))
+    special = el.or_(infinite, el.eq(larger, scalar(x, 0)))
     # Multiplied by a power of two, squares neither overflow, nor lose digits where they matter.
     third = 2.0 ** (np.finfo(x.dtype).maxexp // 3)
     below = select(el.lt(larger, scalar(x, 1 / third)), scalar(x, third**2), scalar(x, 1.0))
     scale = select(el.gt(larger, scalar(x, third)), scalar(x, third**-2), below)
-    total = el.add(el.square(el.mul(x, scale)), el.square(el.mul(y, scale)))
-    length = el.div(el.sqrt(select(zero, scalar(x, 1), total)), scale)
-    return select(infinite, scalar(x, np.inf), select(zero, larger, length))
+    # Where the result is known, derivatives must not come from 0 times infinity.
+    squares = [el.square(el.mul(select(special, scalar(x, 1), z), scale)) for z in (x, y)]
+    length = el.div(el.sqrt(el.add(*squares)), scale)
+    return select(special, select(infinite, scalar(x, np.inf), larger), length)
 
 
 # --- rounding ---------------------------------------------------------------------------------------

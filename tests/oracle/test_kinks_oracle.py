@@ -46,6 +46,7 @@ DIFFERENT = [
         "as far from 0",
         "a smooth function; JAX divides by the larger number, and differentiates that at the tie",
     ),
+    ("numpy.hypot*", "infinite", "0, as in JAX's forward mode; in reverse mode it multiplies 0 by infinity"),
     ("numpy.sinc", "near 0", "a series; JAX's quotient loses its digits"),
     ("numpy.vander*", "zero", "polynomials have derivatives at 0, JAX's powers NaN from second order on"),
     ("numpy.power-array*", "zero", "as vander"),
