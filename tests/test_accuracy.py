@@ -56,6 +56,27 @@ def test_ulps_are_those_of_the_truth() -> None:
     assert measure.ulps(np.float64([2.0**-60]), np.longdouble([0]), least=1.0) == 2.0**-8
 
 
+def test_compiled_distances_are_the_same() -> None:
+    (x,) = next(measure.single_operands(SAMPLE))
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        truths = [wide, np.roll(wide, 1), wide * (1 + 2.0**-25), wide * 2.0**100]
+    for truth in truths:
+        for least in (0.0, 1.0):
+            with np.errstate(all="ignore"):
+                wanted = measure.ulps(x, truth, least)
+            np.testing.assert_array_equal(measure.ulps_of_singles(x, truth, least), wanted)
+
+
+def test_a_wrong_quick_reference_is_not_believed() -> None:
+    chunks = list(measure.single_operands(SAMPLE))
+    right, wrong = (
+        measure.worst_errors([lambda x: np.sin(x.astype(np.float64)).astype(np.float32)], np.sin, iter(chunks), quick=q)
+        for q in (None, lambda x: np.sin(x) * (1 + 1e-5))
+    )
+    assert right == wrong
+
+
 def test_all_float32_numbers_are_tried_unless_a_sample_is_asked_for() -> None:
     chunks = measure.single_operands(1 << 32)
     first, second = (next(chunks)[0].view(np.uint32) for _ in range(2))
@@ -73,4 +94,7 @@ def test_the_command_prints_a_table_and_writes_it(tmp_path: Path) -> None:
     run = subprocess.run([*command, "--output", str(page)], cwd=root, capture_output=True, text=True, check=True)
     assert "| `exp` | " in run.stdout and "| `atan2` | " in run.stdout
     text = page.read_text(encoding="utf-8")
-    assert text.count("| `exp` | ") == 2 and "--sample 500" in text and "## float64" in text
+    assert text.count("| `exp` | ") == 2 and text.count("| 500 |") == 4 and "## float64" in text
+    again = [*command[:4], "400", "--resume", "--only", "exp", "--no-jax", "--output", str(page)]
+    subprocess.run(again, cwd=root, capture_output=True, check=True)
+    assert page.read_text(encoding="utf-8") == text  # rows of more operands stay
