@@ -56,6 +56,9 @@ OPTIONS: dict[str, Option] = {
     "num_threads": Option(
         available_cores()[0], range(1, 1025), "the threads that compiled functions run on", one_for_all=True
     ),
+    "fuse_multiply_add": Option(
+        False, _SWITCH, "jitted functions may add a product that they have not rounded, as no un-jitted one does"
+    ),
     "check_programs": Option(False, _SWITCH, "verify every Program after every pass"),
 }
 
@@ -104,7 +107,7 @@ ACCEPTED: dict[str, Accepted] = {
 
 
 # The options that decide how a jitted function runs.
-JIT_OPTIONS = ("disable_jit", "debug_nans", "debug_infs", "default_backend", "enable_x64")
+JIT_OPTIONS = ("disable_jit", "debug_nans", "debug_infs", "default_backend", "enable_x64", "fuse_multiply_add")
 
 
 class Config(threading.local):
@@ -134,6 +137,7 @@ class Config(threading.local):
     default_backend: str
     disable_jit: bool
     num_threads: int
+    fuse_multiply_add: bool
     check_programs: bool
     jit_settings: tuple[Value, ...] | None  # of `JIT_OPTIONS`; None where this thread overrides some option
 

@@ -33,7 +33,7 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
     donated: which inputs' memory its results may take; none if empty.
     """
     chosen = backend or config.default_backend
-    key = ("executable", chosen, donated)
+    key = ("executable", chosen, donated, config.fuse_multiply_add)
     return once(
         (id(program), *key),
         lambda: program.cache.get(key),
@@ -53,7 +53,8 @@ def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Exec
 def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Any:
     """The Program as kernels of a backend, the configured one by default, not compiled."""
     chosen = backend or config.default_backend
-    return memoised(program, ("lowered", chosen, donated), lambda: lower_program(optimized(program), chosen, donated))
+    key = ("lowered", chosen, donated, config.fuse_multiply_add)
+    return memoised(program, key, lambda: lower_program(optimized(program), chosen, donated))
 
 
 def run(program: Program, args: Sequence[np.ndarray], backend: str | None = None) -> list[np.ndarray]:

@@ -41,6 +41,7 @@ def test_defaults():
         "log_compiles": False,
         "default_backend": "cpu",
         "disable_jit": False,
+        "fuse_multiply_add": False,
         "check_programs": False,
     }
     assert all(option.doc for option in OPTIONS.values())

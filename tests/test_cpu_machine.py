@@ -100,7 +100,7 @@ def test_arithmetic_as_numpy_and_as_plain_python(dtype):
         if x.dtype.kind in "iu":
             np.testing.assert_array_equal(found, expected)
         else:
-            # Product and sum may be one instruction, with one rounding; float16 is computed in float32.
+            # float16 is computed in float32.
             accuracy = 4 * np.finfo(dtype).eps * (abs(x * y) + abs(x))
             assert np.all(abs(found - expected) <= accuracy)
 

@@ -209,7 +209,7 @@ def _pow_aval(x: Aval, y: Aval) -> Aval:
 
 
 def _pow_impl(x: np.ndarray, y: np.ndarray) -> Any:
-    if y.dtype.kind in "iu":
+    if y.dtype.kind in "iu" or x.dtype.kind == "c":
         wide = np.complex128 if x.dtype.kind == "c" else np.float64
         return np.power(x.astype(wide), y.astype(wide)).astype(x.dtype)
     if x.dtype.kind == "f" and y.ndim == 0 and y == 0.5:  # NumPy takes the square root, which differs at −0 and −inf

@@ -19,6 +19,7 @@ from functad.ir import Program
 from functad.optimize.pipeline import simplify
 
 from .forms import Trial, traced
+from .rounding import is_plain_arithmetic, same_bits
 
 Results = list[np.ndarray]
 
@@ -43,9 +44,16 @@ def compiled(trials: Sequence[Trial], choose: random.Random) -> str | None:
                 return f"asserts argument {k} was written to"
     found = iter(first)
     for trial in trials:
-        wrong = trial.expected.mismatch([next(found) for _ in trial.expected.results])
+        mine = [next(found) for _ in trial.expected.results]
+        wrong = trial.expected.mismatch(mine)
         if wrong:
             return wrong
+        if is_plain_arithmetic(trial.traced):
+            for k, (wanted, got) in enumerate(zip(trial.expected.results, mine)):
+                if not same_bits(wanted, got):
+                    return (
+                        f"result {k} of plain arithmetic differs in some bit: {got.ravel()[:5]}, {wanted.ravel()[:5]}"
+                    )
     for threads in (1, 2):
         for k, (a, b) in enumerate(zip(first, results(threads))):
             if not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):

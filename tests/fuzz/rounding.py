@@ -27,6 +27,8 @@ EXACT = frozenset(
     "scatter scatter-max scatter-min "
     "concatenate stack dynamic_update_slice select_and_gather_add nextafter bitcast_convert_type".split()
 )
+# They round once, as IEEE 754 says, in every mode.
+ARITHMETIC = frozenset("add sub mul div sqrt square integer_pow convert_element_type".split())
 # Sums: their rounding errors are parts of the sum of magnitudes.
 SUMS = frozenset(
     "reduce_sum cumsum dot_general conv_general_dilated scatter-add reduce_window_sum select_and_scatter_add "
@@ -180,6 +182,34 @@ def _overflown(x: np.ndarray, where: np.ndarray, rng: np.random.Generator) -> np
     """Sums that in another order may overflow on their way, or no more do so."""
     other = rng.choice([np.inf, -np.inf, np.nan, 0])
     return np.where(where & (np.isfinite(x) | (other != 0)), other, x).astype(x.dtype)
+
+
+def is_plain_arithmetic(program: Program) -> bool:
+    """Whether it does nothing but what has one result, to the bit: no sums, no functions, no narrow floats."""
+    return all(_is_exact(eqn) for eqn in every_equation(expanded(program).eqns))
+
+
+def _is_exact(eqn: Eqn) -> bool:
+    dtypes = {v.aval.dtype for v in (*eqn.invars, *eqn.outvars)}
+    if not any(d.kind in "fc" for d in dtypes):
+        return True
+    name = eqn.primitive.name
+    known = name in ARITHMETIC | EXACT or isinstance(eqn.primitive.lower, Indexed) or name in ("scan", "while", "cond")
+    return (
+        known
+        and name not in ("select_and_gather_add", "scatter")
+        and not any(d.itemsize < 4 for d in dtypes if d.kind == "f")
+    )
+
+
+def same_bits(wanted: np.ndarray, found: np.ndarray) -> bool:
+    """Whether numbers are the same, signs of zeros and places of NaN included."""
+    equal = np.array_equal(wanted, found, equal_nan=wanted.dtype.kind in "fc")
+    if not equal or wanted.dtype.kind not in "fc":
+        return equal
+    return all(
+        bool(np.all((np.signbit(w) == np.signbit(f)) | np.isnan(w))) for w, f in zip(_parts(wanted), _parts(found))
+    )
 
 
 # --- comparing ---------------------------------------------------------------------------------------------

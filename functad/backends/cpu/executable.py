@@ -52,9 +52,11 @@ class Lowered:
     """A Program as kernels and a memory plan, not compiled.
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
+    fused: whether any product may be added without being rounded first.
     """
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
+        self.fused: bool = config.fuse_multiply_add
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
         self.schedule: Schedule = make_schedule(self.program, donated, place_columns=place_columns)
         self.schedule.steps = with_plain_weights(self.schedule.steps)
@@ -88,7 +90,7 @@ class Executable(Lowered):
         self._plain: dict[str, Any] | None = None
         if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
             self._plain = load_source(self.generated.source, str(objects.keep_source(self.generated.source)))
-        self.addresses: Mapping[str, int] = {} if self._plain is not None else _compiled(self.generated)
+        self.addresses: Mapping[str, int] = {} if self._plain is not None else _compiled(self.generated, self.fused)
         self._constants = [np.require(np.asarray(c), requirements=["C", "A"]) for c in self.schedule.values]
         self._slots = Slots(self.schedule, self.memory_plan.offsets, plan.leaves(self.generated.instructions))
         self.fresh, self.results = self._slots.fresh, self._slots.results
@@ -220,11 +222,12 @@ def _product_speed() -> float:
     return 2.0 * n**3 / report.least_time(lambda: run([]), 5)
 
 
-def _compiled(generated: Generated) -> Mapping[str, int]:
+def _compiled(generated: Generated, fused: bool) -> Mapping[str, int]:
     def make(path: str, exports: Mapping[str, str]) -> bytes:
         machine = import_module("functad.backends.cpu.compile.machine")  # takes the time that a warm cache saves
         signatures = {name: generated.signatures[name] for name in exports}
-        compiled: bytes = machine.compile_kernels(generated.source, path, signatures, exports)
+        compiled: bytes = machine.compile_kernels(generated.source, path, signatures, exports, fused=fused)
         return compiled
 
-    return kernels.get(generated.source, generated.keys, make)
+    texts = {name: f"fused\n{text}" for name, text in generated.keys.items()} if fused else generated.keys
+    return kernels.get(generated.source, texts, make)

@@ -50,7 +50,7 @@ def product_nest(step: GemmStep) -> Nest:
     statements: list[Statement] = [
         Load("at_a", step.a, q * step.a_batch + a_at + step.a_offset, PRE),
         Load("at_b", step.b, q * step.b_batch + b_at + step.b_offset, PRE),
-        Let(("product",), "at_a * at_b", ("at_a", "at_b"), PRE, eqn),
+        Let(("product",), "term(at_a, at_b)", ("at_a", "at_b"), PRE, eqn),
     ]
     dtype, value = step.c.dtype, "total"
     constants: dict[str, np.generic] = {}

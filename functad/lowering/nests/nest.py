@@ -243,7 +243,7 @@ class NestBuilder:
             index = [known[d] if d in known else next(free) for d in range(atom.aval.ndim)]
             name = self.value(atom, index, PRE) if atom.aval.size else literal_text(0, atom.aval.dtype)
             texts.append(name if atom.aval.dtype == out else f"{cast}({name})")
-        text = f"{texts[0]} & {texts[1]}" if out.kind == "b" else f"{texts[0]} * {texts[1]}"
+        text = f"{texts[0]} & {texts[1]}" if out.kind == "b" else f"term({texts[0]}, {texts[1]})"
         name = self._fresh(f"product_{self._name(eqn.outvars[0])}")
         text = f"{cast}({text})" if out.kind in "iu" else text
         self.nest.statements.append(Let((name,), text, names_in(text, self._taken), PRE, eqn))

@@ -122,6 +122,9 @@ class PlainArithmetic:
         result.real, result.imag = real, imaginary
         return _scalar(result)
 
+    def complex_product(self, x: Any, y: Any) -> Any:
+        return np.multiply(x, y)
+
     def libm(self, name: str, *args: Any) -> Any:
         """A function of the C library, of float64: for what no formula exists."""
         return _scalar(np.asarray(_LIBM[name](*args)))

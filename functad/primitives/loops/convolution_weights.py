@@ -79,7 +79,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
         text.line(*(f"p{i} = copies[{total('x1', 'e', i * plane)}]" for i in range(row)))
         for o in range(block):
             text.line(f"q = rhs[{total('y0', 'e', o * conv.rhs_steps[1])}]")
-            text.line(*(f"a{o}_{i} = accumulate(a{o}_{i}, p{i} * q)" for i in range(row)))
+            text.line(*(f"a{o}_{i} = accumulate(a{o}_{i}, term(p{i}, q))" for i in range(row)))
     each, one = conv.batch * conv.positions, conv.positions
     place_steps = row_major([axis.count for axis in conv.axes])
     places = [(name, step) for (name, _), step in zip(taps, place_steps, strict=False)]

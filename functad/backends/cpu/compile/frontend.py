@@ -75,6 +75,7 @@ def lower(
     result: types.Type | None = None,
     *,
     distinct_pointers: bool = False,
+    fused: bool = True,
 ) -> Lowered:
     """The LLVM module of the function for arguments of these types.
 
@@ -83,6 +84,7 @@ def lower(
         arguments: the Numba types of the arguments.
         result: the type to convert the result to; inferred if it is not given.
         distinct_pointers: whether no two pointer arguments ever reach the same memory.
+        fused: whether any product may be added without being rounded first; formulas and sums of products always may.
 
     Raises:
         CompilationError: Numba does not understand the function.
@@ -95,7 +97,7 @@ def lower(
         flags.no_cfunc_wrapper = True
         flags.nrt = False
         flags.error_model = "numpy"
-        flags.fastmath = FastMathOptions({"contract"})
+        flags.fastmath = FastMathOptions({"contract"} if fused else set())
         flags.noalias = distinct_pointers
         pipeline = _Pipeline(_typing, _target, library, arguments, result, flags, {})
         try:

@@ -35,6 +35,8 @@ def compile_kernels(
     filename: str,
     signatures: Mapping[str, Sequence[Argument]],
     exports: Mapping[str, str] | None = None,
+    *,
+    fused: bool = False,
 ) -> bytes:
     """Compile kernels, which are functions of pointers, numbers, `start` and `stop`, into one object file.
 
@@ -47,6 +49,7 @@ def compile_kernels(
         filename: the file that tracebacks shall name; it need not exist.
         signatures: what each function to compile is given before `start` and `stop`.
         exports: the names under which the object exports them, if not under their own.
+        fused: whether any product may be added without being rounded first.
 
     Returns:
         The bytes of a relocatable object file for this machine's processor.
@@ -54,11 +57,16 @@ def compile_kernels(
     Raises:
         CompilationError: Numba does not understand a function.
     """
-    return _emit(optimized_kernels(source, filename, signatures, exports or {}))
+    return _emit(optimized_kernels(source, filename, signatures, exports or {}, fused=fused))
 
 
 def optimized_kernels(
-    source: str, filename: str, signatures: Mapping[str, Sequence[Argument]], exports: Mapping[str, str] = {}
+    source: str,
+    filename: str,
+    signatures: Mapping[str, Sequence[Argument]],
+    exports: Mapping[str, str] = {},
+    *,
+    fused: bool = False,
 ) -> llvm.ModuleRef:
     """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text)."""
     namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
@@ -68,7 +76,7 @@ def optimized_kernels(
         parts = []
         for name, signature in signatures.items():
             arguments = (*map(_type_of, signature), types.int64, types.int64)
-            lowered = lower(namespace[name], arguments, distinct_pointers=True)
+            lowered = lower(namespace[name], arguments, distinct_pointers=True, fused=fused)
             _add_trampoline(exports.get(name, name), signature, lowered)
             parts.append(lowered)
         return optimized_ir(parts)

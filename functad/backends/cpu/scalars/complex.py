@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.cpu.scalars.elementary import c128, i64
-from functad.backends.cpu.scalars.exact import integer_power, product, routine
+from functad.backends.cpu.scalars.exact import routine
 from functad.primitives.kernels.plain_arithmetic import plain
 
 # --- parts and division -----------------------------------------------------------------------------
@@ -37,6 +37,7 @@ def complex_divide(k: Any, z: Any, w: Any) -> Any:
 
 def _quotient(k: Any, a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any]:
     """The parts of (a + ib) / (c + id)."""
+    k, a, b, c, d = k.strictly((a, b, c, d))
     c_size, d_size = k.absolute(c), k.absolute(d)
     flat = c_size >= d_size
     ratio = k.where(flat, d, c) / k.where(flat, c, d)
@@ -51,9 +52,10 @@ def _quotient(k: Any, a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any]:
 @plain
 def complex_reciprocal(k: Any, z: Any) -> Any:
     """1 / z, as NumPy computes it."""
-    flat = k.absolute(z.imag) <= k.absolute(z.real)
-    ratio = k.where(flat, z.imag, z.real) / k.where(flat, z.real, z.imag)
-    size = k.where(flat, z.real + z.imag * ratio, z.real * ratio + z.imag)
+    k, x, y = k.strictly((z.real, z.imag))
+    flat = k.absolute(y) <= k.absolute(x)
+    ratio = k.where(flat, y, x) / k.where(flat, x, y)
+    size = k.where(flat, x + y * ratio, x * ratio + y)
     one = k.constant(1, size.dtype)
     return k.make_complex(k.where(flat, one, ratio) / size, -(k.where(flat, ratio, one) / size))
 
@@ -156,11 +158,28 @@ def complex_pow(x: Any, y: Any) -> Any:
     if x.real == 0 and x.imag == 0:
         return c128(0.0) if y.real > 0 else complex_of(_NAN, _NAN)
     if y.imag == 0 and abs(y.real) < 100 and y.real == i64(y.real):
-        power = integer_power(x, i64(abs(y.real)))
-        if y.real < 1 or y.real > 3:
-            power = product(c128(1.0), power)  # which makes NaN of infinity, as NumPy's loop does
-        return complex_reciprocal(power) if y.real < 0 else power
+        if y.real == 1:
+            return x
+        if y.real == 2:
+            return _rounded_product(x, x)
+        if y.real == 3:
+            return _rounded_product(x, _rounded_product(x, x))
+        power, squared, rest = c128(1.0), x, i64(abs(y.real))  # 1 · inf is NaN here
+        while rest > 0:
+            if rest & 1 == 1:
+                power = _rounded_product(power, squared)
+            rest = rest >> 1
+            if rest > 0:
+                squared = _rounded_product(squared, squared)
+        return complex_divide(c128(1.0), power) if y.real < 0 else power
     return _general_pow(x, y)
+
+
+@plain
+def _rounded_product(k: Any, x: Any, y: Any) -> Any:
+    """x · y, of which NumPy's powers round every product."""
+    k, a, b, c, d = k.strictly((x.real, x.imag, y.real, y.imag))
+    return k.make_complex(a * c - b * d, a * d + b * c)
 
 
 _general_pow = plain(lambda k, x, y: k.complex_libm("pow", x, y), inline=True)

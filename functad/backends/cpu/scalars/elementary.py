@@ -69,6 +69,15 @@ def accumulate(total: Any, x: Any) -> Any:
         return total + x
 
 
+def _term(k: Any, x: Any, y: Any) -> Any:
+    """x · y as a term of an accumulated sum: it may be added without being rounded first."""
+    if x.dtype.kind == "c":
+        return k.make_complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
+    return x * y
+
+
+term = plain(_term, inline=True)
+
 # --- rounding, signs and bits -----------------------------------------------------------------------
 
 floor = plain(lambda k, x: k.floor(x), inline=True)

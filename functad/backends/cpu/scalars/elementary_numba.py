@@ -163,7 +163,10 @@ class IRValue:
     def _binary(self, other: Any, names: tuple[str, str, str], swap: bool = False) -> IRValue:
         x, y = (self._with(other), self) if swap else (self, self._with(other))
         name = names["fiu".index("u" if self.dtype.kind == "b" else self.dtype.kind)]
-        return IRValue(self.builder, getattr(self.builder, name)(x.value, y.value), self.dtype)
+        result = getattr(self.builder, name)(x.value, y.value)
+        if self.dtype.kind == "f" and not result.flags:
+            result.flags = ["contract"]  # the roundings of a formula are its own business
+        return IRValue(self.builder, result, self.dtype)
 
     def __add__(self, other: Any) -> IRValue:
         return self._binary(other, ("fadd", "add", "add"))
@@ -428,6 +431,11 @@ class IRArithmetic:
 
     def make_complex(self, real: IRValue, imaginary: IRValue) -> IRComplex:
         return IRComplex(real, real._with(imaginary))
+
+    def complex_product(self, x: IRComplex, y: IRComplex) -> IRComplex:
+        """As NumPy computes it: of the two products of each part one is added unrounded, where the machine can."""
+        real = self._intrinsic("llvm.fmuladd", x.real, y.real, -(x.imag * y.imag))
+        return IRComplex(real, self._intrinsic("llvm.fmuladd", x.real, y.imag, x.imag * y.real))
 
     def libm(self, name: str, *args: IRValue) -> IRValue:
         function = ir.FunctionType(args[0].value.type, [x.value.type for x in args])

@@ -135,7 +135,7 @@ def integer_power_f16(x: Any, y: Any) -> Any:
 def product(k: Any, x: Any, y: Any) -> Any:
     """x · y in the dtype of x."""
     if x.dtype.kind == "c":
-        return k.make_complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
+        return k.complex_product(x, y)
     return x * y
 
 
