@@ -17,7 +17,7 @@ from test_cpu_control import CARRIES, RandomControl, collatz, nested_loops, trac
 import functad
 import functad.numpy as jnp
 from functad import grad, interpreter, jit, jvp, lax, vmap
-from functad.backends.cpu.compile.shared_kernels import generate, small_loops
+from functad.backends.cpu.kernels import generate, small_loops
 from functad.backends.cpu.executable import Executable
 from functad.lowering.blocks import Control, may_run_long
 from functad.optimize.pipeline import inline_calls, simplify
