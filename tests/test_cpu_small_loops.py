@@ -17,8 +17,8 @@ from test_cpu_control import CARRIES, RandomControl, collatz, nested_loops, trac
 import functad
 import functad.numpy as jnp
 from functad import grad, interpreter, jit, jvp, lax, vmap
-from functad.backends.cpu.kernels import generate, small_loops
 from functad.backends.cpu.executable import Executable
+from functad.backends.cpu.kernels import generate, small_loops
 from functad.lowering.blocks import Control, may_run_long
 from functad.optimize.pipeline import inline_calls, simplify
 from functad.tree_util import tree_leaves
