@@ -426,7 +426,7 @@ def test_pointer_types_differ_where_memory_and_registers_do():
 def test_compiling_leaves_little_memory():
     script = """
 import gc, numpy as np
-from functad.backends.cpu import machine
+from functad.backends.cpu.compile import machine
 
 def compile_one(k):
     source = f"def add(x, out, start, stop):\\n    for i in range(start, stop):\\n        out[i] = x[i] * {k} + 1\\n"
