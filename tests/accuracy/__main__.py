@@ -1,6 +1,6 @@
 """The command line: the error of every function, as a table for people and as an exit status for machines.
 
-python -m tests.accuracy                            all 2^32 float32 numbers: about a minute a function and core
+python -m tests.accuracy                            all 2^32 float32 numbers: two to three minutes a function and core
 python -m tests.accuracy --sample 1000000           so many of them, at equal distances, and the hard cases
 python -m tests.accuracy --sample 1000000 --output ACCURACY.md
 python -m tests.accuracy --output ACCURACY.md --resume       goes on where it was stopped, or with more operands
