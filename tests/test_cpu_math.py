@@ -246,6 +246,19 @@ def test_scalars_give_scalars_of_their_dtype(name: str, dtype: Any) -> None:
     np.testing.assert_array_max_ulp(array, np.full(3, result), maxulp=1)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_scalars_give_the_bits_of_arrays(name: str, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (np.append(np.asarray(v, dtype), (rng.normal(size=60) * 30).astype(dtype)) for v in (SPECIAL, SPECIAL[::-1]))
+    operands = (x, y) if name in BINARY else (x,)
+    function = getattr(scalars, name)
+    found, expected = np.array([function(*given) for given in zip(*operands)]), function(*operands)
+    np.testing.assert_array_equal(found, expected, strict=True)
+    numbers = ~np.isnan(found)
+    assert (np.signbit(found) == np.signbit(expected))[numbers].all()
+
+
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64)], ids=str)
 def test_compiled_functions_give_what_the_plain_ones_give(dtype: np.dtype) -> None:
     operands = {**dict.fromkeys(UNARY, 1), **dict.fromkeys(BINARY, 2)}

@@ -268,11 +268,12 @@ def random_body(rng, carries, ys, one_chain):
     return body
 
 
-@pytest.mark.generated(every=2)
+@pytest.mark.generated(every=5)
+@pytest.mark.parametrize("part", range(5))
 @pytest.mark.parametrize("reverse", [False, True])
-def test_random_linear_bodies(reverse, all_linear, monkeypatch):
+def test_random_linear_bodies(reverse, part, all_linear, monkeypatch):
     rewritten = in_pairs = 0
-    for seed in range(25):
+    for seed in range(5 * part, 5 * part + 5):
         rng = np.random.default_rng(seed)
         carries, stacks, consts, one_chain = *rng.integers((1, 1, 0), (4, 3, 2)), seed % 2 == 0
         ys, steps = (0, 100) if one_chain else (rng.integers(0, 3), 101)
@@ -297,7 +298,7 @@ def test_random_linear_bodies(reverse, all_linear, monkeypatch):
         assert_same(run, *args, expected=(state, stacked))
         rewritten += is_rewritten(monkeypatch, run, *args)
         in_pairs += operations_of_all(run, *args)[0][0] < steps
-    assert rewritten > 20 and in_pairs > 10
+    assert rewritten >= 4 and in_pairs >= 1
 
 
 def chain(factors, offsets, start, then=lambda x: x):

@@ -200,7 +200,7 @@ def test_padding_gets_no_gradient(make):
 # --- transforms --------------------------------------------------------------------------------------
 
 
-@pytest.mark.generated(every=4)
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("name", networks())
 @pytest.mark.parametrize("ragged", [False, True])
 def test_jit_gives_the_same(name, ragged):

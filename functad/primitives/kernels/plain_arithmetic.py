@@ -50,10 +50,15 @@ class PlainArithmetic:
         return _scalar(np.asarray(x).view(dtype))
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
+        if isinstance(condition, np.bool_) and isinstance(x, np.generic) and type(x) is type(y):
+            return x if condition else y
         return _scalar(np.where(condition, x, y))
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """x y + z, rounded once where the machine can: formulas may rely on neither. Strictly, rounded twice."""
+        if not self.strict and isinstance(x, np.float32):  # a scalar, without arrays: kernels run by Python have many
+            if not isinstance(y, np.ndarray) and not isinstance(z, np.ndarray):
+                return np.float32(float(x) * float(y) + float(z))
         if not self.strict and np.asarray(x).dtype == np.float32:
             return np.float32(1) * (_double(x) * _double(y) + _double(z)).astype(np.float32)
         return x * y + z
