@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+os.environ.setdefault("FUNCTAD_CHECK_PROGRAMS", "1")  # every pass is held to the contract of its stage
 os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "functad"))
 
 # By CPU time, roughly. Only the order and the percentages depend on it.

@@ -9,17 +9,18 @@ from collections.abc import Callable
 
 from functad.config import config
 from functad.editing.common_subexpressions import share_common_subexpressions
+from functad.editing.contracts import check_stage
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
 from functad.editing.rewriting import rewrite
-from functad.ir import Program, check_program
+from functad.ir import Program
 from functad.optimize.loops.merged_whiles import merge_whiles
 from functad.optimize.loops.passes import optimize_loops
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES
 
 
 def simplify(program: Program) -> Program:
-    """All passes in order; with `config.check_programs` the result of each is checked.
+    """All passes in order; with `config.check_programs` each is held to the contracts of its stage.
 
     >>> import functad
     >>> import functad.numpy as jnp
@@ -30,7 +31,9 @@ def simplify(program: Program) -> Program:
     for a_pass in PASSES:
         program = a_pass(program)
         if config.check_programs:
-            check_program(program)
+            check_stage(program, "inlined")
+    if config.check_programs:
+        check_stage(program, "optimized")
     return program
 
 

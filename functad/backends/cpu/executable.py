@@ -31,6 +31,7 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Program
 from functad.lowering import blocks as plan
 from functad.lowering.blocks import make_blocks
+from functad.lowering.contracts import check_schedule
 from functad.lowering.memory.arena import ALIGNMENT, MemoryPlan, plan_memory
 from functad.lowering.schedule import Schedule, make_schedule
 from functad.lowering.steps import CallStep, LoopStep
@@ -60,6 +61,8 @@ class Lowered:
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
         self.schedule: Schedule = make_schedule(self.program, donated, place_columns=place_columns)
         self.schedule.steps = with_plain_weights(self.schedule.steps)
+        if config.check_programs:
+            check_schedule(self.schedule)
         self.generated: Generated = generate(self.schedule)
         self.blocks: list[plan.Block | plan.Control] = make_blocks(self.generated.instructions)
         self.memory_plan: MemoryPlan = plan_memory(self.blocks)

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from functad.config import config
+from functad.editing.contracts import check_stage
 from functad.ir import Atom, Eqn, Literal, Program, Var
 from functad.lowering.barriers import remove_barriers
 from functad.lowering.fusion.fuse import Fusion
@@ -69,6 +71,8 @@ class Results(StepWriter):
         self.names = common.names
         common.add_names(program)
         program, phases = remove_barriers(program)
+        if config.check_programs:
+            check_stage(program, "ordered")
         self.program = program
         self.fusion = Fusion(program, self.names.__getitem__, phases)
         self.places = find_places(self.fusion)

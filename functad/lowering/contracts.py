@@ -1,0 +1,128 @@
+"""What holds of a schedule: memory is written before it is read, and every position lies within its buffer.
+
+Knows steps, not how they came about. With `config.check_programs` every schedule is held to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from functad.errors import ProgramError
+from functad.lowering.memory.buffers import Buffer, Storage
+from functad.lowering.schedule import Schedule
+from functad.lowering.steps import BranchStep, GemmStep, LoopStep, NestStep, PlainStep, Step
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Raise ProgramError unless all that is read was written before, and lies where its buffer is."""
+    memory = _Memory()
+    for buffer in (*schedule.inputs, *schedule.constants):
+        memory.write(buffer.storage)
+    memory.run(schedule.steps)
+    for k, result in enumerate(schedule.outputs):
+        if result.size:
+            memory.read(result.storage, f"result {k}")
+
+
+class _Memory:
+    """Which memory has been written, at least in part. aliases: where a pointer may point."""
+
+    def __init__(self) -> None:
+        self.written: set[Storage] = set()
+        self.aliases: dict[Storage, set[Storage]] = {}
+
+    def places(self, storage: Storage) -> set[Storage]:
+        """The memory that a storage is, or that it points to."""
+        found: set[Storage] = set()
+        waiting = [storage]
+        while waiting:
+            place = waiting.pop().memory
+            if place not in found:
+                found.add(place)
+                waiting += [*self.aliases.get(place, ()), *([place.whole] if place.whole is not None else ())]
+        return found
+
+    def write(self, storage: Storage) -> None:
+        self.written |= self.places(storage)
+
+    def read(self, storage: Storage, who: str) -> None:
+        if self.written.isdisjoint(self.places(storage)):
+            raise ProgramError(f"{who} reads `{storage.name}`, which nothing has written")
+
+    def point(self, pointer: Storage, at: Storage) -> None:
+        self.aliases.setdefault(pointer.memory, set()).add(at)
+
+    def run(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, PlainStep):
+                self._plain(step)
+            elif isinstance(step, LoopStep):
+                self._loop(step)
+            elif isinstance(step, BranchStep):
+                self.read(step.index.storage, step.name)
+                for branch in step.branches:
+                    self.run(branch)
+            else:
+                self.run(step.steps)
+
+    def _plain(self, step: PlainStep) -> None:
+        reads: list[Storage] = []
+        writes: list[Storage] = []
+        for buffer, is_written in _accesses(step):
+            if buffer.size and buffer.storage.is_data:
+                (writes if is_written else reads).append(buffer.storage)
+        own = set(writes)  # partial sums, which a nest starts itself
+        for storage in reads:
+            if storage not in own:
+                self.read(storage, step.name)
+        for storage in writes:
+            self.write(storage)
+
+    def _loop(self, step: LoopStep) -> None:
+        for move in (*step.starts, *step.moves):
+            self.point(move.target, move.source)
+        for stack in step.stacks:
+            self.point(stack.pointer, stack.memory)
+        self.run(step.condition)
+        if step.predicate is not None:
+            self.read(step.predicate.storage, step.name)
+        self.run(step.body)
+        self.run(step.after)
+
+
+def _accesses(step: PlainStep) -> Iterator[tuple[Buffer, bool]]:
+    """Each buffer of a step, and whether it is written; positions are checked on the way."""
+    if isinstance(step, NestStep):
+        for buffer, offset, is_written in step.nest.accesses():
+            if step.nest.points and not (0 <= offset.low and offset.high < buffer.size):
+                reach = f"{offset.low} to {offset.high} of `{buffer.name}`"
+                raise ProgramError(f"{step.name} reaches {reach}, which has {buffer.size} elements")
+            yield buffer, is_written
+    elif isinstance(step, GemmStep):
+        if step.k:
+            yield from ((step.a, False), (step.b, False))
+        yield from [(step.c, False)] * bool(step.beta)
+        yield step.c, True
+        _check_extents(step)
+    else:
+        yield from _of_parameters(step.parameters)
+
+
+def _of_parameters(parameters: Iterable[tuple[str, Buffer, str]]) -> Iterator[tuple[Buffer, bool]]:
+    for _, buffer, mode in parameters:
+        yield buffer, mode != "r"
+
+
+def _check_extents(step: GemmStep) -> None:
+    """That the last element of each matrix lies within its buffer."""
+    a_rows, a_columns = (step.k, step.m) if step.ta else (step.m, step.k)
+    b_rows, b_columns = (step.n, step.k) if step.tb else (step.k, step.n)
+    for buffer, start, apart, rows, columns, ld in (
+        (step.a, step.a_offset, step.a_batch, a_rows, a_columns, step.lda),
+        (step.b, step.b_offset, step.b_batch, b_rows, b_columns, step.ldb),
+        (step.c, step.c_offset, step.c_batch, step.m, step.n, step.ldc),
+    ):
+        if rows and columns and step.batch:
+            last = start + (step.batch - 1) * apart + (rows - 1) * ld + columns - 1
+            if not 0 <= last < buffer.size:
+                raise ProgramError(f"{step.name} reaches {last} of `{buffer.name}`, which has {buffer.size} elements")
