@@ -46,6 +46,10 @@ class TracerError(FunctadError, TypeError):
     """A traced value was used where only a known value can be."""
 
 
+class NestingError(FunctadError, RecursionError):
+    """Functions are jitted within each other too deep for Python's stack."""
+
+
 class ConcretizationError(TracerError):
     """Python asked for the value of an abstract tracer (`if`, `int()`, `float()`, NumPy)."""
 

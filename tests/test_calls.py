@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +15,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.editing.inlining import inline_calls
+from functad.errors import NestingError
 from functad.execution import optimized
 from functad.ir import Program, check_program, subprograms
 from functad.lowering_rules import Call
@@ -117,3 +121,48 @@ def test_a_place_that_is_known_makes_a_slice() -> None:
         for got, want in zip(functad.tree.leaves(functad.jit(fun)(x)), functad.tree.leaves(fun(x)), strict=True):
             np.testing.assert_array_equal(got, want)
     assert not optimized(functad.make_jaxpr(whole)(x)).eqns
+
+
+# --- many calls within each other -------------------------------------------------------------------------
+
+
+def nested(levels):
+    function = jnp.sin
+    for _ in range(levels):
+        function = functad.jit(lambda x, inner=function: inner(x) + 1.0)
+    return function
+
+
+def test_many_calls_within_each_other_go_through_all_transforms():
+    # In a process of its own, because the tests' frames fill the stack, too.
+    program = "import sys; sys.path.insert(0, 'tests'); import test_calls; test_calls.check_nested(140)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def check_nested(levels):
+    f, x = nested(levels), np.float32(1)
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-5)
+    close(f(x), np.sin(x) + levels)
+    close(functad.vmap(f)(x[None]), np.sin(x[None]) + levels)
+    for transform in (
+        functad.grad,
+        lambda f: functad.jit(functad.grad(f)),
+        lambda f: lambda x: functad.jvp(f, (x,), (x,))[1],
+    ):
+        close(transform(f)(x), np.cos(x))
+    close(functad.grad(functad.grad(f))(x), -np.sin(x))
+    assert len(str(functad.make_jaxpr(f)(x)).splitlines()) > levels
+
+
+def test_too_many_calls_within_each_other_say_so():
+    for transform in (lambda f: f, functad.grad, functad.vmap, functad.make_jaxpr):
+        with pytest.raises(NestingError, match="jit the outermost one only"):
+            transform(nested(1000))(np.ones(1, np.float32) if transform is functad.vmap else np.float32(1))
+
+    def endless(x):
+        return endless(x) + 1
+
+    with pytest.raises(RecursionError) as found:
+        functad.jit(lambda x: endless(x))(1.0)
+    assert not isinstance(found.value, NestingError)

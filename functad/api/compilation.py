@@ -34,13 +34,13 @@ from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_set
 from functad.api.explain import Explanation, Signature, closure_of, explain, forget, remember
 from functad.api.stages import Lowered, Traced
 from functad.backends import check_backend
-from functad.calls.jit import closed, jit_p
+from functad.calls.jit import closed, jit_p, of_moderate_depth
 from functad.config import config
-from functad.errors import ArgumentError, WideningWarning
+from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.exact import exact_key
 from functad.execution import executable
 from functad.ir import Aval, Program
-from functad.system.once import once
+from functad.system.once import Turn
 from functad.system.recent import Recent
 from functad.tracing import (
     Meeting,
@@ -118,6 +118,7 @@ def jit(
 
 _numbers = count()  # one for each jitted function: ids are used again
 _REMEMBERED = 8  # signatures with a short way, most recently compiled first
+_MANY_NESTED = 20  # jitted functions within each other, when these are to blame for a full stack
 _MOST_ENTRIES = 1024  # signatures of a function
 
 _logger = logging.getLogger("functad")
@@ -337,14 +338,17 @@ class JitFunction:
             entry = self._known.entries.find(signature)
             return None if entry is None else (entry, True)
 
-        def traced() -> tuple[_Entry, bool]:
+        found = known()
+        if found is not None:
+            return found
+        with Turn((self._known.number, signature), known) as found:
+            if found is not None:
+                return found
             entry, reusable = self._trace(call, avals)
             if reusable:
                 self._known.entries.add(signature, entry)
                 remember(self._fun, self._known.number, self._described(call, avals))
             return entry, reusable
-
-        return known() or once((self._known.number, signature), known, traced)
 
     def _described(self, call: _Call, avals: Sequence[Aval]) -> Signature:
         """The signature of a call with names for people."""
@@ -384,12 +388,17 @@ class JitFunction:
         return explain(self._name(), self._fun, self._known.number, self._described(call, avals), known)
 
     def _trace(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
-        of_dynamic = of_positions(self._fun, call.args, call.kwargs, call.dynamic_args)
-        flat_fun = FlatFunction(of_dynamic, call.in_tree, transform="jit", name=self._name())
+        fun = self._fun
+        if call.statics:
+            fun = of_positions(fun, call.args, call.kwargs, call.dynamic_args)
+        flat_fun = FlatFunction(fun, call.in_tree, transform="jit", name=self._name())
         origins = self._names(call).origins(len(avals))
         with watching_meetings() as meetings, Trace(f"jit of {self._name()}", records_all=True) as trace:
             inputs = [trace.new_input(a, o) for a, o in zip(avals, origins)]
-            outs = flat_fun(*inputs)
+            try:
+                outs = flat_fun(*inputs)
+            except RecursionError as problem:
+                raise _too_deep(trace, problem) from None
         if meetings and not self._known.warned and not config.enable_x64:
             self._known.warned = True
             _warn_of_widening(meetings[0])
@@ -398,7 +407,7 @@ class JitFunction:
             _logger.warning("traced %s for arguments of types %s", self._name(), types or "(none)")
         assert flat_fun.out_tree is not None
         out_tree, outs = without_float0(flat_fun.out_tree, outs)
-        program = program_from_ops(trace, trace.take_ops(), inputs, outs, self._name())
+        program = of_moderate_depth(program_from_ops(trace, trace.take_ops(), inputs, outs, self._name()))
         # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
         reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
         return _Entry(program, out_tree, self._donated(call), {}, set()), reusable
@@ -411,6 +420,19 @@ class JitFunction:
         for key in sorted(call.dynamic_kwargs):
             donated += [key in self._donate_argnames] * len(tree_flatten(call.dynamic_kwargs[key])[0])
         return tuple(donated)
+
+
+def _too_deep(trace: Trace, problem: RecursionError) -> RecursionError:
+    """What to say of a stack that jitted functions have filled; the error as it is if something else has."""
+    depth, around = 1, trace.parent
+    while around is not None:
+        depth, around = depth + 1, around.parent
+    if depth < _MANY_NESTED or isinstance(problem, NestingError):
+        return problem
+    return NestingError(
+        f"functions jitted within each other, {depth} deep, do not fit into Python's stack: jit the outermost one "
+        "only; what it calls is compiled with it"
+    )
 
 
 class BoundJitFunction:

@@ -13,7 +13,7 @@ import numpy as np
 from functad import interpreter
 from functad.config import config
 from functad.editing.inlining import inline_calls
-from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero, memoised
+from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero, memoised, registry
 from functad.lowering_rules import Call
 from functad.primitives.common import instantiate
 from functad.tracing import bind, eval_program
@@ -29,6 +29,22 @@ def call_program(program: Program, args: Sequence[Any], name: str = "", backend:
 def closed(program: Program) -> Program:
     """The Program with its constants as leading inputs, the same object each time."""
     return memoised(program, ("closed",), program.close) if program.consts else program
+
+
+MOST_NESTED = 32  # calls within each other
+
+
+def of_moderate_depth(program: Program) -> Program:
+    """The Program; where calls nest deeper, it has them inlined, so that what goes into them stays within the stack."""
+    if _depth(program) <= MOST_NESTED:
+        return program
+    return inline_calls(program, tuple(n for n, p in registry.items() if isinstance(p.lower, Call) and p is not jit_p))
+
+
+def _depth(program: Program) -> int:
+    """How deep calls nest in a Program."""
+    inner = [e.params["jaxpr"] for e in program.eqns if e.primitive is jit_p]
+    return memoised(program, ("depth of calls",), lambda: max([1 + _depth(p) for p in inner], default=0))
 
 
 Run = Callable[[Program, Sequence[np.ndarray], str | None], list[np.ndarray]]

@@ -57,6 +57,52 @@ _under_way: dict[Hashable, _Work] = {}
 _waits: dict[int, _Work] = {}  # for what each waiting thread waits
 
 
+class Turn:
+    """`with Turn(key, find) as found`: what `find` gives; None if it is this thread's turn to make it, in the block.
+
+    From then on `find` must give it. What is made in the block lies as deep in Python's stack as what is around it.
+    """
+
+    def __init__(self, key: Hashable, find: Callable[[], T | None]) -> None:
+        self._key = key
+        self._find: Callable[[], Any] = find
+        self._mine = _Work(threading.get_ident())
+
+    def __enter__(self) -> Any:
+        try:
+            return self._found()
+        except BaseException:
+            self._end()
+            raise
+
+    def __exit__(self, *error: Any) -> None:
+        self._end()
+
+    def _found(self) -> Any:
+        mine = self._mine
+        while True:
+            found = self._find()
+            if found is not None:
+                return found
+            with _lock:
+                work = _under_way.setdefault(self._key, mine)
+                if work is not mine and not _waits_for(work.owner, mine.owner):
+                    _waits[mine.owner] = work
+            if mine.owner not in _waits:
+                # Another thread may have been ready between the look and the claim.
+                return self._find()
+            try:
+                work.done.wait()
+            finally:
+                _waits.pop(mine.owner)
+
+    def _end(self) -> None:
+        with _lock:
+            if _under_way.get(self._key) is self._mine:
+                del _under_way[self._key]
+        self._mine.done.set()
+
+
 def once(key: Hashable, find: Callable[[], T | None], make: Callable[[], T]) -> T:
     """What `find` gives, or else what `make` makes, so that `find` gives it from then on.
 
@@ -66,29 +112,8 @@ def once(key: Hashable, find: Callable[[], T | None], make: Callable[[], T]) -> 
     >>> once("two", lambda: known.get("two"), lambda: 1 / 0)
     2
     """
-    mine = _Work(threading.get_ident())
-    try:
-        while True:
-            found = find()
-            if found is not None:
-                return found
-            with _lock:
-                work = _under_way.setdefault(key, mine)
-                if work is not mine and not _waits_for(work.owner, mine.owner):
-                    _waits[mine.owner] = work
-            if mine.owner not in _waits:
-                # Another thread may have been ready between the look and the claim.
-                found = find()
-                return make() if found is None else found
-            try:
-                work.done.wait()
-            finally:
-                _waits.pop(mine.owner)
-    finally:
-        with _lock:
-            if _under_way.get(key) is mine:
-                del _under_way[key]
-        mine.done.set()
+    with Turn(key, find) as found:
+        return make() if found is None else found
 
 
 def _waits_for(thread: int, me: int) -> bool:
