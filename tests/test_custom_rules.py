@@ -612,3 +612,40 @@ def test_numbers_beside_what_is_mapped():
     assert functad.vmap(lambda y: product(0.5, y))(x).tolist() == [0.5, 1.0]
     assert functad.vmap(functad.grad(lambda x: product(x, 2)))(x).tolist() == [6.0, 6.0]
     assert functad.jit(functad.vmap(lambda y: product(2, y)))(x).tolist() == [2.0, 4.0]
+
+
+# --- functions that branch on values, mapped --------------------------------------------------------------
+
+
+def branching(kind):
+    """x² y for y > 0 and x y else, whose rule says three times its derivative."""
+
+    def f(x, y):
+        return x * x * (y * 1.0) if y > 0 else x * y
+
+    if kind == "jvp":
+        f = functad.custom_jvp(f)
+        f.defjvp(lambda p, t: (f(*p), 3 * (2 * p[0] * p[1] * t[0] + p[0] ** 2 * t[1])))
+    else:
+        f = functad.custom_vjp(f)
+        f.defvjp(lambda x, y: (f(x, y), (x, y)), lambda r, ct: (6 * r[0] * r[1] * ct, 3 * r[0] ** 2 * ct))
+    return f
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+def test_mapped_functions_branch_on_values_that_outer_transforms_differentiate(kind):
+    f, xs = branching(kind), jnp.arange(3.0)
+    rows = functad.vmap(f, in_axes=(0, None))
+    assert rows(xs, 2.0).tolist() == [0, 2, 8] and rows(xs, -2.0).tolist() == [0, -2, -4]
+    assert functad.value_and_grad(lambda y: rows(xs, y).sum())(2.0) == (10, 15)
+    assert functad.grad(lambda y: functad.vmap(rows, in_axes=(0, None))(xs[None], y).sum())(2.0) == 15
+    assert functad.grad(lambda x, y: rows(x, y).sum())(xs, 2.0).tolist() == [0, 12, 24]
+    if kind == "jvp":
+        value, tangent = functad.jvp(lambda y: rows(xs, y), (2.0,), (1.0,))
+        assert (value.tolist(), tangent.tolist()) == ([0, 2, 8], [0, 3, 12])
+        twice = functad.grad(lambda y: functad.grad(lambda y: (y * rows(xs, y)).sum())(y))
+        assert twice(2.0) == 2 * 15
+    with pytest.raises(functad.errors.ConcretizationError):  # a value that nobody has
+        functad.jit(functad.grad(lambda y: rows(xs, y).sum()))(2.0)
+    with pytest.raises(functad.errors.ConcretizationError):
+        functad.vmap(f)(xs, xs)

@@ -24,6 +24,7 @@ from functad.tracing import (
     bind,
     current_trace,
     eval_program,
+    has_value,
     program_from_ops,
     trace_to_program,
 )
@@ -97,12 +98,21 @@ def _staged(fun: Callable[..., list[Any]], args: Flat, trace: Trace | None, name
     """A flat function as a Program of all its arguments, and the traced values that it closes over.
 
     Those values are its first inputs. Arguments that are not traced keep their values for Python control flow; those
-    of outer traces do if the function asks for them, and what it then computes of them counts as closed over.
+    of outer traces do if the function asks for them. What it then computes of them is a constant: their derivatives
+    are the rule's, which gets them as operands.
     """
     try:
         return _recorded(fun, args, [isinstance(a, Tracer) for a in args], trace, name)
     except ConcretizationError:
-        return _recorded(fun, args, [_owns(trace, a) for a in args], trace, name)
+        abstract = [_owns(trace, a) for a in args]
+        return _recorded(fun, [a if own else _value(a) for a, own in zip(args, abstract)], abstract, trace, name)
+
+
+def _value(x: Any) -> Any:
+    """An argument of an outer trace by its value, if it has one."""
+    if not isinstance(x, Tracer) or not has_value(x):
+        return x
+    return wrap(x.concrete("A function with a rule of its own", ""), x.aval)
 
 
 def _recorded(
