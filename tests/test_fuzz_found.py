@@ -161,3 +161,24 @@ def test_the_bits_of_nan_are_nobodys_promise() -> None:
 
     check(f, [np.zeros(3, np.float32)], "kernels")
     check(f, [np.zeros(3, np.float32)], "compiled")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_logarithm_of_a_sum_of_one_is_never_a_negative_zero(dtype: str) -> None:
+    for oracle in ("kernels", "compiled", "passes"):
+        check(lambda x: [functad.lax.cumlogsumexp(x)], [np.array([-0.0, -1.0, -np.inf], dtype)], oracle)
+        check(lambda x: [functad.lax.cumlogsumexp(x, reverse=True)], [np.array([-0.0], dtype)], oracle)
+
+
+def test_powers_of_float16_need_no_function_that_a_process_lacks() -> None:
+    check(lambda x: [functad.lax.asinh(jnp.vander(x, 3))], [np.float16([0.5])], "compiled")
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 0), (0, 2, 3), (2, 2, 0)])
+def test_empty_convolutions_in_groups_of_examples(shape: tuple[int, ...]) -> None:
+    def f(x: Any, w: Any) -> list[Any]:
+        return [functad.lax.conv_general_dilated(x, w, (1,), [(1, 1)], batch_group_count=2)]
+
+    args = [np.zeros(shape, np.float32), np.ones((2, 2, 2), np.float32)]
+    check(f, args, "kernels")
+    check(f, args, "compiled")

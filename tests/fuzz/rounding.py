@@ -198,6 +198,9 @@ def _is_exact(eqn: Eqn) -> bool:
     return (
         known
         and name not in ("select_and_gather_add", "scatter")
+        and not (
+            name in ("sqrt", "abs", "sign") and any(d.kind == "c" for d in dtypes)
+        )  # functions, of complex numbers
         and not any(d.itemsize < 4 for d in dtypes if d.kind == "f")
     )
 

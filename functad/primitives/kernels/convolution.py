@@ -209,7 +209,7 @@ def _batch_groups_as_features(lhs: np.ndarray, groups: int) -> np.ndarray:
     """A convolution with batch groups is one with feature groups, whose features are (group, feature)."""
     size = len(lhs) // groups
     split = lhs.reshape(groups, size, *lhs.shape[1:])
-    return np.moveaxis(split, 0, 1).reshape(size, -1, *lhs.shape[2:])
+    return np.moveaxis(split, 0, 1).reshape(size, groups * lhs.shape[1], *lhs.shape[2:])
 
 
 def _contraction(rhs: np.ndarray, windows: _Windows) -> Callable[[np.ndarray, np.ndarray, _Windows], np.ndarray]:

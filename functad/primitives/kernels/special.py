@@ -101,7 +101,8 @@ def logistic(x: np.ndarray) -> np.ndarray:
 def cumulative_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
     """Running `log(sum(exp(x)))` along `axis`, pairwise stable: no common shift, so nothing underflows."""
     work = x.astype(np.float64) if x.dtype.itemsize < 8 else x
-    return np.logaddexp.accumulate(work, axis=axis).astype(x.dtype, copy=False)
+    sums = np.logaddexp.accumulate(work, axis=axis) + 0.0  # the first element is the log of a sum, too: never -0
+    return sums.astype(x.dtype, copy=False)
 
 
 def _in_float64(kernel: _Kernel, x: np.ndarray) -> np.ndarray:

@@ -47,15 +47,31 @@ class Loaded(Mapping[str, int]):
         return len(self._addresses)
 
 
+# What LLVM calls where a processor has no instruction for it, and expects of a library that may not be there. Kernels
+# round float64 to float32, then to float16; where LLVM knows that the first is exact, it makes one step of them.
+_CONVERSIONS = {
+    "__truncdfhf2": """
+define half @__truncdfhf2(double %x) {
+  %single = fptrunc double %x to float
+  %half = fptrunc float %single to half
+  ret half %half
+}
+"""
+}
+
+
 def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
     """Load the object file and look up the functions `names`, which it must export.
 
     Raises:
         CompilationError: the object needs functions that this process does not have.
     """
+    undefined = undefined_symbols(object_bytes)
+    own = [name for name in undefined if name in _CONVERSIONS]
     # The first engine makes LLVM look up the functions of this process, such as memset.
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
-    missing = missing_symbols(undefined_symbols(object_bytes))
+    module = llvm.parse_assembly("".join(_CONVERSIONS[name] for name in own))
+    engine = llvm.create_mcjit_compiler(module, target_machine())
+    missing = missing_symbols([name for name in undefined if name not in own])
     if missing:
         # LLVM would end the whole process on the first symbol that it cannot resolve.
         raise CompilationError(f"compiled code needs functions that this process does not have: {', '.join(missing)}")
