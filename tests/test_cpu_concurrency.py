@@ -254,7 +254,9 @@ def compiled(monkeypatch, tmp_path):
     monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
     sources, compile_kernels = [], machine.compile_kernels
     monkeypatch.setattr(
-        machine, "compile_kernels", lambda source, *rest: sources.append(source) or compile_kernels(source, *rest)
+        machine,
+        "compile_kernels",
+        lambda source, *rest, **options: sources.append(source) or compile_kernels(source, *rest, **options),
     )
     return sources
 
