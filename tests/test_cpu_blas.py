@@ -220,7 +220,7 @@ def test_refuses_what_no_product_can_be():
 def test_the_environment_chooses(choice, expected):
     program = """
 import numpy as np
-from functad.backends.cpu import blas
+from functad.backends.cpu.products import blas
 from functad.backends.cpu.products.gemm import Matrix, gemm_block
 from functad.backends.cpu.runtime.tape import Tape, settle
 from functad.errors import ArgumentError

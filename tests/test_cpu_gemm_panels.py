@@ -196,7 +196,7 @@ def test_compiles_without_numba(tmp_path):
     program = """
 import sys
 import numpy as np
-from functad.backends.cpu import blas
+from functad.backends.cpu.products import blas
 blas._handle_of_panels(np.dtype("float32"))
 assert not any(name.partition(".")[0] == "numba" for name in sys.modules)
 """

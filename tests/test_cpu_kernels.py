@@ -23,9 +23,9 @@ def compiled(tmp_path, monkeypatch):
     names = []
     compile_kernels = machine.compile_kernels
 
-    def noting(source, path, signatures, exports):
+    def noting(source, path, signatures, *rest, **options):
         names.extend(signatures)
-        return compile_kernels(source, path, signatures, exports)
+        return compile_kernels(source, path, signatures, *rest, **options)
 
     monkeypatch.setattr(machine, "compile_kernels", noting)
     yield names

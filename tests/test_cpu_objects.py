@@ -374,7 +374,7 @@ def test_processes_at_the_same_time(process, folder, cache):
 def test_process_killed_in_mid_write(process, cache, folder):
     script = """
 import os, signal
-from functad import cache
+from functad.system import cache
 cache.os.replace = lambda part, target: os.kill(os.getpid(), signal.SIGKILL)
 """
     killed = process(script + GET)

@@ -227,7 +227,7 @@ def test_the_name_in_kernels_tells_text_closure_and_globals():
 
 SCRIPT = """
 import numpy as np, functad, functad.numpy as jnp
-from functad.backends.cpu import objects
+from functad.backends.cpu.compile import objects
 found = []
 compiled = objects.compiled
 def noting(*args):

@@ -86,7 +86,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
 
     >>> import functad
     >>> functad.random.truncated_normal(functad.random.key(0), -1., 1., (2,))
-    Array([0.862, 0.941 ], dtype=float32)
+    Array([0.862, 0.941], dtype=float32)
     """
     dtype = float_dtype("truncated_normal", dtype)
     low, high = (convert(operand("truncated_normal", b), dtype) for b in (lower, upper))
