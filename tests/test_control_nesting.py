@@ -226,7 +226,7 @@ def test_nestings_agree_with_python(names):
         functad.check_program(jitted.trace(*ARGUMENTS).jaxpr)
 
 
-@pytest.mark.generated(every=12)
+@pytest.mark.generated(every=16)
 @pytest.mark.parametrize("names", ONES + PAIRS, ids="-".join)
 def test_compiled_nestings_agree_with_python(names):
     ours, plain = nested(names)

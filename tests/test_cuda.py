@@ -49,7 +49,7 @@ def test_most_primitives_are_checked() -> None:
     assert len(PRIMITIVES) > 90 and "primitive dot_general" in PRIMITIVES
 
 
-@pytest.mark.generated(every=4)
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("check", PRIMITIVES)
 def test_every_primitive_of_the_backend_equals_the_interpreter(simulated: dict[str, str], check: str) -> None:
     assert simulated[check].startswith("ok "), simulated[check]

@@ -87,10 +87,12 @@ def test_the_walker_sees_an_import_that_goes_up(tmp_path):
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_no_import_hides_inside_a_function(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            inner = [n for n in ast.walk(node) if isinstance(n, (ast.Import, ast.ImportFrom))]
-            assert not inner, f"{module_name(path)}: import inside {node.name}, line {inner[0].lineno}"
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    imports = [n for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom))]
+    for f in nodes:
+        if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inner = [n.lineno for n in imports if f.lineno <= n.lineno <= (f.end_lineno or f.lineno)]
+            assert not inner, f"{module_name(path)}: import inside {f.name}, line {inner[0]}"
 
 
 def test_importing_functad_loads_nothing_heavy():

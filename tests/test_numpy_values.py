@@ -72,7 +72,7 @@ NEEDS_VALUES = (
 NO_ARRAYS = ("result_type-", "promote_types-")
 
 
-@pytest.mark.generated(every=16)
+@pytest.mark.generated(every=24)
 @pytest.mark.parametrize(("function", "args"), [c for c in CASES if not name_of(c).startswith(NO_ARRAYS)])
 def test_jit_gives_the_same(function, args, request):
     arrays = [a for a in args if isinstance(a, np.ndarray)]

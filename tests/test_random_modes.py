@@ -15,8 +15,6 @@ import functad
 import functad.numpy as jnp
 from functad import lax, nn, random
 
-pytestmark = pytest.mark.generated(every=6)  # tables of kinds and ways
-
 Draw = Callable[[Any, tuple[int, ...]], Any]
 
 DTYPES = ("float16", "float32", "float64")
@@ -65,6 +63,7 @@ def test_every_distribution_is_tried() -> None:
     assert {n for n in public if not any(t == n or t.startswith(n + "_") for t in tried)} == set()
 
 
+@pytest.mark.generated(every=8)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_all_modes_draw_the_same_bits(name: str) -> None:
     shapes = [s for s in SHAPES if name != "choice_without" or len(s) < 2]
