@@ -182,3 +182,19 @@ def test_empty_convolutions_in_groups_of_examples(shape: tuple[int, ...]) -> Non
     args = [np.zeros(shape, np.float32), np.ones((2, 2, 2), np.float32)]
     check(f, args, "kernels")
     check(f, args, "compiled")
+
+
+def test_the_cotangent_of_padding_is_no_difference_of_sums() -> None:
+    def loss(x: Any, value: Any) -> Any:
+        return jnp.sum(functad.lax.pad(x, value, [(1, -1, 1)]) * np.array([1, 1e10, 1, 1e10, 1], np.float32))
+
+    x = jnp.ones(4)
+    for transform in (lambda f: f, functad.jit):
+        assert transform(functad.grad(loss, 1))(x[:3], np.float32(1)) == 3
+    infinite = functad.vjp(lambda v: functad.lax.pad(x, v, [(1, 0, 0)]), np.float32(1))[1]
+    assert infinite(jnp.array([2.0, np.inf, 1.0, 1.0, 1.0]))[0] == 2
+
+
+def test_a_sum_that_cancels_in_some_ways_may_be_zero() -> None:
+    check(lambda x: [x, 1e30 - functad.lax.convert_element_type(x, "float32")], [np.zeros((1, 1), np.float16)],
+          "reverse", seed=334)  # fmt: skip

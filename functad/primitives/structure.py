@@ -17,6 +17,7 @@ from functad.primitives import elementwise
 from functad.primitives.common import (
     broadcast_in_dim,
     full,
+    full_like,
     instantiate,
     integers,
     move_batch_axis_to_front,
@@ -281,8 +282,9 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: tuple[tuple[i
     operand_ct = _unpad(ct, padding_config)
     if not isinstance(value, UndefinedPrimal):
         return [operand_ct, None]
-    axes = range(len(padding_config))
-    value_ct = elementwise.sub(reduce_sum(ct, axes=axes), reduce_sum(operand_ct, axes=axes))
+    # Summed where padding is: a difference of sums would lose what is small beside the others, or infinite.
+    is_padding = pad(full(operand_ct.shape, np.bool_(False)), np.bool_(True), padding_config)
+    value_ct = reduce_sum(elementwise.select_n(is_padding, full_like(ct, 0), ct), axes=range(len(padding_config)))
     return [operand_ct if isinstance(x, UndefinedPrimal) else None, value_ct]
 
 

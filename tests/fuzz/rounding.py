@@ -294,14 +294,16 @@ def _outside(
             low, high = _range(seen)
             room = high - low
             unstable = np.zeros(w.shape, bool)
+            crossed = np.zeros(w.shape, bool)
             if others:
                 theirs = np.stack([_parts(r)[k] for r in others]).astype(np.float64)
-                room = room + np.subtract(*_range(theirs)[::-1])
+                low_of_theirs, high_of_theirs = _range(theirs)
+                room, crossed = room + high_of_theirs - low_of_theirs, (low_of_theirs < 0) & (high_of_theirs > 0)
                 unstable = np.any(_classes(theirs) != _classes(theirs)[0], axis=0)
             room = MARGIN * np.where(room > 0, room, 0)
             among = np.isfinite(f) & (f >= low - room) & (f <= high + room)
             signs = np.any((seen == 0) & (np.signbit(seen) == np.signbit(f)), axis=0) | (low < 0) & (high > 0)
-            signs |= np.where(np.signbit(f), high < 0, low > 0)
+            signs |= np.where(np.signbit(f), high < 0, low > 0) | crossed
             odd = ~np.isfinite(f) & np.any(_classes(seen) == _classes(f.astype(np.float64)), axis=0)
             outside |= ~(among & ((f != 0) | signs) | odd | unstable)
     return outside
