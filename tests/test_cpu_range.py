@@ -103,6 +103,6 @@ MATRIX_PRODUCTS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", MATRIX_PRODUCTS)
 def test_scalings_of_matrix_products(name: str, scale: float) -> None:
     rng = np.random.default_rng(0)
-    # 200 terms: BLAS libraries add up longer sums in parts, and a sum that starts from another is not 0 where both cancel.
+    # 200 terms: BLAS libraries add up longer sums in parts, and then what cancels is not 0.
     a, b, p = (rng.normal(size=s).astype(np.float32) for s in ((40, 200), (200, 30), (40, 30)))
     assert_same_range(MATRIX_PRODUCTS[name], a * np.float32(scale), b, p)
