@@ -161,8 +161,8 @@ class ArrayImpl(Array):
 def read_only_view(value: np.ndarray) -> np.ndarray:
     """The same elements, as an ndarray for others: neither it nor what it is a view of can be opened to writing."""
     # NumPy lets the owner of memory do that, and follows `.base` to it; a read-only memoryview is no such owner.
-    memory: Any = memoryview(value).toreadonly()  # which NumPy's stubs take from 2.5 on only
-    return np.asarray(memory)
+    owner: Any = value  # a buffer, which NumPy's stubs say from 2.5 on only
+    return np.asarray(memoryview(owner).toreadonly())
 
 
 def wrap(value: np.ndarray, aval: Aval) -> ArrayImpl:
