@@ -19,7 +19,7 @@ _TILE_ROWS = 64
 
 
 def compile_gemm(dtype: np.dtype[Any]) -> bytes:
-    """The object file of a function `gemm` with the signature of `runtime_kernels.gemm`, for one dtype."""
+    """The object file of a function `gemm` with the signature of `gemm_runtime.gemm`, for one dtype."""
     pointer = types.CPointer(getattr(types, dtype.name))
     word = types.int64
     matrices = (pointer, pointer, word, pointer, word, pointer, pointer, word)

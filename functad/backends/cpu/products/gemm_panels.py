@@ -53,7 +53,7 @@ def multiply(
     table, ta, tb, m, n, k,
     alpha, a, lda, b, ldb, beta, c, ldc,
 ) -> None:  # fmt: skip
-    """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C as `runtime_kernels.gemm`; k must not be 0."""
+    """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C as `gemm_runtime.gemm`; k must not be 0."""
     item = table[w.GEMM_ITEM]
     # Element p of the sums' j-th row or column lies p down + j right from where the operand begins.
     a_down = item if ta == 0 else item * lda

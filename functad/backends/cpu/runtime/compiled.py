@@ -1,7 +1,7 @@
-"""The compiled part of the runtime: running a tape, the pool of threads, matrix products by the BLAS library.
+"""The compiled part of the runtime: running a tape, the pool of threads, and how a call is stopped.
 
-Written in the language of `words`, whose compiler reads this text; nothing here runs as Python. It must not know what
-the instructions compute, nor who builds tapes. All parameters are 64-bit words: integers or addresses.
+Written in the language of `compile.integer_compiler`, which reads this text; nothing here runs as Python. It must not
+know what the instructions compute, nor who builds tapes. All parameters are 64-bit words: integers or addresses.
 """
 
 # ruff: noqa: F821
@@ -10,23 +10,13 @@ from __future__ import annotations
 
 from functad.backends.cpu.runtime import layout as w
 
-EXPORTS = (
-    "call", "enter", "run_tape", "poll", "call_python", "helper", "stop", "finish", "spin", "gemm", "gemm_instruction",
-)  # fmt: skip
+EXPORTS = ("call", "enter", "run_tape", "poll", "call_python", "helper", "stop", "finish", "spin")
 # A Python object begins with a head, whose last word is its type. A list goes on with its length and the address of its
 # items, an array with the address of its data; `runtime` verifies that before it uses `call`.
 HEAD = object.__basicsize__ // 8
 ARRAY_FLAGS = HEAD + 6
 USABLE = 0x0101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 CLAIM_MASK = w.CLAIM_SIZE - 1
-# A matrix of so many bytes stays in a core's cache while all rows of another pass by.
-SMALL_BYTES = 1 << 17
-# A product of so many multiplications takes some 50 ms; a larger one is made of pieces of at least so many columns,
-# rows and terms: what the library packs anew for each piece is little beside the work.
-LARGEST_PRODUCT = 1 << 31
-PIECE_COLUMNS = 2048
-PIECE_ROWS = 1024
-PIECE_TERMS = 1024
 
 
 def call(frame, arrays) -> int:
@@ -439,195 +429,3 @@ def spin(count) -> None:
     """Look for nothing `count` times: what Python measures to turn microseconds into spins."""
     for _ in range(count):
         pause()
-
-
-def gemm(
-    handle, ta, tb, m, n, k,
-    alpha, a, lda, b, ldb, beta, c, ldc,
-) -> None:  # fmt: skip
-    """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C, row-major, by the BLAS library.
-
-    All addresses; alpha and beta point to elements. Rows of A and B may overlap (lda smaller than the row).
-    """
-    if m <= 0 or n <= 0:
-        return
-    item = handle[w.GEMM_ITEM]
-    a_rows = k if ta == 1 else m
-    a_columns = m if ta == 1 else k
-    b_rows = n if tb == 1 else k
-    b_columns = k if tb == 1 else n
-    # The library refuses rows that overlap. Cut into pieces no wider than the distance of rows, they do not.
-    m_step = m
-    n_step = n
-    k_step = max(k, 1)
-    if a_rows <= 1:
-        lda = max(a_columns, 1)
-    elif lda < a_columns:
-        if ta == 1:
-            m_step = lda
-        else:
-            k_step = lda
-    if b_rows <= 1:
-        ldb = max(b_columns, 1)
-    elif ldb < b_columns:
-        if tb == 1:
-            k_step = min(k_step, ldb)
-        else:
-            n_step = ldb
-    if m == 1:
-        ldc = n
-    direct = handle[w.GEMM_DIRECT]
-    few = k if ta == 1 else m
-    stays = 1 if ta == 0 and k * n * item <= SMALL_BYTES else 0
-    if m * n * k > direct and direct > 0 and tb == 0 and (few <= 256 or stays == 1):
-        if m_step == m and n_step == n and k_step == k:
-            gemm_in_tiles(handle, ta, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
-            return
-    k_start = 0
-    while k_start == 0 or k_start < k:
-        m_start = 0
-        while m_start < m:
-            n_start = 0
-            while n_start < n:
-                call_cblas(
-                    handle, ta, tb, min(m_step, m - m_start), min(n_step, n - n_start), min(k_step, k - k_start), alpha,
-                    a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start), lda,
-                    b + item * (n_start * ldb + k_start if tb == 1 else k_start * ldb + n_start), ldb,
-                    beta, c + item * (m_start * ldc + n_start), ldc,
-                )  # fmt: skip
-                n_start += n_step
-            m_start += m_step
-        k_start += k_step
-        beta = handle + 8 * w.GEMM_ONE
-
-
-def gemm_in_tiles(
-    handle, ta, m, n, k,
-    alpha, a, lda, b, ldb, beta, c, ldc,
-) -> None:  # fmt: skip
-    """`gemm` in tiles that the library multiplies without packing. A tile of C is finished while it is in the cache."""
-    item = handle[w.GEMM_ITEM]
-    m_step = min(m, 64 if ta == 1 else 128)
-    k_step = min(k, 128)
-    n_step = 128
-    while n_step > 16 and m_step * n_step * k_step > handle[w.GEMM_DIRECT]:
-        n_step -= 16
-    n_start = 0
-    while n_start < n:
-        m_start = 0
-        while m_start < m:
-            k_start = 0
-            factor = beta
-            while k_start < k:
-                call_cblas(
-                    handle, ta, 0, min(m_step, m - m_start), min(n_step, n - n_start), min(k_step, k - k_start), alpha,
-                    a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start), lda,
-                    b + item * (k_start * ldb + n_start), ldb,
-                    factor, c + item * (m_start * ldc + n_start), ldc,
-                )  # fmt: skip
-                k_start += k_step
-                factor = handle + 8 * w.GEMM_ONE
-            m_start += m_step
-        n_start += n_step
-
-
-def call_cblas(
-    handle, ta, tb, m, n, k,
-    alpha, a, lda, b, ldb, beta, c, ldc,
-) -> None:  # fmt: skip
-    kind = handle[w.GEMM_KIND]
-    function = handle[w.GEMM_CBLAS]
-    if kind == 0:
-        cblas_float(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
-    elif kind == 1:
-        cblas_double(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
-    else:
-        cblas_complex(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
-
-
-def gemm_instruction(slots, params, start, stop) -> None:
-    """The matrix product that `params` describes, for rows or columns of C or matrices of a batch start..stop."""
-    handle = params[w.P_HANDLE]
-    item = handle[w.GEMM_ITEM]
-    alpha = params + 8 * w.P_ALPHA
-    if params[w.P_SCALE_SLOT] >= 0:
-        scaled = room(2)
-        multiply(handle[w.GEMM_KIND], scaled, alpha, slots[params[w.P_SCALE_SLOT]] + params[w.P_SCALE_OFFSET])
-        alpha = scaled
-    beta = params + 8 * w.P_BETA
-    a = slots[params[w.P_A_SLOT]] + params[w.P_A_OFFSET]
-    b = slots[params[w.P_B_SLOT]] + params[w.P_B_OFFSET]
-    c = slots[params[w.P_C_SLOT]] + params[w.P_C_OFFSET]
-    ta = params[w.P_TA]
-    tb = params[w.P_TB]
-    m = params[w.P_M]
-    n = params[w.P_N]
-    lda = params[w.P_LDA]
-    ldb = params[w.P_LDB]
-    ldc = params[w.P_LDC]
-    products = 1
-    split = params[w.P_SPLIT]
-    if split == w.SPLIT_ROWS:
-        a += item * start * (1 if ta == 1 else lda)
-        c += item * start * ldc
-        m = stop - start
-    elif split == w.SPLIT_COLUMNS:
-        b += item * start * (ldb if tb == 1 else 1)
-        c += item * start
-        n = stop - start
-    else:
-        a += start * params[w.P_A_STRIDE]
-        b += start * params[w.P_B_STRIDE]
-        c += start * params[w.P_C_STRIDE]
-        products = stop - start
-    for _ in range(products):
-        if m * n * params[w.P_K] > LARGEST_PRODUCT and params[w.P_CONTROL] >= 0:
-            gemm_in_pieces(
-                slots[params[w.P_CONTROL]],
-                handle, ta, tb, m, n, params[w.P_K], alpha, a, lda, b, ldb, beta, c, ldc,
-            )  # fmt: skip
-        else:
-            call_gemm(handle[w.GEMM_ENTRY], handle, ta, tb, m, n, params[w.P_K], alpha, a, lda, b, ldb, beta, c, ldc)
-        a += params[w.P_A_STRIDE]
-        b += params[w.P_B_STRIDE]
-        c += params[w.P_C_STRIDE]
-
-
-def gemm_in_pieces(
-    control, handle, ta, tb, m, n, k,
-    alpha, a, lda, b, ldb, beta, c, ldc,
-) -> None:  # fmt: skip
-    """A large product, with looks at the clock in between."""
-    item = handle[w.GEMM_ITEM]
-    n_step = max(PIECE_COLUMNS, LARGEST_PRODUCT // (m * k) // 64 * 64)
-    m_step = max(PIECE_ROWS, LARGEST_PRODUCT // (min(n, n_step) * k) // 64 * 64)
-    k_step = max(PIECE_TERMS, LARGEST_PRODUCT // (min(n, n_step) * min(m, m_step)) // 64 * 64)
-    k_start = 0
-    while k_start < k:
-        m_start = 0
-        while m_start < m:
-            n_start = 0
-            while n_start < n and poll(control) == 0:
-                call_gemm(
-                    handle[w.GEMM_ENTRY], handle, ta, tb,
-                    min(m_step, m - m_start), min(n_step, n - n_start), min(k_step, k - k_start), alpha,
-                    a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start), lda,
-                    b + item * (n_start * ldb + k_start if tb == 1 else k_start * ldb + n_start), ldb,
-                    beta, c + item * (m_start * ldc + n_start), ldc,
-                )  # fmt: skip
-                n_start += n_step
-            m_start += m_step
-        k_start += k_step
-        beta = handle + 8 * w.GEMM_ONE
-
-
-def multiply(kind, result, x, y) -> None:
-    """result[0] = x[0] y[0] for addresses of elements of the kind."""
-    if kind == 0:
-        product_float(result, x, y)
-    elif kind == 1:
-        product_double(result, x, y)
-    elif kind == 2:
-        product_complex_float(result, x, y)
-    else:
-        product_complex_double(result, x, y)

@@ -45,7 +45,7 @@ NEW_TUPLE = 73  # PyObject* tuple(size),
 SET_ITEM = 74  # int set_item(tuple, place, PyObject*),
 CALL = 75  # PyObject* call(callable, tuple, keywords),
 DECREF = 76  # void decref(PyObject*)
-POLL = 77  # and of `runtime_kernels.poll`
+POLL = 77  # and of `runtime.compiled.poll`
 POOL_HELPER = 80  # for each helper 8 words: asleep (0 or 1), address of its lock
 HELPER_SIZE = 8
 CLAIM_SIZE = 1 << 20
@@ -57,7 +57,7 @@ FRAME_ARRAYS = 2  # number of arrays, whose addresses go to the first slots
 FRAME_SIZE = 3
 
 # The control words of a call, by which whoever works for it learns that it shall stop.
-CONTROL_POLL = 0  # address of `runtime_kernels.poll`, for kernels
+CONTROL_POLL = 0  # address of `runtime.compiled.poll`, for kernels
 CONTROL_POOL = 1
 CONTROL_STOPPED = 2  # 1: stop; if the thread that called has set it, an exception is set in its Python state
 CONTROL_DUE = 3  # when to ask next whether a signal came, in ns; 0: never asked yet
@@ -143,7 +143,7 @@ CALL_FUNCTION = 0  # PyObject*
 CALL_CONTROL = 1  # slot of the control words
 
 # A matrix product's handle: who computes it.
-GEMM_ENTRY = 0  # address of the function with the signature of `runtime_kernels.gemm`
+GEMM_ENTRY = 0  # address of the function with the signature of `gemm_runtime.gemm`
 GEMM_CBLAS = 1  # address of cblas_?gemm, if there is one
 GEMM_KIND = 2  # 0 float32, 1 float64, 2 complex64, 3 complex128
 GEMM_ITEM = 3  # bytes of an element

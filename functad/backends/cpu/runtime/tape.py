@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.backends.cpu.compile import objects
-from functad.backends.cpu.runtime import compiled as runtime_kernels
+from functad.backends.cpu.products import gemm_runtime
+from functad.backends.cpu.runtime import compiled
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.pool import Pool
 from functad.config import config
@@ -194,14 +195,16 @@ class Runtime:
     """The compiled runtime, loaded: addresses of its functions, the pool, and how Python enters."""
 
     def __init__(self) -> None:
-        source = Path(runtime_kernels.__file__).read_text(encoding="utf-8")
+        files = (compiled.__file__, gemm_runtime.__file__)
+        source = "\n".join(Path(file).read_text(encoding="utf-8") for file in files)
+        exports = compiled.EXPORTS + gemm_runtime.EXPORTS
 
         def make(_: str) -> bytes:
             # Loading the compiler takes time that a warm cache saves.
             words = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
-            return bytes(words.compile_words(source, vars(runtime_kernels), runtime_kernels.EXPORTS))
+            return bytes(words.compile_words(source, vars(compiled) | vars(gemm_runtime), exports))
 
-        self.kernels = objects.get(source, "runtime", runtime_kernels.EXPORTS, make)
+        self.kernels = objects.get(source, "runtime", exports, make)
         self.addresses = self.kernels.addresses
         # As a function of Python's own interface, so that an exception that it has set is raised.
         self.enter = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(self.addresses["enter"])
