@@ -13,11 +13,11 @@ from functools import partial
 from benchmarks import compiling, eager, memory, report, stepping, training
 from benchmarks.frameworks import FRAMEWORKS
 from benchmarks.record import Options, Section
-from benchmarks.workloads import CALLS, CONVOLUTIONS, LOOPS, STEPS
+from benchmarks.workloads import CALLS, CONVOLUTIONS, LOOPS, OPERATIONS, STEPS
 
 # Name → what measures it, in one table or several.
 BENCHMARKS: dict[str, Callable[[Options], list[Section]]] = {
-    **{name: partial(stepping.measure, name) for name in (*STEPS, *LOOPS, *CONVOLUTIONS, *CALLS)},
+    **{name: partial(stepping.measure, name) for name in (*STEPS, *LOOPS, *CONVOLUTIONS, *CALLS, *OPERATIONS)},
     "compile": compiling.cold_and_warm,
     "curve": compiling.curve,
     "memory": memory.measure,
@@ -26,7 +26,13 @@ BENCHMARKS: dict[str, Callable[[Options], list[Section]]] = {
     "import": eager.importing,
     "trace": eager.tracing,
 }
-GROUPS = {"steps": list(STEPS), "loops": list(LOOPS), "conv": list(CONVOLUTIONS), "calls": list(CALLS)}
+GROUPS = {
+    "steps": list(STEPS),
+    "loops": list(LOOPS),
+    "conv": list(CONVOLUTIONS),
+    "calls": list(CALLS),
+    "operations": list(OPERATIONS),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import functad
 from benchmarks import compiling, frameworks, report, training, workloads
 from benchmarks.__main__ import BENCHMARKS, GROUPS, main
 from benchmarks.agreement import disagreement
@@ -106,6 +107,15 @@ def test_a_pytree_goes_in_and_out_of_the_call():
     values = frameworks.contender("functad", workloads.CALLS["call-tree"].task()).outcome().values
     assert len(values) == 10
     np.testing.assert_array_equal(values["result layer3 kernel"], np.full((4, 4), 6, np.float32), strict=True)
+
+
+@pytest.mark.generated(every=8)
+@pytest.mark.parametrize("name", workloads.OPERATIONS)
+def test_an_operation_is_one_function_jitted_or_not(name):
+    task = workloads.OPERATIONS[name].task()
+    found = frameworks.contender("functad", task).outcome()
+    plain = task.forms["functad"].function()(*map(functad.numpy.asarray, task.arguments))
+    assert disagreement(found, Outcome(task.forms["functad"].restore({"result": np.asarray(plain)}), {}))[0] < 1e-4
 
 
 # --- the workers --------------------------------------------------------------------------------------

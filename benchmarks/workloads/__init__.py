@@ -16,6 +16,7 @@ from benchmarks.workloads import (
     lstm,
     mnist_cnn,
     mnist_rnn,
+    operations,
     perceptron,
     text_cnn,
     trajectories,
@@ -56,6 +57,7 @@ CALLS = {
     "call-tree": Workload("call with a pytree of ten leaves", calls.ten_leaves),
     "call-numpy": Workload("call with a NumPy batch of 100×784", calls.numpy_batch),
 }
+OPERATIONS = {name: Workload(row.title, row.task) for name, row in operations.OPERATIONS.items()}
 SIZES = (125, 250, 500, 1000, 2000)
 EQUATIONS = {
     f"{kind}-{size}": Workload(f"{title}, {unit.format(size)}", partial(make, size))
@@ -70,4 +72,4 @@ EQUATIONS = {
     )
     for size in SIZES
 }
-WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **CALLS, **EQUATIONS}
+WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **CALLS, **OPERATIONS, **EQUATIONS}
