@@ -21,7 +21,7 @@ os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_
 
 # By CPU time, roughly. Only the order and the percentages depend on it.
 LONGEST = [
-    f"tests/test_{name}.py"
+    f"test_{name}.py"
     for name in (
         "cpu_primitives numpy_values linear_loops cpu_control fuzz numba_primitive interrupts cpu_small_loops "
         "control_flow benchmarks cpu_convolution train control_nesting cpu_while_gradients concatenate_lowering cuda "
@@ -153,17 +153,27 @@ class _Part(NamedTuple):
 
     @property
     def weight(self) -> int:
-        return 10 if self.name in LONGEST else 1
+        return 10 if self.path.name in LONGEST else 1
 
 
 def _parts(config: pytest.Config) -> list[_Part]:
-    """What processes share: the files and folders in the folders that are asked for, those that take longest first."""
+    """What processes share: the files and packages that are asked for, those that take longest first."""
     parts, folder = [], config.invocation_params.dir
     for argument in config.args:
-        path = folder / argument.partition("::")[0]
-        if path.is_dir():
-            paths = sorted(p for p in path.iterdir() if p.suffix == ".py" or any(p.rglob("*.py")))
-        else:
-            paths = [path]
+        paths = _files_and_packages(folder / argument.partition("::")[0])
         parts += [_Part(argument, p, os.path.relpath(p, folder).replace(os.sep, "/")) for p in paths]
-    return sorted(parts, key=lambda part: LONGEST.index(part.name) if part.name in LONGEST else len(LONGEST))
+    order = {name: i for i, name in enumerate(LONGEST)}
+    return sorted(parts, key=lambda part: order.get(part.path.name, len(LONGEST)))
+
+
+def _files_and_packages(path: Path) -> list[Path]:
+    """What is in a folder, at any depth; of the folders in it, those that are packages as a whole."""
+    if not path.is_dir():
+        return [path]
+    found: list[Path] = []
+    for p in sorted(path.iterdir()):
+        if p.is_dir() and not (p / "__init__.py").exists():
+            found += _files_and_packages(p)
+        elif p.suffix == ".py" or any(p.rglob("*.py")):
+            found.append(p)
+    return found

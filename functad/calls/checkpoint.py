@@ -225,5 +225,5 @@ remat_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     lower=Call("jaxpr", again=lambda *, differentiated, prevent_cse, **params: differentiated and prevent_cse),
-    examples=Absent("it takes a Program; tests/test_checkpoint.py tests it under all transforms"),
+    examples=Absent("it takes a Program; tests/calls/test_checkpoint.py tests it under all transforms"),
 )

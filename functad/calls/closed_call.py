@@ -84,5 +84,5 @@ closed_call_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     lower=Call("jaxpr"),
-    examples=Absent("it takes a Program; tests/test_control_*.py test it under all transforms"),
+    examples=Absent("it takes a Program; tests/control/ tests it under all transforms"),
 )

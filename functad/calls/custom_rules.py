@@ -281,7 +281,7 @@ custom_jvp_call_p = Primitive(
     transpose=_transpose,
     batch=_jvp_batch,
     lower=Call("call_jaxpr"),
-    examples=Absent("it takes a Program and a rule; tests/test_custom_rules.py tests it under all transforms"),
+    examples=Absent("it takes a Program and a rule; tests/calls/test_custom_rules.py tests it under all transforms"),
 )
 
 # --- custom_vjp ---------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ custom_vjp_call_p = Primitive(
     transpose=_transpose,
     batch=_vjp_batch,
     lower=Call("call_jaxpr"),
-    examples=Absent("it takes a Program and a rule; tests/test_custom_rules.py tests it under all transforms"),
+    examples=Absent("it takes a Program and a rule; tests/calls/test_custom_rules.py tests it under all transforms"),
 )
 
 
@@ -422,5 +422,5 @@ custom_lin_p = Primitive(
     transpose=_lin_transpose,
     batch=_refuse_forward_mode,
     lower=Loops(_refuse_forward_mode),
-    examples=Absent("it can only be transposed; tests/test_custom_rules.py does"),
+    examples=Absent("it can only be transposed; tests/calls/test_custom_rules.py does"),
 )

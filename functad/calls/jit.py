@@ -126,5 +126,5 @@ jit_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     lower=Call("jaxpr"),
-    examples=Absent("it takes a Program; tests/test_api_jit.py tests it under all transforms"),
+    examples=Absent("it takes a Program; tests/api/test_api_jit.py tests it under all transforms"),
 )

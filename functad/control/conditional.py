@@ -264,5 +264,5 @@ cond_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     lower=Control("cond", closed=closed_cond, pruned=pruned_cond),
-    examples=Absent("it takes Programs; tests/test_control_*.py test it under all transforms"),
+    examples=Absent("it takes Programs; tests/control/ tests it under all transforms"),
 )

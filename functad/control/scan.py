@@ -400,5 +400,5 @@ scan_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     lower=Control("scan", closed=closed_scan, pruned=pruned_scan),
-    examples=Absent("it takes a Program; tests/test_control_*.py test it under all transforms"),
+    examples=Absent("it takes a Program; tests/control/ tests it under all transforms"),
 )

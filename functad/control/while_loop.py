@@ -309,5 +309,5 @@ while_p = Primitive(
     transpose=Absent("a loop of unknown length is no linear function of its operands"),
     batch=_batch,
     lower=Control("while", closed=closed_while, pruned=pruned_while),
-    examples=Absent("it takes Programs; tests/test_control_*.py test it under all transforms"),
+    examples=Absent("it takes Programs; tests/control/ tests it under all transforms"),
 )

@@ -205,7 +205,7 @@ pure_callback_p = Primitive(
     transpose=_NO_TRANSPOSE,
     batch=_pure_batch,
     lower=lowering_rules.Callback(effects=False),
-    examples=Absent("it takes a Python function; tests/test_callbacks.py tests it under all transforms"),
+    examples=Absent("it takes a Python function; tests/primitives/test_callbacks.py tests it under all transforms"),
 )
 
 
@@ -247,7 +247,7 @@ io_callback_p = Primitive(
     transpose=_NO_TRANSPOSE,
     batch=_io_batch,
     lower=lowering_rules.Callback(effects=True),
-    examples=Absent("it takes a Python function; tests/test_callbacks.py tests it under all transforms"),
+    examples=Absent("it takes a Python function; tests/primitives/test_callbacks.py tests it under all transforms"),
 )
 
 
@@ -284,5 +284,5 @@ debug_callback_p = Primitive(
     transpose=Absent("it looks at values, and a linear operand has none"),
     batch=_debug_batch,
     lower=lowering_rules.Callback(effects=True),
-    examples=Absent("it takes a Python function; tests/test_debug.py tests it under all transforms"),
+    examples=Absent("it takes a Python function; tests/debug/test_debug.py tests it under all transforms"),
 )

@@ -114,7 +114,7 @@ def _codes(code: CodeType) -> list[CodeType]:
 _NO_RULE = Absent(
     "it is a Numba function without a derivative; give numba_primitive one with jvp=rule or vjp=(fwd, bwd)"
 )
-_SHOWN = "it takes a user's function; tests/test_numba_primitive.py tests it"
+_SHOWN = "it takes a user's function; tests/primitives/test_numba_primitive.py tests it"
 
 
 # --- element by element -----------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def folders(folder: Path, count: int, choose: random.Random) -> None:
     before = saved.read_bytes()
 
     def full(most: int) -> None:
-        logging.getLogger("functad").setLevel(logging.ERROR)  # it says so, which tests/test_cache_files.py looks at
+        logging.getLogger("functad").setLevel(logging.ERROR)  # it says so: tests/system/test_cache_files.py
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         work.compute(most)
         try:

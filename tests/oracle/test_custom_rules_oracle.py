@@ -22,7 +22,7 @@ OURS = SimpleNamespace(lib=functad, np=functad_numpy, custom=functad.custom_deri
 
 @pytest.fixture(autouse=True)
 def interpreted():
-    """Compiling thousands of small Programs would take minutes; tests/test_custom_rules.py compiles some."""
+    """Compiling thousands of small Programs would take minutes; tests/calls/test_custom_rules.py compiles some."""
     before = functad.config.default_backend
     functad.config.update("default_backend", "interpreter")
     yield

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gather_tools import random_gather
 from loops_tools import assert_same_array, check_loops, record
-from test_kernels_indexing import random_gather
 
 import functad
 from functad.backends.cpu.executable import compile_program

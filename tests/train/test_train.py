@@ -20,7 +20,7 @@ from functad.errors import ArgumentError, DataError
 from functad.train import Dataset, as_inputs, cnn, evaluate, fit, training_step
 from functad.train.digits import digit_sets, on_pixels
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def digits(count, seed):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cpu_program_tools import check_plain
 from primitive_checks import cases_of
-from test_cpu_primitives import forms
+from primitive_form_tools import forms
 
 import functad.primitives  # noqa: F401  (fills the registry)
 from functad.ir import Absent, registry
@@ -64,7 +64,7 @@ print("numba" in sys.modules)
 
 def results_of(path: Path, disable: str) -> tuple[list[np.ndarray], bool]:
     """The results of the program in a process of its own, and whether it has imported the compiler."""
-    root = str(Path(__file__).parent.parent)
+    root = str(Path(__file__).parents[3])
     environment = {**os.environ, "NUMBA_DISABLE_JIT": disable, "FUNCTAD_CACHE_DIR": str(path), "PYTHONPATH": root}
     saved = path / f"results{disable}.npz"
     done = subprocess.run(

@@ -1,7 +1,4 @@
-"""Every primitive through the CPU compiler: its examples, their derivatives, and mapped; compiled, and as plain Python.
-
-The interpreter is the reference: the same Program gives the same results on both backends.
-"""
+"""Many functions as one Program, and the forms of a primitive's example: as it is, its jvp and vjp, and mapped."""
 
 from __future__ import annotations
 
@@ -9,24 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pytest
-from derivative_tools import assert_agreed, derivatives, scalar_valued
 from primitive_check_tools import Case, function_of, to_array
-from primitive_checks import cases_of, checks_for
+from primitive_checks import checks_for
 
-import functad.primitives  # noqa: F401  (fills the registry)
-from functad import interpreter
-from functad.backends.cpu.executable import Executable
-from functad.ir import Absent, Program, Zero, registry
+import functad
+from functad.ir import Program, Zero
 from functad.optimize.pipeline import simplify
 from functad.primitives.common import instantiate
 from functad.tracing import aval_of, trace_to_program
 from functad.transforms.batching import batch_flat
 from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat
-
-WITH_KINKS = sorted(name for name, p in registry.items() if any(c.example.agreed for c in cases_of(p)))
-NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples, Absent))
 
 
 class Together:
@@ -114,62 +104,3 @@ def compare(expected: Any, got: np.ndarray, label: str) -> None:
         scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=1e-30)
         wrong = ~(np.isclose(got, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True))
     assert not wrong.any(), f"{label}: {got[wrong][:5]} instead of {expected[wrong][:5]}"
-
-
-def run_all(together: Together) -> None:
-    program = together.program()
-    expected = interpreter.compile_program(program)(together.args)
-    executable = Executable(program)
-    got = executable(together.args)
-    for label, e, g in zip(together.labels, expected, got, strict=True):
-        compare(e, g, label)
-
-
-@pytest.mark.generated(every=25)
-@pytest.mark.parametrize("name", NAMES)
-def test_compiled_examples_equal_the_interpreter(name: str) -> None:
-    together = Together()
-    for case in cases_of(registry[name]):
-        add_forms(together, case)
-    run_all(together)
-
-
-def _alike(cases: Sequence[Case]) -> list[list[Case]]:
-    """Examples that differ in their values only: they can be mapped over together."""
-    groups: dict[Any, list[Case]] = {}
-    for case in cases:
-        example = case.example
-        kept = [v is None for v in example.along]
-        key = (str(example.params), str([(np.shape(a), np.asarray(a).dtype) for a in example.args]), str(kept))
-        groups.setdefault(key, []).append(case)
-    return list(groups.values())
-
-
-@pytest.mark.generated(every=4)
-@pytest.mark.parametrize("name", WITH_KINKS)
-def test_compiled_derivatives_are_those_agreed_on(name: str) -> None:
-    """At ties, kinks and ends of domains, to third order, in both modes; mapped over the points."""
-    groups = _alike([c for c in cases_of(registry[name]) if c.example.agreed])
-
-    def all_derivatives(inputs: Sequence[Any]) -> list[Any]:
-        results = []
-        for group, (args, along) in zip(groups, inputs):
-            fun = scalar_valued(function_of(registry[name], group[0].example))
-            for modes in ("fff", "rrr"):
-                results.append(functad.vmap(lambda x, v, f=fun, m=modes: derivatives(f, v, m)(*x))(args, along))
-        return results
-
-    def stacked(values: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
-        return [None if v[0] is None else np.array(v, d) for v, d in zip(zip(*values), dtypes)]
-
-    inputs = []
-    for group in groups:
-        dtypes = [np.asarray(a).dtype for a in group[0].example.args]
-        inputs.append([stacked([getattr(c.example, field) for c in group], dtypes) for field in ("args", "along")])
-    found = iter(functad.jit(all_derivatives)(inputs))
-    for group in groups:
-        for modes in ("fff", "rrr"):
-            orders = np.stack([np.asarray(order) for order in next(found)])
-            for case, values in zip(group, orders.T):
-                assert case.example.agreed is not None
-                assert_agreed(values, case.example.agreed, f"{case.describe()}, compiled, modes {modes}", 1e-4)

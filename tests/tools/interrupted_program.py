@@ -1,6 +1,6 @@
-"""A process of its own for tests/test_interrupts.py: functions that would run for ever, stopped by signals.
+"""A process of its own for `test_interrupts.py`: functions that would run for ever, stopped by signals.
 
-`python -m tests.interrupted_program PART`: prints a line for each function that was stopped as it should be.
+`python -m tests.tools.interrupted_program PART`: prints a line for each function that was stopped as it should be.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def nested(levels):
 
 def test_many_calls_within_each_other_go_through_all_transforms():
     # In a process of its own, because the tests' frames fill the stack, too (Python 3.11 has room for about 120).
-    program = "import sys; sys.path.insert(0, 'tests'); import test_calls; test_calls.check_nested(100)"
+    program = "import sys; sys.path.insert(0, 'tests/calls'); import test_calls; test_calls.check_nested(100)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 

@@ -23,6 +23,7 @@ from functad.errors import CompilationError
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
 FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def simulated(request: pytest.FixtureRequest) -> dict[str, str]:
     environment = {
         **os.environ,
         "NUMBA_ENABLE_CUDASIM": "1",
-        "PYTHONPATH": os.pathsep.join([str(FOLDER), str(FOLDER.parent), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "tools"), str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
     chosen = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     checks = [call.params["check"] for call in chosen if call is not None and "check" in call.params]

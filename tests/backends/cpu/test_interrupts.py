@@ -10,7 +10,7 @@ import pytest
 
 from functad.backends.cpu.kernels.polls import with_polls
 from functad.backends.cpu.runtime.layout import BUDGET, POLL_WORK
-from tests.interrupted_program import FUNCTIONS
+from tests.tools.interrupted_program import FUNCTIONS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSI
 def run(part: str) -> list[str]:
     """The lines that a part of the program prints; it must say nothing on stderr."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.interrupted_program", part], capture_output=True, text=True, timeout=240
+        [sys.executable, "-m", "tests.tools.interrupted_program", part], capture_output=True, text=True, timeout=240
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout.splitlines()
@@ -47,7 +47,7 @@ def test_donated_arrays_are_intact_or_say_that_they_are_gone() -> None:
 
 def test_the_process_ends_at_once_and_in_silence() -> None:
     # A second Ctrl-C may come when Python is gone already: then the process dies of it.
-    arguments = [sys.executable, "-m", "tests.interrupted_program", "at_exit"]
+    arguments = [sys.executable, "-m", "tests.tools.interrupted_program", "at_exit"]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines() == ["stopped the main thread", "ends"], done.stdout
     assert "functad" not in done.stderr and "threading" not in done.stderr, done.stderr

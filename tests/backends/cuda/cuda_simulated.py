@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from primitive_check_tools import to_array
 from primitive_checks import cases_of
-from test_cpu_primitives import Together, add_forms, compare
+from primitive_form_tools import Together, add_forms, compare
 
 import functad
 import functad.numpy as jnp
