@@ -23,6 +23,7 @@ from fuzz.rounding import Expected
 from fuzz.session import GROUP, STEPS, Failure, Report, try_group
 
 import functad
+from functad import machine_model
 from functad.editing.rewriting import Rule
 from functad.ir import registry
 from functad.lowering_rules import Scalar
@@ -251,8 +252,8 @@ def test_programs_are_made_again_by_their_numbers() -> None:
 
 
 def test_a_setting_changes_numbers_only_meanwhile() -> None:
-    name = "functad.optimize.loops.passes.UNROLLED_STEPS"
-    before = functad.optimize.loops.passes.UNROLLED_STEPS
+    name = "functad.machine_model.UNROLLED_STEPS"
+    before = machine_model.UNROLLED_STEPS
     seen = []
 
     class Program:
@@ -260,9 +261,9 @@ def test_a_setting_changes_numbers_only_meanwhile() -> None:
         traits: frozenset[str] = frozenset()
 
         def __call__(self, x: Any) -> list[Any]:
-            seen.append(functad.optimize.loops.passes.UNROLLED_STEPS)
+            seen.append(machine_model.UNROLLED_STEPS)
             return [x]
 
     setting = replace(Setting("eager"), thresholds={name: 77})
     assert setting.verdict(Program()) is None
-    assert set(seen) == {77} and functad.optimize.loops.passes.UNROLLED_STEPS == before
+    assert set(seen) == {77} and machine_model.UNROLLED_STEPS == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from functad import machine_model
 from functad.ir import Atom, Eqn, Program, Var, has_effects, subprograms
 from functad.lowering_rules import Control, Indexed
 from functad.primitives.common import broadcast_in_dim_p
@@ -51,10 +52,6 @@ def _may_never_end(eqn: Eqn) -> bool:
     return isinstance(rule, Control) and rule.kind == "while" or any(map(_may_never_end, inner))
 
 
-CHEAP = 2  # operations: what takes less time than reading its operands from memory
-DEEPEST_RECOMPUTATION = 4  # equations one behind another
-
-
 def recompute_cheap(
     linear: Program, residuals: Sequence[Any], forward: Program, there: set[Var]
 ) -> tuple[Program, list[Var]]:
@@ -72,7 +69,9 @@ def recompute_cheap(
         if var in computed or (var is not goal and (var in wanted or var in there)):
             return {}
         eqn = definitions.get(var)
-        if depth == DEEPEST_RECOMPUTATION or eqn is None or not (operations_of(eqn) <= CHEAP or _takes_no_memory(eqn)):
+        if eqn is None or depth == machine_model.DEEPEST_RECOMPUTATION:
+            return None
+        if operations_of(eqn) > machine_model.CHEAP_OPERATIONS and not _takes_no_memory(eqn):
             return None
         found: dict[Var, None] = {var: None}
         for operand in eqn.invars:

@@ -11,18 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.config import available_cores
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.steps import CallStep, ControlStep, LoopStep, Step, inner_steps
-
-SMALLEST_SHARE = 12_000.0  # ns of work below which a block is not worth a second thread
-CHUNK = 8_000.0  # ns of work in a chunk, at least
-COARSE_CHUNK = 200_000.0  # ns of work above which a chunk with matrix products is cut once more
-MOST_CHUNKS = 16
-FEWEST_ROWS = 4
-FEWEST_ROWS_OF_PRODUCTS = 16  # in a chunk of a loop that runs row by row
-LARGEST_SHARED = 1 << 21  # bytes that each chunk of such a loop reads again at every step, from caches that it shares
-LONGEST_STEP = 400_000.0  # ns of a step above which threads may as well wait for each other
 
 
 @dataclass(eq=False)
@@ -156,7 +148,7 @@ def _join(block: Block, new: Instruction, only_rows: bool) -> bool:
     rows = block.rows
     if block.instructions[0].by_columns and not only_rows:
         return False
-    if rows < FEWEST_ROWS or new.n < FEWEST_ROWS:
+    if rows < machine_model.FEWEST_ROWS or new.n < machine_model.FEWEST_ROWS:
         return False
     if new.n % rows == 0:
         refine, scale = 1, new.n // rows
@@ -184,16 +176,16 @@ def _refined(pieces: set[float | None], refine: int) -> set[float | None]:
 def _choose_chunks(block: Block) -> None:
     """Chunks of equal numbers of rows: enough for all threads to share, large enough to be worth it."""
     cost = block.cost
-    if cost < SMALLEST_SHARE or block.rows < 2:
+    if cost < machine_model.SMALLEST_SHARE or block.rows < 2:
         block.chunk = max(block.rows, 1)
         return
     block.parallel = True
     pieces = 2
     if any(i.coarse for i in block.instructions):
-        while pieces < MOST_CHUNKS and cost / pieces > COARSE_CHUNK:
+        while pieces < machine_model.MOST_PARTS and cost / pieces > machine_model.COARSE_CHUNK:
             pieces *= 2
     else:
-        pieces = max(2, min(int(cost / CHUNK), MOST_CHUNKS))
+        pieces = max(2, min(int(cost / machine_model.SMALLEST_CHUNK), machine_model.MOST_PARTS))
     block.chunk = -(-block.rows // min(pieces, block.rows))
 
 
@@ -217,14 +209,15 @@ def _control_by_rows(loop: Control) -> Control | None:
     if not isinstance(block, Block) or any(isinstance(i.step, CallStep) for i in block.instructions):
         return None
     cost = block.cost * step.length
-    if cost < SMALLEST_SHARE or block.cost > LONGEST_STEP or not _carried_by_rows(step, block):
+    pays = cost >= machine_model.SMALLEST_SHARE and block.cost <= machine_model.LONGEST_STEP
+    if not pays or not _carried_by_rows(step, block):
         return None
     operands = {b.storage: b.nbytes for i in block.instructions for _, b, _ in i.parameters}
     shared = {s for i in block.instructions for s in i.storages if i.rows.get(s) is None}
     # As many chunks as there are cores, because small products are slow: chunks do not depend on the threads in use.
-    fewest = FEWEST_ROWS_OF_PRODUCTS if any(i.coarse for i in block.instructions) else 1
-    pieces = min(available_cores()[0], int(cost / CHUNK), block.rows // fewest)
-    if pieces < 2 or sum(operands[s] for s in shared) > LARGEST_SHARED:
+    fewest = machine_model.FEWEST_ROWS_OF_PRODUCTS if any(i.coarse for i in block.instructions) else 1
+    pieces = min(available_cores()[0], int(cost / machine_model.SMALLEST_CHUNK), block.rows // fewest)
+    if pieces < 2 or sum(operands[s] for s in shared) > machine_model.LARGEST_SHARED:
         return None
     block.parallel, block.chunk = True, -(-block.rows // pieces)
     return Control(step, [make_blocks(condition), blocks, make_blocks(after)], by_rows=True)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
+from functad import machine_model
 from functad.ir import Atom, Eqn, Program, Var
 from functad.lowering.control import Scheduled, write_control
-from functad.lowering.fusion.joins import MOST_TOGETHER, joins, parts_in, runs_by_rows
+from functad.lowering.fusion.joins import joins, parts_in, runs_by_rows
 from functad.lowering.fusion.products import Matrices, as_matrices
 from functad.lowering.fusion.units import Unit
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
@@ -162,9 +163,9 @@ class _Scheduler(Results):
                     computed.setdefault(atom.aval.shape, []).append((atom, part))
             ins.append(Buffer(out.storage, atom.aval.shape, atom.aval.dtype))
         for shape, operands in computed.items():
-            for k in range(0, len(operands), MOST_TOGETHER):
+            for k in range(0, len(operands), machine_model.MOST_JOINED):
                 builder = NestBuilder(shape, (), self.fusion.definition, self.buffer, self.names.__getitem__)
-                for atom, part in operands[k : k + MOST_TOGETHER]:
+                for atom, part in operands[k : k + machine_model.MOST_JOINED]:
                     builder.copy(atom, out, part.place)
                 builder.nest.eqns.append(eqn)
                 self.add_nest(builder, f"{eqn.primitive.name}_{self.names[eqn.outvars[0]]}")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad import machine_model
 from functad.control import cond_p
 from functad.editing.rewriting import View, spliced
 from functad.ir import Atom, Aval, Eqn, Primitive, Var
@@ -29,10 +30,6 @@ from functad.primitives.gather_scatter import gather, gather_p, scatter_add
 from functad.primitives.logic import and_, ge, le
 from functad.primitives.reduction import reduce_and
 from functad.tracing import bind, trace_to_program
-
-FEWEST_USES = 2  # of a row, on average; with one, the product of the table is as much work as that of the rows
-SHORTEST_ROW = 32  # elements; to read or write one of the product's takes as long as some 32 operations of a product
-SMALLEST_PRODUCT = 1e7  # operations, about 100 µs; in a smaller one there is little to save
 
 
 def rows_times_matrix(eqn: Eqn, view: View) -> list[Eqn] | None:
@@ -272,7 +269,7 @@ def _is_large_product(eqn: Eqn) -> bool:
     if pairs != ((), ()) or out.dtype != x.dtype or x.dtype.name not in ("float32", "float64"):
         return False
     operations: float = 2.0 * out.size * math.prod(x.shape[d] for d in contract)
-    return operations >= SMALLEST_PRODUCT
+    return operations >= machine_model.GATHERED_PRODUCT
 
 
 def _rows_of(table: Aval, indices: Atom, rank: int, params: dict[str, Any]) -> _Rows | None:
@@ -281,7 +278,7 @@ def _rows_of(table: Aval, indices: Atom, rank: int, params: dict[str, Any]) -> _
     if others != [(0,), (0,), (), ()]:
         return None
     uses, length = math.prod(indices.aval.shape), math.prod(table.shape[1:])
-    if uses < FEWEST_USES * table.shape[0] or length < SHORTEST_ROW:
+    if uses < machine_model.GATHERED_USES * table.shape[0] or length < machine_model.GATHERED_ROW:
         return None
     return _Rows(table, indices, window, tuple(d for d in range(rank) if d not in window), params["mode"])
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.editing.rewriting import View, spliced
 from functad.ir import Eqn
 from functad.optimize.algebra import is_zeros
@@ -17,14 +18,13 @@ from functad.primitives.logic import eq, select_n
 from functad.primitives.ordering import wide_indices
 from functad.primitives.structure import iota
 
-LARGEST_ONE_HOT = 256  # positions; above, scattering one element is cheaper than choosing among all
-
 
 def one_of_each_row(eqn: Eqn, view: View) -> list[Eqn] | None:
     """A choice instead of a scatter: the derivative of picking a label's score."""
     operand, indices, updates = eqn.invars
     numbers = eqn.params["dimension_numbers"]
     shape, rows_at = operand.aval.shape, numbers.operand_batching_dims
+    most = machine_model.LARGEST_ONE_HOT
     if not (
         is_zeros(operand, view)
         and len(numbers.inserted_window_dims) == 1
@@ -33,7 +33,7 @@ def one_of_each_row(eqn: Eqn, view: View) -> list[Eqn] | None:
         and len(rows_at) == len(shape) - 1
         and updates.aval.size == indices.aval.size == math.prod(shape[d] for d in rows_at)  # one for each row
         and list(numbers.scatter_indices_batching_dims) == sorted(numbers.scatter_indices_batching_dims)
-        and shape[numbers.inserted_window_dims[0]] <= min(LARGEST_ONE_HOT, np.iinfo(indices.aval.dtype).max)
+        and shape[numbers.inserted_window_dims[0]] <= min(most, np.iinfo(indices.aval.dtype).max)
         and eqn.params["mode"] is not GatherScatterMode.CLIP
     ):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from functad import machine_model
 from functad.ir import Eqn
 from functad.lowering_rules import Scalar
 from functad.primitives.loops.text import CASTS
@@ -15,8 +16,6 @@ _SHORT = {
     "is_nan", "max", "maximum", "min", "minimum", "nextafter", "not", "popcount", "product", "quotient", "round_even",
     "rsqrt", "sign", "sqrt", "trunc", "where",
 }  # fmt: skip
-FUNCTION = 12  # operations
-QUOTIENT = 4  # operations; a square root takes as many
 _QUOTIENT = re.compile(r"/|%|\b(quotient|sqrt|rsqrt|remainder)\(")
 
 
@@ -26,7 +25,7 @@ def weight_of(eqn: Eqn) -> int:
     if not isinstance(rule, Scalar):
         return 1
     text = rule.text(eqn)
-    return 1 + (FUNCTION - 1) * sum(word not in _SHORT for word in _WORD.findall(text))
+    return 1 + (machine_model.FUNCTION_OPERATIONS - 1) * sum(word not in _SHORT for word in _WORD.findall(text))
 
 
 def operations_of(eqn: Eqn) -> float:
@@ -34,4 +33,4 @@ def operations_of(eqn: Eqn) -> float:
     rule = eqn.primitive.lower
     if not isinstance(rule, Scalar):
         return float("inf")
-    return weight_of(eqn) + (QUOTIENT - 1) * len(_QUOTIENT.findall(rule.text(eqn)))
+    return weight_of(eqn) + (machine_model.QUOTIENT_OPERATIONS - 1) * len(_QUOTIENT.findall(rule.text(eqn)))

@@ -15,12 +15,8 @@ from cpu_program_tools import check_plain, compare, program_of
 
 import functad
 import functad.numpy as jnp
-from functad import interpreter, lax, nn
+from functad import interpreter, lax, machine_model, nn
 from functad.backends.cpu.executable import Executable, Lowered
-from functad.lowering import blocks as plan
-from functad.lowering.fusion import fuse
-from functad.lowering.fusion import joins as parts
-from functad.lowering.nests import split
 from functad.lowering.steps import KernelStep, NestStep, inner_steps
 from functad.optimize.pipeline import inline_calls, simplify
 
@@ -348,10 +344,10 @@ def test_random_compositions_equal_the_interpreter(part: int, monkeypatch: pytes
     stored = 0
     for seed in range(50 * part, 50 * part + 50):
         choose = random.Random(seed)
-        monkeypatch.setattr(split, "WORTH_THREADS", choose.choice([1 << 16, 1]))
-        monkeypatch.setattr(fuse, "LARGEST_NEST", choose.choice([100, 5]))
-        monkeypatch.setattr(plan, "FEWEST_ROWS", choose.choice([4, 1]))
-        monkeypatch.setattr(parts, "LANES", choose.choice([16, 1]))
+        monkeypatch.setattr(machine_model, "POINTS_WORTH_PARTS", choose.choice([1 << 16, 1]))
+        monkeypatch.setattr(machine_model, "LARGEST_NEST", choose.choice([100, 5]))
+        monkeypatch.setattr(machine_model, "FEWEST_ROWS", choose.choice([4, 1]))
+        monkeypatch.setattr(machine_model, "FLOATS_OF_VECTOR", choose.choice([16, 1]))
         f = Joined(seed)
         program = program_of(f, f.args, simplify if seed % 3 else inline_calls)
         lowered = check_plain(program, f.args, [choose.random() < 0.4 for _ in f.args], seed)

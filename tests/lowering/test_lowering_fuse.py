@@ -12,11 +12,10 @@ from fuzz.session import some_program
 
 import functad
 import functad.numpy as jnp
-from functad import lax
+from functad import lax, machine_model
 from functad.errors import NoRuleError
 from functad.ir import Absent, Program, Var
 from functad.lowering.barriers import remove_barriers
-from functad.lowering.fusion import fuse, inlining
 from functad.lowering.fusion.fuse import Fusion
 from functad.lowering.memory.results import variable_names
 from functad.lowering.schedule import make_schedule
@@ -117,8 +116,9 @@ def test_units_do_not_grow_without_bound() -> None:
     fusion = fusion_of(fun, VECTOR, VECTOR)
     assert sum(len(u.members) for u in fusion.units) + len(fusion.inline) == 600
     for unit in fusion.units:
-        assert unit.weight <= fuse.LARGEST_NEST and len(unit.reads) + unit.results <= fuse.MOST_BUFFERS
-    assert len(fusion.units) <= 2 * sum(u.weight for u in fusion.units) // fuse.LARGEST_NEST + 1
+        assert unit.weight <= machine_model.LARGEST_NEST
+        assert len(unit.reads) + unit.results <= machine_model.MOST_BUFFERS
+    assert len(fusion.units) <= 2 * sum(u.weight for u in fusion.units) // machine_model.LARGEST_NEST + 1
 
 
 @pytest.mark.parametrize("count", [100, 700])
@@ -140,7 +140,7 @@ def test_constants_that_double_are_not_written_out_again_and_again() -> None:
         return x + k
 
     fusion = fusion_of(fun, VECTOR)
-    assert max(fusion.weight.values()) <= inlining.LARGEST_INLINE
+    assert max(fusion.weight.values()) <= machine_model.LARGEST_INLINE
 
 
 def test_a_primitive_that_cannot_be_lowered_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from fuzz.session import some_program
 
 import functad
 import functad.numpy as jnp
+from functad import machine_model
 from functad.backends.cpu.executable import Lowered
-from functad.lowering import blocks as plan
 from functad.lowering.blocks import Block, Instruction, make_blocks
-from functad.lowering.memory.arena import ALIGNMENT, plan_memory
+from functad.lowering.memory.arena import plan_memory
 from functad.lowering.memory.buffers import new_buffer
 from functad.optimize.pipeline import simplify
 
@@ -43,7 +43,7 @@ def buffer(name: str, *shape: int) -> Any:
 
 def test_live_temporaries_never_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(120):
-        monkeypatch.setattr(plan, "FEWEST_ROWS", 4 if seed % 2 else 1 << 30)
+        monkeypatch.setattr(machine_model, "FEWEST_ROWS", 4 if seed % 2 else 1 << 30)
         lowered = random_lowered(seed)
         memory = lowered.memory_plan
         for a, b in itertools.combinations(memory.offsets, 2):
@@ -107,7 +107,7 @@ def test_the_arena_is_aligned_and_no_larger_than_all_temporaries() -> None:
         memory = random_lowered(seed).memory_plan
         assert memory.live_bytes <= memory.arena_bytes <= memory.unshared_bytes
         for storage, offset in memory.offsets.items():
-            assert offset % ALIGNMENT == 0 and offset + storage.nbytes <= memory.arena_bytes
+            assert offset % machine_model.CACHE_LINE == 0 and offset + storage.nbytes <= memory.arena_bytes
 
 
 def test_every_temporary_has_a_place_and_is_written_before_it_is_read() -> None:

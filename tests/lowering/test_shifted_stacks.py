@@ -11,12 +11,11 @@ from cpu_program_tools import check_plain, compare
 
 import functad
 import functad.numpy as jnp
-from functad import interpreter, lax
+from functad import interpreter, lax, machine_model
 from functad.backends.cpu.executable import Executable
 from functad.backends.cpu.kernels import generate
 from functad.config import config
 from functad.lowering.blocks import Block, Instruction
-from functad.lowering.memory import shifted_stacks
 from functad.lowering.memory.arena import plan_memory
 from functad.lowering.memory.buffers import new_buffer
 from functad.lowering.schedule import Schedule
@@ -38,7 +37,7 @@ START = RNG.normal(size=(ROWS, WIDTH)).astype(F32)
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small stacks, too, lie in one buffer, and loops of small steps run on the tape."""
-    monkeypatch.setattr(shifted_stacks, "SMALLEST_SLICE", 1)
+    monkeypatch.setattr(machine_model, "SMALLEST_SHIFTED_SLICE", 1)
     monkeypatch.setattr(generate, "LONGEST_SMALL_STEP", -1.0)
 
 
@@ -84,7 +83,7 @@ def copies(loop: LoopStep) -> list[str]:
 def test_the_derivative_of_an_lstm_copies_no_carry(reverse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     gradients = functad.grad(lstm(reverse), (0, 1, 2))
     schedule = check(gradients, WEIGHTS, XS, START)
-    monkeypatch.setattr(shifted_stacks, "SMALLEST_SLICE", ROWS * WIDTH * 4 + 1)
+    monkeypatch.setattr(machine_model, "SMALLEST_SHIFTED_SLICE", ROWS * WIDTH * 4 + 1)
     apart = check(gradients, WEIGHTS, XS, START)
     assert len(copies(loops(schedule)[0])) == len(copies(loops(apart)[0])) - 2
     # The states share a stack; that of the cells is one slice longer.

@@ -7,11 +7,10 @@ import pytest
 
 import functad
 import functad.numpy as jnp
-from functad import lax
+from functad import lax, machine_model
 from functad.editing.dead_code import eliminate_dead_code
 from functad.execution import optimized
 from functad.ir import Literal
-from functad.optimize.loops import linear_recurrences as linear_loops
 from functad.optimize.loops import passes as loop_passes
 from functad.tracing import eval_program
 
@@ -178,14 +177,14 @@ def test_three_numbers_have_many_coefficients(monkeypatch):
     args = [np.array(v, float) for v in (1.0, 2.0, 3.0)]
     assert is_rewritten(monkeypatch, gradient, *args)
     assert_same(gradient, *args)
-    monkeypatch.setattr(linear_loops, "MOST_STACKS", 7)
+    monkeypatch.setattr(machine_model, "MOST_COEFFICIENT_STACKS", 7)
     assert not is_rewritten(monkeypatch, gradient, *args)
 
 
 def test_coefficients_that_need_much_memory_are_not_stored(monkeypatch):
     gradient = functad.grad(logistic)
     assert is_rewritten(monkeypatch, gradient, np.array(0.3), 3.2)
-    monkeypatch.setattr(linear_loops, "LARGEST_STACKS", STEPS * 8)
+    monkeypatch.setattr(machine_model, "LARGEST_COEFFICIENT_STACKS", STEPS * 8)
     assert not is_rewritten(monkeypatch, gradient, np.array(0.3), 3.2)
 
 

@@ -8,10 +8,9 @@ from optimized_tools import optimized_program
 
 import functad
 import functad.numpy as jnp
-from functad import lax
+from functad import lax, machine_model
 from functad.editing.dead_code import eliminate_dead_code
 from functad.execution import optimized
-from functad.optimize.loops import products as loop_products
 from functad.optimize.pipeline import optimize_control
 from functad.tracing import eval_program
 
@@ -81,7 +80,7 @@ def test_a_constant_that_is_repeated_for_all_rows_is_not_stored():
 
 
 def test_large_products_stay_in_the_loop(monkeypatch):
-    monkeypatch.setattr(loop_products, "SMALL_PRODUCT", 10.0)
+    monkeypatch.setattr(machine_model, "LARGEST_HOISTED_PRODUCT", 10.0)
     program = eliminate_dead_code(optimize_control(functad.make_jaxpr(functad.grad(recurrent))(PARAMS, ROWS)))
     forward, backward = scans(program)
     assert names(forward.params["jaxpr"]).count("dot_general") == 2

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile import shared_kernels as kernels
@@ -32,7 +33,7 @@ from functad.ir import Program
 from functad.lowering import blocks as plan
 from functad.lowering.blocks import make_blocks
 from functad.lowering.contracts import check_schedule
-from functad.lowering.memory.arena import ALIGNMENT, MemoryPlan, plan_memory
+from functad.lowering.memory.arena import MemoryPlan, plan_memory
 from functad.lowering.schedule import Schedule, make_schedule
 from functad.lowering.steps import CallStep, LoopStep
 
@@ -141,8 +142,8 @@ class Executable(Lowered):
 
     def _new_context(self) -> _Context:
         """Slots and an arena for one call at a time; stacks grow with the first ones, and stay as large."""
-        arena = np.empty(self.memory_plan.arena_bytes + ALIGNMENT, np.uint8)
-        start = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
+        arena = np.empty(self.memory_plan.arena_bytes + machine_model.CACHE_LINE, np.uint8)
+        start = -(-arena.ctypes.data // machine_model.CACHE_LINE) * machine_model.CACHE_LINE
         slots = np.zeros(self._slots.count + self._slots.private, np.int64)
         for storage, slot in self._slots.numbers.items():
             if storage.kind == "arena":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from functad import machine_model
 from functad.ir import Eqn, Program, Var, has_effects
 from functad.lowering.fusion.inlining import Inlining
 from functad.lowering.fusion.order import let_readers_go_first, ordered
@@ -23,9 +24,6 @@ from functad.lowering_rules import Callback, Contraction, Control, Loops, Reduct
 from functad.pretty import literal_text
 
 _KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", Control: "control", Callback: "call"}
-# They keep the compiler's time linear: it grows faster than a kernel.
-LARGEST_NEST = 200  # operations (`cost.weight_of`)
-MOST_BUFFERS = 128  # that a nest reads, or that hold results of the Program
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ class Fusion(Inlining):
         found = [owners[n] for n in sorted(owners, reverse=True)]
         if reads.aligned:
             size = math.prod(shape)
-            for unit in reversed(self.all_units[-12:]):
+            for unit in reversed(self.all_units[-machine_model.NESTS_LOOKED_BACK :]):
                 if unit.kind == "nest" and unit not in found and unit.points == size and unit.reads & reads.aligned:
                     found.append(unit)
         return found
@@ -288,7 +286,7 @@ class Fusion(Inlining):
 
 def _too_large(one: Unit, other: Unit) -> bool:
     buffers = len(one.reads | other.reads) + one.results + other.results
-    return one.weight + other.weight > LARGEST_NEST or buffers > MOST_BUFFERS
+    return one.weight + other.weight > machine_model.LARGEST_NEST or buffers > machine_model.MOST_BUFFERS
 
 
 def _is_empty(eqn: Eqn) -> bool:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functad import machine_model
 from functad.errors import NoRuleError
 from functad.ir import Absent, Eqn, Literal, Program, Var
 from functad.lowering.fusion.products import find_products
 from functad.lowering_rules import Call, Indexed, Reduction, Scalar
 from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import weight_of
-
-# Moves that cost nothing where they are used: nothing but index arithmetic.
-LARGEST_INLINE = 60  # operations (`cost.weight_of`)
-DEEPEST_INLINE = 50  # equations one behind another; keeps the recursion shallow
 
 
 class Inlining:
@@ -74,14 +71,14 @@ class Inlining:
             if i in self.absorbed:
                 continue
             if isinstance(rule, Indexed):
-                if not eqn.primitive.multiple_results and self._depth_of(eqn) > DEEPEST_INLINE:
+                if not eqn.primitive.multiple_results and self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
                     continue
                 same = rule.same_memory or (eqn.primitive is broadcast_in_dim_p and _only_adds_unit_axes(eqn))
                 if same and isinstance(eqn.invars[0], Var):
                     self.alias[eqn.outvars[0]] = self.alias.get(eqn.invars[0], eqn.invars[0])
                 if rule.free or self._used_once(eqn):
                     self._make_inline(eqn)
-            elif isinstance(rule, Scalar) and self._weight_of(eqn) <= LARGEST_INLINE:
+            elif isinstance(rule, Scalar) and self._weight_of(eqn) <= machine_model.LARGEST_INLINE:
                 if self._is_constant_result(eqn) or self._flows_on(eqn):
                     self._make_inline(eqn)
 
@@ -104,7 +101,7 @@ class Inlining:
 
         Behind a barrier only if no more operands than one have to be kept until then.
         """
-        if len(eqn.outvars) > 1 or self._depth_of(eqn) > DEEPEST_INLINE:
+        if len(eqn.outvars) > 1 or self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
             return False
         (var,) = eqn.outvars
         phase = self.phase(self.producer[var])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from functad import machine_model
 from functad.ir import Atom, Eqn, Var
 from functad.lowering.fusion.fuse import Fusion, no_buffer
 from functad.lowering.fusion.units import Unit
@@ -16,11 +17,6 @@ from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import PRE
 from functad.lowering_rules import Loops
 from functad.primitives.loops.joining import Part, parts_of
-
-MOST_TOGETHER = 32  # parts stored by one nest for one array; keeps the compiler's time linear
-FEWEST_ROWS, FEW_POINTS = 8, 1 << 14  # threads cannot share fewer rows, if they have more elements in all
-LANES = 16  # elements at a time, as vectors hold them
-LARGEST_REST = 0.05  # of a row: its last elements that fill no vector, and which it would take too long to compute
 
 
 class Places(NamedTuple):
@@ -44,7 +40,9 @@ def parts_in(eqn: Eqn) -> list[tuple[Atom, Part]]:
 
 def runs_by_rows(part: Part, size: int) -> bool:
     """Whether threads can share what stores a value of some size in a part, row by row or in one piece."""
-    return size in (part.length, 0) or size // part.length >= FEWEST_ROWS or size <= FEW_POINTS
+    if size in (part.length, 0) or size <= machine_model.ELEMENTS_WORTH_THREADS:
+        return True
+    return size // part.length >= machine_model.FEW_ROWS
 
 
 def find_places(fusion: Fusion) -> dict[Var, Places]:
@@ -102,7 +100,7 @@ def _fits(fusion: Fusion, var: Var, parts: list[Part], joining: Unit) -> bool:
     if fusion.phase(owner.members[0]) != fusion.phase(joining.members[0]):
         return False  # all of the result would be kept until then
     at_points = fusion.level_of(var, owner) == PRE
-    if len(parts) > (MOST_TOGETHER if at_points else 1):
+    if len(parts) > (machine_model.MOST_JOINED if at_points else 1):
         return False  # sums by columns are gathered where they are stored, at one place
     if not all(runs_by_rows(part, var.aval.size) for part in parts):
         return False
@@ -110,7 +108,8 @@ def _fits(fusion: Fusion, var: Var, parts: list[Part], joining: Unit) -> bool:
     lengths = {part.length for part in parts} - {1, var.aval.size}
     if any(all(length != math.prod(shape[d:]) for d in range(len(shape))) for length in lengths):
         return False  # a row is no loop: its elements would be found by dividing
-    short = [length for length in lengths if length % LANES > LARGEST_REST * length]
+    rest, most = machine_model.FLOATS_OF_VECTOR, machine_model.LARGEST_REST
+    short = [length for length in lengths if length % rest > most * length]
     return not short or not _cuts_vectors(fusion, owner, min(short))
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 
+from functad import machine_model
 from functad.ir import Eqn, Program, Var
 from functad.lowering.fusion.units import Unit
-
-LARGEST_WAIT = 1 << 19  # bytes of a result that may lie waiting for the sake of a better order
 
 
 def let_readers_go_first(
@@ -121,7 +120,7 @@ def _read_units(unit: Unit, unit_of: Mapping[Var, Unit]) -> set[int]:
 def _rows(program: Program, unit: Unit) -> int:
     """The number of rows that a unit works through one by one; 0 where it does not, or waiting costs memory."""
     outs = [v.aval for i in unit.members for v in program.eqns[i].outvars]
-    if unit.kind in ("control", "call") or max(a.size * a.dtype.itemsize for a in outs) > LARGEST_WAIT:
+    if unit.kind in ("control", "call") or max(a.size * a.dtype.itemsize for a in outs) > machine_model.LARGEST_WAIT:
         return 0
     if unit.product is not None:
         return unit.product.out.aval.shape[0] if unit.product.out.aval.shape else 0

@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from functad import machine_model
 from functad.lowering.nests.affine import loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, Let, Load, Nest, Statement, Store, literal_text
 from functad.lowering.steps import BranchStep, ControlStep, GemmStep, LoopStep, NestStep, Step
-
-MOST_POINTS = 64  # multiplications
 
 
 def without_small_products(step: ControlStep) -> ControlStep:
@@ -34,7 +33,7 @@ def _written_out(steps: list[Step]) -> list[Step]:
 def _one_written_out(step: Step) -> Step:
     if isinstance(step, ControlStep):
         return without_small_products(step)
-    if isinstance(step, GemmStep) and step.m * step.n * step.k * step.batch <= MOST_POINTS:
+    if isinstance(step, GemmStep) and step.m * step.n * step.k * step.batch <= machine_model.LARGEST_SMALL_PRODUCT:
         return NestStep(step.name, product_nest(step), step.eqns)
     return step
 

@@ -9,11 +9,10 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from functad import machine_model
 from functad.lowering.blocks import Block, Control, Instruction
 from functad.lowering.memory.buffers import Storage
 from functad.lowering.steps import LoopStep, Stack
-
-ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
 @dataclass(eq=False)
@@ -146,7 +145,7 @@ def _places_by_rows(block: Block, instruction: Instruction) -> list[Storage]:
 
 
 def _rounded(nbytes: int) -> int:
-    return max(-(-nbytes // ALIGNMENT) * ALIGNMENT, ALIGNMENT)
+    return max(-(-nbytes // machine_model.CACHE_LINE) * machine_model.CACHE_LINE, machine_model.CACHE_LINE)
 
 
 def _take(free: list[tuple[int, int]], size: int) -> int | None:

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from functad import machine_model
 from functad.ir import Atom, Eqn, Program, Var
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.memory.results import NEVER, Results
-
-# Bytes. Loops of smaller steps may be one function, with carries in variables, which no view of memory sees: this must
-# stay larger than what `small_loops` keeps there.
-SMALLEST_SLICE = 4096
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ def shift_stacks(around: Results, eqn: Eqn, body: Program) -> tuple[Program, lis
         given = None if k is None else body.outvars[k]
         if k is None or given not in computed or before in around.claims:
             continue
-        if length < 1 or before.aval.size * before.aval.dtype.itemsize < length * SMALLEST_SLICE:
+        if length < 1 or before.aval.size * before.aval.dtype.itemsize < length * machine_model.SMALLEST_SHIFTED_SLICE:
             continue
         after = next((v for v, atom in stacked.items() if atom is given), None)
         if after is None:

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from functad import machine_model
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Load, Nest, Store
-
-WORTH_THREADS = 1 << 16  # points
-MOST_PARTS = 16
-NARROW = 32  # sums side by side that do not fill the vectors and the pipeline
-LANES = 64
-WORTH_LANES = 1 << 13  # points
 
 
 def split_reduction(nest: Nest) -> tuple[Nest, Nest] | None:
@@ -36,10 +31,10 @@ def split_reduction(nest: Nest) -> tuple[Nest, Nest] | None:
     for symbol in kept:
         side_by_side *= symbol.extent
     by_columns = bool(kept) and nest.loops[-1] is kept[-1]
-    parts = _divisor(long.extent, MOST_PARTS) if nest.points >= WORTH_THREADS else 1
+    parts = _divisor(long.extent, machine_model.MOST_PARTS) if nest.points >= machine_model.POINTS_WORTH_PARTS else 1
     lanes = 1
-    if by_columns and side_by_side < NARROW and nest.points >= WORTH_LANES:
-        lanes = _divisor(long.extent // parts, max(LANES // side_by_side, 1))
+    if by_columns and side_by_side < machine_model.NARROW_SUMS and nest.points >= machine_model.POINTS_WORTH_LANES:
+        lanes = _divisor(long.extent // parts, max(machine_model.SUMS_AT_ONCE // side_by_side, 1))
     if parts == 1 and lanes == 1:
         return None
     return _partial(nest, long, kept, parts, lanes)

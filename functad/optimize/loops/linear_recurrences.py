@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad import machine_model
 from functad.control import cond_p
 from functad.editing.splicing import splice
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var
@@ -40,10 +41,7 @@ from functad.primitives.structure import slice_
 from functad.tracing import bind, eval_program, set_source, trace_to_program, transforming
 from functad.transforms.programs import batch_program
 
-LEAST_SAVED = 100  # operations on the chain of all steps; fewer take less time than one kernel more
-MOST_IN_PAIRS = 3  # carries on the chain; products of larger matrices of coefficients take longer than they save
 _FLAG = np.dtype(np.int32)  # of what is safe: the type of the index of a `cond`
-MOST_STACKS, LARGEST_STACKS = 8, 1 << 24  # of coefficients: how many, and the bytes of all
 
 
 class _NotLinearError(Exception):
@@ -92,10 +90,11 @@ def shorten_chains(
     if program.consts or not chain:
         return
     saved = _longest_path(scan, chain) - max(_operations(forms[i], atoms) for i in chain)
-    if saved * scan.length < LEAST_SAVED:
+    if saved * scan.length < machine_model.LEAST_SAVED:
         return
     all_steps = _AllSteps(scan, program)
-    if len(all_steps.stacked) <= MOST_STACKS and all_steps.nbytes <= LARGEST_STACKS:
+    few = len(all_steps.stacked) <= machine_model.MOST_COEFFICIENT_STACKS
+    if few and all_steps.nbytes <= machine_model.LARGEST_COEFFICIENT_STACKS:
         scan.origin = scan.origin.replace(params={**scan.origin.params, "linear": False})  # it is looked at once
         bound = all_steps.compute(before)
         forms = _without_known(scan, forms, all_steps, results)
@@ -328,7 +327,7 @@ def _rewrite(scan: Scan, forms: list[_Linear], all_steps: _AllSteps, before: lis
     consts, xs = [v for v in read if v not in all_steps.stacked], [v for v in read if v in all_steps.stacked]
     stacks = [values[v] for v in xs]
     steps: list[int | None] = [None]
-    if len(chain) <= MOST_IN_PAIRS and not scan.ys and scan.length % 2 == 0:
+    if len(chain) <= machine_model.MOST_IN_PAIRS and not scan.ys and scan.length % 2 == 0:
         params = {**scan.origin.params, "length": scan.length // 2}
         scan.origin = scan.origin.replace(params=params)
         steps = [1, 0] if params["reverse"] else [0, 1]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from functad import machine_model
 from functad.control import cond_p, scan_p, while_p
 from functad.editing.partial_evaluation import split_invariant
 from functad.editing.splicing import splice
@@ -28,9 +29,6 @@ from functad.primitives.common import broadcast_in_dim_p, full, reshape
 from functad.primitives.joining import concatenate, stack
 from functad.primitives.structure import slice_
 from functad.tracing import bind, eval_program, trace_to_program
-
-UNROLLED_STEPS = 8
-UNROLLED_EQUATIONS = 200  # of all steps together
 
 
 def optimize_loops(program: Program, simplify: Callable[[Program], Program]) -> Program:
@@ -161,7 +159,8 @@ def _is_short(eqn: Eqn) -> bool:
         return False
     if length <= 1 or eqn.params["unroll"] >= length:
         return True
-    return length <= UNROLLED_STEPS and length * _size(eqn.params["jaxpr"]) <= UNROLLED_EQUATIONS
+    equations = length * _size(eqn.params["jaxpr"])
+    return length <= machine_model.UNROLLED_STEPS and equations <= machine_model.UNROLLED_EQUATIONS
 
 
 def _size(program: Program) -> int:

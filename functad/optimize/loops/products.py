@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.editing.splicing import splice
 from functad.ir import Absent, Atom, Eqn, Literal, Program, Var
 from functad.optimize.loops.parts import Scan
@@ -20,9 +21,6 @@ from functad.primitives.common import add_any_p, move_axis, reduce_sum, reduce_s
 from functad.primitives.contraction import dot_general_p
 from functad.tracing import bind, eval_program
 from functad.transforms.programs import batch_program
-
-SMALL_PRODUCT = 3e7  # operations; a larger product gains nothing from being joined with others
-LARGEST_STACK = 1 << 26  # bytes that a pass may add to what a loop stacks
 
 
 def hoist_products(scan: Scan, before: list[Eqn]) -> None:
@@ -36,7 +34,7 @@ def hoist_products(scan: Scan, before: list[Eqn]) -> None:
             continue
         (out,) = eqn.outvars
         if any(v in slices for v in variables):
-            if scan.length * out.aval.size * out.aval.dtype.itemsize > LARGEST_STACK:
+            if scan.length * out.aval.size * out.aval.dtype.itemsize > machine_model.MOST_EXTRA_BYTES:
                 continue  # nor is anything that is computed from it
             slices.add(out)
             if eqn.primitive is dot_general_p and _is_small(eqn):
@@ -71,7 +69,7 @@ def hoist_products(scan: Scan, before: list[Eqn]) -> None:
 def _is_small(eqn: Eqn) -> bool:
     (contract, _), _ = eqn.params["dimension_numbers"]
     flops: float = 2.0 * eqn.outvars[0].aval.size * math.prod(eqn.invars[0].aval.shape[d] for d in contract)
-    return flops <= SMALL_PRODUCT
+    return flops <= machine_model.LARGEST_HOISTED_PRODUCT
 
 
 def sink_sums(scan: Scan, after: list[Eqn], results: dict[Var, Atom]) -> None:
@@ -97,7 +95,7 @@ def sink_sums(scan: Scan, after: list[Eqn], results: dict[Var, Atom]) -> None:
     for carry, total, source, chain_eqns in sums:
         if source.primitive is not dot_general_p or not _is_small(source):
             continue
-        if sum(_stack_bytes(scan, a, stacked) for a in source.invars) > LARGEST_STACK:
+        if sum(_stack_bytes(scan, a, stacked) for a in source.invars) > machine_model.MOST_EXTRA_BYTES:
             continue
         factors = [_stacked(scan, a, stacked) for a in source.invars]
         _finish_sum(scan, carry, total, [source, *chain_eqns], partial(_joint_product, source), factors, after, results)

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from functad import machine_model
 from functad.control import scan_p
 from functad.ir import UNKNOWN, Atom, Eqn, Program, Var
 from functad.lowering_rules import Contraction, Indexed, Scalar
 from functad.optimize.loops.parts import Scan, take_apart
 from functad.optimize.loops.stacks import slice_aval, slice_of
 from functad.primitives.common import broadcast_in_dim_p, reshape_p
-from functad.primitives.cost import QUOTIENT, operations_of
-
-SMALLEST_SLICE = 64  # elements; for less, the vectors of a processor had better work on many slices at once
+from functad.primitives.cost import operations_of
 
 
 def sink_into_scans(program: Program) -> Program:
@@ -49,7 +48,7 @@ def sink_into_scans(program: Program) -> Program:
 def _sink(scan: Scan, operand: Var, var: Var, definitions: Mapping[Var, Eqn], reads: Mapping[Var, int]) -> bool:
     """Let the body compute `var`, its slices of an operand, if nothing more need be stored for that."""
     given = [*(c.given for c in scan.carries), *(a for a, _ in scan.ys)]
-    if var.aval.size < SMALLEST_SLICE or any(a is var for a in given):
+    if var.aval.size < machine_model.SMALLEST_SUNK_SLICE or any(a is var for a in given):
         return False
     chain = _Chain(scan, definitions, reads)
     if not (chain.takes(operand) and chain.compute(operand, var) and chain.pays):
@@ -79,7 +78,7 @@ class _Chain:
         eqn = self.definitions.get(stack)
         if eqn is None or eqn.primitive is broadcast_in_dim_p:
             return eqn is not None
-        return operations_of(eqn) <= 1 + QUOTIENT and self.reads[stack] == 1
+        return operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS and self.reads[stack] == 1
 
     def compute(self, stack: Var, var: Var) -> bool:
         """Add the equations for a slice, unless they mix slices."""

@@ -6,18 +6,16 @@ a library packs one that lies otherwise each time. What is the same in all steps
 
 from __future__ import annotations
 
+from functad import machine_model
 from functad.ir import Eqn, Var
 from functad.optimize.loops.parts import Scan
 from functad.primitives.common import transpose_p
 from functad.primitives.contraction import dot_general_p
 
-FEWEST_STEPS = 4  # a product reads a matrix of its own faster from then on, transposing included
-SMALLEST = 1 << 10  # elements; a smaller matrix is in the first cache anyway
-
 
 def transpose_weights(scan: Scan, before: list[Eqn]) -> None:
     """Let products with a transposed constant of the loop read a copy that is made before it."""
-    if scan.length < FEWEST_STEPS:
+    if scan.length < machine_model.FEWEST_STEPS:
         return
     operands = {v: a for a, v in scan.consts}
     copies: dict[Var, Var] = {}  # constants of the body, and the copies that the body reads
@@ -42,7 +40,7 @@ def transpose_weights(scan: Scan, before: list[Eqn]) -> None:
         weight = eqn.invars[1]
         if not isinstance(weight, Var) or weight not in operands or batch != ((), ()) or tuple(rhs_sum) != (1,):
             continue
-        if weight.aval.ndim == 2 and weight.aval.size >= SMALLEST:
+        if weight.aval.ndim == 2 and weight.aval.size >= machine_model.SMALLEST_WEIGHT:
             numbers = ((lhs_sum, (0,)), batch)
             scan.eqns[i] = eqn.replace(
                 invars=[eqn.invars[0], copy_of(weight)], params={**eqn.params, "dimension_numbers": numbers}

@@ -16,14 +16,13 @@ from cpu_program_tools import check_plain, compare
 
 import functad
 import functad.numpy as jnp
-from functad import grad, interpreter, jit, jvp, lax, vmap
+from functad import grad, interpreter, jit, jvp, lax, machine_model, vmap
 from functad.backends.cpu.executable import Executable, Lowered
 from functad.backends.cpu.kernels import generate
 from functad.config import config
 from functad.ir import Program
 from functad.lowering import blocks as plan
 from functad.lowering.blocks import Control, leaves
-from functad.lowering.memory import shifted_stacks
 from functad.lowering.steps import BranchStep
 from functad.optimize.pipeline import inline_calls, simplify
 from functad.tracing import aval_of, trace_to_program
@@ -40,7 +39,7 @@ LONG = np.linspace(-1, 1, 120, dtype=F32).reshape(40, 3)
 def on_the_tape(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops of small steps, too, run on the tape; `test_cpu_small_loops` is about those that become functions."""
     monkeypatch.setattr(generate, "LONGEST_SMALL_STEP", -1.0)
-    monkeypatch.setattr(shifted_stacks, "SMALLEST_SLICE", 1)
+    monkeypatch.setattr(machine_model, "SMALLEST_SHIFTED_SLICE", 1)
 
 
 def traced(fun: Callable[..., Any], args: Sequence[Any]) -> Program:
@@ -406,9 +405,9 @@ def test_large_bodies_run_on_several_threads() -> None:
 
 def test_small_bodies_run_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "available_cores", lambda: (3, "for this test"))
-    monkeypatch.setattr(plan, "SMALLEST_SHARE", 1000.0)
-    monkeypatch.setattr(plan, "CHUNK", 100.0)
-    monkeypatch.setattr(plan, "FEWEST_ROWS_OF_PRODUCTS", 4)
+    monkeypatch.setattr(machine_model, "SMALLEST_SHARE", 1000.0)
+    monkeypatch.setattr(machine_model, "SMALLEST_CHUNK", 100.0)
+    monkeypatch.setattr(machine_model, "FEWEST_ROWS_OF_PRODUCTS", 4)
     rng = np.random.default_rng(0)
     w, u = (rng.normal(size=s).astype(F32) * 0.1 for s in ((8, 8), (4, 8)))
     xs = rng.normal(size=(12, 16, 4)).astype(F32)

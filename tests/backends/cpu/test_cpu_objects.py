@@ -149,10 +149,12 @@ def test_environment_names_versions_processor_and_the_files_that_compile(monkeyp
     known = objects._environment()
     for part in (functad.__version__, np.__version__, sys.version, llvm.get_host_cpu_name()):
         assert part in known
-    for k, (name, folder) in enumerate(zip(("executable.py", "vector_math.py"), objects._SOURCES, strict=True)):
-        assert (folder / name).exists()
+    names = ("executable.py", "vector_math.py", "machine_model.py")
+    for k, (name, place) in enumerate(zip(names, objects._SOURCES, strict=True)):
+        assert place.name == name if place.is_file() else (place / name).exists()
         (tmp_path / name).write_text("changed")
-        monkeypatch.setattr(objects, "_SOURCES", [*objects._SOURCES[:k], tmp_path, *objects._SOURCES[k + 1 :]])
+        other = tmp_path / name if place.is_file() else tmp_path
+        monkeypatch.setattr(objects, "_SOURCES", [*objects._SOURCES[:k], other, *objects._SOURCES[k + 1 :]])
         objects._environment.cache_clear()
         changed = [a != b for a, b in zip(known, objects._environment(), strict=True)]
         assert sum(changed) == 1

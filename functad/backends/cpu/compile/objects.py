@@ -26,6 +26,7 @@ from weakref import WeakValueDictionary
 import llvmlite
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cpu.compile.loader import Loaded, load, processor
 from functad.errors import CompilationError
 from functad.primitives import kernels as formulas
@@ -33,7 +34,7 @@ from functad.system.cache import atomic_write, cache_dir, read_file
 from functad.system.once import unforked
 from functad.version import __version__
 
-_SOURCES = (Path(__file__).parent.parent, Path(formulas.__path__[0]))
+_SOURCES = (Path(__file__).parent.parent, Path(formulas.__path__[0]), Path(machine_model.__file__))
 _logger = logging.getLogger("functad")
 _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
 
@@ -241,7 +242,8 @@ def key_of(*parts: str) -> str:
 def _environment() -> tuple[str, ...]:
     versions = (__version__, _numba_version(), llvmlite.__version__, np.__version__, sys.version)
     # Kernels call functions that are defined in these folders, whose files also decide how they are compiled.
-    compiler = _digest_of(sorted(path for folder in _SOURCES for path in folder.rglob("*.py")))
+    files = [path for place in _SOURCES for path in ([place] if place.is_file() else place.rglob("*.py"))]
+    compiler = _digest_of(sorted(files))
     return (*versions, platform.system(), platform.machine(), *processor(), compiler)
 
 
