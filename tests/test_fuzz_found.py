@@ -198,3 +198,12 @@ def test_the_cotangent_of_padding_is_no_difference_of_sums() -> None:
 def test_a_sum_that_cancels_in_some_ways_may_be_zero() -> None:
     check(lambda x: [x, 1e30 - functad.lax.convert_element_type(x, "float32")], [np.zeros((1, 1), np.float16)],
           "reverse", seed=334)  # fmt: skip
+
+def test_runs_that_err_into_powers_of_negative_numbers_do_not_tell_how_far_is_too_far() -> None:
+    def f(x: Any, y: Any, z: Any) -> list[Any]:
+        return [functad.lax.dot_general(functad.lax.pow(x, y), z, (((), ()), ((), ())))]
+
+    args = [np.full((6, 2), -0.21039149165153503, "float32"), np.ones((6, 2), "float32"), np.full(4, 2.0, "float32")]
+    check(f, args, "compiled", form="gradient", seed=3758)
+    told = Expected([np.float32(1)], lambda: [np.float32(np.nan)])  # type: ignore[list-item]
+    assert told.mismatch([np.float32(1.00001)]) is None and told.mismatch([np.float32(1.01)]) is not None

@@ -301,6 +301,9 @@ def _outside(
                 room, crossed = room + high_of_theirs - low_of_theirs, (low_of_theirs < 0) & (high_of_theirs > 0)
                 unstable = np.any(_classes(theirs) != _classes(theirs)[0], axis=0)
             room = MARGIN * np.where(room > 0, room, 0)
+            # Where all runs that err are NaN, as powers of negative numbers become, they do not tell how far is too far.
+            untold = np.isfinite(w) & np.any(~np.isfinite(seen), axis=0) & (low == high)
+            room = np.where(untold, np.sqrt(np.finfo(w.dtype).eps) * np.abs(w), room)
             among = np.isfinite(f) & (f >= low - room) & (f <= high + room)
             signs = np.any((seen == 0) & (np.signbit(seen) == np.signbit(f)), axis=0) | (low < 0) & (high > 0)
             signs |= np.where(np.signbit(f), high < 0, low > 0) | crossed
