@@ -1,6 +1,15 @@
 """`remat_p`: a Program called as one equation whose intermediate values are computed again for its derivative.
 
 Knows the Program → Program transforms; nothing of pytrees, and policies as functions only.
+
+The `Linearize` rule runs the Program as it stands, and records for the tangents a second `remat2`, of the Program
+`(inputs, tangents) → tangents`: so its residuals are the inputs. Transposing that Program runs the equations of known
+values forward and the rest backward: that is the recomputation. A policy is asked about every equation of the jvp that
+depends on no tangent; what it allows becomes a result of the forward Program and an input of the other. The outermost
+policy decides for those within, too.
+
+Under `jit` both Programs are inlined, and sharing common subexpressions would undo it all. So a `remat2` that computes
+again gets its operands through `optimization_barrier`, with the cotangents among them; no pass sees through that.
 """
 
 from __future__ import annotations
