@@ -301,7 +301,7 @@ def _outside(
                 room, crossed = room + high_of_theirs - low_of_theirs, (low_of_theirs < 0) & (high_of_theirs > 0)
                 unstable = np.any(_classes(theirs) != _classes(theirs)[0], axis=0)
             room = MARGIN * np.where(room > 0, room, 0)
-            # Where all runs that err are NaN, as powers of negative numbers become, they do not tell how far is too far.
+            # Runs that are all NaN, as powers of negative numbers become, do not tell how far is too far.
             untold = np.isfinite(w) & np.any(~np.isfinite(seen), axis=0) & (low == high)
             room = np.where(untold, np.sqrt(np.finfo(w.dtype).eps) * np.abs(w), room)
             among = np.isfinite(f) & (f >= low - room) & (f <= high + room)
