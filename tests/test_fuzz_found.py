@@ -199,6 +199,7 @@ def test_a_sum_that_cancels_in_some_ways_may_be_zero() -> None:
     check(lambda x: [x, 1e30 - functad.lax.convert_element_type(x, "float32")], [np.zeros((1, 1), np.float16)],
           "reverse", seed=334)  # fmt: skip
 
+
 def test_runs_that_err_into_powers_of_negative_numbers_do_not_tell_how_far_is_too_far() -> None:
     def f(x: Any, y: Any, z: Any) -> list[Any]:
         return [functad.lax.dot_general(functad.lax.pow(x, y), z, (((), ()), ((), ())))]
