@@ -53,6 +53,26 @@ FUNCTION_OPERATIONS = 12
 QUOTIENT_OPERATIONS = 4
 """operations that a quotient or a square root takes. Measured."""
 
+PRODUCT_FLOPS_PER_NS = 90.0
+"""operations of float32 that a thread does in a ns in a large matrix product. Measured."""
+
+PRODUCT_COST = {"float32": 1, "float64": 2, "complex64": 4, "complex128": 8}
+"""times that an operation of a dtype takes in a matrix product. Measured; those of complex numbers derived."""
+
+PRODUCT_CALL_NS = 200.0
+"""ns of a matrix product besides its operations. Measured."""
+
+KERNEL_FLOPS_PER_NS = 40.0
+"""operations a ns of kernels that are written as text, by what they say of themselves. Compared."""
+
+PYTHON_CALL_NS = 10_000.0
+"""ns of a call of a Python function from compiled code. Measured."""
+
+# ---- compiling
+
+STATEMENTS_OF_FUNCTION = 4
+"""statements that take as long to compile as one call of a function such as `exp`. Measured."""
+
 # ==== Limits ==========================================================================================================
 
 # ---- threads
@@ -99,6 +119,57 @@ NARROW_SUMS = 32
 
 SUMS_AT_ONCE = 64
 """sums, lanes included, that keep vectors and pipelines busy: 4 vectors, as long as an addition takes. Derived."""
+
+SHORT_CALL = 20_000.0
+"""ns of a call that keeps the interpreter's lock all the time: to get it back takes as long. Measured."""
+
+SPIN_SECONDS = 200e-6
+"""s that a helper looks for work before it sleeps: a training loop calls again within them. Compared."""
+
+PATIENCE_SECONDS = 20e-6
+"""s after which a waiting thread lets others have its core: without, a busy machine takes twice as long. Compared."""
+
+PARTS_A_THREAD = 4
+"""parts of work for each thread where each needs memory of its own, or packs a matrix. Compared."""
+
+# ---- stopping (Ctrl-C)
+
+POLL_INTERVAL_NS = 50_000_000
+"""ns from one question whether a signal came to the next: what people take for at once. Chosen, not tuned."""
+
+POLL_WORK = 1 << 22
+"""lines of kernels that run without a look at the clock: 50 ms at most, as most take less than 1 ns, those that wait
+for memory 10. Derived: short kernels never look."""
+
+JUMP_WORK = 16
+"""lines that a jump, or the call of a kernel, takes as long as. Compared."""
+
+POLL_BUDGET = 1 << 16
+"""lines that a kernel which counts as it runs may go on for. Compared: to count costs no more than 1 % of them."""
+
+UNKNOWN_STEPS = 16
+"""steps that a loop with computed bounds is taken to have. Chosen, not tuned."""
+
+SLOW_WORK = 256
+"""lines that a special function takes as long as, up to a microsecond. Derived."""
+
+LEAST_POLLED_STEP = 128
+"""lines of a step of a loop with computed bounds that is worth a question. Compared."""
+
+LEAST_POLLED_BRANCH = 4096
+"""lines under a condition that are counted where they run, if they do. Compared."""
+
+PRODUCTS_OF_A_LINE = 16.0
+"""multiplications of a matrix product that take as long as a line. Derived."""
+
+LARGEST_PRODUCT = 1 << 31
+"""multiplications in one call of a matrix library, some 50 ms. Derived."""
+
+PART_EXTENT = 1024
+"""rows or terms of a part of a larger product, at least: what each packs anew is little beside the work. Compared."""
+
+PART_COLUMNS = 2 * PART_EXTENT
+"""columns of such a part, at least. Derived."""
 
 # ---- loop nests
 
@@ -187,3 +258,117 @@ GATHERED_PRODUCT = 1e7
 
 LARGEST_ONE_HOT = 256
 """positions among which an element is chosen rather than scattered. Compared."""
+
+# ---- kernels
+
+MOST_UNROLLED_POINTS = 32
+"""points of a nest in a small loop that is written out point by point. Bound."""
+
+MOST_UNROLLED_RESULTS = 16
+"""results of such a nest. Bound."""
+
+MOST_VARIABLES = 16
+"""elements of a piece of memory that become variables of a small loop: so many registers. Compared."""
+
+MOST_STATEMENTS = 400
+"""statements of a small loop; a function counts as STATEMENTS_OF_FUNCTION. Bound: each takes up to a ms to compile."""
+
+LONGEST_SMALL_STEP = 500.0
+"""ns of a step of a loop that becomes one function: threads could not share so little. Compared."""
+
+ROWS_WEIGH = 5.0
+"""times that the cost of such a step counts if it has rows, which threads may share for all steps. Compared."""
+
+LONG_STEP = 100_000.0
+"""ns of a step of a kernel's range that asks itself whether to stop. Derived: far below POLL_INTERVAL_NS."""
+
+FEWEST_COLUMNS = 8
+"""columns that a vector can be made of, so that a sum over rows goes column by column. Derived: 8 in AVX2."""
+
+SQUARE_SIDE = 8
+"""rows and columns of the squares in which a loop runs that exchanges both. Compared: half a cache line and more."""
+
+# ---- matrix products
+
+PRODUCT_CHUNK = 4e5
+"""operations of float32 in a chunk of a product, at least; some 5 µs. Compared."""
+
+PRODUCT_CHUNK_EXTENT = 192
+"""rows or columns of a chunk, at least, if a core has more than one: each packs all of the other operand. Compared."""
+
+ROWS_PACK_BETTER = 4
+"""times as many columns as rows from which threads share the columns: rows have the better kernels. Compared."""
+
+COPIED_WEIGHT_ROWS = 64
+"""rows of all products with a weight that they read transposed, for one copy of it before. Compared."""
+
+COPIED_WEIGHT_BYTES_A_ROW = 1280
+"""bytes of such a weight that are worth a row more: a large one takes longer to copy, and gains less. Compared."""
+
+COPIED_WEIGHT_PRODUCT = 32**3
+"""multiplications of such a product, at least. Compared."""
+
+FALLBACK_TILE_BYTES = 2 * FIRST_CACHE
+"""bytes of a packed tile of the product that stands in for a BLAS library. Derived."""
+
+FALLBACK_TILE_ROWS = 64
+"""rows of that tile. Compared."""
+
+OPENBLAS_DIRECT = 100**3
+"""multiplications up to which OpenBLAS, with AVX-512, reads both matrices where they lie. From its source."""
+
+DIRECT_TILE = 128
+"""rows, columns and terms of the tiles in which larger ones are given to it; half the rows if transposed. Compared."""
+
+DIRECT_FEW = 256
+"""rows, or terms if transposed, of the left operand of a product in such tiles. Compared: more pay for packing."""
+
+REPEATED_BYTES = SECOND_CACHE // 4
+"""bytes of a matrix that stays in a core's cache while all rows of another pass by. Derived."""
+
+OWN_PRODUCT_BYTES = 8 * SECOND_CACHE
+"""bytes of a matrix from which functad's own product (AVX-512), packing while it multiplies, is faster. Compared."""
+
+OWN_PRODUCT_ROWS = 4
+"""rows of such a product, at least, so that it fills its vectors. Derived."""
+
+OWN_PRODUCT_COLUMNS = 128
+"""columns, at least. Derived."""
+
+OWN_PRODUCT_DEPTH = 32
+"""terms, at least. Derived."""
+
+TILE_ROWS = 12
+"""rows of a tile of the result that stays in registers: with TILE_BYTES 24 of the 32 that AVX-512 has. Derived."""
+
+FEW_TILE_ROWS = 4
+"""rows of the tiles in which fewer rows than that are done. Compared."""
+
+TILE_BYTES = 2 * VECTOR_BYTES
+"""bytes of a row of such a tile. Derived."""
+
+PANEL_DEPTH = 256
+"""terms of a sum that are packed at a time. Compared."""
+
+PANEL_DEPTH_UNIT = 4
+"""terms of which that is a multiple; zeros are added at the end. Derived: what is transposed at once."""
+
+RESIDENT_BYTES = SECOND_CACHE // 2
+"""bytes of the operand that stays in the second cache. Derived."""
+
+PANEL_BYTES = FIRST_CACHE
+"""bytes of a panel of the other, which passes by. Derived."""
+
+# ---- CUDA
+
+CUDA_THREADS = 128
+"""threads of a block. Compared on no GPU yet: the usual size."""
+
+CUDA_MOST_BLOCKS = 4096
+"""blocks of a launch; each does more than one piece of work then. Compared on no GPU yet."""
+
+CUDA_TILE = 16
+"""rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""
+
+CUDA_FEW_POINTS = 4096
+"""results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""

@@ -252,7 +252,7 @@ def test_programs_are_made_again_by_their_numbers() -> None:
 
 
 def test_a_setting_changes_numbers_only_meanwhile() -> None:
-    name = "functad.machine_model.UNROLLED_STEPS"
+    name = "UNROLLED_STEPS"
     before = machine_model.UNROLLED_STEPS
     seen = []
 

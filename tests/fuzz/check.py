@@ -5,7 +5,6 @@ Knows the oracles by name.
 
 from __future__ import annotations
 
-import importlib
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from functad import machine_model
 
 from .forms import Trial
 from .oracles import ORACLES, Skipped
@@ -76,16 +77,10 @@ def check(fun: Callable[..., list[Any]], args: Sequence[np.ndarray], oracle: str
 
 @contextmanager
 def changed(numbers: Mapping[str, Any]) -> Iterator[None]:
-    """Numbers of modules, by full names, are others meanwhile."""
-    places = []
-    for name in numbers:
-        module, _, attribute = name.rpartition(".")
-        places.append((importlib.import_module(module), attribute))
-    before = [getattr(*place) for place in places]
+    """Numbers of `functad.machine_model` are others meanwhile."""
+    before = {name: getattr(machine_model, name) for name in numbers}
     try:
-        for place, number in zip(places, numbers.values()):
-            setattr(*place, number)
+        vars(machine_model).update(numbers)
         yield
     finally:
-        for place, number in zip(places, before):
-            setattr(*place, number)
+        vars(machine_model).update(before)

@@ -13,7 +13,6 @@ import functad
 import functad.numpy as jnp
 from functad import interpreter, lax, machine_model
 from functad.backends.cpu.executable import Executable
-from functad.backends.cpu.kernels import generate
 from functad.config import config
 from functad.lowering.blocks import Block, Instruction
 from functad.lowering.memory.arena import plan_memory
@@ -38,7 +37,7 @@ START = RNG.normal(size=(ROWS, WIDTH)).astype(F32)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small stacks, too, lie in one buffer, and loops of small steps run on the tape."""
     monkeypatch.setattr(machine_model, "SMALLEST_SHIFTED_SLICE", 1)
-    monkeypatch.setattr(generate, "LONGEST_SMALL_STEP", -1.0)
+    monkeypatch.setattr(machine_model, "LONGEST_SMALL_STEP", -1.0)
 
 
 def check(fun: Callable[..., Any], *args: Any) -> Schedule:

@@ -37,8 +37,6 @@ from functad.lowering.memory.arena import MemoryPlan, plan_memory
 from functad.lowering.schedule import Schedule, make_schedule
 from functad.lowering.steps import CallStep, LoopStep
 
-SHORT = 20_000.0  # ns: below, the interpreter's lock is kept, because getting it back takes longer
-
 
 def compile_program(program: Program, donated: Sequence[bool] = ()) -> Executable:
     """The executable of a Program; results may take the memory of the inputs marked as donated."""
@@ -106,7 +104,7 @@ class Executable(Lowered):
         self._calls, self._stacks = assembler.calls, assembler.stacks
         self.tape = Tape(
             assembler.finish(),
-            release_gil=cost > SHORT or plan.may_run_long(self.blocks),
+            release_gil=cost > machine_model.SHORT_CALL or plan.may_run_long(self.blocks),
             control=self._slots.control,
         )
         self._free: list[_Context] = []

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from functad import machine_model
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear
 from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Let, Nest, Statement, Store, literal_text
 from functad.lowering.nests.printing import Parameter, combined, depths, identity, parameters
 
-FEW_POINTS = 4096  # results; fewer than this cannot keep a GPU busy with one thread for each
 SHARED_TYPES = {"bool": "boolean", "float16": "float32"}  # where an accumulator's type is not called like its dtype
 
 
@@ -49,7 +49,7 @@ class _Emitter:
         self.terms = nest.points // max(nest.outer_points, 1)
         adjacent = bool(self.inner) and nest.loops[-1] is self.inner[-1]
         enough = self.terms >= 2 * threads
-        self.by_block = enough and (adjacent or nest.outer_points < FEW_POINTS)
+        self.by_block = enough and (adjacent or nest.outer_points < machine_model.CUDA_FEW_POINTS)
 
     def kernel(self) -> KernelText:
         for name, value in self.nest.used_constants().items():

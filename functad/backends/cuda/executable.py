@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
@@ -32,9 +33,9 @@ from functad.lowering.steps import GemmStep
 from functad.lowering_rules import Callback, Contraction, Control, Indexed, Loops, Reduction, Scalar
 
 # The simulator starts a Python thread for every thread of the grid.
-THREADS = 4 if SIMULATED else 128
-MOST_BLOCKS = 2 if SIMULATED else 4096
-TILE = 2 if SIMULATED else 16
+THREADS = 4 if SIMULATED else machine_model.CUDA_THREADS
+MOST_BLOCKS = 2 if SIMULATED else machine_model.CUDA_MOST_BLOCKS
+TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
 
 def compile_program(program: Program, donated: Sequence[bool] = ()) -> Executable:

@@ -18,7 +18,6 @@ import functad
 import functad.numpy as jnp
 from functad import grad, interpreter, jit, jvp, lax, machine_model, vmap
 from functad.backends.cpu.executable import Executable, Lowered
-from functad.backends.cpu.kernels import generate
 from functad.config import config
 from functad.ir import Program
 from functad.lowering import blocks as plan
@@ -38,7 +37,7 @@ LONG = np.linspace(-1, 1, 120, dtype=F32).reshape(40, 3)
 @pytest.fixture(autouse=True)
 def on_the_tape(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops of small steps, too, run on the tape; `test_cpu_small_loops` is about those that become functions."""
-    monkeypatch.setattr(generate, "LONGEST_SMALL_STEP", -1.0)
+    monkeypatch.setattr(machine_model, "LONGEST_SMALL_STEP", -1.0)
     monkeypatch.setattr(machine_model, "SMALLEST_SHIFTED_SLICE", 1)
 
 

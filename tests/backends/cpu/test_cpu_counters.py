@@ -19,8 +19,8 @@ from functad import jit, lax
 from functad.backends.cpu.compile import machine
 from functad.backends.cpu.executable import lower_program
 from functad.backends.cpu.kernels.polls import with_polls
-from functad.backends.cpu.runtime.layout import POLL_WORK
 from functad.backends.cpu.scalars.exact import steps_left
+from functad.machine_model import POLL_WORK
 from functad.optimize.pipeline import simplify
 
 DTYPES = ["int8", "uint8", "int32", "uint32", "int64", "uint64"]

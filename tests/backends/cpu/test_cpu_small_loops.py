@@ -16,9 +16,8 @@ from test_cpu_control import CARRIES, RandomControl, collatz, nested_loops, trac
 
 import functad
 import functad.numpy as jnp
-from functad import grad, interpreter, jit, jvp, lax, vmap
+from functad import grad, interpreter, jit, jvp, lax, machine_model, vmap
 from functad.backends.cpu.executable import Executable
-from functad.backends.cpu.kernels import generate, small_loops
 from functad.lowering.blocks import Control, may_run_long
 from functad.optimize.pipeline import inline_calls, simplify
 from functad.tree_util import tree_leaves
@@ -40,7 +39,7 @@ def check(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = (), fit
         run = Executable(compiled, donated)
         assert fits is None or any(isinstance(item, Control) for item in run.blocks) != fits, str(run.kernels)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(generate, "LONGEST_SMALL_STEP", -1.0)
+            patch.setattr(machine_model, "LONGEST_SMALL_STEP", -1.0)
             on_tape = Executable(compiled, donated)
         results = [one([np.array(a, order="C") for a in arrays]) for one in (run, run, on_tape)]
         for k, (first, again, tape, wanted) in enumerate(zip(*results, expected)):
@@ -230,7 +229,7 @@ def test_what_is_too_much_stays_on_the_tape(monkeypatch: pytest.MonkeyPatch) -> 
     check(lambda h: lax.fori_loop(0, 20, lambda i, h: jnp.tanh(h @ w), h), w, fits=False)  # products, and much to do
     check(lambda h: lax.fori_loop(0, 20, lambda i, h: jnp.sort(h) + 1, h), ROWS[0], fits=False)
     check(lambda h: lax.fori_loop(0, 20, lambda i, h: h[::-1] + 1, h), w[0], fits=False)  # buffers change places
-    monkeypatch.setattr(small_loops, "MOST_STATEMENTS", 10)
+    monkeypatch.setattr(machine_model, "MOST_STATEMENTS", 10)
     check(powers, F32(0.5), ROWS, fits=False)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from functad.backends.cpu.kernels.polls import with_polls
-from functad.backends.cpu.runtime.layout import BUDGET, POLL_WORK
+from functad.machine_model import POLL_BUDGET, POLL_WORK
 from tests.tools.interrupted_program import FUNCTIONS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -80,7 +80,7 @@ SELDOM = f"""for i in range(start, stop):
     total = 0
     for j in range(16):
         if n[0] > 4:
-            for k in range({BUDGET}):
+            for k in range({POLL_BUDGET}):
                 total = total + k % 7
     out[i] = total
 """
@@ -104,7 +104,7 @@ def test_what_may_never_be_done_is_counted_where_it_is() -> None:
     assert with_polls("out[0] = sqrt(x[0])\n", ["x", "out"]).work == 2
 
 
-@pytest.mark.parametrize(("text", "given"), [(LONG, {}), (WITHOUT_END, {"n": [8 * BUDGET]}), (SELDOM, {"n": [5]})])
+@pytest.mark.parametrize(("text", "given"), [(LONG, {}), (WITHOUT_END, {"n": [8 * POLL_BUDGET]}), (SELDOM, {"n": [5]})])
 def test_long_kernels_ask_now_and_then_and_compute_the_same(text: str, given: dict[str, Any]) -> None:
     polled = with_polls(text, ["n", "out"])
     found, wanted, questions = [0], [0], []

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cpu.kernels.tile import tiled
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
@@ -19,7 +20,6 @@ from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
 from functad.lowering.nests.printing import combined, identity, parameters
 
-_FEWEST_COLUMNS = 8
 _SLOW = re.compile(r"/|\bsqrt\(")
 
 
@@ -71,7 +71,7 @@ class _Emitter:
     def _has_few_columns(self) -> bool:
         """Whether the loops behind the reduced ones are too short for a vector."""
         last = max(d for d, r in enumerate(self.nest.reduced) if r)
-        return math.prod(s.extent for s in self.nest.loops[last + 1 :]) < _FEWEST_COLUMNS
+        return math.prod(s.extent for s in self.nest.loops[last + 1 :]) < machine_model.FEWEST_COLUMNS
 
     def _is_slow_one_by_one(self) -> bool:
         """Whether a point takes so long that vectors along the sum pay, though its elements lie apart."""

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cpu.kernels.arguments import Argument, describe, signature_of
 from functad.backends.cpu.kernels.emit import KernelText, emit
 from functad.backends.cpu.kernels.emit_loop import emit_loop
@@ -53,12 +54,6 @@ VOCABULARY = {
     for name, value in vars(module).items()
     if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.")
 }
-BYTES_PER_NS = 25.0  # of one thread, from the cache
-FLOPS_PER_NS = {"float32": 90.0, "float64": 45.0, "complex64": 22.0, "complex128": 11.0}
-CALL_NS = 10_000.0  # of a Python function
-LONG = 100_000.0  # ns of a step of a kernel's range
-LONGEST_SMALL_STEP = 500.0  # ns of a step of a loop that becomes one function: threads could not share so little
-ROWS_WEIGH = 5.0  # so many times the cost if it has rows, which threads may share for all steps of the loop
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -114,9 +109,11 @@ class _Generator:
             return _gemm_instruction(step)
         if isinstance(step, CallStep):
             nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
-            return Instruction(step.name, step.parameters, 1, {}, CALL_NS + nbytes, 0, nbytes, step)
+            return Instruction(
+                step.name, step.parameters, 1, {}, machine_model.PYTHON_CALL_NS + nbytes, 0, nbytes, step
+            )
         if isinstance(step, KernelStep):
-            cost = step.flops / 40.0 + step.bytes / BYTES_PER_NS
+            cost = step.flops / machine_model.KERNEL_FLOPS_PER_NS + step.bytes / machine_model.BYTES_PER_NS
             body, rows = textwrap.dedent(step.body), _rows_of_kernel(step)
             kernel = KernelText(body, step.parameters, step.n, rows, offsets=step.offsets)
             return self._call_of(kernel, step, (step.flops, step.bytes, cost))
@@ -126,7 +123,7 @@ class _Generator:
         """The call of a kernel, which is a new function unless there is one that does the same."""
         flops, nbytes, cost = work
         kernel = _named_apart(kernel)
-        kernel, lines = _asking(kernel, is_long=cost > LONG * kernel.n)
+        kernel, lines = _asking(kernel, is_long=cost > machine_model.LONG_STEP * kernel.n)
         constants = tuple(kernel.constants.values())
         call = Instruction(
             "", kernel.parameters, kernel.n, kernel.rows, cost, flops, nbytes, step,
@@ -242,7 +239,8 @@ def _gemm_instruction(step: GemmStep) -> Instruction:
     parameters = (("a", step.a, "r"), ("b", step.b, "r"), ("c", step.c, "rw" if step.beta else "w"))
     flops = 2.0 * step.m * step.n * step.k * step.batch
     nbytes = float(step.a.dtype.itemsize * step.batch * (step.m * step.k + step.k * step.n + step.m * step.n))
-    cost = 200.0 * step.batch + max(flops / FLOPS_PER_NS[step.a.dtype.name], nbytes / BYTES_PER_NS)
+    flops_ns = flops * machine_model.PRODUCT_COST[step.a.dtype.name] / machine_model.PRODUCT_FLOPS_PER_NS
+    cost = machine_model.PRODUCT_CALL_NS * step.batch + max(flops_ns, nbytes / machine_model.BYTES_PER_NS)
     rows: dict[Storage, int | None] = {step.b.storage: None}
     if step.batch == 1:
         rows[step.c.storage] = step.ldc if step.c_offset + step.n <= step.ldc else None
@@ -268,14 +266,17 @@ def _matrix_of_batch(offset: int, batch: int, stride: int, rows: int, columns: i
 def _cost_of_nest(nest: Nest) -> tuple[float, float, float]:
     """Operations, bytes and estimated ns."""
     work = work_of(nest)
-    ns = nest.points * (0.03 * work.simple + 0.35 * work.calls) + work.bytes / BYTES_PER_NS
+    each = machine_model.OPERATION_NS * work.simple + machine_model.FUNCTION_NS * work.calls
+    ns = nest.points * each + work.bytes / machine_model.BYTES_PER_NS
     return work.flops, work.bytes, ns
 
 
 def _has_small_steps(step: LoopStep | BranchStep) -> bool:
     repeated = [*step.condition, *step.body] if isinstance(step, LoopStep) else [step]
     by_rows = any(isinstance(s, NestStep) and not is_unrolled(s.nest) for s in inner_steps(repeated))
-    return _cost_of_steps(repeated)[2] * (ROWS_WEIGH if by_rows else 1.0) < LONGEST_SMALL_STEP
+    return (
+        _cost_of_steps(repeated)[2] * (machine_model.ROWS_WEIGH if by_rows else 1.0) < machine_model.LONGEST_SMALL_STEP
+    )
 
 
 def _cost_of_steps(steps: Sequence[Step]) -> tuple[float, float, float]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from functad.backends.cpu.runtime.layout import BUDGET, POLL_WORK
+from functad import machine_model
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.backends.cpu.scalars.user_functions import is_user_word
@@ -20,16 +20,12 @@ from functad.backends.cpu.scalars.user_functions import is_user_word
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _AHEAD = "steps_left("
-_UNKNOWN_STEPS = 16  # of a loop whose bounds are computed
 _SLOW = {"remainder"} | {
     name
     for module in (special_scalars, complex_scalars)
     for name, value in vars(module).items()
     if getattr(value, "__module__", "") == module.__name__
 }
-_SLOW_WORK = 256  # of a call of a function of which one takes up to a microsecond
-_LEAST_WORK = 128  # of a step of a loop with computed bounds that is worth a question
-_LEAST_BRANCH = 4096  # of what is done under a condition, and may be done never, that is worth counting
 
 
 class Polled(NamedTuple):
@@ -53,7 +49,7 @@ def with_polls(body: str, names: Iterable[str], *, is_long: bool = False) -> Pol
     writer = _Writer({*names, *_WORDS.findall(body)}, is_long)
     lines, work = writer.rewritten(body.strip("\n").split("\n"))
     if writer.has_budget:
-        lines.insert(0, f"{writer.budget} = {BUDGET}")
+        lines.insert(0, f"{writer.budget} = {machine_model.POLL_BUDGET}")
     return Polled("\n".join(lines) + "\n", writer.control if writer.asks else "", work)
 
 
@@ -94,12 +90,12 @@ class _Writer:
                 is_counted = any(_AHEAD in inner and _depth(inner) == indent + 4 for inner in lines[at + 1 : after])
                 new = [line, *([] if is_counted else self.spend(_depth(line) + 4, int(each))), *inside]
                 each = 1
-            elif text.startswith("if ") and inner_work > _LEAST_BRANCH:
+            elif text.startswith("if ") and inner_work > machine_model.LEAST_POLLED_BRANCH:
                 new = [line, *self.spend(_depth(line) + 4, int(inner_work)), *inside]
                 each -= inner_work
             else:
                 new = [line, *inside]
-                each *= _UNKNOWN_STEPS if text.startswith("while ") else 1
+                each *= machine_model.UNKNOWN_STEPS if text.startswith("while ") else 1
             done += new
             work += each
             at = after
@@ -112,13 +108,13 @@ class _Writer:
             return [line, *inside], 1  # of the range, which is run in pieces
         if first.isdigit() and last.isdigit():
             steps = max(int(last) - int(first), 0)
-            asks = steps * each > POLL_WORK
+            asks = steps * each > machine_model.POLL_WORK
         else:
-            steps = _UNKNOWN_STEPS
-            asks = self.is_long and each > _LEAST_WORK
-        if not asks or each > POLL_WORK:  # what is inside asks
+            steps = machine_model.UNKNOWN_STEPS
+            asks = self.is_long and each > machine_model.LEAST_POLLED_STEP
+        if not asks or each > machine_model.POLL_WORK:  # what is inside asks
             return [line, *inside], steps
-        depth, strip = _depth(line), 1 << (int(POLL_WORK / each).bit_length() - 1)
+        depth, strip = _depth(line), 1 << (int(machine_model.POLL_WORK / each).bit_length() - 1)
         if strip == 1:
             return [line, *self.ask(depth + 4), *inside], steps
         piece = self.unique(f"{name}_piece")
@@ -138,8 +134,8 @@ class _Writer:
         depth, steps = _depth(line), self.unique("steps")
         indent = " " * depth
         return [
-            f"{indent}{steps} = min({bounds}, {max(int(POLL_WORK / each), 1)})",
-            *self.spend(depth, f"{steps} * {min(int(each), BUDGET)}"),
+            f"{indent}{steps} = min({bounds}, {max(int(machine_model.POLL_WORK / each), 1)})",
+            *self.spend(depth, f"{steps} * {min(int(each), machine_model.POLL_BUDGET)}"),
             f"{indent}{line.strip().replace(bounds, steps, 1)}",
             *inside,
         ]
@@ -148,10 +144,11 @@ class _Writer:
         """Count work that runs nobody knows how often; all of it shares what may run without a question."""
         self.has_budget = True
         indent = " " * depth
+        least = min(work, machine_model.POLL_BUDGET) if isinstance(work, int) else work
         return [
-            f"{indent}{self.budget} = {self.budget} - {min(work, BUDGET) if isinstance(work, int) else work}",
+            f"{indent}{self.budget} = {self.budget} - {least}",
             f"{indent}if {self.budget} < 0:",
-            f"{indent}    {self.budget} = {BUDGET}",
+            f"{indent}    {self.budget} = {machine_model.POLL_BUDGET}",
             *self.ask(depth + 4),
         ]
 
@@ -161,7 +158,7 @@ def _work(line: str) -> int:
     if not line or line.startswith("#"):
         return 0
     slow = sum(word in _SLOW or is_user_word(word) for word in _WORDS.findall(line))
-    return 1 + line.count("(") + _SLOW_WORK * slow
+    return 1 + line.count("(") + machine_model.SLOW_WORK * slow
 
 
 def _depth(line: str) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from functad import machine_model
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine
 from functad.lowering.nests.cost import work_of
@@ -26,11 +27,6 @@ from functad.lowering.steps import (
     inner_steps,
 )
 
-MOST_POINTS, MOST_RESULTS = 32, 16  # of a nest that is written out point by point
-MOST_ELEMENTS = 16  # of a piece of memory whose elements become variables
-STATEMENTS_OF_CALL = 4  # as long does it take to compile a function such as `exp`
-MOST_STATEMENTS = 400  # of the function: it takes a fraction of a millisecond to compile each
-
 
 class UnfitError(Exception):
     """The steps cannot, or should not, be one function."""
@@ -38,7 +34,8 @@ class UnfitError(Exception):
 
 def is_unrolled(nest: Nest) -> bool:
     """Whether a nest is written out point by point."""
-    return nest.points <= MOST_POINTS and nest.outer_points <= MOST_RESULTS
+    few_results = nest.outer_points <= machine_model.MOST_UNROLLED_RESULTS
+    return few_results and nest.points <= machine_model.MOST_UNROLLED_POINTS
 
 
 def touched_by(steps: Iterable[Step]) -> Counter[Storage]:
@@ -99,7 +96,7 @@ class Layout:
         here = touched_by([step])
         for storage in here:
             own = storage in pointers or (storage.kind == "arena" and here[storage] == touched[storage])
-            if not own or storage in self.sliding or self.sizes.get(storage, 0) > MOST_ELEMENTS:
+            if not own or storage in self.sliding or self.sizes.get(storage, 0) > machine_model.MOST_VARIABLES:
                 self.memory.add(storage)
         self._spread_memory()
         if moved & self.memory:
@@ -112,7 +109,7 @@ class Layout:
                 nest = step.nest
                 times = nest.points if is_unrolled(nest) else 1
                 statements += times * (len(nest.statements) + len(nest.accumulators) + len(nest.stores))
-                statements += times * (STATEMENTS_OF_CALL - 1) * work_of(nest).calls
+                statements += times * (machine_model.STATEMENTS_OF_FUNCTION - 1) * work_of(nest).calls
                 for store in nest.stores:
                     self.written.add(store.buffer.storage.memory)
                     self.writes[store.buffer.storage.memory] += nest.points if store.level == PRE else nest.outer_points
@@ -126,7 +123,7 @@ class Layout:
                 self._add(step.index)
             elif not isinstance(step, LoopStep | UnlessSameStep):
                 raise UnfitError
-        if statements > MOST_STATEMENTS:
+        if statements > machine_model.MOST_STATEMENTS:
             raise UnfitError
 
     def _add(self, buffer: Buffer) -> None:

@@ -5,10 +5,9 @@ Knows nests as data. LLVM knows that a square has a fixed size, and moves it wit
 
 from __future__ import annotations
 
+from functad import machine_model
 from functad.lowering.nests.affine import Symbol, loop
 from functad.lowering.nests.nest import IndexLet, Let, Load, Nest, Statement, Store
-
-SIDE = 8
 
 
 def tiled(nest: Nest) -> Nest:
@@ -19,11 +18,15 @@ def tiled(nest: Nest) -> Nest:
     if len(nest.loops) < 2 or any(nest.reduced) or nest.accumulators:
         return nest
     rows, columns = nest.loops[-2:]
-    if rows.extent % SIDE or columns.extent % SIDE or not any(_runs_across(s, rows, columns) for s in nest.statements):
+    if (
+        rows.extent % machine_model.SQUARE_SIDE
+        or columns.extent % machine_model.SQUARE_SIDE
+        or not any(_runs_across(s, rows, columns) for s in nest.statements)
+    ):
         return nest
-    squares = [loop(f"{s.name}_tile", s.extent // SIDE) for s in (rows, columns)]
-    within = [loop(s.name, SIDE) for s in (rows, columns)]
-    parts = {s: outer * SIDE + inner for s, outer, inner in zip((rows, columns), squares, within)}
+    squares = [loop(f"{s.name}_tile", s.extent // machine_model.SQUARE_SIDE) for s in (rows, columns)]
+    within = [loop(s.name, machine_model.SQUARE_SIDE) for s in (rows, columns)]
+    parts = {s: outer * machine_model.SQUARE_SIDE + inner for s, outer, inner in zip((rows, columns), squares, within)}
 
     def moved(statement: Statement) -> Statement:
         if isinstance(statement, Let):

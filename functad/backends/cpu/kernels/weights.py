@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functad import machine_model
 from functad.backends.cpu.products.blas import reads_in_place
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import loop
 from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.steps import ControlStep, GemmStep, KernelStep, NestStep, Step, inner_steps
-
-# Of all products with a weight together: with fewer rows, the copy takes as long as it saves. A large weight takes
-# longer to copy, and its products gain less: so many bytes of it are worth a row.
-FEWEST_ROWS = 64
-BYTES_A_ROW = 1280
-SMALLEST_PRODUCT = 32**3  # multiplications
 
 
 def with_plain_weights(steps: Sequence[Step]) -> list[Step]:
@@ -33,7 +28,10 @@ def with_plain_weights(steps: Sequence[Step]) -> list[Step]:
     copies: list[Step] = []
     changed: dict[Step, GemmStep] = {}
     for (_, offset, pitch, n, k), readers in products.items():
-        if sum(p.m for p in readers) < max(FEWEST_ROWS, n * k * readers[0].b.dtype.itemsize / BYTES_A_ROW):
+        if sum(p.m for p in readers) < max(
+            machine_model.COPIED_WEIGHT_ROWS,
+            n * k * readers[0].b.dtype.itemsize / machine_model.COPIED_WEIGHT_BYTES_A_ROW,
+        ):
             continue
         copy = _transposed(readers[0].b, offset, pitch, n, k)
         copies.append(copy)
@@ -48,7 +46,7 @@ def _may_read_copy(step: GemmStep) -> bool:
         step.tb == 1
         and step.batch == 1
         and step.b.storage.memory.kind in ("input", "const")
-        and step.m * step.n * step.k >= SMALLEST_PRODUCT
+        and step.m * step.n * step.k >= machine_model.COPIED_WEIGHT_PRODUCT
         and reads_in_place(step.b.dtype)
     )
 

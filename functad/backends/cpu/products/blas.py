@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
 from functad.backends.cpu.products import gemm_table
@@ -96,17 +97,12 @@ def blas() -> Blas:
     return _own("no library with cblas_sgemm was found beside NumPy")
 
 
-# For these processors, which have AVX-512, OpenBLAS has kernels that read both matrices where they lie, for up to so
-# many products. Large matrices packed first are slower than the same matrices in tiles of that size, unless the packed
-# ones are used often.
+# For these processors, which have AVX-512, OpenBLAS has kernels that read both matrices where they lie, for up to
+# `OPENBLAS_DIRECT` multiplications. Large matrices packed first are slower than the same matrices in tiles of that
+# size, unless the packed ones are used often.
 _DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
-_DIRECT = 100**3
 # Where tiles do not help either, functad's own product does, which packs one panel while it multiplies another: for a B
-# to be transposed, and for a matrix of so many bytes. Each side must be this long for it to fill its vectors.
-_LARGE = 1 << 22
-_FEWEST_ROWS = 4
-_FEWEST_COLUMNS = 128
-_FEWEST_DEPTH = 32
+# to be transposed, and for a large matrix (`OWN_PRODUCT_BYTES`).
 
 
 def handle(dtype: Any) -> int:
@@ -134,9 +130,16 @@ def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: i
     It only depends on the product as a whole, not on how it is cut for threads.
     """
     dtype = np.dtype(dtype)
-    if m * n * k > _DIRECT and m >= _FEWEST_ROWS and n >= _FEWEST_COLUMNS and k >= _FEWEST_DEPTH and _is_direct(dtype):
+    if (
+        m * n * k > machine_model.OPENBLAS_DIRECT
+        and m >= machine_model.OWN_PRODUCT_ROWS
+        and n >= machine_model.OWN_PRODUCT_COLUMNS
+        and k >= machine_model.OWN_PRODUCT_DEPTH
+        and _is_direct(dtype)
+    ):
         few = k if ta else m
-        if tb or (few >= _FEWEST_DEPTH and max(k * ldb, m * ldc) * dtype.itemsize >= _LARGE):
+        largest = max(k * ldb, m * ldc) * dtype.itemsize
+        if tb or (few >= machine_model.OWN_PRODUCT_DEPTH and largest >= machine_model.OWN_PRODUCT_BYTES):
             return int(_handle_of_panels(dtype).ctypes.data), False
     return handle(dtype), True
 
@@ -167,7 +170,8 @@ def _handle(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         words[w.BLAS_GET] = _address(getattr(library, chosen.get_threads))
         words[w.BLAS_SET] = _address(getattr(library, chosen.set_threads))
     function = _address(getattr(library, chosen.symbols[KINDS[dtype]]))
-    return _new_handle(dtype, runtime().addresses["gemm"], function, _DIRECT if _is_direct(dtype) else 0)
+    direct = machine_model.OPENBLAS_DIRECT if _is_direct(dtype) else 0
+    return _new_handle(dtype, runtime().addresses["gemm"], function, direct)
 
 
 def _new_handle(dtype: np.dtype[Any], entry: int, function: int, direct: int = 0) -> np.ndarray[Any, Any]:

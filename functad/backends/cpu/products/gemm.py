@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cpu.products.blas import element_words, handle_for
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import Block, Instruction, runtime
@@ -78,18 +79,8 @@ def gemm_instruction(
     steps = {"rows": m, "columns": n, "batch": 1}[split]
     return Instruction(
         runtime().addresses["gemm_instruction"], params, blas=calls_blas,
-        work=m * n * k / max(steps, 1) / _PRODUCTS_OF_A_LINE, asks=split != "batch",
+        work=m * n * k / max(steps, 1) / machine_model.PRODUCTS_OF_A_LINE, asks=split != "batch",
     )  # fmt: skip
-
-
-# Operations of float32 (a core does about 100 in a nanosecond) that are worth a chunk of their own,
-_CHUNK_WORK = 4e5
-# and how many rows or columns: each chunk packs all of the other operand again.
-_CHUNK_EXTENT = 192
-# Multiplications that take as long as a line of a kernel's text.
-_PRODUCTS_OF_A_LINE = 16.0
-# How much longer an operation of another dtype takes.
-_COST = {np.dtype(t): cost for t, cost in ((np.float32, 1), (np.float64, 2), (np.complex64, 4), (np.complex128, 8))}
 
 
 def best_split(dtype: Any, m: int, n: int, k: int, batch: int = 1) -> tuple[str, int, int]:
@@ -98,11 +89,11 @@ def best_split(dtype: Any, m: int, n: int, k: int, batch: int = 1) -> tuple[str,
     That depends on the number of cores, but not on how many threads are in use: results do not either.
     """
     cores = available_cores()[0]
-    most = int(2.0 * m * n * k * batch * _COST[np.dtype(dtype)] / _CHUNK_WORK)
+    most = int(2.0 * m * n * k * batch * machine_model.PRODUCT_COST[np.dtype(dtype).name] / machine_model.PRODUCT_CHUNK)
     if batch > 1:
-        return "batch", batch, _chunk(batch, min(most, 4 * cores), 1)
-    split, extent, unit = ("rows", m, 1) if by_rows(m, n) else ("columns", n, 16)
-    chunks = 2 * cores if extent >= 2 * cores * _CHUNK_EXTENT else cores
+        return "batch", batch, _chunk(batch, min(most, machine_model.PARTS_A_THREAD * cores), 1)
+    split, extent, unit = ("rows", m, 1) if by_rows(m, n) else ("columns", n, machine_model.FLOATS_OF_VECTOR)
+    chunks = 2 * cores if extent >= 2 * cores * machine_model.PRODUCT_CHUNK_EXTENT else cores
     return split, extent, _chunk(extent, min(most, chunks), unit)
 
 
@@ -112,7 +103,7 @@ def by_rows(m: int, n: int) -> bool:
     Each chunk of rows packs all of B once more, each chunk of columns all of A. Rows have the better kernels, so
     columns pay only where B is much larger.
     """
-    return n < 4 * m
+    return n < machine_model.ROWS_PACK_BETTER * m
 
 
 def _chunk(extent: int, chunks: int, unit: int) -> int:

@@ -12,10 +12,8 @@ import numpy as np
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from functad import machine_model
 from functad.backends.cpu.compile.machine import compile_exports
-
-_TILE_BYTES = 1 << 16
-_TILE_ROWS = 64
 
 
 def compile_gemm(dtype: np.dtype[Any]) -> bytes:
@@ -29,8 +27,8 @@ def compile_gemm(dtype: np.dtype[Any]) -> bytes:
 def _gemm(dtype: np.dtype[Any]) -> Callable[..., None]:
     zero = dtype.type(0)
     room_like: Any = _tile  # for mypy, which does not know that an intrinsic's first parameter is Numba's
-    tile_columns = _TILE_BYTES // _TILE_ROWS // dtype.itemsize
-    tile_rows = _TILE_ROWS
+    tile_columns = machine_model.FALLBACK_TILE_BYTES // machine_model.FALLBACK_TILE_ROWS // dtype.itemsize
+    tile_rows = machine_model.FALLBACK_TILE_ROWS
 
     def gemm(handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
         a_row, a_column = (lda, 1) if ta == 0 else (1, lda)
@@ -82,7 +80,8 @@ def _tile(typing: Any, like: Any) -> Any:
 
     def build(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         element = context.get_data_type(sig.args[0].dtype)
-        room = cgutils.alloca_once(builder, element, _TILE_BYTES // context.get_abi_sizeof(element))
+        size = machine_model.FALLBACK_TILE_BYTES // context.get_abi_sizeof(element)
+        room = cgutils.alloca_once(builder, element, size)
         room.align = 64
         return room
 

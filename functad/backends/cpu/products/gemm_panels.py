@@ -12,19 +12,17 @@ from memory and packed, slice by slice: so no time is spent waiting for a large 
 # mypy: ignore-errors
 from __future__ import annotations
 
+from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
 
 EXPORTS = ("multiply",)
 # A tile of C, which the processor keeps in 24 of its 32 registers: 12 rows of two vectors of 64 bytes.
-ROWS = 12
-TILE_BYTES = 128
+ROWS, TILE_BYTES = machine_model.TILE_ROWS, machine_model.TILE_BYTES
 # A tile with fewer rows is made in parts of so many.
-FEW_ROWS = 4
+FEW_ROWS = machine_model.FEW_TILE_ROWS
 # So many elements of a sum at a time, and always a multiple of the unit (zeros are added at the end).
-DEPTH = 256
-DEPTH_UNIT = 4
-RESIDENT_BYTES = 1 << 18
-PANEL_BYTES = 1 << 15
+DEPTH, DEPTH_UNIT = machine_model.PANEL_DEPTH, machine_model.PANEL_DEPTH_UNIT
+RESIDENT_BYTES, PANEL_BYTES = machine_model.RESIDENT_BYTES, machine_model.PANEL_BYTES
 
 # What a caller needs room for: the resident operand (rounded up to a panel), two panels that pass by, a tile.
 ROOM_PANELS = RESIDENT_BYTES + PANEL_BYTES

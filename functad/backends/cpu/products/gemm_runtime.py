@@ -8,17 +8,10 @@ who multiplies: a handle (`products.blas`) says that. All parameters are 64-bit 
 # mypy: ignore-errors
 from __future__ import annotations
 
+from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
 
 EXPORTS = ("gemm", "gemm_instruction")
-# A matrix of so many bytes stays in a core's cache while all rows of another pass by.
-SMALL_BYTES = 1 << 17
-# A product of so many multiplications takes some 50 ms; a larger one is made of parts of at least so many columns,
-# rows and terms: what the library packs anew for each part is little beside the work.
-LARGEST_PRODUCT = 1 << 31
-PART_COLUMNS = 2048
-PART_ROWS = 1024
-PART_TERMS = 1024
 
 
 def gemm_instruction(slots, params, start, stop) -> None:
@@ -58,7 +51,7 @@ def gemm_instruction(slots, params, start, stop) -> None:
         c += start * params[w.P_C_STRIDE]
         products = stop - start
     for _ in range(products):
-        if m * n * k > LARGEST_PRODUCT and params[w.P_CONTROL] >= 0:
+        if m * n * k > machine_model.LARGEST_PRODUCT and params[w.P_CONTROL] >= 0:
             large_gemm(
                 slots[params[w.P_CONTROL]], handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
             )  # fmt: skip
@@ -74,9 +67,10 @@ def large_gemm(
     alpha, a, lda, b, ldb, beta, c, ldc,
 ) -> None:  # fmt: skip
     """A large product, with looks at the clock in between."""
-    n_step = max(PART_COLUMNS, LARGEST_PRODUCT // (m * k) // 64 * 64)
-    m_step = max(PART_ROWS, LARGEST_PRODUCT // (min(n, n_step) * k) // 64 * 64)
-    k_step = max(PART_TERMS, LARGEST_PRODUCT // (min(n, n_step) * min(m, m_step)) // 64 * 64)
+    most = machine_model.LARGEST_PRODUCT
+    n_step = max(machine_model.PART_COLUMNS, most // (m * k) // 64 * 64)
+    m_step = max(machine_model.PART_EXTENT, most // (min(n, n_step) * k) // 64 * 64)
+    k_step = max(machine_model.PART_EXTENT, most // (min(n, n_step) * min(m, m_step)) // 64 * 64)
     gemm_in_parts(control, m_step, n_step, k_step, handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 
 
@@ -117,15 +111,15 @@ def gemm(
         ldc = n
     direct = handle[w.GEMM_DIRECT]
     few = k if ta == 1 else m
-    stays = 1 if ta == 0 and k * n * item <= SMALL_BYTES else 0
-    if m * n * k > direct and direct > 0 and tb == 0 and (few <= 256 or stays == 1):
+    stays = 1 if ta == 0 and k * n * item <= machine_model.REPEATED_BYTES else 0
+    if m * n * k > direct and direct > 0 and tb == 0 and (few <= machine_model.DIRECT_FEW or stays == 1):
         if m_step == m and n_step == n and k_step == k:
             # Tiles that the library multiplies without packing.
-            m_step = min(m, 64 if ta == 1 else 128)
-            k_step = min(k, 128)
-            n_step = 128
-            while n_step > 16 and m_step * n_step * k_step > direct:
-                n_step -= 16
+            m_step = min(m, machine_model.DIRECT_TILE // 2 if ta == 1 else machine_model.DIRECT_TILE)
+            k_step = min(k, machine_model.DIRECT_TILE)
+            n_step = machine_model.DIRECT_TILE
+            while n_step > machine_model.FLOATS_OF_VECTOR and m_step * n_step * k_step > direct:
+                n_step -= machine_model.FLOATS_OF_VECTOR
     gemm_in_parts(0, m_step, n_step, k_step, handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 
 

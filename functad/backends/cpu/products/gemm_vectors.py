@@ -13,10 +13,11 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from functad import machine_model
 from functad.backends.cpu.compile.loader import PREFIX, target_machine
 from functad.backends.cpu.products.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
 
-_VECTOR_BYTES = 64
+_VECTOR_BYTES = machine_model.VECTOR_BYTES
 _VECTORS = TILE_BYTES // _VECTOR_BYTES
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cpu.kernels.arguments import words
 from functad.backends.cpu.products.gemm import Matrix, gemm_block, gemm_instruction
 from functad.backends.cpu.runtime import layout as w
@@ -235,7 +236,7 @@ class Assembler:
         params = words(pointers, instruction.constants)
         blas = any(b.storage.kind == "blas" for _, b, _ in instruction.parameters)
         counts = any(b.storage.kind == "control" for _, b, _ in instruction.parameters)
-        base = w.BUDGET if counts else w.JUMP_WORK
+        base = machine_model.POLL_BUDGET if counts else machine_model.JUMP_WORK
         return Instruction(self.addresses[instruction.function], params, scale, blas, instruction.work, base)
 
     def _matrices(self, step: GemmStep) -> tuple[Matrix, Matrix, Matrix]:

@@ -8,6 +8,7 @@ know what the instructions compute, nor who builds tapes. All parameters are 64-
 # mypy: ignore-errors
 from __future__ import annotations
 
+from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
 
 EXPORTS = ("call", "enter", "run_tape", "poll", "call_python", "helper", "stop", "finish", "spin")
@@ -105,7 +106,7 @@ def run_tape(tape, slots) -> int:
                 position += w.GROW_HEAD + w.GROW_SIZE * entry[w.GROW_STACKS]
         else:
             position = next_position(entry, slots, position)
-            worked += w.JUMP_WORK
+            worked += machine_model.JUMP_WORK
         worked = counted(control, worked)
         if load(control, w.CONTROL_STOPPED) == 1:
             position = end
@@ -137,7 +138,7 @@ def poll(control) -> int:
                     store(control, w.CONTROL_STOPPED, 1)
                 call_int(pool[w.RELEASE_STATE], state)
                 now = time(pool)
-            control[w.CONTROL_DUE] = now + w.INTERVAL
+            control[w.CONTROL_DUE] = now + machine_model.POLL_INTERVAL_NS
         elif load(pool, w.ENDING) == 1:
             store(control, w.CONTROL_STOPPED, 1)
     return load(control, w.CONTROL_STOPPED)
@@ -145,7 +146,7 @@ def poll(control) -> int:
 
 def counted(control, worked) -> int:
     """Work done since the last question; asks if that is much. A question costs as much as a small kernel."""
-    if worked > w.POLL_WORK:
+    if worked > machine_model.POLL_WORK:
         poll(control)
         return 0
     return worked

@@ -62,12 +62,6 @@ CONTROL_POOL = 1
 CONTROL_STOPPED = 2  # 1: stop; if the thread that called has set it, an exception is set in its Python state
 CONTROL_DUE = 3  # when to ask next whether a signal came, in ns; 0: never asked yet
 CONTROL_SIZE = 4
-INTERVAL = 50_000_000  # ns from one question to the next
-# What is estimated as so much work, in lines of a kernel's text that run, takes 50 ms at most: most take less than
-# 1 ns, those that wait for memory 10. It runs without a look at the clock, so that short kernels never look.
-POLL_WORK = 1 << 22
-JUMP_WORK = 16  # of a jump, and of calling a kernel
-BUDGET = 1 << 16  # so much of what a kernel counts itself runs without a question
 
 # A tape: a head, then entries: blocks, moves and jumps. The first word of an entry is its kind.
 TAPE_POOL = 0

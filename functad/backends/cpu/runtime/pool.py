@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
 from functad.system.once import hold_over_forks
 
 _logger = logging.getLogger("functad")
 
 MAX_THREADS = 1024
-SPIN_SECONDS = 200e-6
-PATIENCE_SECONDS = 20e-6
 
 
 class Pool:
@@ -65,8 +64,8 @@ class Pool:
         self.words[w.DECREF] = _address(api.Py_DecRef)
         self.words[w.POLL] = addresses["poll"]
         seconds = _seconds_of_a_spin(ctypes.CFUNCTYPE(None, ctypes.c_int64)(addresses["spin"]))
-        self.words[w.SPINS] = max(1, int(SPIN_SECONDS / seconds))
-        self.words[w.PATIENCE] = max(1, int(PATIENCE_SECONDS / seconds))
+        self.words[w.SPINS] = max(1, int(machine_model.SPIN_SECONDS / seconds))
+        self.words[w.PATIENCE] = max(1, int(machine_model.PATIENCE_SECONDS / seconds))
         # No line of Python runs there, which a second Ctrl-C could interrupt with a traceback.
         atexit.register(self._finish, self.address)
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.products import gemm_runtime
 from functad.backends.cpu.runtime import compiled
@@ -40,7 +41,7 @@ class Instruction(NamedTuple):
     work: of one step of the kernel's range, in lines of text that run.
     base: the same of a call, besides.
     asks: whether the kernel itself looks whether it shall stop. Else a range with more work than
-        `layout.POLL_WORK` is run in pieces.
+        `machine_model.POLL_WORK` is run in pieces.
     """
 
     address: int
@@ -48,7 +49,7 @@ class Instruction(NamedTuple):
     scale: int = 1
     blas: bool = False
     work: float = 0.0
-    base: int = w.JUMP_WORK
+    base: int = machine_model.JUMP_WORK
     asks: bool = False
 
 
@@ -313,11 +314,11 @@ def _words(entry: Entry, places: Sequence[int]) -> list[int]:
     if isinstance(entry, Switch):
         return [w.SWITCH, entry.slot, len(entry.targets), *(places[t] for t in entry.targets)]
     rows, chunks = _chunks(entry)
-    work = min(int(rows * sum(i.work * i.scale for i in entry.instructions)), w.POLL_WORK)
+    work = min(int(rows * sum(i.work * i.scale for i in entry.instructions)), machine_model.POLL_WORK)
     work += sum(i.base for i in entry.instructions)
     words = [w.BLOCK, entry.rows, rows, chunks, work, len(entry.instructions)]
     for instruction in entry.instructions:
-        piece = w.WHOLE if instruction.asks or not instruction.work else int(w.POLL_WORK / instruction.work)
+        piece = w.WHOLE if instruction.asks or not instruction.work else int(machine_model.POLL_WORK / instruction.work)
         # Vectors of the next piece begin where those of the whole range would.
         piece = piece // 64 * 64 if piece > 64 else max(piece, 1)
         words += [instruction.address, instruction.params.ctypes.data, instruction.scale, piece]
