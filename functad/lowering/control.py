@@ -14,12 +14,13 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
 from functad.errors import NoRuleError
 from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var, memoised
+from functad.lowering.assignment import SPARE
 from functad.lowering.counters import counters_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
-from functad.lowering.memory.results import SPARE, Results
 from functad.lowering.memory.shifted_stacks import shift_stacks
 from functad.lowering.steps import BranchStep, CountedBy, LoopStep, Move, Stack, Step, UnlessSameStep
 from functad.lowering.target import StepWriter
+from functad.lowering.values import Values
 from functad.lowering_rules import Control, Indexed
 
 
@@ -34,22 +35,22 @@ class Scheduled(NamedTuple):
 ScheduleBody = Callable[[Program, Sequence[Buffer], Mapping[Storage, int | None], int], Scheduled]
 
 
-def write_control(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
+def write_control(around: Values, eqn: Eqn, schedule: ScheduleBody) -> None:
     """Add the steps of a loop or branch to those around it."""
     rule = eqn.primitive.lower
     assert isinstance(rule, Control)
     {"scan": _scan, "while": _while, "cond": _cond}[rule.kind](around, eqn, schedule)
 
 
-def _scan(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
+def _scan(around: Values, eqn: Eqn, schedule: ScheduleBody) -> None:
     body = _inlined(eqn.params["jaxpr"])
     length, n_consts, n_carry = (eqn.params[name] for name in ("length", "num_consts", "num_carry"))
     consts, inits = eqn.invars[:n_consts], eqn.invars[n_consts : n_consts + n_carry]
     if not length:
         for init, var in zip(inits, eqn.outvars):
-            around.copy_into(init, around.result(var, ()), around.names[var])
+            around.copy_into(init, around.assignment.result(var, ()), around.names[var])
         for var in eqn.outvars[n_carry:]:
-            around.result(var, ())
+            around.assignment.result(var, ())
         return
     given = [around.in_memory(a) for a in consts]
     arrays = [around.in_memory(a) for a in eqn.invars[n_consts + n_carry :]]
@@ -58,7 +59,7 @@ def _scan(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
     takers = {c.storage: k for k, c in enumerate(carries)}
     present = [b.storage for a in eqn.invars if (b := around.present(a)) is not None]
     for a_slice, array in zip(slices, arrays):
-        if around.dies_now(array) and present.count(array.storage) <= 1:
+        if around.assignment.dies_now(array) and present.count(array.storage) <= 1:
             takers[a_slice.storage] = SPARE  # nobody else reads the array, and a slice is read in one step only
     body, ys, shifted = shift_stacks(around, eqn, body)
     steps, outs = schedule(body, [*given, *carries, *slices], takers, n_carry)
@@ -68,27 +69,27 @@ def _scan(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
     loop = _Loop(around, eqn, carries, outs[:n_carry], [b.storage for b in (*given, *slices)] + stacked)
     loop.carry(inits, eqn.outvars, [*given, *arrays])
     if length == UNKNOWN:
-        if any(array.storage not in around.common.stacks for array in arrays):
+        if any(array.storage not in around.shared.stacks for array in arrays):
             raise NoRuleError(
                 "what is computed from arrays whose length only a run tells can be compiled within loops alone: "
                 "apply functad.optimize.pipeline.simplify to the Program first"
             )
-        stacks = [around.common.stacks[array.storage] for array in arrays]
+        stacks = [around.shared.stacks[array.storage] for array in arrays]
         loop.count = stacks[0].steps
         for a_slice, stack in zip(slices, stacks):
             loop.slide_along(a_slice.storage, stack, eqn.params["reverse"])
         loop.stack(stacked, ys, slides=True, backwards=eqn.params["reverse"])
-        around.steps.append(loop.step(None, (), None, steps))
+        around.writer.steps.append(loop.step(None, (), None, steps))
         return
     for pair in shifted:
         pair.lay_out(around, inits[pair.carry], eqn.params["reverse"])
-    results = [around.buffers.get(var) or around.result(var, ()) for var in ys]
+    results = [around.assignment.find(var) or around.assignment.result(var, ()) for var in ys]
     for pointer, whole in zip([*(s.storage for s in slices), *stacked], [*arrays, *results]):
         loop.slide(pointer, whole, length, eqn.params["reverse"])
-    around.steps.append(loop.step(length, (), None, steps))
+    around.writer.steps.append(loop.step(length, (), None, steps))
 
 
-def _while(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
+def _while(around: Values, eqn: Eqn, schedule: ScheduleBody) -> None:
     cond, body = _inlined(eqn.params["cond_jaxpr"]), _inlined(eqn.params["body_jaxpr"])
     n_cond = eqn.params["cond_nconsts"]
     n_consts = n_cond + eqn.params["body_nconsts"]
@@ -115,14 +116,14 @@ def _while(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
         CountedBy(buffers[c.number], c.limit.value if isinstance(c.limit, Literal) else buffers[c.limit], c.step)
         for c in counters_of(cond, n_cond, body, n_consts - n_cond)
     ]
-    around.steps.append(step)
+    around.writer.steps.append(step)
 
 
-def _cond(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
+def _cond(around: Values, eqn: Eqn, schedule: ScheduleBody) -> None:
     index, *operands = [around.in_memory(a) for a in eqn.invars]
     programs = [_inlined(branch) for branch in eqn.params["branches"]]
     kept = _kept_operands(programs, [b.storage for b in (index, *operands)])
-    results = [around.result(v, [operands[kept[k]]] if k in kept else ()) for k, v in enumerate(eqn.outvars)]
+    results = [around.assignment.result(v, [operands[kept[k]]] if k in kept else ()) for k, v in enumerate(eqn.outvars)]
     takers = {results[k].storage: k for k, j in kept.items() if results[k].storage is operands[j].storage}
     branches = []
     for program in programs:
@@ -130,7 +131,7 @@ def _cond(around: Results, eqn: Eqn, schedule: ScheduleBody) -> None:
         own = {out.storage for out in outs} - {b.storage for b in operands}
         branches.append([*steps, *_delivered(outs, results, takers, own)])
     holds = list(dict.fromkeys(b.storage for b in (index, *operands, *results)))
-    around.steps.append(BranchStep(_name(around, eqn), index, branches, holds, [eqn]))
+    around.writer.steps.append(BranchStep(_name(around, eqn), index, branches, holds, [eqn]))
 
 
 def _kept_operands(branches: Sequence[Program], storages: Sequence[Storage]) -> dict[int, int]:
@@ -200,12 +201,12 @@ def _inlined(program: Program) -> Program:
     return memoised(program, ("without calls",), lambda: eliminate_dead_code(inline_calls(program)))
 
 
-def _pointers(kind: str, variables: Sequence[Var], around: Results) -> list[Buffer]:
-    around.common.name_all(variables)
+def _pointers(kind: str, variables: Sequence[Var], around: Values) -> list[Buffer]:
+    around.shared.name_all(variables)
     return [new_buffer(f"{kind}_{around.names[v]}", v.aval.shape, v.aval.dtype, "pointer") for v in variables]
 
 
-def _name(around: Results, eqn: Eqn) -> str:
+def _name(around: Values, eqn: Eqn) -> str:
     return f"{eqn.primitive.name}_{around.names[eqn.outvars[0]]}" if eqn.outvars else eqn.primitive.name
 
 
@@ -217,7 +218,7 @@ class _Loop:
     given: what pointers may point to that the loop never writes to, slices of stacked results excepted.
     """
 
-    around: Results
+    around: Values
     eqn: Eqn
     carries: list[Buffer]
     outs: list[Buffer]
@@ -249,7 +250,7 @@ class _Loop:
             alone = source is pointer or (source in homes and readers[source] == [k] and pointer not in readers)
             if alone:
                 free = [found] if found is not None and count.count(found.storage) == 1 else []
-                result = self.around.result(var, free)
+                result = self.around.assignment.result(var, free)
                 self._start(pointer, init, result)
                 if source is not pointer:
                     self._copy_back(self.carries[k], result, only_if_moved=True)
@@ -262,8 +263,8 @@ class _Loop:
             else:
                 first = new_buffer(f"home_{pointer.name}", self.carries[k].shape, self.carries[k].dtype)
                 self._start(pointer, init, first)
-            if var in self.around.last_use:  # somebody reads it
-                self._copy_back(self.carries[k], self.around.result(var, ()), only_if_moved=False)
+            if var in self.around.lifetimes.last_use:  # somebody reads it
+                self._copy_back(self.carries[k], self.around.assignment.result(var, ()), only_if_moved=False)
         assignments = {p: s for p, s in zip(pointers, sources) if s is not p}
         for fresh, home in homes.items():
             self.starts.append(Move(fresh, home))
@@ -316,9 +317,9 @@ class _Loop:
         assert self.count is not None
         for pointer, var in zip(pointers, results):
             memory = Storage(f"stack_{self.around.names[var]}", 0, "stack", -1)
-            self.around.buffers[var] = Buffer(memory, var.aval.shape, var.aval.dtype)
+            self.around.assignment.place(var, Buffer(memory, var.aval.shape, var.aval.dtype))
             stack = Stack(memory, pointer, self.count, pointer.nbytes if slides else 0, backwards)
-            self.around.common.stacks[memory] = stack
+            self.around.shared.stacks[memory] = stack
             self.stacks.append(stack)
             if slides:
                 self.moves.append(Move(pointer, pointer, pointer.nbytes))

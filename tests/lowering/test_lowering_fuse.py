@@ -17,8 +17,8 @@ from functad.errors import NoRuleError
 from functad.ir import Absent, Program, Var
 from functad.lowering.barriers import remove_barriers
 from functad.lowering.fusion.fuse import Fusion
-from functad.lowering.memory.results import variable_names
 from functad.lowering.schedule import make_schedule
+from functad.lowering.shared import variable_names
 from functad.optimize.pipeline import simplify
 
 ROWS = functad.ShapeDtypeStruct((8, 16), "float32")

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from functad import machine_model
 from functad.ir import Atom, Eqn, Program, Var
+from functad.lowering.lifetimes import NEVER
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.memory.results import NEVER, Results
+from functad.lowering.values import Values
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class ShiftedStack:
     before: Var
     after: Var
 
-    def lay_out(self, around: Results, init: Atom, reverse: bool) -> None:
+    def lay_out(self, around: Values, init: Atom, reverse: bool) -> None:
         """Give both stacks their places in one buffer, which starts with the first carry; in reverse it ends so."""
         length, *shape = self.before.aval.shape
         name, dtype = around.names[self.before], self.before.aval.dtype
@@ -33,11 +34,11 @@ class ShiftedStack:
         around.copy_into(init, first, f"first_{name}")
         for var, start in ((self.before, stride if reverse else 0), (self.after, 0 if reverse else stride)):
             part = whole.storage.part(f"tmp_{around.names[var]}", start, length * stride)
-            around.buffers[var] = Buffer(part, var.aval.shape, dtype)
-            around.last[part] = NEVER  # other results would overwrite the other stack
+            # Kept for ever: other results would overwrite the other stack.
+            around.assignment.place(var, Buffer(part, var.aval.shape, dtype), NEVER)
 
 
-def shift_stacks(around: Results, eqn: Eqn, body: Program) -> tuple[Program, list[Var], list[ShiftedStack]]:
+def shift_stacks(around: Values, eqn: Eqn, body: Program) -> tuple[Program, list[Var], list[ShiftedStack]]:
     """The body without the stacks of its carry before each step that need not be written, what it stacks, and those.
 
     Stacks that are results of the Program around the loop, or that have no known length, stay as they are.
@@ -50,15 +51,15 @@ def shift_stacks(around: Results, eqn: Eqn, body: Program) -> tuple[Program, lis
     for before, carry in list(stacked.items()):
         k = carries.pop(carry, None) if isinstance(carry, Var) else None
         given = None if k is None else body.outvars[k]
-        if k is None or given not in computed or before in around.claims:
+        if k is None or given not in computed or before in around.lifetimes.claims:
             continue
         if length < 1 or before.aval.size * before.aval.dtype.itemsize < length * machine_model.SMALLEST_SHIFTED_SLICE:
             continue
         after = next((v for v, atom in stacked.items() if atom is given), None)
         if after is None:
             after = Var(before.aval)
-            around.common.name_all([after])
-        if after in around.claims or any(after is other.after for other in shifted):
+            around.shared.name_all([after])
+        if after in around.lifetimes.claims or any(after is other.after for other in shifted):
             continue
         shifted.append(ShiftedStack(k, before, after))
         del stacked[before]
