@@ -6,18 +6,17 @@ Knows no particular primitive and no transform. There is one kind of tracer, and
 from __future__ import annotations
 
 import linecache
-import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from functad import dtypes, hints
+from functad import hints
 from functad.array import Array, ArrayImpl
-from functad.config import config
-from functad.errors import ConcretizationError, FunctadError, LeakedTracerError, TooLargeError, TracerError
+from functad.errors import ConcretizationError, LeakedTracerError, TracerError
+from functad.evaluation import aval_of, evaluate, infer_avals
+from functad.evaluation import state as values
 from functad.hints import index_hint, truth_hint
 from functad.ir import (
     Atom,
@@ -32,29 +31,18 @@ from functad.ir import (
     ZeroDerivative,
 )
 from functad.lowering_rules import Callback
+from functad.user_source import state as lines
+from functad.user_source import user_source
 
 
 class _State(threading.local):
     trace: Trace | None = None
-    scopes: tuple[str, ...] = ()
-    source: Source | None = None  # while a transform works on an equation: where that came from
-    quiet: bool = False
-    meetings: list[Meeting] | None = None  # while a jitted function is traced
 
 
 _state = _State()
 
 
 Origin = str | Callable[[], str] | Primitive  # the name of an argument, maybe made on demand
-
-
-class Meeting(NamedTuple):
-    """A 64-bit operand that came from outside of the traced function met a narrower one, which it widens."""
-
-    wide: str
-    wide_dtype: np.dtype
-    narrow_dtype: np.dtype
-    source: Source | None
 
 
 class Op:
@@ -230,6 +218,10 @@ class Tracer(Array):
         where = f" at {self.source}" if self.source else ""
         return f"the {kind} (result of `{self.origin.name}`{where}, traced by {self.owner.name})"
 
+    @property
+    def _value(self) -> Any:
+        raise leak_error(self)
+
     def __repr__(self) -> str:
         value = f" with value {self.value!r}" if self.value is not None else ""
         return f"Tracer<{self.aval.str_short()}>{value}"
@@ -346,126 +338,6 @@ def _only_acts(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     return isinstance(rule, Callback) and rule.effects and not infer_avals(primitive, [*map(aval_of, args)], params)
 
 
-def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Run a primitive's NumPy implementation on concrete arguments."""
-    values = []
-    weak = strong = False  # whether any operand is
-    foreign = False  # an ndarray that is not an Array's own
-    for a in args:
-        if type(a) is ArrayImpl:
-            values.append(a._value)
-            if a.weak_type:
-                weak = True
-            else:
-                strong = True
-        elif type(a) is Tracer:
-            raise leak_error(a)
-        elif isinstance(a, ArrayImpl):
-            values.append(a._value)  # raises: it was donated
-        else:
-            values.append(a)
-            strong = True
-            foreign = foreign or type(a) is np.ndarray
-    if values and values[0].dtype.kind == "c":  # NumPy orders complex numbers, where the shape rule refuses
-        infer_avals(primitive, [aval_of(a) for a in args], params)
-    try:
-        if _state.quiet:
-            result = primitive.impl(*values, **params)
-        else:
-            with np.errstate(all="ignore"):
-                result = primitive.impl(*values, **params)
-    except (TypeError, ValueError, OverflowError, MemoryError) as problem:
-        # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
-        _explain_size(problem, primitive, args, params)
-        raise
-    if foreign:
-        result = _unaliased(result, values)
-    if config.debug_nans or config.debug_infs:
-        _check_values(primitive, result)
-    if primitive.multiple_results:
-        inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
-        return [ArrayImpl(r, a.weak_type) for r, a in zip(result, inferred)]
-    if "weak_type" in params:
-        weak = params["weak_type"]
-    elif weak and (strong or result.dtype != values[0].dtype):
-        weak = _stays_weak(result.dtype, [aval_of(a) for a in args])
-    return ArrayImpl(result, weak)
-
-
-def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
-    """Raise an error with types and the line, if an operation failed because of the sizes of its results."""
-    avals = infer_avals(primitive, [aval_of(a) for a in args], params)
-    nbytes = sum(a.size * a.dtype.itemsize for a in avals)
-    if isinstance(problem, FunctadError) or not (isinstance(problem, MemoryError) or nbytes >= 1 << 62):
-        return
-    types = ", ".join(a.str_short() for a in avals)
-    raise TooLargeError(
-        f"`{primitive.name}` would make {types} of {nbytes / 2**30:,.1f} GiB, for which there is no memory.\n"
-        f"Your line: {user_source()}\n"
-        "Check the shapes of its operands: a broadcast of two vectors makes a matrix. What is reduced at once need not "
-        "be made under jit; lax.map goes through the parts of what is large"
-    ) from problem
-
-
-def _check_values(primitive: Primitive, result: Any) -> None:
-    """Raise where an operation made a NaN or an infinity, as far as `config` asks for it."""
-    for r in result if primitive.multiple_results else (result,):
-        if r.dtype.kind not in "fc":
-            continue
-        for wanted, test, what in (
-            (config.debug_nans, np.isnan, "a NaN"),
-            (config.debug_infs, np.isinf, "an infinity"),
-        ):
-            if wanted and test(r).any():
-                raise FloatingPointError(
-                    f"`{primitive.name}` made {what} in a result of type {aval_of(r).str_short()}.\n"
-                    f"Your line: {user_source()}\n"
-                    "Look at its operands there; `functad.debug_nans(False)` switches the check off"
-                )
-
-
-def _stays_weak(dtype: np.dtype, operands: Sequence[Aval]) -> bool:
-    """A single result is weak when all operands of its dtype are: conditions and indices have no say."""
-    weak = [a.weak_type for a in operands if a.dtype == dtype]
-    return len(weak) > 0 and all(weak)
-
-
-def _unaliased(result: Any, values: Sequence[Any]) -> Any:
-    """Copies of results that are somebody's own array, whose flags must not change under him."""
-    if isinstance(result, (list, tuple)):
-        return [_unaliased(r, values) for r in result]
-    return result.copy() if any(result is v for v in values) else result
-
-
-def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval]:
-    """The types of a primitive's results."""
-    out = primitive.abstract_eval(*avals, **params)
-    for a in out if primitive.multiple_results else (out,):
-        if a.size >= 1 << 63:
-            raise TooLargeError(
-                f"`{primitive.name}` would make {a.str_short()}, which has {a.size:,} elements, more than any array "
-                "can have (2**63 - 1); check the shapes of its operands"
-            )
-    if primitive.multiple_results:
-        return list(out)
-    if "weak_type" in params:
-        return [Aval(out.shape, out.dtype, params["weak_type"])]
-    for a in avals:
-        if a.weak_type:
-            return [Aval(out.shape, out.dtype, _stays_weak(out.dtype, avals))]
-    return [out]
-
-
-def aval_of(x: Any) -> Aval:
-    """The type of anything array-like, Python scalars included."""
-    if isinstance(x, Array):
-        return x.aval
-    if isinstance(x, (np.ndarray, np.generic)):
-        return Aval(x.shape, x.dtype)
-    dtype, weak = dtypes.dtype_of(x)
-    return Aval(np.shape(x), dtype, weak)
-
-
 def is_tracer(x: Any) -> bool:
     return isinstance(x, Tracer)
 
@@ -479,25 +351,6 @@ def has_value(x: Any) -> bool:
 
 def current_trace() -> Trace | None:
     return _state.trace
-
-
-@contextmanager
-def named_scope(name: str) -> Iterator[None]:
-    """Name a part of a function: the equations recorded inside carry the name with their source line.
-
-    >>> import functad
-    >>> def f(x):
-    ...     with functad.named_scope("square"):
-    ...         return x * x
-    >>> functad.make_jaxpr(f)(2.).eqns[0].source.scopes
-    ('square',)
-    """
-    outer = _state.scopes
-    _state.scopes = (*outer, name)
-    try:
-        yield
-    finally:
-        _state.scopes = outer
 
 
 # --- functions to Programs ------------------------------------------------------------------------
@@ -564,45 +417,15 @@ def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | 
             return ArrayImpl(atom.value, True) if atom.aval.weak_type else atom.value
         return env[atom]
 
-    outer = _state.source
+    outer = lines.source
     try:
         for eqn in program.eqns:
-            _state.source = eqn.source
+            lines.source = eqn.source
             result = bind(eqn.primitive, *[read(a) for a in eqn.invars], **eqn.params)
             env.update(zip(eqn.outvars, result if eqn.primitive.multiple_results else (result,)))
     finally:
-        _state.source = outer
+        lines.source = outer
     return [ArrayImpl(a.value, a.aval.weak_type) if isinstance(a, Literal) else env[a] for a in program.outvars]
-
-
-# --- where the user is ----------------------------------------------------------------------------
-
-_PACKAGE = __name__.partition(".")[0]
-_is_library: dict[str, bool] = {}
-
-
-class transforming:
-    """Entered while rules run over recorded operations, with no user code in between.
-
-    NumPy's floating-point warnings are silenced once for all of them; and what the rules record bears the
-    line of the operation they work on, which `set_source` tells.
-    """
-
-    __slots__ = ("errstate", "quiet", "source")
-
-    def __enter__(self) -> None:
-        self.source = _state.source
-        self.quiet = _state.quiet
-        if not self.quiet:
-            self.errstate = np.errstate(all="ignore")
-            self.errstate.__enter__()
-            _state.quiet = True
-
-    def __exit__(self, *exc: Any) -> None:
-        _state.source = self.source
-        if not self.quiet:
-            _state.quiet = False
-            self.errstate.__exit__(*exc)
 
 
 class outside_traces:
@@ -611,86 +434,11 @@ class outside_traces:
     __slots__ = ("before",)
 
     def __enter__(self) -> None:
-        self.before = _state.trace, _state.source, _state.scopes, _state.quiet
-        _state.trace, _state.source, _state.scopes, _state.quiet = None, None, (), False
+        self.before = _state.trace, lines.source, lines.scopes, values.quiet
+        _state.trace, lines.source, lines.scopes, values.quiet = None, None, (), False
 
     def __exit__(self, *exc: Any) -> None:
-        _state.trace, _state.source, _state.scopes, _state.quiet = self.before
-
-
-def set_source(source: Source | None) -> None:
-    _state.source = source
-
-
-def user_source() -> Source | None:
-    """The innermost frame outside of functad and NumPy, or that of the equation being transformed."""
-    if _state.source is not None:
-        return _state.source
-    frame = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__") or ""
-        library = _is_library.get(module)
-        if library is None:
-            library = _is_library[module] = module.partition(".")[0] in (_PACKAGE, "numpy", "contextlib")
-        if not library:
-            return Source(frame.f_code, frame.f_lineno, _state.scopes)
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
-
-
-# --- where 64-bit values come from ------------------------------------------------------------------
-
-_WIDE = (dtypes.float64, dtypes.complex128)
-
-
-@contextmanager
-def watching_meetings() -> Iterator[list[Meeting]]:
-    """Entered while a function is traced: the first place where 64-bit floats from outside meet narrower ones."""
-    outer, _state.meetings = _state.meetings, []
-    try:
-        yield _state.meetings
-    finally:
-        _state.meetings = outer
-
-
-def note_meeting(operands: Sequence[Any]) -> None:
-    """Told by promotion that operands of several dtypes become 64-bit floats."""
-    if _state.meetings != []:
-        return  # nobody watches, or has seen one
-    strong = [x for x in operands if isinstance(x, Array) and not x.weak_type and x.dtype.kind in "fc"]
-    narrow = next((x.dtype for x in strong if x.dtype not in _WIDE), None)
-    origins = (origin_of_64_bits(x) for x in strong if x.dtype in _WIDE)
-    wide = next((origin for origin in origins if origin), None)
-    if narrow is not None and wide is not None:
-        dtype = next(x.dtype for x in strong if x.dtype in _WIDE)
-        _state.meetings.append(Meeting(wide, dtype, narrow, user_source()))
-
-
-def origin_of_64_bits(x: Any) -> str:
-    """The argument or the constant array that gave a value its 64 bits; empty if the function itself asked for them."""
-    seen: set[int] = set()
-    makers: dict[int, dict[int, Op]] = {}
-    pending = [x]
-    while pending:
-        x = pending.pop()
-        while isinstance(x, Tracer) and isinstance(x.value, Array):
-            x = x.value
-        if id(x) in seen or getattr(x, "dtype", None) not in _WIDE:
-            continue
-        seen.add(id(x))
-        if not isinstance(x, Tracer):
-            if isinstance(x, (Array, np.ndarray)):  # a NumPy scalar is an operation's own constant
-                return f"an array of type {aval_of(x).str_short()} that is not an argument"
-        elif not isinstance(x.origin, Primitive):
-            name = x.origin if isinstance(x.origin, str) else x.origin()
-            return f"argument `{name}` of {x.owner.name}"
-        else:
-            ops = makers.setdefault(id(x.owner), {})
-            if not ops:
-                ops.update((id(out), op) for op in x.owner.ops for out in op.outs)
-            if id(x) in ops:
-                pending += ops[id(x)].args
-    return ""
+        _state.trace, lines.source, lines.scopes, values.quiet = self.before
 
 
 def leak_error(tracer: Tracer) -> TracerError:

@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import functad
 
 ROOT = Path(__file__).parent.parent
@@ -15,15 +13,10 @@ PAGE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S)
 
 
-@pytest.fixture(scope="module")
-def names() -> dict[str, Any]:
+def test_the_pictures_are_what_the_stages_print() -> None:
     (code,) = [text for language, text in BLOCKS if language == "python"]
-    made: dict[str, Any] = {}
-    exec(code, made)
-    return made
-
-
-def test_the_pictures_are_what_the_stages_print(names: dict[str, Any]) -> None:
+    names: dict[str, Any] = {}
+    exec(code, names)
     loss, w, x = names["loss"], names["w"], names["x"]
     stages = names["step"].lower(w, x)
     kernels = [line for line in str(stages.kernels).splitlines() if not line.lstrip().startswith("#")]

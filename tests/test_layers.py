@@ -16,7 +16,7 @@ LAYERS = [
     ["errors", "lowering_rules", "version", "absent", "machine_model"],
     "exact config dtypes pytrees hints tree_util tree system".split(),
     ["ir"],
-    ["array", "tracing", "pretty", "interpreter"],
+    ["array", "user_source", "evaluation", "tracing", "widening", "pretty", "interpreter"],
     ["primitives"],
     ["editing"],
     ["transforms"],

@@ -33,7 +33,7 @@ from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make
 from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
 from functad.api.residuals import print_saved_residuals, saved_residuals
-from functad.tracing import named_scope
+from functad.user_source import named_scope
 
 __all__ = [
     "ShapeDtypeStruct",

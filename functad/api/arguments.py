@@ -15,10 +15,11 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl, DonatedArray
 from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.pytrees.nodes import KINDS, NodeKind, register
 from functad.pytrees.treedef import LEAF, node_def
-from functad.tracing import Origin, Tracer, aval_of, leak_error
+from functad.tracing import Origin, Tracer, leak_error
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 _PYTHON_SCALARS = (bool, int, float, complex)

@@ -25,9 +25,9 @@ from functad.api.arguments import (
 )
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DifferentiationError, TreeError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Program, UndefinedPrimal, Zero
 from functad.primitives.common import convert_element_type, instantiate
-from functad.tracing import aval_of
 from functad.transforms.forward import is_differentiable, jvp_flat
 from functad.transforms.reverse import LinearMap, ReplayedLinearMap, linearize_flat, transpose_flat
 from functad.tree_util import (

@@ -16,11 +16,12 @@ from functad.api.arguments import FlatFunction, LeafNames, as_known, as_value, c
 from functad.array import ArrayImpl
 from functad.config import config
 from functad.errors import BodyError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Program
 from functad.primitives.common import convert_element_type
 from functad.primitives.kernels.conversion import converted
 from functad.system.recent import Recent
-from functad.tracing import Trace, Tracer, aval_of, program_from_ops
+from functad.tracing import Trace, Tracer, program_from_ops
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_map, tree_unflatten
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from functad.errors import ArgumentError, DTypeError
 from functad.ir import Aval
 from functad.primitives import callback as primitives
 from functad.primitives.callback import VMAP_METHODS, FlatCallback
-from functad.tracing import user_source
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from functad.user_source import user_source
 
 
 def pure_callback(

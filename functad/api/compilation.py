@@ -42,17 +42,9 @@ from functad.execution import executable
 from functad.ir import Aval, Program
 from functad.system.once import Turn
 from functad.system.recent import Recent
-from functad.tracing import (
-    Meeting,
-    Trace,
-    Tracer,
-    bind,
-    current_trace,
-    eval_program,
-    program_from_ops,
-    watching_meetings,
-)
+from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
+from functad.widening import Meeting, watching_meetings
 
 
 def jit(

@@ -22,8 +22,9 @@ from functad.api.arguments import (
 from functad.api.rule_calls import Call, CustomVJPPrimal, Decorated, SymbolicZero, shown_zero
 from functad.calls.custom_rules import Backward, call_custom, custom_jvp_call_p, custom_vjp_call_p
 from functad.errors import CustomRuleError, LeakedTracerError, NoRuleError, TreeError
+from functad.evaluation import aval_of
 from functad.ir import Program, Zero
-from functad.tracing import aval_of, eval_program, trace_to_program
+from functad.tracing import eval_program, trace_to_program
 from functad.tree_util import (
     PyTreeDef,
     broadcast_prefix,

@@ -21,8 +21,9 @@ from functad.api.arguments import (
 )
 from functad.errors import ArgumentError
 from functad.ir import Program
-from functad.tracing import Tracer, eval_program, named_scope, trace_to_program
+from functad.tracing import Tracer, eval_program, trace_to_program
 from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
+from functad.user_source import named_scope
 
 
 def trace_function(

@@ -22,9 +22,9 @@ from functad.api.arguments import (
 from functad.api.autodiff import linearized, raise_integer_input
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DifferentiationError
+from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.primitives.common import instantiate, reshape
-from functad.tracing import aval_of
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.reverse import LinearMap
 from functad.tree_util import tree_unflatten

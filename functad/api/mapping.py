@@ -18,7 +18,7 @@ from functad.api.arguments import (
     is_array_like,
 )
 from functad.errors import BatchingError, TreeError
-from functad.tracing import aval_of
+from functad.evaluation import aval_of
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 

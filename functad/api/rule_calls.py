@@ -25,10 +25,11 @@ from functad.api.arguments import (
     short,
 )
 from functad.errors import ArgumentError, CustomRuleError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Placeholder, Zero
 from functad.primitives.arithmetic import stop_gradient
 from functad.primitives.common import convert_element_type, zeros_of
-from functad.tracing import aval_of, is_tracer
+from functad.tracing import is_tracer
 from functad.transforms.forward import is_differentiable
 from functad.tree_util import (
     PyTreeDef,

@@ -14,13 +14,13 @@ import numpy as np
 
 from functad.array import Array, wrap
 from functad.errors import ConcretizationError, DifferentiationError, LeakedTracerError
+from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
 from functad.lowering_rules import Call, Loops
 from functad.primitives.common import instantiate, is_linear, reduce_sum
 from functad.tracing import (
     Trace,
     Tracer,
-    aval_of,
     bind,
     current_trace,
     eval_program,

@@ -14,13 +14,14 @@ from functad.calls.common import body_function, check_operands, group, memoised_
 from functad.control.closing import closed_cond
 from functad.control.guard import guarded
 from functad.control.pruning import pruned_cond
+from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Control
 from functad.primitives.common import convert_element_type, full_like, instantiate, is_linear, zeros_of
 from functad.primitives.logic import eq_p, select_n
 from functad.primitives.ordering import max_p, min_p
 from functad.primitives.structure import broadcast_in_dim
-from functad.tracing import aval_of, bind, eval_program, trace_to_program
+from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.programs import batch_program, linearize_program, transpose_program
 

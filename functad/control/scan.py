@@ -17,6 +17,7 @@ from functad.control.closing import closed_scan
 from functad.control.known_carry import KnownCarry, split_known_carry
 from functad.control.pruning import pruned_scan
 from functad.editing.partial_evaluation import recompute_cheap, split_invariant
+from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
 from functad.lowering_rules import Control
 from functad.primitives.common import (
@@ -28,7 +29,7 @@ from functad.primitives.common import (
     zeros_of,
 )
 from functad.primitives.logic import lt
-from functad.tracing import aval_of, bind, eval_program, trace_to_program
+from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.programs import batch_program, linearize_program, transpose_program
 

@@ -23,13 +23,14 @@ from functad.control.conditional import choose
 from functad.control.guard import guarded
 from functad.control.pruning import pruned_while
 from functad.control.scan import linearized_body, scan
+from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Literal, Primitive, Program, Zero, memoised
 from functad.lowering_rules import Control
 from functad.primitives.arithmetic import add
 from functad.primitives.common import full_like, instantiate
 from functad.primitives.logic import and_p, lt, select_n
 from functad.primitives.reduction import reduce_or
-from functad.tracing import aval_of, bind, eval_program, trace_to_program
+from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.effects import without_actions
 from functad.transforms.programs import batch_program

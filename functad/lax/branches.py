@@ -17,11 +17,12 @@ from functad.config import config
 from functad.control.conditional import closed_together, within
 from functad.control.forwarding import bind_cond
 from functad.errors import ArgumentError, BodyError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Program, memoised
 from functad.primitives.common import convert_element_type, scalar_like
 from functad.primitives.logic import ne
 from functad.primitives.ordering import clamp_p
-from functad.tracing import aval_of, bind, eval_program, has_value, trace_to_program
+from functad.tracing import bind, eval_program, has_value, trace_to_program
 from functad.tree_util import keystr, tree_flatten_with_path, tree_unflatten
 
 _MISSING = object()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functad import dtypes
+from functad.evaluation import aval_of
 from functad.lax.operands import operand, run, same_dtype, same_shape
 from functad.primitives import barrier
 from functad.primitives import elementwise as el
@@ -16,7 +17,6 @@ from functad.primitives.arithmetic import RoundingMethod
 from functad.primitives.bitcast import bitcast_convert_type_p
 from functad.primitives.common import convert_element_type as _convert
 from functad.primitives.common import full_like
-from functad.tracing import aval_of
 from functad.tree_util import tree_flatten, tree_map, tree_unflatten
 
 _WHAT = {

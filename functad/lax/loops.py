@@ -30,13 +30,14 @@ from functad.config import config
 from functad.control.forwarding import bind_scan, bind_while
 from functad.control.while_loop import counted
 from functad.errors import ArgumentError, BodyError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.lax.loop_progress import scan_with_progress, stepped
 from functad.primitives.common import convert_element_type, reshape
 from functad.primitives.joining import concatenate
 from functad.primitives.logic import lt
 from functad.primitives.structure import slice_
-from functad.tracing import Tracer, aval_of, has_value
+from functad.tracing import Tracer, has_value
 from functad.tree_util import PyTreeDef, tree_map, tree_unflatten
 
 

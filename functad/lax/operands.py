@@ -12,10 +12,11 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.errors import DTypeError, ShapeError
+from functad.evaluation import aval_of, infer_avals
 from functad.ir import Primitive
 from functad.numpy.promotion import SCALARS, asarray, convert
 from functad.primitives.common import broadcast_in_dim
-from functad.tracing import aval_of, bind, infer_avals
+from functad.tracing import bind
 
 _KINDS = {"b": "bool", "i": "integer", "u": "integer", "f": "float", "c": "complex"}
 

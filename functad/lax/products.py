@@ -13,12 +13,12 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import ArgumentError, ShapeError
+from functad.evaluation import aval_of
 from functad.lax.operands import integers_of, run, same_dtype
 from functad.primitives import structure
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.convolution import conv_dimension_numbers, conv_general_dilated_p
 from functad.primitives.window_geometry import dilated, padtype_to_pads
-from functad.tracing import aval_of
 
 
 class Precision(enum.Enum):

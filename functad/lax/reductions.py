@@ -16,6 +16,7 @@ from functad import dtypes
 from functad.api import vmap
 from functad.array import ArrayImpl
 from functad.errors import ShapeError
+from functad.evaluation import aval_of
 from functad.lax import elementwise
 from functad.lax.operands import axis_of, check, integers_of, run, same_dtype
 from functad.lax.operands import operand as _operand
@@ -25,7 +26,6 @@ from functad.primitives.common import full, reduce_sum_p
 from functad.primitives.common import reduce_sum as _reduce_sum
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.window_geometry import dilated, padtype_to_pads, window_parameters, windows_shape
-from functad.tracing import aval_of
 from functad.tree_util import tree_flatten, tree_unflatten
 
 # --- reductions over axes ---------------------------------------------------------------------------------

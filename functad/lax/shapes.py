@@ -10,6 +10,7 @@ from typing import Any
 
 from functad import dtypes
 from functad.errors import ShapeError
+from functad.evaluation import aval_of
 from functad.lax.operands import axis_of, check, integers_of, run, same_dtype
 from functad.lax.operands import operand as _operand
 from functad.numpy.promotion import SCALARS, convert
@@ -18,7 +19,6 @@ from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim as _broadcast_in_dim
 from functad.primitives.common import broadcast_in_dim_p, reshape_p, transpose_p
 from functad.primitives.common import full as _full
-from functad.tracing import aval_of
 
 # --- making -----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 from functad import dtypes
 from functad.array import Array
 from functad.errors import OutOfBoundsError, ShapeError
+from functad.evaluation import aval_of
 from functad.lax.operands import axis_of, integers_of, run, same_dtype
 from functad.lax.operands import operand as _operand
 from functad.primitives import elementwise as el
@@ -20,7 +21,6 @@ from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherS
 from functad.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from functad.primitives.gather_scatter import gather_p
 from functad.primitives.kernels.indexing import default_fill_value
-from functad.tracing import aval_of
 
 # --- static slices ----------------------------------------------------------------------------------------
 

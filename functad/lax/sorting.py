@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from functad.errors import ShapeError
+from functad.evaluation import aval_of
 from functad.lax.operands import axis_of, run
 from functad.lax.operands import operand as _operand
 from functad.primitives import sorting
-from functad.tracing import aval_of
 
 
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:

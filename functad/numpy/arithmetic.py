@@ -12,6 +12,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError
+from functad.evaluation import aval_of
 from functad.numpy import logic
 from functad.numpy.building import binary, filled, scalar, select
 from functad.numpy.promotion import (
@@ -26,7 +27,6 @@ from functad.numpy.promotion import (
     promote_shapes,
 )
 from functad.primitives import elementwise as el
-from functad.tracing import aval_of
 
 # --- arithmetic -------------------------------------------------------------------------------------
 

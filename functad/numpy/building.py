@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array, ArrayImpl
+from functad.evaluation import aval_of
 from functad.numpy.promotion import asarray, operand, promote_args_inexact, promote_pair
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.kernels.conversion import converted
-from functad.tracing import aval_of
 
 
 def scalar(x: Any, value: Any) -> Any:

@@ -12,10 +12,11 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.evaluation import aval_of
 from functad.numpy.promotion import convert, joint_shape
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
-from functad.tracing import Tracer, aval_of
+from functad.tracing import Tracer
 
 
 class Entry(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, OutOfBoundsError, ShapeError
+from functad.evaluation import aval_of
 from functad.numpy.building import filled
 from functad.numpy.index_plan import NEW, Entry, plan_of
 from functad.numpy.promotion import asarray, convert
@@ -20,7 +21,7 @@ from functad.primitives import dynamic_slicing, gather_scatter, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
-from functad.tracing import Tracer, aval_of
+from functad.tracing import Tracer
 
 # --- reading an index expression --------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.errors import DTypeError
+from functad.evaluation import aval_of
 from functad.numpy.building import as_array, binary, filled, named, scalar, select
 from functad.numpy.promotion import (
     asarray,
@@ -25,7 +26,6 @@ from functad.numpy.promotion import (
 )
 from functad.primitives import elementwise as el
 from functad.primitives import reduction
-from functad.tracing import aval_of
 
 # --- comparison -------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
+from functad.evaluation import aval_of
 from functad.numpy.building import as_array
 from functad.numpy.promotion import (
     asarray,
@@ -31,7 +32,7 @@ from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.common import transpose as permute
-from functad.tracing import Tracer, aval_of
+from functad.tracing import Tracer
 
 # --- shape and order of axes ------------------------------------------------------------------------
 

@@ -14,10 +14,12 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, DTypeError, FunctadError, ShapeError, TooLargeError
+from functad.evaluation import aval_of
 from functad.primitives import joining
 from functad.primitives.common import broadcast_in_dim, convert_element_type
 from functad.primitives.kernels.conversion import converted
-from functad.tracing import Tracer, aval_of, note_meeting
+from functad.tracing import Tracer
+from functad.widening import note_meeting
 
 SCALARS: frozenset[type] = frozenset({bool, int, float, complex})
 """The Python types of weakly typed operands (`bool`, which joins like them but is not weak, included)."""

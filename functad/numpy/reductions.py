@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import ArgumentError, UnsupportedNumpyError
+from functad.evaluation import aval_of
 from functad.numpy import arithmetic, logic, ufuncs
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import (
@@ -29,7 +30,6 @@ from functad.numpy.promotion import (
 from functad.primitives import cumulative, joining, reduction
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim, reduce_sum, reshape
-from functad.tracing import aval_of
 
 # --- the shared part --------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, ConcretizationError, OutOfBoundsError, ShapeError
+from functad.evaluation import aval_of
 from functad.numpy import arithmetic, indexing, manipulation, updates
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import (
@@ -30,7 +31,7 @@ from functad.primitives import cumulative, gather_scatter, joining, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.dimension_numbers import GatherDimensionNumbers
-from functad.tracing import Tracer, aval_of
+from functad.tracing import Tracer
 
 # --- by conditions ----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from functad import dtypes
 from functad.errors import AbsentNameError, ArgumentError, DTypeError, ImmutableArrayError, ShapeError
+from functad.evaluation import aval_of
 from functad.hints import discards_result
 from functad.numpy import arithmetic, indexing
 from functad.numpy.building import filled
@@ -20,7 +21,6 @@ from functad.numpy.promotion import convert, operand
 from functad.primitives import gather_scatter, structure
 from functad.primitives.common import broadcast_in_dim, reshape
 from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
-from functad.tracing import aval_of
 
 
 class At:

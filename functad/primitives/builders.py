@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import DifferentiationError, DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Scalar
 from functad.primitives.common import (
@@ -22,7 +23,7 @@ from functad.primitives.common import (
     move_axis,
     normal,
 )
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 FLOATS = "f"  # dtype kinds: f float, c complex, i signed, u unsigned, b bool
 INEXACT = "fc"

@@ -14,12 +14,13 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import DifferentiationError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Reduction, Scalar
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.pieces import in_pieces
 from functad.primitives.kernels.sums import sum_over
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 # --- add_any: the sum of two cotangents -------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Contraction
 from functad.primitives.common import (
@@ -24,7 +25,7 @@ from functad.primitives.common import (
     transpose,
 )
 from functad.primitives.kernels.pieces import matmul
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]

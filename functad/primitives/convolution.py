@@ -12,6 +12,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Loops
 from functad.primitives.common import (
@@ -29,7 +30,7 @@ from functad.primitives.kernels import convolution as kernels
 from functad.primitives.loops.convolution import lower_conv_general_dilated
 from functad.primitives.structure import rev
 from functad.primitives.window_geometry import Padding, dilated, window_count
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 
 class ConvDimensionNumbers(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal
 from functad.lowering_rules import Indexed, Loops
 from functad.primitives.common import (
@@ -34,7 +35,7 @@ from functad.primitives.gather_scatter import gather_batch, scatter_batch
 from functad.primitives.joining import concatenate, insert
 from functad.primitives.kernels import indexing as kernels
 from functad.primitives.loops import joining, moving
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 # --- dynamic_slice ----------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Loops
 from functad.primitives import elementwise as el
@@ -45,7 +46,7 @@ from functad.primitives.kernels import indexing as kernels
 from functad.primitives.loops.gathering import gather_rule
 from functad.primitives.loops.scattering import scatter_rule
 from functad.primitives.structure import iota, reshape
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS = GatherScatterMode
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Scalar
 from functad.primitives.builders import ANY, BITS, FLOATS, REALS, binary, by_kind, unary
@@ -25,7 +26,7 @@ from functad.primitives.common import (
     normal,
     zeros_of,
 )
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 # --- comparisons ------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.evaluation import aval_of
 from functad.ir import Example
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import div, imag, mul, real
@@ -16,7 +17,7 @@ from functad.primitives.builders import ANY, Kinks, binary, by_kind, kinks_of, n
 from functad.primitives.common import convert_element_type, full, full_like, integers, normal, scalar_like, uniform
 from functad.primitives.kernels import extrema
 from functad.primitives.logic import and_, eq, lt, select_n
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 # --- larger and smaller -----------------------------------------------------------------------------
 

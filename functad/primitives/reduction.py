@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Loops, Reduction
 from functad.primitives.builders import ANY, BITS, NUMBERS, REALS, RowKinks, check_kind, kinks_of_rows
@@ -35,7 +36,7 @@ from functad.primitives.kernels import extrema
 from functad.primitives.kernels.pieces import in_pieces
 from functad.primitives.loops.positions import position_rule
 from functad.primitives.structure import slice_
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 
 def reduce_prod(operand: Any, *, axes: Sequence[int]) -> Any:

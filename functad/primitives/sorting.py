@@ -12,6 +12,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Linearize, Primitive, Zero
 from functad.lowering_rules import Loops
 from functad.primitives.builders import RowKinks, kinks_of_rows
@@ -21,7 +22,7 @@ from functad.primitives.joining import check_axes
 from functad.primitives.kernels import sorting as kernels
 from functad.primitives.loops.sorting import sort_rule, top_k_rule
 from functad.primitives.structure import iota
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 # --- sort -------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, ZeroDerivative
 from functad.lowering_rules import Indexed
 from functad.primitives import elementwise
@@ -38,7 +39,7 @@ from functad.primitives.joining import (
     unstack,
 )
 from functad.primitives.loops import moving
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 __all__ = [
     "broadcast_in_dim",

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ArgumentError, BatchingError, DTypeError
+from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Primitive
 from functad.lowering_rules import Loops, Scalar
 from functad.primitives.builders import elementwise_batch
 from functad.primitives.common import NOT_LINEAR, broadcast_in_dim, move_axis, reshape
 from functad.primitives.kernels.conversion import converted
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 PREFIX = "user_function_"
 by_symbol: dict[str, UserFunction] = {}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import DTypeError
+from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal
 from functad.lowering_rules import Loops
 from functad.primitives.builders import RowKinks, kinks_of_rows
@@ -21,7 +22,7 @@ from functad.primitives.loops.window_work import padding_identity
 from functad.primitives.loops.windows import reduce_window_rule
 from functad.primitives.window_geometry import dilated, window_parameters, windows_shape, with_axis
 from functad.primitives.window_select import select_and_gather_add
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 
 def reduce_window_sum(operand: Any, **windows: Any) -> Any:

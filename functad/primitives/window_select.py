@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Loops
 from functad.primitives.common import (
@@ -33,7 +34,7 @@ from functad.primitives.window_geometry import (
     windows_shape,
     with_axis,
 )
-from functad.tracing import aval_of, bind
+from functad.tracing import bind
 
 
 def select_and_gather_add(tangents: Any, operand: Any, **params: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.numpy.promotion import (
     broadcast_operand,
     canonical_shape,
@@ -25,7 +26,6 @@ from functad.primitives import strict
 from functad.primitives.bitcast import bitcast_convert_type
 from functad.primitives.joining import unstack
 from functad.random.keys import random_bits, split
-from functad.tracing import aval_of
 
 _UNSIGNED: dict[int, np.dtype] = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 

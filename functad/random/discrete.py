@@ -13,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.numpy import promotion
 from functad.numpy.manipulation import moveaxis, slice_axis
 from functad.numpy.promotion import canonical_axis, canonical_shape, joint_shape, operand
@@ -28,7 +29,6 @@ from functad.primitives.sorting import sort
 from functad.primitives.structure import iota
 from functad.random.continuous import check_mode, gumbel, uniform
 from functad.random.keys import random_bits, split
-from functad.tracing import aval_of
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:

@@ -15,13 +15,13 @@ from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.numpy.promotion import canonical_shape
 from functad.primitives import elementwise as el
 from functad.primitives.common import convert_element_type, reshape
 from functad.primitives.joining import stack, unstack
 from functad.primitives.random_bits import threefry2x32
 from functad.primitives.structure import iota
-from functad.tracing import aval_of
 
 _ZERO = np.uint32(0)
 

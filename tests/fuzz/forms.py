@@ -14,8 +14,9 @@ import numpy as np
 import functad
 import functad.numpy as jnp
 from functad.array import ArrayImpl
+from functad.evaluation import aval_of
 from functad.ir import Program
-from functad.tracing import aval_of, trace_to_program
+from functad.tracing import trace_to_program
 
 from .program import RandomProgram
 from .rounding import Expected, interpreted, noisy

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from functad.errors import FunctadError
+from functad.evaluation import infer_avals
 from functad.ir import Absent, Aval, Example, Primitive, registry, subprograms
 from functad.lax import GatherScatterMode
 from functad.lowering_rules import Scalar
-from functad.tracing import infer_avals
 
 from .generator import Maker, Value
 from .values import LARGEST_VALUE, count, shape_of

@@ -14,13 +14,14 @@ import functad.numpy as jnp
 from functad import interpreter, lax, machine_model
 from functad.backends.cpu.executable import Executable
 from functad.config import config
+from functad.evaluation import aval_of
 from functad.lowering.blocks import Block, Instruction
 from functad.lowering.memory.arena import plan_memory
 from functad.lowering.memory.buffers import new_buffer
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import LoopStep, NestStep, inner_steps
 from functad.optimize.pipeline import simplify
-from functad.tracing import aval_of, trace_to_program
+from functad.tracing import trace_to_program
 from functad.tree_util import tree_leaves
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways

@@ -15,9 +15,10 @@ from primitive_check_tools import to_array
 
 from functad import interpreter
 from functad.backends.cpu.executable import Lowered
+from functad.evaluation import aval_of
 from functad.ir import Program
 from functad.optimize.pipeline import simplify
-from functad.tracing import aval_of, trace_to_program
+from functad.tracing import trace_to_program
 
 
 def program_of(fun: Callable[..., Any], args: Sequence[np.ndarray], a_pass: Any = simplify) -> Program:

@@ -14,8 +14,9 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import FunctadError
+from functad.evaluation import aval_of, infer_avals
 from functad.ir import Example, Primitive, Zero, subprograms
-from functad.tracing import aval_of, bind, infer_avals
+from functad.tracing import bind
 
 BATCH = 3  # size of the mapped axis
 OUTER_BATCH = 2  # of the outer axis of two nested ones

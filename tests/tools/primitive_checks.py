@@ -45,6 +45,7 @@ from primitive_check_tools import (
 
 from functad import dtypes
 from functad.errors import DifferentiationError, FunctadError, NoRuleError
+from functad.evaluation import aval_of
 from functad.ir import (
     Absent,
     Example,
@@ -56,7 +57,7 @@ from functad.ir import (
     registry,
 )
 from functad.primitives.common import instantiate, uniform
-from functad.tracing import aval_of, eval_program, trace_to_program
+from functad.tracing import eval_program, trace_to_program
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat

@@ -10,10 +10,11 @@ from primitive_check_tools import Case, function_of, to_array
 from primitive_checks import checks_for
 
 import functad
+from functad.evaluation import aval_of
 from functad.ir import Program, Zero
 from functad.optimize.pipeline import simplify
 from functad.primitives.common import instantiate
-from functad.tracing import aval_of, trace_to_program
+from functad.tracing import trace_to_program
 from functad.transforms.batching import batch_flat
 from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat

@@ -28,6 +28,7 @@ import numpy as np
 from functad import machine_model
 from functad.control import cond_p
 from functad.editing.splicing import splice
+from functad.evaluation import transforming
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
 from functad.optimize.loops.parts import Carry, Scan
@@ -38,8 +39,9 @@ from functad.primitives.common import broadcast_in_dim_p, convert_element_type, 
 from functad.primitives.logic import select_n
 from functad.primitives.reduction import reduce_max
 from functad.primitives.structure import slice_
-from functad.tracing import bind, eval_program, set_source, trace_to_program, transforming
+from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.programs import batch_program
+from functad.user_source import set_source
 
 _FLAG = np.dtype(np.int32)  # of what is safe: the type of the index of a `cond`
 

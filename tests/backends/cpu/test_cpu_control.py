@@ -19,12 +19,13 @@ import functad.numpy as jnp
 from functad import grad, interpreter, jit, jvp, lax, machine_model, vmap
 from functad.backends.cpu.executable import Executable, Lowered
 from functad.config import config
+from functad.evaluation import aval_of
 from functad.ir import Program
 from functad.lowering import blocks as plan
 from functad.lowering.blocks import Control, leaves
 from functad.lowering.steps import BranchStep
 from functad.optimize.pipeline import inline_calls, simplify
-from functad.tracing import aval_of, trace_to_program
+from functad.tracing import trace_to_program
 from functad.tree_util import tree_leaves
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways

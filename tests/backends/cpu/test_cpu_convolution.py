@@ -13,6 +13,7 @@ from functad import dtypes, interpreter
 from functad.backends.cpu.executable import Executable
 from functad.backends.cpu.products.gemm_table import place_columns
 from functad.config import config
+from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.optimize.pipeline import simplify
 from functad.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p
@@ -24,7 +25,7 @@ from functad.primitives.loops import (
     convolution_weight_products,
     convolution_weights,
 )
-from functad.tracing import aval_of, bind, trace_to_program
+from functad.tracing import bind, trace_to_program
 from functad.transforms.reverse import linearize_flat
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways

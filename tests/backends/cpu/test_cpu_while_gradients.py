@@ -24,9 +24,10 @@ from functad.backends.cpu.runtime import layout as runtime_words
 from functad.backends.cpu.runtime.tape import runtime
 from functad.config import config
 from functad.errors import ArgumentError, NoRuleError
+from functad.evaluation import aval_of
 from functad.ir import Program
 from functad.optimize.pipeline import inline_calls, simplify
-from functad.tracing import aval_of, trace_to_program
+from functad.tracing import trace_to_program
 from functad.tree_util import tree_leaves
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways

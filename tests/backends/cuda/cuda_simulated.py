@@ -20,10 +20,11 @@ import functad.numpy as jnp
 from functad import interpreter
 from functad.backends.cuda import executable as cuda_backend
 from functad.errors import ArgumentError, NoRuleError
+from functad.evaluation import aval_of
 from functad.ir import Absent, registry
 from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
 from functad.optimize.pipeline import inline_calls
-from functad.tracing import aval_of, trace_to_program
+from functad.tracing import trace_to_program
 
 KINDS = (Scalar, Indexed, Reduction, Contraction)
 NAMES = sorted(n for n, p in registry.items() if isinstance(p.lower, KINDS) and not isinstance(p.examples, Absent))

@@ -1,0 +1,169 @@
+"""Operations on values: a primitive's NumPy implementation, run at once; and the types of its results.
+
+Knows no trace. What goes wrong in NumPy is said in the user's terms.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array, ArrayImpl
+from functad.config import config
+from functad.errors import FunctadError, TooLargeError
+from functad.ir import Aval, Primitive
+from functad.user_source import state as lines
+from functad.user_source import user_source
+
+
+class _State(threading.local):
+    quiet: bool = False  # NumPy's warnings are silenced already
+
+
+state = _State()
+
+
+def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Run a primitive's NumPy implementation on concrete arguments."""
+    values = []
+    weak = strong = False  # whether any operand is
+    foreign = False  # an ndarray that is not an Array's own
+    for a in args:
+        if type(a) is ArrayImpl:
+            values.append(a._value)
+            if a.weak_type:
+                weak = True
+            else:
+                strong = True
+        elif isinstance(a, Array):
+            values.append(a._value)  # type: ignore[attr-defined]  # raises: donated, or its trace is over
+        else:
+            values.append(a)
+            strong = True
+            foreign = foreign or type(a) is np.ndarray
+    if values and values[0].dtype.kind == "c":  # NumPy orders complex numbers, where the shape rule refuses
+        infer_avals(primitive, [aval_of(a) for a in args], params)
+    try:
+        if state.quiet:
+            result = primitive.impl(*values, **params)
+        else:
+            with np.errstate(all="ignore"):
+                result = primitive.impl(*values, **params)
+    except (TypeError, ValueError, OverflowError, MemoryError) as problem:
+        # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
+        _explain_size(problem, primitive, args, params)
+        raise
+    if foreign:
+        result = _unaliased(result, values)
+    if config.debug_nans or config.debug_infs:
+        _check_values(primitive, result)
+    if primitive.multiple_results:
+        inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
+        return [ArrayImpl(r, a.weak_type) for r, a in zip(result, inferred)]
+    if "weak_type" in params:
+        weak = params["weak_type"]
+    elif weak and (strong or result.dtype != values[0].dtype):
+        weak = _stays_weak(result.dtype, [aval_of(a) for a in args])
+    return ArrayImpl(result, weak)
+
+
+def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
+    """Raise an error with types and the line, if an operation failed because of the sizes of its results."""
+    avals = infer_avals(primitive, [aval_of(a) for a in args], params)
+    nbytes = sum(a.size * a.dtype.itemsize for a in avals)
+    if isinstance(problem, FunctadError) or not (isinstance(problem, MemoryError) or nbytes >= 1 << 62):
+        return
+    types = ", ".join(a.str_short() for a in avals)
+    raise TooLargeError(
+        f"`{primitive.name}` would make {types} of {nbytes / 2**30:,.1f} GiB, for which there is no memory.\n"
+        f"Your line: {user_source()}\n"
+        "Check the shapes of its operands: a broadcast of two vectors makes a matrix. What is reduced at once need not "
+        "be made under jit; lax.map goes through the parts of what is large"
+    ) from problem
+
+
+def _check_values(primitive: Primitive, result: Any) -> None:
+    """Raise where an operation made a NaN or an infinity, as far as `config` asks for it."""
+    for r in result if primitive.multiple_results else (result,):
+        if r.dtype.kind not in "fc":
+            continue
+        for wanted, test, what in (
+            (config.debug_nans, np.isnan, "a NaN"),
+            (config.debug_infs, np.isinf, "an infinity"),
+        ):
+            if wanted and test(r).any():
+                raise FloatingPointError(
+                    f"`{primitive.name}` made {what} in a result of type {aval_of(r).str_short()}.\n"
+                    f"Your line: {user_source()}\n"
+                    "Look at its operands there; `functad.debug_nans(False)` switches the check off"
+                )
+
+
+def _stays_weak(dtype: np.dtype, operands: Sequence[Aval]) -> bool:
+    """A single result is weak when all operands of its dtype are: conditions and indices have no say."""
+    weak = [a.weak_type for a in operands if a.dtype == dtype]
+    return len(weak) > 0 and all(weak)
+
+
+def _unaliased(result: Any, values: Sequence[Any]) -> Any:
+    """Copies of results that are somebody's own array, whose flags must not change under him."""
+    if isinstance(result, (list, tuple)):
+        return [_unaliased(r, values) for r in result]
+    return result.copy() if any(result is v for v in values) else result
+
+
+def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval]:
+    """The types of a primitive's results."""
+    out = primitive.abstract_eval(*avals, **params)
+    for a in out if primitive.multiple_results else (out,):
+        if a.size >= 1 << 63:
+            raise TooLargeError(
+                f"`{primitive.name}` would make {a.str_short()}, which has {a.size:,} elements, more than any array "
+                "can have (2**63 - 1); check the shapes of its operands"
+            )
+    if primitive.multiple_results:
+        return list(out)
+    if "weak_type" in params:
+        return [Aval(out.shape, out.dtype, params["weak_type"])]
+    for a in avals:
+        if a.weak_type:
+            return [Aval(out.shape, out.dtype, _stays_weak(out.dtype, avals))]
+    return [out]
+
+
+def aval_of(x: Any) -> Aval:
+    """The type of anything array-like, Python scalars included."""
+    if isinstance(x, Array):
+        return x.aval
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Aval(x.shape, x.dtype)
+    dtype, weak = dtypes.dtype_of(x)
+    return Aval(np.shape(x), dtype, weak)
+
+
+class transforming:
+    """Entered while rules run over recorded operations, with no user code in between.
+
+    NumPy's floating-point warnings are silenced once for all of them; and what the rules record bears the
+    line of the operation they work on, which `set_source` tells.
+    """
+
+    __slots__ = ("errstate", "quiet", "source")
+
+    def __enter__(self) -> None:
+        self.source = lines.source
+        self.quiet = state.quiet
+        if not self.quiet:
+            self.errstate = np.errstate(all="ignore")
+            self.errstate.__enter__()
+            state.quiet = True
+
+    def __exit__(self, *exc: Any) -> None:
+        lines.source = self.source
+        if not self.quiet:
+            state.quiet = False
+            self.errstate.__exit__(*exc)

@@ -1,0 +1,63 @@
+"""Where the user is: the line that an operation comes from, and the named parts of his function around it.
+
+Knows frames of Python, no trace.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from functad.ir import Source
+
+_PACKAGE = __name__.partition(".")[0]
+_is_library: dict[str, bool] = {}
+
+
+class _State(threading.local):
+    scopes: tuple[str, ...] = ()
+    source: Source | None = None  # while a transform works on an equation: where that came from
+
+
+state = _State()
+
+
+def set_source(source: Source | None) -> None:
+    state.source = source
+
+
+def user_source() -> Source | None:
+    """The innermost frame outside of functad and NumPy, or that of the equation being transformed."""
+    if state.source is not None:
+        return state.source
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__") or ""
+        library = _is_library.get(module)
+        if library is None:
+            library = _is_library[module] = module.partition(".")[0] in (_PACKAGE, "numpy", "contextlib")
+        if not library:
+            return Source(frame.f_code, frame.f_lineno, state.scopes)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Name a part of a function: the equations recorded inside carry the name with their source line.
+
+    >>> import functad
+    >>> def f(x):
+    ...     with functad.named_scope("square"):
+    ...         return x * x
+    >>> functad.make_jaxpr(f)(2.).eqns[0].source.scopes
+    ('square',)
+    """
+    outer = state.scopes
+    state.scopes = (*outer, name)
+    try:
+        yield
+    finally:
+        state.scopes = outer
