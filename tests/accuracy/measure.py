@@ -23,16 +23,16 @@ class Worst(NamedTuple):
     at: tuple[float, ...]
 
 
-def ulps(result: np.ndarray, truth: np.ndarray, least: float = 0.0) -> np.ndarray:
+def ulps(result: np.ndarray, truth: np.ndarray, least: Any = 0.0) -> np.ndarray:
     """The distances of floats from truths of a wider type, in ulp of the truth; NaN for NaN is right.
 
-    Smaller results than `least` have its ulp, and subnormal ones the least subnormal number. Infinity counts as the
-    power of two after the largest float.
+    Smaller results than `least` (a number, or one for each) have its ulp, and subnormal ones the least subnormal
+    number. Infinity counts as the power of two after the largest float.
     """
     info = np.finfo(result.dtype)
     limit = np.ldexp(truth.dtype.type(1), int(info.maxexp))
     with np.errstate(all="ignore"):
-        _, exponent = np.frexp(np.maximum(np.abs(truth), truth.dtype.type(max(least, info.tiny))))
+        _, exponent = np.frexp(np.maximum(np.abs(truth), np.maximum(least, info.tiny).astype(truth.dtype)))
         unit = np.ldexp(truth.dtype.type(1), np.clip(exponent, info.minexp + 1, info.maxexp) - info.nmant - 1)
         distance = np.abs(np.clip(result.astype(truth.dtype), -limit, limit) - np.clip(truth, -limit, limit)) / unit
     distance = np.where(np.isinf(truth), np.where(result == truth, 0, np.inf), distance)
@@ -59,7 +59,7 @@ def worst_errors(
     exact: Function,
     chunks: Iterator[tuple[np.ndarray, ...]],
     threads: int = 1,
-    least: float = 0.0,
+    least: Any = 0.0,
     quick: Function | None = None,
 ) -> list[Worst]:
     """The largest error of each function over chunks of operands of equal shape.
@@ -87,7 +87,7 @@ def _exactly(exact: Function, operands: Sequence[np.ndarray]) -> np.ndarray:
     return np.asarray(exact(*(x.astype(wider) for x in operands)), wider)
 
 
-def _truth(exact: Function, quick: Function | None, operands: Sequence[np.ndarray], least: float) -> np.ndarray:
+def _truth(exact: Function, quick: Function | None, operands: Sequence[np.ndarray], least: Any) -> np.ndarray:
     if quick is None or operands[0].dtype != np.float32:
         return _exactly(exact, operands)
     truth = np.asarray(quick(*(x.astype(np.float64) for x in operands)))
@@ -97,12 +97,15 @@ def _truth(exact: Function, quick: Function | None, operands: Sequence[np.ndarra
     return truth
 
 
-def _worst(function: Function, exact: Function, truth: np.ndarray, operands: Any, least: float) -> Worst:
+def _worst(function: Function, exact: Function, truth: np.ndarray, operands: Any, least: Any) -> Worst:
     result = np.asarray(function(*operands))
-    error = (ulps_of_singles if result.dtype == np.float32 else ulps)(result, truth, least)
+    size = least(truth, *operands) if callable(least) else least
+    error = (ulps_of_singles if result.dtype == np.float32 else ulps)(result, truth, size)
     at = slice(int(error.argmax()), int(error.argmax()) + 1)
-    worst = ulps(result[at], _exactly(exact, [x[at] for x in operands]), least)[0]
-    return Worst(float(worst), tuple(float(x[at][0]) for x in operands))
+    there = [x[at] for x in operands]
+    truth = _exactly(exact, there)
+    worst = ulps(result[at], truth, least(truth, *there) if callable(least) else least)[0]
+    return Worst(float(worst), tuple(float(x[0]) for x in there))
 
 
 # --- operands ---------------------------------------------------------------------------------------

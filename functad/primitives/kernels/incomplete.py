@@ -239,7 +239,7 @@ def _away_from_zero(x: _Floats) -> _Floats:
 def _stirling_correction(a: _Floats) -> _Floats:
     """ln Γ(a) − ((a − 1/2) ln a − a + ln(2π)/2) for a >= 10 (Abramowitz & Stegun 6.1.41)."""
     inverse = 1 / a
-    correction: _Floats = inverse * np.polyval(table.STIRLING_LONG, inverse * inverse)
+    correction: _Floats = inverse * np.polyval(table.STIRLING, inverse * inverse)
     return correction
 
 

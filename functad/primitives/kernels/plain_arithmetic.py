@@ -54,6 +54,17 @@ class PlainArithmetic:
             return x if condition else y
         return _scalar(np.where(condition, x, y))
 
+    def first_of(self, *conditions: Any) -> Any:
+        """Which of the conditions is the first that holds, or that none does: for `one_of`."""
+        which: Any = len(conditions)
+        for i in reversed(range(len(conditions))):
+            which = np.where(conditions[i], i, which)
+        return which
+
+    def one_of(self, which: Any, values: Sequence[float], dtype: Any) -> Any:
+        """The constant for the condition that `first_of` found; the last is for none."""
+        return np.array(values, dtype)[which]
+
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """x y + z, rounded once where the machine can: formulas may rely on neither. Strictly, rounded twice."""
         if not self.strict and isinstance(x, np.float32):  # a scalar, without arrays: kernels run by Python have many

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from functad.primitives.kernels import gamma_coefficients as gamma_table
-from functad.primitives.kernels import strict_math
+from functad.primitives.kernels import gamma_formulas, strict_math
+from functad.primitives.kernels.plain_arithmetic import plain
 from functad.primitives.kernels.strict_math import on_arrays
 
 _Floats = npt.NDArray[np.float64]
 _Kernel = Callable[[_Floats], _Floats]
+_LGAMMA = plain(gamma_formulas.lgamma), plain(gamma_formulas.lgamma_on_the_right)
+_DIGAMMA = plain(gamma_formulas.digamma), plain(gamma_formulas.digamma_on_the_right)
 
 
 def erf(x: np.ndarray) -> np.ndarray:
@@ -35,7 +39,7 @@ def erfc(x: np.ndarray) -> np.ndarray:
 def erf_inv(x: np.ndarray) -> np.ndarray:
     """Inverse error function on [-1, 1]; infinite at the ends, NaN outside.
 
-    The methods and their sources are in `strict_math`.
+    The method is in `strict_math`.
     """
     return on_arrays(strict_math.erf_inv, np.asarray(x))
 
@@ -43,20 +47,14 @@ def erf_inv(x: np.ndarray) -> np.ndarray:
 def lgamma(x: np.ndarray) -> np.ndarray:
     """Logarithm of the absolute value of the gamma function; infinite at its poles.
 
-    Sources: Abramowitz & Stegun, Handbook of Mathematical Functions: the zeta series 6.1.33 on [0.5, 2.5] (so
-    the roots 1 and 2 keep their relative accuracy), Stirling's series 6.1.41 above 10, reflection 6.1.17 for
-    negative arguments (where accuracy near the function's roots is absolute, not relative).
+    The methods of this function and the next are in `gamma_formulas`.
     """
-    return _in_float64(_lgamma64, x)
+    return _in_float64(lambda flat: _by_sides(_LGAMMA, flat), x)
 
 
 def digamma(x: np.ndarray) -> np.ndarray:
-    """Logarithmic derivative of the gamma function; NaN at its poles.
-
-    Sources: Abramowitz & Stegun 6.3.18 (asymptotic series), 6.3.5 (recurrence), 6.3.7 (reflection); on [1, 2]
-    the rational approximation about the positive root of J. Maddock, Boost.Math, "Digamma" (2007).
-    """
-    return _in_float64(_digamma64, x)
+    """Logarithmic derivative of the gamma function; NaN at its poles."""
+    return _in_float64(lambda flat: _by_sides(_DIGAMMA, flat), x)
 
 
 def trigamma(x: np.ndarray) -> np.ndarray:
@@ -127,6 +125,20 @@ def _piecewise(x: _Floats, pieces: Sequence[tuple[npt.NDArray[np.bool_], _Kernel
     return out
 
 
+def _by_sides(words: tuple[Callable[..., Any], Callable[..., Any]], x: _Floats) -> _Floats:
+    """A word for all numbers at those below 0, and another, for the others, there."""
+    out = np.empty(x.shape)
+    for where, word in zip((x < 0, ~(x < 0)), words):
+        if where.any():
+            out[where] = on_arrays(word, x[where])
+    return out
+
+
+def lgamma_of_two_plus(z: _Floats) -> _Floats:
+    """ln Γ(2 + z) for |z| <= 0.5, relatively accurate near its root 0."""
+    return _horner(gamma_table.LGAMMA_SERIES, z)
+
+
 def _horner(coefficients: Sequence[float], x: _Floats) -> _Floats:
     """Polynomial with the highest power's coefficient first."""
     total = np.full(x.shape, coefficients[0])
@@ -137,90 +149,6 @@ def _horner(coefficients: Sequence[float], x: _Floats) -> _Floats:
 
 
 # Gamma family.
-_ASYMPTOTIC_FROM = 10.0
-
-
-def _lgamma64(x: _Floats) -> _Floats:
-    return _piecewise(
-        x,
-        (
-            (x < 0, _lgamma_negative),
-            (x == 0, lambda v: np.full(v.shape, np.inf)),
-            ((x > 0) & (x < 0.5), lambda v: lgamma_of_two_plus(v) - np.log1p(v) - np.log(v)),
-            ((x >= 0.5) & (x < 1.5), lambda v: lgamma_of_two_plus(v - 1) - np.log1p(v - 1)),
-            ((x >= 1.5) & (x < _ASYMPTOTIC_FROM), _lgamma_recurrence),
-            (x >= _ASYMPTOTIC_FROM, _lgamma_stirling),
-        ),
-    )
-
-
-def lgamma_of_two_plus(z: _Floats) -> _Floats:
-    """ln Γ(2 + z) for |z| <= 0.5, relatively accurate near its root 0."""
-    return _horner(gamma_table.LGAMMA_SERIES, z)
-
-
-def _lgamma_recurrence(x: _Floats) -> _Floats:
-    product = np.ones_like(x)
-    for _ in range(int(_ASYMPTOTIC_FROM) - 2):
-        above = x > 2.5
-        x = np.where(above, x - 1, x)
-        product = np.where(above, product * x, product)
-    return lgamma_of_two_plus(x - 2) + np.log(product)
-
-
-def _lgamma_stirling(x: _Floats) -> _Floats:
-    inverse = 1 / x
-    correction = inverse * _horner(gamma_table.STIRLING, inverse * inverse)
-    main: _Floats = (x - 0.5) * (np.log(x) - 1)
-    return main + (gamma_table.HALF_LOG_TWO_PI - 0.5 + correction)
-
-
-def _lgamma_negative(x: _Floats) -> _Floats:
-    size = -x
-    distance = np.abs(size - np.rint(size))
-    reflected = np.log(math.pi / (size * np.sin(math.pi * distance))) - _lgamma64(size)
-    # gamma(x) is 1/x to the last bit there, where the product above would underflow.
-    return np.where(size < 1e-20, -np.log(size), np.where(np.isinf(x) | (distance == 0), np.inf, reflected))
-
-
-def _digamma64(x: _Floats) -> _Floats:
-    return _piecewise(
-        x,
-        (
-            ((x < 0) & (x != np.floor(x)), _digamma_negative),
-            ((x > 0) & (x < 1), lambda v: _digamma_one_to_two(v + 1) - 1 / v),
-            ((x >= 1) & (x <= 2), _digamma_one_to_two),
-            ((x > 2) & (x < _ASYMPTOTIC_FROM), _digamma_recurrence),
-            (x >= _ASYMPTOTIC_FROM, _digamma_asymptotic),
-        ),
-    )
-
-
-def _digamma_one_to_two(x: _Floats) -> _Floats:
-    distance = ((x - gamma_table.DIGAMMA_ROOT[0]) - gamma_table.DIGAMMA_ROOT[1]) - gamma_table.DIGAMMA_ROOT[2]
-    ratio = _horner(gamma_table.DIGAMMA_P, x - 1) / _horner(gamma_table.DIGAMMA_Q, x - 1)
-    return distance * gamma_table.DIGAMMA_OFFSET + distance * ratio
-
-
-def _digamma_recurrence(x: _Floats) -> _Floats:
-    total = np.zeros_like(x)
-    for _ in range(int(_ASYMPTOTIC_FROM) - 2):
-        above = x > 2
-        x = np.where(above, x - 1, x)
-        total += np.where(above, 1 / x, 0.0)
-    return total + _digamma_one_to_two(x)
-
-
-def _digamma_asymptotic(x: _Floats) -> _Floats:
-    inverse = 1 / x
-    square = inverse * inverse
-    return np.log(x) - 0.5 * inverse - square * _horner(gamma_table.DIGAMMA_ASYMPTOTIC, square)
-
-
-def _digamma_negative(x: _Floats) -> _Floats:
-    return _digamma64(1 - x) - math.pi / np.tan(math.pi * (x - np.rint(x)))
-
-
 def _polygamma64(order: int, x: _Floats) -> _Floats:
     pole = math.inf if order % 2 else math.nan
     return _piecewise(

@@ -42,8 +42,6 @@ def on_arrays(word: Callable[..., Any], *operands: np.ndarray) -> np.ndarray:
 
 # --- the inverse error function ---------------------------------------------------------------------
 
-_Choice = tuple[Any, ...]  # of conditions, the first that holds decides
-
 
 def _erf_inv(k: Any, x: Any) -> Any:
     """The inverse of the error function: infinite at ±1, NaN beyond."""
@@ -61,35 +59,43 @@ def _erf_inv_single(k: Any, x: Any) -> Any:
     tail = k.sqrt(w) - 3
     z, factor = k.where(centre, w - 2.5, tail), k.where(centre, w, tail)
     *slopes, (first, second) = zip(table.ERF_INV_SINGLE_CENTRE, table.ERF_INV_SINGLE_TAIL)
-    slope = _chosen_polynomial(k, z, (centre,), slopes)
-    return x + x * (slope * factor + _chosen(k, (centre,), (first, second), x.dtype))
+    slope = _polynomial(z, [_either(k, centre, *values) for values in slopes])
+    return x + x * (slope * factor + _either(k, centre, first, second))
+
+
+def _either(k: Any, condition: Any, value: float, other: float) -> Any:
+    return k.where(condition, k.constant(value, _F32), k.constant(other, _F32))
 
 
 def _erf_inv_double(k: Any, x: Any) -> Any:
-    """M. J. Wichura's rational approximations, "Algorithm AS 241", Applied Statistics 37 (1988)."""
+    """A number near the result, |x| or √−ln(1 − |x|) − 3/8, plus a rational function and what the root rounds off."""
     size = k.absolute(x)
-    root = k.sqrt(-vector_math.log(k, 0.5 * (1 - size)))
-    choice = size <= 0.85, root <= 5
-    z = k.where(choice[0], 0.180625 - 0.25 * (x * x), k.where(choice[1], root - 1.6, root - 5))
-    above = _chosen_polynomial(k, z, choice, zip(*table.ERF_INV_NUMERATORS))
-    below = _chosen_polynomial(k, z, choice, zip(*table.ERF_INV_DENOMINATORS))
-    return k.where(choice[0], size, k.constant(1, _F64)) * (above / below)
+    square = -vector_math.log(k, 1 - size)
+    root = k.sqrt(square)
+    centre, middle = size <= 0.75, root <= table.ERF_INV_TAIL
+    choice = k.first_of(centre, middle)
+    offset = k.one_of(choice, (0.0, table.ERF_INV_MIDDLE, table.ERF_INV_TAIL), _F64)
+    z = k.where(centre, 0.5625 - x * x, root - offset)
+    above = _polynomial(z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_NUMERATORS)])
+    below = _polynomial(z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_DENOMINATORS)])
+    twice = root + root
+    shift = k.where(centre, size * above, twice * above + _square_error(k, root, square) * below)
+    return k.where(centre, size, root - 0.375) + shift / k.where(centre, below, twice * below)
 
 
-def _chosen_polynomial(k: Any, z: Any, choice: _Choice, coefficients: Any) -> Any:
-    """Horner's rule; for each power, the highest first, one coefficient for each condition and one for the rest."""
-    total: Any = None
-    for values in coefficients:
-        value = _chosen(k, choice, values, z.dtype)
-        total = value if total is None else total * z + value
+def _square_error(k: Any, x: Any, square: Any) -> Any:
+    """square − x², of a float64 square next to x²: the products of halves of x are exact."""
+    high = k.from_bits(k.bits(x) & np.uint64(0xFFFFFFFFF8000000), _F64)
+    low = x - high
+    return ((square - high * high) - 2 * high * low) - low * low
+
+
+def _polynomial(z: Any, coefficients: Sequence[Any]) -> Any:
+    """Horner's rule; the coefficient of the highest power comes first."""
+    total = coefficients[0]
+    for coefficient in coefficients[1:]:
+        total = total * z + coefficient
     return total
-
-
-def _chosen(k: Any, choice: _Choice, values: Sequence[float], dtype: Any) -> Any:
-    result = k.constant(values[-1], dtype)
-    for condition, value in reversed(list(zip(choice, values))):
-        result = k.where(condition, k.constant(value, dtype), result)
-    return result
 
 
 # --- other functions --------------------------------------------------------------------------------

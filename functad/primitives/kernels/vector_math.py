@@ -257,6 +257,16 @@ def log(k: Any, x: Any) -> Any:
     return _log_at_ends(k, x, log_sum(k, f, e))
 
 
+def log_in_two(k: Any, x: Any) -> tuple[Any, Any]:
+    """The logarithm of a finite x > 0, and what it has rounded off."""
+    f, e = _log_parts(k, x)
+    whole = e * _format(x).ln2_high
+    total = whole + f
+    rest = (f - (total - whole)) + _log_tail(k, f, e * _format(x).ln2_low)
+    high = total + rest
+    return high, rest - (high - total)
+
+
 def log2(k: Any, x: Any) -> Any:
     return _log_to_base(k, x, _LOG2_E, _LOG2_E_LOW, (1.0, 0.0))
 

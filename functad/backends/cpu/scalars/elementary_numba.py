@@ -215,8 +215,8 @@ class IRValue:
         return IRValue(self.builder, self.builder.not_(self.value), self.dtype)
 
     def __neg__(self) -> IRValue:
-        negate = self.builder.fneg if self.dtype.kind == "f" else self.builder.neg
-        return IRValue(self.builder, negate(self.value), self.dtype)
+        b = self.builder
+        return IRValue(b, (b.fneg if self.dtype.kind == "f" else b.neg)(self.value), self.dtype)
 
     def _compare(self, other: Any, operator: str) -> IRValue:
         b, y = self.builder, self._with(other)
@@ -313,8 +313,7 @@ class IRArithmetic:
         dtype = np.dtype(dtype)
         if dtype.kind == "c":
             real, imag = (x.real, x.imag) if isinstance(x, IRComplex) else (x, None)
-            part = np.dtype(f"f{dtype.itemsize // 2}")
-            real = self.cast(real, part)
+            real = self.cast(real, part := np.dtype(f"f{dtype.itemsize // 2}"))
             return IRComplex(real, self.constant(0, part) if imag is None else self.cast(imag, part))
         if isinstance(x, IRComplex):
             return (x.real != 0) | (x.imag != 0) if dtype.kind == "b" else self.cast(x.real, dtype)
@@ -363,6 +362,13 @@ class IRArithmetic:
             x = y._with(x)
         y = x._with(y)
         return IRValue(self.builder, self.builder.select(condition.value, x.value, y.value), x.dtype)
+
+    def first_of(self, *conditions: IRValue) -> tuple[IRValue, ...]:
+        return conditions
+
+    def one_of(self, which: tuple[IRValue, ...], values: Sequence[float], dtype: Any) -> IRValue:
+        first = self.constant(values[0], dtype)
+        return self.where(which[0], first, self.one_of(which[1:], values[1:], dtype)) if which else first
 
     def fma(self, x: IRValue, y: Any, z: Any) -> IRValue:
         if self.strict:
@@ -426,8 +432,8 @@ class IRArithmetic:
         return IRValue(self.builder, self.builder.bitcast(half, ir.IntType(16)), np.uint16)
 
     def from_half_bits(self, x: IRValue) -> IRValue:
-        half = self.builder.bitcast(x.value, ir.HalfType())
-        return IRValue(self.builder, self.builder.fpext(half, ir.FloatType()), np.float32)
+        b = self.builder
+        return IRValue(b, b.fpext(b.bitcast(x.value, ir.HalfType()), ir.FloatType()), np.float32)
 
     def make_complex(self, real: IRValue, imaginary: IRValue) -> IRComplex:
         return IRComplex(real, real._with(imaginary))
@@ -476,8 +482,7 @@ _register_type(scalars.accumulate, _accumulated_type)
 
 @lower_builtin(scalars.accumulate, types.Any, types.Any)
 def _lower_accumulate(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
-    numba_type = call.return_type
-    dtype = _DTYPES[numba_type]
+    dtype = _DTYPES[call.return_type]
     x, y = (_from_numba(builder, value, dtype) for value in values)
     if dtype.kind == "c":
         result: Any = IRComplex(_reorderable_sum(x.real, y.real), _reorderable_sum(x.imag, y.imag))
@@ -485,12 +490,11 @@ def _lower_accumulate(context: Any, builder: ir.IRBuilder, call: Any, values: Se
         result = _reorderable_sum(x, y)
     else:
         result = x | y if dtype.kind == "b" else x + y
-    return _to_numba(context, builder, numba_type, result)
+    return _to_numba(context, builder, call.return_type, result)
 
 
 def _reorderable_sum(x: IRValue, y: IRValue) -> IRValue:
-    flags = ("reassoc", "contract")
-    return IRValue(x.builder, x.builder.fadd(x.value, y.value, flags=flags), x.dtype)
+    return IRValue(x.builder, x.builder.fadd(x.value, y.value, flags=("reassoc", "contract")), x.dtype)
 
 
 register_module(scalars)

@@ -13,6 +13,7 @@ from typing import Any
 from functad.backends.cpu.scalars.elementary import copysign, floor, round_even, sqrt
 from functad.backends.cpu.scalars.exact import routine
 from functad.primitives.kernels import gamma_coefficients as gamma_table
+from functad.primitives.kernels import gamma_formulas
 from functad.primitives.kernels.plain_arithmetic import plain
 
 _PI = math.pi
@@ -25,9 +26,7 @@ def _libm(name: str) -> Callable[..., Any]:
     return plain(lambda k, *operands: k.libm(name, *operands), inline=True)
 
 
-_exp, _expm1, _log, _log1p, _pow, _sin, _tan, _erfc = map(
-    _libm, ("exp", "expm1", "log", "log1p", "pow", "sin", "tan", "erfc")
-)
+_exp, _expm1, _log, _log1p, _pow, _erfc = map(_libm, ("exp", "expm1", "log", "log1p", "pow", "erfc"))
 
 
 def _polynomial(name: str, coefficients: Sequence[float]) -> Callable[..., Any]:
@@ -43,87 +42,18 @@ def _polynomial(name: str, coefficients: Sequence[float]) -> Callable[..., Any]:
     return plain(formula)
 
 
-# --- the gamma function's logarithm -----------------------------------------------------------------
+# --- the gamma function's logarithm and derivatives -------------------------------------------------
 
 _lgamma_of_two_plus = _polynomial("lgamma_of_two_plus", gamma_table.LGAMMA_SERIES)
-_stirling = _polynomial("stirling", gamma_table.STIRLING)
-_HALF_LOG_TWO_PI = gamma_table.HALF_LOG_TWO_PI
+
+lgamma = plain(gamma_formulas.lgamma)
+digamma = plain(gamma_formulas.digamma)
 
 
 @routine
-def lgamma(x: Any) -> Any:
-    """ln |Γ(x)|, infinite at the poles."""
-    if x >= 0:
-        return _lgamma_positive(x)
-    size = -x
-    if size == _INF:
-        return _INF
-    if size < 1e-20:  # there Γ(x) is 1/x to the last bit
-        return -_log(size)
-    distance = abs(size - round_even(size))
-    if distance == 0:
-        return _INF
-    return _log(_PI / (size * _sin(_PI * distance))) - _lgamma_positive(size)
-
-
-@routine
-def _lgamma_positive(x: Any) -> Any:
-    if x == 0:
-        return _INF
-    if x < 0.5:
-        return _lgamma_of_two_plus(x) - _log1p(x) - _log(x)
-    if x < 1.5:
-        return _lgamma_of_two_plus(x - 1) - _log1p(x - 1)
-    if x < 10:
-        product = 1.0
-        while x > 2.5:
-            x = x - 1
-            product = product * x
-        return _lgamma_of_two_plus(x - 2) + _log(product)
-    inverse = 1 / x
-    correction = inverse * _stirling(inverse * inverse)
-    return (x - 0.5) * (_log(x) - 1) + (_HALF_LOG_TWO_PI - 0.5 + correction)
-
-
-# --- its derivatives --------------------------------------------------------------------------------
-
-_digamma_p = _polynomial("digamma_p", gamma_table.DIGAMMA_P)
-_digamma_q = _polynomial("digamma_q", gamma_table.DIGAMMA_Q)
-_digamma_series = _polynomial("digamma_series", gamma_table.DIGAMMA_ASYMPTOTIC)
-_ROOT_HIGH, _ROOT_MIDDLE, _ROOT_LOW = gamma_table.DIGAMMA_ROOT
-_DIGAMMA_OFFSET = gamma_table.DIGAMMA_OFFSET
-
-
-@routine
-def digamma(x: Any) -> Any:
-    """ψ(x), the derivative of ln Γ(x); NaN at the poles."""
-    if x > 0:
-        return _digamma_positive(x)
-    if x == floor(x):
-        return _NAN
-    return _digamma_positive(1 - x) - _PI / _tan(_PI * (x - round_even(x)))
-
-
-@routine
-def _digamma_positive(x: Any) -> Any:
-    if x < 1:
-        return _digamma_one_to_two(x + 1) - 1 / x
-    if x >= 10:
-        inverse = 1 / x
-        square = inverse * inverse
-        return _log(x) - 0.5 * inverse - square * _digamma_series(square)
-    total = 0.0
-    while x > 2:
-        x = x - 1
-        total = total + 1 / x
-    return total + _digamma_one_to_two(x)
-
-
-@routine
-def _digamma_one_to_two(x: Any) -> Any:
-    distance = ((x - _ROOT_HIGH) - _ROOT_MIDDLE) - _ROOT_LOW
-    ratio = _digamma_p(x - 1) / _digamma_q(x - 1)
-    return distance * _DIGAMMA_OFFSET + distance * ratio
+def _lgamma(x: Any) -> Any:
+    """`lgamma`, once in machine code for all who use it here."""
+    return lgamma(x)
 
 
 @routine
@@ -199,7 +129,7 @@ _MOST_STEPS = 20_000
 _STIRLING_FROM = 10.0
 _UNIFORM_FROM = 1e5
 _temme_0, _temme_1, _temme_2 = (_polynomial(f"temme_{i}", c) for i, c in enumerate(gamma_table.TEMME))
-_stirling_long = _polynomial("stirling_long", gamma_table.STIRLING_LONG)
+_stirling = _polynomial("stirling", gamma_table.STIRLING)
 _atanh = _polynomial("atanh_series", gamma_table.ATANH)
 
 
@@ -294,7 +224,7 @@ def _gamma_uniform(a: Any, x: Any) -> Any:
 def _gamma_prefix(a: Any, x: Any) -> Any:
     """x^a e^−x / Γ(a + 1)."""
     if a < _STIRLING_FROM:
-        return _pow(x, a) * _exp(-x - _lgamma_positive(a + 1)) if x < 1e4 else 0.0
+        return _pow(x, a) * _exp(-x - _lgamma(a + 1)) if x < 1e4 else 0.0
     distance = (x - a) / a
     log_ratio_minus = _log(x / a) - distance if distance < -0.5 else _log1p_minus(distance)
     return _exp(a * log_ratio_minus - _stirling_correction(a)) / sqrt(2 * _PI * a)
@@ -309,7 +239,7 @@ def _away_from_zero(x: Any) -> Any:
 def _stirling_correction(a: Any) -> Any:
     """ln Γ(a) − ((a − 1/2) ln a − a + ln(2π)/2) for a >= 10."""
     inverse = 1 / a
-    return inverse * _stirling_long(inverse * inverse)
+    return inverse * _stirling(inverse * inverse)
 
 
 @routine
@@ -375,10 +305,10 @@ def _log_beta(a: Any, b: Any) -> Any:
     if b < a:
         low, high = b, a
     if high < _STIRLING_FROM:
-        return _lgamma_positive(low) + (_lgamma_positive(high) - _lgamma_positive(low + high))
+        return _lgamma(low) + (_lgamma(high) - _lgamma(low + high))
     # ln Γ(high) − ln Γ(low + high), by Stirling's formula, in terms that are no larger than the result
     ratio = low * (1 - _log(low + high)) - (high - 0.5) * _log1p(low / high)
-    return _lgamma_positive(low) + (ratio + (_stirling_correction(high) - _stirling_correction(low + high)))
+    return _lgamma(low) + (ratio + (_stirling_correction(high) - _stirling_correction(low + high)))
 
 
 # --- Bessel functions -------------------------------------------------------------------------------
