@@ -37,7 +37,8 @@ SECOND_CACHE = 1 << 19
 """bytes of a core's second-level cache, and what one may add to it unseen. Measured: as the system tells."""
 
 BYTES_PER_NS = 25.0
-"""bytes that a thread moves in a ns, between the caches. Decides how many threads a kernel is worth. Measured."""
+"""bytes that a kernel moves in a ns on one thread: one number between those of the caches, 100, and of memory, 3 to 9.
+Decides how many threads a kernel is worth. Measured."""
 
 # ---- arithmetic
 
@@ -45,7 +46,8 @@ OPERATION_NS = 0.03
 """ns of a sum or product of vectors in a loop nest, for each element. Measured."""
 
 FUNCTION_NS = 0.35
-"""ns of a function such as `exp` in a loop nest, for each element of float32. Measured."""
+"""ns of a function such as `exp` in a loop nest, for each element of float32. Measured, on Zen 3 with AVX2: exp 1.2,
+tanh and log 1.7, sin 3.1."""
 
 FUNCTION_OPERATIONS = 12
 """operations that a function such as `exp` takes: FUNCTION_NS / OPERATION_NS, as an integer. Measured."""
@@ -68,7 +70,13 @@ KERNEL_FLOPS_PER_NS = 40.0
 PYTHON_CALL_NS = 10_000.0
 """ns of a call of a Python function from compiled code. Measured."""
 
+HANDOVER_NS = 1_000.0
+"""ns that a second thread costs: half of the work takes as much longer than half the time. Measured."""
+
 # ---- compiling
+
+STATEMENT_NS = 1e6
+"""ns of compiling a statement of a kernel, by Numba and LLVM. Measured."""
 
 STATEMENTS_OF_FUNCTION = 4
 """statements that take as long to compile as one call of a function such as `exp`. Measured."""
@@ -80,12 +88,11 @@ STATEMENTS_OF_FUNCTION = 4
 MOST_PARTS = 16
 """parts of work that threads share, whatever their number: with fewer, one that is held up holds up all. Compared."""
 
-SMALLEST_SHARE = 12_000.0
-"""ns. A block that takes less runs on one thread. Measured: handing work over and waiting costs 0.5 to 2 µs while the
-helper is awake, 5 to 50 if it sleeps, and what one core's cache held must move to the other's."""
+SMALLEST_SHARE = 12 * HANDOVER_NS
+"""ns. A block that takes less runs on one thread. Derived: two threads save 5/12 of it, less if the helper sleeps."""
 
-SMALLEST_CHUNK = 8_000.0
-"""ns of work in a chunk, at least: to claim one takes 0.1 µs, and its first rows lie in other caches. Compared."""
+SMALLEST_CHUNK = 8 * HANDOVER_NS
+"""ns of work in a chunk, at least: to claim one takes 0.1 µs, and its first rows lie in other caches. Derived."""
 
 COARSE_CHUNK = 200_000.0
 """ns of a chunk with matrix products that is cut once more; each chunk packs all of an operand. Compared."""
@@ -118,10 +125,11 @@ NARROW_SUMS = 32
 """sums side by side that are too few for vectors and pipelines: such are done in lanes. Derived: two vectors' worth."""
 
 SUMS_AT_ONCE = 64
-"""sums, lanes included, that keep vectors and pipelines busy: 4 vectors, as long as an addition takes. Derived."""
+"""sums at a time, lanes included, that keep vectors and pipelines busy: four vectors of float32. Derived."""
 
 SHORT_CALL = 20_000.0
-"""ns of a call that keeps the interpreter's lock all the time: to get it back takes as long. Measured."""
+"""ns of a call that keeps the interpreter's lock all the time. Measured: to get it back may take longer, up to Python's
+switch interval of 5 ms, if another thread has taken it."""
 
 SPIN_SECONDS = 200e-6
 """s that a helper looks for work before it sleeps: a training loop calls again within them. Compared."""
@@ -180,7 +188,7 @@ MOST_BUFFERS = 128
 """buffers that a nest reads, or that hold results of the Program. Bound."""
 
 NESTS_LOOKED_BACK = 12
-"""nests, latest first, among which one is looked for that reads the same. Bound."""
+"""nests before it, latest first, among which one is looked for that reads the same. Bound."""
 
 LARGEST_INLINE = 60
 """operations of a value that is computed anew at each use rather than stored. Bound."""
@@ -270,8 +278,8 @@ MOST_UNROLLED_RESULTS = 16
 MOST_VARIABLES = 16
 """elements of a piece of memory that become variables of a small loop: so many registers. Compared."""
 
-MOST_STATEMENTS = 400
-"""statements of a small loop; a function counts as STATEMENTS_OF_FUNCTION. Bound: each takes up to a ms to compile."""
+MOST_STATEMENTS = int(0.4e9 / STATEMENT_NS)
+"""statements of a small loop; a function counts as STATEMENTS_OF_FUNCTION. Derived: 0.4 s to compile."""
 
 LONGEST_SMALL_STEP = 500.0
 """ns of a step of a loop that becomes one function: threads could not share so little. Compared."""
@@ -318,10 +326,10 @@ OPENBLAS_DIRECT = 100**3
 """multiplications up to which OpenBLAS, with AVX-512, reads both matrices where they lie. From its source."""
 
 DIRECT_TILE = 128
-"""rows, columns and terms of the tiles in which larger ones are given to it; half the rows if transposed. Compared."""
+"""rows of the tiles in which larger ones are given to it (half as many if transposed), columns, and terms. Compared."""
 
 DIRECT_FEW = 256
-"""rows, or terms if transposed, of the left operand of a product in such tiles. Compared: more pay for packing."""
+"""rows at most (terms if transposed) of the left operand of a product in such tiles. Compared: more pay for packing."""
 
 REPEATED_BYTES = SECOND_CACHE // 4
 """bytes of a matrix that stays in a core's cache while all rows of another pass by. Derived."""
@@ -333,10 +341,10 @@ OWN_PRODUCT_ROWS = 4
 """rows of such a product, at least, so that it fills its vectors. Derived."""
 
 OWN_PRODUCT_COLUMNS = 128
-"""columns, at least. Derived."""
+"""columns of such a product, at least. Derived."""
 
 OWN_PRODUCT_DEPTH = 32
-"""terms, at least. Derived."""
+"""terms of such a product, at least. Derived."""
 
 TILE_ROWS = 12
 """rows of a tile of the result that stays in registers: with TILE_BYTES 24 of the 32 that AVX-512 has. Derived."""

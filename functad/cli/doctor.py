@@ -35,11 +35,22 @@ Findings = Iterator[tuple[str, object] | Problem]
 def add_parser(commands: Any) -> None:
     """Add `doctor` to the sub-commands of a parser."""
     parser = commands.add_parser("doctor", help="show what functad uses on this machine and test it")
+    parser.add_argument(
+        "--measure",
+        nargs="*",
+        metavar="NUMBER",
+        help="measure what functad takes for granted about machines, all or these numbers of functad/machine_model.py, "
+        "in less than a minute; nothing is written",
+    )
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings of all parts; returns 0, or 1 if there are problems."""
+    if options.measure is not None:
+        for line in importlib.import_module("functad.cli.measure").table(options.measure):
+            print(line, flush=True)
+        return 0
     problems = 0
     for title, part in PARTS.items():
         print(f"{title}")

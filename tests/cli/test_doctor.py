@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from functad import machine_model
 from functad.__main__ import main
-from functad.cli import doctor
+from functad.cli import doctor, measure
 
 
 def test_a_healthy_machine(capsys):
@@ -81,3 +83,50 @@ def test_vector_bits():
     assert doctor._vector_bits(["+avx", "+avx2", "+avx512f"]) == 512
     assert doctor._vector_bits(["+avx2", "+avx", "-avx512f"]) == 256
     assert doctor._vector_bits(["+neon"]) == 128
+
+
+def test_a_number_is_measured_beside_the_model(capsys):
+    assert main(["doctor", "--measure", "VECTOR_BYTES"]) == 0
+    head, line, *_ = capsys.readouterr().out.splitlines()
+    assert head.split() == ["number", "model", "here", "unit", "ratio"]
+    name, model, here, unit, ratio = line.replace("try it", "").split()
+    assert (name, model, unit) == ("VECTOR_BYTES", "64", "bytes") and here in ("16", "32", "64")
+    assert float(ratio) == int(here) / 64
+
+
+def test_what_is_far_from_the_model_is_to_be_tried(capsys, monkeypatch):
+    def rows():
+        yield measure.Row("BYTES_PER_NS", "as it was", 30.0)
+        yield measure.Row("BYTES_PER_NS", "much more", 100.0)
+        yield measure.Row("", "beside", 7.0)
+        raise OSError("of a test")
+
+    monkeypatch.setattr(machine_model, "BYTES_PER_NS", 25.0)
+    monkeypatch.setattr(measure, "MEASUREMENTS", {("BYTES_PER_NS",): rows})
+    assert main(["doctor", "--measure"]) == 0
+    _, near, far, beside, broken, *_ = capsys.readouterr().out.splitlines()
+    assert near.split()[-2:] == ["bytes", "1.20"] and far.endswith("4.00  try it")
+    assert beside.split() == ["beside", "7"]
+    assert broken.split() == "BYTES_PER_NS cannot be measured here: OSError: of a test".split()
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("BYTES", "is no number of machine_model"), ("LARGEST_NEST", "is not measured")]
+)
+def test_what_cannot_be_measured(name, problem, capsys):
+    assert main(["doctor", "--measure", name]) == 1
+    assert f"{name} {problem}; these are: CACHE_LINE, FIRST_CACHE, " in capsys.readouterr().err
+
+
+def test_just_what_says_so_is_measured():
+    said = {name for name, text in measure.descriptions().items() if "Measured" in text}
+    assert said == {name for group in measure.MEASUREMENTS for name in group}
+
+
+@pytest.mark.parametrize(
+    "group", [("PRODUCT_FLOPS_PER_NS", "PRODUCT_COST", "PRODUCT_CALL_NS"), ("SHORT_CALL",)], ids=" ".join
+)
+def test_measurements_give_numbers(group):
+    rows = list(measure.MEASUREMENTS[group]())
+    assert {row.name for row in rows} - {""} == set(group)
+    assert all(np.isfinite(row.here) for row in rows) and rows[0].here > 0

@@ -1,0 +1,111 @@
+"""All tuned numbers stand in `machine_model.py`, each with its unit and its origin; no other file defines one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from functad import machine_model
+from functad.cli.measure import descriptions
+
+PACKAGE = Path(__file__).parent.parent / "functad"
+ROOMS = ("editing", "calls", "control", "optimize", "lowering", "backends", "primitives/cost.py")
+NAMES = [name for name in vars(machine_model) if name.isupper()]
+
+# Numbers in capitals that no measurement would change. A file: all of them.
+NOT_TUNED = {
+    "backends/cpu/runtime/layout.py": "where words lie in records that compiled code reads",
+    "backends/cpu/scalars": "coefficients and ends of the ranges of formulas",
+    "backends/cuda/complex_functions.py": "the end of the range of a formula",
+    "backends/cpu/runtime/compiled.py USABLE": "flags of NumPy's arrays",
+    "backends/cpu/runtime/pool.py MAX_THREADS": "room in a record",
+    "backends/cpu/runtime/tape.py _METH_O": "a flag of Python's",
+    "backends/cpu/report.py _LEAST_FLOOR": "digits that are printed",
+    "backends/cuda/simulator.py SWITCHES": "the simulator's threads wait for one another",
+    "calls/common.py _PARTNERS": "entries of a memory of what was made",
+    "calls/jit.py MOST_NESTED": "Python's stack",
+    "editing/rewriting.py MOST_REWRITES": "finds rules that undo one another",
+    "lowering/counters.py _LARGEST_STEP": "the range of an integer",
+    "lowering/memory/results.py NEVER": "a time after all others",
+    "lowering/memory/results.py SPARE": "no number of a result",
+    "lowering/nests/nest.py PRE": "an enumeration",
+    "lowering/nests/nest.py POST": "an enumeration",
+}
+
+
+def numbers_in(text: str) -> Iterator[str]:
+    """The names in capitals that a module, or a class in it, sets to numbers, or to tuples of numbers."""
+    tree = ast.parse(text)
+    for body in [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]:
+        for statement in body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+                if is_number(statement.value):
+                    yield from (name for name in names if name.isupper())
+
+
+def is_number(value: ast.expr) -> bool:
+    """Whether an expression is made of nothing but numbers (a bool is none)."""
+    nodes = [n for n in ast.walk(value) if not isinstance(n, ast.operator | ast.unaryop | ast.expr_context)]
+    leaves = [n.value for n in nodes if isinstance(n, ast.Constant)]
+    return all(isinstance(n, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.List) for n in nodes) and any(
+        type(leaf) in (int, float) for leaf in leaves
+    )
+
+
+def elsewhere() -> list[tuple[str, str]]:
+    """The files of the rooms, and the numbers in them."""
+    found = []
+    for room in ROOMS:
+        place = PACKAGE / room
+        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            name = path.relative_to(PACKAGE).as_posix()
+            found += [(name, number) for number in numbers_in(path.read_text(encoding="utf-8"))]
+    return found
+
+
+def excuse_of(file: str, number: str) -> str | None:
+    return next((e for e in NOT_TUNED if f"{file} {number}" == e or file == e or file.startswith(f"{e}/")), None)
+
+
+def test_no_tuned_number_stands_in_another_file():
+    tuned = [f"{file} {number}" for file, number in elsewhere() if excuse_of(file, number) is None]
+    assert not tuned, "move them to functad/machine_model.py, or say in NOT_TUNED why no measurement would change them"
+
+
+def test_every_excuse_is_needed():
+    assert set(NOT_TUNED) == {excuse_of(file, number) for file, number in elsewhere()} - {None}
+
+
+def test_the_walker_sees_numbers():
+    text = (
+        "FEW = 3\nBYTES: int = 1 << 20\n_A, B = 8, -2.5\nclass C:\n    SIZES = (4, 8)\n"
+        "SECOND = 2 * FEW\nlimit = 7\nNAMES = ('a', 'b')\nON = True\nNONE = ()\n"
+    )
+    assert list(numbers_in(text)) == ["FEW", "BYTES", "_A", "B", "SIZES"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_number_has_a_unit_and_an_origin(name):
+    text = descriptions()[name]
+    unit = text.split()[0].rstrip(".")
+    assert re.fullmatch(r"[a-z]+", unit), f"{name} begins with no unit: {text}"
+    assert re.search(r"\b(Measured|Derived|Compared|Bound|Chosen|From its source)\b", text), f"{name} has no origin"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_number_is_read_where_it_is_needed(name):
+    own = (PACKAGE / "machine_model.py").read_text(encoding="utf-8")
+    others = "".join(p.read_text(encoding="utf-8") for p in PACKAGE.rglob("*.py") if p.name != "machine_model.py")
+    derived = re.search(rf"(?m)^[A-Z_]+ = .*\b{name}\b", own)
+    assert derived or re.search(rf"\bmachine_model\.{name}\b", others), f"nothing reads {name}: delete it"
+
+
+def test_no_module_copies_a_number_when_it_is_imported():
+    for path in PACKAGE.rglob("*.py"):
+        assert "from functad.machine_model import" not in path.read_text(encoding="utf-8"), path
