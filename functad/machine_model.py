@@ -6,8 +6,9 @@ Below each number stand its unit, what it decides, and where it comes from:
 
 - Measured: `python -m functad doctor --measure` measures the same here, and prints both side by side.
 - Derived: by the formula, from facts above.
-- Compared: chosen among halves and doubles of it by the times of workloads; `python -m benchmarks` tells what another
-  value does.
+- Compared: chosen by hand, by the times of workloads; nothing measures it alone. To try another value, set it here and
+  run `python -m benchmarks` before and after.
+- Chosen: for people, who wait, or by how an algorithm is made.
 - Bound: it keeps the time or memory of compiling from growing faster than a Program; results are as fast without it.
 
 The facts are those of a server's core of 2020 to 2024, a little on the slow side. They need not be this machine's, as
@@ -121,10 +122,10 @@ POINTS_WORTH_PARTS = 1 << 16
 POINTS_WORTH_LANES = 1 << 13
 """points of a reduction into few sums that is done in lanes, which are summed in the end. Compared."""
 
-NARROW_SUMS = 32
-"""sums side by side that are too few for vectors and pipelines: such are done in lanes. Derived: two vectors' worth."""
+NARROW_SUMS = 2 * FLOATS_OF_VECTOR
+"""sums side by side that are too few for vectors and pipelines: such are done in lanes. Derived."""
 
-SUMS_AT_ONCE = 64
+SUMS_AT_ONCE = 4 * FLOATS_OF_VECTOR
 """sums at a time, lanes included, that keep vectors and pipelines busy: four vectors of float32. Derived."""
 
 SHORT_CALL = 20_000.0
@@ -143,11 +144,11 @@ PARTS_A_THREAD = 4
 # ---- stopping (Ctrl-C)
 
 POLL_INTERVAL_NS = 50_000_000
-"""ns from one question whether a signal came to the next: what people take for at once. Chosen, not tuned."""
+"""ns from one question whether a signal came to the next: what people take for at once. Chosen."""
 
 POLL_WORK = 1 << 22
 """lines of kernels that run without a look at the clock: 50 ms at most, as most take less than 1 ns, those that wait
-for memory 10. Derived: short kernels never look."""
+for memory 10. Chosen: short kernels never look."""
 
 JUMP_WORK = 16
 """lines that a jump, or the call of a kernel, takes as long as. Compared."""
@@ -156,10 +157,10 @@ POLL_BUDGET = 1 << 16
 """lines that a kernel which counts as it runs may go on for. Compared: to count costs no more than 1 % of them."""
 
 UNKNOWN_STEPS = 16
-"""steps that a loop with computed bounds is taken to have. Chosen, not tuned."""
+"""steps that a loop with computed bounds is taken to have. Chosen."""
 
 SLOW_WORK = 256
-"""lines that a special function takes as long as, up to a microsecond. Derived."""
+"""lines that a special function takes as long as, up to a microsecond. Chosen."""
 
 LEAST_POLLED_STEP = 128
 """lines of a step of a loop with computed bounds that is worth a question. Compared."""
@@ -168,10 +169,10 @@ LEAST_POLLED_BRANCH = 4096
 """lines under a condition that are counted where they run, if they do. Compared."""
 
 PRODUCTS_OF_A_LINE = 16.0
-"""multiplications of a matrix product that take as long as a line. Derived."""
+"""multiplications of a matrix product that take as long as a line. Chosen."""
 
 LARGEST_PRODUCT = 1 << 31
-"""multiplications in one call of a matrix library, some 50 ms. Derived."""
+"""multiplications in one call of a matrix library, some 50 ms. Chosen."""
 
 PART_EXTENT = 1024
 """rows or terms of a part of a larger product, at least: what each packs anew is little beside the work. Compared."""
@@ -217,11 +218,11 @@ small loops keep in variables (MOST_VARIABLES). Compared."""
 UNROLLED_STEPS = 8
 """steps of a loop that is written out. Compared: the compiler then sees all steps at once."""
 
-UNROLLED_EQUATIONS = 200
-"""equations of all steps of such a loop together. Bound."""
+UNROLLED_EQUATIONS = LARGEST_NEST
+"""equations of all steps of such a loop together. Derived."""
 
 CHEAP_OPERATIONS = 2
-"""operations of what is computed again rather than stored for the backward pass. Derived: less than reading takes."""
+"""operations of what is computed again rather than stored for the backward pass. Compared: less than reading takes."""
 
 DEEPEST_RECOMPUTATION = 4
 """equations one behind another that are computed again. Bound."""
@@ -288,10 +289,10 @@ ROWS_WEIGH = 5.0
 """times that the cost of such a step counts if it has rows, which threads may share for all steps. Compared."""
 
 LONG_STEP = 100_000.0
-"""ns of a step of a kernel's range that asks itself whether to stop. Derived: far below POLL_INTERVAL_NS."""
+"""ns of a step of a kernel's range that asks itself whether to stop. Chosen: far below POLL_INTERVAL_NS."""
 
-FEWEST_COLUMNS = 8
-"""columns that a vector can be made of, so that a sum over rows goes column by column. Derived: 8 in AVX2."""
+FEWEST_COLUMNS = FLOATS_OF_VECTOR // 2
+"""columns that a vector can be made of, so that a sum over rows goes column by column. Derived."""
 
 SQUARE_SIDE = 8
 """rows and columns of the squares in which a loop runs that exchanges both. Compared: half a cache line and more."""
@@ -323,7 +324,7 @@ FALLBACK_TILE_ROWS = 64
 """rows of that tile. Compared."""
 
 OPENBLAS_DIRECT = 100**3
-"""multiplications up to which OpenBLAS, with AVX-512, reads both matrices where they lie. From its source."""
+"""multiplications up to which OpenBLAS, with AVX-512, reads both matrices where they lie. Chosen, by its source."""
 
 DIRECT_TILE = 128
 """rows of the tiles in which larger ones are given to it (half as many if transposed), columns, and terms. Compared."""
@@ -335,19 +336,19 @@ REPEATED_BYTES = SECOND_CACHE // 4
 """bytes of a matrix that stays in a core's cache while all rows of another pass by. Derived."""
 
 OWN_PRODUCT_BYTES = 8 * SECOND_CACHE
-"""bytes of a matrix from which functad's own product (AVX-512), packing while it multiplies, is faster. Compared."""
+"""bytes of a matrix from which functad's own product (AVX-512), packing while it multiplies, is faster. Derived."""
 
 OWN_PRODUCT_ROWS = 4
-"""rows of such a product, at least, so that it fills its vectors. Derived."""
+"""rows of such a product, at least, so that it fills its vectors. Compared."""
 
 OWN_PRODUCT_COLUMNS = 128
-"""columns of such a product, at least. Derived."""
+"""columns of such a product, at least. Compared."""
 
 OWN_PRODUCT_DEPTH = 32
-"""terms of such a product, at least. Derived."""
+"""terms of such a product, at least. Compared."""
 
 TILE_ROWS = 12
-"""rows of a tile of the result that stays in registers: with TILE_BYTES 24 of the 32 that AVX-512 has. Derived."""
+"""rows of a tile of the result that stays in registers: with TILE_BYTES 24 of the 32 that AVX-512 has. Chosen."""
 
 FEW_TILE_ROWS = 4
 """rows of the tiles in which fewer rows than that are done. Compared."""
@@ -359,13 +360,125 @@ PANEL_DEPTH = 256
 """terms of a sum that are packed at a time. Compared."""
 
 PANEL_DEPTH_UNIT = 4
-"""terms of which that is a multiple; zeros are added at the end. Derived: what is transposed at once."""
+"""terms of which that is a multiple; zeros are added at the end. Chosen: what is transposed at once."""
 
 RESIDENT_BYTES = SECOND_CACHE // 2
 """bytes of the operand that stays in the second cache. Derived."""
 
 PANEL_BYTES = FIRST_CACHE
 """bytes of a panel of the other, which passes by. Derived."""
+
+# ---- kernels of primitives
+
+APART_BYTES = 16 * CACHE_LINE
+"""bytes from what one thread updates to what another does, at least. Derived: processors fetch several lines ahead."""
+
+MOST_COPIED_ELEMENTS = 1 << 21
+"""elements of the copies of an image for each tap of a convolution, or of partial sums of its weights. Compared."""
+
+CONVOLUTION_WORTH_PRODUCTS = 1 << 16
+"""operations of a convolution from which matrix products pay: loops of a smaller one compile sooner. Compared."""
+
+DILATION_WORTH_SPLITTING = 1 << 26
+"""operations of a convolution from which those with zeros between elements are left out, by more kernels. Compared."""
+
+CONVOLUTION_BLOCK_PLACES = 256
+"""outputs of a block of products: enough for them to be fast, few enough for the cache. Compared."""
+
+CONVOLUTION_BLOCK_BYTES = 2 * SECOND_CACHE
+"""bytes of such a block, and of the weights that a product of places reads. Derived."""
+
+WIDE_ROW = 32
+"""outputs of a row that are worth a matrix product of their own. Compared."""
+
+FEW_FEATURES = 16
+"""features of a convolution, or outputs or taps, that are too few for matrix products to be fast. Compared."""
+
+LITTLE_EXTRA_WORK = 1.02
+"""times the work that is wanted, at which no better way is looked for. Compared."""
+
+MOST_EXTRA_WORK = 1.1
+"""times the work that is wanted which overlapping parts, or outputs nobody asked for, may make of it. Compared."""
+
+PLACE_HEIGHTS = (TILE_ROWS, 2 * FEW_TILE_ROWS, FEW_TILE_ROWS)
+"""outputs of a row in a tile of a product of places (AVX-512). Derived."""
+
+FEATURES_UNIT = PANEL_DEPTH_UNIT
+"""features at a time in such a product, which divide theirs. Derived."""
+
+PLACES_PRODUCTS = 64
+"""terms of its sums, at least, which are worth its table. Compared."""
+
+ACCUMULATORS = 18
+"""sums of a convolution that are kept in registers, of 32 with AVX-512, as the rest holds operands. Compared."""
+
+WEIGHTS_IN_REGISTERS = 64
+"""weights that are kept in registers, or read from the first cache at no cost. Compared."""
+
+DIRECT_PRODUCTS = 288
+"""terms of a sum that a convolution of few features and outputs computes in loops. Compared."""
+
+TAPS_AT_ONCE = 5
+"""taps of a row that are summed at a time for the gradient of few weights. Compared."""
+
+WINDOW_WRITTEN_OUT = 25
+"""elements of a window that are written out one by one, so that many windows are done at once: 5 by 5. Compared."""
+
+WINDOW_LONG_AXIS = 16
+"""elements of a window along an axis beyond which it is gone through in a loop. Compared."""
+
+EXTREMUM_BLOCK = 128
+"""elements of a row whose extremum is looked for at once, its place in the first block that has it alone. Compared."""
+
+RUNNING_GROUP = 4
+"""elements that are combined before they meet what has run up: a quarter of the long chain is left. Compared."""
+
+RUNNING_BLOCK = 256
+"""elements of a running logarithm of sums that are vectors between two recurrences. Compared."""
+
+COUNTED_ROW = 80
+"""elements of a row that is sorted by comparing all pairs, many at once; a longer one digit by digit. Compared."""
+
+DIGIT_BITS = 8
+"""bits of a digit. Compared: the counters of one stay in the first cache."""
+
+LARGER_DIGIT_BITS = 11
+"""bits of a digit in rows longer than LONG_DIGITS_ROW: three digits of a word instead of four. Compared."""
+
+LONG_DIGITS_ROW = 1 << 13
+"""elements of a row from which larger digits pay. Compared."""
+
+KEPT_LARGEST = 32
+"""largest elements that are kept in order while a row is read; for more the row is sorted. Compared."""
+
+# ---- NumPy, without `jit`
+
+THREEFRY_BLOCK = SECOND_CACHE // 128
+"""elements whose random bits are made at a time: five buffers stay in the second cache. Derived."""
+
+STRICT_BLOCK = SECOND_CACHE // 64
+"""elements of a strict formula at a time: its temporaries stay in the second cache. Derived."""
+
+GATHER_BLOCK = 1 << 16
+"""elements whose indices are expanded at a time. Compared."""
+
+WINDOWS_BLOCK_BYTES = 8 * SECOND_CACHE
+"""bytes of unrolled windows at a time: in the last cache between the copy and the product. Derived."""
+
+WINDOWS_FEW_OUTPUTS = 128
+"""outputs of an image, with fewer of which one product of a block is better than one an image. Compared."""
+
+PIECE_ELEMENTS = 1 << 27
+"""elements that NumPy takes in one go, some 100 ms, so that Ctrl-C comes through. Chosen."""
+
+PIECE_PRODUCT = 1 << 34
+"""multiplications of float32 in one go: some 300 ms on two cores. Chosen."""
+
+PIECE_ROWS = 256
+"""rows or columns of such a piece, at least: the other operand is packed anew for each. Compared."""
+
+OTHER_PRODUCT_COST = 32
+"""times that a multiplication takes which no BLAS does. Compared."""
 
 # ---- CUDA
 

@@ -7,8 +7,8 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad import machine_model
 from functad.errors import TooLargeError
-from functad.primitives.kernels import pieces
 
 REDUCTIONS = {
     "sum": (jnp.sum, np.sum),
@@ -23,7 +23,7 @@ REDUCTIONS = {
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("axes", [None, 0, (1,), (0, 2), (-1,)])
 def test_large_arrays_are_reduced_by_pieces(name, axes, monkeypatch):
-    monkeypatch.setattr(pieces, "_LARGEST", 16)
+    monkeypatch.setattr(machine_model, "PIECE_ELEMENTS", 16)
     ours, numpys = REDUCTIONS[name]
     x = np.random.default_rng(3).normal(1, 0.1, (6, 5, 7)).astype(np.float32)
     x = x > 0.9 if name in ("all", "any") else x

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from functad import machine_model
@@ -129,4 +128,4 @@ def test_just_what_says_so_is_measured():
 def test_measurements_give_numbers(group):
     rows = list(measure.MEASUREMENTS[group]())
     assert {row.name for row in rows} - {""} == set(group)
-    assert all(np.isfinite(row.here) for row in rows) and rows[0].here > 0
+    assert all(row.here > 0 for row in rows if row.name)

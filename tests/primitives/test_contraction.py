@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad import lax
+from functad import lax, machine_model
 from functad.primitives import contraction
 from functad.primitives.contraction import dot_general
 from functad.primitives.kernels import pieces
@@ -104,8 +104,12 @@ def test_large_products_are_made_by_pieces(dtype, shape, monkeypatch):
         return matmul(x, y, out=out)
 
     matmul = np.matmul
-    monkeypatch.setattr(pieces, "_LARGEST_PRODUCT", 40 * pieces._COST.get(a.dtype, pieces._COST_OF_OTHERS))
-    monkeypatch.setattr(pieces, "_LEAST", 1)
+    monkeypatch.setattr(
+        machine_model,
+        "PIECE_PRODUCT",
+        40 * machine_model.PRODUCT_COST.get(a.dtype.name, machine_model.OTHER_PRODUCT_COST),
+    )
+    monkeypatch.setattr(machine_model, "PIECE_ROWS", 1)
     monkeypatch.setattr(np, "matmul", product)
     np.testing.assert_array_equal(pieces.matmul(a, b), expected)  # whole numbers: no rounding
     np.testing.assert_array_equal(pieces.matmul(a, a.swapaxes(-1, -2)), gram)

@@ -10,6 +10,7 @@ import itertools
 import numpy as np
 import pytest
 
+from functad import machine_model
 from functad.primitives.kernels import convolution
 
 REDUCERS = {"max": (np.max, -np.inf), "min": (np.min, np.inf), "sum": (np.sum, 0.0)}
@@ -109,7 +110,7 @@ def test_convolution_against_loops(seed):
 def test_blocks_do_not_change_the_result(seed, block_bytes, monkeypatch):
     lhs, rhs, params = random_convolution(np.random.default_rng(seed))
     whole = convolution.conv_general_dilated(lhs, rhs, **params)
-    monkeypatch.setattr(convolution, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(machine_model, "WINDOWS_BLOCK_BYTES", block_bytes)
     np.testing.assert_allclose(convolution.conv_general_dilated(lhs, rhs, **params), whole, rtol=1e-10, atol=1e-12)
 
 

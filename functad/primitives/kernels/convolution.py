@@ -13,14 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.kernels.extrema import folded
 
 Padding = Sequence[tuple[int, int]]
 Index = tuple[slice | EllipsisType, ...]
-# Bytes of unrolled windows held at once: few enough to stay in the cache between copy and product.
-_BLOCK_BYTES = 4 << 20
-# With fewer outputs an image than this, one product over the whole block beats one an image.
-_FEW_OUTPUTS = 128
 
 
 class _Windows(NamedTuple):
@@ -231,14 +228,14 @@ def _conv_by_offset(lhs: np.ndarray, rhs: np.ndarray, windows: _Windows) -> np.n
     if math.prod(windows.window) == 1 and lhs.shape[3:] == windows.shape:
         product: np.ndarray = np.matmul(weights, lhs.reshape(batch, groups, features, count))
         return product
-    together = count < _FEW_OUTPUTS
+    together = count < machine_model.WINDOWS_FEW_OUTPUTS
     image_bytes = groups * contracted * count * lhs.itemsize
-    images = _at_most(batch, _BLOCK_BYTES // image_bytes)
+    images = _at_most(batch, machine_model.WINDOWS_BLOCK_BYTES // image_bytes)
     out = np.empty((batch, groups, outputs, count), lhs.dtype)
     workspace = np.empty(0, lhs.dtype)
     for start in range(0, batch, images):
         block, target = lhs[start : start + images], out[start : start + images]
-        for positions, rows, part in _row_blocks(windows, _BLOCK_BYTES / image_bytes):
+        for positions, rows, part in _row_blocks(windows, machine_model.WINDOWS_BLOCK_BYTES / image_bytes):
             size = len(block) * groups * contracted * math.prod(part.shape)
             if workspace.size < size:
                 workspace = np.empty(size, lhs.dtype)
@@ -279,7 +276,7 @@ def _conv_by_position(lhs: np.ndarray, rhs: np.ndarray, windows: _Windows) -> np
     outputs = rhs.shape[1]
     count, window = math.prod(windows.shape), math.prod(windows.window)
     feature_bytes = count * batch * groups * window * lhs.itemsize
-    step = _at_most(features, _BLOCK_BYTES // feature_bytes)
+    step = _at_most(features, machine_model.WINDOWS_BLOCK_BYTES // feature_bytes)
     total: np.ndarray = np.zeros((groups, count * batch, outputs), lhs.dtype)
     for start in range(0, features, step):
         block = lhs[:, :, start : start + step]
@@ -304,7 +301,7 @@ def _conv_by_shifting(lhs: np.ndarray, rhs: np.ndarray, windows: _Windows) -> np
     weights = by_offset.reshape(groups, window * outputs, features)
     out = np.zeros((batch, groups, outputs, *windows.shape), lhs.dtype)
     image_bytes = groups * window * outputs * math.prod(sizes) * lhs.itemsize
-    images = _at_most(batch, _BLOCK_BYTES // image_bytes)
+    images = _at_most(batch, machine_model.WINDOWS_BLOCK_BYTES // image_bytes)
     for start in range(0, batch, images):
         block = lhs[start : start + images]
         products = np.matmul(weights, block.reshape(len(block), groups, features, -1))

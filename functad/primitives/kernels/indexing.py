@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.extrema import folded
 
 Starts = Sequence[int] | Sequence[np.ndarray] | np.ndarray
 
 _COMBINE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
-# Elements whose indices are expanded at once while rows are combined.
-_BLOCK = 1 << 16
 
 
 def gather(
@@ -219,7 +218,7 @@ def _scatter_windows(
         return out
     # Element by element: the one-dimensional `ufunc.at` is several times as fast as the one over rows.
     flat, within = out.reshape(-1), np.arange(length)
-    step = max(1, _BLOCK // length)
+    step = max(1, machine_model.GATHER_BLOCK // length)
     for start in range(0, len(rows), step):
         places = rows[start : start + step, None] * length + within
         ufunc.at(flat, places.reshape(-1), values[start : start + step].reshape(-1))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-_LARGEST = 1 << 27  # elements that NumPy takes in one go: some 100 ms
+from functad import machine_model
 
 
 def in_pieces(reduce: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,7 +18,7 @@ def in_pieces(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
     def reduced(x: np.ndarray, *, axes: Sequence[int]) -> Any:
         axis = max(axes, key=lambda a: x.shape[a], default=0)
-        if x.size <= _LARGEST or x.shape[axis] < 2:
+        if x.size <= machine_model.PIECE_ELEMENTS or x.shape[axis] < 2:
             return reduce(x, axes=tuple(axes))
         half, last = x.shape[axis] // 2, x.shape[axis]
         parts = [(slice(None),) * axis + (bounds,) for bounds in (slice(half), slice(half, last))]
@@ -27,17 +27,9 @@ def in_pieces(reduce: Callable[..., Any]) -> Callable[..., Any]:
     return reduced
 
 
-_LARGEST_PRODUCT = 1 << 34  # multiplications of float32 in one go: some 300 ms on two cores
-# How much longer a multiplication of another dtype takes; what no BLAS multiplies takes longest.
-_COST = {np.dtype(t): cost for t, cost in ((np.float32, 1), (np.float64, 2), (np.complex64, 4), (np.complex128, 8))}
-_COST_OF_OTHERS = 32
-# BLAS packs the other operand anew for each piece, so that a piece has at least so many rows or columns.
-_LEAST = 256
-
-
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The products of stacks `(*batch, m, k)` and `(*batch, k, n)` of matrices; large ones by pieces of the result."""
-    if _work(a, b) <= _LARGEST_PRODUCT:
+    if _work(a, b) <= machine_model.PIECE_PRODUCT:
         return np.asarray(np.matmul(a, b))
     out = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
     _fill(out, a, b)
@@ -45,13 +37,14 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _work(a: np.ndarray, b: np.ndarray) -> int:
-    return int(a.size * b.shape[-1] * _COST.get(a.dtype, _COST_OF_OTHERS))
+    return int(a.size * b.shape[-1] * machine_model.PRODUCT_COST.get(a.dtype.name, machine_model.OTHER_PRODUCT_COST))
 
 
 def _fill(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
     """Store the products in `out`: of halves, as long as these are large."""
     batch, (m, n) = out.shape[:-2], out.shape[-2:]
-    if _work(a, b) <= _LARGEST_PRODUCT or max((*batch, m // _LEAST, n // _LEAST)) < 2:
+    least = machine_model.PIECE_ROWS
+    if _work(a, b) <= machine_model.PIECE_PRODUCT or max((*batch, m // least, n // least)) < 2:
         np.matmul(a, b, out=out)
     elif batch and max(batch) > 1:
         axis = batch.index(max(batch))
@@ -59,17 +52,17 @@ def _fill(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
             at = (slice(None),) * axis + (part,)
             _fill(out[at], a[at], b[at])
     elif _are_transposes(a, b):  # half of the product mirrors the other
-        first, last = _halves(m, _LEAST)
+        first, last = _halves(m, least)
         rows, columns = a[..., first, :], a[..., last, :]
         _fill(out[..., first, first], rows, rows.swapaxes(-1, -2))
         _fill(out[..., last, first], columns, rows.swapaxes(-1, -2))
         out[..., first, last] = out[..., last, first].swapaxes(-1, -2)
         _fill(out[..., last, last], columns, columns.swapaxes(-1, -2))
     elif m >= n:
-        for part in _halves(m, _LEAST):
+        for part in _halves(m, least):
             _fill(out[..., part, :], a[..., part, :], b)
     else:
-        for part in _halves(n, _LEAST):
+        for part in _halves(n, least):
             _fill(out[..., part], a, b[..., part])
 
 

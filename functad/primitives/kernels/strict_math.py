@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.kernels import error_coefficients as table
 from functad.primitives.kernels import vector_math, vector_trigonometry
 from functad.primitives.kernels.plain_arithmetic import Formula, plain
 
 _F32, _F64, _I32 = np.float32, np.float64, np.int32
-_BLOCK = 8192  # elements: the temporaries of a formula stay in the second-level cache
 
 
 def _strictly(formula: Formula) -> Callable[..., Any]:
@@ -34,8 +34,8 @@ def on_arrays(word: Callable[..., Any], *operands: np.ndarray) -> np.ndarray:
     working = np.dtype(_F32) if dtype == np.float16 else dtype
     flat = [np.asarray(x, working).reshape(-1) for x in operands]
     out = np.empty(math.prod(shape), working)
-    for start in range(0, out.size, _BLOCK):
-        part = slice(start, start + _BLOCK)
+    for start in range(0, out.size, machine_model.STRICT_BLOCK):
+        part = slice(start, start + machine_model.STRICT_BLOCK)
         out[part] = word(*(x[part] if np.shape(operands[i]) else x for i, x in enumerate(flat)))
     return out.reshape(shape).astype(dtype, copy=False)
 

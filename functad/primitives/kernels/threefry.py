@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from functad import machine_model
+
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 _GROUPS = 5
-# Elements a block: five such uint32 buffers stay in the first-level cache.
-_BLOCK = 4096
 
 
 def threefry2x32(k1: np.ndarray, k2: np.ndarray, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -24,13 +24,13 @@ def threefry2x32(k1: np.ndarray, k2: np.ndarray, x1: np.ndarray, x2: np.ndarray)
     out1, out2 = first.copy(), second.copy()
     if np.size(k1) == 1 and np.size(k2) == 1:
         keys = _schedule(np.reshape(k1, -1), np.reshape(k2, -1))
-        for start in range(0, out1.size, _BLOCK):
-            stop = start + _BLOCK
+        for start in range(0, out1.size, machine_model.THREEFRY_BLOCK):
+            stop = start + machine_model.THREEFRY_BLOCK
             _encrypt(keys, out1[start:stop], out2[start:stop])
         return out1.reshape(shape), out2.reshape(shape)
     key1, key2 = (np.ascontiguousarray(np.broadcast_to(k, shape)).reshape(-1) for k in (k1, k2))
-    for start in range(0, out1.size, _BLOCK):
-        stop = start + _BLOCK
+    for start in range(0, out1.size, machine_model.THREEFRY_BLOCK):
+        stop = start + machine_model.THREEFRY_BLOCK
         _encrypt(_schedule(key1[start:stop], key2[start:stop]), out1[start:stop], out2[start:stop])
     return out1.reshape(shape), out2.reshape(shape)
 

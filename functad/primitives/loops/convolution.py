@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.loops import convolution_direct as direct
 from functad.primitives.loops import convolution_places as places
 from functad.primitives.loops import convolution_products as products
@@ -17,11 +18,6 @@ from functad.primitives.loops import convolution_weight_products as weight_produ
 from functad.primitives.loops import convolution_weights as weights
 from functad.primitives.loops.convolution_geometry import Convolution, describe, without_dilation
 from functad.primitives.loops.text import rounding
-
-# Below so many operations, the loops that are the quickest to compile.
-_WORTH_PRODUCTS = 1 << 16
-# From so many operations, those with the zeros of a dilated input are not done, at the price of more kernels.
-_WORTH_SPLITTING = 1 << 26
 
 
 def lower_conv_general_dilated(
@@ -41,7 +37,8 @@ def lower_conv_general_dilated(
     left = _converted(target, lhs, dtype)
     right = left if rhs is lhs else _converted(target, rhs, dtype)
     conv = describe(lhs.shape, rhs.shape, out.shape, **params)
-    parts = without_dilation(conv) if conv.flops > _WORTH_SPLITTING and conv.positions >= conv.taps else [conv]
+    splits = conv.flops > machine_model.DILATION_WORTH_SPLITTING and conv.positions >= conv.taps
+    parts = without_dilation(conv) if splits else [conv]
     if any(part.taps == 0 for part in parts):
         target.fill(result, 0)
     for part in parts:
@@ -53,7 +50,7 @@ def lower_conv_general_dilated(
 
 def _strategy(conv: Convolution, dtype: np.dtype, columns: int) -> Callable[[Any, Any, Any, Any, Convolution], None]:
     """The fastest way, as measured. columns: of a product of places, 0 if the target has none."""
-    if dtype.kind in "iu" or conv.flops < _WORTH_PRODUCTS:
+    if dtype.kind in "iu" or conv.flops < machine_model.CONVOLUTION_WORTH_PRODUCTS:
         return direct.any_convolution
     if direct.suits_groups(conv):
         return direct.all_groups

@@ -10,17 +10,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from functad import machine_model
 from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.convolution_packing import Run, padded, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
-
-# So many weights are kept in registers, or read from memory at no cost.
-_MOST_PRODUCTS = 64
-_REGISTERS = 18
-# Outputs are computed by the cache line, so that the loop over one is a single vector.
-_LINE_BYTES = 64
-
 
 # --- any convolution ---------------------------------------------------------------------------------------
 
@@ -98,7 +92,7 @@ def out_index(conv: Convolution) -> str:
 def suits_groups(conv: Convolution) -> bool:
     """A group has few weights, and its neighbours in memory are those of the next group."""
     neighbours = conv.lhs_steps[1] == conv.rhs_steps[0] == conv.out_steps[1] == 1
-    return neighbours and conv.groups >= 8
+    return neighbours and conv.groups >= machine_model.FEWEST_COLUMNS
 
 
 def all_groups(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
@@ -131,8 +125,9 @@ def suits_rows(conv: Convolution) -> bool:
     if not conv.axes or conv.axes[-1].out_step != 1 or conv.axes[-1].lhs_step != 1:
         return False
     products = conv.features * conv.taps
-    few = conv.features * conv.outputs <= 64 and (conv.outputs <= 8 or products <= 12)
-    return few and products <= 288 and conv.taps <= _MOST_PRODUCTS and conv.positions >= 8
+    registers, columns = machine_model.WEIGHTS_IN_REGISTERS, machine_model.FEWEST_COLUMNS
+    few = conv.features * conv.outputs <= registers and (conv.outputs <= columns or products <= 12)
+    return few and products <= machine_model.DIRECT_PRODUCTS and conv.taps <= registers and conv.positions >= columns
 
 
 def rows(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
@@ -161,10 +156,10 @@ def rows(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
         runs = [padded(axis, step) for axis, step in zip(conv.axes, steps, strict=True)]
         write_copy(text, ("padded", "x0"), ("lhs", image), [Run(conv.features, plane, conv.lhs_steps[2]), *runs])
         x = ("padded", plane, list(steps))
-    together = conv.features if conv.features * conv.taps <= _MOST_PRODUCTS else 1
+    together = conv.features if conv.features * conv.taps <= machine_model.WEIGHTS_IN_REGISTERS else 1
     if together < conv.features:
         buffers["out"] = (out, "rw")
-    _write_rows(text, conv, x, together, t, max(1, _LINE_BYTES // out.dtype.itemsize))
+    _write_rows(text, conv, x, together, t, max(1, machine_model.CACHE_LINE // out.dtype.itemsize))
     target.kernel("convolution_rows", str(text), buffers, tasks, flops=conv.flops)
 
 
@@ -176,7 +171,7 @@ def _write_rows(
     With fewer features `together` than there are, the outputs are added to once for each.
     """
     source, feature_step, steps = x
-    block = divisor(conv.outputs, _REGISTERS // (together * conv.taps))
+    block = divisor(conv.outputs, machine_model.ACCUMULATORS // (together * conv.taps))
     summed = together < conv.features
     out_axes = [(f"i{a}", axis.out_step) for a, axis in enumerate(conv.axes)]
     text.open(f"for b in range({conv.outputs // block}):")

@@ -9,12 +9,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from functad import machine_model
 from functad.primitives.loops.convolution_geometry import Axis
 from functad.primitives.loops.kernel_text import KernelText, total
-
-# The most tasks that have scratch memory of their own, and how much they may have together.
-_TASKS = 16
-_SCRATCH_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ def write_clear(text: KernelText, zero: str, to: tuple[str, str], count: int | s
 
 def task_count(units: int, scratch_bytes: int) -> int:
     """In how many tasks to do the units, each of which needs scratch memory of its own."""
-    return min(units, _TASKS, max(2, _SCRATCH_BYTES // scratch_bytes))
+    return min(units, machine_model.MOST_PARTS, max(2, machine_model.MOST_EXTRA_BYTES // scratch_bytes))
 
 
 def row_major(sizes: Sequence[int]) -> tuple[int, ...]:

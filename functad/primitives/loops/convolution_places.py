@@ -11,21 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_nest, write_places
 from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.convolution_packing import Run, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
-
-# A product computes so many outputs of a row; rows that follow each other in memory are one row.
-_HEIGHTS = (12, 8, 4)
-# Rows are joined until parts that overlap compute no more than this share of the outputs, at best or at all.
-_LITTLE_MORE = 1.02
-_MOST_MORE = 1.1
-_FEATURES_UNIT = 4
-# Shorter sums are not worth the table; a larger kernel for one product does not stay in the cache.
-_FEWEST_PRODUCTS = 64
-_MOST_BYTES = 1 << 20
 
 
 def suits_places(conv: Convolution, dtype: np.dtype, columns: int) -> bool:
@@ -39,12 +30,12 @@ def suits_places(conv: Convolution, dtype: np.dtype, columns: int) -> bool:
     count = _joined_rows(conv) * conv.axes[-1].count
     return (
         conv.lhs_steps[2] == conv.out_steps[2] == 1
-        and conv.features % _FEATURES_UNIT == 0
+        and conv.features % machine_model.FEATURES_UNIT == 0
         and conv.outputs % columns == 0
-        and products >= _FEWEST_PRODUCTS
-        and products * columns * dtype.itemsize <= _MOST_BYTES
-        and count >= _HEIGHTS[-1]
-        and _computed(count) <= _MOST_MORE * count
+        and products >= machine_model.PLACES_PRODUCTS
+        and products * columns * dtype.itemsize <= machine_model.CONVOLUTION_BLOCK_BYTES
+        and count >= machine_model.PLACE_HEIGHTS[-1]
+        and _computed(count) <= machine_model.MOST_EXTRA_WORK * count
     )
 
 
@@ -88,7 +79,7 @@ def places(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None
         beyond += [(name, axis.stride * axis.lhs_step) for name, axis in zip(names, outer, strict=True)]
         next_row = ((joined - 1) * row.stride + (row.window - 1) * row.dilation - row.low + 1) * row.lhs_step
     ahead = total(*beyond, next_row, ("b", share * len(parts)))
-    step = -(-share * lhs.dtype.itemsize * _FEATURES_UNIT // products)
+    step = -(-share * lhs.dtype.itemsize * machine_model.FEATURES_UNIT // products)
     with text.loop("b", blocks):
         weight = total(("g", conv.outputs * products), ("b", columns * products))
         text.line(f"w0 = {weight}", f"y1 = {total('y0', ('b', columns))}", f"ahead = minimum({ahead}, {lhs.size - 1})")
@@ -109,9 +100,10 @@ def _joined_rows(conv: Convolution) -> int:
     *outer, last = conv.axes
     if not outer or outer[-1].out_step != last.count * last.out_step:
         return 1
-    rows = [n for n in range(1, outer[-1].count + 1) if outer[-1].count % n == 0 and n * last.count >= _HEIGHTS[-1]]
+    least, little = machine_model.PLACE_HEIGHTS[-1], machine_model.LITTLE_EXTRA_WORK
+    rows = [n for n in range(1, outer[-1].count + 1) if outer[-1].count % n == 0 and n * last.count >= least]
     more = {n: _computed(n * last.count) / (n * last.count) for n in rows}
-    return next((n for n in rows if more[n] <= _LITTLE_MORE), min(rows, key=lambda n: more[n], default=1))
+    return next((n for n in rows if more[n] <= little), min(rows, key=lambda n: more[n], default=1))
 
 
 def _computed(count: int) -> int:
@@ -120,10 +112,11 @@ def _computed(count: int) -> int:
 
 def _parts(count: int) -> list[tuple[int, int]]:
     """First outputs and heights of the parts of a row; the last one overlaps the one before if it must."""
+    heights = machine_model.PLACE_HEIGHTS
     parts, first = [], 0
     while first < count:
-        rest = -(-(count - first) // _HEIGHTS[-1]) * _HEIGHTS[-1]
-        height = next((h for h in _HEIGHTS if h <= min(rest, count)), _HEIGHTS[-1])
+        rest = -(-(count - first) // heights[-1]) * heights[-1]
+        height = next((h for h in heights if h <= min(rest, count)), heights[-1])
         parts.append((min(first, count - height), height))
         first += height
     return parts

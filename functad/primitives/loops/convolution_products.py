@@ -16,21 +16,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_places
 from functad.primitives.loops.convolution_geometry import Axis, Convolution, with_images_as_axis
 from functad.primitives.loops.convolution_packing import Run, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
-
-# The places of a block: enough for matrix products to be fast, few enough for the cache.
-_BLOCK_PLACES = 256
-_BLOCK_BYTES = 1 << 20
-# Shifted products compute so much more than is wanted at most.
-_MOST_BEYOND = 1.1
-# Rows of so many outputs are worth a matrix product of their own.
-_WIDE_ROW = 32
-# Taps have copies of their own if those of a row are not more elements than this.
-_MOST_UNROLLED = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -83,14 +74,15 @@ def way_of_products(conv: Convolution) -> str:
     """Copy what is fewer: the taps of few features, or the shares of few outputs."""
     if conv.taps == 1:
         return "shifted"
-    few_outputs = conv.outputs <= 16 and 2 * conv.outputs <= conv.features and conv.taps <= 16
+    few = machine_model.FEW_FEATURES
+    few_outputs = conv.outputs <= few and 2 * conv.outputs <= conv.features and conv.taps <= few
     if few_outputs and all(axis.stride == 1 for axis in conv.axes):
         return "summed"
     row = math.prod(axis.count for axis in conv.axes[1:])
-    if conv.features * conv.taps * row > _MOST_UNROLLED:
+    if conv.features * conv.taps * row > machine_model.MOST_COPIED_ELEMENTS:
         return "shifted"
     beyond = math.prod((axis.count + (axis.window - 1) * axis.dilation) / axis.count for axis in conv.axes[1:])
-    return "unrolled" if conv.features < 16 or beyond > _MOST_BEYOND else "shifted"
+    return "unrolled" if conv.features < few or beyond > machine_model.MOST_EXTRA_WORK else "shifted"
 
 
 def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
@@ -142,9 +134,11 @@ def plan_blocks(conv: Convolution, itemsize: int) -> Plan:
     lengths = [a.count + reach for a, reach in zip(axes, reaches, strict=True)]
     depth = max(conv.features, conv.outputs) * (1 if way == "shifted" else conv.taps)
     features_last, outputs_last = conv.lhs_steps[2] == 1, conv.out_steps[2] == 1
-    by_rows = way == "shifted" and features_last and outputs_last and len(axes) > 1 and axes[-1].count >= _WIDE_ROW
+    has_rows = len(axes) > 1 and axes[-1].count >= machine_model.WIDE_ROW
+    by_rows = way == "shifted" and features_last and outputs_last and has_rows
     by_rows = by_rows and axes[-1].out_step >= conv.outputs and lengths[-1] > axes[-1].count
-    places = min(_BLOCK_PLACES * (4 if by_rows else 1), _BLOCK_BYTES // (depth * itemsize))
+    most = machine_model.CONVOLUTION_BLOCK_PLACES * (4 if by_rows else 1)
+    places = min(most, machine_model.CONVOLUTION_BLOCK_BYTES // (depth * itemsize))
     rows = _even_share(axes[0].count, max(1, places // math.prod(lengths[1:])))
     extents = (rows + reaches[0], *lengths[1:])
     plan = Plan(
@@ -204,7 +198,7 @@ def _blockable(conv: Convolution) -> Convolution:
     """The same with at least one axis, and with so many images in a block that it is not too small."""
     if not conv.axes:
         return replace(conv, axes=(Axis(1, 1, 1, 1, 1, 0, 1, 1, 1, 1),))
-    if conv.batch > 1 and math.prod(axis.reach for axis in conv.axes) <= _BLOCK_PLACES // 2:
+    if conv.batch > 1 and math.prod(axis.reach for axis in conv.axes) <= machine_model.CONVOLUTION_BLOCK_PLACES // 2:
         return with_images_as_axis(conv)
     return conv
 

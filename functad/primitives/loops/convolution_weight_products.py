@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_places
 from functad.primitives.loops.convolution_geometry import Convolution, simplified
 from functad.primitives.loops.convolution_packing import Run, row_major, task_count, write_clear, write_copy
@@ -25,10 +26,6 @@ from functad.primitives.loops.convolution_weights import add_parts
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
-# Sums are taken in so many parts, fewer if that is more than so many elements, whatever the number of threads.
-_PARTS = 16
-_SUMS = 1 << 21
-
 
 def weight_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
     """Blocks of rows of the input times those of the cotangent, in partial sums of many blocks."""
@@ -40,7 +37,7 @@ def weight_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
         return
     blocks = -(-primal.axes[0].count // plan.rows)
     units, size = primal.batch * blocks, out.size // primal.groups
-    parts = min(units, _PARTS, max(2, _SUMS // out.size))
+    parts = min(units, machine_model.MOST_PARTS, max(2, machine_model.MOST_COPIED_ELEMENTS // out.size))
     shares = parts * primal.groups
     tasks = task_count(shares, (plan.copied + plan.computed) * out.dtype.itemsize)
     sums = target.scratch((parts, out.size), out.dtype)

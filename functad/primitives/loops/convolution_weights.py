@@ -10,22 +10,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from functad import machine_model
 from functad.primitives.loops.convolution_direct import divisor, out_index, write_places, write_sum
 from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.convolution_packing import Run, padded, row_major, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
-# Sums are taken in so many parts, whatever the number of threads.
-_PARTS = 16
-# As many taps of a row, and as many sums in all, are taken at a time.
-_ROW = 5
-_ACCUMULATORS = 18
-
 
 def suits_few_weights(conv: Convolution) -> bool:
     """Few weights, and images of some size whose rows follow each other in memory."""
-    if len(conv.axes) not in (1, 2) or conv.positions > 64 or conv.taps < 64 or conv.batch * conv.outputs > 64:
+    few = machine_model.WEIGHTS_IN_REGISTERS
+    if len(conv.axes) not in (1, 2) or conv.positions > few or conv.taps < few or conv.batch * conv.outputs > few:
         return False
     follow = row_major([axis.window for axis in conv.axes])
     return all(
@@ -44,9 +40,9 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     pixels = conv.taps
     sizes = [*(axis.reach for axis in outer), last.window]
     steps, plane = row_major(sizes), math.prod(sizes)
-    row = last.count if last.count <= _ROW else 1
-    block = divisor(conv.outputs, _ACCUMULATORS // row)
-    parts = min(conv.features, _PARTS)
+    row = last.count if last.count <= machine_model.TAPS_AT_ONCE else 1
+    block = divisor(conv.outputs, machine_model.ACCUMULATORS // row)
+    parts = min(conv.features, machine_model.MOST_PARTS)
     size = conv.batch * conv.groups * conv.outputs * conv.positions
     sums, copies = (target.scratch((parts, n), out.dtype) for n in (size, last.count * plane))
     buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "sums": (sums, "rw"), "copies": (copies, "rw")}

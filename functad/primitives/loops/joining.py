@@ -10,15 +10,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from functad import machine_model
 from functad.primitives.loops.moving import clamped
 from functad.primitives.loops.text import indented
-
-# So many operands are joined by one kernel: beyond, the compiler's time grows faster than the text.
-_OPERANDS = 32
-# A result of so few elements is written element by element: its loops would be longer than that.
-_FEW_ELEMENTS = 16
-# With fewer rows than this, each row is cut into pieces for the threads.
-_FEW_ROWS = 8
 
 
 class Part(NamedTuple):
@@ -65,13 +59,13 @@ def _join(target: Any, ins: Sequence[Any], out: Any, axis: int) -> None:
         return
     parts = parts_of([x.size for x in ins], out.shape, axis)
     copied = [(x, part) for x, part in zip(ins, parts) if x.size and not target.shares_memory(x, out)]
-    if out.size <= _FEW_ELEMENTS:
+    if out.size <= machine_model.MOST_UNROLLED_RESULTS:
         places = [(x, i, part.place(i)) for x, part in copied for i in range(x.size)]
         target.copy_elements(places, out)
         return
     rows = math.prod(out.shape[:axis])
-    for k in range(0, len(copied), _OPERANDS):
-        _join_some(target, copied[k : k + _OPERANDS], out, rows)
+    for k in range(0, len(copied), machine_model.MOST_JOINED):
+        _join_some(target, copied[k : k + machine_model.MOST_JOINED], out, rows)
 
 
 def _join_some(target: Any, parts: Sequence[tuple[Any, Part]], out: Any, rows: int) -> None:
@@ -86,7 +80,7 @@ def _join_some(target: Any, parts: Sequence[tuple[Any, Part]], out: Any, rows: i
     moved = sum(operand.size for operand, _ in parts)
     buffers["out"] = (out, "w" if moved == out.size else "rw")
     costs = {"bytes": 2 * moved * out.dtype.itemsize}
-    if rows >= _FEW_ROWS:
+    if rows >= machine_model.FEW_ROWS:
         lines = [line for part in named for line in _copy_row(*part)]
         body = "\n".join(indented("for r in range(start, stop):", lines))
         reads = tuple(operands.values())
@@ -148,7 +142,7 @@ def dynamic_update_slice_rule(target: Any, ins: Sequence[Any], outs: Sequence[An
             wrap = f" % {update.shape[d]}" if after * update.shape[d] < rows else ""
             position.append(f"{stride} * ({coordinate}{wrap})")
     costs = {"bytes": 2 * update.size * out.dtype.itemsize}
-    if rows < _FEW_ROWS:
+    if rows < machine_model.FEW_ROWS:
         lines += _update_columns(rows, length, position)
         target.kernel("update_slice", "\n".join(lines), buffers, length, **costs)
         return

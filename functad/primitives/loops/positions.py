@@ -11,14 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.loops.order import ordered
 from functad.primitives.loops.text import cast
-
-# Rows of this length are cut into blocks of this length: vectors find the extremum of each, and only in the first
-# block that has the row's extremum is its place looked for.
-_BLOCK = 128
-# With fewer rows than this, each row is cut into pieces for the threads.
-_FEW_ROWS = 8
 
 
 def position_rule(kind: str) -> Callable[..., None]:
@@ -34,13 +29,13 @@ def position_rule(kind: str) -> Callable[..., None]:
         name, costs = f"arg{kind}", {"bytes": x.size * x.dtype.itemsize, "flops": 2 * x.size}
         buffers: dict[str, tuple[Any, str]] = {"x": (x, "r"), "out": (out, "w")}
         if inner == 1:
-            text = _long_rows_text if length >= _BLOCK else _rows_text
+            text = _long_rows_text if length >= machine_model.EXTREMUM_BLOCK else _rows_text
             body = text(length, kind, x.dtype, index_dtype)
             target.kernel(name, body, buffers, outer, rows=True, row_reads=("x",), **costs)
             return
         held = {"bool": np.dtype(np.uint8), "float16": np.dtype(np.float32)}.get(x.dtype.name, x.dtype)
         buffers["best"] = (target.scratch((outer, inner), held), "w")
-        if outer >= _FEW_ROWS:
+        if outer >= machine_model.FEW_ROWS:
             body = _columns_text(length, inner, kind, x.dtype, index_dtype, "range(start, stop)", f"range({inner})")
             target.kernel(name, body, buffers, outer, rows=True, row_reads=("x",), **costs)
             return
@@ -66,9 +61,10 @@ for r in range(start, stop):
 
 def _long_rows_text(length: int, kind: str, dtype: np.dtype, index_dtype: np.dtype) -> str:
     """Integers in the order of the elements are compared: vectors of them have a maximum without regard to NaN."""
-    (word, key), (whole, rest) = ordered("element", dtype, nan_first=kind == "min"), divmod(length, _BLOCK)
+    block = machine_model.EXTREMUM_BLOCK
+    (word, key), (whole, rest) = ordered("element", dtype, nan_first=kind == "min"), divmod(length, block)
     worst = f"{cast(word)}({0 if kind == 'max' else np.iinfo(word).max})"
-    lines = _blocks_lines(f"range({whole})", _BLOCK, length, kind, key, worst)
+    lines = _blocks_lines(f"range({whole})", block, length, kind, key, worst)
     lines += _blocks_lines(f"range({whole}, {whole + 1})", rest, length, kind, key, worst) if rest else []
     blocks = "\n    ".join(lines)
     return f"""\
@@ -76,7 +72,7 @@ for r in range(start, stop):
     best = {worst}
     place = 0
     {blocks}
-    for j in range(place, minimum(place + {_BLOCK}, {length})):
+    for j in range(place, minimum(place + {block}, {length})):
         element = x[{length} * r + j]
         if {key} == best:
             place = j
@@ -87,16 +83,17 @@ for r in range(start, stop):
 
 def _blocks_lines(blocks: str, count: int, length: int, kind: str, key: str, worst: str) -> list[str]:
     """Move `place` to a block if it has a better element than all before."""
+    size = machine_model.EXTREMUM_BLOCK
     return f"""\
 for block in {blocks}:
-    first = {length} * r + {_BLOCK} * block
+    first = {length} * r + {size} * block
     top = {worst}
     for j in range({count}):
         element = x[first + j]
         top = {kind}imum(top, {key})
     if top {">" if kind == "max" else "<"} best:
         best = top
-        place = {_BLOCK} * block""".split("\n")
+        place = {size} * block""".split("\n")
 
 
 def _columns_text(

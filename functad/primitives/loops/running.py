@@ -11,17 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.loops.text import cast, combined, indented
 
 # Sums and products are kept in this dtype, so that the error does not grow with the length.
 _WIDE = {"float16": "float32", "float32": "float64", "complex64": "complex128"}
-# So many elements are combined among themselves before they meet what has run up: the one long chain of
-# dependent operations then has a quarter of the length.
-_GROUP = 4
-# With fewer rows than this, each row is cut into pieces for the threads.
-_FEW_ROWS = 8
-# Logarithms of sums along rows are worked out in blocks of so many elements, to be vectors between the recurrences.
-_BLOCK = 256
 
 
 def cumulative_rule(kind: str) -> Callable[..., None]:
@@ -47,7 +41,7 @@ def cumulative_rule(kind: str) -> Callable[..., None]:
             return
         if wide != x.dtype:
             buffers["total"] = (target.scratch((outer, inner), wide), "w")
-        if outer >= _FEW_ROWS:
+        if outer >= machine_model.FEW_ROWS:
             body = _columns_text(length, inner, reverse, step, "range(start, stop)", f"range({inner})")
             reads = ("x",)
             target.kernel(f"running_{kind}", body, buffers, outer, rows=True, row_reads=reads, **costs)
@@ -85,22 +79,23 @@ class _Step:
 
 def _rows_text(length: int, reverse: bool, step: _Step) -> str:
     """Along contiguous rows."""
-    groups = (length - 1) // _GROUP if step.may_be_grouped and length > 4 * _GROUP else 0
+    size = machine_model.RUNNING_GROUP
+    groups = (length - 1) // size if step.may_be_grouped and length > 4 * size else 0
     first, sign = (f"{length} * r + {length - 1}", "-") if reverse else (f"{length} * r", "+")
     lines = [f"first = {first}", f"total = {step.widened('x[first]')}", f"out[first] = {step.narrowed('total')}"]
     if groups:
-        group = [f"place = first {sign} 1 {sign} {_GROUP} * g", f"part_0 = {step.widened('x[place]')}"]
-        for k in range(1, _GROUP):
+        group = [f"place = first {sign} 1 {sign} {size} * g", f"part_0 = {step.widened('x[place]')}"]
+        for k in range(1, size):
             element = step.widened(f"x[place {sign} {k}]")
             group.append(f"part_{k} = {combined(step.kind, step.wide, f'part_{k - 1}', element)}")
-        for k in range(_GROUP):
+        for k in range(size):
             joined = combined(step.kind, step.wide, "total", f"part_{k}")
             group.append(f"out[{'place' if k == 0 else f'place {sign} {k}'}] = {step.narrowed(joined)}")
-        group.append(f"total = {combined(step.kind, step.wide, 'total', f'part_{_GROUP - 1}')}")
+        group.append(f"total = {combined(step.kind, step.wide, 'total', f'part_{size - 1}')}")
         lines += indented(f"for g in range({groups}):", group)
     one = [f"element = {step.widened(f'x[first {sign} j]')}", *step.lines("total", "element")]
     one.append(f"out[first {sign} j] = {step.narrowed('total')}")
-    lines += indented(f"for j in range({1 + groups * _GROUP}, {length}):", one)
+    lines += indented(f"for j in range({1 + groups * size}, {length}):", one)
     return "\n".join(indented("for r in range(start, stop):", lines))
 
 
@@ -128,8 +123,8 @@ def _log_sum_exp_rows(target: Any, x: Any, out: Any, rows: int, length: int, rev
 
     Infinity minus itself counts as 0. All exponentials of a block, and all its logarithms, are computed together.
     """
-    in_group = -(-rows // (4 * target.threads_hint))
-    groups, block = -(-rows // in_group), min(_BLOCK, length)
+    in_group = -(-rows // (machine_model.PARTS_A_THREAD * target.threads_hint))
+    groups, block = -(-rows // in_group), min(machine_model.RUNNING_BLOCK, length)
     first, sign = (f"{length} * r + {length - 1}", "-") if reverse else (f"{length} * r", "+")
     buffers = {"x": (x, "r"), "out": (out, "w")}
     for name in ("before", "after", "terms"):

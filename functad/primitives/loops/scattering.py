@@ -14,16 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
 from functad.primitives.loops.gathering import fits
 from functad.primitives.loops.kernel_text import total
 from functad.primitives.loops.moving import clamped
 from functad.primitives.loops.text import combined, indented
-
-# With fewer elements in the updates than this, one thread applies them all.
-_WORTH_SHARING = 1 << 14
-# What two threads write in turn is at least so far apart.
-_BLOCK_BYTES = 1024
 
 
 def scatter_rule(kind: str) -> Callable[..., None]:
@@ -174,7 +170,7 @@ def _scatter(target: Any, windows: _Windows, out: Any, kind: str) -> None:
     """Apply all updates to `out`."""
     if windows.slabs > 1:
         lines, n = _slab_lines(windows, out.dtype, kind), windows.slabs
-    elif windows.updates.size >= _WORTH_SHARING:
+    elif windows.updates.size >= machine_model.ELEMENTS_WORTH_THREADS:
         n = _next_power_of_two(max(2, target.threads_hint))
         lines = _updates_lines(windows, out.dtype, kind, _belongs_to(windows, out.dtype, n))
     else:
@@ -201,7 +197,7 @@ def _belongs_to(windows: _Windows, dtype: np.dtype, shares: int) -> list[str]:
 
     The rows of a table are seldom used equally, and often sorted by use: contiguous shares would be unequal.
     """
-    rows = _next_power_of_two(-(-_BLOCK_BYTES // (windows.row * dtype.itemsize)))
+    rows = _next_power_of_two(-(-machine_model.APART_BYTES // (windows.row * dtype.itemsize)))
     row = f"place // {windows.row}" if windows.row > 1 else "place"
     return [f"share = ({row} >> {rows.bit_length() - 1}) & {shares - 1}", "(share >= start) & (share < stop)"]
 

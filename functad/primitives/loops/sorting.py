@@ -13,19 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.text import cast
-
-# Rows longer than this are sorted digit by digit. Counting compares all pairs, but many at once, without branches.
-_LONG = 80
-# With rows longer than this, larger digits (more of them at once, and more counters) pay.
-_VERY_LONG = 1 << 13
-# Rows are counted in vectors of so many elements.
-_VECTOR = 16
-# So many of the largest elements are kept sorted while a row is read; beyond, the row is sorted.
-_FEW_LARGEST = 32
-# Rows are dealt out in so many groups for each thread; a group has its memory for one row at a time.
-_GROUPS = 4
 
 
 @dataclass(frozen=True)
@@ -46,7 +36,7 @@ class _Rows:
     def __init__(self, target: Any, shape: Sequence[int], axis: int) -> None:
         self.length, self.stride = shape[axis], math.prod(shape[axis + 1 :])
         self.count = math.prod(shape) // self.length
-        self.in_group = -(-self.count // (_GROUPS * target.threads_hint))
+        self.in_group = -(-self.count // (machine_model.PARTS_A_THREAD * target.threads_hint))
         self.groups = -(-self.count // self.in_group)
 
     def base(self, length: int) -> str:
@@ -102,7 +92,7 @@ def sort_rule(
         return
     rows = _Rows(target, ins[0].shape, dimension)
     kernel = _Kernel(target, rows)
-    if rows.length > _LONG and len(ins) == 1 and ins[0].dtype.kind != "c":
+    if rows.length > machine_model.COUNTED_ROW and len(ins) == 1 and ins[0].dtype.kind != "c":
         _sort_long_values(kernel, ins[0], outs[0])
         return
     names = kernel.read(ins)
@@ -118,7 +108,7 @@ def top_k_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, k: int, 
     kernel = _Kernel(target, rows)
     (name,) = kernel.read([x])
     word, text = ordered("{0}", x.dtype, zeros_equal=False)
-    if k <= _FEW_LARGEST:
+    if k <= machine_model.KEPT_LARGEST:
         _keep_largest(kernel, _Key(name, word, text), values, indices, k)
         return
     descending = _Key(name, word, f"{cast(word)}(~{cast(word)}({text}))")
@@ -135,7 +125,8 @@ def _sort_by(
         kernel.write("indices", indices)
     moves = [f"out{k}[{{to}}] = {name}[{{at}}]" for k, name in enumerate(names)]
     moves += ["indices[{to}] = {place}"] if indices is not None else []
-    (_sort_by_counting if kernel.rows.length <= _LONG else _sort_by_digits)(kernel, keys, moves, kept)
+    counts = kernel.rows.length <= machine_model.COUNTED_ROW
+    (_sort_by_counting if counts else _sort_by_digits)(kernel, keys, moves, kept)
 
 
 def _keys(pointer: str, dtype: np.dtype) -> list[_Key]:
@@ -155,7 +146,7 @@ def _keys(pointer: str, dtype: np.dtype) -> list[_Key]:
 def _sort_by_counting(kernel: _Kernel, keys: Sequence[_Key], moves: Sequence[str], kept: int) -> None:
     """The place of an element is the number of those that come before it."""
     rows, m = kernel.rows, kernel.rows.length
-    width = -(-m // _VECTOR) * _VECTOR
+    width = -(-m // machine_model.FLOATS_OF_VECTOR) * machine_model.FLOATS_OF_VECTOR
     wide = any(key.word.itemsize == 8 for key in keys)
     number = "i64" if wide else "i32"
     kernel.scratch("before", width, np.int64 if wide else np.int32)
@@ -189,7 +180,7 @@ for j in range({m}):
     text = {"to": rows.at("to", "place"), "at": rows.at("base", "j"), "place": "j"}
     lines = [f"    {move.format(**text)}" for move in moves]
     kernel.lines += lines if kept == m else [f"    if place < {kept}:", *(f"    {line}" for line in lines)]
-    kernel.emit("sort_rows", 4 * rows.count * m * m // _VECTOR)
+    kernel.emit("sort_rows", 4 * rows.count * m * m // machine_model.FLOATS_OF_VECTOR)
 
 
 def _comes_later(count: int) -> str:
@@ -208,7 +199,8 @@ class _Digits:
 
     def __init__(self, word: np.dtype, length: int) -> None:
         self.word = word
-        self.width = 11 if length > _VERY_LONG and word.itemsize > 2 else 8
+        larger = length > machine_model.LONG_DIGITS_ROW and word.itemsize > 2
+        self.width = machine_model.LARGER_DIGIT_BITS if larger else machine_model.DIGIT_BITS
         self.passes = -(-8 * word.itemsize // self.width)
         self.values = 1 << self.width
 

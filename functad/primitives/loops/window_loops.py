@@ -10,12 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from functad import machine_model
 from functad.primitives.loops.window_layout import Axis, Layout
-
-# With fewer planes than this, threads share the windows along the first axis.
-_FEW_PLANES = 8
-# Bytes of the widest vector registers: what a processor with narrower ones takes in several instructions.
-_VECTOR_BYTES = 64
 
 
 class Text:
@@ -80,7 +76,10 @@ class Rows:
         self.axes = layout.axes if layout.inner > 1 else layout.axes[:-1]
         first = layout.axes[0]
         self.splits_first_axis = (
-            layout.planes < _FEW_PLANES and bool(self.axes) and first.windows > 1 and (first.is_tiled or not only_tiled)
+            layout.planes < machine_model.FEW_ROWS
+            and bool(self.axes)
+            and first.windows > 1
+            and (first.is_tiled or not only_tiled)
         )
         self.n = layout.planes * (first.windows if self.splits_first_axis else 1)
 
@@ -184,7 +183,7 @@ class _Lanes:
         self.step = 1 if layout.inner > 1 else axis.stride
         self.low = 0 if layout.inner > 1 else axis.low
         self.lanes = 1
-        while self.lanes * 2 <= self.length and self.lanes * 2 <= _VECTOR_BYTES // itemsize:
+        while self.lanes * 2 <= self.length and self.lanes * 2 <= machine_model.VECTOR_BYTES // itemsize:
             self.lanes *= 2
 
     @contextmanager

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from functad import machine_model
 from functad.primitives.loops.window_layout import Axis, Layout
 from functad.primitives.loops.window_loops import Rows, Text, inside_tests, opaque, position, product, sum_of
 
@@ -140,8 +141,6 @@ class _Phases:
     are in the array for the blocks m from `first` to `last` (exclusive).
     """
 
-    _MOST = 32  # taps of a block, which are written out
-
     def __init__(self, axis: Axis) -> None:
         self.axis = axis
         self.period = axis.base // math.gcd(axis.stride, axis.base)
@@ -152,11 +151,11 @@ class _Phases:
                 for tap in range(axis.window)
                 if (at := axis.stride * phase + tap * axis.dilation - axis.low) % axis.base == 0
             ]
-            for phase in range(self.period if self.period <= self._MOST else 0)
+            for phase in range(self.period if self.period <= machine_model.MOST_UNROLLED_POINTS else 0)
         ]
         offsets = [offset for taps in self.taps for _, offset in taps]
         self.first = self.last = 0
-        if 0 < len(offsets) <= self._MOST:
+        if 0 < len(offsets) <= machine_model.MOST_UNROLLED_POINTS:
             self.first = max(0, -(min(offsets) // self.step))
             self.last = min(axis.windows // self.period, (axis.size - 1 - max(offsets)) // self.step + 1)
             if self.last <= self.first:

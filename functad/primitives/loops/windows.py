@@ -10,16 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.primitives.loops.text import combined, constant
 from functad.primitives.loops.window_layout import Layout, layout_of, transposed
 from functad.primitives.loops.window_loops import over_windows
 from functad.primitives.loops.window_rows import Combination, by_rows, by_windows
 from functad.primitives.loops.window_work import Gather, Reduce, Scatter, Select, Spread, padding_identity
-
-# The elements of so large a window are written out one by one, so that many windows are done at once.
-_WRITTEN_OUT = 25
-# Beyond so many elements along an axis, a window is gone through in a loop.
-_LONG = 16
 
 
 def reduce_window_rule(op: str, target: Any, ins: Sequence[Any], outs: Sequence[Any], **windows: Any) -> None:
@@ -44,7 +40,7 @@ def select_and_gather_add_rule(
     layout = layout_of(operand.shape, out.shape, **windows)
     work = Gather(select_prim, operand.dtype, _selected_last(select_prim, operand.dtype))
     buffers = {"t": (tangents, "r"), "x": (operand, "r"), "out": (out, "w")}
-    vectorised = layout.window_size <= _WRITTEN_OUT
+    vectorised = layout.window_size <= machine_model.WINDOW_WRITTEN_OUT
     over_windows(target, "select_and_gather", layout, work, buffers, vectorised=vectorised)
 
 
@@ -59,7 +55,7 @@ def select_and_scatter_add_rule(
         return
     ones = (1,) * len(operand.shape)
     layout = layout_of(operand.shape, source.shape, base_dilation=ones, window_dilation=ones, **windows)
-    written_out = layout.window_size <= _WRITTEN_OUT
+    written_out = layout.window_size <= machine_model.WINDOW_WRITTEN_OUT
     overlap = any(axis.overlaps for axis in layout.axes)
     if overlap and written_out:
         _scatter_by_selection(target, source, operand, out, layout, select_prim)
@@ -100,7 +96,7 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: Layout) -> None:
         _spread(target, x, out, back)
         return
     has_holes = any(axis.base > 1 for axis in layout.axes)
-    if layout.window_size <= _WRITTEN_OUT and not has_holes:
+    if layout.window_size <= machine_model.WINDOW_WRITTEN_OUT and not has_holes:
         work = Reduce(op, out.dtype, constant(padding_identity(op, out.dtype), out.dtype))
         over_windows(target, name, layout, work, {"x": (x, "r"), "out": (out, "w")})
         return
@@ -108,7 +104,7 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: Layout) -> None:
         _reduce_by_axes(target, op, x, out, layout, axes)
         return
     combination = _combination(op, out.dtype)
-    if layout.inner == 1 and layout.axes[-1].window > _LONG and not has_holes:
+    if layout.inner == 1 and layout.axes[-1].window > machine_model.WINDOW_LONG_AXIS and not has_holes:
         by_windows(target, name, layout, combination, {"x": x}, out)
         return
     # Rows of float16 would be rounded after each step.
@@ -128,7 +124,7 @@ def _spread(target: Any, x: Any, out: Any, back: Layout) -> None:
         Spread(x.dtype),
         {"ct": (x, "r"), "out": (out, "w")},
         only_tiled=True,
-        vectorised=back.window_size <= _WRITTEN_OUT,
+        vectorised=back.window_size <= machine_model.WINDOW_WRITTEN_OUT,
         unrolled=True,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from loops_tools import check_loops, record, run_plain
 
-from functad import dtypes, interpreter
+from functad import dtypes, interpreter, machine_model
 from functad.backends.cpu.executable import Executable
 from functad.backends.cpu.products.gemm_table import place_columns
 from functad.config import config
@@ -167,14 +167,14 @@ def force(monkeypatch, name, places=6):
         return "shifted" if kind == "summed" and any(axis.stride > 1 for axis in conv.axes) else kind
 
     monkeypatch.setattr(convolution_products, "way_of_products", way_of_products)
-    monkeypatch.setattr(convolution_products, "_BLOCK_PLACES", places)
-    monkeypatch.setattr(convolution_products, "_WIDE_ROW", 2)
-    monkeypatch.setattr(convolution_weights, "_PARTS", 3)
+    monkeypatch.setattr(machine_model, "CONVOLUTION_BLOCK_PLACES", places)
+    monkeypatch.setattr(machine_model, "WIDE_ROW", 2)
+    monkeypatch.setattr(machine_model, "MOST_PARTS", 3)
     monkeypatch.setattr(loops_tools, "PLACE_COLUMNS", dict.fromkeys(["float32", "float64"], 1))
-    monkeypatch.setattr(convolution_places, "_HEIGHTS", (3, 2))
-    monkeypatch.setattr(convolution_places, "_MOST_MORE", 2)
-    monkeypatch.setattr(convolution_places, "_FEATURES_UNIT", 1)
-    monkeypatch.setattr(convolution_places, "_FEWEST_PRODUCTS", 0)
+    monkeypatch.setattr(machine_model, "PLACE_HEIGHTS", (3, 2))
+    monkeypatch.setattr(machine_model, "MOST_EXTRA_WORK", 2)
+    monkeypatch.setattr(machine_model, "FEATURES_UNIT", 1)
+    monkeypatch.setattr(machine_model, "PLACES_PRODUCTS", 0)
     return used
 
 
@@ -189,7 +189,7 @@ def test_every_way_on_random_configurations(name, places, monkeypatch):
 
 @pytest.mark.parametrize("name", ["any", "rows", "products", "places"])
 def test_holes_in_the_input_are_left_out(name, monkeypatch):
-    monkeypatch.setattr(convolution, "_WORTH_SPLITTING", 0)
+    monkeypatch.setattr(machine_model, "DILATION_WORTH_SPLITTING", 0)
     used = force(monkeypatch, name)
     for lhs, rhs, params in random_cases(25, seed=8):
         params["lhs_dilation"] = tuple(b + 1 for b in params["lhs_dilation"])
@@ -219,7 +219,7 @@ def test_what_is_one_matrix_product_in_every_layout(name, shapes, monkeypatch):
 def test_dtypes(dtype, monkeypatch):
     tolerance = {"float16": 1e-3, "float64": 1e-14, "complex64": 3e-6, "complex128": 1e-14}.get(dtype, 0)
     for worth in (0, 1 << 30):
-        monkeypatch.setattr(convolution, "_WORTH_PRODUCTS", worth)
+        monkeypatch.setattr(machine_model, "CONVOLUTION_WORTH_PRODUCTS", worth)
         for lhs, rhs, params in random_cases(8, seed=3, dtype=dtype):
             check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=tolerance)
 
@@ -384,7 +384,7 @@ COMPILED = {
 @pytest.mark.parametrize("layout", ["channels first", "channels last"])
 @pytest.mark.parametrize("case", COMPILED)
 def test_compiled_with_both_gradients(case, layout, monkeypatch):
-    monkeypatch.setattr(convolution, "_WORTH_SPLITTING", 1 << 20)
+    monkeypatch.setattr(machine_model, "DILATION_WORTH_SPLITTING", 1 << 20)
     lhs_shape, rhs_shape, changes = COMPILED[case]
     lhs, rhs = numbers(lhs_shape), numbers(rhs_shape, seed=1)
     params = parameters(2, **changes)

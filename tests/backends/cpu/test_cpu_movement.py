@@ -11,11 +11,11 @@ from gather_tools import random_gather
 from loops_tools import assert_same_array, check_loops, record
 
 import functad
+from functad import machine_model
 from functad.backends.cpu.executable import compile_program
 from functad.ir import registry
 from functad.lowering_rules import Loops
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-from functad.primitives.loops import scattering, sorting
 from functad.tracing import bind
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
@@ -158,8 +158,8 @@ def test_scatter_of_complex_numbers(name, dtype):
 
 @pytest.mark.parametrize("name", SCATTERS)
 def test_large_scatter_is_shared_by_blocks(name, monkeypatch):
-    monkeypatch.setattr(scattering, "_WORTH_SHARING", 1000)
-    monkeypatch.setattr(scattering, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(machine_model, "ELEMENTS_WORTH_THREADS", 1000)
+    monkeypatch.setattr(machine_model, "APART_BYTES", 64)
     rng = np.random.default_rng(3)
     rows, width, count = 37, 5, 400
     args = [rng.integers(-3, 4, (rows, width)).astype(np.float32), rng.integers(-2, rows + 2, (count, 1)), None]
@@ -206,7 +206,7 @@ def test_sort_of_one_array(dtype, monkeypatch):
     rng = np.random.default_rng(4)
     for shape, axis in ROWS:
         check_loops(registry["sort"], [random_array(rng, shape, dtype)], sort_params(axis))
-    monkeypatch.setattr(sorting, "_LONG", 4)
+    monkeypatch.setattr(machine_model, "COUNTED_ROW", 4)
     for shape, axis in OTHER_ROWS:
         check_loops(registry["sort"], [random_array(rng, shape, dtype)], sort_params(axis))
 
@@ -232,7 +232,7 @@ def test_sort_of_several_arrays(num_keys, monkeypatch):
     if num_keys == 3:
         args = [random_array(rng, (300, 2), dtype) for dtype in ("float32", "complex64", "int8")]
         check_loops(registry["sort"], args, sort_params(0, 2), compiled=True)
-    monkeypatch.setattr(sorting, "_LONG", 4)
+    monkeypatch.setattr(machine_model, "COUNTED_ROW", 4)
     for shape, axis in OTHER_ROWS:
         args = [random_array(rng, shape, dtype) for dtype in several[0]]
         check_loops(registry["sort"], args, sort_params(axis, num_keys))
@@ -243,7 +243,7 @@ def test_top_k(dtype, monkeypatch):
     rng = np.random.default_rng(7)
     for shape, axis, k in [((9,), 0, 3), ((2, 40), 1, 35), ((40, 2), 0, 5), ((4, 6), 1, 6)]:
         check_loops(registry["top_k"], [random_array(rng, shape, dtype)], {"k": k, "axis": axis})
-    monkeypatch.setattr(sorting, "_LONG", 4)
+    monkeypatch.setattr(machine_model, "COUNTED_ROW", 4)
     check_loops(registry["top_k"], [random_array(rng, (50,), dtype)], {"k": 33, "axis": 0})
     if dtype == "float32":
         check_loops(registry["top_k"], [random_array(rng, (2000,), dtype)], {"k": 100, "axis": 0}, compiled=True)
