@@ -61,7 +61,7 @@ def table(names: Sequence[str] = ()) -> Iterator[str]:
         except Exception as problem:
             yield f"{group[0]:<24}cannot be measured here: {type(problem).__name__}: {problem}"
     yield ""
-    yield f"Ratios between {1 / NEAR} and {NEAR} change nothing. Beyond: set the number in functad/machine_model.py,"
+    yield f"Ratios between {1 / NEAR} and {NEAR} change little. Beyond: set the number in functad/machine_model.py,"
     yield "which says what it decides, and compare `python -m benchmarks` before and after; on a machine at rest."
 
 
