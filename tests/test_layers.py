@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -45,9 +46,14 @@ def layer_of(module: str) -> int:
     raise AssertionError(f"{module} is in no layer: add it to LAYERS in tests/test_layers.py and to ARCHITECTURE.md")
 
 
+@functools.cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imports_of(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -87,7 +93,7 @@ def test_the_walker_sees_an_import_that_goes_up(tmp_path):
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_no_import_hides_inside_a_function(path):
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    nodes = nodes_of(path)
     imports = [n for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom))]
     for f in nodes:
         if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)):

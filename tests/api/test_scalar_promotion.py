@@ -48,7 +48,7 @@ def outcomes(function, x, scalars, jitted):
     return types((functad.jit(run) if jitted else run)(x)), errors
 
 
-@pytest.mark.generated(every=3)
+@pytest.mark.generated(every=6)
 @pytest.mark.parametrize("jitted", [False, True])
 @pytest.mark.parametrize("function", [*ARITHMETIC, *BITS, *COMPARISONS, divmod], ids=lambda f: f.__name__)
 def test_operators(function, jitted):

@@ -113,6 +113,7 @@ def test_refused_methods_of_ufuncs_are_named():
 UFUNCS = ("add", "multiply", "maximum", "minimum", "subtract", "divide", "logical_and", "logical_or", "logaddexp")
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("name", UFUNCS)
 def test_ufunc_methods_are_numpys(name):
     mine, numpys, known = getattr(jnp, name), getattr(np, name), np.asarray(X)

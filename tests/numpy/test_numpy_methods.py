@@ -45,6 +45,7 @@ OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "eq", "ne
 BITS = ["and_", "or_", "xor", "lshift", "rshift"]
 
 
+@pytest.mark.generated(every=4)
 @pytest.mark.parametrize("name", [*OPERATORS, *BITS])
 @pytest.mark.parametrize("in_place", [False, True])
 def test_numpy_on_the_left_of_operators(name, in_place):

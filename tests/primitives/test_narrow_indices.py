@@ -64,6 +64,7 @@ def functions(x: np.ndarray, at: int) -> dict[str, tuple[Callable[..., Any], Any
     return found
 
 
+@pytest.mark.generated(every=4)
 @pytest.mark.parametrize("at", [5, -1])
 @pytest.mark.parametrize(("dtype", "size"), TYPES)
 def test_functions_of_indices(dtype: str, size: int, at: int) -> None:
