@@ -207,7 +207,13 @@ LARGEST_WAIT = SECOND_CACHE
 """bytes of a result that may wait for its reader for the sake of a better order. Derived: it stays in the cache."""
 
 LARGEST_SMALL_PRODUCT = 64
-"""multiplications of a matrix product that is written out within a small loop. Compared: calling BLAS costs 200 ns."""
+"""multiplications of a product, or of each of a batch, that becomes a nest. Compared: calling BLAS costs 200 ns."""
+
+MOST_SUMMED_AT_ONCE = 16
+"""points of a reduction that is written out, so that vectors run along other loops. Compared."""
+
+MOST_STATEMENTS_AT_ONCE = 64
+"""statements of all points of such a reduction. Bound."""
 
 SMALLEST_SHIFTED_SLICE = 4096
 """bytes of a carry that is stacked before and after each step, to lie in one buffer, seen twice. Must exceed what
@@ -264,6 +270,10 @@ GATHERED_ROW = 32
 
 GATHERED_PRODUCT = 1e7
 """operations of such a product, at least, about 100 µs: in a smaller one there is little to save. Compared."""
+
+SHARED_ROW_BYTES = 512
+"""bytes of a row that is scattered, for threads to share the rows: each looks at all updates. Compared: a row of 64
+bytes is written in less time than a branch takes that was guessed wrongly."""
 
 LARGEST_ONE_HOT = 256
 """positions among which an element is chosen rather than scattered. Compared."""

@@ -29,6 +29,7 @@ from functad.lowering.steps import CallStep, Step
 from functad.lowering.target import PlaceColumns, StepWriter, Target, no_places
 from functad.lowering.values import Values
 from functad.lowering_rules import Loops
+from functad.optimize.pipeline import sum_few_terms
 from functad.primitives.loops.joining import Part
 
 
@@ -94,6 +95,8 @@ class _Scheduler:
         place_columns: PlaceColumns,
         passes: int = 0,
     ) -> None:
+        shared.add_names(program)
+        program = sum_few_terms(program)
         shared.add_names(program)
         program, phases = remove_barriers(program)
         if config.check_programs:

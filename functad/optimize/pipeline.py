@@ -16,7 +16,7 @@ from functad.editing.rewriting import rewrite
 from functad.ir import Program
 from functad.optimize.loops.merged_whiles import merge_whiles
 from functad.optimize.loops.passes import optimize_loops
-from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES
+from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SUM_RULES
 
 
 def simplify(program: Program) -> Program:
@@ -55,6 +55,11 @@ def simplify_products(program: Program) -> Program:
 def multiply_before_gathering(program: Program) -> Program:
     """Tables are multiplied instead of the rows gathered from them."""
     return rewrite(program, ROW_RULES)
+
+
+def sum_few_terms(program: Program) -> Program:
+    """Dots and tiny products become sums: just before fusion, as what is done to loops looks for products."""
+    return rewrite(program, SUM_RULES)
 
 
 PASSES: tuple[Callable[[Program], Program], ...] = (

@@ -1,14 +1,18 @@
-"""Rules for matrix products: of transposed operands, transposed themselves, of an array that repeats a number."""
+"""Rules for matrix products: of transposed operands, themselves transposed, of an array that repeats a number, tiny."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
+from functad import machine_model
 from functad.editing.rewriting import View, spliced
 from functad.ir import Eqn
 from functad.optimize.algebra import repeated_number
 from functad.primitives.arithmetic import mul
-from functad.primitives.common import broadcast_in_dim, reduce_sum, scalar_like, transpose_p
+from functad.primitives.common import broadcast_in_dim, reduce_sum, scalar_like, transpose, transpose_p
 from functad.primitives.contraction import dot_general_p
 
 
@@ -68,3 +72,35 @@ def with_repeated_number(eqn: Eqn, view: View) -> list[Eqn] | None:
 
         return spliced(sums, [other], eqn)
     return None
+
+
+def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
+    """Sums of element-wise products, which fuse with what is around them: dots, also in a batch, and tiny matrices."""
+    contract, batch = eqn.params["dimension_numbers"]
+    out = eqn.outvars[0].aval
+    if out.dtype.kind not in "iuf" or out.dtype == np.float16 or any(a.aval.dtype != out.dtype for a in eqn.invars):
+        return None
+    shapes = [a.aval.shape for a in eqn.invars]
+    frees = [[d for d in range(len(s)) if d not in (*contract[i], *batch[i])] for i, s in enumerate(shapes)]
+    rows, columns = (math.prod(s[d] for d in free) for s, free in zip(shapes, frees))
+    terms = math.prod(shapes[0][d] for d in contract[0])
+    if (
+        not out.size
+        or not terms
+        or not contract[0]
+        or (rows * columns > 1 and rows * columns * terms > machine_model.LARGEST_SMALL_PRODUCT)
+    ):
+        return None
+    full = (*out.shape, *[shapes[0][d] for d in contract[0]])
+    n, m = len(batch[0]), len(frees[0])
+    places = (range(n + m), (*range(n), *range(n + m, out.ndim)))  # of the axes of each operand that are not summed
+    summed = range(out.ndim, len(full))
+
+    def sums(*operands: Any) -> list[Any]:
+        repeated = []
+        for i, operand in enumerate(operands):
+            ordered = transpose(operand, (*batch[i], *frees[i], *contract[i]))
+            repeated.append(broadcast_in_dim(ordered, shape=full, broadcast_dimensions=(*places[i], *summed)))
+        return [reduce_sum(mul(*repeated), axes=tuple(summed))]
+
+    return spliced(sums, eqn.invars, eqn)

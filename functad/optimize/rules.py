@@ -69,3 +69,8 @@ ROW_RULES = (
     _rule("gradient of a table", scatter_add_p, gathered_products.rows_added_to_table, _ONCE),
 )  # fmt: skip
 """Products of gathered rows: once transposes have become part of products."""
+
+SUM_RULES = (
+    _rule("product of few terms", dot_general_p, products.as_sum, "the same terms, rounded, in another order"),
+)  # fmt: skip
+"""Dots and tiny products, just before fusion."""

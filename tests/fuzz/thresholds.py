@@ -26,6 +26,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "LARGEST_REST": (10.0,),
     "SMALLEST_SHIFTED_SLICE": (1,),
     "LARGEST_SMALL_PRODUCT": (0, 2000),
+    "MOST_SUMMED_AT_ONCE": (0, 2),
     "SQUARE_SIDE": (2, 3),
     "MOST_VARIABLES": (1, 64),
     "MOST_STATEMENTS": (1, 20),
@@ -49,6 +50,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "GATHERED_ROW": (0,),
     "GATHERED_PRODUCT": (0.0,),
     "LARGEST_ONE_HOT": (0, 2),
+    "SHARED_ROW_BYTES": (0,),
 }
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from cpu_program_tools import check_plain, program_of
 
+import functad
+import functad.numpy as jnp
 from functad import lax
 from functad.ir import Program, Var
 from functad.lowering.fusion.products import Matrices, Product, as_matrices, find_products
@@ -166,17 +168,16 @@ def array(*shape: int) -> np.ndarray:
     "view",
     [
         lambda x: lax.transpose(x, (1, 0)),
-        lambda x: lax.slice(x, (1, 2), (5, 6)),
-        lambda x: lax.slice(x, (0, 0), (6, 6), (2, 1)),
-        lambda x: lax.reshape(x, (3, 12)),
-        lambda x: lax.transpose(lax.slice(x, (1, 0), (4, 6)), (1, 0)),
-        lambda x: lax.slice(x, (2, 0), (3, 6)),
-        lambda x: lax.slice(x, (0, 2), (6, 3)),
+        lambda x: lax.slice(x, (1, 2), (11, 12)),
+        lambda x: lax.slice(x, (0, 0), (12, 12), (2, 1)),
+        lambda x: lax.reshape(x, (3, 48)),
+        lambda x: lax.transpose(lax.slice(x, (1, 0), (4, 12)), (1, 0)),
+        lambda x: lax.slice(x, (0, 2), (12, 3)),
     ],
-    ids=["transpose", "slice", "every second row", "reshape", "slice, transposed", "row", "column"],
+    ids=["transpose", "slice", "every second row", "reshape", "slice, transposed", "column"],
 )
 def test_views_of_rows_or_columns_need_no_copy(view: Any) -> None:
-    steps = steps_of(lambda x: [lax.dot_general(view(x), view(x), (((1,), (1,)), ((), ())))], array(6, 6))
+    steps = steps_of(lambda x: [lax.dot_general(view(x), view(x), (((1,), (1,)), ((), ())))], array(12, 12))
     assert all(isinstance(s, GemmStep) for s in steps)
 
 
@@ -185,27 +186,64 @@ def test_views_of_rows_or_columns_need_no_copy(view: Any) -> None:
     [
         lambda x: lax.rev(x, (0,)),
         lambda x: lax.rev(x, (1,)),
-        lambda x: lax.slice(x, (0, 0), (6, 6), (1, 2)),
-        lambda x: lax.broadcast_in_dim(lax.slice(x, (0, 0), (1, 1)), (4, 4), (0, 1)),
+        lambda x: lax.slice(x, (0, 0), (12, 12), (1, 2)),
+        lambda x: lax.broadcast_in_dim(lax.slice(x, (0, 0), (1, 1)), (8, 8), (0, 1)),
         lambda x: lax.pad(x, np.float32(1), ((1, 0, 0), (0, 1, 0))),
-        lambda x: lax.reshape(lax.transpose(x, (1, 0)), (4, 9)),
+        lambda x: lax.reshape(lax.transpose(x, (1, 0)), (4, 36)),
     ],
     ids=["reversed rows", "reversed columns", "every second column", "repeated", "padded", "transpose, reshaped"],
 )
 def test_other_operands_are_packed(view: Any) -> None:
-    steps = steps_of(lambda x: [lax.dot_general(view(x), view(x), (((1,), (1,)), ((), ())))], array(6, 6))
+    steps = steps_of(lambda x: [lax.dot_general(view(x), view(x), (((1,), (1,)), ((), ())))], array(12, 12))
     assert any(isinstance(s, NestStep) for s in steps)
 
 
 @pytest.mark.parametrize("lhs_axes", list(itertools.permutations(range(3))))
 @pytest.mark.parametrize("rhs_axes", list(itertools.permutations(range(3))))
 def test_batches_in_any_order_of_axes(lhs_axes: tuple[int, ...], rhs_axes: tuple[int, ...]) -> None:
-    lhs = array(2, 5, 3).transpose(lhs_axes).copy()  # batch, free, contracted
-    rhs = array(2, 4, 3).transpose(rhs_axes).copy()
     at = lhs_axes.index(2), rhs_axes.index(2)
     batch = lhs_axes.index(0), rhs_axes.index(0)
     numbers = (((at[0],), (at[1],)), ((batch[0],), (batch[1],)))
-    steps_of(lambda x, y: [lax.dot_general(lax.sin(x), lax.sin(y), numbers)], lhs, rhs)
+    for contracted, is_sum in ((8, False), (3, True)):
+        lhs = array(2, 5, contracted).transpose(lhs_axes).copy()  # batch, free, contracted
+        rhs = array(2, 4, contracted).transpose(rhs_axes).copy()
+        steps = steps_of(lambda x, y: [lax.dot_general(lax.sin(x), lax.sin(y), numbers)], lhs, rhs)
+        assert any(isinstance(s, GemmStep) for s in steps) is not is_sum
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint16, np.int32, np.int64])
+@pytest.mark.parametrize(
+    "spec, shapes",
+    [
+        ("i,i->", [(1000,), (1000,)]),
+        ("ij,ij->i", [(7, 5), (7, 5)]),
+        ("ji,ji->i", [(300, 3), (300, 3)]),
+        ("bij,bjk->bik", [(9, 3, 3), (9, 3, 3)]),
+        ("bij,bj->bi", [(9, 4, 4), (9, 4)]),
+        ("ijk,kj->i", [(4, 2, 3), (3, 2)]),
+    ],
+)
+def test_tiny_products_and_dots_are_sums_in_nests(spec: str, shapes: Any, dtype: Any) -> None:
+    operands = [array(*shape).astype(dtype) for shape in shapes]
+    program = program_of(lambda x, y: [jnp.einsum(spec, x, y)], operands)
+    assert not any(isinstance(s, GemmStep) for s in make_schedule(program).steps)
+    found = functad.jit(lambda x, y: jnp.einsum(spec, x, y))(*operands)
+    np.testing.assert_array_equal(found, np.einsum(spec, *operands), strict=True)
+
+
+def test_a_dot_is_computed_with_what_is_around_it() -> None:
+    x = array(6, 3)
+    steps = steps_of(lambda a, b: [lax.sqrt(lax.dot_general(a - b, a - b, (((1,), (1,)), ((0,), (0,)))))], x, x[::-1])
+    assert len(steps) == 1
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -0.0])
+def test_special_numbers_in_tiny_products(special: float) -> None:
+    x, y = array(5, 3, 3), array(5, 3, 3)
+    x[2, 1, 0], y[2, 0, 1] = special, 0.0
+    with np.errstate(invalid="ignore"):
+        expected = x @ y
+    np.testing.assert_array_equal(functad.jit(jnp.matmul)(x, y), expected)
 
 
 @pytest.mark.parametrize("m, n, k", [(1, 5, 3), (5, 1, 3), (5, 3, 1), (1, 1, 4), (1, 1, 1), (4, 4, 0), (0, 4, 4)])

@@ -19,7 +19,7 @@ from functad import lax
 from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Program, check_program
 from functad.lax import GatherScatterMode, ScatterDimensionNumbers
-from functad.optimize.pipeline import PASSES, inline_calls, simplify, simplify_numbers, simplify_products
+from functad.optimize.pipeline import PASSES, inline_calls, simplify, simplify_numbers, simplify_products, sum_few_terms
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
 
@@ -52,7 +52,7 @@ def array(*shape: int) -> np.ndarray:
 # --- all passes on random programs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("a_pass", [*dict.fromkeys(PASSES), simplify], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("a_pass", [*dict.fromkeys(PASSES), sum_few_terms, simplify], ids=lambda p: p.__name__)
 def test_a_pass_alone_keeps_results_and_prints(a_pass: Callable[[Program], Program]) -> None:
     smaller = 0
     for seed in range(60):

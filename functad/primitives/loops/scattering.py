@@ -1,8 +1,8 @@
 """Kernels that write slices of an array at computed positions: scatter, scatter-add, -mul, -min, -max.
 
 Knows dimension numbers and the interface of a target. Updates of one element are applied in their order, whatever the
-number of threads: a piece of the parallel range owns a part of the result, and looks at all updates that may fall
-into it.
+number of threads: if rows are long, a piece of the parallel range owns a part of the result, and looks at all updates
+that may fall into it.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _scatter(target: Any, windows: _Windows, out: Any, kind: str) -> None:
     """Apply all updates to `out`."""
     if windows.slabs > 1:
         lines, n = _slab_lines(windows, out.dtype, kind), windows.slabs
-    elif windows.updates.size >= machine_model.ELEMENTS_WORTH_THREADS:
+    elif _is_worth_sharing(windows, out.dtype):
         n = _next_power_of_two(max(2, target.threads_hint))
         lines = _updates_lines(windows, out.dtype, kind, _belongs_to(windows, out.dtype, n))
     else:
@@ -178,6 +178,12 @@ def _scatter(target: Any, windows: _Windows, out: Any, kind: str) -> None:
     buffers = {"indices": (windows.indices, "r"), "updates": (windows.updates, "r"), "out": (out, "rw")}
     moved = 3 * windows.updates.size * out.dtype.itemsize
     target.kernel(f"scatter_{kind}", "\n".join(lines), buffers, n, bytes=moved)
+
+
+def _is_worth_sharing(windows: _Windows, dtype: np.dtype) -> bool:
+    """Whether threads share a scatter: each looks at every update, and often guesses wrongly whether it is its own."""
+    row = windows.row * dtype.itemsize
+    return windows.updates.size >= machine_model.ELEMENTS_WORTH_THREADS and row >= machine_model.SHARED_ROW_BYTES
 
 
 def _slab_lines(windows: _Windows, dtype: np.dtype, kind: str) -> list[str]:

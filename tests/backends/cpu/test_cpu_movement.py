@@ -160,6 +160,7 @@ def test_scatter_of_complex_numbers(name, dtype):
 def test_large_scatter_is_shared_by_blocks(name, monkeypatch):
     monkeypatch.setattr(machine_model, "ELEMENTS_WORTH_THREADS", 1000)
     monkeypatch.setattr(machine_model, "APART_BYTES", 64)
+    monkeypatch.setattr(machine_model, "SHARED_ROW_BYTES", 0)
     rng = np.random.default_rng(3)
     rows, width, count = 37, 5, 400
     args = [rng.integers(-3, 4, (rows, width)).astype(np.float32), rng.integers(-2, rows + 2, (count, 1)), None]

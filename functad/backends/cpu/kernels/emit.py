@@ -19,6 +19,7 @@ from functad.lowering.nests.affine import Affine, Symbol
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
 from functad.lowering.nests.printing import combined, identity, parameters
+from functad.lowering.nests.reductions import interchanged, unrolled
 
 _SLOW = re.compile(r"/|\bsqrt\(")
 
@@ -42,7 +43,7 @@ class KernelText:
 
 def emit(nest: Nest) -> KernelText:
     """The kernel of a nest whose loops have been merged."""
-    return _Emitter(tiled(nest)).kernel()
+    return _Emitter(interchanged(tiled(unrolled(nest)))).kernel()
 
 
 class _Emitter:

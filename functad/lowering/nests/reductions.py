@@ -1,0 +1,144 @@
+"""Reductions arranged so that vectors run along the innermost loop: short ones unrolled, others interchanged.
+
+Knows nests as data; no target. Each function gives the nest, or one that does the same.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from functad import machine_model
+from functad.lowering.nests.affine import Affine, Symbol, data
+from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Let, Load, Nest, Statement, Store
+from functad.lowering.nests.printing import combined, identity
+
+_WORD = re.compile(r"[A-Za-z_]\w*(?!\w*\()")
+
+
+# --- unrolling --------------------------------------------------------------------------------------------
+
+
+def unrolled(nest: Nest) -> Nest:
+    """The nest without its reduced loops, if they have few points: vectors then run along the others."""
+    inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
+    points = math.prod(s.extent for s in inner)
+    if (
+        not nest.accumulators
+        or not inner
+        or len(inner) == len(nest.loops)
+        or not 1 < points <= machine_model.MOST_SUMMED_AT_ONCE
+    ):
+        return nest
+    if points * sum(s.level == PRE for s in nest.statements) > machine_model.MOST_STATEMENTS_AT_ONCE:
+        return nest
+    return _Unrolling(nest, inner).nest()
+
+
+class _Unrolling:
+    def __init__(self, nest: Nest, inner: list[Symbol]) -> None:
+        self._nest, self._inner = nest, inner
+        self._statements: list[Statement] = []
+        self._stores: list[Store] = []
+        self._moving = self._names_that_change()
+        self._taken = {name for s in nest.statements for name in _names(s)} | {a.name for a in nest.accumulators}
+        self._taken |= {s.name for s in nest.loops} | set(nest.constants)
+
+    def nest(self) -> Nest:
+        totals = {a.name: identity(a) for a in self._nest.accumulators}
+        last = math.prod(s.extent for s in self._inner) - 1
+        for k, place in enumerate(product(*(range(s.extent) for s in self._inner))):
+            names = {name: self._fresh(f"{name}_{k}") for name in self._moving}
+            at: dict[Symbol, Affine] = dict(zip(self._inner, map(Affine, place)))
+            for s in self._nest.statements:
+                if s.level == PRE and (k == 0 or not self._moving.isdisjoint(_names(s))):
+                    self._statements.append(_at(s, at, names))
+            self._stores += [_store_at(s, at, names) for s in self._nest.stores if s.level == PRE]
+            for a in self._nest.accumulators:
+                totals[a.name] = self._gathered(a, totals[a.name], names.get(a.value, a.value), k == last)
+        nest = self._nest
+        self._statements += [replace(s, level=PRE) for s in nest.statements if s.level == POST]
+        self._stores += [replace(s, level=PRE) for s in nest.stores if s.level == POST]
+        loops = [s for s, r in zip(nest.loops, nest.reduced) if not r]
+        return Nest(loops, [False] * len(loops), self._statements, [], self._stores, nest.eqns, nest.constants)
+
+    def _gathered(self, a: Accumulator, total: str, value: str, is_last: bool) -> str:
+        """The name of an accumulator that has taken in one more value."""
+        name = a.name if is_last else self._fresh(a.name)
+        self._statements.append(Let((name,), combined(a, total, value), (total, value), PRE, a.eqn))
+        return name
+
+    def _names_that_change(self) -> set[str]:
+        """What differs from point to point of the reduction."""
+        found = {s.name for s in self._inner}
+        for s in self._nest.statements:
+            if s.level == PRE and not found.isdisjoint(_uses(s)):
+                found.update(_names(s))
+        return found - {s.name for s in self._inner}
+
+    def _fresh(self, wanted: str) -> str:
+        name, number = wanted, 2
+        while name in self._taken:
+            name, number = f"{wanted}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+
+def _names(s: Statement) -> tuple[str, ...]:
+    return s.names if isinstance(s, Let) else (s.name,)
+
+
+def _uses(s: Statement) -> set[str]:
+    if isinstance(s, Let):
+        return set(s.operands)
+    return {x.name for x in (s.offset if isinstance(s, Load) else s.value).symbols()}
+
+
+def _at(s: Statement, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Statement:
+    """A statement at one point of the reduction, under the names of that point."""
+    if isinstance(s, Let):
+        text = _WORD.sub(lambda found: names.get(found.group(), found.group()), s.text)
+        operands = tuple(names.get(name, name) for name in s.operands)
+        return Let(tuple(names.get(name, name) for name in s.names), text, operands, PRE, s.eqn)
+    name = names.get(s.name, s.name)
+    if isinstance(s, IndexLet):
+        return IndexLet(name, _placed(s.value, at, names), PRE)
+    return Load(name, s.buffer, _placed(s.offset, at, names), PRE)
+
+
+def _store_at(s: Store, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Store:
+    return Store(s.buffer, _placed(s.offset, at, names), names.get(s.value, s.value), PRE)
+
+
+def _placed(value: Affine, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Affine:
+    renamed = {s: data(names[s.name], s.low, s.high) for s in value.symbols() if s.name in names}
+    return value.substitute({**at, **renamed})
+
+
+# --- interchange ------------------------------------------------------------------------------------------
+
+
+def interchanged(nest: Nest) -> Nest:
+    """The nest with its last loop that is not reduced innermost, if elements lie side by side there, and apart now.
+
+    A product of integer matrices then runs through rows of the right operand.
+    """
+    outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
+    inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
+    if not outer or not inner or nest.loops[-1] is outer[-1] or any(a.dtype == np.float16 for a in nest.accumulators):
+        return nest
+    stored = [s.value for s in nest.stores]
+    if any(s.level == POST for s in nest.statements) or sorted(stored) != sorted(a.name for a in nest.accumulators):
+        return nest  # sums are gathered in the result itself
+    loads = [s.offset for s in nest.statements if isinstance(s, Load)]
+    along = [offset.coefficient(outer[-1]) for offset in [*loads, *(s.offset for s in nest.stores)]]
+    apart = any(abs(offset.coefficient(inner[-1])) > 1 for offset in loads)
+    if not apart or not all(o.is_plain() for o in loads) or not set(along) <= {0, 1} or 1 not in along[: len(loads)]:
+        return nest
+    loops = [*outer[:-1], *inner, outer[-1]]
+    return replace(nest, loops=loops, reduced=[s in inner for s in loops])

@@ -1,0 +1,85 @@
+"""Reductions whose loops are unrolled or interchanged compute what those of NumPy do."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import lax
+
+DTYPES = ["bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64"]
+
+
+def array(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
+
+
+def kernels(fun: Any, *args: np.ndarray) -> str:
+    return str(functad.jit(fun).lower(*args).kernels)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axis", [0, 1, 2, (1, 2), (0, 1), (0, 2)])
+def test_short_reductions_along_any_axes(axis: Any, dtype: str) -> None:
+    x = array(3, 4, 2, dtype=dtype)
+    of_bits = [jnp.any, jnp.all] if np.dtype(dtype).kind in "biu" else []
+
+    def f(x: Any) -> Any:
+        return [reduce(x, axis=axis) for reduce in (jnp.sum, jnp.prod, jnp.max, jnp.min, *of_bits)]
+
+    for found, plain in zip(functad.jit(f)(x), f(jnp.asarray(x)), strict=True):
+        np.testing.assert_array_equal(found, np.asarray(plain), strict=True)
+
+
+def test_a_short_reduction_has_no_loop_of_its_own() -> None:
+    assert kernels(lambda x: jnp.sum(x, 1), array(50, 3)).count("for ") == 1
+    assert kernels(lambda x: jnp.sum(x, 1), array(50, 300)).count("for ") == 2
+
+
+def test_what_comes_before_and_after_a_short_reduction() -> None:
+    x = np.linspace(-2, 2, 60, dtype=np.float32).reshape(20, 3)
+
+    def softmax(x: Any) -> Any:
+        e = jnp.exp(x - jnp.max(x, 1, keepdims=True))
+        return e / jnp.sum(e, 1, keepdims=True), jnp.mean(x, 1), x[:, ::-1] * 2
+
+    for found, plain in zip(functad.jit(softmax)(x), softmax(jnp.asarray(x)), strict=True):
+        np.testing.assert_allclose(found, plain, rtol=1e-6)
+
+
+def test_positions_computed_within_a_short_reduction() -> None:
+    table, places = array(9, seed=1), array(12, 4, dtype="int32") % 9
+    found = functad.jit(lambda t, i: jnp.sum(t[i] * jnp.pad(t, (0, 3))[i], 1))(table, places)
+    np.testing.assert_array_equal(found, (table[places] ** 2).sum(1))
+
+
+@pytest.mark.parametrize("reduce", [jnp.sum, jnp.max, jnp.min, jnp.prod])
+def test_special_numbers_in_short_reductions(reduce: Any) -> None:
+    x = np.array([*itertools.product([0.0, -0.0, np.nan, np.inf, -np.inf, 2.0], repeat=2)], np.float32)
+    for axis, y in ((1, x), (0, x.T.copy())):
+        found, plain = functad.jit(lambda y, axis=axis: reduce(y, axis))(y), reduce(jnp.asarray(y), axis)
+        np.testing.assert_array_equal(found, plain)
+        if reduce in (jnp.max, jnp.min):
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(plain))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "int64", "uint64", "float16"])
+@pytest.mark.parametrize("lhs, rhs", [*itertools.product([(0, 1), (1, 0)], repeat=2)])
+def test_products_without_a_library(lhs: tuple[int, int], rhs: tuple[int, int], dtype: str) -> None:
+    a, b = array(17, 20, dtype=dtype), array(20, 19, dtype=dtype, seed=1)
+    found = functad.jit(lambda a, b: jnp.matmul(lax.transpose(a, lhs), lax.transpose(b, rhs)))(
+        a.transpose(lhs).copy(), b.transpose(rhs).copy()
+    )
+    np.testing.assert_array_equal(found, a @ b, strict=True)
+
+
+def test_integer_products_run_along_rows_of_the_right_operand() -> None:
+    text = kernels(lambda a, b: a @ b, array(17, 20, dtype="int32"), array(20, 19, dtype="int32"))
+    assert text.index("for k in range(20)") < text.rindex("for j in range(19)")
+    sums = kernels(lambda a: jnp.sum(a.T, 1), array(200, 300, dtype="int32"))
+    assert sums.rindex("in range(200)") < sums.rindex("in range(start, stop)")
