@@ -438,7 +438,7 @@ WINDOW_LONG_AXIS = 16
 """elements of a window along an axis beyond which it is gone through in a loop. Compared."""
 
 EXTREMUM_BLOCK = 128
-"""elements of a row whose extremum is looked for at once, its place in the first block that has it alone. Compared."""
+"""elements of a row whose extremum is looked for at once; the first block that has it is searched again. Compared."""
 
 RUNNING_GROUP = 4
 """elements that are combined before they meet what has run up: a quarter of the long chain is left. Compared."""

@@ -29,7 +29,7 @@ def position_rule(kind: str) -> Callable[..., None]:
         name, costs = f"arg{kind}", {"bytes": x.size * x.dtype.itemsize, "flops": 2 * x.size}
         buffers: dict[str, tuple[Any, str]] = {"x": (x, "r"), "out": (out, "w")}
         if inner == 1:
-            text = _long_rows_text if length >= machine_model.EXTREMUM_BLOCK else _rows_text
+            text = _rows_text if length < machine_model.FLOATS_OF_VECTOR else _long_rows_text
             body = text(length, kind, x.dtype, index_dtype)
             target.kernel(name, body, buffers, outer, rows=True, row_reads=("x",), **costs)
             return
@@ -64,20 +64,21 @@ def _long_rows_text(length: int, kind: str, dtype: np.dtype, index_dtype: np.dty
     block = machine_model.EXTREMUM_BLOCK
     (word, key), (whole, rest) = ordered("element", dtype, nan_first=kind == "min"), divmod(length, block)
     worst = f"{cast(word)}({0 if kind == 'max' else np.iinfo(word).max})"
-    lines = _blocks_lines(f"range({whole})", block, length, kind, key, worst)
+    lines = _blocks_lines(f"range({whole})", block, length, kind, key, worst) if whole else []
     lines += _blocks_lines(f"range({whole}, {whole + 1})", rest, length, kind, key, worst) if rest else []
     blocks = "\n    ".join(lines)
+    searched = length if not whole else f"minimum({block}, {length} - place)" if rest else block
     return f"""\
 for r in range(start, stop):
     best = {worst}
     place = 0
     {blocks}
-    for j in range(place, minimum(place + {block}, {length})):
-        element = x[{length} * r + j]
-        if {key} == best:
-            place = j
-            break
-    out[r] = {cast(index_dtype)}(place)
+    first = {length} * r + place
+    offset = i32({block})
+    for j in range({searched}):
+        element = x[first + j]
+        offset = minimum(offset, where({key} == best, i32(j), i32({block})))
+    out[r] = {cast(index_dtype)}(place + offset)
 """
 
 

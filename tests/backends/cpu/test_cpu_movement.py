@@ -284,19 +284,35 @@ def test_running_log_sum_exp(dtype):
         check_loops(registry["cumlogsumexp"], [x], {"axis": axis, "reverse": False}, tolerance=close)
 
 
+ROWS_OF_BLOCKS = [((2, n), 1) for n in (15, 16, 128, 300)]
+
+
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("dtype", SOME)
 def test_positions(name, dtype):
     rng = np.random.default_rng(10)
-    for index_dtype, shapes in [("int32", [*AXES, ((2, 300), 1)]), ("uint8", [((300, 2), 0), ((9, 10), 1)])]:
+    for index_dtype, shapes in [("int32", [*AXES, *ROWS_OF_BLOCKS]), ("uint8", [((300, 2), 0), ((9, 10), 1)])]:
         for shape, axis in shapes:
             x = random_array(rng, shape, dtype, special=rng.random() < 0.5)
             check_loops(registry[name], [x], {"axes": (axis,), "index_dtype": np.dtype(index_dtype)})
     if dtype == "float32":
-        for shape, axis in [((3, 1000), 1), ((9, 20, 40), 1), ((100, 10), 1)]:
+        for shape, axis in [((3, 1000), 1), ((9, 20, 40), 1), ((100, 10), 1), ((9, 100), 1)]:
             x = random_array(rng, shape, dtype, special=shape[0] == 9)
             params = {"axes": (axis,), "index_dtype": np.dtype("int64")}
             check_loops(registry[name], [x], params, compiled=True)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_first_of_equal_extrema_and_of_nans(name):
+    value = 9.0 if name == "argmax" else -9.0
+    x = np.zeros((6, 200), np.float32)
+    x[1, [150, 160]] = x[2, [3, 190]] = value
+    x[3, 199] = x[4, [130, 131]] = x[4, 5] = np.nan
+    x[4, 2] = x[5, :] = np.inf if name == "argmax" else -np.inf
+    x[0, ::2] = -0.0
+    for length in (200, 132, 20):
+        y = x[:, :length].copy()
+        check_loops(registry[name], [y], {"axes": (1,), "index_dtype": np.dtype("int32")}, compiled=True)
 
 
 # --- elements fetched by their index ----------------------------------------------------------------------------
