@@ -5,13 +5,11 @@ A policy is a function `policy(primitive, *avals, **params) -> bool` of an equat
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from functad.absent import absent
+from functad.calls.checkpoint import Policy
 from functad.ir import Primitive
-
-Policy = Callable[..., bool]
 
 __all__ = [
     "checkpoint_dots",

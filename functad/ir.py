@@ -14,7 +14,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import NoRuleError, ProgramError
-from functad.lowering_rules import Call, Callback, Contraction, Control, Indexed, Loops, Reduction, Scalar
+from functad.lowering_rules import Call, Callback, Contraction, ControlFlow, Indexed, Loops, Reduction, Scalar
 
 T = TypeVar("T")
 
@@ -308,7 +308,7 @@ class Primitive:
     jvp: Callable[..., Any] | Linearize | ZeroDerivative | Absent
     transpose: Callable[..., Any] | Absent
     batch: Callable[..., Any] | Absent
-    lower: Scalar | Indexed | Reduction | Contraction | Loops | Control | Call | Callback | Absent
+    lower: Scalar | Indexed | Reduction | Contraction | Loops | ControlFlow | Call | Callback | Absent
     examples: Callable[[], list[Example]] | Absent
 
     def __post_init__(self) -> None:

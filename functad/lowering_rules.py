@@ -69,7 +69,7 @@ class Loops:
 
 
 @dataclass(frozen=True)
-class Control:
+class ControlFlow:
     """An operation that runs Programs held by its parameters: kind is "scan", "while" or "cond".
 
     closed: `(eqn, inline, as_operands) -> eqn`: with its Programs inlined, and their constants among the operands.

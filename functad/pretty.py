@@ -67,7 +67,7 @@ def _layout(doc: Any, width: int) -> str:
                 out.append(f"{pending_remark}\n" + " " * indent)
                 pending_remark = ""
                 column = indent
-        elif isinstance(item, _Nest):
+        elif isinstance(item, _Indented):
             stack.extend((child, indent + item.indent, flat) for child in reversed(item.children))
         else:
             flat = flat or _flat_width(item) <= width - column
@@ -75,15 +75,15 @@ def _layout(doc: Any, width: int) -> str:
     return "".join(out)
 
 
-class _Nest(NamedTuple):
+class _Indented(NamedTuple):
     """Children one level further to the right; breaks as the enclosing group does."""
 
     children: tuple[Any, ...]
     indent: int
 
 
-def _nest(*children: Any) -> _Nest:
-    return _Nest(children, 2)
+def _nest(*children: Any) -> _Indented:
+    return _Indented(children, 2)
 
 
 def _flat_width(doc: Any) -> float:
@@ -121,7 +121,7 @@ class _Printer:
         for program, name in self.shared.items():
             parts += [f"let {name} = ", self.skeleton(program), " in", _Break(" ")]
         parts.append(self.skeleton(self.program))
-        return _layout(_Nest(tuple(parts), 0), WIDTH)
+        return _layout(_Indented(tuple(parts), 0), WIDTH)
 
     def skeleton(self, program: Program) -> _Group:
         constvars = self.binders(program.constvars)
@@ -149,7 +149,7 @@ class _Printer:
         typed = [f"{self.name(v)}:{v.aval.str_short()}" for v in variables]
         return _group(*_join([_group(_Break(" "))], typed), indent=2)
 
-    def eqn(self, eqn: Eqn) -> _Nest:
+    def eqn(self, eqn: Eqn) -> _Indented:
         names = sorted(eqn.params, key=lambda n: (n != "name", n))
         if eqn.primitive.name == "jit":
             inner = eqn.params["jaxpr"]
@@ -162,10 +162,10 @@ class _Printer:
         operands = _group(*_join([_group(_Break(" "))], [self.atom(v) for v in eqn.invars]), indent=2)
         remark = [_Remark(f"  # {eqn.source}")] if self.source and eqn.source else []
         equals = " = " if eqn.outvars else ""
-        return _Nest((left, f"{equals}{eqn.primitive.name}", params, " ", operands, *remark), 0)
+        return _Indented((left, f"{equals}{eqn.primitive.name}", params, " ", operands, *remark), 0)
 
     def params(self, pairs: Sequence[tuple[str, Any]]) -> _Group:
-        printed = [_Nest((f"{key}=", self.value(value)), 0) for key, value in pairs]
+        printed = [_Indented((f"{key}=", self.value(value)), 0) for key, value in pairs]
         return _group(_nest("[", _Break(""), *_join([_Break(" ")], printed)), _Break(""), "]")
 
     def value(self, value: Any) -> Any:

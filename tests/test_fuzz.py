@@ -110,7 +110,7 @@ def one_name_for_all_threads(patch: pytest.MonkeyPatch) -> None:
 
         return made
 
-    for name in ("Lowered", "Executable"):
+    for name in ("CpuLowering", "CpuExecutable"):
         patch.setattr(machine, name, mixed(getattr(machine, name)))
 
 

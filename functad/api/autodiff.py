@@ -269,7 +269,7 @@ def grad(
 # --- shared -----------------------------------------------------------------------------------------
 
 
-class Signature:
+class LinearizedTypes:
     """The types and structures of a linearized call: all that its derivative needs to check what it is given."""
 
     def __init__(
@@ -294,18 +294,18 @@ class Signature:
 class _Derivative:
     """A linear function of pytrees, itself a pytree: its leaves are the residuals, so it may leave a `jit`."""
 
-    def __init__(self, linear: LinearMap | ReplayedLinearMap, signature: Signature) -> None:
+    def __init__(self, linear: LinearMap | ReplayedLinearMap, signature: LinearizedTypes) -> None:
         self._linear = linear
         self._signature = signature
 
-    def flatten(self) -> tuple[list[Any], tuple[Program, Signature]]:
+    def flatten(self) -> tuple[list[Any], tuple[Program, LinearizedTypes]]:
         if isinstance(self._linear, LinearMap):
             program = self._linear.to_program("linear")
             self._linear = ReplayedLinearMap(program.close(), program.consts)
         return self._linear.residuals, (self._linear.program, self._signature)
 
     @classmethod
-    def unflatten(cls, static: tuple[Program, Signature], residuals: Sequence[Any]) -> Any:
+    def unflatten(cls, static: tuple[Program, LinearizedTypes], residuals: Sequence[Any]) -> Any:
         program, signature = static
         return cls(ReplayedLinearMap(program, residuals), signature)
 
@@ -345,10 +345,10 @@ for _cls in (Pushforward, Pullback):
     register_pytree_node(_cls, _cls.flatten, _cls.unflatten)
 
 
-class Linearized(NamedTuple):
+class LinearizedCall(NamedTuple):
     """A linearized call: its signature, and the structure of its auxiliary output."""
 
-    signature: Signature
+    signature: LinearizedTypes
     aux_tree: PyTreeDef | None
 
     def output(self, outs: Sequence[Any]) -> Any:
@@ -362,7 +362,7 @@ class Linearized(NamedTuple):
 
 def linearized(
     fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool, transform: str, names: LeafNames | None = None
-) -> tuple[list[Any], LinearMap, Linearized]:
+) -> tuple[list[Any], LinearMap, LinearizedCall]:
     """Linearize a function of pytrees in all of its floating-point arguments."""
     flat, in_tree, own_names = _flatten_call(fun, tuple(primals), {})
     names = names or own_names
@@ -374,8 +374,8 @@ def linearized(
     outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), flat_fun.output_count)
     assert flat_fun.out_tree is not None
     mapped = outs[: flat_fun.output_count()]
-    signature = Signature(names.fun, in_tree, avals, flat_fun.out_tree, mapped)
-    return outs, linear, Linearized(signature, flat_fun.aux_tree)
+    signature = LinearizedTypes(names.fun, in_tree, avals, flat_fun.out_tree, mapped)
+    return outs, linear, LinearizedCall(signature, flat_fun.aux_tree)
 
 
 def _primals(leaves: Sequence[Any], names: LeafNames) -> list[Any]:

@@ -120,9 +120,9 @@ def _static_positions(static: Sequence[int], count: int, fun: Callable[..., Any]
     return frozenset(n % count for n in static)
 
 
-_Traced = tuple[Program, PyTreeDef]
+_TracedFunction = tuple[Program, PyTreeDef]
 
-_known: weakref.WeakKeyDictionary[Any, Recent[_Traced]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Any, Recent[_TracedFunction]] = weakref.WeakKeyDictionary()
 
 
 def _traced(
@@ -132,7 +132,7 @@ def _traced(
     names: LeafNames,
     in_tree: PyTreeDef,
     avals: list[Aval],
-) -> _Traced:
+) -> _TracedFunction:
     """The Program of a function for arguments of these types, the same object at every call where that is possible."""
     found = remembered(_known, fun)
     try:

@@ -116,7 +116,7 @@ _MOST_ENTRIES = 1024  # signatures of a function
 _logger = logging.getLogger("functad")
 
 
-class _Signature(NamedTuple):
+class _CacheKey(NamedTuple):
     """What a traced Program depends on; equal signatures share it."""
 
     in_tree: Hashable
@@ -125,7 +125,7 @@ class _Signature(NamedTuple):
     enable_x64: bool
 
 
-class _Entry(NamedTuple):
+class _CacheEntry(NamedTuple):
     program: Program
     out_tree: PyTreeDef
     donated: tuple[bool, ...]
@@ -133,7 +133,7 @@ class _Entry(NamedTuple):
     backends: set[str]  # for which it was compiled
 
 
-class _Call(NamedTuple):
+class _SortedCall(NamedTuple):
     """A call's arguments, sorted: the arrays as leaves, and all that the signature holds."""
 
     args: tuple[Any, ...]
@@ -144,10 +144,10 @@ class _Call(NamedTuple):
     in_tree: PyTreeDef
     statics: Sequence[tuple[int | str, Any]]
 
-    def signature(self, avals: Sequence[Aval]) -> _Signature:
+    def signature(self, avals: Sequence[Aval]) -> _CacheKey:
         """What it is found by: values that are equal but of other types, as 1 and 1.0, are others."""
         statics = tuple([(where, exact_key(value)) for where, value in self.statics])
-        return _Signature(self.in_tree.exact_key(), tuple(avals), statics, config.enable_x64)
+        return _CacheKey(self.in_tree.exact_key(), tuple(avals), statics, config.enable_x64)
 
 
 class _Known:
@@ -159,7 +159,7 @@ class _Known:
     def __init__(self) -> None:
         self.number = next(_numbers)
         self.warned = False  # that 64 bits creep in
-        self.entries: Recent[_Entry] = Recent(_MOST_ENTRIES)
+        self.entries: Recent[_CacheEntry] = Recent(_MOST_ENTRIES)
         self.fast: list[tuple[tuple[Any, ...], FastCall]] = []
 
     def clear(self) -> None:
@@ -246,7 +246,7 @@ class JitFunction:
             outs = bind(jit_p, *program.consts, *values, **params)
         return tree_unflatten(entry.out_tree, outs)
 
-    def _fast_call(self, call: _Call, entry: _Entry, values: Sequence[Any]) -> tuple[Arguments, FastCall]:
+    def _fast_call(self, call: _SortedCall, entry: _CacheEntry, values: Sequence[Any]) -> tuple[Arguments, FastCall]:
         """The short way for arguments of these types; made at the first call, which compiles."""
         settings = current_settings()
         if settings not in entry.calls:
@@ -305,13 +305,13 @@ class JitFunction:
     def _name(self) -> str:
         return function_name(self._fun)
 
-    def _names(self, call: _Call) -> LeafNames:
+    def _names(self, call: _SortedCall) -> LeafNames:
         return LeafNames(self._fun, call.dynamic_args, call.dynamic_kwargs)
 
-    def _sort(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+    def _sort(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _SortedCall:
         if not self._static_argnums and not self._static_argnames:
             leaves, in_tree = tree_flatten((args, kwargs))
-            return _Call(args, kwargs, dict(enumerate(args)), kwargs, leaves, in_tree, ())
+            return _SortedCall(args, kwargs, dict(enumerate(args)), kwargs, leaves, in_tree, ())
         static_numbers = {n % len(args) for n in self._static_argnums if -len(args) <= n < len(args)}
         dynamic_args = {i: a for i, a in enumerate(args) if i not in static_numbers}
         dynamic_kwargs = {k: v for k, v in kwargs.items() if k not in self._static_argnames}
@@ -320,13 +320,13 @@ class JitFunction:
         for where, value in statics:
             _check_hashable(where, value, self._fun)
         leaves, in_tree = tree_flatten((tuple(dynamic_args.values()), dynamic_kwargs))
-        return _Call(args, kwargs, dynamic_args, dynamic_kwargs, leaves, in_tree, statics)
+        return _SortedCall(args, kwargs, dynamic_args, dynamic_kwargs, leaves, in_tree, statics)
 
-    def _entry(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
+    def _entry(self, call: _SortedCall, avals: Sequence[Aval]) -> tuple[_CacheEntry, bool]:
         """What was traced for these types, and whether it serves further calls."""
         signature = call.signature(avals)
 
-        def known() -> tuple[_Entry, bool] | None:
+        def known() -> tuple[_CacheEntry, bool] | None:
             entry = self._known.entries.find(signature)
             return None if entry is None else (entry, True)
 
@@ -342,7 +342,7 @@ class JitFunction:
                 remember(self._fun, self._known.number, self._described(call, avals))
             return entry, reusable
 
-    def _described(self, call: _Call, avals: Sequence[Aval]) -> Signature:
+    def _described(self, call: _SortedCall, avals: Sequence[Aval]) -> Signature:
         """The signature of a call with names for people."""
         paths = self._names(call).all()
         statics = tuple((self._static_name(where), repr(value)) for where, value in call.statics)
@@ -379,7 +379,7 @@ class JitFunction:
         )
         return explain(self._name(), self._fun, self._known.number, self._described(call, avals), known)
 
-    def _trace(self, call: _Call, avals: Sequence[Aval]) -> tuple[_Entry, bool]:
+    def _trace(self, call: _SortedCall, avals: Sequence[Aval]) -> tuple[_CacheEntry, bool]:
         fun = self._fun
         if call.statics:
             fun = of_positions(fun, call.args, call.kwargs, call.dynamic_args)
@@ -402,9 +402,9 @@ class JitFunction:
         program = of_moderate_depth(program_from_ops(trace, trace.take_ops(), inputs, outs, self._name()))
         # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
         reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
-        return _Entry(program, out_tree, self._donated(call), {}, set()), reusable
+        return _CacheEntry(program, out_tree, self._donated(call), {}, set()), reusable
 
-    def _donated(self, call: _Call) -> tuple[bool, ...]:
+    def _donated(self, call: _SortedCall) -> tuple[bool, ...]:
         donated: list[bool] = []
         numbers = {n % len(call.args) for n in self._donate_argnums if -len(call.args) <= n < len(call.args)}
         for i, arg in call.dynamic_args.items():

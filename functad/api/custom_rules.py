@@ -19,7 +19,7 @@ from functad.api.arguments import (
     is_python_number,
     short,
 )
-from functad.api.rule_calls import Call, CustomVJPPrimal, Decorated, SymbolicZero, shown_zero
+from functad.api.rule_calls import CustomVJPPrimal, Decorated, RuleCall, SymbolicZero, shown_zero
 from functad.calls.custom_rules import Backward, call_custom, custom_jvp_call_p, custom_vjp_call_p
 from functad.errors import CustomRuleError, LeakedTracerError, NoRuleError, TreeError
 from functad.evaluation import aval_of
@@ -130,7 +130,7 @@ class custom_jvp(Decorated):
 class _FlatJvp:
     """A forward rule as one of leaves."""
 
-    def __init__(self, rule: Callable[..., Any], call: Call, symbolic_zeros: bool) -> None:
+    def __init__(self, rule: Callable[..., Any], call: RuleCall, symbolic_zeros: bool) -> None:
         self.rule = rule
         self.call = call
         self.symbolic_zeros = symbolic_zeros
@@ -243,7 +243,7 @@ class custom_vjp(Decorated):
 class _FlatVjp:
     """The rules for reverse mode as functions of leaves."""
 
-    def __init__(self, fwd: Callable[..., Any], bwd: Callable[..., Any], call: Call, symbolic_zeros: bool) -> None:
+    def __init__(self, fwd: Callable[..., Any], bwd: Callable[..., Any], call: RuleCall, symbolic_zeros: bool) -> None:
         self.fwd = fwd
         self.bwd = bwd
         self.call = call

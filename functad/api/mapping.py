@@ -22,13 +22,13 @@ from functad.evaluation import aval_of
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
-Axes = Any  # int, None, or a pytree of them that is a prefix of the arguments
+MappedAxes = Any  # int, None, or a pytree of them that is a prefix of the arguments
 
 
 def vmap(
     fun: Callable[..., Any],
-    in_axes: Axes = 0,
-    out_axes: Axes = 0,
+    in_axes: MappedAxes = 0,
+    out_axes: MappedAxes = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,

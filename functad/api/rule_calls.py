@@ -150,11 +150,11 @@ class Decorated:
             )
         return args
 
-    def call(self, args: tuple[Any, ...]) -> Call:
-        return Call(self.fun, self.kind, args, self.nondiff_argnums)
+    def call(self, args: tuple[Any, ...]) -> RuleCall:
+        return RuleCall(self.fun, self.kind, args, self.nondiff_argnums)
 
 
-class Call:
+class RuleCall:
     """One call as a flat function: which arguments the rule sees, and the structures of arguments and result.
 
     It lives as long as a Program that it has become part of, so it keeps none of the arrays it was called with.

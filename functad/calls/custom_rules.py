@@ -34,7 +34,7 @@ from functad.transforms.programs import batch_program, transpose_call
 from functad.transforms.reverse import LinearMap
 
 Flat = Sequence[Any]
-Dims = Sequence[int | None]
+MappedDims = Sequence[int | None]
 
 
 class JvpRule(Protocol):
@@ -191,7 +191,7 @@ def _refuse_closures(name: str, active: Sequence[bool]) -> None:
         raise LeakedTracerError(_CLOSURE.format(name=name, what="it is being differentiated"))
 
 
-def _without_axes(avals: Sequence[Aval], dims: Dims) -> list[Aval]:
+def _without_axes(avals: Sequence[Aval], dims: MappedDims) -> list[Aval]:
     """The types of one example."""
     return [
         a if d is None else Aval((*a.shape[:d], *a.shape[d + 1 :]), a.dtype, a.weak_type) for a, d in zip(avals, dims)
@@ -234,7 +234,7 @@ def _jvp_linearize(
 class BatchedJvpRule:
     """A rule mapped over axes of its primals and their tangents; results have the mapped axis first."""
 
-    def __init__(self, rule: JvpRule, axis_size: int, dims: Dims) -> None:
+    def __init__(self, rule: JvpRule, axis_size: int, dims: MappedDims) -> None:
         self.rule = rule
         self.axis_size = axis_size
         self.dims = dims
@@ -263,7 +263,7 @@ class BatchedJvpRule:
 
 
 def _jvp_batch(
-    axis_size: int, args: Flat, dims: Dims, *, call_jaxpr: Program, jvp: JvpRule, num_consts: int, **params: Any
+    axis_size: int, args: Flat, dims: MappedDims, *, call_jaxpr: Program, jvp: JvpRule, num_consts: int, **params: Any
 ) -> tuple[list[Any], list[int]]:
     program = _batched_call(call_jaxpr, axis_size, tuple(dims))
     rule = BatchedJvpRule(jvp, axis_size, dims[num_consts:])
@@ -318,7 +318,7 @@ def _vjp_linearize(
 class BatchedVjpRule:
     """A rule mapped over axes of its primals; results have the mapped axis first."""
 
-    def __init__(self, rule: VjpRule, axis_size: int, dims: Dims) -> None:
+    def __init__(self, rule: VjpRule, axis_size: int, dims: MappedDims) -> None:
         self.rule = rule
         self.axis_size = axis_size
         self.dims = dims
@@ -341,7 +341,7 @@ class BatchedVjpRule:
         return outs, results[count:], partial(self._backward, backward, found[count:], avals)
 
     def _backward(
-        self, backward: Backward, residual_dims: Dims, avals: Sequence[Aval], residuals: Flat, cts: Flat
+        self, backward: Backward, residual_dims: MappedDims, avals: Sequence[Aval], residuals: Flat, cts: Flat
     ) -> list[Any]:
         live = [not isinstance(ct, Zero) for ct in cts]
         given = [*residuals, *(ct for ct, a in zip(cts, live) if a)]
@@ -368,7 +368,7 @@ class BatchedVjpRule:
 
 
 def _vjp_batch(
-    axis_size: int, args: Flat, dims: Dims, *, call_jaxpr: Program, fwd: VjpRule, num_consts: int, **params: Any
+    axis_size: int, args: Flat, dims: MappedDims, *, call_jaxpr: Program, fwd: VjpRule, num_consts: int, **params: Any
 ) -> tuple[list[Any], list[int]]:
     program = _batched_call(call_jaxpr, axis_size, tuple(dims))
     rule = BatchedVjpRule(fwd, axis_size, dims[num_consts:])

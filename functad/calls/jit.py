@@ -47,10 +47,10 @@ def _depth(program: Program) -> int:
     return memoised(program, ("depth of calls",), lambda: max([1 + _depth(p) for p in inner], default=0))
 
 
-Run = Callable[[Program, Sequence[np.ndarray], str | None], list[np.ndarray]]
+RunProgram = Callable[[Program, Sequence[np.ndarray], str | None], list[np.ndarray]]
 
 
-def set_runner(run: Run) -> None:
+def set_runner(run: RunProgram) -> None:
     """Let the layers above say how a Program runs that is called on values, on a backend or the configured one."""
     global _run
     _run = run
@@ -60,7 +60,7 @@ def _interpreted(program: Program, args: Sequence[np.ndarray], backend: str | No
     return interpreter.compile_program(program)(args)
 
 
-_run: Run = _interpreted
+_run: RunProgram = _interpreted
 
 
 def _impl(*args: np.ndarray, jaxpr: Program, name: str, backend: str | None = None, **params: Any) -> list[np.ndarray]:

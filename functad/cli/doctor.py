@@ -153,7 +153,7 @@ def _products_that_agree(runtime: Any) -> int:
     instruction = gemm.gemm_instruction(
         np.float32, gemm.Matrix(0, 32), gemm.Matrix(0, 32), gemm.Matrix(1, 64), m=64, n=64, k=32, tb=True
     )
-    call = runtime.Tape([runtime.Block(64, [instruction], 8)]).bind(np.zeros(2, np.int64), 2)
+    call = runtime.Tape([runtime.TapeBlock(64, [instruction], 8)]).bind(np.zeros(2, np.int64), 2)
     agree = 0
     for _ in range(200):
         c[...] = np.nan
@@ -165,7 +165,7 @@ def _products_that_agree(runtime: Any) -> int:
 
 
 def _microseconds_of_an_empty_block(runtime: Any) -> float:
-    call = runtime.Tape([runtime.Block(16, [], 1)] * 100).bind(np.zeros(0, np.int64), 0)
+    call = runtime.Tape([runtime.TapeBlock(16, [], 1)] * 100).bind(np.zeros(0, np.int64), 0)
     seconds = []
     for _ in range(101):
         start = time.perf_counter()

@@ -26,7 +26,7 @@ _HEAD = "from functad.backends.cpu.scalars.elementary import exp\n\n\n"
 NEAR = 2.5  # a fact that differs by no more than this factor is right: limits lie where times hardly change
 
 
-class Row(NamedTuple):
+class Measurement(NamedTuple):
     """A line of the table: a number of `machine_model`, or, without a name, something else that helps to judge one.
 
     model: what stands there, if it is not the number itself, but a part of it.
@@ -65,7 +65,7 @@ def table(names: Sequence[str] = ()) -> Iterator[str]:
     yield "which says what it decides, and compare `python -m benchmarks` before and after; on a machine at rest."
 
 
-def _line(row: Row, units: dict[str, str]) -> str:
+def _line(row: Measurement, units: dict[str, str]) -> str:
     model = row.model if row.model is not None else getattr(machine_model, row.name, None)
     head = f"{row.name:<24}{row.what:<28}"
     if model is None:
@@ -88,7 +88,7 @@ def descriptions() -> dict[str, str]:
 # ---- memory
 
 
-def _caches() -> Iterator[Row]:
+def _caches() -> Iterator[Measurement]:
     folder = Path("/sys/devices/system/cpu/cpu0/cache")
     levels = {}
     for index in sorted(folder.glob("index*")):
@@ -98,24 +98,24 @@ def _caches() -> Iterator[Row]:
             levels[int(level)] = 1024 * float(size.removesuffix("K")), float(line)
     if not levels:
         raise OSError(f"the system does not say; it would in {folder}")
-    yield Row("CACHE_LINE", "", levels[1][1])
-    yield Row("FIRST_CACHE", "", levels[1][0])
-    yield Row("SECOND_CACHE", "", levels[2][0])
+    yield Measurement("CACHE_LINE", "", levels[1][1])
+    yield Measurement("FIRST_CACHE", "", levels[1][0])
+    yield Measurement("SECOND_CACHE", "", levels[2][0])
     if 3 in levels:
-        yield Row("", "third cache, bytes", levels[3][0])
+        yield Measurement("", "third cache, bytes", levels[3][0])
 
 
-def _vectors() -> Iterator[Row]:
+def _vectors() -> Iterator[Measurement]:
     _, features = _backend("compile.loader").processor()
-    yield Row("VECTOR_BYTES", "", 64 if "+avx512f" in features.split(",") else 32 if "+avx" in features else 16)
+    yield Measurement("VECTOR_BYTES", "", 64 if "+avx512f" in features.split(",") else 32 if "+avx" in features else 16)
 
 
-def _bandwidth() -> Iterator[Row]:
+def _bandwidth() -> Iterator[Measurement]:
     first, second = machine_model.FIRST_CACHE, machine_model.SECOND_CACHE
-    yield Row("BYTES_PER_NS", "within the second cache", _speed(second // 4, second // 2))
-    yield Row("", "within the first, bytes a ns", _speed(first // 4, first // 2))
-    yield Row("", "8 MB, bytes a ns", _speed(1 << 22, 1 << 23))
-    yield Row("", "128 MB, bytes a ns", _speed(1 << 26, 1 << 27))
+    yield Measurement("BYTES_PER_NS", "within the second cache", _speed(second // 4, second // 2))
+    yield Measurement("", "within the first, bytes a ns", _speed(first // 4, first // 2))
+    yield Measurement("", "8 MB, bytes a ns", _speed(1 << 22, 1 << 23))
+    yield Measurement("", "128 MB, bytes a ns", _speed(1 << 26, 1 << 27))
 
 
 def _speed(fewer: int, more: int) -> float:
@@ -127,7 +127,7 @@ def _speed(fewer: int, more: int) -> float:
 # ---- arithmetic
 
 
-def _arithmetic() -> Iterator[Row]:
+def _arithmetic() -> Iterator[Measurement]:
     x = np.linspace(0.5, 1.5, 4096, dtype=np.float32)
 
     def several(one: Callable[[Any], Any], times: int) -> Callable[[Any], Any]:
@@ -150,14 +150,14 @@ def _arithmetic() -> Iterator[Row]:
 
     quotient = each(lambda x: np.float32(1.5) / (x + np.float32(0.25))) - operation
     root = each(lambda x: jnp.sqrt(x + np.float32(0.25))) - operation
-    yield Row("OPERATION_NS", "sum, product", operation)
+    yield Measurement("OPERATION_NS", "sum, product", operation)
     exp = function_ns(jnp.exp)
-    yield Row("FUNCTION_NS", "exp", exp)
+    yield Measurement("FUNCTION_NS", "exp", exp)
     for name in ("sin", "tanh", "log"):
-        yield Row("FUNCTION_NS", name, function_ns(getattr(jnp, name)))
-    yield Row("FUNCTION_OPERATIONS", "exp", exp / operation)
-    yield Row("QUOTIENT_OPERATIONS", "quotient", quotient / operation)
-    yield Row("QUOTIENT_OPERATIONS", "square root", root / operation)
+        yield Measurement("FUNCTION_NS", name, function_ns(getattr(jnp, name)))
+    yield Measurement("FUNCTION_OPERATIONS", "exp", exp / operation)
+    yield Measurement("QUOTIENT_OPERATIONS", "quotient", quotient / operation)
+    yield Measurement("QUOTIENT_OPERATIONS", "square root", root / operation)
 
 
 def _kernel_ns(f: Callable[..., Any], *args: np.ndarray) -> float:
@@ -171,18 +171,18 @@ def _kernel_ns(f: Callable[..., Any], *args: np.ndarray) -> float:
 # ---- matrix products
 
 
-def _products() -> Iterator[Row]:
+def _products() -> Iterator[Measurement]:
     n = 384
     speeds = {}
     for dtype in machine_model.PRODUCT_COST:
         a = np.ones((n, n), dtype)
         speeds[dtype] = 2.0 * n**3 / _product_ns(a, repeats=9)
     peak = speeds["float32"]
-    yield Row("PRODUCT_FLOPS_PER_NS", "float32, 384 by 384", peak)
+    yield Measurement("PRODUCT_FLOPS_PER_NS", "float32, 384 by 384", peak)
     for dtype, cost in machine_model.PRODUCT_COST.items():
         if dtype != "float32":
-            yield Row("PRODUCT_COST", dtype, peak / speeds[dtype], cost)
-    yield Row("PRODUCT_CALL_NS", "4 by 4", _product_ns(np.ones((4, 4), np.float32), repeats=1000))
+            yield Measurement("PRODUCT_COST", dtype, peak / speeds[dtype], cost)
+    yield Measurement("PRODUCT_CALL_NS", "4 by 4", _product_ns(np.ones((4, 4), np.float32), repeats=1000))
 
 
 def _product_ns(a: np.ndarray, repeats: int) -> float:
@@ -190,7 +190,7 @@ def _product_ns(a: np.ndarray, repeats: int) -> float:
     n, b, c = len(a), a.copy(), a.copy()
     slots = np.array([x.ctypes.data for x in (a, b, c)], np.int64)
     instruction = gemm.gemm_instruction(a.dtype, *(gemm.Matrix(slot, n) for slot in range(3)), m=n, n=n, k=n)
-    block, times = tape.Block(n, [instruction], n), max(1, 64 // n)
+    block, times = tape.TapeBlock(n, [instruction], n), max(1, 64 // n)
     return _least_call([block] * times, slots, repeats) / times
 
 
@@ -204,7 +204,7 @@ def _least_call(blocks: Sequence[Any], slots: np.ndarray, repeats: int) -> float
 # ---- threads
 
 
-class _Work(NamedTuple):
+class _TimedWork(NamedTuple):
     """Some 20 µs of work on one thread, cut in parts."""
 
     kernels: Any
@@ -212,36 +212,36 @@ class _Work(NamedTuple):
 
     def call(self, parts: int, release_gil: bool = False) -> Callable[[], object]:
         tape = _backend("runtime.tape")
-        kernel = tape.Instruction(self.kernels["f"], np.zeros(1, np.int64))
-        block = tape.Block(self.x.size, [kernel], self.x.size // parts)
+        kernel = tape.TapeInstruction(self.kernels["f"], np.zeros(1, np.int64))
+        block = tape.TapeBlock(self.x.size, [kernel], self.x.size // parts)
         run = tape.Tape([block], release_gil=release_gil).bind(np.array([self.x.ctypes.data], np.int64), 0)
         tape.settle(run([]))
         return lambda: run([])
 
 
-def _work() -> _Work:
+def _work() -> _TimedWork:
     text = _HEAD + "def f(x, start, stop):\n    for i in range(start, stop):\n        x[i] = exp(x[i]) * 0.125 + 0.75\n"
     compiled = _backend("compile.machine").compile_kernels(text, "doctor", {"f": [np.dtype(np.float32)]})
-    return _Work(_backend("compile.loader").load(compiled, ["f"]), np.ones(1 << 14, np.float32))
+    return _TimedWork(_backend("compile.loader").load(compiled, ["f"]), np.ones(1 << 14, np.float32))
 
 
-def _handover() -> Iterator[Row]:
+def _handover() -> Iterator[Measurement]:
     """How much longer than half the time two threads take for the work of one."""
     if config.num_threads < 2:
         raise OSError("there is one thread")
     work = _work()
     together = work.call(2)
     half = _least(work.call(1), 0.3) / 2
-    yield Row("HANDOVER_NS", "to a helper that is awake", _least(together, 0.6) - half)
-    yield Row("", "to one that sleeps, ns", _median(together, 5 * machine_model.SPIN_SECONDS) - half)
+    yield Measurement("HANDOVER_NS", "to a helper that is awake", _least(together, 0.6) - half)
+    yield Measurement("", "to one that sleeps, ns", _median(together, 5 * machine_model.SPIN_SECONDS) - half)
 
 
-def _lock() -> Iterator[Row]:
+def _lock() -> Iterator[Measurement]:
     """How long a call that has let go of the interpreter's lock waits for it in the end."""
     work = _work()
     keeps, releases = work.call(1), work.call(1, release_gil=True)
     least = _least(keeps, 0.2)
-    yield Row("", "the lock: nobody wants it, ns", _least(releases, 0.2) - least)
+    yield Measurement("", "the lock: nobody wants it, ns", _least(releases, 0.2) - least)
     stop = threading.Event()
 
     def busy() -> None:
@@ -251,7 +251,7 @@ def _lock() -> Iterator[Row]:
     thread = threading.Thread(target=busy, daemon=True)
     thread.start()
     try:
-        yield Row("SHORT_CALL", "another thread runs Python", _median(releases) - least)
+        yield Measurement("SHORT_CALL", "another thread runs Python", _median(releases) - least)
     finally:
         stop.set()
         thread.join()
@@ -268,23 +268,23 @@ def _median(run: Callable[[], object], pause: float = 0.0) -> float:
     return sorted(took)[20]
 
 
-def _python_call() -> Iterator[Row]:
+def _python_call() -> Iterator[Measurement]:
     x = np.float32(1)
     shape = functad.ShapeDtypeStruct((), "float32")
     calls = functad.jit(lambda x: functad.pure_callback(lambda x: x, shape, x))
     without = functad.jit(lambda x: x + np.float32(1))
     ns = [_least(partial(f, x), 0.2) for f in (calls, without)]
-    yield Row("PYTHON_CALL_NS", "pure_callback", ns[0] - ns[1])
+    yield Measurement("PYTHON_CALL_NS", "pure_callback", ns[0] - ns[1])
 
 
 # ---- compiling
 
 
-def _compiling() -> Iterator[Row]:
+def _compiling() -> Iterator[Measurement]:
     simple, function = "    y = y * 1.25 + x[{0}]\n", "    y = y + exp(x[{0}])\n"
     statement = _ns_of_statement(simple)
-    yield Row("STATEMENT_NS", "a sum and a product", statement)
-    yield Row("STATEMENTS_OF_FUNCTION", "exp", _ns_of_statement(function) / statement)
+    yield Measurement("STATEMENT_NS", "a sum and a product", statement)
+    yield Measurement("STATEMENTS_OF_FUNCTION", "exp", _ns_of_statement(function) / statement)
 
 
 def _ns_of_statement(line: str) -> float:
@@ -318,7 +318,7 @@ def _backend(name: str) -> Any:
     return importlib.import_module(f"functad.backends.cpu.{name}")
 
 
-MEASUREMENTS: dict[tuple[str, ...], Callable[[], Iterator[Row]]] = {
+MEASUREMENTS: dict[tuple[str, ...], Callable[[], Iterator[Measurement]]] = {
     ("CACHE_LINE", "FIRST_CACHE", "SECOND_CACHE"): _caches,
     ("VECTOR_BYTES",): _vectors,
     ("BYTES_PER_NS",): _bandwidth,

@@ -16,7 +16,7 @@ from functad.control.guard import guarded
 from functad.control.pruning import pruned_cond
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
-from functad.lowering_rules import Control
+from functad.lowering_rules import ControlFlow
 from functad.primitives.common import convert_element_type, full_like, instantiate, is_linear, zeros_of
 from functad.primitives.logic import eq_p, select_n
 from functad.primitives.ordering import max_p, min_p
@@ -69,7 +69,7 @@ def _impl(index: np.ndarray, *args: np.ndarray, branches: Sequence[Program]) -> 
 # --- derivatives ------------------------------------------------------------------------------------------
 
 
-class _Linearized(NamedTuple):
+class _LinearizedBranches(NamedTuple):
     """All branches taken apart. Residuals of equal type share a place among the results of the forward branches.
 
     forward: operands → (results, residuals). linear: (operands that are residuals, residuals, tangents) → tangents out.
@@ -81,11 +81,11 @@ class _Linearized(NamedTuple):
     inputs: tuple[int, ...]  # which operands are residuals
 
 
-def _linearized(branches: Sequence[Program], active: tuple[bool, ...]) -> _Linearized:
+def _linearized(branches: Sequence[Program], active: tuple[bool, ...]) -> _LinearizedBranches:
     return memoised_together(branches, ("cond linearized", active), lambda: _linearize_branches(branches, active))
 
 
-def _linearize_branches(branches: Sequence[Program], active: tuple[bool, ...]) -> _Linearized:
+def _linearize_branches(branches: Sequence[Program], active: tuple[bool, ...]) -> _LinearizedBranches:
     parts = [linearize_program(b, active) for b in branches]
     count = len(branches[0].outvars)
     out_active = tuple(any(flags) for flags in zip(*(p.out_active for p in parts))) if count else ()
@@ -130,7 +130,7 @@ def _linearize_branches(branches: Sequence[Program], active: tuple[bool, ...]) -
         return trace_to_program(fun, avals, name=parts[k].linear.name)
 
     numbers = range(len(branches))
-    return _Linearized([forward(k) for k in numbers], [linear(k) for k in numbers], out_active, tuple(inputs))
+    return _LinearizedBranches([forward(k) for k in numbers], [linear(k) for k in numbers], out_active, tuple(inputs))
 
 
 def _linearize(
@@ -264,6 +264,6 @@ cond_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=_transpose,
     batch=_batch,
-    lower=Control("cond", closed=closed_cond, pruned=pruned_cond),
+    lower=ControlFlow("cond", closed=closed_cond, pruned=pruned_cond),
     examples=Absent("it takes Programs; tests/control/ tests it under all transforms"),
 )

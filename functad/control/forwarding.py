@@ -31,7 +31,7 @@ def _others(flags: Sequence[bool], values: Sequence[Any]) -> list[Any]:
     return group([not f for f in flags], values)
 
 
-class _Scan(NamedTuple):
+class _ForwardedScan(NamedTuple):
     body: Program
     fixed: list[bool]  # of the carry: what no step changes
     copied: list[int | None]  # for each stacked result: which of the arrays it is
@@ -53,20 +53,20 @@ def bind_scan(
     return _merged(parts.fixed, group(parts.fixed, carry), moving), ys
 
 
-def _scan_parts(body: Program, num_consts: int, num_carry: int) -> _Scan:
+def _scan_parts(body: Program, num_consts: int, num_carry: int) -> _ForwardedScan:
     first_xs = num_consts + num_carry
     sources = handed_on(body)
     fixed = [source == num_consts + i for i, source in enumerate(sources[:num_carry])]
     copied = [None if i is None or i < first_xs else i - first_xs for i in sources[num_carry:]]
     if not any(fixed) and all(i is None for i in copied):
-        return _Scan(body, fixed, copied)
+        return _ForwardedScan(body, fixed, copied)
     consts, carry, xs = split_at(body.invars, num_consts, num_carry)
     given, ys = body.outvars[:num_carry], body.outvars[num_carry:]
     slim = body.replace(
         invars=[*group(fixed, carry), *consts, *_others(fixed, carry), *xs],
         outvars=[*_others(fixed, given), *(y for y, i in zip(ys, copied) if i is None)],
     )
-    return _Scan(slim, fixed, copied)
+    return _ForwardedScan(slim, fixed, copied)
 
 
 class _While(NamedTuple):

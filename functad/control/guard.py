@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.ir import Aval, Eqn, Program, Var, memoised, subprograms
-from functad.lowering_rules import Call, Control
+from functad.lowering_rules import Call, ControlFlow
 from functad.primitives.logic import and_p
 from functad.tracing import bind, eval_program, trace_to_program
 
@@ -26,7 +26,7 @@ def guarded(program: Program) -> Program | None:
 def _has_while(program: Program) -> bool:
     return any(
         _kind(e) == "while"
-        or isinstance(e.primitive.lower, Call | Control)
+        or isinstance(e.primitive.lower, Call | ControlFlow)
         and any(map(_has_while, subprograms(e.params)))
         for e in program.eqns
     )
@@ -54,7 +54,7 @@ def _guarded_eqn(eqn: Eqn, flag: Var) -> Eqn:
 
 
 def _kind(eqn: Eqn) -> str:
-    return eqn.primitive.lower.kind if isinstance(eqn.primitive.lower, Control) else ""
+    return eqn.primitive.lower.kind if isinstance(eqn.primitive.lower, ControlFlow) else ""
 
 
 def _condition(cond: Program) -> Program:

@@ -19,7 +19,7 @@ from functad.control.pruning import pruned_scan
 from functad.editing.partial_evaluation import recompute_cheap, split_invariant
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
-from functad.lowering_rules import Control
+from functad.lowering_rules import ControlFlow
 from functad.primitives.common import (
     add_cotangents,
     convert_element_type,
@@ -78,7 +78,7 @@ def _impl(
 # --- derivatives ------------------------------------------------------------------------------------------
 
 
-class _Linearized(NamedTuple):
+class _LinearizedBody(NamedTuple):
     """A body taken apart. Residuals: those that stay the same for all steps, then those that each step has its own of.
 
     own: constants of the forward Program, which go before the loop's.
@@ -97,12 +97,12 @@ class _Linearized(NamedTuple):
     stepwise: tuple[tuple[str, int], ...]  # of each other one: "xs", "ys" or "stacked", and number
 
 
-def linearized_body(body: Program, num_consts: int, num_carry: int, active: tuple[bool, ...]) -> _Linearized:
+def linearized_body(body: Program, num_consts: int, num_carry: int, active: tuple[bool, ...]) -> _LinearizedBody:
     key = ("scan linearized", num_consts, num_carry, active)
     return memoised(body, key, lambda: _linearize_body(body, num_consts, num_carry, active))
 
 
-def _linearize_body(body: Program, num_consts: int, num_carry: int, active: tuple[bool, ...]) -> _Linearized:
+def _linearize_body(body: Program, num_consts: int, num_carry: int, active: tuple[bool, ...]) -> _LinearizedBody:
     consts_active, carry_active, xs_active = split_at(active, num_consts, num_carry)
     while True:
         parts = linearize_program(body, (*consts_active, *carry_active, *xs_active))
@@ -138,7 +138,7 @@ def _linearize_body(body: Program, num_consts: int, num_carry: int, active: tupl
     linear = _linear_body(
         linear, parts.out_active, roles, len(fixed), len(stepwise), (consts_active, carry_active, xs_active)
     )
-    return _Linearized(
+    return _LinearizedBody(
         tuple(carry_active), tuple(ys_active), tuple(own), before, forward, linear, tuple(fixed), tuple(stepwise)
     )
 
@@ -400,6 +400,6 @@ scan_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=_transpose,
     batch=_batch,
-    lower=Control("scan", closed=closed_scan, pruned=pruned_scan),
+    lower=ControlFlow("scan", closed=closed_scan, pruned=pruned_scan),
     examples=Absent("it takes a Program; tests/control/ tests it under all transforms"),
 )

@@ -25,7 +25,7 @@ from functad.control.pruning import pruned_while
 from functad.control.scan import linearized_body, scan
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Literal, Primitive, Program, Zero, memoised
-from functad.lowering_rules import Control
+from functad.lowering_rules import ControlFlow
 from functad.primitives.arithmetic import add
 from functad.primitives.common import full_like, instantiate
 from functad.primitives.logic import and_p, lt, select_n
@@ -309,6 +309,6 @@ while_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=Absent("a loop of unknown length is no linear function of its operands"),
     batch=_batch,
-    lower=Control("while", closed=closed_while, pruned=pruned_while),
+    lower=ControlFlow("while", closed=closed_while, pruned=pruned_while),
     examples=Absent("it takes Programs; tests/control/ tests it under all transforms"),
 )

@@ -87,7 +87,7 @@ def _frames(frame: FrameType | None, filtered: bool, count: int | None) -> list[
     return list(walk(frame))[:count]
 
 
-class _Traced(int):
+class _TracedValue(int):
     """Stands for a traced value: its number among the operands."""
 
 
@@ -99,7 +99,7 @@ class _Local:
     leaves: list[Any]
 
     def value(self, arrays: tuple[Any, ...]) -> Any:
-        return tree_unflatten(self.tree, [arrays[x] if type(x) is _Traced else x for x in self.leaves])
+        return tree_unflatten(self.tree, [arrays[x] if type(x) is _TracedValue else x for x in self.leaves])
 
 
 @dataclass
@@ -141,7 +141,7 @@ def _leaf(x: Any, operands: list[Any]) -> Any:
     known = [i for i, other in enumerate(operands) if other is x]
     if not known:
         operands.append(x)
-    return _Traced(known[0] if known else len(operands) - 1)
+    return _TracedValue(known[0] if known else len(operands) - 1)
 
 
 class _Pause:

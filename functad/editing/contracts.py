@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functad.editing.dead_code import eliminate_dead_code
 from functad.errors import ProgramError
 from functad.ir import UNKNOWN, Program, check_program, subprograms
-from functad.lowering_rules import Call, Control
+from functad.lowering_rules import Call, ControlFlow
 from functad.primitives.barrier import optimization_barrier_p
 
 
@@ -61,7 +61,7 @@ def _nothing_is_unused(program: Program) -> str:
 def _unknown_sizes_stay_in_loops(program: Program) -> str:
     for eqn in program.eqns:
         sizes = {n for v in (*eqn.invars, *eqn.outvars) for n in v.aval.shape}
-        if UNKNOWN in sizes and not isinstance(eqn.primitive.lower, Control):
+        if UNKNOWN in sizes and not isinstance(eqn.primitive.lower, ControlFlow):
             return f"`{eqn.primitive}` takes or gives an array whose length only a run tells"
     return ""
 

@@ -6,7 +6,7 @@ Equations with effects, calls of Python functions, stay.
 from __future__ import annotations
 
 from functad.ir import Eqn, Program, Var, has_effects
-from functad.lowering_rules import Control
+from functad.lowering_rules import ControlFlow
 from functad.primitives.barrier import optimization_barrier_p
 
 
@@ -18,7 +18,7 @@ def eliminate_dead_code(program: Program) -> Program:
         if any(v in needed for v in eqn.outvars) or has_effects(eqn):
             if eqn.primitive is optimization_barrier_p:
                 eqn = _only_needed(eqn, needed)
-            elif isinstance(eqn.primitive.lower, Control):
+            elif isinstance(eqn.primitive.lower, ControlFlow):
                 eqn = eqn.primitive.lower.pruned(eqn, needed, eliminate_dead_code)
             kept.append(eqn)
             needed.update(v for v in eqn.invars if isinstance(v, Var))

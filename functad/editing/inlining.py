@@ -1,6 +1,6 @@
 """Calls replaced by what they call, also within loops and branches.
 
-Knows the records' rules `Call` and `Control` only. After `inline_calls` no pass meets a call, at any depth, and the
+Knows the records' rules `Call` and `ControlFlow` only. After `inline_calls` no pass meets a call, at any depth, and the
 Programs of loops and branches have no constants: those are operands.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from functad.ir import Atom, Eqn, Program, Var, memoised, subprograms
-from functad.lowering_rules import Call, Control
+from functad.lowering_rules import Call, ControlFlow
 from functad.primitives.barrier import optimization_barrier_p
 
 
@@ -41,7 +41,7 @@ def _inlined(program: Program, kept: Collection[str]) -> Program:
     for eqn in program.eqns:
         eqn = eqn.replace(invars=[read(a) for a in eqn.invars])
         rule = eqn.primitive.lower
-        if isinstance(rule, Control):
+        if isinstance(rule, ControlFlow):
             eqns.append(rule.closed(eqn, lambda p: inline_calls(p, kept), as_operands))
             continue
         if not isinstance(rule, Call) or eqn.primitive.name in kept:

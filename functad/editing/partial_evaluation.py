@@ -7,7 +7,7 @@ from typing import Any
 
 from functad import machine_model
 from functad.ir import Atom, Eqn, Program, Var, has_effects, subprograms
-from functad.lowering_rules import Control, Indexed
+from functad.lowering_rules import ControlFlow, Indexed
 from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import operations_of
 
@@ -49,7 +49,7 @@ def _takes_no_memory(eqn: Eqn) -> bool:
 def _may_never_end(eqn: Eqn) -> bool:
     inner = [e for program in subprograms(eqn.params) for e in program.eqns]
     rule = eqn.primitive.lower
-    return isinstance(rule, Control) and rule.kind == "while" or any(map(_may_never_end, inner))
+    return isinstance(rule, ControlFlow) and rule.kind == "while" or any(map(_may_never_end, inner))
 
 
 def recompute_cheap(

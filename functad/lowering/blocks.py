@@ -85,7 +85,7 @@ class Block:
 
 
 @dataclass(eq=False)
-class Control:
+class ControlPlan:
     """A loop or branch: what the parts of its step have become, instructions or blocks."""
 
     step: ControlStep
@@ -109,7 +109,7 @@ def leaves(items: Sequence[Any]) -> Iterator[Any]:
 def repeated(items: Sequence[Any], times: int = 1) -> Iterator[tuple[Any, int]]:
     """The same, with how often each runs; every branch, and a loop of unknown length, once."""
     for item in items:
-        if isinstance(item, Control):
+        if isinstance(item, ControlPlan):
             for part, count in zip(item.parts, item.times):
                 yield from repeated(part, times * count)
         else:
@@ -119,19 +119,21 @@ def repeated(items: Sequence[Any], times: int = 1) -> Iterator[tuple[Any, int]]:
 def may_run_long(items: Sequence[Any]) -> bool:
     """Whether there is a loop of unknown length."""
     steps = [i.step for block in leaves(items) for i in block.instructions]
-    steps += [item.step for item in items if isinstance(item, Control)]
+    steps += [item.step for item in items if isinstance(item, ControlPlan)]
     return any(isinstance(s, LoopStep) and s.predicate is not None for s in inner_steps(steps))
 
 
-def make_blocks(instructions: Sequence[Instruction | Control], only_rows: bool = False) -> list[Block | Control]:
+def make_blocks(
+    instructions: Sequence[Instruction | ControlPlan], only_rows: bool = False
+) -> list[Block | ControlPlan]:
     """Group consecutive instructions that work row by row on what they share; so, too, within loops and branches.
 
     only_rows: products are cut by rows, even where columns would be better for one of them.
     """
-    blocks: list[Block | Control] = []
+    blocks: list[Block | ControlPlan] = []
     for item in instructions:
-        if isinstance(item, Control):
-            blocks.append(_control_by_rows(item) or Control(item.step, [make_blocks(part) for part in item.parts]))
+        if isinstance(item, ControlPlan):
+            blocks.append(_control_by_rows(item) or ControlPlan(item.step, [make_blocks(part) for part in item.parts]))
             continue
         last = blocks[-1] if blocks else None
         may_join = only_rows or not item.by_columns
@@ -192,7 +194,7 @@ def _choose_chunks(block: Block) -> None:
 # --- loops that run row by row --------------------------------------------------------------------------------
 
 
-def _control_by_rows(loop: Control) -> Control | None:
+def _control_by_rows(loop: ControlPlan) -> ControlPlan | None:
     """A loop of which threads run all steps over rows of their own, without waiting for each other, if that can be.
 
     So it is if the body is one block, and what a step leaves in memory for the next one is left there row by row, too.
@@ -202,7 +204,7 @@ def _control_by_rows(loop: Control) -> Control | None:
     if not isinstance(step, LoopStep) or step.length is None:
         return None
     condition, body, after = loop.parts
-    if any(isinstance(item, Control) for item in body):
+    if any(isinstance(item, ControlPlan) for item in body):
         return None
     blocks = make_blocks(body, only_rows=True)
     block = blocks[0] if len(blocks) == 1 else None
@@ -220,7 +222,7 @@ def _control_by_rows(loop: Control) -> Control | None:
     if pieces < 2 or sum(operands[s] for s in shared) > machine_model.LARGEST_SHARED:
         return None
     block.parallel, block.chunk = True, -(-block.rows // pieces)
-    return Control(step, [make_blocks(condition), blocks, make_blocks(after)], by_rows=True)
+    return ControlPlan(step, [make_blocks(condition), blocks, make_blocks(after)], by_rows=True)
 
 
 def _carried_by_rows(step: LoopStep, block: Block) -> bool:

@@ -21,7 +21,7 @@ from functad.lowering.memory.shifted_stacks import shift_stacks
 from functad.lowering.steps import BranchStep, CountedBy, LoopStep, Move, Stack, Step, UnlessSameStep
 from functad.lowering.target import StepWriter
 from functad.lowering.values import Values
-from functad.lowering_rules import Control, Indexed
+from functad.lowering_rules import ControlFlow, Indexed
 
 
 class Scheduled(NamedTuple):
@@ -38,7 +38,7 @@ ScheduleBody = Callable[[Program, Sequence[Buffer], Mapping[Storage, int | None]
 def write_control(around: Values, eqn: Eqn, schedule: ScheduleBody) -> None:
     """Add the steps of a loop or branch to those around it."""
     rule = eqn.primitive.lower
-    assert isinstance(rule, Control)
+    assert isinstance(rule, ControlFlow)
     {"scan": _scan, "while": _while, "cond": _cond}[rule.kind](around, eqn, schedule)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from functad.errors import ArgumentError
 from functad.nn import functions
-from functad.nn.functions import Axis
+from functad.nn.functions import AxisArgument
 from functad.nn.layer import Layer, without_params
 
 
@@ -100,11 +100,11 @@ def Identity() -> Layer:
     return without_params(functions.identity)
 
 
-def Softmax(axis: Axis = -1) -> Layer:
+def Softmax(axis: AxisArgument = -1) -> Layer:
     """The layer of `softmax`. Losses take logits: do not put it before them."""
     return without_params(partial(functions.softmax, axis=axis), "Softmax")
 
 
-def LogSoftmax(axis: Axis = -1) -> Layer:
+def LogSoftmax(axis: AxisArgument = -1) -> Layer:
     """The layer of `log_softmax`."""
     return without_params(partial(functions.log_softmax, axis=axis), "LogSoftmax")

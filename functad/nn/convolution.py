@@ -13,7 +13,7 @@ from functad import numpy as jnp
 from functad.errors import ArgumentError, ShapeError
 from functad.nn.initializers import DEFAULT_KERNEL_INIT, Initializer, zeros
 from functad.nn.layer import Layer, check_count, check_floats, check_one_array, check_params, struct_of
-from functad.nn.layout import Padding, check_input, check_window, checked_padding, per_axis, window_and_layout
+from functad.nn.layout import PaddingArgument, check_input, check_window, checked_padding, per_axis, window_and_layout
 
 # The kernel of every layout: space, input channels, output channels, as initializers expect it.
 _KERNEL_LAYOUTS = {1: "WIO", 2: "HWIO", 3: "DHWIO"}
@@ -23,7 +23,7 @@ def Conv(
     features: int,
     kernel_size: int | Sequence[int],
     strides: int | Sequence[int] = 1,
-    padding: Padding = "VALID",
+    padding: PaddingArgument = "VALID",
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     use_bias: bool = True,

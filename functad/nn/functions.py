@@ -14,7 +14,7 @@ from functad import dtypes, lax
 from functad import numpy as jnp
 from functad.errors import ArgumentError, ShapeError
 
-Axis = int | Sequence[int] | None
+AxisArgument = int | Sequence[int] | None
 
 
 # --- piecewise linear ---------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     return value * sigmoid(gate)
 
 
-def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Any:
     """`exp(x) / sum(exp(x))` along an axis, without overflow.
 
     Args:
@@ -287,7 +287,7 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
     return result if where is None else jnp.where(where, result, jnp.zeros_like(result))
 
 
-def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Any:
     """`log(softmax(x))`, without overflow or loss of digits.
 
     Args:
@@ -306,7 +306,7 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
 
 def logsumexp(
     a: Any,
-    axis: Axis = None,
+    axis: AxisArgument = None,
     b: Any = None,
     keepdims: bool = False,
     return_sign: bool = False,
@@ -347,7 +347,7 @@ def logsumexp(
 
 def standardize(
     x: Any,
-    axis: Axis = -1,
+    axis: AxisArgument = -1,
     mean: Any = None,
     variance: Any = None,
     epsilon: Any = 1e-5,
@@ -413,7 +413,7 @@ def _inexact(x: Any) -> Any:
     return x if x.dtype.kind in "fc" else x.astype(dtypes.to_inexact_dtype(x.dtype))
 
 
-def _shifted(x: Any, axis: Axis, where: Any) -> Any:
+def _shifted(x: Any, axis: AxisArgument, where: Any) -> Any:
     """`x` minus its maximum, which cancels in every softmax; what takes no part becomes minus infinity."""
     peak = jnp.max(x, axis, keepdims=True, initial=-math.inf, where=where)
     if where is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.errors import ArgumentError, ShapeError
 
-Padding = str | int | Sequence[int | tuple[int, int]]
+PaddingArgument = str | int | Sequence[int | tuple[int, int]]
 
 CHANNELS_FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
@@ -54,7 +54,7 @@ def per_axis(value: int | Sequence[int], rank: int, what: str, name: str) -> tup
     return values
 
 
-def checked_padding(padding: Padding, rank: int, name: str) -> str | tuple[tuple[int, int], ...]:
+def checked_padding(padding: PaddingArgument, rank: int, name: str) -> str | tuple[tuple[int, int], ...]:
     """ "VALID", "SAME" or "SAME_LOWER", or a (low, high) pair for each spatial axis."""
     if isinstance(padding, str):
         if padding.upper() not in ("VALID", "SAME", "SAME_LOWER"):

@@ -13,13 +13,21 @@ from functad import dtypes, lax
 from functad import numpy as jnp
 from functad.errors import DTypeError
 from functad.nn.layer import Layer, without_params
-from functad.nn.layout import Padding, check_input, check_window, checked_padding, per_axis, spread, window_and_layout
+from functad.nn.layout import (
+    PaddingArgument,
+    check_input,
+    check_window,
+    checked_padding,
+    per_axis,
+    spread,
+    window_and_layout,
+)
 
 
 def MaxPool(
     window: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
-    padding: Padding = "VALID",
+    padding: PaddingArgument = "VALID",
     layout: str | None = None,
 ) -> Layer:
     """The largest element of each window, for each channel.
@@ -52,7 +60,7 @@ def MaxPool(
 def AvgPool(
     window: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
-    padding: Padding = "VALID",
+    padding: PaddingArgument = "VALID",
     layout: str | None = None,
 ) -> Layer:
     """The mean of each window, for each channel; padded elements are not counted.
@@ -100,7 +108,7 @@ class _Slide:
         self,
         window: int | Sequence[int],
         strides: int | Sequence[int] | None,
-        padding: Padding,
+        padding: PaddingArgument,
         layout: str | None,
         name: str,
     ) -> None:

@@ -19,7 +19,7 @@ from functad.primitives.common import broadcast_in_dim
 from functad.tracing import Tracer
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """One part of an index: `kind` is "new", "slice", "int" (known) or "array" (also a traced scalar)."""
 
     kind: str
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
         return self.start + (self.length - 1) * self.step, -self.step
 
 
-NEW = Entry("new")
+NEW = IndexEntry("new")
 
 
 class Dim(NamedTuple):
@@ -60,7 +60,7 @@ class Column(NamedTuple):
     along: Sequence[Dim]
 
 
-class Plan(NamedTuple):
+class IndexPlan(NamedTuple):
     """Where the elements that an index names lie; axes of the result are counted without new ones."""
 
     indices: Any  # integers of shape (*batch, number of indexed axes)
@@ -74,7 +74,7 @@ class Plan(NamedTuple):
     distinct: bool  # no element is named twice
 
 
-def plan_of(shape: tuple[int, ...], entries: Sequence[Entry]) -> Plan:
+def plan_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexPlan:
     """Lay out the result of an index into an array of the given shape."""
     has_arrays = any(e.kind == "array" and aval_of(e.value).shape for e in entries)
     # Beside index arrays a known integer counts as one, as in NumPy.
@@ -85,7 +85,7 @@ def plan_of(shape: tuple[int, ...], entries: Sequence[Entry]) -> Plan:
     consuming = [e for e in entries if e.kind != "new"]
     columns = _columns(shape, consuming, dense)
     windows = {d.number: d.size for d in dense if d.kind == "window"}
-    return Plan(
+    return IndexPlan(
         indices=_indices(columns, [d for d in dense if d.kind != "window"]),
         window_dims=tuple(i for i, d in enumerate(dense) if d.kind == "window"),
         collapsed=tuple(a for a in range(len(shape)) if a not in windows),
@@ -98,7 +98,7 @@ def plan_of(shape: tuple[int, ...], entries: Sequence[Entry]) -> Plan:
     )
 
 
-def _layout(entries: Sequence[Entry], advanced: Sequence[int], batch: tuple[int, ...]) -> list[Dim]:
+def _layout(entries: Sequence[IndexEntry], advanced: Sequence[int], batch: tuple[int, ...]) -> list[Dim]:
     """The axes of the result: those of index arrays stand where the arrays do, or in front if they are apart."""
     adjacent = advanced and list(advanced) == list(range(advanced[0], advanced[-1] + 1))
     place = advanced[0] if adjacent else 0
@@ -117,7 +117,7 @@ def _layout(entries: Sequence[Entry], advanced: Sequence[int], batch: tuple[int,
     return layout
 
 
-def _columns(shape: tuple[int, ...], consuming: Sequence[Entry], dense: Sequence[Dim]) -> list[Column]:
+def _columns(shape: tuple[int, ...], consuming: Sequence[IndexEntry], dense: Sequence[Dim]) -> list[Column]:
     batch_dims = [d for d in dense if d.kind == "batch"]
     strided = {d.number: d for d in dense if d.kind == "stride"}
     columns = []

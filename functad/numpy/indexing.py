@@ -15,7 +15,7 @@ from functad.array import ArrayImpl
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.building import filled
-from functad.numpy.index_plan import NEW, Entry, plan_of
+from functad.numpy.index_plan import NEW, IndexEntry, plan_of
 from functad.numpy.promotion import asarray, convert
 from functad.primitives import dynamic_slicing, gather_scatter, structure
 from functad.primitives import elementwise as el
@@ -30,7 +30,7 @@ READING = "x.at[index].get(mode='clip'), or mode='fill'"
 """What to write where positions outside of the array are meant to be read; other operations have texts of their own."""
 
 
-def read_index(shape: tuple[int, ...], index: Any, remedy: str | None = READING) -> list[Entry]:
+def read_index(shape: tuple[int, ...], index: Any, remedy: str | None = READING) -> list[IndexEntry]:
     """The entries of an index expression: one for each axis of the array, and one for each new axis.
 
     An index known to lie outside of the array raises an error that recommends the remedy; with None it does not.
@@ -47,7 +47,7 @@ def read_index(shape: tuple[int, ...], index: Any, remedy: str | None = READING)
         parts[at : at + 1] = whole
     else:
         parts += whole
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
     axis = 0
     for part in parts:
         if part is None:
@@ -97,7 +97,7 @@ and instead of `x.at[mask].set(v)`
     functad.numpy.where(mask, v, x)"""
 
 
-def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None) -> Entry:
+def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None) -> IndexEntry:
     size = shape[axis]
     if isinstance(part, slice):
         return _read_slice(part, size)
@@ -106,26 +106,26 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None)
             raise ShapeError(
                 f"a boolean index of size {part.size} does not fit axis {axis} of an array of shape {shape}"
             )
-        return Entry("array", value=ArrayImpl(part.values.astype(np.int32)))
+        return IndexEntry("array", value=ArrayImpl(part.values.astype(np.int32)))
     if type(part) is int or isinstance(part, np.integer):
-        return Entry("int", value=_wrapped(int(part), axis, shape, remedy))
+        return IndexEntry("int", value=_wrapped(int(part), axis, shape, remedy))
     if isinstance(part, Tracer):
         if part.dtype.kind not in "iu":
             raise _not_an_index(part)
-        return Entry("array", value=wrap_indices(part, axis, shape))
+        return IndexEntry("array", value=wrap_indices(part, axis, shape))
     if isinstance(part, (ArrayImpl, np.ndarray)):
         known = np.asarray(part)
         if known.dtype.kind not in "iu":
             raise _not_an_index(part)
         if known.ndim == 0:
-            return Entry("int", value=_wrapped(int(known), axis, shape, remedy))
-        return Entry("array", value=wrap_indices(known, axis, shape, remedy))
+            return IndexEntry("int", value=_wrapped(int(known), axis, shape, remedy))
+        return IndexEntry("array", value=wrap_indices(known, axis, shape, remedy))
     if hasattr(part, "__index__"):
-        return Entry("int", value=_wrapped(part.__index__(), axis, shape, remedy))
+        return IndexEntry("int", value=_wrapped(part.__index__(), axis, shape, remedy))
     raise _not_an_index(part)
 
 
-def _read_slice(part: slice, size: int) -> Entry:
+def _read_slice(part: slice, size: int) -> IndexEntry:
     bounds = []
     for bound in (part.start, part.stop, part.step):
         if isinstance(bound, Tracer) and bound.dtype.kind not in "iu":
@@ -138,7 +138,7 @@ def _read_slice(part: slice, size: int) -> Entry:
     except (TypeError, ValueError) as problem:
         raise ArgumentError(f"the slice {part} is no index: {problem}") from None
     length = len(range(start, stop, step))
-    return Entry("slice", start if length else 0, length, step if length else 1)
+    return IndexEntry("slice", start if length else 0, length, step if length else 1)
 
 
 def _not_an_index(part: Any) -> Exception:
@@ -239,7 +239,7 @@ def getitem(x: Any, index: Any) -> Any:
     return gather(x, entries, GatherScatterMode.PROMISE_IN_BOUNDS, None)
 
 
-def slice_basic(x: Any, entries: Sequence[Entry]) -> Any:
+def slice_basic(x: Any, entries: Sequence[IndexEntry]) -> Any:
     """Apply slices, known integers and new axes: slice, reverse, squeeze, broadcast."""
     starts, limits, strides = [], [], []
     reversed_axes, dropped, kept_rank = [], [], 0
@@ -283,22 +283,22 @@ def _with_new_axes(x: Any, places: Sequence[int], rank: int) -> Any:
     return broadcast_in_dim(x, shape=sizes, broadcast_dimensions=places)
 
 
-def _sliced_first(x: Any, entries: Sequence[Entry]) -> tuple[Any, list[Entry]]:
+def _sliced_first(x: Any, entries: Sequence[IndexEntry]) -> tuple[Any, list[IndexEntry]]:
     """Apply the slices only; the other entries then meet whole axes."""
     only_slices = [e if e.kind == "slice" else _whole(n) for e, n in zip(_without_new(entries), x.shape)]
-    rest = [Entry("slice", 0, e.length) if e.kind == "slice" else e for e in entries]
+    rest = [IndexEntry("slice", 0, e.length) if e.kind == "slice" else e for e in entries]
     return slice_basic(x, only_slices), rest
 
 
-def _without_new(entries: Sequence[Entry]) -> list[Entry]:
+def _without_new(entries: Sequence[IndexEntry]) -> list[IndexEntry]:
     return [e for e in entries if e.kind != "new"]
 
 
-def _whole(size: int) -> Entry:
-    return Entry("slice", 0, size)
+def _whole(size: int) -> IndexEntry:
+    return IndexEntry("slice", 0, size)
 
 
-def _dynamic(x: Any, entries: Sequence[Entry]) -> Any:
+def _dynamic(x: Any, entries: Sequence[IndexEntry]) -> Any:
     """Known and traced integers: one slice whose position is computed."""
     _refuse_empty(x.shape, entries)
     x, entries = _sliced_first(x, entries)
@@ -310,10 +310,10 @@ def _dynamic(x: Any, entries: Sequence[Entry]) -> Any:
     starts = [convert(s, common) for s in starts]
     sizes = [n if e.kind == "slice" else 1 for e, n in zip(consuming, x.shape)]
     x = dynamic_slicing.dynamic_slice(x, starts, sizes)
-    return slice_basic(x, [e if e.kind in ("slice", "new") else Entry("int", value=0) for e in entries])
+    return slice_basic(x, [e if e.kind in ("slice", "new") else IndexEntry("int", value=0) for e in entries])
 
 
-def _refuse_empty(shape: tuple[int, ...], entries: Sequence[Entry]) -> None:
+def _refuse_empty(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> None:
     """Raise where elements of an axis that has none are asked for, whatever becomes of positions outside."""
     places = [(axis, e) for axis, e in enumerate(_without_new(entries)) if e.kind in ("int", "array")]
     if any(0 in aval_of(e.value).shape for _, e in places):
@@ -329,7 +329,7 @@ def _refuse_empty(shape: tuple[int, ...], entries: Sequence[Entry]) -> None:
 # --- index arrays -----------------------------------------------------------------------------------
 
 
-def gather(x: Any, entries: Sequence[Entry], mode: GatherScatterMode, fill_value: Any) -> Any:
+def gather(x: Any, entries: Sequence[IndexEntry], mode: GatherScatterMode, fill_value: Any) -> Any:
     """The elements that index arrays name."""
     _refuse_empty(x.shape, entries)
     if any(n == 0 and e.kind == "array" for n, e in zip(x.shape, _without_new(entries))):

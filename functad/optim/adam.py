@@ -10,11 +10,11 @@ from typing import Any
 from functad.optim.adaptive import scale_by_adam
 from functad.optim.gradients import add_decayed_weights, scale_by_learning_rate
 from functad.optim.optimizer import Optimizer, chain
-from functad.optim.schedules import Schedule
+from functad.optim.schedules import StepSizes
 
 
 def adam(
-    learning_rate: float | Schedule,
+    learning_rate: float | StepSizes,
     b1: float = 0.9,
     b2: float = 0.999,
     eps: float = 1e-8,
@@ -52,7 +52,7 @@ def adam(
 
 
 def adamw(
-    learning_rate: float | Schedule,
+    learning_rate: float | StepSizes,
     b1: float = 0.9,
     b2: float = 0.999,
     eps: float = 1e-8,

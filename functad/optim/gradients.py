@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from functad import numpy as jnp
 from functad.errors import ArgumentError
 from functad.optim.optimizer import Optimizer, check_number, map_leaves, stateless
-from functad.optim.schedules import Schedule
+from functad.optim.schedules import StepSizes
 from functad.tree_util import tree_leaves, tree_map
 
 
@@ -45,7 +45,7 @@ def scale(step_size: float) -> Optimizer:
     return stateless(lambda grads, params: tree_map(lambda g: step_size * g, grads))
 
 
-def scale_by_schedule(step_size_fn: Schedule) -> Optimizer:
+def scale_by_schedule(step_size_fn: StepSizes) -> Optimizer:
     """Multiplies by a number that depends on the step.
 
     >>> import functad.numpy as jnp
@@ -71,7 +71,7 @@ def scale_by_schedule(step_size_fn: Schedule) -> Optimizer:
     return Optimizer(init, update)
 
 
-def scale_by_learning_rate(learning_rate: float | Schedule) -> Optimizer:
+def scale_by_learning_rate(learning_rate: float | StepSizes) -> Optimizer:
     """Multiplies by minus the learning rate, a number or a schedule: downhill.
 
     >>> scale_by_learning_rate(0.5).update(2., ())

@@ -9,11 +9,11 @@ from functad.errors import ArgumentError
 from functad.optim.adaptive import scale_by_rms, scale_by_rss, scale_by_stddev
 from functad.optim.gradients import scale_by_learning_rate, trace
 from functad.optim.optimizer import Optimizer, chain
-from functad.optim.schedules import Schedule
+from functad.optim.schedules import StepSizes
 
 
 def rmsprop(
-    learning_rate: float | Schedule,
+    learning_rate: float | StepSizes,
     decay: float = 0.9,
     eps: float = 1e-8,
     initial_scale: float = 0.0,
@@ -53,7 +53,7 @@ def rmsprop(
     return chain(*links) if momentum is None else chain(*links, trace(momentum, nesterov))
 
 
-def adagrad(learning_rate: float | Schedule, initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> Optimizer:
+def adagrad(learning_rate: float | StepSizes, initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> Optimizer:
     """Adagrad (Duchi, Hazan & Singer 2011): the more gradients an element has had, the smaller its steps.
 
     Args:

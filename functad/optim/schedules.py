@@ -11,10 +11,10 @@ from typing import Any
 from functad import numpy as jnp
 from functad.errors import ArgumentError
 
-Schedule = Callable[[Any], Any]
+StepSizes = Callable[[Any], Any]
 
 
-def constant_schedule(value: float) -> Schedule:
+def constant_schedule(value: float) -> StepSizes:
     """The same value at every step.
 
     >>> constant_schedule(0.5)(7)
@@ -23,7 +23,7 @@ def constant_schedule(value: float) -> Schedule:
     return lambda step: value
 
 
-def linear_schedule(init_value: float, end_value: float, transition_steps: int, transition_begin: int = 0) -> Schedule:
+def linear_schedule(init_value: float, end_value: float, transition_steps: int, transition_begin: int = 0) -> StepSizes:
     """From one value to another in a straight line.
 
     Args:
@@ -52,7 +52,7 @@ def exponential_decay(
     transition_begin: int = 0,
     staircase: bool = False,
     end_value: float | None = None,
-) -> Schedule:
+) -> StepSizes:
     """`init_value * decay_rate ** (step / transition_steps)`.
 
     Args:
@@ -81,7 +81,7 @@ def exponential_decay(
     return schedule
 
 
-def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0) -> Schedule:
+def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0) -> StepSizes:
     """Down along half a cosine to `alpha * init_value` (Loshchilov and Hutter 2017, equation 5).
 
     >>> rate = cosine_decay_schedule(1., 4)
@@ -100,7 +100,7 @@ def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.
 
 def piecewise_constant_schedule(
     init_value: float, boundaries_and_scales: Mapping[int, float] | None = None
-) -> Schedule:
+) -> StepSizes:
     """Multiplied by a factor at each boundary.
 
     Args:
@@ -122,7 +122,7 @@ def piecewise_constant_schedule(
     return schedule
 
 
-def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
+def join_schedules(schedules: Sequence[StepSizes], boundaries: Sequence[int]) -> StepSizes:
     """Schedules one after another, each counting from its own first step.
 
     Args:
@@ -148,7 +148,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
     return schedule
 
 
-def warmup_constant_schedule(init_value: float, peak_value: float, warmup_steps: int) -> Schedule:
+def warmup_constant_schedule(init_value: float, peak_value: float, warmup_steps: int) -> StepSizes:
     """Up in a straight line, then constant.
 
     >>> rate = warmup_constant_schedule(0., 1., 2)
@@ -160,7 +160,7 @@ def warmup_constant_schedule(init_value: float, peak_value: float, warmup_steps:
 
 def warmup_linear_decay_schedule(
     init_value: float, peak_value: float, warmup_steps: int, decay_steps: int, end_value: float = 0.0
-) -> Schedule:
+) -> StepSizes:
     """Up in a straight line, then down in one.
 
     Args:
@@ -191,7 +191,7 @@ def warmup_cosine_decay_schedule(
     decay_steps: int,
     end_value: float = 0.0,
     exponent: float = 1.0,
-) -> Schedule:
+) -> StepSizes:
     """Up in a straight line, then down along half a cosine.
 
     Args:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from functad.errors import ArgumentError
 from functad.optim.gradients import scale_by_learning_rate, trace
 from functad.optim.optimizer import Optimizer, chain, check_number
-from functad.optim.schedules import Schedule
+from functad.optim.schedules import StepSizes
 
 
-def sgd(learning_rate: float | Schedule, momentum: float | None = None, nesterov: bool = False) -> Optimizer:
+def sgd(learning_rate: float | StepSizes, momentum: float | None = None, nesterov: bool = False) -> Optimizer:
     """Stochastic gradient descent.
 
     Args:

@@ -123,10 +123,10 @@ class MappedCallback:
         return f"{self.callback} for {'·'.join(str(size) for size, _ in self.axes)} examples"
 
 
-Callback = FlatCallback | MappedCallback
+CallbackFunction = FlatCallback | MappedCallback
 
 
-def _one_by_one(callback: Callback, size: int, dims: Sequence[int | None]) -> MappedCallback:
+def _one_by_one(callback: CallbackFunction, size: int, dims: Sequence[int | None]) -> MappedCallback:
     axis = (size, tuple(dims))
     if isinstance(callback, MappedCallback):
         return replace(callback, axes=(*callback.axes, axis))
@@ -137,7 +137,9 @@ def _batched(avals: Sequence[Aval], size: int) -> tuple[Aval, ...]:
     return tuple(Aval((size, *a.shape), a.dtype) for a in avals)
 
 
-def _impl(*args: np.ndarray, callback: Callback, result_avals: tuple[Aval, ...], **params: Any) -> list[np.ndarray]:
+def _impl(
+    *args: np.ndarray, callback: CallbackFunction, result_avals: tuple[Aval, ...], **params: Any
+) -> list[np.ndarray]:
     return callback.run(args, result_avals)
 
 
@@ -156,7 +158,7 @@ _NO_TRANSPOSE = Absent("nothing is known of the Python function that it calls")
 
 
 def pure_callback(
-    callback: Callback, result_avals: Sequence[Aval], args: Sequence[Any], vmap_method: str | None
+    callback: CallbackFunction, result_avals: Sequence[Aval], args: Sequence[Any], vmap_method: str | None
 ) -> list[Any]:
     """Bind a call of a function without side effects; it may be called more often than written, or not at all."""
     avals = tuple(result_avals)
@@ -168,7 +170,7 @@ def _pure_batch(
     args: Sequence[Any],
     dims: Sequence[int | None],
     *,
-    callback: Callback,
+    callback: CallbackFunction,
     result_avals: tuple[Aval, ...],
     vmap_method: str | None,
 ) -> tuple[list[Any], list[int]]:
@@ -212,7 +214,9 @@ pure_callback_p = Primitive(
 # --- io_callback ------------------------------------------------------------------------------------------
 
 
-def io_callback(callback: Callback, result_avals: Sequence[Aval], args: Sequence[Any], ordered: bool) -> list[Any]:
+def io_callback(
+    callback: CallbackFunction, result_avals: Sequence[Aval], args: Sequence[Any], ordered: bool
+) -> list[Any]:
     """Bind a call of a function that may do anything; it runs just as often as it is written, in order."""
     avals = tuple(result_avals)
     return list(bind(io_callback_p, *args, callback=callback, result_avals=avals, ordered=ordered))
@@ -223,7 +227,7 @@ def _io_batch(
     args: Sequence[Any],
     dims: Sequence[int | None],
     *,
-    callback: Callback,
+    callback: CallbackFunction,
     result_avals: tuple[Aval, ...],
     ordered: bool,
 ) -> tuple[list[Any], list[int]]:
@@ -254,12 +258,12 @@ io_callback_p = Primitive(
 # --- debug_callback ---------------------------------------------------------------------------------------
 
 
-def debug_callback(callback: Callback, args: Sequence[Any], ordered: bool = False) -> None:
+def debug_callback(callback: CallbackFunction, args: Sequence[Any], ordered: bool = False) -> None:
     """Bind a call of a function that looks at values and returns nothing; derivatives do not call it."""
     bind(debug_callback_p, *args, callback=callback, ordered=ordered)
 
 
-def _debug_impl(*args: np.ndarray, callback: Callback, ordered: bool) -> list[np.ndarray]:
+def _debug_impl(*args: np.ndarray, callback: CallbackFunction, ordered: bool) -> list[np.ndarray]:
     return callback.run(args, ())
 
 
@@ -268,7 +272,7 @@ def _no_results(*avals: Aval, **params: Any) -> list[Aval]:
 
 
 def _debug_batch(
-    axis_size: int, args: Sequence[Any], dims: Sequence[int | None], *, callback: Callback, ordered: bool
+    axis_size: int, args: Sequence[Any], dims: Sequence[int | None], *, callback: CallbackFunction, ordered: bool
 ) -> tuple[list[Any], list[int]]:
     debug_callback(_one_by_one(callback, axis_size, dims), args, ordered)
     return [], []

@@ -24,11 +24,11 @@ from functad.primitives.common import (
     normal,
     transpose,
 )
+from functad.primitives.dimension_numbers import Dims
 from functad.primitives.kernels.pieces import matmul
 from functad.tracing import bind
 
-Axes = tuple[int, ...]
-DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
+DotDimensionNumbers = tuple[tuple[Dims, Dims], tuple[Dims, Dims]]
 """((lhs contracting, rhs contracting), (lhs batch, rhs batch)): axes that are paired in order."""
 
 
@@ -91,7 +91,7 @@ def _dot_general_aval(
 _RANKS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
-def _others(ndim: int, *used: Axes) -> Axes:
+def _others(ndim: int, *used: Dims) -> Dims:
     """The axes that are neither contracted nor paired, in order."""
     return tuple(i for i in range(ndim) if not any(i in axes for axes in used))
 
@@ -126,7 +126,7 @@ def _dot_general_impl(
     return product.reshape(shape).astype(dtype, copy=False)
 
 
-def _as_matrices(x: np.ndarray, batch: Axes, rows: Axes, columns: Axes) -> np.ndarray:
+def _as_matrices(x: np.ndarray, batch: Dims, rows: Dims, columns: Dims) -> np.ndarray:
     """x as a stack of matrices `(*batch, rows, columns)`, copied only where BLAS takes no view of it."""
     batch_shape = [x.shape[i] for i in batch]
     row_count = math.prod(x.shape[i] for i in rows)
@@ -188,11 +188,11 @@ def _cotangent(
     ct: Any,
     x: UndefinedPrimal,
     other: Any,
-    other_free_in_ct: Axes,
-    x_batch: Axes,
-    x_contract: Axes,
-    other_batch: Axes,
-    other_contract: Axes,
+    other_free_in_ct: Dims,
+    x_batch: Dims,
+    x_contract: Dims,
+    other_batch: Dims,
+    other_contract: Dims,
     *,
     keep_dtype: bool,
 ) -> Any:
@@ -242,7 +242,7 @@ def _dot_general_batch(
     return dot_general(lhs, rhs, numbers, preferred_element_type), position
 
 
-def _shifted(axes: Axes, dim: int) -> Axes:
+def _shifted(axes: Dims, dim: int) -> Dims:
     return tuple(i + (i >= dim) for i in axes)
 
 

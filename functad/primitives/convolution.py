@@ -27,9 +27,10 @@ from functad.primitives.common import (
     zeros_of,
 )
 from functad.primitives.kernels import convolution as kernels
+from functad.primitives.kernels.convolution import Padding
 from functad.primitives.loops.convolution import lower_conv_general_dilated
 from functad.primitives.structure import rev
-from functad.primitives.window_geometry import Padding, dilated, window_count
+from functad.primitives.window_geometry import dilated, window_count
 from functad.tracing import bind
 
 

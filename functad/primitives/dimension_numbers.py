@@ -12,7 +12,7 @@ from typing import NamedTuple
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Aval
 
-Axes = tuple[int, ...]
+Dims = tuple[int, ...]
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -24,11 +24,11 @@ class GatherDimensionNumbers(NamedTuple):
     operand_batching_dims, start_indices_batching_dims: axes of operand and indices that are paired
     """
 
-    offset_dims: Axes
-    collapsed_slice_dims: Axes
-    start_index_map: Axes
-    operand_batching_dims: Axes = ()
-    start_indices_batching_dims: Axes = ()
+    offset_dims: Dims
+    collapsed_slice_dims: Dims
+    start_index_map: Dims
+    operand_batching_dims: Dims = ()
+    start_indices_batching_dims: Dims = ()
 
 
 class ScatterDimensionNumbers(NamedTuple):
@@ -40,11 +40,11 @@ class ScatterDimensionNumbers(NamedTuple):
     operand_batching_dims, scatter_indices_batching_dims: axes of operand and indices that are paired
     """
 
-    update_window_dims: Axes
-    inserted_window_dims: Axes
-    scatter_dims_to_operand_dims: Axes
-    operand_batching_dims: Axes = ()
-    scatter_indices_batching_dims: Axes = ()
+    update_window_dims: Dims
+    inserted_window_dims: Dims
+    scatter_dims_to_operand_dims: Dims
+    operand_batching_dims: Dims = ()
+    scatter_indices_batching_dims: Dims = ()
 
 
 class GatherScatterMode(enum.Enum):
@@ -103,7 +103,7 @@ def scatter_matching(numbers: GatherDimensionNumbers) -> ScatterDimensionNumbers
 # --- shape rules ------------------------------------------------------------------------------------------
 
 
-def gather_shape(operand: Aval, indices: Aval, numbers: GatherDimensionNumbers, slice_sizes: Axes) -> tuple[int, ...]:
+def gather_shape(operand: Aval, indices: Aval, numbers: GatherDimensionNumbers, slice_sizes: Dims) -> tuple[int, ...]:
     """The shape of a gather's result, once its dimension numbers are found to fit the operands."""
     _check("gather", operand, indices, numbers)
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
@@ -182,7 +182,7 @@ def _check_distinct(name: str, ndim: int, what: str, axes: Sequence[int]) -> Non
         raise ShapeError(f"{name}: {what} {tuple(axes)} must be distinct and lie in 0..{ndim - 1}")
 
 
-def _check_windows(name: str, what: str, dims: Axes, count: int, ndim: int) -> None:
+def _check_windows(name: str, what: str, dims: Dims, count: int, ndim: int) -> None:
     if len(dims) != count or list(dims) != sorted(set(dims)) or any(not 0 <= d < ndim for d in dims):
         raise ShapeError(
             f"{name}: {what}={dims} must be {count} increasing axes in 0..{ndim - 1}, one for each axis of a slice"

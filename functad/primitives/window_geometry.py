@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.errors import ArgumentError
-
-Padding = Sequence[tuple[int, int]]
+from functad.primitives.kernels.convolution import Padding
 
 
 def dilated(size: int, dilation: int) -> int:

@@ -44,7 +44,7 @@ unforked = threading.RLock()
 hold_over_forks(unforked.acquire, unforked.release)
 
 
-class _Work:
+class _Making:
     """What a thread makes just now."""
 
     def __init__(self, owner: int) -> None:
@@ -53,8 +53,8 @@ class _Work:
 
 
 _lock = threading.RLock()  # of the next two
-_under_way: dict[Hashable, _Work] = {}
-_waits: dict[int, _Work] = {}  # for what each waiting thread waits
+_under_way: dict[Hashable, _Making] = {}
+_waits: dict[int, _Making] = {}  # for what each waiting thread waits
 
 
 class Turn:
@@ -66,7 +66,7 @@ class Turn:
     def __init__(self, key: Hashable, find: Callable[[], T | None]) -> None:
         self._key = key
         self._find: Callable[[], Any] = find
-        self._mine = _Work(threading.get_ident())
+        self._mine = _Making(threading.get_ident())
 
     def __enter__(self) -> Any:
         try:

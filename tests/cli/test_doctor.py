@@ -95,9 +95,9 @@ def test_a_number_is_measured_beside_the_model(capsys):
 
 def test_what_is_far_from_the_model_is_to_be_tried(capsys, monkeypatch):
     def rows():
-        yield measure.Row("BYTES_PER_NS", "as it was", 30.0)
-        yield measure.Row("BYTES_PER_NS", "much more", 100.0)
-        yield measure.Row("", "beside", 7.0)
+        yield measure.Measurement("BYTES_PER_NS", "as it was", 30.0)
+        yield measure.Measurement("BYTES_PER_NS", "much more", 100.0)
+        yield measure.Measurement("", "beside", 7.0)
         raise OSError("of a test")
 
     monkeypatch.setattr(machine_model, "BYTES_PER_NS", 25.0)

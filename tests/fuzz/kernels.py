@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from functad.backends.cpu.executable import Lowered
+from functad.backends.cpu.executable import CpuLowering
 from functad.backends.cpu.runtime.plain import load_source, run_plain
 from functad.ir import Program
 from functad.lowering import blocks as plan
@@ -18,13 +18,13 @@ from functad.lowering import blocks as plan
 
 def run_kernels(
     program: Program, args: Sequence[np.ndarray], donated: Sequence[bool], choose: random.Random
-) -> tuple[list[np.ndarray], Lowered]:
+) -> tuple[list[np.ndarray], CpuLowering]:
     """The results, and what was run.
 
     Raises:
         AssertionError: an argument that was not donated was written to, or is a result.
     """
-    lowered = Lowered(program, donated)
+    lowered = CpuLowering(program, donated)
     functions = load_source(lowered.generated.source, "random_program.py")
     outputs = lowered.schedule.outputs
     first = {b.storage: b for b in reversed(outputs) if b.storage.kind == "output"}

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import functad
-from functad.backends.cpu.executable import Executable, Lowered
+from functad.backends.cpu.executable import CpuExecutable, CpuLowering
 from functad.ir import Program
 from functad.optimize.pipeline import simplify
 
@@ -29,7 +29,7 @@ def compiled(trials: Sequence[Trial], choose: random.Random) -> str | None:
     program = simplify(together([t.traced for t in trials]))
     args = [a for t in trials for a in t.args]
     donated = [choose.random() < 0.3 for _ in args] if choose.random() < 0.5 else []
-    run = Executable(program, donated)
+    run = CpuExecutable(program, donated)
 
     def results(threads: int) -> Results:
         with functad.config.context(num_threads=threads):
@@ -65,7 +65,7 @@ def at_once(trials: Sequence[Trial], choose: random.Random) -> str | None:
     """Traced and lowered by four threads at the same time, each gives the kernels that it gives alone."""
 
     def kernels(trial: Trial) -> str:
-        return Lowered(simplify(traced(trial.fun, trial.args))).generated.source
+        return CpuLowering(simplify(traced(trial.fun, trial.args))).generated.source
 
     alone = [kernels(t) for t in trials]
     with switching_often(), ThreadPoolExecutor(4) as pool:
@@ -80,7 +80,7 @@ def compiled_at_once(trials: Sequence[Trial], choose: random.Random) -> str | No
 
     def results(trial: Trial) -> Results:
         program = simplify(traced(trial.fun, trial.args))
-        run = Executable(program, ())
+        run = CpuExecutable(program, ())
         return [np.array(x) for x in run([np.array(a, order="C") for a in trial.args])]
 
     expected = [trial.expected for trial in trials]  # by one thread

@@ -16,7 +16,7 @@ from cpu_program_tools import check_plain, compare, program_of
 import functad
 import functad.numpy as jnp
 from functad import interpreter, lax, machine_model, nn
-from functad.backends.cpu.executable import Executable, Lowered
+from functad.backends.cpu.executable import CpuExecutable, CpuLowering
 from functad.lowering.steps import KernelStep, NestStep, inner_steps
 from functad.optimize.pipeline import inline_calls, simplify
 
@@ -35,25 +35,27 @@ def different(x: Any) -> Any:
     return ~x if x.dtype == bool else x + x.dtype.type(1)
 
 
-def check(fun: Callable[..., Any], *args: np.ndarray, donated: Sequence[bool] = (), compiled: bool = False) -> Lowered:
+def check(
+    fun: Callable[..., Any], *args: np.ndarray, donated: Sequence[bool] = (), compiled: bool = False
+) -> CpuLowering:
     """Compare with the interpreter, and return the steps."""
     program = program_of(fun, args)
     given = list(donated) or [False] * len(args)
     lowered = check_plain(program, args, given)
     if compiled:
         expected = interpreter.compile_program(program)([a.copy() for a in args])
-        for k, (wanted, got) in enumerate(zip(expected, Executable(program, given)([a.copy() for a in args]))):
+        for k, (wanted, got) in enumerate(zip(expected, CpuExecutable(program, given)([a.copy() for a in args]))):
             compare(wanted, got, f"compiled, result {k}")
     return lowered
 
 
-def copied(lowered: Lowered) -> list[int]:
+def copied(lowered: CpuLowering) -> list[int]:
     """How many operands each kernel copies that joins what lies in memory."""
     steps = inner_steps(lowered.schedule.steps)
     return [len(s.parameters) - 1 for s in steps if isinstance(s, KernelStep) and s.name == "join"]
 
 
-def nests(lowered: Lowered) -> list[NestStep]:
+def nests(lowered: CpuLowering) -> list[NestStep]:
     return [s for s in inner_steps(lowered.schedule.steps) if isinstance(s, NestStep)]
 
 
@@ -171,7 +173,7 @@ def test_functions_keep_long_loops_where_rows_are_short() -> None:
 def test_few_long_rows_are_copied_so_that_threads_can_share_them() -> None:
     x = array(3, 10_000)
     program = program_of(lambda x: [jnp.concatenate([x * 2, x[:, ::-1]], 1)], [x])
-    assert copied(Lowered(program)) == [2]
+    assert copied(CpuLowering(program)) == [2]
 
 
 def test_nests_that_run_together_do_not_wait_for_each_other_where_parts_lie_one_behind_another() -> None:

@@ -13,7 +13,7 @@ from fuzz.session import some_program
 import functad
 import functad.numpy as jnp
 from functad import machine_model
-from functad.backends.cpu.executable import Lowered
+from functad.backends.cpu.executable import CpuLowering
 from functad.lowering.blocks import Block, Instruction, make_blocks
 from functad.lowering.memory.arena import plan_memory
 from functad.lowering.memory.buffers import new_buffer
@@ -22,9 +22,9 @@ from functad.optimize.pipeline import simplify
 F32 = np.dtype(np.float32)
 
 
-def random_lowered(seed: int) -> Lowered:
+def random_lowered(seed: int) -> CpuLowering:
     f = some_program(f"plan/{seed}")
-    return Lowered(simplify(traced(f, f.args)))
+    return CpuLowering(simplify(traced(f, f.args)))
 
 
 def instruction(n: int, *parameters: tuple[Any, str, int | None], cost: float = 1e6) -> Instruction:
@@ -224,7 +224,7 @@ def test_making_blocks_of_many_instructions_takes_linear_time() -> None:
 def test_a_schedule_prints_what_its_steps_read_and_write() -> None:
     types = functad.ShapeDtypeStruct((8, 16), "float32"), functad.ShapeDtypeStruct((16, 4), "float32")
     program = simplify(functad.make_jaxpr(lambda x, w: jnp.cumsum(jnp.sin(x) @ w, 0))(*types))
-    text = str(Lowered(program).schedule).splitlines()
+    text = str(CpuLowering(program).schedule).splitlines()
     assert text[0] == "sin_c: nest (i<128) input_a -> tmp_c"
     assert text[1] == "product_d: [8,16]·[16,4] 1 tmp_c input_b -> tmp_d"
     assert "kernel" in text[2] and text[-1].startswith("results: out_")

@@ -12,7 +12,7 @@ from cpu_program_tools import check_plain, compare
 import functad
 import functad.numpy as jnp
 from functad import interpreter, lax, machine_model
-from functad.backends.cpu.executable import Executable
+from functad.backends.cpu.executable import CpuExecutable
 from functad.config import config
 from functad.evaluation import aval_of
 from functad.lowering.blocks import Block, Instruction
@@ -48,7 +48,7 @@ def check(fun: Callable[..., Any], *args: Any) -> Schedule:
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     made = simplify(program)
     check_plain(made, arrays, [False] * len(arrays))
-    run = Executable(made, [False] * len(arrays))
+    run = CpuExecutable(made, [False] * len(arrays))
     for threads in (1, 2):
         with config.context(num_threads=threads):
             for k, (got, wanted) in enumerate(zip(run([a.copy() for a in arrays]), expected)):

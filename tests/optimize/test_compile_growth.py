@@ -142,7 +142,7 @@ def compiled(monkeypatch):
     def run(kind, n):
         function, arguments = kind(n)
         with functad.config.context(check_programs=False):  # the checks are no part of compiling
-            return executable.Executable(simplify(functad.make_jaxpr(function)(*arguments)))
+            return executable.CpuExecutable(simplify(functad.make_jaxpr(function)(*arguments)))
 
     return run
 

@@ -9,7 +9,7 @@ from optimized_tools import equations, optimized_program
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cpu.executable import Executable
+from functad.backends.cpu.executable import CpuExecutable
 from functad.lowering import blocks as plan
 from functad.optimize.pipeline import simplify, simplify_products
 from functad.tracing import eval_program
@@ -191,8 +191,8 @@ def test_a_wide_product_does_not_keep_a_loop_from_running_row_by_row(monkeypatch
         return lax.scan(step, jnp.zeros((64, 64)), rows)[1]
 
     program = simplify(functad.make_jaxpr(gated)(weight, rows))
-    run = Executable(program)
-    (loop,) = (item for item in run.blocks if isinstance(item, plan.Control))
+    run = CpuExecutable(program)
+    (loop,) = (item for item in run.blocks if isinstance(item, plan.ControlPlan))
     assert loop.by_rows
     results = []
     for threads in (1, 2):
@@ -200,5 +200,5 @@ def test_a_wide_product_does_not_keep_a_loop_from_running_row_by_row(monkeypatch
             results.append(np.array(run([weight, rows])[0]))
     assert np.array_equal(*results)
     np.testing.assert_allclose(results[0], eval_program(program, [weight, rows])[0], rtol=1e-3, atol=1e-5)
-    alone = Executable(functad.make_jaxpr(lambda a, b: jnp.tanh(a @ b))(rows[0, :, :64], weight))
+    alone = CpuExecutable(functad.make_jaxpr(lambda a, b: jnp.tanh(a @ b))(rows[0, :, :64], weight))
     assert len(alone.blocks) == 2  # there threads share columns, and then elements

@@ -9,7 +9,7 @@ import numpy as np
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cpu.executable import Lowered
+from functad.backends.cpu.executable import CpuLowering
 from functad.lowering.barriers import remove_barriers
 
 
@@ -42,7 +42,7 @@ def test_a_barrier_in_a_chain_costs_no_loop():
 
 def steps_of(f):
     """The names of the steps that a function of an array becomes, as far as their first word."""
-    steps = Lowered(functad.make_jaxpr(f)(functad.ShapeDtypeStruct((100,), np.float32))).schedule.steps
+    steps = CpuLowering(functad.make_jaxpr(f)(functad.ShapeDtypeStruct((100,), np.float32))).schedule.steps
     return [step.name.partition("_")[0] for step in steps]
 
 

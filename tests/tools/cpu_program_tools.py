@@ -14,7 +14,7 @@ from fuzz.kernels import run_kernels
 from primitive_check_tools import to_array
 
 from functad import interpreter
-from functad.backends.cpu.executable import Lowered
+from functad.backends.cpu.executable import CpuLowering
 from functad.evaluation import aval_of
 from functad.ir import Program
 from functad.optimize.pipeline import simplify
@@ -38,7 +38,7 @@ def compare(expected: Any, got: np.ndarray, label: str) -> None:
     assert not wrong.any(), f"{label}: {got[wrong][:5]} instead of {expected[wrong][:5]}"
 
 
-def check_plain(program: Program, args: Sequence[np.ndarray], donated: Sequence[bool], seed: int = 0) -> Lowered:
+def check_plain(program: Program, args: Sequence[np.ndarray], donated: Sequence[bool], seed: int = 0) -> CpuLowering:
     """Run the kernels as plain Python, the chunks of each block in a random order; nothing else may be written to."""
     expected = [np.array(x) for x in interpreter.compile_program(program)([a.copy() for a in args])]
     results, lowered = run_kernels(program, args, donated, random.Random(seed))

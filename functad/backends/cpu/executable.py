@@ -19,14 +19,14 @@ from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile import shared_kernels as kernels
-from functad.backends.cpu.kernels.generate import Generated, generate
+from functad.backends.cpu.kernels.generate import CpuKernels, generate
 from functad.backends.cpu.kernels.weights import with_plain_weights
 from functad.backends.cpu.products.blas import named_handle
 from functad.backends.cpu.products.gemm import Matrix, gemm_block
 from functad.backends.cpu.products.gemm_table import place_columns
 from functad.backends.cpu.runtime.assemble import Assembler, Slots
 from functad.backends.cpu.runtime.plain import load_source, run_plain
-from functad.backends.cpu.runtime.tape import Call, Tape, release_stacks, settle
+from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, settle
 from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Program
@@ -38,17 +38,17 @@ from functad.lowering.schedule import Schedule, make_schedule
 from functad.lowering.steps import CallStep, LoopStep
 
 
-def compile_program(program: Program, donated: Sequence[bool] = ()) -> Executable:
+def compile_program(program: Program, donated: Sequence[bool] = ()) -> CpuExecutable:
     """The executable of a Program; results may take the memory of the inputs marked as donated."""
-    return Executable(program, donated)
+    return CpuExecutable(program, donated)
 
 
-def lower_program(program: Program, donated: Sequence[bool] = ()) -> Lowered:
+def lower_program(program: Program, donated: Sequence[bool] = ()) -> CpuLowering:
     """Everything up to machine code."""
-    return Lowered(program, donated)
+    return CpuLowering(program, donated)
 
 
-class Lowered:
+class CpuLowering:
     """A Program as kernels and a memory plan, not compiled.
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
@@ -62,8 +62,8 @@ class Lowered:
         self.schedule.steps = with_plain_weights(self.schedule.steps)
         if config.check_programs:
             check_schedule(self.schedule)
-        self.generated: Generated = generate(self.schedule)
-        self.blocks: list[plan.Block | plan.Control] = make_blocks(self.generated.instructions)
+        self.generated: CpuKernels = generate(self.schedule)
+        self.blocks: list[plan.Block | plan.ControlPlan] = make_blocks(self.generated.instructions)
         self.memory_plan: MemoryPlan = plan_memory(self.blocks)
         self.memory_plan.donated += [
             (self.schedule.inputs[result.storage.number].name, f"result {k}")
@@ -72,15 +72,15 @@ class Lowered:
         ]
 
     @property
-    def kernels(self) -> report.Source:
-        return report.Source(self.generated.source)
+    def kernels(self) -> report.SourceText:
+        return report.SourceText(self.generated.source)
 
     @property
     def cost(self) -> report.Cost:
         return report.cost_of(self.generated.instructions)
 
 
-class Executable(Lowered):
+class CpuExecutable(CpuLowering):
     """A compiled Program: a function of the list of its inputs, ndarrays, to the list of its results.
 
     Inputs are not changed, except those marked as donated, whose memory results may be. Any number of threads may
@@ -107,7 +107,7 @@ class Executable(Lowered):
             release_gil=cost > machine_model.SHORT_CALL or plan.may_run_long(self.blocks),
             control=self._slots.control,
         )
-        self._free: list[_Context] = []
+        self._free: list[_CallState] = []
 
     # --- calling -----------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Executable(Lowered):
                 status = 0
         self._free.append(context)
 
-    def _new_context(self) -> _Context:
+    def _new_context(self) -> _CallState:
         """Slots and an arena for one call at a time; stacks grow with the first ones, and stay as large."""
         arena = np.empty(self.memory_plan.arena_bytes + machine_model.CACHE_LINE, np.uint8)
         start = -(-arena.ctypes.data // machine_model.CACHE_LINE) * machine_model.CACHE_LINE
@@ -152,7 +152,7 @@ class Executable(Lowered):
             slots[slot] = named_handle(name)
         if self._stacks:
             weakref.finalize(arena, release_stacks, slots, self._stacks).atexit = False
-        return _Context(self.tape.bind(slots, self._slots.arrays), slots, arena)
+        return _CallState(self.tape.bind(slots, self._slots.arrays), slots, arena)
 
     def _run_plain(self, given: list[np.ndarray], functions: dict[str, Any]) -> None:
         count = len(self.schedule.inputs)
@@ -189,7 +189,11 @@ class Executable(Lowered):
         return measured
 
     def _started(
-        self, items: Sequence[plan.Block | plan.Control], slots: np.ndarray, scratch: list[np.ndarray], times: int = 1
+        self,
+        items: Sequence[plan.Block | plan.ControlPlan],
+        slots: np.ndarray,
+        scratch: list[np.ndarray],
+        times: int = 1,
     ) -> Iterator[tuple[plan.Block, int]]:
         """All blocks and how often they run; the pointers of loops are set as for their first step."""
         for item in items:
@@ -206,8 +210,8 @@ class Executable(Lowered):
                 yield from self._started(part, slots, scratch, times * count)
 
 
-class _Context(NamedTuple):
-    run: Call
+class _CallState(NamedTuple):
+    run: BoundTape
     slots: np.ndarray
     arena: np.ndarray
 
@@ -224,7 +228,7 @@ def _product_speed() -> float:
     return 2.0 * n**3 / report.least_time(lambda: run([]), 5)
 
 
-def _compiled(generated: Generated, fused: bool) -> Mapping[str, int]:
+def _compiled(generated: CpuKernels, fused: bool) -> Mapping[str, int]:
     def make(path: str, exports: Mapping[str, str]) -> bytes:
         machine = import_module("functad.backends.cpu.compile.machine")  # takes the time that a warm cache saves
         signatures = {name: generated.signatures[name] for name in exports}

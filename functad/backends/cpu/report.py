@@ -12,10 +12,10 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from functad.lowering.blocks import Control, Instruction, repeated
+from functad.lowering.blocks import ControlPlan, Instruction, repeated
 
 
-class Source(str):
+class SourceText(str):
     """Generated Python source; its repr is the text itself, so that a notebook shows it."""
 
     __slots__ = ()
@@ -101,7 +101,7 @@ class Profile:
     __repr__ = __str__
 
 
-def cost_of(instructions: Sequence[Instruction | Control]) -> Cost:
+def cost_of(instructions: Sequence[Instruction | ControlPlan]) -> Cost:
     return Cost(
         tuple(KernelCost(label(i, times), i.flops * times, i.bytes * times) for i, times in repeated(instructions))
     )

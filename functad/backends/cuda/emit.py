@@ -18,7 +18,7 @@ SHARED_TYPES = {"bool": "boolean", "float16": "float32"}  # where an accumulator
 
 
 @dataclass(frozen=True)
-class KernelText:
+class CudaKernel:
     """The text of a kernel below its name, its parameters, and how much of the grid it can use.
 
     work: results, each of which is one thread's work, or one block's if `by_block`.
@@ -30,7 +30,7 @@ class KernelText:
     by_block: bool
 
 
-def emit(nest: Nest, threads: int) -> KernelText:
+def emit(nest: Nest, threads: int) -> CudaKernel:
     """The kernel of a nest whose loops have been merged, for blocks of `threads`.
 
     A kernel does all of its work on a grid of any size. One thread computes one result, unless it is reduced from many
@@ -51,7 +51,7 @@ class _Emitter:
         enough = self.terms >= 2 * threads
         self.by_block = enough and (adjacent or nest.outer_points < machine_model.CUDA_FEW_POINTS)
 
-    def kernel(self) -> KernelText:
+    def kernel(self) -> CudaKernel:
         for name, value in self.nest.used_constants().items():
             self._line(0, f"{name} = {literal_text(value, value.dtype)}")
         if self.by_block:
@@ -59,7 +59,7 @@ class _Emitter:
         else:
             self._by_thread()
         body = "\n".join(self.lines) + "\n"
-        return KernelText(body, tuple(self.parameters.values()), self.nest.outer_points, self.by_block)
+        return CudaKernel(body, tuple(self.parameters.values()), self.nest.outer_points, self.by_block)
 
     # --- forms -------------------------------------------------------------------------------------------
 

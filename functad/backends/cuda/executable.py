@@ -30,7 +30,7 @@ from functad.lowering.memory.arena import plan_memory
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import GemmStep
-from functad.lowering_rules import Callback, Contraction, Control, Indexed, Loops, Reduction, Scalar
+from functad.lowering_rules import Callback, Contraction, ControlFlow, Indexed, Loops, Reduction, Scalar
 
 # The simulator starts a Python thread for every thread of the grid.
 THREADS = 4 if SIMULATED else machine_model.CUDA_THREADS
@@ -38,7 +38,7 @@ MOST_BLOCKS = 2 if SIMULATED else machine_model.CUDA_MOST_BLOCKS
 TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
 
-def compile_program(program: Program, donated: Sequence[bool] = ()) -> Executable:
+def compile_program(program: Program, donated: Sequence[bool] = ()) -> CudaExecutable:
     """The executable of a Program. Arguments are copied to the device, so that nothing is gained from donated ones.
 
     Raises:
@@ -47,16 +47,16 @@ def compile_program(program: Program, donated: Sequence[bool] = ()) -> Executabl
     """
     _check_device()
     _check_operations(program)
-    return Executable(program)
+    return CudaExecutable(program)
 
 
-def lower_program(program: Program, donated: Sequence[bool] = ()) -> Lowered:
+def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowering:
     """Everything up to machine code; needs no GPU."""
     _check_operations(program)
-    return Lowered(program)
+    return CudaLowering(program)
 
 
-class Lowered:
+class CudaLowering:
     """A Program as kernels and a memory plan, not compiled.
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
@@ -69,15 +69,15 @@ class Lowered:
         self.memory_plan = plan_memory([Block(i.n, [i], [1]) for i in self.generated.instructions])
 
     @property
-    def kernels(self) -> report.Source:
-        return report.Source(self.generated.source)
+    def kernels(self) -> report.SourceText:
+        return report.SourceText(self.generated.source)
 
     @property
     def cost(self) -> report.Cost:
         return report.cost_of(self.generated.instructions)
 
 
-class Executable(Lowered):
+class CudaExecutable(CudaLowering):
     """A compiled Program: a function of the list of its inputs, ndarrays, to the list of its results."""
 
     def __init__(self, program: Program) -> None:
@@ -170,7 +170,7 @@ def _check_device() -> None:
 
 
 def _check_operations(program: Program) -> None:
-    unknown = (Callback, Control, Loops)
+    unknown = (Callback, ControlFlow, Loops)
     missing = sorted({e.primitive.name for e in program.eqns if isinstance(e.primitive.lower, unknown)})
     if missing:
         kinds = (Scalar, Indexed, Reduction, Contraction)

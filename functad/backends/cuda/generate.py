@@ -9,7 +9,7 @@ import re
 import textwrap
 from dataclasses import dataclass, replace
 
-from functad.backends.cuda.emit import KernelText, emit
+from functad.backends.cuda.emit import CudaKernel, emit
 from functad.backends.cuda.scalars import WORDS
 from functad.lowering.blocks import Instruction
 from functad.lowering.nests.cost import work_of
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(eq=False)
-class Generated:
+class CudaKernels:
     """The kernels of a Program.
 
     source: the Python file. instructions: the calls, in order. kernels: by name; a "gemm" instruction has none.
@@ -35,13 +35,13 @@ class Generated:
 
     source: str
     instructions: list[Instruction]
-    kernels: dict[str, KernelText]
+    kernels: dict[str, CudaKernel]
 
 
-def generate(schedule: Schedule, threads: int) -> Generated:
+def generate(schedule: Schedule, threads: int) -> CudaKernels:
     """Write the kernels of a schedule for blocks of `threads`; steps with the same text share a function."""
     functions: dict[str, str] = {}
-    kernels: dict[str, KernelText] = {}
+    kernels: dict[str, CudaKernel] = {}
     known: dict[tuple[str, tuple[str, ...]], str] = {}
     instructions = []
     for step in schedule.steps:
@@ -62,7 +62,7 @@ def generate(schedule: Schedule, threads: int) -> Generated:
         instructions.append(
             Instruction(known[key], kernel.parameters, kernel.work, {}, 0.0, work.flops, work.bytes, step)
         )
-    return Generated(_file(schedule.program.name, functions, threads), instructions, kernels)
+    return CudaKernels(_file(schedule.program.name, functions, threads), instructions, kernels)
 
 
 def _product(step: GemmStep) -> Instruction:
@@ -80,7 +80,7 @@ def _unique(name: str, taken: dict[str, str]) -> str:
     return unique
 
 
-def _function_text(name: str, kernel: KernelText, step: NestStep | KernelStep, schedule: Schedule) -> str:
+def _function_text(name: str, kernel: CudaKernel, step: NestStep | KernelStep, schedule: Schedule) -> str:
     head = f"def {name}({', '.join(p for p, _, _ in kernel.parameters)}):\n"
     return head + textwrap.indent(comments(step.eqns, schedule.names) + kernel.body.strip("\n"), "    ")
 

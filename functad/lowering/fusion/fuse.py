@@ -20,10 +20,10 @@ from functad.lowering.fusion.products import Product
 from functad.lowering.fusion.units import Unit, domain_of, domains_fit
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.nest import POST, PRE, NestBuilder
-from functad.lowering_rules import Callback, Contraction, Control, Loops, Reduction
+from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction
 from functad.pretty import literal_text
 
-_KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", Control: "control", Callback: "call"}
+_KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", ControlFlow: "control", Callback: "call"}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from functad import machine_model
-from functad.lowering.blocks import Block, Control, Instruction
+from functad.lowering.blocks import Block, ControlPlan, Instruction
 from functad.lowering.memory.buffers import Storage
 from functad.lowering.steps import LoopStep, Stack
 
@@ -45,7 +45,7 @@ class MemoryPlan:
         return "\n".join(lines)
 
 
-def plan_memory(items: Sequence[Block | Control]) -> MemoryPlan:
+def plan_memory(items: Sequence[Block | ControlPlan]) -> MemoryPlan:
     """Give each temporary a place in one arena; two whose lifetimes do not meet may share it."""
     lifetimes: dict[Storage, tuple[int, int]] = {}
     blocks = _timeline(items)
@@ -85,14 +85,14 @@ def plan_memory(items: Sequence[Block | Control]) -> MemoryPlan:
     return MemoryPlan(top, most, unshared, offsets, lifetimes, _stacks(items))
 
 
-def _stacks(items: Sequence[Block | Control]) -> list[Stack]:
+def _stacks(items: Sequence[Block | ControlPlan]) -> list[Stack]:
     """The stacks of all loops."""
-    loops = [item for item in items if isinstance(item, Control)]
+    loops = [item for item in items if isinstance(item, ControlPlan)]
     inner = [stack for loop in loops for part in loop.parts for stack in _stacks(part)]
     return [stack for loop in loops if isinstance(loop.step, LoopStep) for stack in loop.step.stacks] + inner
 
 
-def _timeline(items: Sequence[Block | Control]) -> list[Block]:
+def _timeline(items: Sequence[Block | ControlPlan]) -> list[Block]:
     """All blocks in the order of their text, and before and behind each loop or branch one for what it holds.
 
     A temporary of a loop's body is written before it is read in each step; and of branches only one runs.

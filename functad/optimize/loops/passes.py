@@ -16,7 +16,7 @@ from functad.control import cond_p, scan_p, while_p
 from functad.editing.partial_evaluation import split_invariant
 from functad.editing.splicing import splice
 from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var, memoised, subprograms
-from functad.lowering_rules import Control
+from functad.lowering_rules import ControlFlow
 from functad.optimize.loops.linear_recurrences import shorten_chains
 from functad.optimize.loops.parts import Scan, take_apart
 from functad.optimize.loops.products import hoist_products, sink_sums
@@ -33,7 +33,7 @@ from functad.tracing import bind, eval_program, trace_to_program
 
 def optimize_loops(program: Program, simplify: Callable[[Program], Program]) -> Program:
     """All passes over the loops and branches of a Program; `simplify` is for what runs inside of them."""
-    if not any(isinstance(e.primitive.lower, Control) for e in program.eqns):
+    if not any(isinstance(e.primitive.lower, ControlFlow) for e in program.eqns):
         return program
     program = fuse_scans(program)
     eqns: list[Eqn] = []

@@ -17,7 +17,7 @@ from functad import machine_model
 from functad.primitives.kernels.extrema import folded
 
 Padding = Sequence[tuple[int, int]]
-Index = tuple[slice | EllipsisType, ...]
+SliceIndex = tuple[slice | EllipsisType, ...]
 
 
 class _Windows(NamedTuple):
@@ -28,7 +28,7 @@ class _Windows(NamedTuple):
     strides: tuple[int, ...]
     dilation: tuple[int, ...]
 
-    def at_offset(self, offset: Sequence[int]) -> Index:
+    def at_offset(self, offset: Sequence[int]) -> SliceIndex:
         """The element at `offset` of every window."""
         slices = (
             slice(o * d, o * d + max(0, (n - 1) * s + 1), s)
@@ -36,7 +36,7 @@ class _Windows(NamedTuple):
         )
         return (..., *slices)
 
-    def at_position(self, position: Sequence[int]) -> Index:
+    def at_position(self, position: Sequence[int]) -> SliceIndex:
         """Every element of the window at `position`."""
         slices = (
             slice(p * s, p * s + (w - 1) * d + 1, d)
@@ -312,7 +312,7 @@ def _conv_by_shifting(lhs: np.ndarray, rhs: np.ndarray, windows: _Windows) -> np
     return out
 
 
-def _row_blocks(windows: _Windows, share: float) -> Iterator[tuple[slice, Index, _Windows]]:
+def _row_blocks(windows: _Windows, share: float) -> Iterator[tuple[slice, SliceIndex, _Windows]]:
     """Split the first output axis into blocks of at most `share` of it.
 
     Yields each block's outputs (as a slice of the flat positions), its part of the input, and its windows.
@@ -326,7 +326,7 @@ def _row_blocks(windows: _Windows, share: float) -> Iterator[tuple[slice, Index,
     for first in range(0, size, rows):
         last = min(first + rows, size)
         rest = (slice(None),) * len(others)
-        inputs: Index = (..., slice(first * stride, (last - 1) * stride + reach), *rest)
+        inputs: SliceIndex = (..., slice(first * stride, (last - 1) * stride + reach), *rest)
         width = math.prod(others)
         yield slice(first * width, last * width), inputs, windows._replace(shape=(last - first, *others))
 
@@ -357,7 +357,7 @@ def _selected_last(dtype: np.dtype, select: str) -> float | int:
     return int(np.iinfo(dtype).min if select == "ge" else np.iinfo(dtype).max)
 
 
-def _selected(padded: np.ndarray, select: str, windows: _Windows) -> Iterator[tuple[Index, np.ndarray]]:
+def _selected(padded: np.ndarray, select: str, windows: _Windows) -> Iterator[tuple[SliceIndex, np.ndarray]]:
     """For every offset in a window: its elements' place, and which of them their window selects."""
     if 0 in windows.shape:
         return
@@ -377,7 +377,7 @@ def _selected(padded: np.ndarray, select: str, windows: _Windows) -> Iterator[tu
         yield place, mask
 
 
-def _selected_among_nans(padded: np.ndarray, select: str, windows: _Windows) -> Iterator[tuple[Index, np.ndarray]]:
+def _selected_among_nans(padded: np.ndarray, select: str, windows: _Windows) -> Iterator[tuple[SliceIndex, np.ndarray]]:
     """As XLA: an element stays selected while it compares "ge" (or "le") with the next; NaN never does."""
     keeps = {"ge": np.greater_equal, "le": np.less_equal}[select]
     best = np.zeros(windows.shape, padded.dtype)

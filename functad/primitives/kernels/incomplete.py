@@ -20,7 +20,7 @@ from functad.primitives.kernels.special import erfc, lgamma, lgamma_of_two_plus
 _Floats = npt.NDArray[np.float64]
 _Mask = npt.NDArray[np.bool_]
 _Positions = npt.NDArray[np.intp]
-_Step = Callable[[int, _Positions], _Mask]
+_Iteration = Callable[[int, _Positions], _Mask]
 
 _EPSILON = 2.0**-53
 _TINY = 1e-290
@@ -223,7 +223,7 @@ def _log_beta(a: _Floats, b: _Floats) -> _Floats:
 # --- common -------------------------------------------------------------------------------------------
 
 
-def _until_converged(step: _Step, size: int) -> None:
+def _until_converged(step: _Iteration, size: int) -> None:
     """Call `step(k, active)`, k = 1, 2, ..., on the positions that it still reports as changing."""
     active = np.arange(size)
     for k in range(1, _MOST_STEPS):

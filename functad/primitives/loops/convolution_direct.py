@@ -12,7 +12,14 @@ from typing import Any
 
 from functad import machine_model
 from functad.primitives.loops.convolution_geometry import Convolution
-from functad.primitives.loops.convolution_packing import Run, padded, row_major, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_packing import (
+    CopyLoop,
+    padded,
+    row_major,
+    task_count,
+    write_clear,
+    write_copy,
+)
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
@@ -154,7 +161,7 @@ def rows(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
         text.open(f"for u in range(task * {units} // {tasks}, (task + 1) * {units} // {tasks}):")
         write_places(text, "u", ["n", "g"], [conv.batch, conv.groups])
         runs = [padded(axis, step) for axis, step in zip(conv.axes, steps, strict=True)]
-        write_copy(text, ("padded", "x0"), ("lhs", image), [Run(conv.features, plane, conv.lhs_steps[2]), *runs])
+        write_copy(text, ("padded", "x0"), ("lhs", image), [CopyLoop(conv.features, plane, conv.lhs_steps[2]), *runs])
         x = ("padded", plane, list(steps))
     together = conv.features if conv.features * conv.taps <= machine_model.WEIGHTS_IN_REGISTERS else 1
     if together < conv.features:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from functad.primitives.window_geometry import Padding, window_count
+from functad.primitives.kernels.convolution import Padding
+from functad.primitives.window_geometry import window_count
 
 
 @dataclass(frozen=True)
-class Axis:
+class ConvolutionAxis:
     """One spatial axis: output `i` of the window's element `k` reads input `j`, where
     `j * base = i * stride + k * dilation - low`; steps are distances in memory between neighbours.
     """
@@ -58,7 +59,7 @@ class Convolution:
     groups: int
     features: int  # of one group
     outputs: int  # of one group
-    axes: tuple[Axis, ...]
+    axes: tuple[ConvolutionAxis, ...]
     lhs_steps: tuple[int, int, int]  # batch, group, feature
     rhs_steps: tuple[int, int, int]  # group, output, feature
     out_steps: tuple[int, int, int]  # batch, group, output
@@ -105,7 +106,7 @@ def describe(
         stride, dilation, base = window_strides[d], rhs_dilation[d], lhs_dilation[d]
         count = window_count(size, window, stride, (low, high), base, dilation)
         steps = lhs_steps[lhs_axis], rhs_steps[rhs_axis], out_steps[out_axis]
-        axes.append(Axis(size, window, count, stride, dilation, low, base, *steps))
+        axes.append(ConvolutionAxis(size, window, count, stride, dilation, low, base, *steps))
     whole = Convolution(
         batch,
         groups,
@@ -148,7 +149,7 @@ def _phases(conv: Convolution, a: int) -> list[Convolution]:
     phases = []
     for rest in range(min(base, axis.count)):
         first = next(k for k in range(base) if (rest + k * axis.dilation - axis.low) % base == 0)
-        phase = Axis(
+        phase = ConvolutionAxis(
             size=axis.size,
             window=max(0, -(-(axis.window - first) // base)),
             count=-(-(axis.count - rest) // base),
@@ -173,7 +174,7 @@ def _phases(conv: Convolution, a: int) -> list[Convolution]:
 
 def with_images_as_axis(conv: Convolution) -> Convolution:
     """The batch as one more axis, along which nothing happens."""
-    images = Axis(conv.batch, 1, conv.batch, 1, 1, 0, 1, conv.lhs_steps[0], 0, conv.out_steps[0])
+    images = ConvolutionAxis(conv.batch, 1, conv.batch, 1, 1, 0, 1, conv.lhs_steps[0], 0, conv.out_steps[0])
     return replace(conv, batch=1, axes=(images, *conv.axes))
 
 
@@ -181,7 +182,7 @@ def row_major_steps(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _undilated(axis: Axis) -> Axis:
+def _undilated(axis: ConvolutionAxis) -> ConvolutionAxis:
     """Dilation and strides that nothing comes of are 1."""
     return replace(
         axis,
@@ -191,9 +192,9 @@ def _undilated(axis: Axis) -> Axis:
     )
 
 
-def _merged(axes: list[Axis]) -> list[Axis]:
+def _merged(axes: list[ConvolutionAxis]) -> list[ConvolutionAxis]:
     """Neighbours become one where both do nothing and lie row by row in memory."""
-    merged: list[Axis] = []
+    merged: list[ConvolutionAxis] = []
     for axis in axes:
         before = merged[-1] if merged else None
         if (

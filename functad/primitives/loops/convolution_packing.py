@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from functad import machine_model
-from functad.primitives.loops.convolution_geometry import Axis
+from functad.primitives.loops.convolution_geometry import ConvolutionAxis
 from functad.primitives.loops.kernel_text import KernelText, total
 
 
 @dataclass(frozen=True)
-class Run:
+class CopyLoop:
     """One loop of a copy. Place d of the copy holds input `(d * jump + origin) / base`, or zero where there is none.
 
     count and origin are numbers or names; `checked`: some places hold no input.
@@ -31,12 +31,12 @@ class Run:
     checked: bool = False
 
 
-def padded(axis: Axis, to_step: int) -> Run:
+def padded(axis: ConvolutionAxis, to_step: int) -> CopyLoop:
     """The places of a padded axis that the windows cover."""
-    return Run(axis.reach, to_step, axis.lhs_step, 1, -axis.low, axis.base, axis.size, not axis.inside)
+    return CopyLoop(axis.reach, to_step, axis.lhs_step, 1, -axis.low, axis.base, axis.size, not axis.inside)
 
 
-def write_copy(text: KernelText, to: tuple[str, str], source: tuple[str, str], runs: Sequence[Run]) -> None:
+def write_copy(text: KernelText, to: tuple[str, str], source: tuple[str, str], runs: Sequence[CopyLoop]) -> None:
     """Nested loops over the runs that copy `source` to `to` (each a buffer's name and a place in it).
 
     Where there is no input, nothing is written: see `write_clear`.
@@ -63,7 +63,7 @@ def write_copy(text: KernelText, to: tuple[str, str], source: tuple[str, str], r
     text.close(depth)
 
 
-def _bounds(text: KernelText, r: int, run: Run) -> tuple[str, str]:
+def _bounds(text: KernelText, r: int, run: CopyLoop) -> tuple[str, str]:
     """The first place with input, and the one after the last."""
     jump = run.jump
     if isinstance(run.origin, int) and isinstance(run.count, int):

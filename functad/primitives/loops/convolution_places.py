@@ -14,7 +14,7 @@ import numpy as np
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_nest, write_places
 from functad.primitives.loops.convolution_geometry import Convolution
-from functad.primitives.loops.convolution_packing import Run, row_major, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
@@ -140,7 +140,7 @@ def _panels(target: Any, rhs: Any, conv: Convolution, columns: int) -> Any:
     order = [(conv.groups, group), (conv.outputs // columns, columns * output), *taps]
     order += [(conv.features, feature), (columns, output)]
     wanted = row_major([count for count, _ in order])
-    runs = [Run(count, to, step) for (count, step), to in zip(order, wanted, strict=True) if count > 1]
+    runs = [CopyLoop(count, to, step) for (count, step), to in zip(order, wanted, strict=True) if count > 1]
     copy = target.scratch((math.prod(count for count, _ in order),), rhs.dtype)
     outermost, *inner = runs
     text = KernelText()

@@ -18,14 +18,14 @@ from typing import Any
 
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_places
-from functad.primitives.loops.convolution_geometry import Axis, Convolution, with_images_as_axis
-from functad.primitives.loops.convolution_packing import Run, row_major, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_geometry import Convolution, ConvolutionAxis, with_images_as_axis
+from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScratchPlan:
     """How blocks lie in scratch memory. Places are those of one block, row-major in `steps`."""
 
     conv: Convolution
@@ -125,7 +125,7 @@ def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> No
     target.kernel(f"convolution_{plan.way}", str(text), buffers, tasks, flops=conv.flops)
 
 
-def plan_blocks(conv: Convolution, itemsize: int) -> Plan:
+def plan_blocks(conv: Convolution, itemsize: int) -> ScratchPlan:
     """Choose the way and the size of the blocks, and find out what need not be copied."""
     conv = _blockable(conv)
     way = way_of_products(conv)
@@ -141,7 +141,7 @@ def plan_blocks(conv: Convolution, itemsize: int) -> Plan:
     places = min(most, machine_model.CONVOLUTION_BLOCK_BYTES // (depth * itemsize))
     rows = _even_share(axes[0].count, max(1, places // math.prod(lengths[1:])))
     extents = (rows + reaches[0], *lengths[1:])
-    plan = Plan(
+    plan = ScratchPlan(
         conv,
         way,
         rows,
@@ -169,14 +169,14 @@ def plan_blocks(conv: Convolution, itemsize: int) -> Plan:
     return replace(plan, direct=direct)
 
 
-def is_one_product(plan: Plan) -> bool:
+def is_one_product(plan: ScratchPlan) -> bool:
     """All of it is the product of two matrices in memory."""
     conv = plan.conv
     simple = plan.way == "shifted" and conv.taps == conv.batch == conv.groups == len(conv.axes) == 1
     return simple and plan.in_place and plan.direct
 
 
-def _one_product(target: Any, lhs: Any, weights: Any, out: Any, plan: Plan) -> None:
+def _one_product(target: Any, lhs: Any, weights: Any, out: Any, plan: ScratchPlan) -> None:
     conv = plan.conv
     (axis,) = conv.axes
     x = (lhs, -axis.low * axis.lhs_step, leading_step(plan))
@@ -197,7 +197,7 @@ def _one_product(target: Any, lhs: Any, weights: Any, out: Any, plan: Plan) -> N
 def _blockable(conv: Convolution) -> Convolution:
     """The same with at least one axis, and with so many images in a block that it is not too small."""
     if not conv.axes:
-        return replace(conv, axes=(Axis(1, 1, 1, 1, 1, 0, 1, 1, 1, 1),))
+        return replace(conv, axes=(ConvolutionAxis(1, 1, 1, 1, 1, 0, 1, 1, 1, 1),))
     if conv.batch > 1 and math.prod(axis.reach for axis in conv.axes) <= machine_model.CONVOLUTION_BLOCK_PLACES // 2:
         return with_images_as_axis(conv)
     return conv
@@ -211,7 +211,7 @@ def _even_share(count: int, most: int) -> int:
 # --- weights --------------------------------------------------------------------------------------------------
 
 
-def _weights(target: Any, rhs: Any, plan: Plan) -> Any:
+def _weights(target: Any, rhs: Any, plan: ScratchPlan) -> Any:
     """The kernel in the order in which the products take it: itself, or a copy."""
     if plan.way == "summed":
         order = "gcto" if plan.outputs_last else "gtoc"
@@ -230,10 +230,10 @@ def ordered_weights(target: Any, rhs: Any, conv: Convolution, order: str) -> Any
     steps["t"] = [axis.rhs_step for axis in conv.axes]
     extents, theirs = ([x for name in order for x in table[name]] for table in (sizes, steps))
     wanted = row_major(extents)
-    runs = [Run(n, to, step) for n, to, step in zip(extents, wanted, theirs, strict=True) if n > 1]
+    runs = [CopyLoop(n, to, step) for n, to, step in zip(extents, wanted, theirs, strict=True) if n > 1]
     if conv.rhs_start == 0 and all(run.to_step == run.from_step for run in runs):
         return rhs
-    runs = runs or [Run(1, 1, 1)]
+    runs = runs or [CopyLoop(1, 1, 1)]
     copy = target.scratch((math.prod(extents),), rhs.dtype)
     outer, *inner = runs
     text = KernelText()
@@ -248,7 +248,7 @@ def ordered_weights(target: Any, rhs: Any, conv: Convolution, order: str) -> Any
 # --- a block --------------------------------------------------------------------------------------------------
 
 
-def write_input(text: KernelText, target: Any, lhs: Any, plan: Plan, tasks: int, buffers: dict[str, Any]) -> str:
+def write_input(text: KernelText, target: Any, lhs: Any, plan: ScratchPlan, tasks: int, buffers: dict[str, Any]) -> str:
     """Set x0 to where the block's input begins, and copy it there if need be; returns the name of its buffer."""
     conv = plan.conv
     if plan.in_place:
@@ -261,7 +261,7 @@ def write_input(text: KernelText, target: Any, lhs: Any, plan: Plan, tasks: int,
     return "copy"
 
 
-def _write_copies(text: KernelText, plan: Plan, zero: str) -> None:
+def _write_copies(text: KernelText, plan: ScratchPlan, zero: str) -> None:
     """Copy a block's input: once for each tap if unrolled, else for each remainder of the strides."""
     conv, depth = plan.conv, text.depth
     unrolled = plan.way == "unrolled"
@@ -278,20 +278,20 @@ def _write_copies(text: KernelText, plan: Plan, zero: str) -> None:
         text.line(f"origin{d} = {total(*origin)}")
         extent = plan.extents[d] if d else total("rows", plan.extents[0] - plan.rows)
         step = plan.steps[d] * place_step(plan)
-        runs.append(Run(extent, step, axis.lhs_step, axis.stride, f"origin{d}", axis.base, axis.size, checked[d]))
+        runs.append(CopyLoop(extent, step, axis.lhs_step, axis.stride, f"origin{d}", axis.base, axis.size, checked[d]))
     number = total(*((f"k{d}", step) for d, step in enumerate(row_major(counts))))
     copies = math.prod(counts)
     if plan.features_last:
         place = total("x0", (number, conv.features if unrolled else conv.features * plan.places))
-        runs.append(Run(conv.features, 1, conv.lhs_steps[2]))
+        runs.append(CopyLoop(conv.features, 1, conv.lhs_steps[2]))
     else:
         place = total("x0", (number, plan.places if unrolled else conv.features * plan.places))
-        runs.insert(0, Run(conv.features, plan.places * (copies if unrolled else 1), conv.lhs_steps[2]))
+        runs.insert(0, CopyLoop(conv.features, plan.places * (copies if unrolled else 1), conv.lhs_steps[2]))
     write_copy(text, ("copy", place), ("lhs", total(*source)), runs)
     text.close(depth)
 
 
-def place_step(plan: Plan) -> int:
+def place_step(plan: ScratchPlan) -> int:
     """How far apart neighbouring places of the input lie, where the products read it."""
     if not plan.features_last:
         return 1
@@ -300,14 +300,14 @@ def place_step(plan: Plan) -> int:
     return plan.conv.features * (plan.conv.taps if plan.way == "unrolled" else 1)
 
 
-def leading_step(plan: Plan) -> int:
+def leading_step(plan: ScratchPlan) -> int:
     """The leading dimension of the input as a matrix of places and features."""
     if plan.features_last:
         return place_step(plan)
     return plan.conv.lhs_steps[2] if plan.in_place else plan.places
 
 
-def places_of_product(plan: Plan) -> str:
+def places_of_product(plan: ScratchPlan) -> str:
     """The text of how many places a product covers."""
     if plan.by_rows:
         return str(plan.conv.axes[-1].count)
@@ -315,7 +315,7 @@ def places_of_product(plan: Plan) -> str:
     return total(("rows", plan.steps[0]), most - plan.rows * plan.steps[0])
 
 
-def write_rows(text: KernelText, plan: Plan) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+def write_rows(text: KernelText, plan: ScratchPlan) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """Open loops over the rows that have products of their own; returns how far in input and output they are apart."""
     if not plan.by_rows:
         return [], []
@@ -327,7 +327,7 @@ def write_rows(text: KernelText, plan: Plan) -> tuple[list[tuple[str, int]], lis
     return x, y
 
 
-def write_taps(text: KernelText, plan: Plan) -> str:
+def write_taps(text: KernelText, plan: ScratchPlan) -> str:
     """Open loops over the taps of shifted products; returns the place in the input where a tap's matrix begins."""
     conv = plan.conv
     terms = []
@@ -343,7 +343,7 @@ def write_taps(text: KernelText, plan: Plan) -> str:
     return total("x0", *terms)
 
 
-def _write_products(text: KernelText, plan: Plan, t: str, x: str, y: str) -> None:
+def _write_products(text: KernelText, plan: ScratchPlan, t: str, x: str, y: str) -> None:
     conv = plan.conv
     depth = conv.features * (conv.taps if plan.way == "unrolled" else 1)
     width = conv.outputs * (conv.taps if plan.way == "summed" else 1)
@@ -373,7 +373,7 @@ def _write_products(text: KernelText, plan: Plan, t: str, x: str, y: str) -> Non
     text.close(level)
 
 
-def _write_outputs(text: KernelText, plan: Plan) -> None:
+def _write_outputs(text: KernelText, plan: ScratchPlan) -> None:
     """Put a block's result into its place, adding the taps' shares if they are apart."""
     conv, depth = plan.conv, text.depth
     summed = plan.way == "summed"

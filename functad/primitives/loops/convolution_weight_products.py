@@ -11,9 +11,9 @@ from typing import Any
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_places
 from functad.primitives.loops.convolution_geometry import Convolution, simplified
-from functad.primitives.loops.convolution_packing import Run, row_major, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.convolution_products import (
-    Plan,
+    ScratchPlan,
     is_one_product,
     leading_step,
     places_of_product,
@@ -103,7 +103,7 @@ def gradient_of(conv: Convolution) -> Convolution:
     return simplified(primal)
 
 
-def _one_product(target: Any, lhs: Any, rhs: Any, out: Any, plan: Plan) -> None:
+def _one_product(target: Any, lhs: Any, rhs: Any, out: Any, plan: ScratchPlan) -> None:
     """Input times cotangent, or the other way round, as the result lies in memory."""
     conv = plan.conv
     (axis,) = conv.axes
@@ -120,7 +120,7 @@ def _one_product(target: Any, lhs: Any, rhs: Any, out: Any, plan: Plan) -> None:
     )  # fmt: skip
 
 
-def _write_cotangent(text: KernelText, plan: Plan) -> None:
+def _write_cotangent(text: KernelText, plan: ScratchPlan) -> None:
     """Copy the block's cotangent as a matrix of places and outputs; of places, taps and outputs if summed."""
     conv, depth = plan.conv, text.depth
     width, shift = conv.outputs, []
@@ -130,13 +130,15 @@ def _write_cotangent(text: KernelText, plan: Plan) -> None:
         for d, (axis, tap) in enumerate(zip(conv.axes, row_major(windows), strict=True)):
             text.open(f"for k{d} in range({axis.window}):")
             shift.append((f"k{d}", axis.dilation * plan.steps[d] * width + tap * conv.outputs))
-    runs = [Run(axis.count if d else "rows", plan.steps[d] * width, axis.out_step) for d, axis in enumerate(conv.axes)]
-    runs.append(Run(conv.outputs, 1, conv.out_steps[2]))
+    runs = [
+        CopyLoop(axis.count if d else "rows", plan.steps[d] * width, axis.out_step) for d, axis in enumerate(conv.axes)
+    ]
+    runs.append(CopyLoop(conv.outputs, 1, conv.out_steps[2]))
     write_copy(text, ("cotangent", total("y0", *shift)), ("rhs", "rhs0"), runs)
     text.close(depth)
 
 
-def _write_products(text: KernelText, plan: Plan, t: str, x: str, y: str) -> None:
+def _write_products(text: KernelText, plan: ScratchPlan, t: str, x: str, y: str) -> None:
     conv, level = plan.conv, text.depth
     summed = plan.way == "summed"
     text.line(f"places = {places_of_product(plan)}")

@@ -13,7 +13,7 @@ from typing import Any
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import divisor, out_index, write_places, write_sum
 from functad.primitives.loops.convolution_geometry import Convolution
-from functad.primitives.loops.convolution_packing import Run, padded, row_major, write_clear, write_copy
+from functad.primitives.loops.convolution_packing import CopyLoop, padded, row_major, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
@@ -55,7 +55,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     text.open(f"for c in range(part * {conv.features} // {parts}, (part + 1) * {conv.features} // {parts}):")
     write_loops(text, [("g", conv.groups), ("n", conv.batch)])
     runs = [padded(axis, step) for axis, step in zip(outer, steps, strict=False)]
-    run = Run(last.window, 1, last.lhs_step, last.dilation, "origin", last.base, last.size, not last.inside)
+    run = CopyLoop(last.window, 1, last.lhs_step, last.dilation, "origin", last.base, last.size, not last.inside)
     with text.loop("k", last.count):
         text.line(f"origin = {total(('k', last.stride), -last.low)}")
         image = total(("c", conv.lhs_steps[2]), ("g", conv.lhs_steps[1]), ("n", conv.lhs_steps[0]))

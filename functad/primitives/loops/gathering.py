@@ -12,10 +12,8 @@ import numpy as np
 
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from functad.primitives.kernels.indexing import default_fill_value
-from functad.primitives.loops.moving import clamped
+from functad.primitives.loops.moving import Index, clamped
 from functad.primitives.loops.text import constant
-
-Index = tuple[Any, ...]
 
 
 def gather_rule(

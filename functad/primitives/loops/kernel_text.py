@@ -33,9 +33,11 @@ class KernelText:
         self._depth = depth
 
     @contextmanager
-    def block(self, head: str) -> Iterator[None]:
+    def block(self, *heads: str) -> Iterator[None]:
+        """Blocks, one within the other; without a head the lines stay at their depth."""
         depth = self._depth
-        self.open(head)
+        for head in heads:
+            self.open(head)
         yield
         self._depth = depth
 

@@ -29,7 +29,7 @@ def cumulative_rule(kind: str) -> Callable[..., None]:
         wide = np.dtype(_WIDE.get(x.dtype.name, x.dtype) if kind in ("add", "mul") else x.dtype)
         if kind == "logsumexp":
             wide = np.dtype(np.float64)
-        step = _Step(kind, x.dtype, wide)
+        step = _RunningStep(kind, x.dtype, wide)
         buffers: dict[str, tuple[Any, str]] = {"x": (x, "r"), "out": (out, "w")}
         costs = {"bytes": 2 * x.size * x.dtype.itemsize, "flops": 2 * x.size}
         if inner == 1 and kind == "logsumexp":
@@ -52,7 +52,7 @@ def cumulative_rule(kind: str) -> Callable[..., None]:
     return rule
 
 
-class _Step:
+class _RunningStep:
     """How one more element joins a running total."""
 
     def __init__(self, kind: str, dtype: np.dtype, wide: np.dtype) -> None:
@@ -77,7 +77,7 @@ class _Step:
         ]
 
 
-def _rows_text(length: int, reverse: bool, step: _Step) -> str:
+def _rows_text(length: int, reverse: bool, step: _RunningStep) -> str:
     """Along contiguous rows."""
     size = machine_model.RUNNING_GROUP
     groups = (length - 1) // size if step.may_be_grouped and length > 4 * size else 0
@@ -99,7 +99,7 @@ def _rows_text(length: int, reverse: bool, step: _Step) -> str:
     return "\n".join(indented("for r in range(start, stop):", lines))
 
 
-def _columns_text(length: int, inner: int, reverse: bool, step: _Step, rows: str, columns: str) -> str:
+def _columns_text(length: int, inner: int, reverse: bool, step: _RunningStep, rows: str, columns: str) -> str:
     """Along an axis with others behind it, which are the vectors."""
     first, sign = (f"{length * inner} * r + {(length - 1) * inner}", "-") if reverse else (f"{length * inner} * r", "+")
     keeps = step.wide != step.dtype

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Axis(NamedTuple):
+class WindowAxis(NamedTuple):
     """An axis of the array and the windows along it: window i has its k-th element at `i stride + k dilation - low`.
 
     That position counts in the array with `base - 1` holes after each of its `size` elements.
@@ -59,11 +59,11 @@ class Axis(NamedTuple):
         return self.interior == (0, self.windows)
 
 
-class Layout(NamedTuple):
+class WindowLayout(NamedTuple):
     """An array of shape (planes, *sizes of the axes, inner), whose windows slide along the axes only."""
 
     planes: int
-    axes: tuple[Axis, ...]
+    axes: tuple[WindowAxis, ...]
     inner: int
 
     @property
@@ -113,12 +113,12 @@ def layout_of(
     padding: Sequence[tuple[int, int]],
     base_dilation: Sequence[int],
     window_dilation: Sequence[int],
-) -> Layout:
+) -> WindowLayout:
     """The layout with as few axes as possible, at least one, of an array of this shape with so many windows."""
     lows = [low for low, _ in padding]
     each = zip(shape, window_dimensions, window_strides, lows, base_dilation, window_dilation, counts, strict=True)
     axes = [_axis(*sizes) for sizes in each]
-    merged: list[Axis] = []
+    merged: list[WindowAxis] = []
     for axis in axes:
         if merged and axis.is_plain and merged[-1].is_plain:
             merged[-1] = _plain(merged[-1].size * axis.size)
@@ -128,10 +128,10 @@ def layout_of(
             merged.append(axis)
     planes = merged.pop(0).size if merged and merged[0].is_plain and len(merged) > 1 else 1
     inner = merged.pop().size if len(merged) > 1 and merged[-1].is_plain else 1
-    return Layout(planes, tuple(merged) or (_plain(1),), inner)
+    return WindowLayout(planes, tuple(merged) or (_plain(1),), inner)
 
 
-def transposed(layout: Layout) -> Layout:
+def transposed(layout: WindowLayout) -> WindowLayout:
     """The windows that gather, for every element of the array, the windows that hold it; tap k becomes w - 1 - k.
 
     Strides and base dilation swap, and so do sizes and counts.
@@ -140,12 +140,12 @@ def transposed(layout: Layout) -> Layout:
     for axis in layout.axes:
         low = (axis.window - 1) * axis.dilation - axis.low
         base = 1 if axis.windows == 1 else axis.stride
-        axes.append(Axis(axis.windows, axis.window, axis.base, low, base, axis.dilation, axis.size))
-    return Layout(layout.planes, tuple(axes), layout.inner)
+        axes.append(WindowAxis(axis.windows, axis.window, axis.base, low, base, axis.dilation, axis.size))
+    return WindowLayout(layout.planes, tuple(axes), layout.inner)
 
 
-def _axis(size: int, window: int, stride: int, low: int, base: int, dilation: int, windows: int) -> Axis:
-    return Axis(
+def _axis(size: int, window: int, stride: int, low: int, base: int, dilation: int, windows: int) -> WindowAxis:
+    return WindowAxis(
         size,
         window,
         window if windows == 1 else stride,
@@ -156,13 +156,13 @@ def _axis(size: int, window: int, stride: int, low: int, base: int, dilation: in
     )
 
 
-def _plain(size: int) -> Axis:
-    return Axis(size, 1, 1, 0, 1, 1, size)
+def _plain(size: int) -> WindowAxis:
+    return WindowAxis(size, 1, 1, 0, 1, 1, size)
 
 
-def _times(axis: Axis, size: int) -> Axis:
+def _times(axis: WindowAxis, size: int) -> WindowAxis:
     """An axis together with the one after it, of which every window takes all."""
-    return Axis(axis.size * size, axis.window * size, axis.stride * size, axis.low * size, 1, 1, axis.windows)
+    return WindowAxis(axis.size * size, axis.window * size, axis.stride * size, axis.low * size, 1, 1, axis.windows)
 
 
 def _steps(shape: Sequence[int]) -> list[int]:

@@ -11,67 +11,35 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from functad import machine_model
-from functad.primitives.loops.window_layout import Axis, Layout
+from functad.primitives.loops.kernel_text import KernelText
+from functad.primitives.loops.window_layout import WindowAxis, WindowLayout
 
 
-class Text:
-    """Lines of a kernel, indented by the blocks that are open."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.depth = 0
-
-    def add(self, *lines: str) -> None:
-        self.lines += ["    " * self.depth + line for line in lines]
-
-    @contextmanager
-    def block(self, header: str | None) -> Iterator[None]:
-        """A block under a header; without a header the lines stay at their depth."""
-        if header is None:
-            yield
-            return
-        self.add(header)
-        self.depth += 1
-        yield
-        self.depth -= 1
-
-    @contextmanager
-    def blocks(self, headers: Sequence[str]) -> Iterator[None]:
-        for header in headers:
-            self.add(header)
-            self.depth += 1
-        yield
-        self.depth -= len(headers)
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
-
-
-class Work(Protocol):
+class WindowWork(Protocol):
     """What is done with a window; its number is `o`."""
 
-    def begin(self, text: Text, elements: int) -> None:
+    def begin(self, text: KernelText, elements: int) -> None:
         """Before the windows of a row, which has so many elements of the array."""
 
-    def whole(self, text: Text, offsets: Sequence[int]) -> None:
+    def whole(self, text: KernelText, offsets: Sequence[int]) -> None:
         """A window that lies in the array: its elements are at `w + offset`."""
 
-    def start_scan(self, text: Text) -> None:
+    def start_scan(self, text: KernelText) -> None:
         """Before the elements of a window are met one by one."""
 
-    def scan(self, text: Text, inside: str | None) -> None:
+    def scan(self, text: KernelText, inside: str | None) -> None:
         """An element at `place`; if `inside` (a name) is false, it is padding and `place` any element."""
 
-    def end_scan(self, text: Text) -> None: ...
+    def end_scan(self, text: KernelText) -> None: ...
 
 
-class Rows:
+class WindowRows:
     """The loops over all axes but the vectorised one: the last, or the inner elements where there are several.
 
     They run over planes, or with few of them also over the windows along the first axis.
     """
 
-    def __init__(self, layout: Layout, only_tiled: bool = False) -> None:
+    def __init__(self, layout: WindowLayout, only_tiled: bool = False) -> None:
         self.layout = layout
         self.axes = layout.axes if layout.inner > 1 else layout.axes[:-1]
         first = layout.axes[0]
@@ -94,24 +62,24 @@ class Rows:
         return not self.splits_first_axis or self.layout.axes[0].is_tiled
 
     @contextmanager
-    def loop(self, text: Text) -> Iterator[None]:
+    def loop(self, text: KernelText) -> Iterator[None]:
         """One index `r` of the range: plane `p`."""
         with text.block("for r in range(start, stop):"):
             count = self.layout.axes[0].windows
             if not self.splits_first_axis:
-                text.add("p = r")
+                text.line("p = r")
             elif self.layout.planes == 1:
-                text.add("p = i64(0)", "i0 = r")
+                text.line("p = i64(0)", "i0 = r")
             else:
-                text.add(f"p = r // {count}", f"i0 = r % {count}")
+                text.line(f"p = r // {count}", f"i0 = r % {count}")
             yield
 
     @contextmanager
-    def loop_axes(self, text: Text) -> Iterator[None]:
+    def loop_axes(self, text: KernelText) -> Iterator[None]:
         """The windows `i0`, `i1`, … along the axes that are not vectorised."""
         skipped = 1 if self.splits_first_axis else 0
         headers = [f"for i{a} in range({axis.windows}):" for a, axis in enumerate(self.axes)]
-        with text.blocks(headers[skipped:]):
+        with text.block(*headers[skipped:]):
             yield
 
     def first_window(self) -> str:
@@ -125,8 +93,8 @@ class Rows:
 def over_windows(
     target: Any,
     name: str,
-    layout: Layout,
-    work: Work,
+    layout: WindowLayout,
+    work: WindowWork,
     buffers: dict[str, tuple[Any, str]],
     *,
     only_tiled: bool = False,
@@ -139,15 +107,15 @@ def over_windows(
     vectorised: also do many windows at once.
     unrolled: leave it to LLVM to unroll those, which is good for work without comparisons.
     """
-    rows = Rows(layout, only_tiled)
+    rows = WindowRows(layout, only_tiled)
     lanes = _Lanes(layout, max(b.dtype.itemsize for b, _ in buffers.values())) if vectorised else None
-    text = Text()
+    text = KernelText()
     if lanes and lanes.length and lanes.lanes > 1:
-        text.add(f"lanes = {lanes.lanes}" if unrolled else opaque("lanes", lanes.lanes))
+        text.line(f"lanes = {lanes.lanes}" if unrolled else opaque("lanes", lanes.lanes))
     with rows.loop(text):
         work.begin(text, rows.elements)
         with rows.loop_axes(text):
-            text.add(f"o0 = {rows.first_window()}")
+            text.line(f"o0 = {rows.first_window()}")
             _row(text, rows, lanes, work)
     moved = sum(b.size * b.dtype.itemsize for b, _ in buffers.values())
     windows = math.prod(layout.counts)
@@ -175,7 +143,7 @@ def opaque(name: str, number: int) -> str:
 class _Lanes:
     """How the whole windows of a row are cut into vectors: of equal length, the last two may share windows."""
 
-    def __init__(self, layout: Layout, itemsize: int) -> None:
+    def __init__(self, layout: WindowLayout, itemsize: int) -> None:
         axis = layout.axes[-1]
         has_whole = all(a.interior != (0, 0) for a in layout.axes)
         self.first, self.last = (0, layout.inner) if layout.inner > 1 else axis.interior
@@ -187,7 +155,7 @@ class _Lanes:
             self.lanes *= 2
 
     @contextmanager
-    def loop(self, text: Text) -> Iterator[None]:
+    def loop(self, text: KernelText) -> Iterator[None]:
         """Each whole window `j` of the row."""
         if self.lanes == 1:
             with text.block(f"for j in range({self.first}, {self.last}):"):
@@ -200,13 +168,13 @@ class _Lanes:
             first = sum_of(f"{self.lanes} * block", self.first)
         else:
             first = sum_of(f"minimum({self.lanes} * block, {self.length - self.lanes})", self.first)
-        with text.block(f"for block in range({blocks}):" if blocks > 1 else None):
-            text.add(f"j0 = i64({first})")
+        with text.block(*[f"for block in range({blocks}):"] * (blocks > 1)):
+            text.line(f"j0 = i64({first})")
             with text.block("for j in range(j0, j0 + lanes):"):
                 yield
 
 
-def _row(text: Text, rows: Rows, lanes: _Lanes | None, work: Work) -> None:
+def _row(text: KernelText, rows: WindowRows, lanes: _Lanes | None, work: WindowWork) -> None:
     layout = rows.layout
     if not lanes or not lanes.length:
         _scan_windows(text, rows, "0", str(_row_length(layout)), 0, work)
@@ -214,7 +182,7 @@ def _row(text: Text, rows: Rows, lanes: _Lanes | None, work: Work) -> None:
     reaching = {a: axis.interior for a, axis in enumerate(rows.axes) if not axis.is_interior}
     tests = [test for a, (lo, hi) in reaching.items() for test in (f"(i{a} >= {lo})", f"(i{a} < {hi})")]
     if tests:
-        text.add(f"whole = {' & '.join(tests)}")
+        text.line(f"whole = {' & '.join(tests)}")
     steps = layout.steps
     lows = sum(axis.low * step for axis, step in zip(layout.axes, steps, strict=True))
     first = sum_of(
@@ -222,29 +190,29 @@ def _row(text: Text, rows: Rows, lanes: _Lanes | None, work: Work) -> None:
         *[product(f"i{a}", axis.stride * steps[a]) for a, axis in enumerate(rows.axes)],
         -lows,
     )
-    with text.block("if whole:" if tests else None):
-        text.add(f"w0 = {first}")
+    with text.block(*["if whole:"] * bool(tests)):
+        text.line(f"w0 = {first}")
         with lanes.loop(text):
-            text.add(f"w = w0 + {product('j', lanes.step)}", "o = o0 + j")
+            text.line(f"w = w0 + {product('j', lanes.step)}", "o = o0 + j")
             work.whole(text, layout.offsets())
     length, done = _row_length(layout), lanes.last - lanes.first
     if tests:
-        text.add(f"edge = where(whole, i64({lanes.first}), i64({length}))")
-        text.add(f"rest = where(whole, i64({length - done}), i64({length}))")
+        text.line(f"edge = where(whole, i64({lanes.first}), i64({length}))")
+        text.line(f"rest = where(whole, i64({length - done}), i64({length}))")
         _scan_windows(text, rows, "edge", "rest", done, work)
     elif done < length:
         _scan_windows(text, rows, str(lanes.first), str(length - done), done, work)
 
 
-def _row_length(layout: Layout) -> int:
+def _row_length(layout: WindowLayout) -> int:
     return layout.inner if layout.inner > 1 else layout.axes[-1].windows
 
 
-def _scan_windows(text: Text, rows: Rows, edge: str, rest: str, skipped: int, work: Work) -> None:
+def _scan_windows(text: KernelText, rows: WindowRows, edge: str, rest: str, skipped: int, work: WindowWork) -> None:
     """Element by element: the windows of a row but those `skipped` after the first `edge`."""
     layout = rows.layout
     with text.block(f"for e in range({rest}):"):
-        text.add(f"j = where(e < {edge}, e, e + {skipped})" if skipped else "j = e", "o = o0 + j")
+        text.line(f"j = where(e < {edge}, e, e + {skipped})" if skipped else "j = e", "o = o0 + j")
         work.start_scan(text)
         tests: list[str] = []
         names = [f"i{a}" for a in range(len(layout.axes))]
@@ -261,26 +229,27 @@ def _scan_windows(text: Text, rows: Rows, edge: str, rest: str, skipped: int, wo
             place = sum_of(place, "j")
         depth = text.depth
         for header in headers:
-            if header:
-                text.add(header)
-                text.depth += header.endswith(":")
+            if header.endswith(":"):
+                text.open(header)
+            elif header:
+                text.line(header)
         if tests:
-            text.add(f"inside = {' & '.join(tests)}", f"place = where(inside, {place}, {product('r', rows.elements)})")
+            text.line(f"inside = {' & '.join(tests)}", f"place = where(inside, {place}, {product('r', rows.elements)})")
         else:
-            text.add(f"place = {place}")
+            text.line(f"place = {place}")
         work.scan(text, "inside" if tests else None)
-        text.depth = depth
+        text.close(depth)
         work.end_scan(text)
 
 
-def position(axis: Axis, a: int, i: str, k: str) -> list[str]:
+def position(axis: WindowAxis, a: int, i: str, k: str) -> list[str]:
     """Lines that set `y{a}`, the position of tap `k{a}` (or `k`) of window `i`, holes counted."""
     tap = f"k{a}" if axis.window > 1 else k
     terms = [product(i, axis.stride), product(tap, axis.dilation) if tap != "0" else 0, -axis.low]
     return [f"y{a} = {sum_of(*terms)}"]
 
 
-def inside_tests(axis: Axis, a: int) -> list[str]:
+def inside_tests(axis: WindowAxis, a: int) -> list[str]:
     """Whether the position `y{a}` holds an element of the array."""
     tests = []
     if not axis.is_interior:

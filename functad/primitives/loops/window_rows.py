@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from functad import machine_model
-from functad.primitives.loops.window_layout import Axis, Layout
-from functad.primitives.loops.window_loops import Rows, Text, inside_tests, opaque, position, product, sum_of
+from functad.primitives.loops.kernel_text import KernelText
+from functad.primitives.loops.window_layout import WindowAxis, WindowLayout
+from functad.primitives.loops.window_loops import WindowRows, inside_tests, opaque, position, product, sum_of
 
 
-class Combination(NamedTuple):
+class WindowCombination(NamedTuple):
     """What is done with the elements of a window.
 
     identity: what no element changes.
@@ -30,61 +31,61 @@ class Combination(NamedTuple):
 
 
 def by_rows(
-    target: Any, name: str, layout: Layout, combination: Combination, reads: dict[str, Any], result: Any
+    target: Any, name: str, layout: WindowLayout, combination: WindowCombination, reads: dict[str, Any], result: Any
 ) -> None:
     """A kernel in which every row of the result collects the rows that its windows hold."""
-    rows = Rows(layout)
+    rows = WindowRows(layout)
     phases = _Phases(layout.axes[-1])
     in_registers = layout.inner == 1 and all(axis.window == 1 and axis.is_interior for axis in rows.axes)
     length = layout.inner if layout.inner > 1 else layout.axes[-1].windows
-    text = Text()
+    text = KernelText()
     if layout.inner > 1 or not in_registers:
-        text.add(opaque("width", length))
+        text.line(opaque("width", length))
     if layout.inner == 1 and phases.last > phases.first:
-        text.add(opaque("blocks", phases.last - phases.first))
+        text.line(opaque("blocks", phases.last - phases.first))
     with rows.loop(text), rows.loop_axes(text):
-        text.add(f"o0 = {rows.first_window()}")
+        text.line(f"o0 = {rows.first_window()}")
         if not in_registers:
             with text.block("for j in range(width):"):
-                text.add(f"out[o0 + j] = {combination.identity}")
+                text.line(f"out[o0 + j] = {combination.identity}")
         depth = text.depth
         place, tap = _open_taps(text, layout, rows.axes)
-        text.add(f"a0 = {place}")
+        text.line(f"a0 = {place}")
         if layout.inner > 1:
             with text.block("for j in range(width):"):
-                text.add(f"out[o0 + j] = {combination.combine('out[o0 + j]', combination.element('a0 + j', tap))}")
+                text.line(f"out[o0 + j] = {combination.combine('out[o0 + j]', combination.element('a0 + j', tap))}")
         else:
             start = combination.identity if in_registers else None
             _collect_along_last(text, layout.axes[-1], phases, combination, tap, start)
-        text.depth = depth
+        text.close(depth)
     _add_kernel(target, name, text, layout, rows, reads, result)
 
 
 def by_windows(
-    target: Any, name: str, layout: Layout, combination: Combination, reads: dict[str, Any], result: Any
+    target: Any, name: str, layout: WindowLayout, combination: WindowCombination, reads: dict[str, Any], result: Any
 ) -> None:
     """A kernel that goes through one window after the other: for large ones, without holes in the array."""
-    rows = Rows(layout)
+    rows = WindowRows(layout)
     last = len(layout.axes) - 1
     axis = layout.axes[-1]
-    text = Text()
+    text = KernelText()
     with rows.loop(text), rows.loop_axes(text):
-        text.add(f"o0 = {rows.first_window()}")
+        text.line(f"o0 = {rows.first_window()}")
         with text.block(f"for i{last} in range({axis.windows}):"):
-            text.add(f"total = {combination.identity}")
+            text.line(f"total = {combination.identity}")
             depth = text.depth
             place, tap = _open_taps(text, layout, rows.axes)
-            text.add(f"a0 = {sum_of(place, product(f'i{last}', axis.stride), -axis.low)}")
+            text.line(f"a0 = {sum_of(place, product(f'i{last}', axis.stride), -axis.low)}")
             with text.block(f"for k in {_valid_taps(axis, f'i{last}')}:"):
                 element = combination.element(f"a0 + {product('k', axis.dilation)}", sum_of(tap, "k"))
-                text.add(f"total = {combination.reorder('total', element)}")
-            text.depth = depth
-            text.add(f"out[o0 + i{last}] = total")
+                text.line(f"total = {combination.reorder('total', element)}")
+            text.close(depth)
+            text.line(f"out[o0 + i{last}] = total")
     _add_kernel(target, name, text, layout, rows, reads, result)
 
 
 def _add_kernel(
-    target: Any, name: str, text: Text, layout: Layout, rows: Rows, reads: dict[str, Any], result: Any
+    target: Any, name: str, text: KernelText, layout: WindowLayout, rows: WindowRows, reads: dict[str, Any], result: Any
 ) -> None:
     buffers = {**{k: (b, "r") for k, b in reads.items()}, "out": (result, "rw")}
     target.kernel(
@@ -99,23 +100,20 @@ def _add_kernel(
     )
 
 
-def _open_taps(text: Text, layout: Layout, axes: tuple[Axis, ...]) -> tuple[str, str]:
+def _open_taps(text: KernelText, layout: WindowLayout, axes: tuple[WindowAxis, ...]) -> tuple[str, str]:
     """Loops over the taps along these axes that meet elements; the place of the first, and the number of the tap."""
     place, tap = product("p", layout.plane_size), ""
     for a, (axis, step) in enumerate(zip(axes, layout.steps)):
         if axis.base == 1 and axis.window > 1:
-            text.add(f"for k{a} in {_valid_taps(axis, f'i{a}')}:")
-            text.depth += 1
-            text.add(*position(axis, a, f"i{a}", "0"))
+            text.open(f"for k{a} in {_valid_taps(axis, f'i{a}')}:")
+            text.line(*position(axis, a, f"i{a}", "0"))
         else:
             if axis.window > 1:
-                text.add(f"for k{a} in range({axis.window}):")
-                text.depth += 1
-            text.add(*position(axis, a, f"i{a}", "0"))
+                text.open(f"for k{a} in range({axis.window}):")
+            text.line(*position(axis, a, f"i{a}", "0"))
             tests = inside_tests(axis, a)
             if tests:
-                text.add(f"if {' & '.join(tests)}:")
-                text.depth += 1
+                text.open(f"if {' & '.join(tests)}:")
         place = sum_of(place, product(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
         if axis.window > 1:
             inner_taps = math.prod(other.window for other in layout.axes[a + 1 :])
@@ -123,7 +121,7 @@ def _open_taps(text: Text, layout: Layout, axes: tuple[Axis, ...]) -> tuple[str,
     return place, tap or "0"
 
 
-def _valid_taps(axis: Axis, i: str) -> str:
+def _valid_taps(axis: WindowAxis, i: str) -> str:
     """The range of the taps of window `i` that meet elements; for an axis without holes."""
     if axis.is_interior:
         return f"range({axis.window})"
@@ -141,7 +139,7 @@ class _Phases:
     are in the array for the blocks m from `first` to `last` (exclusive).
     """
 
-    def __init__(self, axis: Axis) -> None:
+    def __init__(self, axis: WindowAxis) -> None:
         self.axis = axis
         self.period = axis.base // math.gcd(axis.stride, axis.base)
         self.step = axis.stride * self.period // axis.base
@@ -163,36 +161,36 @@ class _Phases:
 
 
 def _collect_along_last(
-    text: Text, axis: Axis, phases: _Phases, combination: Combination, tap: str, start: str | None
+    text: KernelText, axis: WindowAxis, phases: _Phases, combination: WindowCombination, tap: str, start: str | None
 ) -> None:
     """Combine the row of results at `o0` with what its windows hold of the row at `a0`; `start` replaces its values."""
     if phases.last > phases.first:
         with text.block("for m in range(blocks):"):
             block = sum_of("m", phases.first)
-            text.add(f"a = a0 + {product(block, phases.step)}", f"o = o0 + {product(block, phases.period)}")
+            text.line(f"a = a0 + {product(block, phases.step)}", f"o = o0 + {product(block, phases.period)}")
             for phase, taps in enumerate(phases.taps):
                 result = f"out[{sum_of('o', phase)}]"
                 value = start or result
                 for k, offset in taps:
                     value = combination.combine(value, combination.element(sum_of("a", offset), sum_of(tap, k)))
                 if taps or start:
-                    text.add(f"{result} = {value}")
+                    text.line(f"{result} = {value}")
     before, after = phases.first * phases.period, phases.last * phases.period
     if before + axis.windows - after == 0:
         return
     with text.block(f"for e in range({before + axis.windows - after}):"):
-        text.add(f"j = where(e < {before}, e, e + {after - before})" if after > before else "j = e")
-        text.add(f"total = {start or 'out[o0 + j]'}")
+        text.line(f"j = where(e < {before}, e, e + {after - before})" if after > before else "j = e")
+        text.line(f"total = {start or 'out[o0 + j]'}")
         if axis.base == 1:
             with text.block(f"for k in {_valid_taps(axis, 'j')}:"):
                 place = sum_of("a0", product("j", axis.stride), product("k", axis.dilation), -axis.low)
                 element = combination.element(place, sum_of(tap, "k"))
-                text.add(f"total = {combination.combine('total', element)}")
+                text.line(f"total = {combination.combine('total', element)}")
         else:
             with text.block(f"for k in range({axis.window}):"):
-                text.add(f"y = {sum_of(product('j', axis.stride), product('k', axis.dilation), -axis.low)}")
+                text.line(f"y = {sum_of(product('j', axis.stride), product('k', axis.dilation), -axis.low)}")
                 limit = (axis.size - 1) * axis.base + 1
                 with text.block(f"if (y >= 0) & (y < {limit}) & (y % {axis.base} == 0):"):
                     element = combination.element(f"a0 + y // {axis.base}", sum_of(tap, "k"))
-                    text.add(f"total = {combination.combine('total', element)}")
-        text.add("out[o0 + j] = total")
+                    text.line(f"total = {combination.combine('total', element)}")
+        text.line("out[o0 + j] = total")

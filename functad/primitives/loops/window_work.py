@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.text import cast, combined, constant
-from functad.primitives.loops.window_loops import Text, sum_of
+from functad.primitives.loops.window_loops import sum_of
 
 
 class Reduce:
@@ -27,50 +28,50 @@ class Reduce:
         self.is_float_extremum = op in ("max", "min") and dtype.kind == "f"
         self.relation = ">" if op == "max" else "<"
 
-    def begin(self, text: Text, elements: int) -> None:
+    def begin(self, text: KernelText, elements: int) -> None:
         pass
 
-    def whole(self, text: Text, offsets: Sequence[int]) -> None:
+    def whole(self, text: KernelText, offsets: Sequence[int]) -> None:
         if self.is_float_extremum:
             self._whole_with_nans(text, offsets)
             return
         # A sum starts from 0, for the sake of windows of negative zeros.
         first = element("x", offsets[0])
-        text.add(f"total = {self._combined(self.identity, first) if self.op == 'sum' else first}")
+        text.line(f"total = {self._combined(self.identity, first) if self.op == 'sum' else first}")
         for offset in offsets[1:]:
-            text.add(f"total = {self._combined('total', element('x', offset))}")
-        text.add("out[o] = total")
+            text.line(f"total = {self._combined('total', element('x', offset))}")
+        text.line("out[o] = total")
 
-    def _whole_with_nans(self, text: Text, offsets: Sequence[int]) -> None:
+    def _whole_with_nans(self, text: KernelText, offsets: Sequence[int]) -> None:
         """Compare without regard to NaNs, and look for them apart: one instruction finds them in two elements."""
         for k, offset in enumerate(offsets):
-            text.add(f"x{k} = {element('x', offset)}")
-        text.add("total = x0")
+            text.line(f"x{k} = {element('x', offset)}")
+        text.line("total = x0")
         for k in range(1, len(offsets)):
-            text.add(f"total = where(total {self.relation} x{k}, total, x{k})")
+            text.line(f"total = where(total {self.relation} x{k}, total, x{k})")
         tests = [f"(x{k} != x{k})" for k in range(len(offsets))]
         pairs = [" | ".join(tests[k : k + 2]) for k in range(0, len(tests), 2)]
-        text.add(f"has_nan = {pairs[0]}", *[f"has_nan = has_nan | ({pair})" for pair in pairs[1:]])
-        text.add(f"signs = {self._signs(*[f'bits(x{k})' for k in range(len(offsets))])}")
-        text.add(f"out[o] = where(has_nan, {constant(np.nan, self.dtype)}, {self._signed('total')})")
+        text.line(f"has_nan = {pairs[0]}", *[f"has_nan = has_nan | ({pair})" for pair in pairs[1:]])
+        text.line(f"signs = {self._signs(*[f'bits(x{k})' for k in range(len(offsets))])}")
+        text.line(f"out[o] = where(has_nan, {constant(np.nan, self.dtype)}, {self._signed('total')})")
 
-    def start_scan(self, text: Text) -> None:
-        text.add(f"total = {self.identity}")
+    def start_scan(self, text: KernelText) -> None:
+        text.line(f"total = {self.identity}")
         if self.is_float_extremum:
-            text.add("signs = bits(total)", "any_nan = total")
+            text.line("signs = bits(total)", "any_nan = total")
 
-    def scan(self, text: Text, inside: str | None) -> None:
-        text.add(f"candidate = where({inside}, x[place], {self.identity})" if inside else "candidate = x[place]")
+    def scan(self, text: KernelText, inside: str | None) -> None:
+        text.line(f"candidate = where({inside}, x[place], {self.identity})" if inside else "candidate = x[place]")
         if self.is_float_extremum:
-            text.add(f"total = where(total {self.relation} candidate, total, candidate)")
-            text.add("any_nan = where(candidate != candidate, candidate, any_nan)")
-            text.add(f"signs = {self._signs('signs', 'bits(candidate)')}")
+            text.line(f"total = where(total {self.relation} candidate, total, candidate)")
+            text.line("any_nan = where(candidate != candidate, candidate, any_nan)")
+            text.line(f"signs = {self._signs('signs', 'bits(candidate)')}")
         else:
-            text.add(f"total = {self._combined('total', 'candidate')}")
+            text.line(f"total = {self._combined('total', 'candidate')}")
 
-    def end_scan(self, text: Text) -> None:
+    def end_scan(self, text: KernelText) -> None:
         found = f"where(any_nan != any_nan, any_nan, {self._signed('total')})" if self.is_float_extremum else "total"
-        text.add(f"out[o] = {found}")
+        text.line(f"out[o] = {found}")
 
     def _signs(self, *patterns: str) -> str:
         word = "u64" if self.dtype == np.float64 else "u32"
@@ -89,20 +90,20 @@ class Spread:
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype = dtype
 
-    def begin(self, text: Text, elements: int) -> None:
+    def begin(self, text: KernelText, elements: int) -> None:
         pass
 
-    def whole(self, text: Text, offsets: Sequence[int]) -> None:
-        text.add(f"value = {plus_zero('ct[o]', self.dtype)}")
-        text.add(*[f"{element('out', offset)} = value" for offset in offsets])
+    def whole(self, text: KernelText, offsets: Sequence[int]) -> None:
+        text.line(f"value = {plus_zero('ct[o]', self.dtype)}")
+        text.line(*[f"{element('out', offset)} = value" for offset in offsets])
 
-    def start_scan(self, text: Text) -> None:
-        text.add(f"value = {plus_zero('ct[o]', self.dtype)}")
+    def start_scan(self, text: KernelText) -> None:
+        text.line(f"value = {plus_zero('ct[o]', self.dtype)}")
 
-    def scan(self, text: Text, inside: str | None) -> None:
-        text.add("out[place] = value")
+    def scan(self, text: KernelText, inside: str | None) -> None:
+        text.line("out[place] = value")
 
-    def end_scan(self, text: Text) -> None:
+    def end_scan(self, text: KernelText) -> None:
         pass
 
 
@@ -117,65 +118,65 @@ class _Selecting:
         self.dtype, self.padding = dtype, padding
         self.zero = constant(0, dtype)
 
-    def begin(self, text: Text, elements: int) -> None:
+    def begin(self, text: KernelText, elements: int) -> None:
         pass
 
-    def start_scan(self, text: Text) -> None:
-        text.add("tap = i64(0)", f"best = {self.padding}")
+    def start_scan(self, text: KernelText) -> None:
+        text.line("tap = i64(0)", f"best = {self.padding}")
 
-    def scan(self, text: Text, inside: str | None) -> None:
+    def scan(self, text: KernelText, inside: str | None) -> None:
         candidate = f"where({inside}, x[place], {self.padding})" if inside else "x[place]"
-        text.add(f"candidate = {candidate}", f"keep = (best {self.relation} candidate) & (tap > 0)")
-        text.add("best = where(keep, best, candidate)")
+        text.line(f"candidate = {candidate}", f"keep = (best {self.relation} candidate) & (tap > 0)")
+        text.line("best = where(keep, best, candidate)")
         self.move(text, inside)
-        text.add("tap += 1")
+        text.line("tap += 1")
 
-    def move(self, text: Text, inside: str | None) -> None:
+    def move(self, text: KernelText, inside: str | None) -> None:
         raise NotImplementedError
 
 
 class Gather(_Selecting):
     """The element of `t` at the place of the selected element of `x`; 0 in padding."""
 
-    def whole(self, text: Text, offsets: Sequence[int]) -> None:
-        text.add(f"best = {element('x', offsets[0])}", f"value = {element('t', offsets[0])}")
+    def whole(self, text: KernelText, offsets: Sequence[int]) -> None:
+        text.line(f"best = {element('x', offsets[0])}", f"value = {element('t', offsets[0])}")
         for offset in offsets[1:]:
-            text.add(f"candidate = {element('x', offset)}", f"keep = best {self.relation} candidate")
-            text.add("best = where(keep, best, candidate)", f"value = where(keep, value, {element('t', offset)})")
-        text.add(f"out[o] = {plus_zero('value', self.dtype)}")
+            text.line(f"candidate = {element('x', offset)}", f"keep = best {self.relation} candidate")
+            text.line("best = where(keep, best, candidate)", f"value = where(keep, value, {element('t', offset)})")
+        text.line(f"out[o] = {plus_zero('value', self.dtype)}")
 
-    def start_scan(self, text: Text) -> None:
+    def start_scan(self, text: KernelText) -> None:
         super().start_scan(text)
-        text.add(f"value = {self.zero}")
+        text.line(f"value = {self.zero}")
 
-    def move(self, text: Text, inside: str | None) -> None:
+    def move(self, text: KernelText, inside: str | None) -> None:
         element = f"where({inside}, t[place], {self.zero})" if inside else "t[place]"
-        text.add(f"value = where(keep, value, {element})")
+        text.line(f"value = where(keep, value, {element})")
 
-    def end_scan(self, text: Text) -> None:
-        text.add(f"out[o] = {plus_zero('value', self.dtype)}")
+    def end_scan(self, text: KernelText) -> None:
+        text.line(f"out[o] = {plus_zero('value', self.dtype)}")
 
 
 class Select(_Selecting):
     """The number, within its window, of the selected element; -1 for padding."""
 
-    def whole(self, text: Text, offsets: Sequence[int]) -> None:
-        text.add(f"best = {element('x', offsets[0])}", "chosen = i32(0)")
+    def whole(self, text: KernelText, offsets: Sequence[int]) -> None:
+        text.line(f"best = {element('x', offsets[0])}", "chosen = i32(0)")
         for tap, offset in enumerate(offsets[1:], 1):
-            text.add(f"candidate = {element('x', offset)}", f"keep = best {self.relation} candidate")
-            text.add("best = where(keep, best, candidate)", f"chosen = where(keep, chosen, i32({tap}))")
-        text.add("selected[o] = chosen")
+            text.line(f"candidate = {element('x', offset)}", f"keep = best {self.relation} candidate")
+            text.line("best = where(keep, best, candidate)", f"chosen = where(keep, chosen, i32({tap}))")
+        text.line("selected[o] = chosen")
 
-    def start_scan(self, text: Text) -> None:
+    def start_scan(self, text: KernelText) -> None:
         super().start_scan(text)
-        text.add("chosen = i32(0)")
+        text.line("chosen = i32(0)")
 
-    def move(self, text: Text, inside: str | None) -> None:
+    def move(self, text: KernelText, inside: str | None) -> None:
         number = f"where({inside}, i32(tap), i32(-1))" if inside else "i32(tap)"
-        text.add(f"chosen = where(keep, chosen, {number})")
+        text.line(f"chosen = where(keep, chosen, {number})")
 
-    def end_scan(self, text: Text) -> None:
-        text.add("selected[o] = chosen")
+    def end_scan(self, text: KernelText) -> None:
+        text.line("selected[o] = chosen")
 
 
 class Scatter(_Selecting):
@@ -189,37 +190,37 @@ class Scatter(_Selecting):
         super().__init__(select_prim, dtype, padding)
         self.covered = covered
 
-    def begin(self, text: Text, elements: int) -> None:
+    def begin(self, text: KernelText, elements: int) -> None:
         if not self.covered:
             with text.block(f"for e in range({elements} * r, {elements} * r + {elements}):"):
-                text.add(f"out[e] = {self.zero}")
+                text.line(f"out[e] = {self.zero}")
 
-    def whole(self, text: Text, offsets: Sequence[int]) -> None:
-        text.add(f"best = {element('x', offsets[0])}")
+    def whole(self, text: KernelText, offsets: Sequence[int]) -> None:
+        text.line(f"best = {element('x', offsets[0])}")
         last = len(offsets) - 1
         for tap in range(1, last + 1):
-            text.add(f"candidate = {element('x', offsets[tap])}", f"keep{tap} = best {self.relation} candidate")
+            text.line(f"candidate = {element('x', offsets[tap])}", f"keep{tap} = best {self.relation} candidate")
             if tap < last:
-                text.add(f"best = where(keep{tap}, best, candidate)")
+                text.line(f"best = where(keep{tap}, best, candidate)")
         # From the last element to the first: what did not keep an earlier one takes the cotangent.
-        text.add(f"left = {plus_zero('ct[o]', self.dtype)}")
+        text.line(f"left = {plus_zero('ct[o]', self.dtype)}")
         for tap in range(last, 0, -1):
-            text.add(f"{element('out', offsets[tap])} = where(keep{tap}, {self.zero}, left)")
-            text.add(f"left = where(keep{tap}, left, {self.zero})")
-        text.add(f"{element('out', offsets[0])} = left")
+            text.line(f"{element('out', offsets[tap])} = where(keep{tap}, {self.zero}, left)")
+            text.line(f"left = where(keep{tap}, left, {self.zero})")
+        text.line(f"{element('out', offsets[0])} = left")
 
-    def start_scan(self, text: Text) -> None:
+    def start_scan(self, text: KernelText) -> None:
         super().start_scan(text)
-        text.add("chosen = i64(0)")
+        text.line("chosen = i64(0)")
 
-    def move(self, text: Text, inside: str | None) -> None:
+    def move(self, text: KernelText, inside: str | None) -> None:
         place = f"where({inside}, place, i64(-1))" if inside else "place"
-        text.add(f"chosen = where(keep, chosen, {place})")
+        text.line(f"chosen = where(keep, chosen, {place})")
 
-    def end_scan(self, text: Text) -> None:
+    def end_scan(self, text: KernelText) -> None:
         with text.block("if chosen >= 0:"):
             total = "out[chosen] + ct[o]"
-            text.add(f"out[chosen] = {f'{cast(self.dtype)}({total})' if self.dtype.kind in 'iu' else total}")
+            text.line(f"out[chosen] = {f'{cast(self.dtype)}({total})' if self.dtype.kind in 'iu' else total}")
 
 
 def padding_identity(op: str, dtype: np.dtype) -> Any:

@@ -12,9 +12,9 @@ import numpy as np
 
 from functad import machine_model
 from functad.primitives.loops.text import combined, constant
-from functad.primitives.loops.window_layout import Layout, layout_of, transposed
+from functad.primitives.loops.window_layout import WindowLayout, layout_of, transposed
 from functad.primitives.loops.window_loops import over_windows
-from functad.primitives.loops.window_rows import Combination, by_rows, by_windows
+from functad.primitives.loops.window_rows import WindowCombination, by_rows, by_windows
 from functad.primitives.loops.window_work import Gather, Reduce, Scatter, Select, Spread, padding_identity
 
 
@@ -69,7 +69,9 @@ def select_and_scatter_add_rule(
         _round(target, total, out)
 
 
-def _scatter_by_selection(target: Any, source: Any, operand: Any, out: Any, layout: Layout, select_prim: str) -> None:
+def _scatter_by_selection(
+    target: Any, source: Any, operand: Any, out: Any, layout: WindowLayout, select_prim: str
+) -> None:
     """For windows that overlap: first which element each selects, then for each element the sum over its windows."""
     dtype = operand.dtype
     selected = target.scratch(source.shape, np.dtype(np.int32))
@@ -88,7 +90,7 @@ def _scatter_by_selection(target: Any, source: Any, operand: Any, out: Any, layo
         _round(target, total, out)
 
 
-def _reduce(target: Any, op: str, x: Any, out: Any, layout: Layout) -> None:
+def _reduce(target: Any, op: str, x: Any, out: Any, layout: WindowLayout) -> None:
     axes = [i for i, axis in enumerate(layout.axes) if not axis.is_plain]
     name = f"window_{op}"
     back = transposed(layout)
@@ -115,7 +117,7 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: Layout) -> None:
         _round(target, total, out)
 
 
-def _spread(target: Any, x: Any, out: Any, back: Layout) -> None:
+def _spread(target: Any, x: Any, out: Any, back: WindowLayout) -> None:
     """Each element of `x` goes to one window of `out`: the transpose of sums over windows that do not overlap."""
     over_windows(
         target,
@@ -129,13 +131,13 @@ def _spread(target: Any, x: Any, out: Any, back: Layout) -> None:
     )
 
 
-def _is_cheaper_by_axes(layout: Layout) -> bool:
+def _is_cheaper_by_axes(layout: WindowLayout) -> bool:
     """Whether windows share so much that reducing one axis after the other saves most of the work."""
     overlap = any(axis.overlaps for axis in layout.axes)
     return overlap and layout.window_size > 3 * sum(axis.window for axis in layout.axes)
 
 
-def _reduce_by_axes(target: Any, op: str, x: Any, out: Any, layout: Layout, axes: Sequence[int]) -> None:
+def _reduce_by_axes(target: Any, op: str, x: Any, out: Any, layout: WindowLayout, axes: Sequence[int]) -> None:
     wide = np.dtype(np.float32) if op == "sum" and out.dtype == np.float16 else out.dtype
     sizes = list(layout.shape)
     for axis in axes:
@@ -147,7 +149,7 @@ def _reduce_by_axes(target: Any, op: str, x: Any, out: Any, layout: Layout, axes
         x, sizes = result, counts
 
 
-def _along(axis: int, sizes: Sequence[int], counts: Sequence[int], layout: Layout) -> Layout:
+def _along(axis: int, sizes: Sequence[int], counts: Sequence[int], layout: WindowLayout) -> WindowLayout:
     """The windows along one axis only of an array with these sizes."""
     part = layout.axes[axis - 1]
 
@@ -165,7 +167,7 @@ def _along(axis: int, sizes: Sequence[int], counts: Sequence[int], layout: Layou
     )
 
 
-def _combination(op: str, dtype: np.dtype) -> Combination:
+def _combination(op: str, dtype: np.dtype) -> WindowCombination:
     kind = "add" if op == "sum" else op
 
     def reorder(a: str, b: str) -> str:
@@ -173,7 +175,7 @@ def _combination(op: str, dtype: np.dtype) -> Combination:
             return f"accumulate({a}, {b})"
         return combined(kind, dtype, a, b)
 
-    return Combination(
+    return WindowCombination(
         identity=constant(padding_identity(op, dtype), dtype),
         combine=lambda a, b: combined(kind, dtype, a, b),
         reorder=reorder,

@@ -17,7 +17,7 @@ from functad.backends.cpu.products import in_kernels as gemm_scalars
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
 from functad.backends.cpu.products.gemm import Matrix, best_split, gemm_block, gemm_instruction
 from functad.backends.cpu.runtime import layout as w
-from functad.backends.cpu.runtime.tape import Block, Instruction, Tape, settle
+from functad.backends.cpu.runtime.tape import Tape, TapeBlock, TapeInstruction, settle
 from functad.errors import ArgumentError
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
@@ -70,7 +70,7 @@ def test_products(provider, dtype, ta, tb, m, n, k):
             c = np.full((m, n), np.nan, dtype)
             matrices = Matrix(0, a.shape[1]), Matrix(1, b.shape[1]), Matrix(2, n)
             instruction = gemm_instruction(dtype, *matrices, m=m, n=n, k=k, ta=ta, tb=tb, split=split)
-            run([Block(extent, [instruction], chunk)], a, b, c)
+            run([TapeBlock(extent, [instruction], chunk)], a, b, c)
             np.testing.assert_allclose(c, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * k)
 
 
@@ -116,7 +116,7 @@ def test_overlapping_rows_offsets_and_gaps(provider, dtype, ta, tb):
     target[...] = 2 * ((a.T if ta else a) @ (b.T if tb else b)) - target
     matrices = Matrix(0, pitch, 3), Matrix(1, pitch + 1, 1), Matrix(2, 11, 4)
     instruction = gemm_instruction(dtype, *matrices, m=m, n=n, k=k, ta=ta, tb=tb, alpha=2.0, beta=-1.0)
-    run([Block(m, [instruction], 3)], flat_a, flat_b, flat_c)
+    run([TapeBlock(m, [instruction], 3)], flat_a, flat_b, flat_c)
     np.testing.assert_allclose(flat_c, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -125,7 +125,7 @@ def test_batches(provider, dtype):
     a, b, c = numbers(dtype, 9, 4, 5), numbers(dtype, 5, 6), np.full((9, 4, 6), np.nan, dtype)
     matrices = Matrix(0, 5, stride=20), Matrix(1, 6), Matrix(2, 6, stride=24)
     instruction = gemm_instruction(dtype, *matrices, m=4, n=6, k=5, split="batch")
-    run([Block(9, [instruction], 2)], a, b, c)
+    run([TapeBlock(9, [instruction], 2)], a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
@@ -139,8 +139,8 @@ def test_epilogue_runs_on_the_rows_that_the_product_just_made():
     )
     a, b, c = numbers("float32", 200, 30), numbers("float32", 30, 40), np.empty((200, 40), np.float32)
     product = gemm_instruction("float32", Matrix(0, 30), Matrix(1, 40), Matrix(2, 40), m=200, n=40, k=30)
-    epilogue = Instruction(kernels["relu"], np.array([2], np.int64), scale=40)
-    run([Block(200, [product, epilogue], 32)], a, b, c)
+    epilogue = TapeInstruction(kernels["relu"], np.array([2], np.int64), scale=40)
+    run([TapeBlock(200, [product, epilogue], 32)], a, b, c)
     np.testing.assert_allclose(c, np.maximum(a @ b, 0), rtol=1e-5, atol=1e-5)
 
 
@@ -159,8 +159,8 @@ def product(blas, a, b, c, start, stop):
         machine.compile_kernels(text, "product", {"product": [np.dtype(np.int64), *[np.dtype(dtype)] * 3]}), ["product"]
     )
     slots = np.array([a.ctypes.data, b.ctypes.data, c.ctypes.data, blas.handle(dtype)], np.int64)
-    instruction = Instruction(kernels["product"], np.array([3, 0, 1, 2], np.int64), blas=True)
-    settle(Tape([Block(2, [instruction])]).run(slots))
+    instruction = TapeInstruction(kernels["product"], np.array([3, 0, 1, 2], np.int64), blas=True)
+    settle(Tape([TapeBlock(2, [instruction])]).run(slots))
     np.testing.assert_allclose(c, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
     plain = np.full(24, np.nan, dtype)
     for i in range(2):
@@ -188,9 +188,9 @@ def test_the_library_has_one_thread_during_a_tape_and_its_own_afterwards():
     before = chosen.threads()
     getattr(library, chosen.set_threads)(2)
     address = ctypes.cast(spy, ctypes.c_void_p).value
-    Tape([Block(1, [Instruction(address, np.zeros(1, np.int64), blas=True)])]).run(np.zeros(1, np.int64))
+    Tape([TapeBlock(1, [TapeInstruction(address, np.zeros(1, np.int64), blas=True)])]).run(np.zeros(1, np.int64))
     assert (seen[0], chosen.threads()) == (1, 2)
-    Tape([Block(1, [Instruction(address, np.zeros(1, np.int64))])]).run(np.zeros(1, np.int64))
+    Tape([TapeBlock(1, [TapeInstruction(address, np.zeros(1, np.int64))])]).run(np.zeros(1, np.int64))
     assert seen[0] == 2
     getattr(library, chosen.set_threads)(before)
 

@@ -17,12 +17,12 @@ from cpu_program_tools import check_plain, compare
 import functad
 import functad.numpy as jnp
 from functad import grad, interpreter, jit, jvp, lax, machine_model, vmap
-from functad.backends.cpu.executable import Executable, Lowered
+from functad.backends.cpu.executable import CpuExecutable, CpuLowering
 from functad.config import config
 from functad.evaluation import aval_of
 from functad.ir import Program
 from functad.lowering import blocks as plan
-from functad.lowering.blocks import Control, leaves
+from functad.lowering.blocks import ControlPlan, leaves
 from functad.lowering.steps import BranchStep
 from functad.optimize.pipeline import inline_calls, simplify
 from functad.tracing import trace_to_program
@@ -47,14 +47,14 @@ def traced(fun: Callable[..., Any], args: Sequence[Any]) -> Program:
     return trace_to_program(lambda *xs: tree_leaves(fun(*xs)), avals)
 
 
-def check(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = ()) -> Executable:
+def check(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = ()) -> CpuExecutable:
     """Results of the compiled Program, as traced and simplified, with one thread and two, are the interpreter's."""
     arrays = [np.asarray(jnp.asarray(a)) for a in args]
     program = traced(fun, arrays)
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     for compiled in (inline_calls(program), simplify(program)):
         check_plain(compiled, arrays, donated or [False] * len(arrays))
-        run = Executable(compiled, donated)
+        run = CpuExecutable(compiled, donated)
         found = []
         for threads in (1, 2, 2):
             with config.context(num_threads=threads):
@@ -301,8 +301,8 @@ def test_the_derivative_of_a_loop_of_unknown_length() -> None:
 # --- memory -----------------------------------------------------------------------------------------------------
 
 
-def lowered(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = ()) -> Lowered:
-    return Lowered(simplify(traced(fun, args)), donated)
+def lowered(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = ()) -> CpuLowering:
+    return CpuLowering(simplify(traced(fun, args)), donated)
 
 
 def test_the_arena_does_not_grow_with_the_length() -> None:
@@ -392,7 +392,7 @@ def test_large_bodies_run_on_several_threads() -> None:
     def pair(x: Any, w: Any) -> Any:
         return lax.fori_loop(0, 20, lambda i, c: (jnp.tanh(c[0] @ w + i), jnp.tanh(c[1]) + c[0]), (x, x))
 
-    run = Executable(simplify(traced(pair, [x, w])))
+    run = CpuExecutable(simplify(traced(pair, [x, w])))
     results = []
     for threads in (1, 2):
         with config.context(num_threads=threads):
@@ -422,14 +422,14 @@ def test_small_bodies_run_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
         return (last[0] ** 2).sum() + (hs * hs).sum() + last[1].sum()
 
     run = check(functad.value_and_grad(cell, (0, 1, 2)), w, u, xs)
-    loops = [item for item in run.blocks if isinstance(item, Control)]
+    loops = [item for item in run.blocks if isinstance(item, ControlPlan)]
     assert [loop.by_rows for loop in loops[:2]] == [True, True]
 
     def mixes_rows(w: Any, u: Any, xs: Any) -> Any:
         return lax.scan(lambda h, x: (jnp.tanh((h @ w + x @ u)[::-1]), h.sum()), jnp.zeros((16, 8)), xs)
 
     run = check(mixes_rows, w, u, xs)
-    assert not any(item.by_rows for item in run.blocks if isinstance(item, Control))
+    assert not any(item.by_rows for item in run.blocks if isinstance(item, ControlPlan))
 
     def changes_places(w: Any, u: Any, xs: Any) -> Any:
         def step(state: Any, x: Any) -> Any:
@@ -439,10 +439,10 @@ def test_small_bodies_run_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
         return lax.scan(step, (jnp.zeros((16, 8)), jnp.ones((16, 8)), jnp.ones((16, 8))), xs, reverse=True)
 
     run = check(changes_places, w, u, xs)
-    assert [item.by_rows for item in run.blocks if isinstance(item, Control)] == [True]
+    assert [item.by_rows for item in run.blocks if isinstance(item, ControlPlan)] == [True]
 
 
-def _blocks(run: Lowered) -> list[Any]:
+def _blocks(run: CpuLowering) -> list[Any]:
     return list(leaves(run.blocks))
 
 

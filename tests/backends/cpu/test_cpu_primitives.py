@@ -17,7 +17,7 @@ from primitive_form_tools import Together, add_forms, compare
 
 import functad.primitives  # noqa: F401  (fills the registry)
 from functad import interpreter
-from functad.backends.cpu.executable import Executable
+from functad.backends.cpu.executable import CpuExecutable
 from functad.ir import Absent, registry
 
 WITH_KINKS = sorted(name for name, p in registry.items() if any(c.example.agreed for c in cases_of(p)))
@@ -27,7 +27,7 @@ NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples
 def run_all(together: Together) -> None:
     program = together.program()
     expected = interpreter.compile_program(program)(together.args)
-    executable = Executable(program)
+    executable = CpuExecutable(program)
     got = executable(together.args)
     for label, e, g in zip(together.labels, expected, got, strict=True):
         compare(e, g, label)

@@ -11,7 +11,7 @@ from cpu_program_tools import check_plain, compare, program_of
 
 import functad
 from functad import interpreter, lax
-from functad.backends.cpu.executable import Executable
+from functad.backends.cpu.executable import CpuExecutable
 from functad.optimize.pipeline import inline_calls, simplify
 
 # --- programs that went wrong -------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ def both_ways(fun: Callable[..., Any], *args: np.ndarray, donated: Sequence[bool
     program = program_of(fun, args, a_pass)
     check_plain(program, args, list(donated) or [False] * len(args))
     expected = [np.array(x) for x in interpreter.compile_program(program)([a.copy() for a in args])]
-    for wanted, got in zip(expected, Executable(program, donated)([a.copy() for a in args]), strict=True):
+    for wanted, got in zip(expected, CpuExecutable(program, donated)([a.copy() for a in args]), strict=True):
         compare(wanted, got, "compiled")
 
 
@@ -130,7 +130,7 @@ def same_signs(fun: Callable[..., Any], *args: np.ndarray) -> None:
     program = program_of(fun, args)
     check_plain(program, args, [False] * len(args))
     expected = interpreter.compile_program(program)([a.copy() for a in args])
-    for k, (wanted, got) in enumerate(zip(expected, Executable(program)(list(args)), strict=True)):
+    for k, (wanted, got) in enumerate(zip(expected, CpuExecutable(program)(list(args)), strict=True)):
         wanted = np.asarray(wanted)
         compare(wanted, got, f"result {k}")
         if wanted.dtype.kind == "f":

@@ -15,7 +15,7 @@ from functad.backends.cpu.compile.integer_compiler import compile_words
 from functad.backends.cpu.compile.loader import load
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime import tape as runtime_module
-from functad.backends.cpu.runtime.tape import Block, Instruction, Tape, runtime, settle
+from functad.backends.cpu.runtime.tape import Tape, TapeBlock, TapeInstruction, runtime, settle
 from functad.config import config
 from functad.errors import ArgumentError
 
@@ -59,8 +59,8 @@ NAMES = ("increment", "prefix", "record", "wait")
 LOADED = load(compile_words(KERNELS, {}, NAMES), NAMES)
 
 
-def instruction(name: str, *params: int, scale: int = 1) -> Instruction:
-    return Instruction(LOADED[name], np.array(params or (0,), np.int64), scale)
+def instruction(name: str, *params: int, scale: int = 1) -> TapeInstruction:
+    return TapeInstruction(LOADED[name], np.array(params or (0,), np.int64), scale)
 
 
 @pytest.fixture(autouse=True)
@@ -86,9 +86,9 @@ def test_blocks_run_in_order_and_all_instructions_over_each_chunk(threads, relea
     config.update("num_threads", threads)
     x, y, z = np.arange(1000), np.zeros(1000, np.int64), np.zeros(1000, np.int64)
     blocks = [
-        Block(1000, [instruction("increment", 0, 5), instruction("prefix", 0, 1, 1)], 64),
-        Block(100, [instruction("prefix", 1, 2, 0, scale=10)], 7),
-        Block(1, [instruction("increment", 2, 1, scale=1000)]),
+        TapeBlock(1000, [instruction("increment", 0, 5), instruction("prefix", 0, 1, 1)], 64),
+        TapeBlock(100, [instruction("prefix", 1, 2, 0, scale=10)], 7),
+        TapeBlock(1, [instruction("increment", 2, 1, scale=1000)]),
     ]
     run = bound(blocks, 3, release_gil=release_gil)
     for _ in range(3):
@@ -101,18 +101,18 @@ def test_blocks_run_in_order_and_all_instructions_over_each_chunk(threads, relea
 def test_chunks_depend_on_the_tape_alone():
     config.update("num_threads", 1)
     log = np.zeros(100, np.int64)
-    call(bound([Block(10, [instruction("record", scale=3)], 4), Block(10, [instruction("record")], 0)], 1), log)
+    call(bound([TapeBlock(10, [instruction("record", scale=3)], 4), TapeBlock(10, [instruction("record")], 0)], 1), log)
     np.testing.assert_array_equal(log[:9], [4, 0, 12, 12, 24, 24, 30, 0, 10])
 
 
 def test_many_rows_make_no_more_chunks_than_can_be_counted():
-    assert runtime_module._chunks(Block(10**8, [], 1)) == (96, 1041667)
+    assert runtime_module._chunks(TapeBlock(10**8, [], 1)) == (96, 1041667)
 
 
 def test_empty_tapes_and_blocks():
     x = np.arange(3)
     call(bound([], 1), x)
-    call(bound([Block(0, [instruction("increment", 0, 1)], 5), Block(3, [], 1)], 1), x)
+    call(bound([TapeBlock(0, [instruction("increment", 0, 1)], 5), TapeBlock(3, [], 1)], 1), x)
     np.testing.assert_array_equal(x, np.arange(3))
 
 
@@ -122,7 +122,7 @@ def test_arrays_that_cannot_be_used_are_named_and_nothing_runs(natively, monkeyp
         assert runtime().entry_problem == ""
     monkeypatch.setattr(runtime(), "entry_problem", "" if natively else "for a test")
     x, y = np.zeros(4, np.int64), np.zeros(8, np.int64)
-    run = bound([Block(4, [instruction("increment", 0, 1)])], 2)
+    run = bound([TapeBlock(4, [instruction("increment", 0, 1)])], 2)
     assert run([x, y]) == 0 and x[0] == 1
     for bad in (y[::2], y.view(np.matrix), [1], 3.0, np.frombuffer(b"12345678901234567", "u1", 16, 1).view("i8")):
         assert run([x, bad]) == 2
@@ -137,7 +137,7 @@ def test_arrays_that_cannot_be_used_are_named_and_nothing_runs(natively, monkeyp
 
 
 def test_a_bound_tape_keeps_what_it_needs():
-    run = bound([Block(4, [instruction("increment", 0, 1)])], 1)
+    run = bound([TapeBlock(4, [instruction("increment", 0, 1)])], 1)
     keep = [np.full(5, i) for i in range(1000)]
     x = np.zeros(4, np.int64)
     call(run, x)
@@ -150,8 +150,8 @@ def test_helpers_start_when_needed_and_follow_the_option():
     config.update("num_threads", 3)
     pool.stop()
     x = np.zeros(100, np.int64)
-    run = bound([Block(100, [instruction("increment", 0, 1)], 10)], 1)
-    serial = bound([Block(100, [instruction("increment", 0, 1)])], 1)
+    run = bound([TapeBlock(100, [instruction("increment", 0, 1)], 10)], 1)
+    serial = bound([TapeBlock(100, [instruction("increment", 0, 1)])], 1)
     assert serial([x]) == 0 and pool.running == 0
     assert run([x]) == w.HELPERS_MISSING and pool.running == 0
     settle(w.HELPERS_MISSING)
@@ -165,7 +165,7 @@ def test_helpers_start_when_needed_and_follow_the_option():
 
 def test_a_hundred_thousand_jobs_with_a_changing_number_of_threads():
     x = np.zeros(24, np.int64)
-    blocks = [Block(24, [instruction("increment", 0, 1)], 8)] * 100
+    blocks = [TapeBlock(24, [instruction("increment", 0, 1)], 8)] * 100
     run = bound(blocks, 1)
     for round_ in range(100):
         config.update("num_threads", 1 + round_ % 5)
@@ -178,7 +178,7 @@ def test_idle_helpers_sleep_and_wake():
     config.update("num_threads", 3)
     pool = runtime().pool
     x = np.zeros(300, np.int64)
-    run = bound([Block(300, [instruction("increment", 0, 1)], 1)], 1)
+    run = bound([TapeBlock(300, [instruction("increment", 0, 1)], 1)], 1)
     for _ in range(30):
         call(run, x)
         deadline = time.monotonic() + 10
@@ -193,7 +193,7 @@ def test_idle_helpers_sleep_and_wake():
 
 def test_many_python_threads_at_once():
     config.update("num_threads", 3)
-    blocks = [Block(60, [instruction("prefix", 0, 1, 1), instruction("prefix", 1, 2, 0)], 7)] * 5
+    blocks = [TapeBlock(60, [instruction("prefix", 0, 1, 1), instruction("prefix", 1, 2, 0)], 7)] * 5
     tape = Tape(blocks)
     wrong: list[int] = []
 
@@ -219,10 +219,10 @@ def test_many_python_threads_at_once():
 def test_a_second_caller_does_not_wait_for_the_pool():
     config.update("num_threads", 2)
     flags, x = np.zeros(2, np.int64), np.zeros(100, np.int64)
-    run = bound([Block(100, [instruction("increment", 0, 1)], 10)], 1)
+    run = bound([TapeBlock(100, [instruction("increment", 0, 1)], 10)], 1)
     call(run, x)
     log = np.zeros(10, np.int64)
-    blocks = [Block(2, [instruction("increment", 1, 0)], 1), Block(1, [instruction("wait")])]
+    blocks = [TapeBlock(2, [instruction("increment", 1, 0)], 1), TapeBlock(1, [instruction("wait")])]
     waiting = bound(blocks, 2)
     thread = threading.Thread(target=call, args=(waiting, flags, log))
     thread.start()
@@ -242,13 +242,13 @@ FORKING = """
 import os, sys, threading, time
 sys.path.insert(0, {tests!r})
 import numpy as np
-from test_cpu_runtime import Block, Tape, bound, call, config, instruction, runtime
+from test_cpu_runtime import TapeBlock, Tape, bound, call, config, instruction, runtime
 config.update("num_threads", 3)
 x = np.zeros(60, np.int64)
-run = bound([Block(60, [instruction("increment", 0, 1)], 5)] * 20, 1)
+run = bound([TapeBlock(60, [instruction("increment", 0, 1)], 5)] * 20, 1)
 stop = []
 def busy():
-    mine, own = np.zeros(60, np.int64), bound([Block(60, [instruction("increment", 0, 1)], 5)] * 20, 1)
+    mine, own = np.zeros(60, np.int64), bound([TapeBlock(60, [instruction("increment", 0, 1)], 5)] * 20, 1)
     while not stop:
         call(own, mine)
 background = threading.Thread(target=busy)
@@ -294,10 +294,10 @@ def test_exit_with_running_helpers_is_clean():
 import sys, threading
 sys.path.insert(0, {os.path.dirname(__file__)!r})
 import numpy as np
-from test_cpu_runtime import Block, bound, call, config, instruction
+from test_cpu_runtime import TapeBlock, bound, call, config, instruction
 config.update("num_threads", 4)
 x = np.zeros(60, np.int64)
-run = bound([Block(60, [instruction("increment", 0, 1)], 5)] * 20, 1)
+run = bound([TapeBlock(60, [instruction("increment", 0, 1)], 5)] * 20, 1)
 def forever():
     while True:
         call(run, x)

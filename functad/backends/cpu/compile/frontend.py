@@ -29,10 +29,10 @@ from numba.core.untyped_passes import FixupArgs, IRProcessing, TranslateByteCode
 
 from functad.errors import CompilationError
 
-Function = Callable[..., Any]
+PythonFunction = Callable[..., Any]
 
 
-class Lowered(NamedTuple):
+class Specialization(NamedTuple):
     """One Python function for one list of argument types, as an LLVM module that is not yet text."""
 
     library: Library
@@ -70,13 +70,13 @@ def pointer_type(dtype: np.dtype[Any]) -> types.Type:
 
 
 def lower(
-    function: Function,
+    function: PythonFunction,
     arguments: tuple[types.Type, ...],
     result: types.Type | None = None,
     *,
     distinct_pointers: bool = False,
     fused: bool = True,
-) -> Lowered:
+) -> Specialization:
     """The LLVM module of the function for arguments of these types.
 
     Args:
@@ -110,7 +110,7 @@ def lower(
             where = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
             raise CompilationError(f"{function.__name__} ({where}) cannot be compiled: {problem}") from problem
     state = pipeline.state
-    return Lowered(library, state.cr.fndesc, state.return_type)
+    return Specialization(library, state.cr.fndesc, state.return_type)
 
 
 def refresh() -> None:
@@ -120,7 +120,7 @@ def refresh() -> None:
         _target.refresh()
 
 
-def subroutine(function: Function, *, inline: bool = True) -> Function:
+def subroutine(function: PythonFunction, *, inline: bool = True) -> PythonFunction:
     """Let compiled functions call the plain Python function; it is compiled once for each list of argument types.
 
     Args:
@@ -130,9 +130,9 @@ def subroutine(function: Function, *, inline: bool = True) -> Function:
     Returns:
         The function, so that this serves as a decorator.
     """
-    compiled: dict[tuple[types.Type, ...], Lowered] = {}
+    compiled: dict[tuple[types.Type, ...], Specialization] = {}
 
-    def version(arguments: tuple[types.Type, ...]) -> Lowered:
+    def version(arguments: tuple[types.Type, ...]) -> Specialization:
         if arguments not in compiled:
             lowered = lower(function, arguments)
             lowered.function.linkage = "linkonce_odr"
@@ -291,7 +291,7 @@ class _Operator(types.Function):
         return self._memo[key]
 
 
-class _Target(CPUContext):
+class _NumbaTarget(CPUContext):
     # The same for the sizes of types, which Numba asks LLVM for at every variable. And the functions by which Numba
     # defines some operations (such as the product of complex numbers) are compiled in the short way, too.
     def __init__(self, shared: CPUContext) -> None:
@@ -319,4 +319,4 @@ _typing_memo: dict[Any, Any] = {}
 _operator_memo: dict[Any, Any] = {}
 _size_memo: dict[str, int] = {}
 _typing = _Typing(cpu_target.typing_context)
-_target = _Target(cpu_target.target_context)
+_target = _NumbaTarget(cpu_target.target_context)

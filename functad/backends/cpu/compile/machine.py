@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
-from functad.backends.cpu.compile.frontend import Function, Library, Lowered, lower, pointer_type, refresh
+from functad.backends.cpu.compile.frontend import Library, PythonFunction, Specialization, lower, pointer_type, refresh
 from functad.backends.cpu.compile.loader import PREFIX, run_passes, target_machine
 from functad.backends.cpu.kernels.arguments import Argument, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
@@ -82,7 +82,7 @@ def optimized_kernels(
         return optimized_ir(parts)
 
 
-def compile_exports(functions: Mapping[str, tuple[Function, Sequence[types.Type], types.Type]]) -> bytes:
+def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types.Type], types.Type]]) -> bytes:
     """Compile functions of any scalars and pointers into one object file.
 
     Args:
@@ -106,7 +106,7 @@ def compile_exports(functions: Mapping[str, tuple[Function, Sequence[types.Type]
         return _emit(optimized_ir(parts))
 
 
-def optimized_ir(parts: Iterable[Lowered]) -> llvm.ModuleRef:
+def optimized_ir(parts: Iterable[Specialization]) -> llvm.ModuleRef:
     """One optimised LLVM module of all the parts and of everything that they call."""
     module = _link(parts)
     # Level 3 and unrolling double the time of this call; the kernels of whole training steps ran no faster with them.
@@ -124,7 +124,7 @@ def _emit(module: llvm.ModuleRef) -> bytes:
     return bytes(target_machine().emit_object(module))
 
 
-def _link(parts: Iterable[Lowered]) -> llvm.ModuleRef:
+def _link(parts: Iterable[Specialization]) -> llvm.ModuleRef:
     whole = llvm.parse_assembly("")
     pending: list[Any] = [part.library for part in parts]
     seen: set[int] = set()
@@ -160,7 +160,7 @@ def _type_of(argument: Argument) -> types.Type:
     return pointer_type(argument.dtype if isinstance(argument, Shifted) else argument)
 
 
-def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Lowered) -> None:
+def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Specialization) -> None:
     words = _I64.as_pointer()
     exported = ir.Function(lowered.module, ir.FunctionType(ir.VoidType(), [words, words, _I64, _I64]), PREFIX + name)
     slots, params, start, stop = exported.args
@@ -186,7 +186,7 @@ def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Lowered) 
     builder.ret_void()
 
 
-def _add_wrapper(name: str, lowered: Lowered, result: types.Type) -> None:
+def _add_wrapper(name: str, lowered: Specialization, result: types.Type) -> None:
     returns_nothing = result in (types.void, types.none)
     if types.unliteral(lowered.return_type) != (types.none if returns_nothing else result):
         raise CompilationError(f"{name} returns {lowered.return_type}, not {result}")
@@ -203,7 +203,7 @@ def _add_wrapper(name: str, lowered: Lowered, result: types.Type) -> None:
         builder.ret(builder.load(value))
 
 
-def _call(builder: ir.IRBuilder, lowered: Lowered, arguments: Sequence[ir.Value]) -> ir.Value:
+def _call(builder: ir.IRBuilder, lowered: Specialization, arguments: Sequence[ir.Value]) -> ir.Value:
     # Numba's functions write result and exception through their first two arguments; ours raise nothing.
     function = lowered.function
     function.linkage = "internal"

@@ -45,7 +45,7 @@ _LENGTH = struct.Struct("<I")
 _OURS = re.compile(r"[0-9a-f]{40}\.(o|py|in)|\.[0-9a-f]{40}\.(o|py|in)\.\d+-[0-9a-f]+\.part")
 
 
-class Kernels(NamedTuple):
+class LoadedObject(NamedTuple):
     """Functions ready to be called, and where they came from."""
 
     addresses: Loaded
@@ -53,7 +53,7 @@ class Kernels(NamedTuple):
     compiled: bool  # now, rather than found in the cache
 
 
-def get(source: str, identity: str, names: Sequence[str], make: Callable[[str], bytes]) -> Kernels:
+def get(source: str, identity: str, names: Sequence[str], make: Callable[[str], bytes]) -> LoadedObject:
     """The functions of one object file: loaded before, found on disk, or compiled now and kept.
 
     Trouble with the cache is no error: what cannot be read is compiled again, what cannot be written stays in
@@ -75,7 +75,7 @@ def get(source: str, identity: str, names: Sequence[str], make: Callable[[str], 
     if addresses is None:
         addresses = compiled(key, source, names, make)
     _loaded[key] = addresses
-    return Kernels(addresses, source_file, is_missing)
+    return LoadedObject(addresses, source_file, is_missing)
 
 
 def find(key: str, names: Sequence[str]) -> Loaded | None:

@@ -19,7 +19,7 @@ _KEY = re.compile(rb"[0-9a-f]{40}")
 _known: WeakValueDictionary[str, Loaded] = WeakValueDictionary()  # by the key of each kernel in the object
 
 
-class Kernels(Mapping[str, int]):
+class KernelAddresses(Mapping[str, int]):
     """The addresses of kernels by their names. The code is there as long as this object is."""
 
     def __init__(self, keys: Mapping[str, str], loaded: Mapping[str, Loaded]) -> None:
@@ -36,7 +36,7 @@ class Kernels(Mapping[str, int]):
         return len(self._addresses)
 
 
-def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str, str]], bytes]) -> Kernels:
+def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str, str]], bytes]) -> KernelAddresses:
     """Kernels that this process has, or that lie on disk, or that are compiled now, all in one object file.
 
     Args:
@@ -60,7 +60,7 @@ def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str,
                 _object_of(keys_of_rest), lambda: _all_known(keys_of_rest), lambda: _compiled(source, rest, make)
             )
         _known.update(found)
-    return Kernels(keys, found)
+    return KernelAddresses(keys, found)
 
 
 def _from_disk(keys: Sequence[str]) -> dict[str, Loaded]:

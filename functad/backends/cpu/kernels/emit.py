@@ -25,7 +25,7 @@ _SLOW = re.compile(r"/|\bsqrt\(")
 
 
 @dataclass(frozen=True)
-class KernelText:
+class CpuKernel:
     """The text of a kernel below its name, and what it runs over.
 
     parameters: (name, buffer, "r" | "w" | "rw"). n: the extent of the parallel range. row: how many elements of each
@@ -41,7 +41,7 @@ class KernelText:
     offsets: tuple[int, ...] = ()
 
 
-def emit(nest: Nest) -> KernelText:
+def emit(nest: Nest) -> CpuKernel:
     """The kernel of a nest whose loops have been merged."""
     return _Emitter(interchanged(tiled(unrolled(nest)))).kernel()
 
@@ -56,7 +56,7 @@ class _Emitter:
         self.outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
         self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
 
-    def kernel(self) -> KernelText:
+    def kernel(self) -> CpuKernel:
         by_columns = bool(self.inner) and bool(self.outer) and self.nest.loops[-1] is self.outer[-1]
         by_columns = by_columns and not (self._has_few_columns() and self._is_slow_one_by_one())
         if by_columns and all(a.dtype.kind in "iufbc" and a.dtype != np.float16 for a in self.nest.accumulators):
@@ -65,7 +65,7 @@ class _Emitter:
             n, first = self._rows()
         body = "\n".join(self.lines) + "\n"
         offsets = tuple(self.first[storage] for storage in self.parameters)
-        return KernelText(
+        return CpuKernel(
             body, tuple(self.parameters.values()), n, self._row_sizes(first), self.nest.used_constants(), offsets
         )
 

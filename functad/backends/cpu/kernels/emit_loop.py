@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functad.backends.cpu.kernels.emit import KernelText
-from functad.backends.cpu.kernels.small_loops import Layout, UnfitError, elements, is_unrolled
+from functad.backends.cpu.kernels.emit import CpuKernel
+from functad.backends.cpu.kernels.small_loops import LoopLayout, UnfitError, elements, is_unrolled
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
@@ -28,7 +28,7 @@ from functad.primitives.loops.text import constant, rounding
 _WORD = re.compile(r"[A-Za-z_]\w*\b(?!\()")  # a word that a parenthesis follows is one of the vocabulary
 
 
-def emit_loop(step: ControlStep, touched: Mapping[Storage, int], names: Mapping[Var, str]) -> KernelText | None:
+def emit_loop(step: ControlStep, touched: Mapping[Storage, int], names: Mapping[Var, str]) -> CpuKernel | None:
     """The kernel of a whole loop or branch, or None for one that is not small or does more than loop nests do.
 
     touched: how many places of the whole Program use each piece of memory. names: of the variables in comments.
@@ -36,12 +36,12 @@ def emit_loop(step: ControlStep, touched: Mapping[Storage, int], names: Mapping[
     if keyword.iskeyword(step.name):
         return None
     try:
-        return _Writer(Layout(step, touched), names).kernel(step)
+        return _Writer(LoopLayout(step, touched), names).kernel(step)
     except UnfitError:
         return None
 
 
-class _Place(NamedTuple):
+class _Pointer(NamedTuple):
     """Where a pointer points to: a piece of memory, and how many elements behind its start."""
 
     base: Storage
@@ -51,24 +51,24 @@ class _Place(NamedTuple):
 class _Writer:
     """Prints steps. places: of pointers that are no variables. variables: of single elements."""
 
-    def __init__(self, layout: Layout, names: Mapping[Var, str]) -> None:
+    def __init__(self, layout: LoopLayout, names: Mapping[Var, str]) -> None:
         self.layout = layout
         self.names = names
         self.lines: list[str] = []
         self.depth = 0
         self.taken = {"start", "stop"}
-        self.places: dict[Storage, _Place] = {}
+        self.places: dict[Storage, _Pointer] = {}
         self.variables: dict[tuple[Storage, int], str] = {}
         self.parameters: dict[Storage, tuple[str, Buffer, str]] = {}
         self.constants: dict[bytes, tuple[str, np.generic]] = {}
         self.assigned: set[Storage] = set(layout.written)
 
-    def kernel(self, step: ControlStep) -> KernelText:
+    def kernel(self, step: ControlStep) -> CpuKernel:
         self._step(step)
         body = "\n".join(self.lines) + "\n"
         parameters = tuple(self.parameters.values())
         constants = {name: value for (name, value) in self.constants.values()}
-        return KernelText(body, parameters, 1, dict.fromkeys(self.parameters), constants)
+        return CpuKernel(body, parameters, 1, dict.fromkeys(self.parameters), constants)
 
     # --- loops and branches ----------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class _Writer:
         ends = (number, limit) if counter.step > 0 else (limit, number)
         return f"steps_left({', '.join(ends)}, i64({abs(counter.step)}))"
 
-    def _start(self, step: LoopStep, counter: Symbol) -> list[tuple[Storage, _Place]]:
+    def _start(self, step: LoopStep, counter: Symbol) -> list[tuple[Storage, _Pointer]]:
         """Set the pointers of a loop; those returned are variables that are memory again when the loop has ended."""
         layout = self.layout
         written_back = []
@@ -133,11 +133,11 @@ class _Writer:
             if target not in layout.dtypes:
                 continue  # nobody looks at it
             base, offset = self._place(move.source)
-            place = _Place(base, offset + elements(move, layout.dtypes[target]))
+            place = _Pointer(base, offset + elements(move, layout.dtypes[target]))
             if target in strides:
                 stride = elements(strides[target], layout.dtypes[target])
                 along = Affine(0, [(counter, stride)] if counter.high and stride else [])
-                self.places[target] = _Place(base, place.offset + along)
+                self.places[target] = _Pointer(base, place.offset + along)
             elif target in layout.fixed and (target in layout.memory or base not in layout.memory):
                 self.places[target] = place
             elif base in layout.memory or base in self.assigned:
@@ -159,7 +159,7 @@ class _Writer:
             else:
                 self._copy(target, self._place(source))
 
-    def _copy(self, target: Storage, place: _Place) -> None:
+    def _copy(self, target: Storage, place: _Pointer) -> None:
         for k in range(self.layout.sizes[target]):
             name, value = self._variable(target, k), self._at(place, Affine(k))
             if name != value:
@@ -197,11 +197,13 @@ class _Writer:
     def base(self, storage: Storage) -> Storage:
         return self._place(storage).base
 
-    def _place(self, storage: Storage) -> _Place:
+    def _place(self, storage: Storage) -> _Pointer:
         storage = storage.memory
-        return self.places.get(storage) or _Place(storage, Affine(0))
+        return self.places.get(storage) or _Pointer(storage, Affine(0))
 
-    def _at(self, place: _Place, offset: Affine, rename: Mapping[str, str] | None = None, writes: bool = False) -> str:
+    def _at(
+        self, place: _Pointer, offset: Affine, rename: Mapping[str, str] | None = None, writes: bool = False
+    ) -> str:
         base, first = place
         if base not in self.layout.memory:
             whole = first + offset

@@ -15,7 +15,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu.kernels.arguments import Argument, describe, signature_of
-from functad.backends.cpu.kernels.emit import KernelText, emit
+from functad.backends.cpu.kernels.emit import CpuKernel, emit
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.polls import with_polls
 from functad.backends.cpu.kernels.small_loops import is_unrolled, touched_by
@@ -26,7 +26,7 @@ from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import interrupts, user_functions
 from functad.backends.cpu.scalars import special as special_scalars
-from functad.lowering.blocks import Control, Instruction
+from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Storage, new_buffer
 from functad.lowering.nests.cost import work_of
@@ -58,7 +58,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(eq=False)
-class Generated:
+class CpuKernels:
     """The kernels of a Program.
 
     source: the Python file. signatures: what each function is given. keys: of each function a text that is equal for
@@ -68,10 +68,10 @@ class Generated:
     source: str
     signatures: dict[str, tuple[Argument, ...]]
     keys: dict[str, str]
-    instructions: list[Instruction | Control]
+    instructions: list[Instruction | ControlPlan]
 
 
-def generate(schedule: Schedule) -> Generated:
+def generate(schedule: Schedule) -> CpuKernels:
     """Write the kernels of a schedule; steps with the same text share a function."""
     return _Generator(schedule).run()
 
@@ -83,22 +83,22 @@ class _Generator:
         self.known: dict[str, str] = {}
         self.signatures: dict[str, tuple[Argument, ...]] = {}
 
-    def run(self) -> Generated:
+    def run(self) -> CpuKernels:
         instructions = self._instructions(self.schedule.steps)
         keys = {name: key for key, name in self.known.items()}
-        return Generated(self._file(), self.signatures, keys, instructions)
+        return CpuKernels(self._file(), self.signatures, keys, instructions)
 
-    def _instructions(self, steps: Sequence[Step]) -> list[Instruction | Control]:
+    def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         return [self._instruction(step) if isinstance(step, PlainStep) else self._control(step) for step in steps]
 
-    def _control(self, step: ControlStep) -> Instruction | Control:
+    def _control(self, step: ControlStep) -> Instruction | ControlPlan:
         """A loop or branch: one function if it is small, or else what its parts are."""
         small = without_small_products(step)
         if not isinstance(small, UnlessSameStep) and _has_small_steps(small):
             kernel = emit_loop(small, self._touched, self.schedule.names)
             if kernel is not None:
                 return self._call_of(kernel, step, _cost_of_steps([small]))
-        return Control(step, [self._instructions(part) for part in step.parts])
+        return ControlPlan(step, [self._instructions(part) for part in step.parts])
 
     @cached_property
     def _touched(self) -> Mapping[Storage, int]:
@@ -115,11 +115,11 @@ class _Generator:
         if isinstance(step, KernelStep):
             cost = step.flops / machine_model.KERNEL_FLOPS_PER_NS + step.bytes / machine_model.BYTES_PER_NS
             body, rows = textwrap.dedent(step.body), _rows_of_kernel(step)
-            kernel = KernelText(body, step.parameters, step.n, rows, offsets=step.offsets)
+            kernel = CpuKernel(body, step.parameters, step.n, rows, offsets=step.offsets)
             return self._call_of(kernel, step, (step.flops, step.bytes, cost))
         return self._call_of(emit(step.nest), step, _cost_of_nest(step.nest))
 
-    def _call_of(self, kernel: KernelText, step: Step, work: tuple[float, float, float]) -> Instruction:
+    def _call_of(self, kernel: CpuKernel, step: Step, work: tuple[float, float, float]) -> Instruction:
         """The call of a kernel, which is a new function unless there is one that does the same."""
         flops, nbytes, cost = work
         kernel = _named_apart(kernel)
@@ -160,7 +160,7 @@ class _Generator:
         return "\n".join(head) + "\n\n\n" + text + "\n"
 
 
-def _named_apart(kernel: KernelText) -> KernelText:
+def _named_apart(kernel: CpuKernel) -> CpuKernel:
     """The kernel, in which no name of its own is a word of the vocabulary."""
     given = [*(p for p, _, _ in kernel.parameters), *kernel.constants]
     body, names = own_names_apart(kernel.body, given, VOCABULARY)
@@ -169,7 +169,7 @@ def _named_apart(kernel: KernelText) -> KernelText:
     return replace(kernel, body=body, parameters=parameters, constants=constants)
 
 
-def _asking(kernel: KernelText, is_long: bool) -> tuple[KernelText, float]:
+def _asking(kernel: CpuKernel, is_long: bool) -> tuple[CpuKernel, float]:
     """The kernel, which now asks now and then whether it shall stop, and the lines that run for each step of it."""
     polled = with_polls(kernel.body, [*(p for p, _, _ in kernel.parameters), *kernel.constants], is_long=is_long)
     if not polled.control:
@@ -183,7 +183,7 @@ def _asking(kernel: KernelText, is_long: bool) -> tuple[KernelText, float]:
 class _Function:
     """A function of the file, and who calls it."""
 
-    def __init__(self, names: Sequence[str], head: str, kernel: KernelText) -> None:
+    def __init__(self, names: Sequence[str], head: str, kernel: CpuKernel) -> None:
         self.names, self.head, self.kernel = names, head, kernel
         self.calls: list[Instruction] = []
 
@@ -286,7 +286,7 @@ def _cost_of_steps(steps: Sequence[Step]) -> tuple[float, float, float]:
         if isinstance(step, NestStep):
             costs, times = [_cost_of_nest(step.nest)], [1]
         elif isinstance(step, ControlStep):
-            costs, times = [_cost_of_steps(part) for part in step.parts], Control(step, list(step.parts)).times
+            costs, times = [_cost_of_steps(part) for part in step.parts], ControlPlan(step, list(step.parts)).times
         else:
             return 0.0, 0.0, float("inf")
         flops += sum(cost[0] * count for cost, count in zip(costs, times))

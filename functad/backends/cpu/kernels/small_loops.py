@@ -62,7 +62,7 @@ def _touched(step: Step) -> Iterator[Storage]:
         yield from (buffer.storage for _, buffer, _ in step.parameters)
 
 
-class Layout:
+class LoopLayout:
     """Where a small loop keeps its values.
 
     touched: how many places of the whole Program use each piece of memory.

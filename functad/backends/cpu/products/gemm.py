@@ -12,7 +12,7 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cpu.products.blas import element_words, handle_for
 from functad.backends.cpu.runtime import layout as w
-from functad.backends.cpu.runtime.tape import Block, Instruction, runtime
+from functad.backends.cpu.runtime.tape import TapeBlock, TapeInstruction, runtime
 from functad.config import available_cores
 from functad.errors import ArgumentError
 
@@ -34,17 +34,17 @@ class Matrix(NamedTuple):
 
 def gemm_block(
     dtype: Any, a: Matrix, b: Matrix, c: Matrix, *, m: int, n: int, k: int, batch: int = 1, **details: Any
-) -> Block:
+) -> TapeBlock:
     """A block with one matrix product, or a batch of them, cut as is best; the arguments of `gemm_instruction`."""
     split, rows, chunk = best_split(dtype, m, n, k, batch)
-    return Block(rows, [gemm_instruction(dtype, a, b, c, m=m, n=n, k=k, split=split, **details)], chunk)
+    return TapeBlock(rows, [gemm_instruction(dtype, a, b, c, m=m, n=n, k=k, split=split, **details)], chunk)
 
 
 def gemm_instruction(
     dtype: Any, a: Matrix, b: Matrix, c: Matrix, *, m: int, n: int, k: int, ta: bool = False, tb: bool = False,
     alpha: complex = 1.0, beta: complex = 0.0, scale: tuple[int, int] | None = None, split: str = "rows",
     control: int = -1,
-) -> Instruction:  # fmt: skip
+) -> TapeInstruction:  # fmt: skip
     """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C, row-major, where op transposes if ta or tb.
 
     Args:
@@ -77,7 +77,7 @@ def gemm_instruction(
     params[w.P_A_STRIDE : w.P_C_STRIDE + 1] = [matrix.stride * dtype.itemsize for matrix in (a, b, c)]
     params[w.P_CONTROL] = control
     steps = {"rows": m, "columns": n, "batch": 1}[split]
-    return Instruction(
+    return TapeInstruction(
         runtime().addresses["gemm_instruction"], params, blas=calls_blas,
         work=m * n * k / max(steps, 1) / machine_model.PRODUCTS_OF_A_LINE, asks=split != "batch",
     )  # fmt: skip

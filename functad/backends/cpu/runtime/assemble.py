@@ -15,7 +15,17 @@ from functad.backends.cpu.kernels.arguments import words
 from functad.backends.cpu.products.gemm import Matrix, gemm_block, gemm_instruction
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.calls import PythonCalls
-from functad.backends.cpu.runtime.tape import Block, Entry, Grow, Instruction, Jump, Moves, Repeat, Switch, chunk_count
+from functad.backends.cpu.runtime.tape import (
+    Grow,
+    Jump,
+    Moves,
+    Repeat,
+    Switch,
+    TapeBlock,
+    TapeEntry,
+    TapeInstruction,
+    chunk_count,
+)
 from functad.lowering import blocks as plan
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.schedule import Schedule
@@ -84,14 +94,14 @@ class Assembler:
     def __init__(self, slots: Slots, addresses: Mapping[str, int]) -> None:
         self.slots = slots
         self.addresses = addresses
-        self.entries: list[Entry] = []
+        self.entries: list[TapeEntry] = []
         self.calls = PythonCalls()
         self._zero = -1
         self.stacks: list[int] = []
 
-    def add(self, items: Sequence[plan.Block | plan.Control]) -> None:
+    def add(self, items: Sequence[plan.Block | plan.ControlPlan]) -> None:
         """The entries of blocks, loops and branches, in order."""
-        together: list[Block] = []  # whole blocks, each of which can only be reached from the one before it
+        together: list[TapeBlock] = []  # whole blocks, each of which can only be reached from the one before it
         for item in items:
             if isinstance(item, plan.Block):
                 block = self._block(item)
@@ -116,16 +126,16 @@ class Assembler:
                 self._lands(here)
         self._add_joined(together)
 
-    def _add_joined(self, blocks: list[Block]) -> None:
+    def _add_joined(self, blocks: list[TapeBlock]) -> None:
         """Add blocks, none of which is cut into chunks, as one, and forget them."""
         if len(blocks) == 1:
             self.entries.append(blocks[0])
         elif blocks:
             scaled = [i._replace(scale=i.scale * block.rows) for block in blocks for i in block.instructions]
-            self.entries.append(Block(1, scaled))
+            self.entries.append(TapeBlock(1, scaled))
         blocks.clear()
 
-    def finish(self) -> list[Entry]:
+    def finish(self) -> list[TapeEntry]:
         """All entries, of a tape that ends here."""
         count, repeats = self.slots.count, [e for e in self.entries if isinstance(e, Repeat)]
         self.slots.private = count * max((chunk_count(r.block) for r in repeats), default=0)
@@ -167,7 +177,7 @@ class Assembler:
         self._add_moves(self._moves(step.starts))
         instructions = [self._instruction(i, s) for i, s in zip(block.instructions, block.scales)]
         moves = Moves(self._moves(step.moves))
-        self.entries.append(Repeat(Block(block.rows, instructions, block.chunk), step.length, moves))
+        self.entries.append(Repeat(TapeBlock(block.rows, instructions, block.chunk), step.length, moves))
         self.add(after)
 
     def _grow(self, step: LoopStep, extra: int) -> None:
@@ -213,15 +223,15 @@ class Assembler:
 
     # --- blocks ----------------------------------------------------------------------------------------------
 
-    def _block(self, block: plan.Block) -> Block:
+    def _block(self, block: plan.Block) -> TapeBlock:
         if len(block.instructions) == 1 and isinstance(block.instructions[0].step, GemmStep):
             step = block.instructions[0].step
             a, b, c = self._matrices(step)
             return gemm_block(step.a.dtype, a, b, c, batch=step.batch, control=self.slots.control, **_sizes(step))
         instructions = [self._instruction(i, s) for i, s in zip(block.instructions, block.scales)]
-        return Block(block.rows, instructions, block.chunk if block.parallel else 0)
+        return TapeBlock(block.rows, instructions, block.chunk if block.parallel else 0)
 
-    def _instruction(self, instruction: plan.Instruction, scale: int) -> Instruction:
+    def _instruction(self, instruction: plan.Instruction, scale: int) -> TapeInstruction:
         if isinstance(instruction.step, GemmStep):
             split = "rows" if instruction.step.batch == 1 else "batch"
             matrices, sizes = self._matrices(instruction.step), _sizes(instruction.step)
@@ -237,7 +247,7 @@ class Assembler:
         blas = any(b.storage.kind == "blas" for _, b, _ in instruction.parameters)
         counts = any(b.storage.kind == "control" for _, b, _ in instruction.parameters)
         base = machine_model.POLL_BUDGET if counts else machine_model.JUMP_WORK
-        return Instruction(self.addresses[instruction.function], params, scale, blas, instruction.work, base)
+        return TapeInstruction(self.addresses[instruction.function], params, scale, blas, instruction.work, base)
 
     def _matrices(self, step: GemmStep) -> tuple[Matrix, Matrix, Matrix]:
         return (

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.cpu.runtime.tape import Instruction, runtime
+from functad.backends.cpu.runtime.tape import TapeInstruction, runtime
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.steps import CallStep
 
@@ -22,7 +22,7 @@ class PythonCalls:
     def __init__(self) -> None:
         self._kept: list[Any] = []  # what the tape has addresses of
 
-    def instruction(self, step: CallStep, numbers: Sequence[int], control: int) -> Instruction:
+    def instruction(self, step: CallStep, numbers: Sequence[int], control: int) -> TapeInstruction:
         """The instruction of a step.
 
         numbers: the slots of the step's operands and results. control: the slot of the control words.
@@ -35,7 +35,7 @@ class PythonCalls:
             step.call(arrays[:count], arrays[count:])
 
         self._kept.append(call)
-        return Instruction(runtime().addresses["call_python"], np.array([id(call), control], np.int64))
+        return TapeInstruction(runtime().addresses["call_python"], np.array([id(call), control], np.int64))
 
 
 def _array(buffer: Buffer, slots: int, number: int) -> np.ndarray:

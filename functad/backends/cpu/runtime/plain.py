@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.backends.cpu.products import in_kernels as gemm_scalars
-from functad.lowering.blocks import Block, Control, Instruction
+from functad.lowering.blocks import Block, ControlPlan, Instruction
 from functad.lowering.memory.arena import MemoryPlan
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.schedule import Schedule
@@ -34,7 +34,7 @@ def load_source(source: str, path: str) -> dict[str, Any]:
 
 def run_plain(
     schedule: Schedule,
-    blocks: Sequence[Block | Control],
+    blocks: Sequence[Block | ControlPlan],
     memory: MemoryPlan,
     functions: Mapping[str, Callable[..., None]],
     args: Sequence[np.ndarray],
@@ -47,20 +47,20 @@ def run_plain(
     """
     runner = _Runner(functions, chunks or chunks_of)
     for buffer, array in zip(schedule.inputs, args):
-        runner.places[buffer.storage] = _Place(_bytes(array))
+        runner.places[buffer.storage] = _Address(_bytes(array))
     for buffer, value in zip(schedule.constants, schedule.values):
-        runner.places[buffer.storage] = _Place(_bytes(np.ascontiguousarray(value)))
+        runner.places[buffer.storage] = _Address(_bytes(np.ascontiguousarray(value)))
     outputs = dict.fromkeys(b.storage for b in schedule.outputs if b.storage.kind == "output")
     for storage, array in zip(outputs, fresh):
-        runner.places[storage] = _Place(_bytes(array))
+        runner.places[storage] = _Address(_bytes(array))
     arena = np.empty(memory.arena_bytes, np.uint8)
     for storage, offset in memory.offsets.items():
-        runner.places[storage] = _Place(arena, offset)
+        runner.places[storage] = _Address(arena, offset)
     with np.errstate(all="ignore"):
         runner.run(blocks)
 
 
-class _Place(NamedTuple):
+class _Address(NamedTuple):
     """An address: a piece of memory, as bytes, and where in it."""
 
     memory: np.ndarray
@@ -79,10 +79,10 @@ class _Runner:
     ) -> None:
         self.functions = functions
         self.chunks = chunks
-        self.places: dict[Storage, _Place] = {}
+        self.places: dict[Storage, _Address] = {}
         self.counts: dict[Storage, int] = {}  # how many steps a loop had whose stacks are in use
 
-    def run(self, items: Sequence[Block | Control]) -> None:
+    def run(self, items: Sequence[Block | ControlPlan]) -> None:
         for item in items:
             if isinstance(item, Block):
                 for start, stop in self.chunks(item):
@@ -114,7 +114,7 @@ class _Runner:
 
     def loop(self, step: LoopStep, condition: list[Any], body: list[Any], after: list[Any]) -> None:
         for stack in step.stacks:
-            self.places[stack.memory] = self.places[stack.pointer] = _Place(np.empty(0, np.uint8))
+            self.places[stack.memory] = self.places[stack.pointer] = _Address(np.empty(0, np.uint8))
         self.move(step.starts)
         if step.predicate is None:
             length = self.counts[step.count] if step.length is None and step.count is not None else step.length or 0
@@ -144,13 +144,13 @@ class _Runner:
             whole = self.places[memory].memory
             if whole.size < (count + 1) * pointer.nbytes:
                 whole = np.concatenate([whole, np.empty(max(whole.size, 16 * pointer.nbytes), np.uint8)])
-                self.places[memory] = _Place(whole)
-            self.places[pointer] = _Place(whole, count * pointer.nbytes)
+                self.places[memory] = _Address(whole)
+            self.places[pointer] = _Address(whole, count * pointer.nbytes)
 
     def move(self, moves: Sequence[Move]) -> None:
         for target, source, offset in moves:
             memory, start = self.places[source.memory]
-            self.places[target.memory] = _Place(memory, start + offset)
+            self.places[target.memory] = _Address(memory, start + offset)
 
     def flat(self, buffer: Buffer) -> np.ndarray:
         """The elements of a buffer."""

@@ -28,10 +28,10 @@ from functad.errors import ArgumentError
 from functad.system.once import hold_over_forks
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
-Call = Callable[[list[np.ndarray[Any, Any]]], int]
+BoundTape = Callable[[list[np.ndarray[Any, Any]]], int]
 
 
-class Instruction(NamedTuple):
+class TapeInstruction(NamedTuple):
     """One call of a kernel.
 
     address: of a C function `void kernel(int64_t* slots, int64_t* params, int64_t start, int64_t stop)`.
@@ -53,7 +53,7 @@ class Instruction(NamedTuple):
     asks: bool = False
 
 
-class Block(NamedTuple):
+class TapeBlock(NamedTuple):
     """Instructions that run over the same rows.
 
     rows: the instructions' range is `0..rows * scale`.
@@ -62,7 +62,7 @@ class Block(NamedTuple):
     """
 
     rows: int
-    instructions: Sequence[Instruction]
+    instructions: Sequence[TapeInstruction]
     chunk: int = 0
 
 
@@ -112,14 +112,14 @@ class Repeat(NamedTuple):
     slots, on which the moves work. Afterwards the slots are what they have become for the first chunk.
     """
 
-    block: Block
+    block: TapeBlock
     steps: int
     moves: Moves
     private: int = 0
     words: int = 0
 
 
-Entry = Block | Moves | Jump | Switch | Grow | Repeat
+TapeEntry = TapeBlock | Moves | Jump | Switch | Grow | Repeat
 
 
 class Tape:
@@ -132,10 +132,10 @@ class Tape:
         control: the slot that gets the address of the call's control words, for instructions that look there.
     """
 
-    def __init__(self, entries: Sequence[Entry], *, release_gil: bool = True, control: int = -1) -> None:
+    def __init__(self, entries: Sequence[TapeEntry], *, release_gil: bool = True, control: int = -1) -> None:
         sizes = [_size(entry) for entry in entries]
         places = [w.TAPE_HEAD, *(w.TAPE_HEAD + total for total in accumulate(sizes))]
-        blocks = [entry for entry in entries if isinstance(entry, Block)]
+        blocks = [entry for entry in entries if isinstance(entry, TapeBlock)]
         blocks += [entry.block for entry in entries if isinstance(entry, Repeat)]
         instructions = [instruction for block in blocks for instruction in block.instructions]
         parallel = any(_chunks(block)[1] > 1 for block in blocks)
@@ -149,7 +149,7 @@ class Tape:
     def address(self) -> int:
         return int(self.words.ctypes.data)
 
-    def bind(self, slots: Words, arrays: int) -> Call:
+    def bind(self, slots: Words, arrays: int) -> BoundTape:
         """The function that runs the tape with these slots; only one call at a time may use them.
 
         Args:
@@ -216,14 +216,14 @@ class Runtime:
         self.entry_problem = _layout_problem()
         self.pool.survive_forks()
 
-    def bind(self, tape: Tape, slots: Words, arrays: int) -> Call:
+    def bind(self, tape: Tape, slots: Words, arrays: int) -> BoundTape:
         if self.entry_problem:
             return self._bind_in_python(tape, slots, arrays)
         frame = np.array([tape.address, slots.ctypes.data, arrays], np.int64).view(_Frame)
         frame.kept = (tape, slots)
         return _new_function(ctypes.byref(self._method), frame, None)
 
-    def _bind_in_python(self, tape: Tape, slots: Words, arrays: int) -> Call:
+    def _bind_in_python(self, tape: Tape, slots: Words, arrays: int) -> BoundTape:
         def call(given: list[np.ndarray[Any, Any]]) -> int:
             if len(given) != arrays:
                 return w.WRONG_COUNT
@@ -274,12 +274,12 @@ _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_o
 )
 
 
-def chunk_count(block: Block) -> int:
+def chunk_count(block: TapeBlock) -> int:
     """In how many chunks a block runs."""
     return _chunks(block)[1]
 
 
-def _chunks(block: Block) -> tuple[int, int]:
+def _chunks(block: TapeBlock) -> tuple[int, int]:
     """Rows of a chunk, and the number of chunks."""
     if block.chunk <= 0 or block.rows <= block.chunk:
         return block.rows, 1
@@ -287,8 +287,8 @@ def _chunks(block: Block) -> tuple[int, int]:
     return chunk, -(-block.rows // chunk)
 
 
-def _size(entry: Entry) -> int:
-    if isinstance(entry, Block):
+def _size(entry: TapeEntry) -> int:
+    if isinstance(entry, TapeBlock):
         return w.BLOCK_HEAD + w.INSTRUCTION_SIZE * len(entry.instructions)
     if isinstance(entry, Repeat):
         return _size(entry.block) + w.REPEAT_SIZE + _size(entry.moves)
@@ -299,7 +299,7 @@ def _size(entry: Entry) -> int:
     return w.JUMP_SIZE if isinstance(entry, Jump) else w.SWITCH_HEAD + len(entry.targets)
 
 
-def _words(entry: Entry, places: Sequence[int]) -> list[int]:
+def _words(entry: TapeEntry, places: Sequence[int]) -> list[int]:
     """An entry as it stands on the tape. places: where each entry begins, and the end."""
     if isinstance(entry, Repeat):
         repeat = [entry.steps, entry.private, entry.words]
