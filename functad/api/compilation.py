@@ -34,7 +34,8 @@ from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_set
 from functad.api.explain import Explanation, Signature, closure_of, explain, forget, remember
 from functad.api.stages import Lowered, Traced
 from functad.backends import check_backend
-from functad.calls.jit import closed, jit_p, of_moderate_depth
+from functad.calls.common import closed
+from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import config
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.exact import exact_key

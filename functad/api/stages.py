@@ -13,7 +13,8 @@ import numpy as np
 from functad.api.arguments import ShapeDtypeStruct, as_value
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, make_call
 from functad.array import ArrayImpl
-from functad.calls.jit import closed, jit_p
+from functad.calls.common import closed
+from functad.calls.jit import jit_p
 from functad.config import config
 from functad.errors import ArgumentError, ShapeError
 from functad.execution import executable, lowered, optimized

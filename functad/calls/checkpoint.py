@@ -17,19 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from functad import interpreter
+from functad.calls.builder import TangentMap, call_primitive, pushforward_of
+from functad.calls.common import split_at, with_constants
 from functad.calls.jit import jit_p
-from functad.config import config
 from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
-from functad.ir import Absent, Atom, Aval, Eqn, Linearize, Primitive, Program, Var, Zero, memoised
-from functad.lowering_rules import Call
-from functad.primitives.common import instantiate
+from functad.ir import Absent, Atom, Eqn, Program, Var, memoised
 from functad.tracing import Tracer, bind, eval_program
-from functad.transforms.programs import batch_program, jvp_program, transpose_call
+from functad.transforms.programs import jvp_program
 
 Policy = Callable[..., bool]
 COMPUTED_AGAIN = ("remat2", "closed_call")  # calls that have decided for themselves what is kept of them
@@ -40,14 +36,8 @@ def remat(program: Program, args: Sequence[Any], **params: Any) -> list[Any]:
 
     params: `prevent_cse`, `policy`, and `differentiated`: whether the Program is a derivative, which computes again.
     """
-    jaxpr = memoised(program, ("closed",), program.close) if program.consts else program
-    return bind(remat_p, *program.consts, *args, jaxpr=jaxpr, **params)
-
-
-def _impl(*args: np.ndarray, jaxpr: Program, **params: Any) -> list[np.ndarray]:
-    if config.debug_nans or config.debug_infs:  # equation by equation, so that the first one to blame is found
-        return [np.asarray(out) for out in eval_program(inline_calls(jaxpr), args)]
-    return memoised(jaxpr, ("interpreted",), lambda: interpreter.compile_program(jaxpr))(args)
+    program, args = with_constants(program, args)
+    return bind(remat_p, *args, jaxpr=program, **params)
 
 
 # --- derivatives ------------------------------------------------------------------------------------------
@@ -164,27 +154,25 @@ def _read(program: Program) -> set[Atom]:
 
 
 def _linearize(
+    program: Program,
     primals: Sequence[Any],
     active: Sequence[bool],
     *,
-    jaxpr: Program,
     differentiated: bool,
     prevent_cse: bool,
     policy: Policy | None,
-) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    forward, again, used, out_active = _split(jaxpr, tuple(active), policy)
+) -> tuple[list[Any], TangentMap]:
+    forward, again, used, out_active = _split(program, tuple(active), policy)
     params = {"prevent_cse": prevent_cse, "policy": policy, "differentiated": True}
     results = remat(forward, primals, **params) if differentiated else eval_program(forward, primals)
-    n = len(jaxpr.outvars)
-    residuals = [*results[n:], *(primals[i] for i in used)]
+    outs, saved = split_at(results, len(program.outvars))
+    residuals = [*saved, *(primals[i] for i in used)]
 
-    def pushforward(tangents: Sequence[Any]) -> list[Any]:
-        given = [instantiate(t) for t, a in zip(tangents, active) if a]
-        later = differentiated or any(map(_is_recorded, given))
-        found = iter(remat(again, [*residuals, *given], **{**params, "differentiated": later}))
-        return [next(found) if a else Zero(v.aval) for a, v in zip(out_active, jaxpr.outvars)]
+    def push(tangents: Sequence[Any]) -> list[Any]:
+        later = differentiated or any(map(_is_recorded, tangents))
+        return remat(again, [*residuals, *tangents], **{**params, "differentiated": later})
 
-    return results[:n], pushforward
+    return outs, pushforward_of(push, active, out_active, program.out_avals)
 
 
 def _is_recorded(tangent: Any) -> bool:
@@ -196,12 +184,9 @@ def _is_recorded(tangent: Any) -> bool:
     return trace is not None and not (trace.keeps_values or trace.records_all or trace.replays)
 
 
-def _transpose(cts: Sequence[Any], *args: Any, jaxpr: Program, **params: Any) -> list[Any]:
-    def call(transposed: Program, given: Sequence[Any]) -> list[Any]:
-        program, used = _without_unused_inputs(transposed)
-        return remat(program, [given[i] for i in used], **{**params, "differentiated": True})
-
-    return transpose_call(call, jaxpr, cts, args)
+def _call_transposed(transposed: Program, given: Sequence[Any], **params: Any) -> list[Any]:
+    program, used = _without_unused_inputs(transposed)
+    return remat(program, [given[i] for i in used], **{**params, "differentiated": True})
 
 
 def _without_unused_inputs(program: Program) -> tuple[Program, tuple[int, ...]]:
@@ -213,26 +198,12 @@ def _without_unused_inputs(program: Program) -> tuple[Program, tuple[int, ...]]:
     return memoised(program, ("used inputs",), make)
 
 
-def _batch(
-    axis_size: int, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Program, **params: Any
-) -> tuple[list[Any], tuple[int | None, ...]]:
-    program, out_dims = batch_program(jaxpr, axis_size, tuple(dims))
-    return remat(program, args, **params), out_dims
-
-
-def _abstract_eval(*avals: Aval, jaxpr: Program, **params: Any) -> list[Aval]:
-    return jaxpr.out_avals
-
-
-remat_p = Primitive(
-    name="remat2",
-    doc="Call a Program whose intermediate values are not kept for its derivative, but computed again.",
-    multiple_results=True,
-    abstract_eval=_abstract_eval,
-    impl=_impl,
-    jvp=Linearize(_linearize),
-    transpose=_transpose,
-    batch=_batch,
-    lower=Call("jaxpr", again=lambda *, differentiated, prevent_cse, **params: differentiated and prevent_cse),
+remat_p = call_primitive(
+    "remat2",
+    "Call a Program whose intermediate values are not kept for its derivative, but computed again.",
+    call=remat,
+    linearize=_linearize,
+    call_transposed=_call_transposed,
+    again=lambda *, differentiated, prevent_cse, **params: differentiated and prevent_cse,
     examples=Absent("it takes a Program; tests/calls/test_checkpoint.py tests it under all transforms"),
 )

@@ -5,44 +5,29 @@ So nothing of what happens inside, such as arrays of a length that only a run te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from functad.calls.common import body_function, closed, group, split_at
-from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero, memoised
-from functad.lowering_rules import Call
-from functad.primitives.common import instantiate
+from functad.calls.builder import TangentMap, call_primitive, pushforward_of
+from functad.calls.common import group, split_at, with_constants
+from functad.ir import Absent, Program, memoised
 from functad.tracing import bind, eval_program, trace_to_program
-from functad.transforms.programs import batch_program, linearize_program, transpose_call
+from functad.transforms.programs import linearize_program
 
 
 def closed_call(program: Program, args: Sequence[Any]) -> list[Any]:
     """Bind a call of a Program; its constants become operands."""
-    program, args = closed(program, args)
+    program, args = with_constants(program, args)
     return bind(closed_call_p, *args, jaxpr=program)
 
 
-def _impl(*args: np.ndarray, jaxpr: Program) -> list[np.ndarray]:
-    return [np.asarray(out) for out in body_function(jaxpr)(args)]
+def _linearize(program: Program, primals: Sequence[Any], active: Sequence[bool]) -> tuple[list[Any], TangentMap]:
+    derivative, out_active = derivative_program(program, tuple(active))
 
+    def push(tangents: Sequence[Any]) -> list[Any]:
+        return closed_call(derivative, [*primals, *tangents])
 
-def _abstract_eval(*avals: Aval, jaxpr: Program) -> list[Aval]:
-    return jaxpr.out_avals
-
-
-def _linearize(
-    primals: Sequence[Any], active: Sequence[bool], *, jaxpr: Program
-) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    derivative, out_active = derivative_program(jaxpr, tuple(active))
-
-    def pushforward(tangents: Sequence[Any]) -> list[Any]:
-        given = [instantiate(t) for t in group(active, tangents)]
-        found = iter(closed_call(derivative, [*primals, *given]))
-        return [next(found) if a else Zero(v) for a, v in zip(out_active, jaxpr.out_avals)]
-
-    return closed_call(jaxpr, primals), pushforward
+    return closed_call(program, primals), pushforward_of(push, active, out_active, program.out_avals)
 
 
 def derivative_program(program: Program, active: tuple[bool, ...]) -> tuple[Program, tuple[bool, ...]]:
@@ -63,26 +48,10 @@ def _derivative_program(program: Program, active: tuple[bool, ...]) -> tuple[Pro
     return trace_to_program(fun, avals, name=f"derivative_{program.name}"), out_active
 
 
-def _transpose(cts: Sequence[Any], *args: Any, jaxpr: Program) -> list[Any]:
-    return transpose_call(closed_call, jaxpr, cts, args)
-
-
-def _batch(
-    axis_size: int, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Program
-) -> tuple[list[Any], tuple[int | None, ...]]:
-    program, out_dims = batch_program(jaxpr, axis_size, tuple(dims))
-    return closed_call(program, args), out_dims
-
-
-closed_call_p = Primitive(
-    name="closed_call",
-    doc="Call a Program; its derivative calls it again.",
-    multiple_results=True,
-    abstract_eval=_abstract_eval,
-    impl=_impl,
-    jvp=Linearize(_linearize),
-    transpose=_transpose,
-    batch=_batch,
-    lower=Call("jaxpr"),
+closed_call_p = call_primitive(
+    "closed_call",
+    "Call a Program; its derivative calls it again.",
+    call=closed_call,
+    linearize=_linearize,
     examples=Absent("it takes a Program; tests/control/ tests it under all transforms"),
 )

@@ -1,4 +1,4 @@
-"""What loops and branches share: running a body, and small rewrites of the Programs that are their bodies.
+"""What calls, loops and branches share: running a body, and small rewrites of the Programs that are their bodies.
 
 Knows Programs; nothing of any particular loop.
 """
@@ -57,11 +57,14 @@ def check_operands(name: str, avals: Sequence[Aval], body: Program) -> None:
         raise ProgramError(f"`{name}` is given operands ({given}) for a body that takes ({taken})")
 
 
-def closed(program: Program, operands: Sequence[Any] = ()) -> tuple[Program, list[Any]]:
-    """A Program whose constants are its first inputs, the same object each time; its operands with those in front."""
-    if not program.consts:
-        return program, list(operands)
-    return memoised(program, ("closed",), program.close), [*program.consts, *operands]
+def closed(program: Program) -> Program:
+    """A Program whose constants are its first inputs, the same object each time."""
+    return memoised(program, ("closed",), program.close) if program.consts else program
+
+
+def with_constants(program: Program, operands: Sequence[Any] = ()) -> tuple[Program, list[Any]]:
+    """A closed Program, and its operands: the constants it had in front."""
+    return closed(program), [*program.consts, *operands]
 
 
 def group(flags: Iterable[bool], values: Iterable[T]) -> list[T]:

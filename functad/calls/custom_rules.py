@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from functad.array import Array, wrap
+from functad.calls.builder import TangentMap, call_primitive, pushforward_of
 from functad.errors import ConcretizationError, DifferentiationError, LeakedTracerError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
-from functad.lowering_rules import Call, Loops
-from functad.primitives.common import instantiate, is_linear, reduce_sum
+from functad.lowering_rules import Loops
+from functad.primitives.common import is_linear, reduce_sum
 from functad.tracing import (
     Trace,
     Tracer,
@@ -30,7 +31,7 @@ from functad.tracing import (
 )
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import is_differentiable
-from functad.transforms.programs import batch_program, transpose_call
+from functad.transforms.programs import batch_program
 from functad.transforms.reverse import LinearMap
 
 Flat = Sequence[Any]
@@ -140,17 +141,9 @@ def _recorded(
 # --- what both primitives share -----------------------------------------------------------------------
 
 
-def _abstract_eval(*avals: Aval, call_jaxpr: Program, **params: Any) -> list[Aval]:
-    return call_jaxpr.out_avals
-
-
-def _impl(*args: np.ndarray, call_jaxpr: Program, **params: Any) -> list[np.ndarray]:
-    return [np.asarray(out) for out in eval_program(call_jaxpr, args)]
-
-
-def _transpose(cts: Flat, *args: Any, call_jaxpr: Program, **params: Any) -> list[Any]:
-    """The transpose of the function itself: a linear function is its own derivative."""
-    return transpose_call(eval_program, call_jaxpr, cts, args)
+def _call_function(program: Program, args: Flat, **params: Any) -> list[Any]:
+    """A call without the rule: the transpose of a linear function is that of the function itself."""
+    return list(eval_program(program, args))
 
 
 def _batched_call(program: Program, axis_size: int, dims: tuple[int | None, ...]) -> Program:
@@ -207,8 +200,15 @@ def _with_zeros(flags: Sequence[bool], live: Iterator[Any], avals: Sequence[Aval
 
 
 def _jvp_linearize(
-    primals: Flat, active: Sequence[bool], *, jvp: JvpRule, name: str, num_consts: int, **params: Any
-) -> tuple[list[Any], Callable[[Flat], list[Any]]]:
+    program: Program | None,
+    primals: Flat,
+    active: Sequence[bool],
+    *,
+    jvp: JvpRule,
+    name: str,
+    num_consts: int,
+    **params: Any,
+) -> tuple[list[Any], TangentMap]:
     """Run the rule once, on values and on tangents that are only recorded; the recording is the derivative."""
     _refuse_closures(name, active[:num_consts])
     primals, active = primals[num_consts:], active[num_consts:]
@@ -271,16 +271,13 @@ def _jvp_batch(
     return outs, [0] * len(outs)
 
 
-custom_jvp_call_p = Primitive(
-    name="custom_jvp_call",
-    doc="Call a Program whose derivative is a rule of the user's.",
-    multiple_results=True,
-    abstract_eval=_abstract_eval,
-    impl=_impl,
-    jvp=Linearize(_jvp_linearize),
-    transpose=_transpose,
+custom_jvp_call_p = call_primitive(
+    "custom_jvp_call",
+    "Call a Program whose derivative is a rule of the user's.",
+    program="call_jaxpr",
+    call=_call_function,
+    linearize=_jvp_linearize,
     batch=_jvp_batch,
-    lower=Call("call_jaxpr"),
     examples=Absent("it takes a Program and a rule; tests/calls/test_custom_rules.py tests it under all transforms"),
 )
 
@@ -288,31 +285,34 @@ custom_jvp_call_p = Primitive(
 
 
 def _vjp_linearize(
-    primals: Flat, active: Sequence[bool], *, fwd: VjpRule, name: str, num_consts: int, **params: Any
-) -> tuple[list[Any], Callable[[Flat], list[Any]]]:
+    program: Program | None,
+    primals: Flat,
+    active: Sequence[bool],
+    *,
+    fwd: VjpRule,
+    name: str,
+    num_consts: int,
+    **params: Any,
+) -> tuple[list[Any], TangentMap]:
     """Run the forward rule once; the derivative is an equation that can only be transposed."""
     _refuse_closures(name, active[:num_consts])
     with _explaining(name):
         outs, residuals, backward = fwd.forward(primals[num_consts:], active[num_consts:])
     avals = [aval_of(o) for o in outs]
 
-    def pushforward(tangents: Flat) -> list[Any]:
-        given = [instantiate(t) for t, a in zip(tangents, active) if a]
-        found = iter(
-            bind(
-                custom_lin_p,
-                *residuals,
-                *given,
-                name=name,
-                bwd=backward,
-                num_res=len(residuals),
-                active=tuple(active[num_consts:]),
-                out_avals=tuple(avals),
-            )
+    def push(tangents: Flat) -> list[Any]:
+        return bind(
+            custom_lin_p,
+            *residuals,
+            *tangents,
+            name=name,
+            bwd=backward,
+            num_res=len(residuals),
+            active=tuple(active[num_consts:]),
+            out_avals=tuple(avals),
         )
-        return [next(found) if is_differentiable(a) else Zero(a) for a in avals]
 
-    return outs, pushforward
+    return outs, pushforward_of(push, active, [is_differentiable(a) for a in avals], avals)
 
 
 class BatchedVjpRule:
@@ -376,16 +376,13 @@ def _vjp_batch(
     return outs, [0] * len(outs)
 
 
-custom_vjp_call_p = Primitive(
-    name="custom_vjp_call",
-    doc="Call a Program whose reverse derivative is a rule of the user's.",
-    multiple_results=True,
-    abstract_eval=_abstract_eval,
-    impl=_impl,
-    jvp=Linearize(_vjp_linearize),
-    transpose=_transpose,
+custom_vjp_call_p = call_primitive(
+    "custom_vjp_call",
+    "Call a Program whose reverse derivative is a rule of the user's.",
+    program="call_jaxpr",
+    call=_call_function,
+    linearize=_vjp_linearize,
     batch=_vjp_batch,
-    lower=Call("call_jaxpr"),
     examples=Absent("it takes a Program and a rule; tests/calls/test_custom_rules.py tests it under all transforms"),
 )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from functad.ir import Eqn, Program, Var, memoised
+from functad.calls.common import closed
+from functad.ir import Eqn, Program, Var
 
 Inline = Callable[[Program], Program]
 AsOperands = Callable[[Program], Sequence[Var]]
@@ -16,7 +17,7 @@ AsOperands = Callable[[Program], Sequence[Var]]
 
 def closed_scan(eqn: Eqn, inline: Inline, as_operands: AsOperands) -> Eqn:
     body = inline(eqn.params["jaxpr"])
-    params = {**eqn.params, "jaxpr": _closed(body), "num_consts": eqn.params["num_consts"] + len(body.consts)}
+    params = {**eqn.params, "jaxpr": closed(body), "num_consts": eqn.params["num_consts"] + len(body.consts)}
     return eqn.replace(invars=[*as_operands(body), *eqn.invars], params=params)
 
 
@@ -24,9 +25,9 @@ def closed_while(eqn: Eqn, inline: Inline, as_operands: AsOperands) -> Eqn:
     cond, body = inline(eqn.params["cond_jaxpr"]), inline(eqn.params["body_jaxpr"])
     n = eqn.params["cond_nconsts"]
     params = {
-        "cond_jaxpr": _closed(cond),
+        "cond_jaxpr": closed(cond),
         "cond_nconsts": n + len(cond.consts),
-        "body_jaxpr": _closed(body),
+        "body_jaxpr": closed(body),
         "body_nconsts": eqn.params["body_nconsts"] + len(body.consts),
     }
     operands = [*as_operands(cond), *eqn.invars[:n], *as_operands(body), *eqn.invars[n:]]
@@ -45,7 +46,3 @@ def closed_cond(eqn: Eqn, inline: Inline, as_operands: AsOperands) -> Eqn:
         invars = [*before, *branch.constvars, *after, *branch.invars]
         closed.append(branch.replace(invars=invars, constvars=(), consts=()) if more else branch)
     return eqn.replace(invars=[index, *more, *operands], params={**eqn.params, "branches": tuple(closed)})
-
-
-def _closed(program: Program) -> Program:
-    return memoised(program, ("closed",), program.close) if program.consts else program

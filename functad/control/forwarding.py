@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from functad.calls.common import closed, group, memoised_together, split_at
+from functad.calls.common import group, memoised_together, split_at, with_constants
 from functad.control import conditional, scan, while_loop
 from functad.ir import Program, Var, memoised, program_has_effects
 
@@ -41,7 +41,7 @@ def bind_scan(
     body: Program, carry: Sequence[Any], xs: Sequence[Any], *, length: int, reverse: bool, unroll: int
 ) -> tuple[list[Any], list[Any]]:
     """A scan; returns the last carry and the stacked results."""
-    body, consts = closed(body)
+    body, consts = with_constants(body)
     n, m = len(consts), len(carry)
     parts = memoised(body, ("scan forwarding", n, m), lambda: _scan_parts(body, n, m))
     moving, stacked = scan.scan(
@@ -77,8 +77,8 @@ class _While(NamedTuple):
 
 def bind_while(cond: Program, body: Program, carry: Sequence[Any]) -> list[Any]:
     """A loop as long as a condition holds; returns the last carry."""
-    cond, cond_consts = closed(cond)
-    body, body_consts = closed(body)
+    cond, cond_consts = with_constants(cond)
+    body, body_consts = with_constants(body)
     n, m = len(cond_consts), len(body_consts)
     parts = memoised_together((body, cond), ("while forwarding", n, m), lambda: _while_parts(cond, n, body, m))
     fixed = group(parts.fixed, carry)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.calls.common import body_function, check_operands, closed, group, split_at
+from functad.calls.common import body_function, check_operands, group, split_at, with_constants
 from functad.control.closing import closed_scan
 from functad.control.known_carry import KnownCarry, split_known_carry
 from functad.control.pruning import pruned_scan
@@ -39,7 +39,7 @@ def scan(
     unroll: int = 1, linear: bool = False,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """Bind a scan; returns the last carry and the stacked results. The constants of the body become operands."""
-    body, consts = closed(body, consts)
+    body, consts = with_constants(body, consts)
     outs = bind(
         scan_p, *consts, *carry, *xs, jaxpr=body, length=length, reverse=reverse, unroll=unroll,
         num_consts=len(consts), num_carry=len(carry), linear=linear,
@@ -111,7 +111,7 @@ def _linearize_body(body: Program, num_consts: int, num_carry: int, active: tupl
             break
         carry_active = grown
     ys_active = parts.out_active[num_carry:]
-    whole, own = closed(parts.forward)
+    whole, own = with_constants(parts.forward)
     first = len(own)
     before, forward = split_invariant(whole, [i < first + num_consts for i in range(len(whole.invars))])
     count = len(body.outvars)

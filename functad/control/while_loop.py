@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.calls.closed_call import closed_call
-from functad.calls.common import body_function, check_operands, closed, group, memoised_together, split_at
+from functad.calls.common import body_function, check_operands, group, memoised_together, split_at, with_constants
 from functad.control.closing import closed_while
 from functad.control.conditional import choose
 from functad.control.guard import guarded
@@ -40,8 +40,8 @@ def while_(
     cond: Program, cond_consts: Sequence[Any], body: Program, body_consts: Sequence[Any], carry: Sequence[Any]
 ) -> list[Any]:
     """Bind a loop; the constants of its Programs become operands."""
-    cond, cond_consts = closed(cond, cond_consts)
-    body, body_consts = closed(body, body_consts)
+    cond, cond_consts = with_constants(cond, cond_consts)
+    body, body_consts = with_constants(body, body_consts)
     return bind(
         while_p, *cond_consts, *body_consts, *carry, cond_jaxpr=cond, cond_nconsts=len(cond_consts),
         body_jaxpr=body, body_nconsts=len(body_consts),

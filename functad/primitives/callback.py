@@ -147,11 +147,21 @@ def _abstract_eval(*avals: Aval, result_avals: tuple[Aval, ...], **params: Any) 
     return list(result_avals)
 
 
-_NO_DERIVATIVE = Absent(
-    "nothing is known of the Python function that it calls; put the call into a function of `functad.custom_jvp`, "
-    "whose rule gives the derivative"
-)
-_NO_TRANSPOSE = Absent("nothing is known of the Python function that it calls")
+def _callback_primitive(name: str, doc: str, batch: Callable[..., Any], effects: bool) -> Primitive:
+    """A call of a function whose results are values that nothing is known of."""
+    unknown = "nothing is known of the Python function that it calls"
+    return Primitive(
+        name=name,
+        doc=doc,
+        multiple_results=True,
+        abstract_eval=_abstract_eval,
+        impl=_impl,
+        jvp=Absent(f"{unknown}; put the call into a function of `functad.custom_jvp`, whose rule gives the derivative"),
+        transpose=Absent(unknown),
+        batch=batch,
+        lower=lowering_rules.Callback(effects),
+        examples=Absent("it takes a Python function; tests/primitives/test_callbacks.py tests it under all transforms"),
+    )
 
 
 # --- pure_callback ----------------------------------------------------------------------------------------
@@ -197,17 +207,11 @@ def _pure_batch(
     return outs, [0] * len(outs)
 
 
-pure_callback_p = Primitive(
-    name="pure_callback",
-    doc="Call a Python function without side effects.",
-    multiple_results=True,
-    abstract_eval=_abstract_eval,
-    impl=_impl,
-    jvp=_NO_DERIVATIVE,
-    transpose=_NO_TRANSPOSE,
-    batch=_pure_batch,
-    lower=lowering_rules.Callback(effects=False),
-    examples=Absent("it takes a Python function; tests/primitives/test_callbacks.py tests it under all transforms"),
+pure_callback_p = _callback_primitive(
+    "pure_callback",
+    "Call a Python function without side effects.",
+    _pure_batch,
+    effects=False,
 )
 
 
@@ -241,17 +245,11 @@ def _io_batch(
     return outs, [0] * len(outs)
 
 
-io_callback_p = Primitive(
-    name="io_callback",
-    doc="Call a Python function that may do anything, such as reading or writing a file.",
-    multiple_results=True,
-    abstract_eval=_abstract_eval,
-    impl=_impl,
-    jvp=_NO_DERIVATIVE,
-    transpose=_NO_TRANSPOSE,
-    batch=_io_batch,
-    lower=lowering_rules.Callback(effects=True),
-    examples=Absent("it takes a Python function; tests/primitives/test_callbacks.py tests it under all transforms"),
+io_callback_p = _callback_primitive(
+    "io_callback",
+    "Call a Python function that may do anything, such as reading or writing a file.",
+    _io_batch,
+    effects=True,
 )
 
 
