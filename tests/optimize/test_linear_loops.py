@@ -11,7 +11,7 @@ from functad import lax, machine_model
 from functad.editing.dead_code import eliminate_dead_code
 from functad.execution import optimized
 from functad.ir import Literal
-from functad.optimize.loops import passes as loop_passes
+from functad.optimize.loops import moves as loop_passes
 from functad.tracing import eval_program
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
+from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
 from functad.optimize.loops.parts import Scan
+from functad.primitives.common import broadcast_in_dim_p
 
 
 def compute_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
@@ -50,6 +51,21 @@ def compute_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
     scan.ys = [(read_constant(a), v) for a, v in scan.ys]
     for carry in scan.carries:
         carry.given = read_constant(carry.given)
+
+
+def fill_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
+    """Let the body repeat a number itself, instead of reading it from an array that holds nothing else."""
+    for group in ("consts", "xs") if scan.length != UNKNOWN else ("consts",):
+        kept = []
+        for operand, var in getattr(scan, group):
+            eqn = definitions.get(operand) if isinstance(operand, Var) else None
+            if eqn is None or eqn.primitive is not broadcast_in_dim_p or not isinstance(eqn.invars[0], Literal):
+                kept.append((operand, var))
+                continue
+            number = eqn.invars[0]
+            params = {**eqn.params, "shape": var.aval.shape, "broadcast_dimensions": ()}
+            scan.eqns.insert(0, eqn.replace(invars=[number], outvars=[var], params=params))
+        setattr(scan, group, kept)
 
 
 def _repeated(eqn: Eqn, operand: Atom) -> Literal | None:
