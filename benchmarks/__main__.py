@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks import compiling, eager, memory, report, stepping, training
+from benchmarks import ablation, compiling, eager, memory, report, stepping, training
 from benchmarks.frameworks import FRAMEWORKS
 from benchmarks.record import Options, Section
 from benchmarks.workloads import CALLS, CONVOLUTIONS, LOOPS, OPERATIONS, STEPS
@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[Options], list[Section]]] = {
     "eager": eager.gradient,
     "import": eager.importing,
     "trace": eager.tracing,
+    **{f"ablate-{name}": partial(ablation.measure, name) for name in (*STEPS, *LOOPS)},
 }
 GROUPS = {
     "steps": list(STEPS),
@@ -32,14 +33,16 @@ GROUPS = {
     "conv": list(CONVOLUTIONS),
     "calls": list(CALLS),
     "operations": list(OPERATIONS),
+    "ablate": [name for name in BENCHMARKS if name.startswith("ablate-")],
 }
+_DEFAULT = [name for name in BENCHMARKS if name not in GROUPS["ablate"]]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit code: 1 where functad itself failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = ", ".join([*GROUPS, *BENCHMARKS])
-    parser.add_argument("names", nargs="*", metavar="name", help=f"which to run: {names} (default: all)")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"which to run: {names} (default: all but ablate)")
     parser.add_argument("--save", action="store_true", help="keep the results under benchmarks/results/")
     parser.add_argument("--markdown", action="store_true", help="print the tables of the README at the end")
     parser.add_argument("--frameworks", default=",".join(FRAMEWORKS), help="which compete (default: %(default)s)")
@@ -47,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=0.25, help="length of a burst (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each framework (default: %(default)s)")
     given = parser.parse_args(arguments)
-    chosen = [name for group in given.names or BENCHMARKS for name in GROUPS.get(group, [group])]
+    chosen = [name for group in given.names or _DEFAULT for name in GROUPS.get(group, [group])]
     for kind, wanted, known in (
         ("benchmark", chosen, BENCHMARKS),
         ("framework", given.frameworks.split(","), FRAMEWORKS),

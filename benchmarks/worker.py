@@ -84,6 +84,22 @@ class Served:
         """The number of equations of functad's optimised Program."""
         return {"count": len(self._contender.step.lower(*self._contender.arguments()).optimized.eqns)}
 
+    def without(self, switch: str) -> dict[str, Any]:
+        """Leave a part of the compiler out, from before anything is traced."""
+        import_module("benchmarks.switches").BY_NAME[switch].turn_off()
+        return {}
+
+    def size(self) -> dict[str, Any]:
+        """Equations and kernels of functad's Program, bytes that kernels read and write, bytes of temporaries."""
+        lowered = self._contender.step.lower(*self._contender.arguments())
+        return {
+            "equations": len(lowered.optimized.eqns),
+            "kernels": str(lowered.kernels).count("\ndef "),
+            "traffic": int(lowered.cost.bytes),
+            "memory": lowered.memory_plan.arena_bytes,
+            "text": f"{lowered.kernels}{lowered.memory_plan}{lowered.cost}",
+        }
+
     def memory(self, steps: int) -> dict[str, Any]:
         """Bytes of arrays that a step allocates, as the framework itself counts, and the peak of the process."""
         self._contender.reset()

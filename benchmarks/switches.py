@@ -1,0 +1,64 @@
+"""What of the compiler can be left out, one at a time: rules, moves of loops, and passes, by the names they have there.
+
+Knows where the passes are called. What is left out must change no result, only how it is computed.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from functad import machine_model
+from functad.backends.cpu import executable
+from functad.backends.cpu.kernels import emit, generate
+from functad.lowering import schedule, target
+from functad.lowering.fusion import fuse
+from functad.optimize import pipeline
+from functad.optimize.loops import moves, passes
+
+TABLES = ("SCALAR_RULES", "PRODUCT_RULES", "ROW_RULES")
+
+
+class Switch(NamedTuple):
+    """Off where the attribute of the module has this value."""
+
+    name: str
+    module: ModuleType
+    attribute: str
+    off: Any
+
+    def turn_off(self) -> None:
+        setattr(self.module, self.attribute, self.off)
+
+
+def _without_each(kind: str, module: ModuleType, table: str) -> list[Switch]:
+    entries = getattr(module, table)
+    return [Switch(f"{kind}: {e.name}", module, table, tuple(x for x in entries if x is not e)) for e in entries]
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+_PASSES = (pipeline.share_common_subexpressions, pipeline.merge_whiles)
+
+SWITCHES = [
+    *(switch for table in TABLES for switch in _without_each("rule", pipeline, table)),
+    *(
+        Switch(f"pass: {p.__name__}", pipeline, "PASSES", tuple(x for x in pipeline.PASSES if x is not p))
+        for p in _PASSES
+    ),
+    *_without_each("loop", moves, "MOVES"),
+    Switch("loop: scan fusion", passes, "fuse_scans", _same),
+    Switch("loop: sinking", passes, "sink_into_scans", _same),
+    Switch("loop: unrolling", machine_model, "UNROLLED_STEPS", 0),
+    Switch("fusion: readers first", fuse, "let_readers_go_first", lambda *_: None),
+    Switch("fusion: parts of joined arrays", schedule, "find_places", lambda fusion: {}),
+    Switch("memory: shifted stacks", machine_model, "SMALLEST_SHIFTED_SLICE", 1 << 60),
+    Switch("nests: split reductions", target, "split_reduction", lambda nest: None),
+    Switch("kernels: squares of rows and columns", emit, "tiled", _same),
+    Switch("kernels: small products", generate, "without_small_products", _same),
+    Switch("kernels: loops of small steps", machine_model, "LONGEST_SMALL_STEP", -1.0),
+    Switch("products: plain weights", executable, "with_plain_weights", list),
+]
+BY_NAME = {switch.name: switch for switch in SWITCHES}
