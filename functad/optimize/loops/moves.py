@@ -36,7 +36,7 @@ class Loop:
     after: list[Eqn] = field(default_factory=list)
 
 
-class Move(NamedTuple):
+class ScanMove(NamedTuple):
     """A change of a scan that keeps its results.
 
     way: where work goes. lengths: of which scans, those of known lengths or those over the stacks of a `while`.
@@ -63,25 +63,25 @@ _ONCE = "it is the same at every step"
 _SAME = "the same numbers, otherwise laid out"
 _JOINT = "the same sums of the same products, in another order where a sum goes over steps"
 
-MOVES: tuple[Move, ...] = (
-    Move("stacks computed slice by slice", "inside", "unknown", _compute_inside, _EACH_STEP),
-    Move("constant carries", "before", "any", lambda loop: fix_invariant_carries(loop.scan, loop.results), _ONCE),
-    Move("operands and results once", "laid out", "any", lambda loop: share_operands(loop.scan, loop.results), _ONCE),
-    Move("repeated numbers", "inside", "any", lambda loop: fill_inside(loop.scan, loop.definitions), _EACH_STEP),
-    Move("loop-invariant code", "before", "any", lambda loop: hoist_invariants(loop.scan, loop.before), _ONCE),
-    Move(
+MOVES: tuple[ScanMove, ...] = (
+    ScanMove("stacks computed slice by slice", "inside", "unknown", _compute_inside, _EACH_STEP),
+    ScanMove("constant carries", "before", "any", lambda loop: fix_invariant_carries(loop.scan, loop.results), _ONCE),
+    ScanMove("operands and results once", "laid out", "any", lambda loop: share_operands(loop.scan, loop.results), _ONCE),
+    ScanMove("repeated numbers", "inside", "any", lambda loop: fill_inside(loop.scan, loop.definitions), _EACH_STEP),
+    ScanMove("loop-invariant code", "before", "any", lambda loop: hoist_invariants(loop.scan, loop.before), _ONCE),
+    ScanMove(
         "starts from first slices", "laid out", "known",
         lambda loop: start_from_first_slices(loop.scan, loop.before, loop.definitions), "x + 0 at other steps",
     ),
-    Move("small products", "before", "known", lambda loop: hoist_products(loop.scan, loop.before), _JOINT),
-    Move("sums over steps", "after", "known", lambda loop: sink_sums(loop.scan, loop.after, loop.results), _JOINT),
-    Move("transposed weights", "laid out", "known", lambda loop: transpose_weights(loop.scan, loop.before), _SAME),
-    Move(
+    ScanMove("small products", "before", "known", lambda loop: hoist_products(loop.scan, loop.before), _JOINT),
+    ScanMove("sums over steps", "after", "known", lambda loop: sink_sums(loop.scan, loop.after, loop.results), _JOINT),
+    ScanMove("transposed weights", "laid out", "known", lambda loop: transpose_weights(loop.scan, loop.before), _SAME),
+    ScanMove(
         "linear recurrences", "before", "any",
         lambda loop: shorten_chains(loop.scan, loop.before, loop.after, loop.results, loop.simplify),
         "derivatives only; as written where a number could leave the range of its dtype",
     ),
-    Move("what is now the same", "laid out", "any", lambda loop: share_operands(loop.scan, loop.results), _ONCE),
+    ScanMove("what is now the same", "laid out", "any", lambda loop: share_operands(loop.scan, loop.results), _ONCE),
 )  # fmt: skip
 """In this order. Each sees what those before it have left."""
 
