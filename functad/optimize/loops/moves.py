@@ -21,7 +21,7 @@ from functad.optimize.loops.weights import transpose_weights
 
 
 @dataclass
-class Loop:
+class MovedScan:
     """A scan in the middle of its moves.
 
     simplify: the optimiser, for bodies. definitions: the equations around that its operands come from. before, after:
@@ -46,14 +46,14 @@ class ScanMove(NamedTuple):
     name: str
     way: Literal["before", "after", "inside", "laid out"]
     lengths: Literal["known", "unknown", "any"]
-    apply: Callable[[Loop], None]
+    apply: Callable[[MovedScan], None]
     because: str
 
     def fits(self, scan: Scan) -> bool:
         return self.lengths == "any" or (self.lengths == "unknown") == (scan.length == UNKNOWN)
 
 
-def _compute_inside(loop: Loop) -> None:
+def _compute_inside(loop: MovedScan) -> None:
     compute_inside(loop.scan, loop.definitions)
     loop.scan = take_apart(loop.scan.eqn(loop.simplify(loop.scan.body())))
 
@@ -66,7 +66,7 @@ _JOINT = "the same sums of the same products, in another order where a sum goes 
 MOVES: tuple[ScanMove, ...] = (
     ScanMove("stacks computed slice by slice", "inside", "unknown", _compute_inside, _EACH_STEP),
     ScanMove("constant carries", "before", "any", lambda loop: fix_invariant_carries(loop.scan, loop.results), _ONCE),
-    ScanMove("operands and results once", "laid out", "any", lambda loop: share_operands(loop.scan, loop.results), _ONCE),
+    ScanMove("operands once", "laid out", "any", lambda loop: share_operands(loop.scan, loop.results), _ONCE),
     ScanMove("repeated numbers", "inside", "any", lambda loop: fill_inside(loop.scan, loop.definitions), _EACH_STEP),
     ScanMove("loop-invariant code", "before", "any", lambda loop: hoist_invariants(loop.scan, loop.before), _ONCE),
     ScanMove(
@@ -86,9 +86,9 @@ MOVES: tuple[ScanMove, ...] = (
 """In this order. Each sees what those before it have left."""
 
 
-def moved(scan: Scan, simplify: Callable[[Program], Program], definitions: dict[Var, Eqn]) -> Loop:
+def moved(scan: Scan, simplify: Callable[[Program], Program], definitions: dict[Var, Eqn]) -> MovedScan:
     """A scan after all moves that fit it, with what they have put around it."""
-    loop = Loop(scan, simplify, definitions, {v: v for v in scan.origin.outvars})
+    loop = MovedScan(scan, simplify, definitions, {v: v for v in scan.origin.outvars})
     for move in MOVES:
         if move.fits(loop.scan):
             move.apply(loop)
