@@ -14,13 +14,13 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
 from functad.errors import NoRuleError
 from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var, memoised
-from functad.lowering.assignment import SPARE
 from functad.lowering.counters import counters_of
+from functad.lowering.memory.assignment import SPARE
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.memory.shifted_stacks import shift_stacks
+from functad.lowering.memory.values import Values
 from functad.lowering.steps import BranchStep, CountedBy, LoopStep, Move, Stack, Step, UnlessSameStep
 from functad.lowering.target import StepWriter
-from functad.lowering.values import Values
 from functad.lowering_rules import ControlFlow, Indexed
 
 

@@ -13,10 +13,10 @@ from typing import Any
 from functad.ir import Atom, Eqn, Var
 from functad.lowering.fusion.products import Matrices, Product, as_matrices
 from functad.lowering.memory.buffers import Buffer, new_buffer
+from functad.lowering.memory.values import Values
 from functad.lowering.nests.affine import Affine
 from functad.lowering.nests.nest import PRE
 from functad.lowering.steps import GemmStep
-from functad.lowering.values import Values
 
 Groups = tuple[Sequence[int], Sequence[int], Sequence[int]]  # axes of batch, rows and columns
 

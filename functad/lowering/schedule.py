@@ -13,21 +13,21 @@ from functad import machine_model
 from functad.config import config
 from functad.editing.contracts import check_stage
 from functad.ir import Atom, Eqn, Program, Var
-from functad.lowering.assignment import BufferAssignment
 from functad.lowering.barriers import remove_barriers
 from functad.lowering.control import Scheduled, write_control
 from functad.lowering.fusion.fuse import Fusion
 from functad.lowering.fusion.joins import find_places, joins, parts_in, runs_by_rows
 from functad.lowering.fusion.units import Unit
-from functad.lowering.lifetimes import NEVER, Lifetimes
 from functad.lowering.matrices import write_product
+from functad.lowering.memory.assignment import BufferAssignment
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
+from functad.lowering.memory.lifetimes import NEVER, Lifetimes
+from functad.lowering.memory.values import Values
 from functad.lowering.nests.affine import Affine
 from functad.lowering.nests.nest import PRE, Load, Nest
 from functad.lowering.shared import Shared
 from functad.lowering.steps import CallStep, Step
 from functad.lowering.target import PlaceColumns, StepWriter, Target, no_places
-from functad.lowering.values import Values
 from functad.lowering_rules import Loops
 from functad.optimize.pipeline import sum_few_terms
 from functad.primitives.loops.joining import Part

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from functad import machine_model
 from functad.ir import Atom, Eqn, Program, Var
-from functad.lowering.lifetimes import NEVER
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.values import Values
+from functad.lowering.memory.lifetimes import NEVER
+from functad.lowering.memory.values import Values
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from functad.ir import Eqn, Program, Var
-from functad.lowering.lifetimes import NEVER, Lifetimes
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
+from functad.lowering.memory.lifetimes import NEVER, Lifetimes
 
 SPARE = -1  # instead of the number of a result: any value that is no result may take the memory
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functad.ir import Atom, Literal, Var
-from functad.lowering.assignment import BufferAssignment
 from functad.lowering.fusion.fuse import Fusion
-from functad.lowering.lifetimes import NEVER, Lifetimes
+from functad.lowering.memory.assignment import BufferAssignment
 from functad.lowering.memory.buffers import Buffer, new_buffer
+from functad.lowering.memory.lifetimes import NEVER, Lifetimes
 from functad.lowering.nests.nest import NestBuilder
 from functad.lowering.shared import Shared
 from functad.lowering.target import StepWriter
