@@ -66,7 +66,6 @@ _JOINT = "the same sums of the same products, in another order where a sum goes 
 MOVES: tuple[ScanMove, ...] = (
     ScanMove("stacks computed slice by slice", "inside", "unknown", _compute_inside, _EACH_STEP),
     ScanMove("constant carries", "before", "any", lambda loop: fix_invariant_carries(loop.scan, loop.results), _ONCE),
-    ScanMove("operands once", "laid out", "any", lambda loop: share_operands(loop.scan, loop.results), _ONCE),
     ScanMove("repeated numbers", "inside", "any", lambda loop: fill_inside(loop.scan, loop.definitions), _EACH_STEP),
     ScanMove("loop-invariant code", "before", "any", lambda loop: hoist_invariants(loop.scan, loop.before), _ONCE),
     ScanMove(
@@ -81,7 +80,7 @@ MOVES: tuple[ScanMove, ...] = (
         lambda loop: shorten_chains(loop.scan, loop.before, loop.after, loop.results, loop.simplify),
         "derivatives only; as written where a number could leave the range of its dtype",
     ),
-    ScanMove("what is now the same", "laid out", "any", lambda loop: share_operands(loop.scan, loop.results), _ONCE),
+    ScanMove("operands once", "laid out", "any", lambda loop: share_operands(loop.scan, loop.results), _ONCE),
 )  # fmt: skip
 """In this order. Each sees what those before it have left."""
 

@@ -1,0 +1,172 @@
+"""Each part of the compiler fires in some program, which has the same results without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from benchmarks.switches import SWITCHES, Switch
+from functad import ad_checkpoint, lax
+from functad.backends.cpu.products.blas import reads_in_place
+from functad.ir import registry
+from functad.tracing import bind
+
+X = np.linspace(-2, 2, 12, dtype=np.float32)
+M = X.reshape(3, 4)
+LONG = np.linspace(0, 1, 200_000, dtype=np.float32)
+ROWS = np.linspace(-1, 1, 40 * 64, dtype=np.float32).reshape(40, 64)
+WEIGHTS = np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
+
+
+class Example(NamedTuple):
+    fun: Callable[..., Any]
+    args: tuple[Any, ...]
+    donate: int | tuple[int, ...] = ()
+
+
+def _simulated(x: Any) -> Any:
+    def step(y: Any, _: Any) -> Any:
+        return 3.7 * y * (1 - y), None
+
+    return lax.scan(step, x, None, 500)[0]
+
+
+def _recurrent(weights: Any, xs: Any) -> Any:
+    def step(h: Any, x: Any) -> Any:
+        h = jnp.tanh(x @ weights[0] + h @ weights[1] + weights[2])
+        return h, h
+
+    return lax.scan(step, jnp.zeros((8, 64)), xs)[1].sum()
+
+
+def _with_twos(x: Any) -> Any:
+    two = jnp.full(64, 2.0)
+    return lax.scan(lambda c, x: (jnp.tanh(c * x + two), None), x[0], x)[0]
+
+
+def _newton(x: Any) -> Any:
+    return lax.while_loop(lambda s: jnp.abs(s * s - x) > 1e-3, lambda s: 0.5 * (s + x / s), x)
+
+
+def _small_program(x: Any) -> Any:
+    return lax.fori_loop(0, 100, lambda i, c: jnp.sin(c) * 0.5 + 0.1, x)
+
+
+def _converted(x: Any) -> Any:
+    return bind(registry["convert_element_type"], x, new_dtype=X.dtype, weak_type=False)
+
+
+PARTS = np.linspace(-1, 1, 40 * 8 * 64, dtype=np.float32).reshape(40, 8, 64)
+EXAMPLES: dict[str, Example] = {
+    "rule: one of each row": Example(
+        functad.grad(lambda m, i: jnp.take_along_axis(jnp.tanh(m), i[:, None], 1).sum()), (M, np.array([0, 3, 1]))
+    ),
+    "rule: broadcast of a number": Example(lambda x: jnp.broadcast_to(jnp.full(12, 2.0), (3, 12)) + x, (X,)),
+    "rule: numbers for arrays": Example(lambda x: x + jnp.full(12, 2.0), (X,)),
+    "rule: known numbers": Example(lambda x: x * (lax.add(np.float32(2), np.float32(1))), (X,)),
+    "rule: x · 1": Example(lambda x: x * 1.0, (X,)),
+    "rule: x / 1": Example(lambda x: lax.div(x, np.int32(1)), (np.arange(5, dtype=np.int32),)),
+    "rule: x / 2ⁿ": Example(lambda x: x / 4.0, (X,)),
+    "rule: x − 0": Example(lambda x: x - 0.0, (X,)),
+    "rule: x + 0": Example(lambda x: x + -0.0, (X,)),
+    "rule: ct + 0": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS[:3])),
+    "rule: −(−x)": Example(lambda x: lax.neg(lax.neg(x)), (X,)),
+    "rule: p and True": Example(lambda x: (x > 0) & np.bool_(True), (X,)),
+    "rule: known case": Example(lambda x: lax.select_n(np.bool_(True), x, x + 1), (X,)),
+    "rule: no conversion": Example(lambda x: _converted(x) + 1, (X,)),
+    "rule: stop_gradient": Example(lambda x: lax.stop_gradient(x) * 2, (X,)),
+    "rule: copy": Example(lambda x: jnp.copy(x) * 2, (X,)),
+    "rule: name": Example(lambda x: ad_checkpoint.checkpoint_name(x, "a") * 2, (X,)),
+    "rule: transposed twice": Example(lambda m: lax.transpose(lax.transpose(m, (1, 0)), (1, 0)) * 2, (M,)),
+    "rule: reshaped twice": Example(lambda m: lax.reshape(lax.reshape(m, (12,)), (4, 3)) * 2, (M,)),
+    "rule: squeezed after a reshape": Example(lambda x: lax.squeeze(lax.reshape(x, (12, 1, 1)), (2,)) * 2, (X,)),
+    "rule: slice of stacked arrays": Example(lambda x, y: jnp.stack([x, y * 2])[1] + 1, (X, X)),
+    "rule: slice of joined arrays": Example(lambda x, y: jnp.concatenate([x, y * 2])[12:15] + 1, (X, X)),
+    "rule: slice at a known place": Example(lambda x: lax.dynamic_slice(x, (np.int32(2),), (3,)) + 1, (X,)),
+    "rule: product of transposed arrays": Example(lambda a, b: jnp.transpose(a) @ b, (ROWS, ROWS)),
+    "rule: transposed product": Example(lambda a, b: jnp.transpose(a @ b), (ROWS, WEIGHTS)),
+    "rule: product with one number": Example(lambda a: a @ jnp.ones((64, 64)), (ROWS,)),
+    "rule: product of gathered rows": Example(
+        lambda t, i, w: t[i] @ w, (np.tile(ROWS[:20], (1, 8)), np.arange(2000) % 20, np.tile(WEIGHTS, (8, 1)))
+    ),
+    "rule: gradient of a table": Example(
+        functad.grad(lambda t, i, w: jnp.sum(jnp.tanh(t[i] @ w))),
+        (np.tile(ROWS[:20], (1, 8)), np.arange(2000) % 20, np.tile(WEIGHTS, (8, 1))),
+    ),
+    "pass: share_common_subexpressions": Example(lambda x: jnp.sin(x) + jnp.sin(x), (X,)),
+    "pass: merge_whiles": Example(functad.value_and_grad(_newton), (np.float32(2),)),
+    "loop: stacks computed slice by slice": Example(functad.grad(lambda x: _newton(x * x)), (np.float32(2),)),
+    "loop: constant carries": Example(
+        lambda x: lax.scan(lambda c, x: ((c[0] * x[0], c[1] * 1.0), c[0] + jnp.sin(c[1])), (1.0, x.sum()), x), (ROWS,)
+    ),
+    "loop: repeated numbers": Example(_with_twos, (ROWS,)),
+    "loop: loop-invariant code": Example(
+        lambda x, y: lax.scan(lambda c, x: (jnp.tanh(c * x + jnp.sin(y)), None), x[0], x), (ROWS, ROWS[0])
+    ),
+    "loop: starts from first slices": Example(
+        functad.grad(lambda w, xs: (lax.scan(lambda h, x: (jnp.tanh(x @ w + h @ w),) * 2, xs[0], xs)[1][-1]).sum()),
+        (WEIGHTS, PARTS),
+    ),
+    "loop: small products": Example(_recurrent, ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
+    "loop: sums over steps": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
+    "loop: transposed weights": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
+    "loop: linear recurrences": Example(functad.grad(_simulated), (np.float32(0.3),)),
+    "loop: operands once": Example(
+        lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), (jnp.sin(c), jnp.sin(c))), x[0], x), (ROWS,)
+    ),
+    "loop: scan fusion": Example(lambda x: functad.jvp(lambda x: lax.scan(
+        lambda c, x: (jnp.tanh(c + x),) * 2, x[0], x)[1], (x,), (x,))[1], (ROWS,)),
+    "loop: sinking": Example(
+        lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), None), x[0], x * 2), (np.tile(ROWS, (4, 4)),)
+    ),
+    "loop: unrolling": Example(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, None, 4)[0], (X,)),
+    "fusion: readers first": Example(lambda w, x: (w - 0.1 * (x.T @ x), x @ w), (WEIGHTS, ROWS), donate=0),
+    "fusion: parts of joined arrays": Example(lambda x, y: jnp.concatenate([x * 2, jnp.sin(y)]), (LONG, LONG)),
+    "memory: shifted stacks": Example(
+        functad.grad(lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x),) * 2, x[0], x)[1].sum()),
+        (np.tile(ROWS, (1, 100)),),
+    ),
+    "nests: split reductions": Example(lambda x: (x * 2).sum(), (LONG,)),
+    "kernels: squares of rows and columns": Example(
+        lambda m: jnp.transpose(m) * 2 + 1, (np.tile(ROWS, (10, 10)),)
+    ),
+    "kernels: small products": Example(
+        lambda a, b: lax.fori_loop(0, 50, lambda i, c: 0.1 * (a @ c) + b, b), (M[:3, :3] * 1j, M[:3, :3] + 0j)
+    ),
+    "kernels: loops of small steps": Example(_small_program, (np.float32(0.5),)),
+    "products: plain weights": Example(
+        lambda w, x, y: (x @ w.T, y @ w.T), (WEIGHTS, np.tile(ROWS, (10, 1)), np.tile(ROWS, (10, 1)) + 1)
+    ),
+}  # fmt: skip
+
+
+def _jitted(example: Example) -> Any:
+    """As a function of which nothing is remembered."""
+    return functad.jit(lambda *args: example.fun(*args), donate_argnums=example.donate)
+
+
+def _printed(example: Example) -> str:
+    stages = _jitted(example).lower(*example.args)
+    return f"{stages.optimized}{stages.kernels}{stages.memory_plan}{stages.cost}"
+
+
+@pytest.mark.generated(every=4)
+@pytest.mark.parametrize("switch", SWITCHES, ids=lambda s: s.name)
+def test_it_fires_and_changes_no_result(switch: Switch, monkeypatch: pytest.MonkeyPatch) -> None:
+    if switch.name == "products: plain weights" and not reads_in_place(np.dtype("float32")):
+        pytest.skip("the BLAS library packs all matrices on this processor")
+    example = EXAMPLES[switch.name]
+    wanted, printed = _jitted(example)(*example.args), _printed(example)
+    monkeypatch.setattr(switch.module, switch.attribute, switch.off)
+    assert _printed(example) != printed, "it does not fire"
+    for a, b in zip(functad.tree.leaves(_jitted(example)(*example.args)), functad.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * float(np.abs(b).max()))
+
+
+def test_every_part_has_an_example() -> None:
+    assert {s.name for s in SWITCHES} == set(EXAMPLES)
