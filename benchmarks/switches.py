@@ -13,10 +13,10 @@ from functad.backends.cpu import executable
 from functad.backends.cpu.kernels import emit, generate
 from functad.lowering import schedule, target
 from functad.lowering.fusion import fuse
-from functad.optimize import pipeline
+from functad.optimize import pipeline, rules
 from functad.optimize.loops import moves, passes
 
-TABLES = ("SCALAR_RULES", "PRODUCT_RULES", "ROW_RULES")
+TABLES = [name for name in vars(rules) if name.endswith("_RULES")]
 
 
 class Switch(NamedTuple):
@@ -55,6 +55,8 @@ SWITCHES = [
     Switch("fusion: readers first", fuse, "let_readers_go_first", lambda *_: None),
     Switch("fusion: parts of joined arrays", schedule, "find_places", lambda fusion: {}),
     Switch("memory: shifted stacks", machine_model, "SMALLEST_SHIFTED_SLICE", 1 << 60),
+    Switch("nests: short reductions written out", emit, "unrolled", _same),
+    Switch("nests: rows instead of columns", emit, "interchanged", _same),
     Switch("nests: split reductions", target, "split_reduction", lambda nest: None),
     Switch("kernels: squares of rows and columns", emit, "tiled", _same),
     Switch("kernels: small products", generate, "without_small_products", _same),

@@ -209,8 +209,8 @@ LARGEST_WAIT = SECOND_CACHE
 LARGEST_SMALL_PRODUCT = 64
 """multiplications of a product, or of each of a batch, that becomes a nest. Compared: calling BLAS costs 200 ns."""
 
-MOST_SUMMED_AT_ONCE = 16
-"""points of a reduction that is written out, so that vectors run along other loops. Compared."""
+MOST_SUMMED_AT_ONCE = FLOATS_OF_VECTOR - 1
+"""points of a reduction that is written out, so that vectors run along other loops. Derived: more fill a vector."""
 
 MOST_STATEMENTS_AT_ONCE = 64
 """statements of all points of such a reduction. Bound."""

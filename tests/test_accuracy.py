@@ -26,6 +26,8 @@ SAMPLE = 3000  # of each kind, besides the hard cases
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", ENTRIES)
 def test_errors_are_within_their_bounds(name: str, dtype: np.dtype) -> None:
+    if dtype == np.float64 and np.finfo(np.longdouble).nmant <= 52:
+        pytest.skip("long double is float64 on this platform: there is nothing to compare with")
     row, exceeds = measured(ENTRIES[name], dtype, SAMPLE)
     assert exceeds == []
     assert row.startswith(f"| `{name}`") and "!" not in row

@@ -110,6 +110,8 @@ def _dot_general_impl(
     dtype = preferred_element_type or lhs.dtype
     if dtype != lhs.dtype or dtype == np.float16:
         wide = np.promote_types(lhs.dtype, np.float32 if dtype == np.float16 else dtype)
+        if lhs.dtype.kind in "iu" and dtype.kind in "iu":
+            wide = dtype  # uint64 and int64 have no integer in common; modulo 2**64 nothing is lost
         lhs, rhs = lhs.astype(wide), rhs.astype(wide)
     if lhs.ndim == rhs.ndim == 2 and len(lhs_contract) == 1 and not lhs_batch:
         # One BLAS call, which takes transposed views.

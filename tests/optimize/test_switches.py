@@ -98,6 +98,7 @@ EXAMPLES: dict[str, Example] = {
         functad.grad(lambda t, i, w: jnp.sum(jnp.tanh(t[i] @ w))),
         (np.tile(ROWS[:20], (1, 8)), np.arange(2000) % 20, np.tile(WEIGHTS, (8, 1))),
     ),
+    "rule: product of few terms": Example(lambda a, b: jnp.sin(a @ b), (X, X)),
     "pass: share_common_subexpressions": Example(lambda x: jnp.sin(x) + jnp.sin(x), (X,)),
     "pass: merge_whiles": Example(functad.value_and_grad(_newton), (np.float32(2),)),
     "loop: stacks computed slice by slice": Example(functad.grad(lambda x: _newton(x * x)), (np.float32(2),)),
@@ -131,6 +132,8 @@ EXAMPLES: dict[str, Example] = {
         functad.grad(lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x),) * 2, x[0], x)[1].sum()),
         (np.tile(ROWS, (1, 100)),),
     ),
+    "nests: short reductions written out": Example(lambda x: jnp.sum(x * 2, 1), (ROWS.reshape(-1, 4),)),
+    "nests: rows instead of columns": Example(lambda a, b: a @ b, (np.int32(ROWS * 9), np.int32(WEIGHTS * 9))),
     "nests: split reductions": Example(lambda x: (x * 2).sum(), (LONG,)),
     "kernels: squares of rows and columns": Example(
         lambda m: jnp.transpose(m) * 2 + 1, (np.tile(ROWS, (10, 10)),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,11 @@ def test_large_products_are_made_by_pieces(dtype, shape, monkeypatch):
     np.testing.assert_array_equal(pieces.matmul(a, b), expected)  # whole numbers: no rounding
     np.testing.assert_array_equal(pieces.matmul(a, a.swapaxes(-1, -2)), gram)
     assert max(made) <= max(40, k)
+
+
+def test_products_of_integers_wrap_around_in_the_dtype_that_is_asked_for() -> None:
+    x = np.array([2**63 + 1, 3], np.uint64)
+    dot = functools.partial(lax.dot_general, dimension_numbers=(((0,), (0,)), ((), ())))
+    for dtype in (np.int64, np.int32, np.uint8):
+        fun = functools.partial(dot, preferred_element_type=dtype)
+        assert fun(x, x) == functad.jit(fun)(x, x) == 10

@@ -76,3 +76,17 @@ def test_repeated_operands_of_products_take_the_same_way_as_others() -> None:
         np.testing.assert_array_equal(lax.dot(x, matrix), lax.dot(x.copy(), matrix))
         stack = np.stack([x, x])[::-1]
         np.testing.assert_allclose(jnp.matmul(stack, matrix), np.stack([x, x]) @ matrix, rtol=1e-4, atol=1e-4)
+
+
+SIDE_BY_SIDE = [((2, 200_000, 3), 1), ((200_000, 3), 0), ((3, 300_000), 1), ((200_000, 40), 0)]
+
+
+@pytest.mark.parametrize(("shape", "axis"), SIDE_BY_SIDE)
+def test_jitted_sums_side_by_side_round_no_more_than_others(shape: tuple[int, ...], axis: int) -> None:
+    x = np.random.default_rng(0).uniform(0, 1, shape).astype("f4")
+    exact = np.sum(x, axis, np.float64)
+    turned = functad.jit(lambda x: jnp.sum(x.T, x.ndim - 1 - axis).T)(x)
+    np.testing.assert_allclose(turned, exact, rtol=1e-5)
+    np.testing.assert_allclose(functad.jit(lambda x: jnp.sum(x, axis))(x), exact, rtol=1e-5)
+    squares = functad.jit(lambda x: jnp.sum(x * x, axis))(x)
+    np.testing.assert_allclose(squares, np.sum(x.astype("f8") ** 2, axis), rtol=1e-5)

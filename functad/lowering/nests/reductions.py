@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
-
 from functad import machine_model
 from functad.lowering.nests.affine import Affine, Symbol, data
+from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Let, Load, Nest, Statement, Store
 from functad.lowering.nests.printing import combined, identity
 
@@ -35,7 +34,9 @@ def unrolled(nest: Nest) -> Nest:
         or not 1 < points <= machine_model.MOST_SUMMED_AT_ONCE
     ):
         return nest
-    if points * sum(s.level == PRE for s in nest.statements) > machine_model.MOST_STATEMENTS_AT_ONCE:
+    statements = sum(s.level == PRE for s in nest.statements)
+    statements += (machine_model.STATEMENTS_OF_FUNCTION - 1) * work_of(nest).calls
+    if points * statements > machine_model.MOST_STATEMENTS_AT_ONCE:
         return nest
     return _Unrolling(nest, inner).nest()
 
@@ -126,12 +127,15 @@ def _placed(value: Affine, at: Mapping[Symbol, Affine], names: Mapping[str, str]
 def interchanged(nest: Nest) -> Nest:
     """The nest with its last loop that is not reduced innermost, if elements lie side by side there, and apart now.
 
-    A product of integer matrices then runs through rows of the right operand.
+    A product of integer matrices then runs through rows of the right operand. Sums of floats stay as they are: one
+    behind another, in the result itself, they would round far more than those that a vector gathers.
     """
     outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
     inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
-    if not outer or not inner or nest.loops[-1] is outer[-1] or any(a.dtype == np.float16 for a in nest.accumulators):
+    if not outer or not inner or nest.loops[-1] is outer[-1] or any(a.dtype.kind in "fc" for a in nest.accumulators):
         return nest
+    if outer[-1].extent < machine_model.NARROW_SUMS and outer[-1].extent % machine_model.FEWEST_COLUMNS:
+        return nest  # too few to fill vectors
     stored = [s.value for s in nest.stores]
     if any(s.level == POST for s in nest.statements) or sorted(stored) != sorted(a.name for a in nest.accumulators):
         return nest  # sums are gathered in the result itself

@@ -6,7 +6,6 @@ Knows the forms that LLVM turns into fast code; nothing of Programs, of memory o
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,12 +15,9 @@ from functad import machine_model
 from functad.backends.cpu.kernels.tile import tiled
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
 from functad.lowering.nests.printing import combined, identity, parameters
 from functad.lowering.nests.reductions import interchanged, unrolled
-
-_SLOW = re.compile(r"/|\bsqrt\(")
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class _Emitter:
 
     def kernel(self) -> CpuKernel:
         by_columns = bool(self.inner) and bool(self.outer) and self.nest.loops[-1] is self.outer[-1]
-        by_columns = by_columns and not (self._has_few_columns() and self._is_slow_one_by_one())
+        by_columns = by_columns and not self._has_few_columns()
         if by_columns and all(a.dtype.kind in "iufbc" and a.dtype != np.float16 for a in self.nest.accumulators):
             n, first = self._columns()
         else:
@@ -73,11 +69,6 @@ class _Emitter:
         """Whether the loops behind the reduced ones are too short for a vector."""
         last = max(d for d, r in enumerate(self.nest.reduced) if r)
         return math.prod(s.extent for s in self.nest.loops[last + 1 :]) < machine_model.FEWEST_COLUMNS
-
-    def _is_slow_one_by_one(self) -> bool:
-        """Whether a point takes so long that vectors along the sum pay, though its elements lie apart."""
-        slow = any(isinstance(s, Let) and _SLOW.search(s.text) for s in self.nest.statements)
-        return slow or work_of(self.nest).calls > 0
 
     # --- forms -------------------------------------------------------------------------------------------
 
