@@ -386,9 +386,6 @@ def forward(rule):
     return grad(lambda x: f(x)["b"][0].sum())
 
 
-ONE = np.ones((), np.float32)
-
-
 @pytest.mark.parametrize(
     "rule, message",
     [
