@@ -168,7 +168,7 @@ def read_only_view(value: np.ndarray) -> np.ndarray:
 def wrap(value: np.ndarray, aval: Aval) -> ArrayImpl:
     """An Array of an ndarray that nobody else has, of a type that is known."""
     array = _new(ArrayImpl)
-    value.flags.writeable = False
+    value.setflags(write=False)
     array._value = value
     array._aval = aval
     array.weak_type = aval.weak_type

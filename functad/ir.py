@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -315,6 +316,11 @@ class Primitive:
         if self.name in registry:
             raise ProgramError(f"two primitives are named {self.name!r}; names must be unique")
         registry[self.name] = self
+
+    @cached_property
+    def runs_functions(self) -> bool:
+        """Whether its implementation may call the user's functions: by a callback, maybe one within a Program."""
+        return isinstance(self.lower, (Call, Callback, ControlFlow))
 
     def __repr__(self) -> str:
         return self.name

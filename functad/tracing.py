@@ -16,7 +16,6 @@ from functad import hints
 from functad.array import Array, ArrayImpl
 from functad.errors import ConcretizationError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, infer_avals
-from functad.evaluation import state as values
 from functad.hints import index_hint, truth_hint
 from functad.ir import (
     Atom,
@@ -434,11 +433,11 @@ class outside_traces:
     __slots__ = ("before",)
 
     def __enter__(self) -> None:
-        self.before = _state.trace, lines.source, lines.scopes, values.quiet
-        _state.trace, lines.source, lines.scopes, values.quiet = None, None, (), False
+        self.before = _state.trace, lines.source, lines.scopes
+        _state.trace, lines.source, lines.scopes = None, None, ()
 
     def __exit__(self, *exc: Any) -> None:
-        _state.trace, lines.source, lines.scopes, values.quiet = self.before
+        _state.trace, lines.source, lines.scopes = self.before
 
 
 def leak_error(tracer: Tracer) -> TracerError:

@@ -44,6 +44,21 @@ def user_source() -> Source | None:
     return None
 
 
+class transforming:
+    """Entered while rules run over recorded operations, with no user code in between.
+
+    What the rules record bears the line of the operation they work on, which `set_source` tells.
+    """
+
+    __slots__ = ("source",)
+
+    def __enter__(self) -> None:
+        self.source = state.source
+
+    def __exit__(self, *exc: object) -> None:
+        state.source = self.source
+
+
 @contextmanager
 def named_scope(name: str) -> Iterator[None]:
     """Name a part of a function: the equations recorded inside carry the name with their source line.

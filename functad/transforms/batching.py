@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.evaluation import aval_of, transforming
+from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.primitives.common import move_axis
 from functad.primitives.structure import broadcast_in_dim
 from functad.tracing import Origin, Trace, Tracer, bind
-from functad.user_source import set_source
+from functad.user_source import set_source, transforming
 
 
 def batch_flat(

@@ -10,10 +10,10 @@ from typing import Any
 
 from functad.array import Array
 from functad.errors import DifferentiationError
-from functad.evaluation import aval_of, transforming
+from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Zero
 from functad.tracing import Op, Origin, Trace, Tracer
-from functad.user_source import set_source
+from functad.user_source import set_source, transforming
 
 
 def trace_with_values(

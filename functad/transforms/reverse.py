@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.errors import DifferentiationError
-from functad.evaluation import aval_of, transforming
+from functad.evaluation import aval_of
 from functad.ir import Absent, Program, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, instantiate
 from functad.tracing import Origin, Trace, Tracer, bind, eval_program, program_from_ops
 from functad.transforms.forward import push_forward, trace_with_values, untrace
-from functad.user_source import set_source
+from functad.user_source import set_source, transforming
 
 
 class LinearMap:

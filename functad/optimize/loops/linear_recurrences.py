@@ -28,7 +28,6 @@ import numpy as np
 from functad import machine_model
 from functad.control import cond_p
 from functad.editing.splicing import splice
-from functad.evaluation import transforming
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
 from functad.optimize.loops.parts import Carry, Scan
@@ -41,7 +40,7 @@ from functad.primitives.reduction import reduce_max
 from functad.primitives.structure import slice_
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.programs import batch_program
-from functad.user_source import set_source
+from functad.user_source import set_source, transforming
 
 _FLAG = np.dtype(np.int32)  # of what is safe: the type of the index of a `cond`
 

@@ -1,0 +1,63 @@
+"""Operations run at once: what they do with NumPy's warnings and with the user's context variables."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from contextvars import ContextVar
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+
+OVER = np.array([0.0, -1.0, 1e38, np.inf], np.float32)
+
+
+@pytest.mark.parametrize("state", ["warn", "raise"])
+@pytest.mark.parametrize("fun", [lambda x: 1 / x, jnp.log, lambda x: x * x, lambda x: x - x, jnp.arccos])
+def test_numpys_floating_point_errors_are_silent_and_its_settings_stay(fun, state):
+    with np.errstate(all=state), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = np.geterr()
+        fun(jnp.asarray(OVER))
+        functad.vjp(fun, OVER)[1](OVER)
+        functad.vmap(fun)(OVER)
+        assert np.geterr() == before
+
+
+def test_an_operation_may_run_while_another_one_does():
+    """A signal handler or a finaliser may compute anything, at any moment."""
+    x = jnp.asarray(OVER)
+    moments, inner = [], []
+
+    def handler(frame, event, arg):
+        if event == "call" and not moments and "kernels" in frame.f_code.co_filename:
+            moments.append(frame.f_code.co_name)
+            inner.append(1 / x)
+
+    sys.setprofile(handler)
+    try:
+        outer = jnp.sum(x)
+    finally:
+        sys.setprofile(None)
+    assert moments and np.array_equal(inner[0], 1 / x, equal_nan=True) and np.array_equal(outer, np.inf)
+
+
+variable: ContextVar[str] = ContextVar("variable", default="default")
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, functad.jit, functad.vmap, lambda f: functad.jit(functad.vmap(f))])
+def test_a_callback_sees_the_users_context_variables(transform):
+    def read(x):
+        seen.append(variable.get())
+        return x
+
+    seen: list[str] = []
+    token = variable.set("the user's")
+    try:
+        transform(lambda x: functad.pure_callback(read, x, x, vmap_method="sequential"))(jnp.ones(1))
+    finally:
+        variable.reset(token)
+    assert seen == ["the user's"]
