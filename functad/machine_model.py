@@ -122,6 +122,9 @@ POINTS_WORTH_PARTS = 1 << 16
 POINTS_WORTH_LANES = 1 << 13
 """points of a reduction into few sums that is done in lanes, which are summed in the end. Compared."""
 
+LONGEST_SUM = 1 << 20
+"""floats that are added to one total; longer sums are done in parts. At 2^24 float32 loses ones. Chosen."""
+
 NARROW_SUMS = 2 * FLOATS_OF_VECTOR
 """sums side by side that are too few for vectors and pipelines: such are done in lanes. Derived."""
 

@@ -38,17 +38,17 @@ class StepWriter:
         self.place_columns = place_columns
 
     def add_nest(self, builder: NestBuilder, name: str) -> None:
-        """A nest without what no store needs; a long reduction as two nests."""
+        """A nest without what no store needs; a long reduction as several nests."""
         builder.nest.drop_unused()
         if not builder.nest.stores:
             return
         collapse(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
-        halves = split_reduction(builder.nest)
-        if halves is None:
+        nests = split_reduction(builder.nest)
+        if nests is None:
             self.steps.append(NestStep(name, builder.nest, eqns))
             return
-        for nest, suffix in zip(halves, ("parts", "whole")):
+        for nest, suffix in zip(nests, ("parts", "whole") if len(nests) == 2 else ("parts", "rest", "whole")):
             collapse(nest)
             self.steps.append(NestStep(f"{name}_{suffix}", nest, eqns))
 

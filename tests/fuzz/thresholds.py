@@ -11,6 +11,7 @@ from typing import Any
 OTHERS: dict[str, tuple[Any, ...]] = {
     "POINTS_WORTH_PARTS": (1, 16),
     "POINTS_WORTH_LANES": (1, 16),
+    "LONGEST_SUM": (2, 5),
     "NARROW_SUMS": (2,),
     "SUMS_AT_ONCE": (4,),
     "LARGEST_NEST": (5, 1),

@@ -10,7 +10,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
-from functad import lax, nn
+from functad import lax, machine_model, nn
 from functad.primitives.kernels.sums import sum_over
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
@@ -90,3 +90,49 @@ def test_jitted_sums_side_by_side_round_no_more_than_others(shape: tuple[int, ..
     np.testing.assert_allclose(functad.jit(lambda x: jnp.sum(x, axis))(x), exact, rtol=1e-5)
     squares = functad.jit(lambda x: jnp.sum(x * x, axis))(x)
     np.testing.assert_allclose(squares, np.sum(x.astype("f8") ** 2, axis), rtol=1e-5)
+
+
+LONG_AXES = [((2, 2), 1), ((3, 2), 2), ((2, 4), 1), ((5,), 0), ((3,), 1), ((), 0)]
+
+
+@pytest.mark.parametrize(("others", "axis"), LONG_AXES)
+@pytest.mark.parametrize("n", [5 << 22, 18_874_367])  # many divisors, and none
+def test_jitted_sums_of_many_ones_do_not_saturate(n: int, others: tuple[int, ...], axis: int) -> None:
+    shape = (*others[:axis], n, *others[axis:])
+
+    def ones(x: Any) -> Any:  # computed where they are summed
+        return jnp.where(lax.broadcasted_iota("int32", shape, axis) < x, jnp.float32(0), jnp.float32(1))
+
+    total = functad.jit(lambda x: jnp.sum(ones(x), axis))(0)
+    np.testing.assert_allclose(total, np.full(others, n), rtol=1e-6)
+
+
+def test_what_is_stored_beside_a_jitted_sum_changes_nothing() -> None:
+    n = (1 << 24) + (1 << 20) + 1
+    x = np.ones((n,), np.float32)
+    _, total = functad.jit(lambda x: [x + x, jnp.sum(x + x)])(x)
+    np.testing.assert_allclose(total, 2 * n, rtol=1e-6)
+    np.testing.assert_allclose(functad.jit(nn.softmax)(x)[0] * n, 1, rtol=1e-5)
+
+
+SPLIT = {"LONGEST_SUM": [2, 3, 7], "POINTS_WORTH_PARTS": [1, 1 << 16], "POINTS_WORTH_LANES": [1, 1 << 13]}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sums_split_anyhow_are_those_of_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    for name, values in SPLIT.items():
+        monkeypatch.setattr(machine_model, name, int(rng.choice(values)))
+    rank = int(rng.integers(1, 6))
+    x = rng.integers(-3, 4, rng.integers(1, 8, rank)).astype(rng.choice(["float32", "float64", "complex64", "int8"]))
+    x = x.transpose(rng.permutation(rank))
+    axes = tuple(int(a) for a in rng.permutation(rank)[: rng.integers(1, rank + 1)])
+    scale = x.dtype.type(2)
+
+    def f(x: Any) -> Any:
+        y = x * scale
+        total = jnp.sum(y, axes, keepdims=True)
+        return [y, total * 3, jnp.sum(x[::-1], axes), y - total, jnp.max(x, axes), jnp.prod(x, axes)]
+
+    for found, wanted in zip(functad.jit(f)(x), f(jnp.asarray(x)), strict=True):
+        np.testing.assert_array_equal(found, wanted, strict=True)

@@ -74,6 +74,13 @@ class Accumulator:
 
 
 Statement = Let | Load | IndexLet
+
+
+def names_of(s: Statement) -> tuple[str, ...]:
+    """The names that a statement sets."""
+    return s.names if isinstance(s, Let) else (s.name,)
+
+
 Place = Callable[[Affine], Affine]  # a position in a buffer, given that in a variable
 
 
@@ -114,7 +121,7 @@ class Nest:
         before = [s for s in self.statements if s.level == PRE]
         for statements in (later, before):
             for s in reversed(statements):
-                if needed.isdisjoint(s.names if isinstance(s, Let) else (s.name,)):
+                if needed.isdisjoint(names_of(s)):
                     continue
                 kept.add(s)
                 if isinstance(s, Let):

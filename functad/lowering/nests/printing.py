@@ -14,7 +14,7 @@ import numpy as np
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Symbol
-from functad.lowering.nests.nest import CASTS, Accumulator, Let, Load, Nest, Statement
+from functad.lowering.nests.nest import CASTS, Accumulator, Let, Load, Nest, Statement, names_of
 from functad.pretty import literal_text
 
 # What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype, {c} is complex_ or nothing.
@@ -60,7 +60,7 @@ def depths(nest: Nest, depth_of_symbol: Mapping[Symbol, int]) -> dict[Statement,
             symbols = (s.offset if isinstance(s, Load) else s.value).symbols()
             depth = max((depth_of_symbol.get(x, of_name.get(x.name, 0)) for x in symbols), default=0)
         found[s] = depth
-        of_name.update(dict.fromkeys(s.names if isinstance(s, Let) else (s.name,), depth))
+        of_name.update(dict.fromkeys(names_of(s), depth))
     return found
 
 

@@ -14,7 +14,7 @@ from itertools import product
 from functad import machine_model
 from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.cost import work_of
-from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Let, Load, Nest, Statement, Store
+from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Let, Load, Nest, Statement, Store, names_of
 from functad.lowering.nests.printing import combined, identity
 
 _WORD = re.compile(r"[A-Za-z_]\w*(?!\w*\()")
@@ -47,7 +47,7 @@ class _Unrolling:
         self._statements: list[Statement] = []
         self._stores: list[Store] = []
         self._moving = self._names_that_change()
-        self._taken = {name for s in nest.statements for name in _names(s)} | {a.name for a in nest.accumulators}
+        self._taken = {name for s in nest.statements for name in names_of(s)} | {a.name for a in nest.accumulators}
         self._taken |= {s.name for s in nest.loops} | set(nest.constants)
 
     def nest(self) -> Nest:
@@ -57,7 +57,7 @@ class _Unrolling:
             names = {name: self._fresh(f"{name}_{k}") for name in self._moving}
             at: dict[Symbol, Affine] = dict(zip(self._inner, map(Affine, place)))
             for s in self._nest.statements:
-                if s.level == PRE and (k == 0 or not self._moving.isdisjoint(_names(s))):
+                if s.level == PRE and (k == 0 or not self._moving.isdisjoint(names_of(s))):
                     self._statements.append(_at(s, at, names))
             self._stores += [_store_at(s, at, names) for s in self._nest.stores if s.level == PRE]
             for a in self._nest.accumulators:
@@ -79,7 +79,7 @@ class _Unrolling:
         found = {s.name for s in self._inner}
         for s in self._nest.statements:
             if s.level == PRE and not found.isdisjoint(_uses(s)):
-                found.update(_names(s))
+                found.update(names_of(s))
         return found - {s.name for s in self._inner}
 
     def _fresh(self, wanted: str) -> str:
@@ -88,10 +88,6 @@ class _Unrolling:
             name, number = f"{wanted}_{number}", number + 1
         self._taken.add(name)
         return name
-
-
-def _names(s: Statement) -> tuple[str, ...]:
-    return s.names if isinstance(s, Let) else (s.name,)
 
 
 def _uses(s: Statement) -> set[str]:

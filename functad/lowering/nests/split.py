@@ -1,84 +1,132 @@
 """Splitting reductions: one long sum becomes several partial ones and their sum.
 
 Knows nests as data; no target. Without a loop that is kept outside of the reduction there is nothing that threads
-could share, and a handful of sums side by side do not fill a vector.
+could share; a handful of sums side by side do not fill a vector; and a float32 total of 2^24 takes in no more ones.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from functad import machine_model
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
-from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Load, Nest, Store
+from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Load, Nest, Store, names_of
 
 
-def split_reduction(nest: Nest) -> tuple[Nest, Nest] | None:
-    """Two nests for one whose outermost loop is reduced, or None if it is too short to gain anything.
+def split_reduction(nest: Nest) -> list[Nest] | None:
+    """Nests that do the same in order, or None if there is nothing to gain.
 
-    The loop over r becomes loops over parts q, positions r', and lanes p: r = (q·R' + r')·P + p. The first nest sums
-    over r' into an array of partial results; the second one sums those over q and p. Products of floats are not split:
-    in another order they would over- or underflow elsewhere.
+    A reduced loop of N steps becomes loops over parts q, positions r, and lanes p, and a rest of less than P·Q steps:
+    n = (q·R + r)·P + p. The first nest gathers over r into rows of partial results, the next one the rest into another
+    row; the last one gathers the rows. Sums of floats are cut so that none is longer than `LONGEST_SUM`, or twice that.
+    Products of floats are not split: in another order they would over- or underflow elsewhere.
     """
-    if not nest.accumulators or not nest.loops or not nest.reduced[0] or any(s.level == PRE for s in nest.stores):
+    if not nest.accumulators or any(a.kind == "prod" and a.dtype.kind in "fc" for a in nest.accumulators):
         return None
-    if any(a.kind == "prod" and np.dtype(a.dtype).kind in "fc" for a in nest.accumulators):
+    reduced = [s for s, r in zip(nest.loops, nest.reduced) if r]
+    terms = math.prod(s.extent for s in reduced)
+    if not reduced or not nest.points:
         return None
-    long = nest.loops[0]
-    kept = [s for s, r in zip(nest.loops, nest.reduced) if not r]
-    side_by_side = 1
-    for symbol in kept:
-        side_by_side *= symbol.extent
-    by_columns = bool(kept) and nest.loops[-1] is kept[-1]
-    parts = _divisor(long.extent, machine_model.MOST_PARTS) if nest.points >= machine_model.POINTS_WORTH_PARTS else 1
-    lanes = 1
-    if by_columns and side_by_side < machine_model.NARROW_SUMS and nest.points >= machine_model.POINTS_WORTH_LANES:
-        lanes = _divisor(long.extent // parts, max(machine_model.SUMS_AT_ONCE // side_by_side, 1))
-    if parts == 1 and lanes == 1:
+    parts = 1
+    rounds = any(a.kind == "sum" and a.dtype.kind in "fc" for a in nest.accumulators)
+    if rounds and terms > 2 * machine_model.LONGEST_SUM:
+        most = max(machine_model.LONGEST_SUM // nest.outer_points, 1)  # so that few numbers are stored on the way
+        parts = min(-(-terms // machine_model.LONGEST_SUM), most)
+    if nest.reduced[0] and not any(s.level == PRE for s in nest.stores):
+        if nest.points >= machine_model.POINTS_WORTH_PARTS:
+            parts = max(parts, machine_model.MOST_PARTS)
+    elif parts == 1:
         return None
-    return _partial(nest, long, kept, parts, lanes)
+    long = next((s for s in reduced if s.extent >= parts), max(reduced, key=lambda s: s.extent))
+    parts, lanes = _cut(long.extent, parts, _most_lanes(nest, long))
+    return None if parts == lanes == 1 else _Split(nest, long, parts, lanes).nests()
+
+
+def _most_lanes(nest: Nest, long: Symbol) -> int:
+    """How many lanes make full vectors of the sums that lie side by side behind a loop."""
+    k = nest.loops.index(long) + 1
+    if k == len(nest.loops) or any(nest.reduced[k:]) or nest.points < machine_model.POINTS_WORTH_LANES:
+        return 1
+    side_by_side = math.prod(s.extent for s in nest.loops[k:])
+    return max(machine_model.SUMS_AT_ONCE // side_by_side, 1) if side_by_side < machine_model.NARROW_SUMS else 1
+
+
+def _cut(n: int, parts: int, lanes: int) -> tuple[int, int]:
+    """Numbers of parts and lanes, so that nothing is left over if that takes no more than half of them away."""
+    exact_parts = _divisor(n, parts)
+    exact_lanes = _divisor(n // exact_parts, lanes)
+    if 2 * exact_parts * exact_lanes >= parts * lanes or n < 2 * parts * lanes:
+        return exact_parts, exact_lanes
+    return parts, lanes
 
 
 def _divisor(n: int, most: int) -> int:
     return max((d for d in range(1, most + 1) if n % d == 0), default=1)
 
 
-def _partial(nest: Nest, long: Symbol, kept: list[Symbol], parts: int, lanes: int) -> tuple[Nest, Nest]:
-    q, r, p = loop("q", parts), loop("r", long.extent // (parts * lanes)), loop("p", lanes)
-    replacement = {long: (q * (long.extent // (parts * lanes)) + r) * lanes + p}
-    inner_loops, inner_reduced = nest.loops[1:], nest.reduced[1:]
-    loops = [*_symbols(q), *_symbols(r), *_symbols(p), *inner_loops]
-    reduced = [False] * len(_symbols(q)) + [True] * len(_symbols(r)) + [False] * len(_symbols(p)) + inner_reduced
-    first = Nest(loops, reduced, eqns=nest.eqns, constants=nest.constants)
-    for s in nest.statements:
-        if s.level == POST:
-            continue
-        if isinstance(s, Load):
-            first.statements.append(Load(s.name, s.buffer, s.offset.substitute(replacement), PRE))
-        elif isinstance(s, IndexLet):
-            first.statements.append(IndexLet(s.name, s.value.substitute(replacement), PRE))
-        else:
-            first.statements.append(s)
+class _Split:
+    """The nests for one whose loop over `long` is cut; the partial results lie in rows, which all kept loops fill."""
 
-    column = [_affine(s) for s in kept]
-    shape = [parts, lanes, *(s.extent for s in kept)]
-    position = linear([q, p, *column], shape)
-    second_q, second_p = loop("q", parts), loop("p", lanes)
-    again = [*_symbols(second_q), *_symbols(second_p)]
-    again_reduced = [False] * len(kept) + [True] * len(again)
-    second = Nest([*kept, *again], again_reduced, eqns=nest.eqns, constants=nest.constants)
-    second_position = linear([second_q, second_p, *column], shape)
-    for a in nest.accumulators:
-        buffer = _partial_buffer(a, shape)
-        name = f"part_{a.name}"
-        first.accumulators.append(a)
-        first.stores.append(Store(buffer, position, a.name, POST))
-        second.statements.append(Load(name, buffer, second_position, PRE))
-        second.accumulators.append(Accumulator(a.name, a.kind, a.dtype, name, a.eqn))
-    second.statements += [s for s in nest.statements if s.level == POST]
-    second.stores = list(nest.stores)
-    return first, second
+    def __init__(self, nest: Nest, long: Symbol, parts: int, lanes: int) -> None:
+        self._nest, self._long, self._parts, self._lanes = nest, long, parts, lanes
+        self._kept = [s for s, r in zip(nest.loops, nest.reduced) if not r]
+        self._rest = long.extent % (parts * lanes)
+        self._shape = [parts * lanes + (self._rest > 0), *(s.extent for s in self._kept)]
+        self._taken = {s.name for s in nest.loops} | {n for s in nest.statements for n in names_of(s)}
+        self._buffers = [_partial_buffer(a, self._shape) for a in nest.accumulators]
+
+    def nests(self) -> list[Nest]:
+        n, length = self._long.extent, self._long.extent // (self._parts * self._lanes)
+        q, r, p = self._loop("q", self._parts), self._loop("r", length), self._loop("p", self._lanes)
+        first = self._gathering((q * length + r) * self._lanes + p, q * self._lanes + p, q, r, p)
+        if not self._rest:
+            return [first, self._whole()]
+        r, last = self._loop("r", self._rest), Affine(self._shape[0] - 1)
+        return [first, self._gathering(r + (n - self._rest), last, Affine(0), r, Affine(0)), self._whole()]
+
+    def _loop(self, name: str, extent: int) -> Affine:
+        while name in self._taken:
+            name += "_"
+        return loop(name, extent)
+
+    def _gathering(self, place: Affine, row: Affine, q: Affine, r: Affine, p: Affine) -> Nest:
+        """The nest at some places of the long loop: parts outside of all others, lanes within; into rows."""
+        nest, at = self._nest, {self._long: place}
+        k = nest.loops.index(self._long)
+        loops = [*_symbols(q), *nest.loops[:k], *_symbols(r), *_symbols(p), *nest.loops[k + 1 :]]
+        inner = {*_symbols(r), *(s for s, is_reduced in zip(nest.loops, nest.reduced) if is_reduced)}
+        new = Nest(loops, [s in inner for s in loops], eqns=nest.eqns, constants=nest.constants)
+        for s in nest.statements:
+            if s.level == POST:
+                continue
+            if isinstance(s, Load):
+                new.statements.append(Load(s.name, s.buffer, s.offset.substitute(at), PRE))
+            elif isinstance(s, IndexLet):
+                new.statements.append(IndexLet(s.name, s.value.substitute(at), PRE))
+            else:
+                new.statements.append(s)
+        new.stores = [Store(s.buffer, s.offset.substitute(at), s.value, PRE) for s in nest.stores if s.level == PRE]
+        position = linear([row, *map(_affine, self._kept)], self._shape)
+        new.accumulators = list(nest.accumulators)
+        new.stores += [Store(b, position, a.name, POST) for a, b in zip(nest.accumulators, self._buffers)]
+        return new
+
+    def _whole(self) -> Nest:
+        """The sum over the rows, and what follows from it."""
+        nest, row = self._nest, self._loop("q", self._shape[0])
+        loops = [*self._kept, *_symbols(row)]
+        position = linear([row, *map(_affine, self._kept)], self._shape)
+        new = Nest(loops, [s not in self._kept for s in loops], eqns=nest.eqns, constants=nest.constants)
+        for a, buffer in zip(nest.accumulators, self._buffers):
+            name = f"part_{a.name}"
+            new.statements.append(Load(name, buffer, position, PRE))
+            new.accumulators.append(Accumulator(a.name, a.kind, a.dtype, name, a.eqn))
+        new.statements += [s for s in nest.statements if s.level == POST]
+        new.stores = [s for s in nest.stores if s.level == POST]
+        return new
 
 
 def _partial_buffer(a: Accumulator, shape: list[int]) -> Buffer:

@@ -66,6 +66,13 @@ for i in range(start, stop):
         total = total + j % 7
     out[i] = total
 """
+BY_BLOCKS = f"""for i in range(start, stop):
+    total = 0
+    for k in range(2, {POLL_WORK}, 64):
+        for j in range(minimum(64, {POLL_WORK} - k)):
+            total = total + (j + k) % 7
+    out[i] = total
+"""
 WITHOUT_END = """k = 0
 while True:
     if not k < n[0]:
@@ -89,7 +96,7 @@ SELDOM = f"""for i in range(start, stop):
 def interpreted(body: str, control: str, asked: Any, **given: Any) -> None:
     text = f"def kernel({', '.join([*given, *([control] if control else [])])}, start, stop):\n"
     text += "".join(f"    {line}\n" for line in body.splitlines())
-    namespace: dict[str, Any] = {"interrupted": asked}
+    namespace: dict[str, Any] = {"interrupted": asked, "minimum": min}
     exec(text, namespace)
     namespace["kernel"](*given.values(), *([None] if control else []), 0, 1)
 
@@ -104,7 +111,15 @@ def test_what_may_never_be_done_is_counted_where_it_is() -> None:
     assert with_polls("out[0] = sqrt(x[0])\n", ["x", "out"]).work == 2
 
 
-@pytest.mark.parametrize(("text", "given"), [(LONG, {}), (WITHOUT_END, {"n": [8 * POLL_BUDGET]}), (SELDOM, {"n": [5]})])
+CASES: list[tuple[str, dict[str, Any]]] = [
+    (LONG, {}),
+    (BY_BLOCKS, {}),
+    (WITHOUT_END, {"n": [8 * POLL_BUDGET]}),
+    (SELDOM, {"n": [5]}),
+]
+
+
+@pytest.mark.parametrize(("text", "given"), CASES)
 def test_long_kernels_ask_now_and_then_and_compute_the_same(text: str, given: dict[str, Any]) -> None:
     polled = with_polls(text, ["n", "out"])
     found, wanted, questions = [0], [0], []

@@ -15,7 +15,7 @@ from functad import machine_model
 from functad.backends.cpu.kernels.tile import tiled
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
+from functad.lowering.nests.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store, names_of
 from functad.lowering.nests.printing import combined, identity, parameters
 from functad.lowering.nests.reductions import interchanged, unrolled
 
@@ -141,7 +141,7 @@ class _Emitter:
         self.loops_before = {s: d + 1 for d, s in enumerate(loops)}
         for s in self.nest.statements:
             depth = self._depth(s)
-            for name in s.names if isinstance(s, Let) else (s.name,):
+            for name in names_of(s):
                 self.depth_of[name] = depth
 
     def _depth(self, s: Statement) -> int:

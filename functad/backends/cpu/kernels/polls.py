@@ -103,11 +103,11 @@ class _Writer:
 
     def counted(self, line: str, name: str, bounds: str, inside: list[str], each: float) -> tuple[list[str], int]:
         """A `for` whose steps run `each` lines; and how many steps it has, or may have."""
-        first, last = _bounds(bounds)
+        first, last, step = _bounds(bounds)
         if {"start", "stop"} & set(_WORDS.findall(bounds)):
             return [line, *inside], 1  # of the range, which is run in pieces
         if first.isdigit() and last.isdigit():
-            steps = max(int(last) - int(first), 0)
+            steps = len(range(int(first), int(last), step))
             asks = steps * each > machine_model.POLL_WORK
         else:
             steps = machine_model.UNKNOWN_STEPS
@@ -117,11 +117,11 @@ class _Writer:
         depth, strip = _depth(line), 1 << (int(machine_model.POLL_WORK / each).bit_length() - 1)
         if strip == 1:
             return [line, *self.ask(depth + 4), *inside], steps
-        piece = self.unique(f"{name}_piece")
+        piece, by = self.unique(f"{name}_piece"), f", {step}" if step > 1 else ""
         return [
-            f"{' ' * depth}for {piece} in range({first}, {last}, {strip}):",
+            f"{' ' * depth}for {piece} in range({first}, {last}, {strip * step}):",
             *self.ask(depth + 4),
-            f"{' ' * depth}    for {name} in range({piece}, min({piece} + {strip}, {last})):",
+            f"{' ' * depth}    for {name} in range({piece}, min({piece} + {strip * step}, {last}){by}):",
             *(f"    {inner}" for inner in inside),
         ], steps
 
@@ -165,11 +165,14 @@ def _depth(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _bounds(text: str) -> tuple[str, str]:
-    """The first and the last of the arguments of `range`."""
-    depth = 0
-    for at, letter in enumerate(text):
+def _bounds(text: str) -> tuple[str, str, int]:
+    """The first, the last and the step, a positive number, of the arguments of `range`."""
+    depth, arguments = 0, [""]
+    for letter in text:
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(letter, 0)
         if letter == "," and depth == 0:
-            return text[:at].strip(), text[at + 1 :].strip()
-    return "0", text.strip()
+            arguments.append("")
+        else:
+            arguments[-1] += letter
+    first, last, step = {1: ["0", *arguments, "1"], 2: [*arguments, "1"]}.get(len(arguments), arguments)
+    return first.strip(), last.strip(), int(step)
