@@ -40,11 +40,13 @@ class Indexed:
     rule: `(context, index, **params) -> expression`; `context.read(k, index)` reads operand k.
     free: it is index arithmetic and nothing else, so it is done wherever the result is used.
     same_memory: it keeps the row-major order of the elements, so the result can be the operand's memory.
+    once: it reads no element twice, so what it reads can as well be computed there.
     """
 
     rule: Callable[..., str]
     free: bool = False
     same_memory: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,12 @@ PART_COLUMNS = 2 * PART_EXTENT
 LARGEST_NEST = 200
 """operations of a loop nest, a function counted as FUNCTION_OPERATIONS. Bound."""
 
+MOST_PIECES = 16
+"""pieces into which a nest is cut where its rules read one operand here, another there. Bound."""
+
+LARGEST_CUT_NEST = 800
+"""operations of all pieces of such a nest together. Bound."""
+
 MOST_BUFFERS = 128
 """buffers that a nest reads, or that hold results of the Program. Bound."""
 

@@ -23,8 +23,7 @@ from functad.lowering.memory.assignment import BufferAssignment
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.memory.lifetimes import NEVER, Lifetimes
 from functad.lowering.memory.values import Values
-from functad.lowering.nests.affine import Affine
-from functad.lowering.nests.nest import PRE, Load, Nest
+from functad.lowering.nests.nest import PRE, Load, NestBuilder
 from functad.lowering.shared import Shared
 from functad.lowering.steps import CallStep, Step
 from functad.lowering.target import PlaceColumns, StepWriter, Target, no_places
@@ -147,33 +146,36 @@ class _Scheduler:
         write_product(self.values, unit.product, [self.program.eqns[i] for i in unit.members])
 
     def _nest(self, unit: Unit) -> None:
-        builder = self.fusion.builder(unit, self.assignment.buffer)
+        builders = self.fusion.builders(unit, self.assignment.buffer)
         stored = [v for i in unit.members for v in self.program.eqns[i].outvars if v in self.fusion.stored]
         for var in stored:
             if var in self.places:
                 whole, parts = self.places[var]
-                for part in parts:
-                    builder.store(var, self.assignment.joined(whole), part.place)
-                builder.nest.eqns.append(whole)
+                for builder in builders:
+                    for part in parts:
+                        builder.store(var, self.assignment.joined(whole), part.place)
+                    builder.nest.eqns.append(whole)
                 continue
-            level = builder.level(var)
-            position = builder.position if level == PRE else builder.outer_position
-            candidates = self._aligned_buffers(builder.nest, position, level)
-            builder.store(var, self.assignment.result(var, candidates, growing=self.lifetimes.grows(var)))
-        self.writer.add_nest(builder, self._unit_name(unit, stored))
+            aligned = [self._read_at_store(builder, var) for builder in builders]
+            elsewhere = {storage for _, others in aligned for storage in others}
+            candidates = {b.storage: b for found, _ in aligned for b in found if b.storage not in elsewhere}
+            result = self.assignment.result(var, list(candidates.values()), growing=self.lifetimes.grows(var))
+            for builder in builders:
+                builder.store(var, result)
+        for builder in builders:
+            self.writer.add_nest(builder, self._unit_name(unit, stored))
 
-    def _aligned_buffers(self, nest: Nest, position: Affine, level: int) -> list[Buffer]:
-        """The buffers that a nest reads only at the point at which it writes its result."""
+    def _read_at_store(self, builder: NestBuilder, var: Var) -> tuple[list[Buffer], set[Storage]]:
+        """The buffers that a nest reads only at the point at which it stores a variable; the others that it touches."""
+        level, nest = builder.level(var), builder.nest
+        position = builder.position if level == PRE else builder.outer_position
         reads: dict[Storage, list[Load]] = {}
         for s in nest.statements:
             if isinstance(s, Load):
                 reads.setdefault(s.buffer.storage, []).append(s)
-        written = {s.buffer.storage for s in nest.stores}
-        return [
-            loads[0].buffer
-            for storage, loads in reads.items()
-            if storage not in written and all(x.offset == position and x.level == level for x in loads)
-        ]
+        others = {s.buffer.storage for s in nest.stores}
+        others |= {x for x, loads in reads.items() if any(s.offset != position or s.level != level for s in loads)}
+        return [loads[0].buffer for storage, loads in reads.items() if storage not in others], others
 
     def _unit_name(self, unit: Unit, stored: Sequence[Var]) -> str:
         names = [self.program.eqns[i].primitive.name.replace("-", "_") for i in unit.members]

@@ -324,7 +324,7 @@ pad_p = Primitive(
     ),
     transpose=_pad_transpose,
     batch=_pad_batch,
-    lower=Indexed(moving.pad_rule),
+    lower=Indexed(moving.pad_rule, once=True),
     examples=lambda: [
         Example(args=(normal(2, 3), normal()), params={"padding_config": ((1, 2, 0), (0, 1, 2))}),
         Example(args=(normal(4, 3), normal()), params={"padding_config": ((-1, -1, 0), (2, -1, 0))}),

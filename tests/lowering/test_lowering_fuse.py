@@ -16,7 +16,7 @@ from functad import lax, machine_model
 from functad.errors import NoRuleError
 from functad.ir import Absent, Program, Var
 from functad.lowering.barriers import remove_barriers
-from functad.lowering.fusion.fuse import Fusion
+from functad.lowering.fusion.fuse import Fusion, no_buffer
 from functad.lowering.schedule import make_schedule
 from functad.lowering.shared import variable_names
 from functad.optimize.pipeline import simplify
@@ -45,6 +45,25 @@ def kinds(fusion: Fusion) -> list[str]:
 
 def test_a_chain_of_elementwise_operations_is_one_nest() -> None:
     assert kinds(fusion_of(lambda x, b: jnp.tanh(jnp.sin(x) * 2.0 + b), ROWS, VECTOR)) == ["nest"]
+
+
+def test_padding_is_one_nest_with_what_it_pads_and_what_follows() -> None:
+    fusion = fusion_of(lambda x: jnp.tanh(jnp.pad(x * 2.0, 1)) + 1.0, ROWS)
+    assert kinds(fusion) == ["nest"]
+    borders_and_interior = fusion.builders(fusion.units[0], no_buffer)
+    assert [b.nest.outer_points for b in borders_and_interior] == [18, 8, 128, 8, 18]
+    assert [b.loaded != [] for b in borders_and_interior] == [False, False, True, False, False]
+
+
+def test_what_is_reduced_is_not_cut() -> None:
+    fusion = fusion_of(lambda x: jnp.sum(jnp.pad(x, 1) * 2.0), ROWS)
+    assert kinds(fusion) == ["nest"] and len(fusion.builders(fusion.units[0], no_buffer)) == 1
+
+
+def test_a_nest_that_would_fall_into_too_many_pieces_stays_whole() -> None:
+    config = [(1, 1, 8)] * 2  # nine phases along each axis
+    fusion = fusion_of(lambda x: lax.pad(x, jnp.float32(0), config), ROWS)
+    assert len(fusion.builders(fusion.units[0], no_buffer)) == 1
 
 
 def test_several_results_from_the_same_points_are_one_nest() -> None:

@@ -20,6 +20,7 @@ from functad.lowering.fusion.products import Product
 from functad.lowering.fusion.units import Unit, domain_of, domains_fit
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.nest import POST, PRE, NestBuilder
+from functad.lowering.nests.pieces import Box, in_pieces
 from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction
 from functad.pretty import literal_text
 
@@ -32,6 +33,8 @@ class _Reads:
 
     aligned: set[Var]  # at the equation's own point only
     elsewhere: set[Var]
+    pieces: int  # into which the domain is cut so that this is so
+    by_pieces: bool  # whether something is read elsewhere unless it is cut
 
     @property
     def all(self) -> set[Var]:
@@ -127,7 +130,7 @@ class Fusion(Inlining):
         reads = self._reads(i)
         unit = Unit("nest", -1, [i], shape=shape, axes=axes, flat=not (reads.elsewhere or reduction), levels={i: PRE})
         unit.reads = set(reads.all)
-        unit.weight = self._weight_of(eqn)
+        unit.weight, unit.pieces, unit.by_pieces = self._weight_of(eqn), reads.pieces, reads.by_pieces
         unit.results = sum(v in self.outputs for v in eqn.outvars)
         for root in reads.all:
             owner = self.unit_of.get(root)
@@ -152,13 +155,14 @@ class Fusion(Inlining):
             return known
         eqn = self.program.eqns[i]
         shape, axes = domain_of(eqn)
-        builder = NestBuilder(shape, axes, self.definition, no_buffer, self.name)
-        if isinstance(eqn.primitive.lower, Reduction):
-            builder.add_reduction(eqn)
-        else:
-            builder.add_pointwise(eqn, PRE)
-        elsewhere = {v for v, position in builder.loaded if position != builder.position}
-        reads = _Reads({v for v, _ in builder.loaded} - elsewhere, elsewhere)
+        pieces = self._pieces(shape, axes, [(eqn, PRE)], no_buffer, machine_model.MOST_PIECES)
+        elsewhere, by_pieces = _read_elsewhere(pieces), False
+        aligned = {v for piece in pieces for v, _ in piece.loaded} - elsewhere
+        if len(pieces) > 1:
+            by_pieces = not aligned.isdisjoint(
+                _read_elsewhere(self._pieces(shape, axes, [(eqn, PRE)], no_buffer, most=1))
+            )
+        reads = _Reads(aligned, elsewhere, len(pieces), by_pieces)
         self._known_reads[i] = reads
         return reads
 
@@ -178,7 +182,7 @@ class Fusion(Inlining):
         if self.phase(i) != self.phase(other.members[0]):
             return False  # the earlier one would have to wait, and what it reads would be kept
         level = self._joining_level(unit, reads, other)
-        if level is None or _too_large(unit, other) or self._would_cycle(unit, other):
+        if level is None or _do_not_fit(unit, other) or self._would_cycle(unit, other):
             return False
         unit.levels = {i: level}
         return True
@@ -213,7 +217,7 @@ class Fusion(Inlining):
     def _can_unite(self, joined: Unit, other: Unit) -> bool:
         if self.phase(joined.members[0]) != self.phase(other.members[0]):
             return False
-        if joined.points != other.points or _too_large(joined, other):
+        if joined.points != other.points or _do_not_fit(joined, other):
             return False
         if POST in (*joined.levels.values(), *other.levels.values()) or not domains_fit(joined, other):
             return False
@@ -240,6 +244,7 @@ class Fusion(Inlining):
         kept.members = sorted(kept.members + gone.members)
         kept.levels.update(gone.levels)
         kept.reads |= gone.reads
+        kept.pieces, kept.by_pieces = kept.pieces * gone.pieces, kept.by_pieces or gone.by_pieces
         kept.weight, kept.results = kept.weight + gone.weight, kept.results + gone.results
         old = 1 << gone.number if gone.number >= 0 else 0
         bit = 1 << kept.number
@@ -272,21 +277,48 @@ class Fusion(Inlining):
                 stored.update(unit.product.operands())
         return stored
 
-    def builder(self, unit: Unit, buffer: Callable[[Var], Buffer]) -> NestBuilder:
-        """The nest of a unit, without its stores."""
-        builder = NestBuilder(unit.shape, unit.axes, self.definition, buffer, self.name)
-        for i in unit.members:
-            eqn = self.program.eqns[i]
-            if isinstance(eqn.primitive.lower, Reduction):
-                builder.add_reduction(eqn)
-            else:
-                builder.add_pointwise(eqn, unit.levels[i])
-        return builder
+    def builders(self, unit: Unit, buffer: Callable[[Var], Buffer]) -> list[NestBuilder]:
+        """The nests of a unit, one for each piece of its domain, without their stores."""
+        members = [(self.program.eqns[i], unit.levels[i]) for i in unit.members]
+        most = machine_model.LARGEST_CUT_NEST if unit.by_pieces else unit.pieces
+        return self._pieces(unit.shape, unit.axes, members, buffer, most)
+
+    def _pieces(
+        self,
+        shape: Sequence[int],
+        axes: Sequence[int],
+        members: Sequence[tuple[Eqn, int]],
+        buffer: Callable[[Var], Buffer],
+        most: int,
+    ) -> list[NestBuilder]:
+        """What equations are over the pieces of a domain; with a reduction it is one piece."""
+
+        def build(box: Box) -> NestBuilder:
+            builder = NestBuilder(shape, axes, self.definition, buffer, self.name, box)
+            for eqn, level in members:
+                if isinstance(eqn.primitive.lower, Reduction):
+                    builder.add_reduction(eqn)
+                else:
+                    builder.add_pointwise(eqn, level)
+            return builder
+
+        return in_pieces(shape, build, 1 if axes else most)
 
 
-def _too_large(one: Unit, other: Unit) -> bool:
+def _read_elsewhere(pieces: Sequence[NestBuilder]) -> set[Var]:
+    """What is read at another point than one's own."""
+    return {v for piece in pieces for v, position in piece.loaded if position != piece.position}
+
+
+def _do_not_fit(one: Unit, other: Unit) -> bool:
+    """Whether a nest of both would be too large, or could not be cut as one of them must be."""
     buffers = len(one.reads | other.reads) + one.results + other.results
-    return one.weight + other.weight > machine_model.LARGEST_NEST or buffers > machine_model.MOST_BUFFERS
+    if (one.axes or other.axes) and (one.by_pieces or other.by_pieces):
+        return True  # what is reduced is not cut
+    pieces, weight = one.pieces * other.pieces, one.weight + other.weight
+    if pieces > 1 and (pieces > machine_model.MOST_PIECES or pieces * weight > machine_model.LARGEST_CUT_NEST):
+        return True
+    return weight > machine_model.LARGEST_NEST or buffers > machine_model.MOST_BUFFERS
 
 
 def _is_empty(eqn: Eqn) -> bool:

@@ -117,6 +117,8 @@ class Inlining:
             rule = user.primitive.lower
             if isinstance(rule, Reduction):
                 return True
+            if isinstance(rule, Indexed) and rule.once:  # most of the points of its pieces are such as read it
+                return 2 * var.aval.size >= user.outvars[0].aval.size
             if len(user.outvars) != 1 or user.outvars[0].aval.size != var.aval.size:
                 return False
             if isinstance(rule, Scalar):

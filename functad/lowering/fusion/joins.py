@@ -115,6 +115,7 @@ def _fits(fusion: Fusion, var: Var, parts: list[Part], joining: Unit) -> bool:
 
 def _cuts_vectors(fusion: Fusion, unit: Unit, length: int) -> bool:
     """Whether a nest that calls functions such as `exp`, which are fast in long loops, would have to run by rows."""
-    nest = fusion.builder(unit, no_buffer).nest
-    collapse(nest)
-    return work_of(nest).calls > 0 and nest.loops[-1].extent > length
+    nests = [builder.nest for builder in fusion.builders(unit, no_buffer)]
+    for nest in nests:
+        collapse(nest)
+    return any(work_of(nest).calls > 0 and nest.loops[-1].extent > length for nest in nests if nest.loops)

@@ -13,7 +13,8 @@ import numpy as np
 
 from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering.memory.buffers import Buffer
-from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop
+from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear
+from functad.lowering.nests.pieces import Box, Cuts, index_in, whole
 from functad.lowering_rules import Indexed, Reduction, Scalar
 from functad.primitives.loops.text import CASTS as CASTS
 
@@ -114,7 +115,9 @@ class Nest:
         return loads + [(s.buffer, s.offset, True) for s in self.stores]
 
     def drop_unused(self) -> None:
-        """Forget statements and accumulators that no store needs."""
+        """Forget statements and accumulators that no store needs, and stores of what lies there already."""
+        loads = {s.name: (s.buffer.storage, s.offset) for s in self.statements if isinstance(s, Load)}
+        self.stores = [s for s in self.stores if loads.get(s.value) != (s.buffer.storage, s.offset)]
         needed = {s.value for s in self.stores}
         kept: set[Statement] = set()
         later = [s for s in self.statements if s.level == POST]
@@ -177,7 +180,8 @@ class NestBuilder:
     """Writes equations into a nest. Values flow through names; what is not computed here is loaded.
 
     definition: the equation that makes a variable to be computed where it is used, or None for one in a buffer.
-    buffer: the buffer of a variable. name: the variable's name in the printed Program.
+    buffer: the buffer of a variable. name: the variable's name in the printed Program. box: the part of the domain over
+    which the nest runs; all of it if None.
     """
 
     def __init__(
@@ -187,9 +191,12 @@ class NestBuilder:
         definition: Callable[[Var], Eqn | None],
         buffer: Callable[[Var], Buffer],
         name: Callable[[Var], str],
+        box: Box | None = None,
     ) -> None:
         self.shape = tuple(shape)
-        self.index = tuple(loop(LOOP_NAMES[min(d, 11)] + ("" if d < 12 else str(d)), n) for d, n in enumerate(shape))
+        names = [LOOP_NAMES[min(d, 11)] + ("" if d < 12 else str(d)) for d in range(len(shape))]
+        self.index = index_in(whole(shape) if box is None else box, names)
+        self.cuts = Cuts(self.index)
         loops = [i.terms[0][0] for i in self.index if i.terms]
         reduced = [d in axes for d, i in enumerate(self.index) if i.terms]
         self.nest = Nest(loops, reduced)
@@ -397,6 +404,14 @@ class Context:
         name = builder._fresh(f"{_identifier(self._eqn.primitive.name)}_step")
         builder.nest.statements.append(Let((name,), text, names_in(text, builder._taken), self._level, self._eqn))
         return name
+
+    def less(self, value: Affine, bound: int) -> bool | None:
+        """Whether an index lies below a bound: everywhere, nowhere (False), or at some points (None) of this piece."""
+        return self._builder.cuts.less(value, bound)
+
+    def multiple(self, value: Affine, divisor: int) -> bool | None:
+        """Whether an index is a multiple of a number: everywhere, nowhere, or at some points of this piece."""
+        return self._builder.cuts.multiple(value, divisor)
 
     def index(self, name: str, low: int, high: int) -> Affine:
         """A whole number under a name, as an index that lies in `low..high`."""

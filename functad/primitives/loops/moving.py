@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.loops.text import cast, rounding
+from functad.primitives.loops.text import cast, combined, rounding
 
 Index = tuple[Any, ...]
 
@@ -48,26 +48,56 @@ def tile_rule(context: Any, index: Index, *, reps: Sequence[int]) -> str:
 
 
 def pad_rule(context: Any, index: Index, *, padding_config: Sequence[tuple[int, int, int]]) -> str:
-    shape = context.avals[0].shape
     padding = str(context.read(1, ()))
-    if 0 in shape:
+    starts, steps = [low for low, _, _ in padding_config], [interior + 1 for _, _, interior in padding_config]
+    found = _in_lattice(context, index, context.avals[0].shape, starts, steps)
+    if found is None:
         return padding
-    source, conditions = [], []
-    for i, n, (low, _, interior) in zip(index, shape, padding_config):
-        step = interior + 1
-        place = i - low
-        inside = context.clamp(place, 0, (n - 1) * step)
-        source.append(inside // step)
-        # An index is padding when clamping has moved it, or when it lies between two elements.
-        if place.low < 0:
-            conditions.append(f"({context.text(place)} >= 0)")
-        if place.high > (n - 1) * step:
-            conditions.append(f"({context.text(place)} <= {(n - 1) * step})")
-        between = inside % step
-        if not between.is_constant() or between.constant:
-            conditions.append(f"({context.text(between)} == 0)")
-    element = _read(context, tuple(source))
+    source, conditions = found
+    element = _read(context, source)
     return f"where({' & '.join(conditions)}, {element}, {padding})" if conditions else element
+
+
+def update_slice_rule(
+    context: Any, index: Index, *, start_indices: Sequence[int], strides: Sequence[int] | None, kind: str
+) -> str:
+    steps = strides or (1,) * len(index)
+    found = _in_lattice(context, index, context.avals[1].shape, start_indices, steps)
+    if found is None:
+        return _read(context, index)
+    source, conditions = found
+    if kind == "set" and not conditions:
+        return str(context.read(1, source))
+    before = _read(context, index)
+    after = combined(kind, context.out.dtype, before, str(context.read(1, source)))
+    if kind != "set" and context.out.dtype == np.float16:
+        after = f"f16({after})"
+    return f"where({' & '.join(conditions)}, {after}, {before})" if conditions else after
+
+
+def _in_lattice(
+    context: Any, index: Index, shape: Sequence[int], starts: Sequence[int], steps: Sequence[int]
+) -> tuple[Index, list[str]] | None:
+    """Where elements that lie `steps` apart, from `starts` on, are found: an index among them, and when it counts.
+
+    None if the index names none of them in this piece of the result; the conditions are those that hold at some points.
+    """
+    source, conditions = [], []
+    for i, n, start, step in zip(index, shape, starts, steps):
+        last = start + (n - 1) * step
+        is_before, is_within = context.less(i, start), context.less(i, last + 1)
+        inside = context.clamp(i - start, 0, last - start) if n else i
+        meets = context.multiple(inside, step)
+        if is_before is True or is_within is False or meets is False or not n:
+            return None
+        if is_before is None:
+            conditions.append(f"({context.text(i)} >= {start})")
+        if is_within is None:
+            conditions.append(f"({context.text(i)} <= {last})")
+        if meets is None:
+            conditions.append(f"({context.text(inside % step)} == 0)")
+        source.append(inside // step)
+    return tuple(source), conditions
 
 
 def dynamic_slice_rule(context: Any, index: Index, *, slice_sizes: Sequence[int]) -> str:
