@@ -6,13 +6,13 @@ Knows the entries of an index already read; neither the array's values nor what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
-from functad.evaluation import aval_of
 from functad.numpy.promotion import convert, joint_shape
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
@@ -56,17 +56,18 @@ class Column(NamedTuple):
     """The positions along one axis of the array, and the batch axes along which they vary."""
 
     axis: int
-    value: Any
-    along: Sequence[Dim]
+    known: Any  # integers; None: those of the index's own entry for that axis
+    along: tuple[int, ...]
 
 
-class IndexPlan(NamedTuple):
+class IndexLayout(NamedTuple):
     """Where the elements that an index names lie; axes of the result are counted without new ones."""
 
-    indices: Any  # integers of shape (*batch, number of indexed axes)
+    columns: tuple[Column, ...]  # of the index vectors
+    batch: tuple[int, ...]  # the axes along which index vectors vary: their sizes
     window_dims: tuple[int, ...]  # axes of the result that run through a window
     collapsed: tuple[int, ...]  # axes of the array that have no window axis
-    indexed: tuple[int, ...]  # axes of the array that `indices` address
+    indexed: tuple[int, ...]  # axes of the array that the index vectors address
     sizes: tuple[int, ...]  # of the window along each axis of the array
     shape: tuple[int, ...]  # of the result
     reversed_dims: tuple[int, ...]  # axes of the result that run backwards
@@ -74,19 +75,28 @@ class IndexPlan(NamedTuple):
     distinct: bool  # no element is named twice
 
 
-def plan_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexPlan:
-    """Lay out the result of an index into an array of the given shape."""
-    has_arrays = any(e.kind == "array" and aval_of(e.value).shape for e in entries)
+def layout_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLayout:
+    """Lay out the result of an index into an array of the given shape; positions in index arrays have no say."""
+    return _layout_of(shape, tuple([e._replace(value=_shape_of(e)) for e in entries]))
+
+
+def _shape_of(entry: IndexEntry) -> tuple[int, ...] | None:
+    return entry.value.shape if entry.kind == "array" else () if entry.kind == "int" else None
+
+
+@lru_cache(maxsize=1024)
+def _layout_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLayout:
+    """The layout, given entries with shapes in place of values."""
+    has_arrays = any(e.kind == "array" and e.value for e in entries)
     # Beside index arrays a known integer counts as one, as in NumPy.
     advanced = [i for i, e in enumerate(entries) if has_arrays and e.kind in ("int", "array")]
-    batch = joint_shape("an index", [aval_of(entries[i].value).shape for i in advanced])
-    layout = _layout(entries, advanced, batch)
+    layout = _layout(entries, advanced, joint_shape("an index", [entries[i].value for i in advanced]))
     dense = [d for d in layout if d.kind != "new"]
-    consuming = [e for e in entries if e.kind != "new"]
-    columns = _columns(shape, consuming, dense)
+    columns = _columns(shape, [e for e in entries if e.kind != "new"], [d for d in dense if d.kind != "window"])
     windows = {d.number: d.size for d in dense if d.kind == "window"}
-    return IndexPlan(
-        indices=_indices(columns, [d for d in dense if d.kind != "window"]),
+    return IndexLayout(
+        columns=tuple(columns),
+        batch=tuple(d.size for d in dense if d.kind != "window"),
         window_dims=tuple(i for i, d in enumerate(dense) if d.kind == "window"),
         collapsed=tuple(a for a in range(len(shape)) if a not in windows),
         indexed=tuple(c.axis for c in columns),
@@ -117,47 +127,48 @@ def _layout(entries: Sequence[IndexEntry], advanced: Sequence[int], batch: tuple
     return layout
 
 
-def _columns(shape: tuple[int, ...], consuming: Sequence[IndexEntry], dense: Sequence[Dim]) -> list[Column]:
-    batch_dims = [d for d in dense if d.kind == "batch"]
-    strided = {d.number: d for d in dense if d.kind == "stride"}
+def _columns(shape: tuple[int, ...], consuming: Sequence[IndexEntry], batch: Sequence[Dim]) -> list[Column]:
+    arrays = tuple(i for i, d in enumerate(batch) if d.kind == "batch")
+    strided = {d.number: i for i, d in enumerate(batch) if d.kind == "stride"}
     columns = []
     for axis, entry in enumerate(consuming):
         if entry.kind != "slice":
-            rank = len(aval_of(entry.value).shape)
-            columns.append(Column(axis, entry.value, batch_dims[len(batch_dims) - rank :]))
+            columns.append(Column(axis, None, arrays[len(arrays) - len(entry.value) :]))
             continue
         first, step = entry.ascending
         if axis in strided:
             positions = first + step * np.arange(entry.length, dtype=np.int32)
-            columns.append(Column(axis, positions, [strided[axis]]))
+            columns.append(Column(axis, positions, (strided[axis],)))
         elif entry.length != shape[axis]:
             columns.append(Column(axis, first, ()))
     return columns
 
 
-def _indices(columns: Sequence[Column], batch: Sequence[Dim]) -> Any:
-    """The index vectors: one column an indexed axis, each repeated to the batch shape."""
-    shape = tuple(d.size for d in batch)
-    if not any(isinstance(c.value, Tracer) for c in columns):
-        known = np.zeros((*shape, len(columns)), np.int32)
-        for i, column in enumerate(columns):
-            sizes = [d.size if d in column.along else 1 for d in batch]
-            known[..., i] = np.broadcast_to(np.reshape(_repeated(column), sizes), shape)
-        if known.shape == (1,):
-            return broadcast_in_dim(known[0], shape=(1,), broadcast_dimensions=())
-        return ArrayImpl(known)
-    common = dtypes.lattice_join(*{(c.value.dtype, False) for c in columns if isinstance(c.value, Array)})[0]
+def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Any:
+    """The index vectors `(*batch, number of columns)`: each column repeated to the batch shape."""
+    own = [e.value for e in entries if e.kind != "new"]
+    values = [own[c.axis] if c.known is None else c.known for c in layout.columns]
+    if any(isinstance(value, Tracer) for value in values):
+        return _traced_indices(layout, values)
+    known = np.empty((*layout.batch, len(values)), np.int32)
+    for i, (column, value) in enumerate(zip(layout.columns, values)):
+        sizes = [1] * len(layout.batch)
+        value = value._value if isinstance(value, ArrayImpl) else np.asarray(value)
+        for d, n in zip(column.along, value.shape):
+            sizes[d] = n
+        known[..., i] = value.reshape(sizes)
+    if known.shape == (1,):
+        return broadcast_in_dim(known[0], shape=(1,), broadcast_dimensions=())
+    return ArrayImpl(known)
+
+
+def _traced_indices(layout: IndexLayout, values: Sequence[Any]) -> Any:
+    rank = len(layout.batch)
+    common = dtypes.lattice_join(*{(v.dtype, False) for v in values if isinstance(v, Array)})[0]
     parts = []
-    for column in columns:
-        value = column.value
+    for column, value in zip(layout.columns, values):
         value = convert(value, common) if isinstance(value, Array) else np.asarray(value, common)
-        places = [batch.index(d) for d in column.along]
         value = value if isinstance(value, Array) else ArrayImpl(value) if value.shape else value[()]
-        spread = broadcast_in_dim(value, shape=shape, broadcast_dimensions=places)
-        parts.append(structure.expand_dims(spread, (len(shape),)))
-    return parts[0] if len(parts) == 1 else joining.concatenate(parts, len(shape))
-
-
-def _repeated(column: Column) -> np.ndarray:
-    """The positions with their size-1 axes repeated to the sizes of the batch axes."""
-    return np.broadcast_to(np.asarray(column.value), tuple(d.size for d in column.along))
+        spread = broadcast_in_dim(value, shape=layout.batch, broadcast_dimensions=column.along)
+        parts.append(structure.expand_dims(spread, (rank,)))
+    return parts[0] if len(parts) == 1 else joining.concatenate(parts, rank)

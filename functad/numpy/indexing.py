@@ -15,7 +15,7 @@ from functad.array import ArrayImpl
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.building import filled
-from functad.numpy.index_plan import NEW, IndexEntry, plan_of
+from functad.numpy.index_plan import NEW, IndexEntry, indices_of, layout_of
 from functad.numpy.promotion import asarray, convert
 from functad.primitives import dynamic_slicing, gather_scatter, structure
 from functad.primitives import elementwise as el
@@ -35,27 +35,36 @@ def read_index(shape: tuple[int, ...], index: Any, remedy: str | None = READING)
 
     An index known to lie outside of the array raises an error that recommends the remedy; with None it does not.
     """
-    parts = _expand_masks(index if isinstance(index, tuple) else (index,))
-    consumed = len(parts) - sum(p is None or p is Ellipsis for p in parts)
+    parts: Sequence[Any] = index if isinstance(index, tuple) else (index,)
+    if not _BASIC.issuperset(map(type, parts)):
+        parts = _expand_masks(parts)
+    consumed = ellipses = 0
+    for part in parts:
+        if part is Ellipsis:
+            ellipses += 1
+        elif part is not None:
+            consumed += 1
     if consumed > len(shape):
         raise OutOfBoundsError(f"an array of shape {shape} has {len(shape)} axes, but {consumed} were indexed")
-    if sum(p is Ellipsis for p in parts) > 1:
+    if ellipses > 1:
         raise ArgumentError("an index takes one ellipsis (...) at most")
-    whole = [slice(None)] * (len(shape) - consumed)
-    if any(p is Ellipsis for p in parts):
-        at = next(i for i, p in enumerate(parts) if p is Ellipsis)
-        parts[at : at + 1] = whole
-    else:
-        parts += whole
     entries: list[IndexEntry] = []
     axis = 0
-    for part in parts:
+    for part in parts if ellipses else (*parts, Ellipsis):
         if part is None:
             entries.append(NEW)
+        elif part is Ellipsis:
+            whole = shape[axis : axis + len(shape) - consumed]
+            entries += map(_whole, whole)
+            axis += len(whole)
         else:
             entries.append(_read_part(part, axis, shape, remedy))
             axis += 1
     return entries
+
+
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
+"""The types of index parts that hold no array and no mask."""
 
 
 def _expand_masks(parts: Sequence[Any]) -> list[Any]:
@@ -99,7 +108,9 @@ and instead of `x.at[mask].set(v)`
 
 def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None) -> IndexEntry:
     size = shape[axis]
-    if isinstance(part, slice):
+    if type(part) is int:
+        return IndexEntry("int", 0, 0, 1, _wrapped(part, axis, shape, remedy))
+    if type(part) is slice:
         return _read_slice(part, size)
     if isinstance(part, _Positions):
         if part.size != size:
@@ -107,7 +118,7 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None)
                 f"a boolean index of size {part.size} does not fit axis {axis} of an array of shape {shape}"
             )
         return IndexEntry("array", value=ArrayImpl(part.values.astype(np.int32)))
-    if type(part) is int or isinstance(part, np.integer):
+    if isinstance(part, np.integer):
         return IndexEntry("int", value=_wrapped(int(part), axis, shape, remedy))
     if isinstance(part, Tracer):
         if part.dtype.kind not in "iu":
@@ -126,16 +137,14 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None)
 
 
 def _read_slice(part: slice, size: int) -> IndexEntry:
-    bounds = []
-    for bound in (part.start, part.stop, part.step):
-        if isinstance(bound, Tracer) and bound.dtype.kind not in "iu":
-            raise _not_an_index(bound)
-        bounds.append(bound)
     try:
-        start, stop, step = slice(*bounds).indices(size)
-    except ConcretizationError:
-        raise
+        start, stop, step = part.indices(size)
     except (TypeError, ValueError) as problem:
+        for bound in (part.start, part.stop, part.step):
+            if isinstance(bound, Tracer) and bound.dtype.kind not in "iu":
+                raise _not_an_index(bound) from None
+        if isinstance(problem, ConcretizationError):
+            raise
         raise ArgumentError(f"the slice {part} is no index: {problem}") from None
     length = len(range(start, stop, step))
     return IndexEntry("slice", start if length else 0, length, step if length else 1)
@@ -160,19 +169,29 @@ def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], remedy: str | No
     """An index array with negative positions counted from the end; known ones outside of the axis raise."""
     if isinstance(index, Tracer):
         return _wrap_traced(index, shape[axis])
-    known = np.asarray(index)
-    if remedy is not None:
-        check_bounds(known, axis, shape, remedy)
-    limited = np.clip(known, -(2**31), 2**31 - 1).astype(np.int32)
-    return ArrayImpl(np.where(limited < 0, limited + np.int32(shape[axis]), limited))
+    known = index._value if type(index) is ArrayImpl else np.asarray(index)
+    low, high = _range(known)
+    size = shape[axis]
+    if remedy is not None and not -size <= low <= high < size and known.size:
+        raise _out_of_bounds(high if high >= size else low, axis, shape, remedy)
+    if low < -(2**31) or high >= 2**31:
+        known = np.clip(known, -(2**31), 2**31 - 1)
+    positions = known.astype(np.int32)
+    return ArrayImpl(positions if low >= 0 else np.where(positions < 0, positions + np.int32(size), positions))
+
+
+def _range(known: np.ndarray) -> tuple[int, int]:
+    """The smallest and the largest element of integers; 0 of none."""
+    if not known.size:
+        return 0, 0
+    return int(known.min()), int(known.max())
 
 
 def check_bounds(index: np.ndarray, axis: int, shape: tuple[int, ...], remedy: str = "") -> None:
     """Raise where a known index array points outside of an axis."""
-    if index.size:
-        low, high = int(index.min()), int(index.max())
-        if low < -shape[axis] or high >= shape[axis]:
-            raise _out_of_bounds(high if high >= shape[axis] else low, axis, shape, remedy)
+    low, high = _range(index)
+    if index.size and not -shape[axis] <= low <= high < shape[axis]:
+        raise _out_of_bounds(high if high >= shape[axis] else low, axis, shape, remedy)
 
 
 def _out_of_bounds(index: int, axis: int, shape: tuple[int, ...], remedy: str) -> OutOfBoundsError:
@@ -229,10 +248,13 @@ def _axes_of(part: Any) -> int:
 
 def getitem(x: Any, index: Any) -> Any:
     """x[index], with NumPy's rules for basic and advanced indexing."""
-    x, index = without_single_masks(x, index)
+    if type(index) not in _BASIC and not (type(index) is tuple and _BASIC.issuperset(map(type, index))):
+        x, index = without_single_masks(x, index)
     entries = read_index(x.shape, index)
-    kinds = {e.kind for e in entries}
-    if "array" not in kinds:
+    for entry in entries:
+        if entry.kind == "array":
+            break
+    else:
         return slice_basic(x, entries)
     if all(aval_of(e.value).shape == () for e in entries if e.kind == "array"):
         return _dynamic(x, entries)
@@ -241,37 +263,35 @@ def getitem(x: Any, index: Any) -> Any:
 
 def slice_basic(x: Any, entries: Sequence[IndexEntry]) -> Any:
     """Apply slices, known integers and new axes: slice, reverse, squeeze, broadcast."""
-    starts, limits, strides = [], [], []
-    reversed_axes, dropped, kept_rank = [], [], 0
-    places: list[int] = []  # of the axes that stay, in the result
+    starts: list[int] = []
+    limits, strides = [], []
+    reversed_axes, dropped = [], []
+    places = []  # of the axes that stay, in the result
     result_rank = 0
-    axis = 0
-    for entry in entries:
-        if entry.kind == "new":
+    for kind, first, count, step, value in entries:
+        if kind == "new":
             result_rank += 1
             continue
-        if entry.kind == "int":
-            first, count, step = entry.value, 1, 1
-            dropped.append(axis)
+        if kind == "int":
+            first, count, step = value, 1, 1
+            dropped.append(len(starts))
         else:
-            first, count, step = entry.start, entry.length, entry.step
             places.append(result_rank)
             result_rank += 1
-            kept_rank += 1
             if step < 0:
-                reversed_axes.append(axis)
+                reversed_axes.append(len(starts))
                 first, step = first + (count - 1) * step, -step
         starts.append(first)
         limits.append(first + (count - 1) * step + 1 if count else first)
         strides.append(step if count > 1 else 1)
-        axis += 1
-    if limits != list(x.shape) or any(starts) or any(s != 1 for s in strides):
-        x = structure.slice_(x, starts, limits, None if all(s == 1 for s in strides) else strides)
+    contiguous = strides.count(1) == len(strides)
+    if tuple(limits) != x.shape or any(starts) or not contiguous:
+        x = structure.slice_(x, starts, limits, None if contiguous else strides)
     if reversed_axes:
         x = structure.rev(x, reversed_axes)
     if dropped:
         x = structure.squeeze(x, dropped)
-    if result_rank != kept_rank:
+    if result_rank != len(places):
         x = _with_new_axes(x, places, result_rank)
     return x
 
@@ -315,6 +335,8 @@ def _dynamic(x: Any, entries: Sequence[IndexEntry]) -> Any:
 
 def _refuse_empty(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> None:
     """Raise where elements of an axis that has none are asked for, whatever becomes of positions outside."""
+    if 0 not in shape:
+        return
     places = [(axis, e) for axis, e in enumerate(_without_new(entries)) if e.kind in ("int", "array")]
     if any(0 in aval_of(e.value).shape for _, e in places):
         return  # nothing is asked for
@@ -332,22 +354,22 @@ def _refuse_empty(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> None
 def gather(x: Any, entries: Sequence[IndexEntry], mode: GatherScatterMode, fill_value: Any) -> Any:
     """The elements that index arrays name."""
     _refuse_empty(x.shape, entries)
-    if any(n == 0 and e.kind == "array" for n, e in zip(x.shape, _without_new(entries))):
+    if 0 in x.shape and any(n == 0 and e.kind == "array" for n, e in zip(x.shape, _without_new(entries))):
         # None is asked for; a gather wants an axis to take none from.
         x = filled(x.dtype.type(0), tuple(n or int(e.kind == "array") for n, e in zip(x.shape, _without_new(entries))))
     x, entries = _sliced_first(x, entries)
-    plan = plan_of(x.shape, entries)
+    layout = layout_of(x.shape, entries)
     result = gather_scatter.gather(
         x,
-        plan.indices,
-        dimension_numbers=GatherDimensionNumbers(plan.window_dims, plan.collapsed, plan.indexed, (), ()),
-        slice_sizes=plan.sizes,
-        indices_are_sorted=plan.distinct,
-        unique_indices=plan.distinct,
+        indices_of(layout, entries),
+        dimension_numbers=GatherDimensionNumbers(layout.window_dims, layout.collapsed, layout.indexed, (), ()),
+        slice_sizes=layout.sizes,
+        indices_are_sorted=layout.distinct,
+        unique_indices=layout.distinct,
         mode=mode,
         fill_value=fill_value,
     )
-    return structure.expand_dims(result, plan.new_axes) if plan.new_axes else result
+    return structure.expand_dims(result, layout.new_axes) if layout.new_axes else result
 
 
 _MODES = {

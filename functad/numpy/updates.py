@@ -16,7 +16,7 @@ from functad.evaluation import aval_of
 from functad.hints import discards_result
 from functad.numpy import arithmetic, indexing
 from functad.numpy.building import filled
-from functad.numpy.index_plan import plan_of
+from functad.numpy.index_plan import indices_of, layout_of
 from functad.numpy.promotion import convert, operand
 from functad.primitives import gather_scatter, structure
 from functad.primitives.common import broadcast_in_dim, reshape
@@ -167,18 +167,18 @@ def _scatter(
     x, index = indexing.without_single_masks(at.array, at.index)
     remedy = f"x.at[index].{name}(v, mode='drop'), or mode='clip'"
     entries = indexing.read_index(x.shape, index, remedy if mode is None else None)
-    plan = plan_of(x.shape, entries)
-    updates = _fit(name, _cast(name, x, values), plan.shape, plan.new_axes, x.shape)
-    if plan.reversed_dims:
-        updates = structure.rev(updates, plan.reversed_dims)
-    numbers = ScatterDimensionNumbers(plan.window_dims, plan.collapsed, plan.indexed, (), ())
+    layout = layout_of(x.shape, entries)
+    updates = _fit(name, _cast(name, x, values), layout.shape, layout.new_axes, x.shape)
+    if layout.reversed_dims:
+        updates = structure.rev(updates, layout.reversed_dims)
+    numbers = ScatterDimensionNumbers(layout.window_dims, layout.collapsed, layout.indexed, (), ())
     result = primitive(
         x,
-        plan.indices,
+        indices_of(layout, entries),
         updates,
         dimension_numbers=numbers,
-        indices_are_sorted=plan.distinct or promises.get("indices_are_sorted", False),
-        unique_indices=plan.distinct or promises.get("unique_indices", False),
+        indices_are_sorted=layout.distinct or promises.get("indices_are_sorted", False),
+        unique_indices=layout.distinct or promises.get("unique_indices", False),
         mode=GatherScatterMode.FILL_OR_DROP if mode is None else indexing.mode_of(mode),
     )
     return reshape(result, at.array.shape)

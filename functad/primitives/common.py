@@ -91,10 +91,11 @@ def _broadcast_in_dim_impl(
     x: np.ndarray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
 ) -> np.ndarray:
     aligned = [1] * len(shape)
-    for size, dim in zip(np.shape(x), broadcast_dimensions):
+    for size, dim in zip(x.shape, broadcast_dimensions):
         aligned[dim] = size
     known = [a if n == UNKNOWN else n for n, a in zip(shape, aligned)]
-    return np.broadcast_to(np.reshape(x, aligned), known)
+    x = x.reshape(aligned)
+    return x if aligned == known else np.broadcast_to(x, known)
 
 
 def _broadcast_in_dim_transpose(

@@ -92,7 +92,7 @@ def _squeeze_aval(x: Aval, *, dimensions: tuple[int, ...]) -> Aval:
 
 
 def _squeeze_impl(x: np.ndarray, *, dimensions: tuple[int, ...]) -> np.ndarray:
-    return np.reshape(x, [n for i, n in enumerate(x.shape) if i not in dimensions])
+    return x.squeeze(dimensions)
 
 
 def _squeeze_batch(axis_size: int, args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> tuple[Any, int]:
@@ -166,7 +166,9 @@ def _slice_impl(
     limit_indices: tuple[int, ...],
     strides: tuple[int, ...] | None,
 ) -> np.ndarray:
-    return x[tuple(map(slice, start_indices, limit_indices, strides or (1,) * x.ndim))]
+    if strides is None:
+        return x[tuple(map(slice, start_indices, limit_indices))]
+    return x[tuple(map(slice, start_indices, limit_indices, strides))]
 
 
 def _slice_transpose(

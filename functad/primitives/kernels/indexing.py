@@ -50,13 +50,13 @@ def gather(
     batch = start_indices.shape[:-1]
     window = tuple(slice_sizes[d] for d in placing.kept())
     batch_positions = [d for d in range(len(batch) + len(offset_dims)) if d not in offset_dims]
-    starts, valid = _starts(start_indices, placing)
-    out = _gather_windows(operand, starts, placing)
-    if mode == "fill" and not valid.all():
+    out = _gather_windows(operand, _starts(start_indices, placing), placing)
+    if mode == "fill" and not (valid := _fitting(start_indices, placing)).all():
         fill = default_fill_value(operand.dtype) if fill_value is None else fill_value
         mask = valid.reshape(batch + (1,) * len(window))
         out = np.where(mask, out, converted(np.asarray(fill), operand.dtype))
-    return np.moveaxis(out, range(out.ndim), (*batch_positions, *offset_dims))
+    places = (*batch_positions, *offset_dims)
+    return out if places == tuple(range(out.ndim)) else np.moveaxis(out, range(out.ndim), places)
 
 
 def scatter(
@@ -90,8 +90,8 @@ def scatter(
     )
     batch_positions = [d for d in range(updates.ndim) if d not in update_window_dims]
     windows = np.transpose(updates, (*batch_positions, *update_window_dims))
-    starts, valid = _starts(scatter_indices, placing)
-    if mode != "clip" and not valid.all():
+    starts = _starts(scatter_indices, placing)
+    if mode != "clip" and not (valid := _fitting(scatter_indices, placing)).all():
         starts, windows = starts[valid], windows[valid]
     put = partial(_scatter_windows, starts=starts, placing=placing)
     if kind in ("min", "max"):
@@ -148,19 +148,26 @@ def _window_at(starts: Starts, sizes: Sequence[int], shape: Sequence[int]) -> tu
     return tuple(slice(start, start + part) for start, part in zip(clamped, sizes, strict=True))
 
 
-def _starts(indices: np.ndarray, placing: _Placing) -> tuple[np.ndarray, np.ndarray]:
-    """Each window's first index in every dim of the operand, clamped, and whether it fitted as it was."""
+def _starts(indices: np.ndarray, placing: _Placing) -> np.ndarray:
+    """Each window's first index in every dim of the operand, clamped."""
     batch = indices.shape[:-1]
     starts = np.zeros((*batch, len(placing.shape)), np.intp)
-    valid = np.ones(batch, np.bool_)
     for column, dim in enumerate(placing.index_map):
-        index, last = _signed(indices[..., column]), placing.shape[dim] - placing.sizes[dim]
-        valid &= (index >= 0) & (index <= last)
-        starts[..., dim] = np.clip(index, 0, last)
+        last = placing.shape[dim] - placing.sizes[dim]
+        starts[..., dim] = np.maximum(np.minimum(_signed(indices[..., column]), last), 0)
     for dim, axis in zip(placing.operand_batching, placing.indices_batching, strict=True):
         steps = np.arange(batch[axis]).reshape(-1, *(1,) * (len(batch) - axis - 1))
         starts[..., dim] = steps
-    return starts, valid
+    return starts
+
+
+def _fitting(indices: np.ndarray, placing: _Placing) -> np.ndarray:
+    """Whether each window fitted without being clamped."""
+    valid = np.ones(indices.shape[:-1], np.bool_)
+    for column, dim in enumerate(placing.index_map):
+        index = _signed(indices[..., column])
+        valid &= (index >= 0) & (index <= placing.shape[dim] - placing.sizes[dim])
+    return valid
 
 
 def _signed(indices: np.ndarray) -> np.ndarray:
@@ -194,7 +201,7 @@ def _gather_windows(operand: np.ndarray, starts: np.ndarray, placing: _Placing) 
     length = math.prod(placing.shape[placing.leading() :])
     table = operand.reshape(-1, length) if length > 1 else operand.reshape(-1)
     # The rows are in bounds; "clip" only spares NumPy the check.
-    return np.take(table, _rows(starts, placing), axis=0, mode="clip").reshape(shape)
+    return table.take(_rows(starts, placing), axis=0, mode="clip").reshape(shape)
 
 
 def _scatter_windows(
