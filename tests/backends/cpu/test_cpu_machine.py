@@ -446,3 +446,44 @@ print((pages() - before) * 4096 / 60)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 50_000  # it was twice as much; a few kB are Numba's types
+
+
+def test_ranges_count_as_pythons_do():
+    def sums(start, stop, narrow):
+        total = 0
+        for i in range(start, stop):
+            for j in range(i, i + 3):
+                total = 3 * total + j
+        for i in range(stop):
+            total = 3 * total + i
+        for i in range(stop, start, -2):
+            total = 3 * total + i
+        for i in range(narrow):
+            total = 3 * total + i
+        return total
+
+    lib = export(sums, (types.int64, types.int64, types.int32), types.int64)
+    f = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)(lib["f"])
+    for arguments in [(0, 3, 2), (-2, 2, 0), (3, 1, 1), (0, 0, -1), (5, -5, 3)]:
+        assert f(*arguments) == sums(*arguments)
+
+
+def test_a_range_is_counted_without_a_division():
+    def kernel(start, stop):
+        total = 0
+        for i in range(start, stop):
+            total = total + i
+        return total
+
+    text = frontend.lower(kernel, (types.int64, types.int64)).library.get_llvm_str()
+    assert "icmp sgt" in text and not re.search(r"\b[su](div|rem)\b", text)
+
+
+def test_calls_with_more_arguments_than_python_keeps_apart():
+    names = [f"x{i}" for i in range(40)]
+    scope: dict = {}
+    exec(f"def many({', '.join(names)}):\n    return {' + '.join(names)}\n", scope)
+    frontend.subroutine(scope["many"])
+    exec(f"def f(a):\n    return many({', '.join(['a'] * 40)})\n", scope)
+    lib = export(scope["f"], (types.int64,), types.int64)
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lib["f"])(3) == 120

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba.core import codegen, compiler, types, typing
+from numba.core import codegen, compiler, interpreter, transforms, types, typing
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import PassManager
+from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
 from numba.core.cpu import CPUContext
 from numba.core.cpu_options import FastMathOptions
 from numba.core.datamodel import models
@@ -25,8 +25,9 @@ from numba.core.imputils import lower_builtin
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 from numba.core.typing.templates import AbstractTemplate, infer, infer_global, signature
-from numba.core.untyped_passes import FixupArgs, IRProcessing, TranslateByteCode
+from numba.core.untyped_passes import FixupArgs, IRProcessing
 
+from functad.backends.cpu.compile.counting import CountingFunction
 from functad.errors import CompilationError
 
 PythonFunction = Callable[..., Any]
@@ -168,6 +169,7 @@ class Library(codegen.CodeLibrary):
     def __init__(self, owner: Any, name: str) -> None:
         super().__init__(owner, name)
         self.linked: list[Any] = []
+        self._text = ""
 
     def add_ir_module(self, module: ir.Module) -> None:
         # Numba's environments hold Python objects, which no function here uses; their symbols are not exported.
@@ -187,7 +189,9 @@ class Library(codegen.CodeLibrary):
         return self.module.get_global(name)
 
     def get_llvm_str(self) -> str:
-        return str(self.module)
+        # Only asked when nothing is added any more; what many kernels call is asked for each of them.
+        self._text = self._text or str(self.module)
+        return self._text
 
     def get_asm_str(self) -> str:
         raise NotImplementedError("the library holds IR, no machine code")
@@ -200,11 +204,34 @@ class Library(codegen.CodeLibrary):
         return module
 
 
+class _Interpreter(interpreter.Interpreter):
+    # Numba then looks for `with`, lists and dictionaries to rewrite: only long lists of arguments become lists here.
+    def post_process(self, peepholes: Any, function: Any) -> Any:
+        spreads = any(instruction.opname == "CALL_FUNCTION_EX" for instruction in self.bytecode.table.values())
+        return super().post_process(peepholes, function) if spreads else function
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Translate(FunctionPass):
+    # Bytecode to Numba's IR. How long variables live matters to what counts references, and to generators.
+    _name = "functad_translate"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = _Interpreter(state.func_id).interpret(state.bc)
+        if state.func_ir.is_generator:
+            return bool(IRProcessing().run_pass(state))
+        state.func_ir.blocks = transforms.canonicalize_cfg(state.func_ir.blocks)
+        return True
+
+
 class _Pipeline(compiler.CompilerBase):
     # Without SSA, rewrites, legality checks and annotations: two thirds of the usual time for such functions.
     def define_pipelines(self) -> list[PassManager]:
         passes = PassManager("functad")
-        for stage in (TranslateByteCode, FixupArgs, IRProcessing, NopythonTypeInference, NativeLowering):
+        for stage in (_Translate, FixupArgs, NopythonTypeInference, NativeLowering):
             passes.add_pass(stage, stage.__name__)
         passes.finalize()
         return [passes]
@@ -267,6 +294,10 @@ class _Typing(typing.Context):
         return _typing_memo[key]
 
     def resolve_value_type(self, value: Any) -> Any:
+        if value is range:
+            if range not in _operator_memo:
+                _operator_memo[range] = CountingFunction(super().resolve_value_type(range))
+            return _operator_memo[range]
         if not isinstance(value, BuiltinFunctionType) or value.__module__ != operator.add.__module__:
             return super().resolve_value_type(value)
         if value not in _operator_memo:
@@ -303,6 +334,12 @@ class _NumbaTarget(CPUContext):
             _size_memo[text] = super().get_abi_sizeof(value_type)
         return _size_memo[text]
 
+    def get_function(self, function: Any, sig: Any, _firstcall: bool = True) -> Any:
+        key = (function, sig)
+        if key not in _implementation_memo:
+            _implementation_memo[key] = super().get_function(function, sig, _firstcall)._imp
+        return _Implementation(_implementation_memo[key], self, sig)
+
     def _compile_subroutine_no_cache(
         self, builder: ir.IRBuilder, impl: Any, sig: Any, locals: Any = None, flags: Any = None
     ) -> Any:
@@ -315,7 +352,22 @@ class _NumbaTarget(CPUContext):
         return lowered
 
 
+class _Implementation:
+    # What writes the instructions of an operation on given types. Numba looks at its parameters each time.
+    def __init__(self, implementation: Any, context: Any, sig: Any) -> None:
+        self._imp, self._context, self._sig = implementation, context, sig
+
+    def __call__(self, builder: ir.IRBuilder, arguments: Any, loc: Any = None) -> Any:
+        result = self._imp(self._context, builder, self._sig, arguments, loc=loc)
+        self._context.add_linking_libs(getattr(self, "libs", ()))
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._imp, name)
+
+
 _typing_memo: dict[Any, Any] = {}
+_implementation_memo: dict[Any, Any] = {}
 _operator_memo: dict[Any, Any] = {}
 _size_memo: dict[str, int] = {}
 _typing = _Typing(cpu_target.typing_context)
