@@ -17,14 +17,18 @@ from functad.lowering import blocks as plan
 
 
 def run_kernels(
-    program: Program, args: Sequence[np.ndarray], donated: Sequence[bool], choose: random.Random
+    program: Program,
+    args: Sequence[np.ndarray],
+    donated: Sequence[bool],
+    choose: random.Random,
+    lowered: CpuLowering | None = None,
 ) -> tuple[list[np.ndarray], CpuLowering]:
-    """The results, and what was run.
+    """The results, and what was run: the Program, lowered now if it has not been.
 
     Raises:
         AssertionError: an argument that was not donated was written to, or is a result.
     """
-    lowered = CpuLowering(program, donated)
+    lowered = lowered or CpuLowering(program, donated)
     functions = load_source(lowered.generated.source, "random_program.py")
     outputs = lowered.schedule.outputs
     first = {b.storage: b for b in reversed(outputs) if b.storage.kind == "output"}

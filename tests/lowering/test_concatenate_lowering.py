@@ -41,10 +41,11 @@ def check(
     """Compare with the interpreter, and return the steps."""
     program = program_of(fun, args)
     given = list(donated) or [False] * len(args)
-    lowered = check_plain(program, args, given)
-    if compiled:
+    run = CpuExecutable(program, given) if compiled else None
+    lowered = check_plain(program, args, given, lowered=run)
+    if run is not None:
         expected = interpreter.compile_program(program)([a.copy() for a in args])
-        for k, (wanted, got) in enumerate(zip(expected, CpuExecutable(program, given)([a.copy() for a in args]))):
+        for k, (wanted, got) in enumerate(zip(expected, run([a.copy() for a in args]))):
             compare(wanted, got, f"compiled, result {k}")
     return lowered
 

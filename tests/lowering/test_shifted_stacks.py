@@ -47,8 +47,8 @@ def check(fun: Callable[..., Any], *args: Any) -> Schedule:
     program = trace_to_program(lambda *xs: tree_leaves(fun(*xs)), [aval_of(jnp.asarray(a)) for a in arrays])
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     made = simplify(program)
-    check_plain(made, arrays, [False] * len(arrays))
     run = CpuExecutable(made, [False] * len(arrays))
+    check_plain(made, arrays, [False] * len(arrays), lowered=run)
     for threads in (1, 2):
         with config.context(num_threads=threads):
             for k, (got, wanted) in enumerate(zip(run([a.copy() for a in arrays]), expected)):

@@ -38,10 +38,16 @@ def compare(expected: Any, got: np.ndarray, label: str) -> None:
     assert not wrong.any(), f"{label}: {got[wrong][:5]} instead of {expected[wrong][:5]}"
 
 
-def check_plain(program: Program, args: Sequence[np.ndarray], donated: Sequence[bool], seed: int = 0) -> CpuLowering:
+def check_plain(
+    program: Program,
+    args: Sequence[np.ndarray],
+    donated: Sequence[bool],
+    seed: int = 0,
+    lowered: CpuLowering | None = None,
+) -> CpuLowering:
     """Run the kernels as plain Python, the chunks of each block in a random order; nothing else may be written to."""
     expected = [np.array(x) for x in interpreter.compile_program(program)([a.copy() for a in args])]
-    results, lowered = run_kernels(program, args, donated, random.Random(seed))
+    results, lowered = run_kernels(program, args, donated, random.Random(seed), lowered)
     for k, (wanted, got) in enumerate(zip(expected, results, strict=True)):
         compare(wanted, got, f"seed {seed}, result {k}")
     return lowered

@@ -53,8 +53,8 @@ def check(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = ()) -> 
     program = traced(fun, arrays)
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     for compiled in (inline_calls(program), simplify(program)):
-        check_plain(compiled, arrays, donated or [False] * len(arrays))
         run = CpuExecutable(compiled, donated)
+        check_plain(compiled, arrays, donated or [False] * len(arrays), lowered=run)
         found = []
         for threads in (1, 2, 2):
             with config.context(num_threads=threads):

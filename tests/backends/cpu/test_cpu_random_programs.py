@@ -23,9 +23,10 @@ def f32(*shape: int) -> np.ndarray:
 
 def both_ways(fun: Callable[..., Any], *args: np.ndarray, donated: Sequence[bool] = (), a_pass: Any = simplify) -> None:
     program = program_of(fun, args, a_pass)
-    check_plain(program, args, list(donated) or [False] * len(args))
+    run = CpuExecutable(program, donated)
+    check_plain(program, args, list(donated) or [False] * len(args), lowered=run)
     expected = [np.array(x) for x in interpreter.compile_program(program)([a.copy() for a in args])]
-    for wanted, got in zip(expected, CpuExecutable(program, donated)([a.copy() for a in args]), strict=True):
+    for wanted, got in zip(expected, run([a.copy() for a in args]), strict=True):
         compare(wanted, got, "compiled")
 
 

@@ -35,8 +35,8 @@ def check(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = (), fit
     program = traced(fun, arrays)
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     for compiled in (inline_calls(program), simplify(program)):
-        check_plain(compiled, arrays, donated or [False] * len(arrays))
         run = CpuExecutable(compiled, donated)
+        check_plain(compiled, arrays, donated or [False] * len(arrays), lowered=run)
         assert fits is None or any(isinstance(item, ControlPlan) for item in run.blocks) != fits, str(run.kernels)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(machine_model, "LONGEST_SMALL_STEP", -1.0)

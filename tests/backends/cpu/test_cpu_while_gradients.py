@@ -47,9 +47,9 @@ def check(fun: Callable[..., Any], *args: Any, plain: bool = True) -> list[np.nd
     program = traced(fun, arrays)
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     optimized = simplify(program)
-    if plain:
-        check_plain(optimized, arrays, [False] * len(arrays))
     run = CpuExecutable(optimized)
+    if plain:
+        check_plain(optimized, arrays, [False] * len(arrays), lowered=run)
     found: list[np.ndarray] = []
     for threads in (1, 2, 2):
         with config.context(num_threads=threads):
