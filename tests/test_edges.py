@@ -58,6 +58,24 @@ def test_arrays_that_no_memory_holds_are_refused_by_name_and_size(make):
     assert isinstance(found.value, (MemoryError, ValueError))
 
 
+LARGE = {  # what a jitted function would have to keep
+    "result": lambda x, n: jnp.sin(jnp.broadcast_to(x, (n, n))),
+    "stacked": lambda x, n: lax.scan(lambda c, _: (c + 1, jnp.zeros(n) + c), x, None, length=n)[1],
+    "temporary": lambda x, n: jnp.sort(jnp.broadcast_to(x, (n, n)) * 2)[0, 0],
+    "both": lambda x, n: (jnp.sort(jnp.broadcast_to(x, (n, n)) * 2)[0], jnp.broadcast_to(x, (n, n))),
+}
+
+
+@pytest.mark.parametrize("n", [1 << 26, 1 << 31])  # more than can be addressed, and more than can be counted
+@pytest.mark.parametrize("name", LARGE)
+def test_jitted_functions_that_need_more_memory_than_there_is_say_so(name, n):
+    x = jnp.float32(1)
+    with pytest.raises(TooLargeError, match=r"needs .* GiB for its results and .* GiB for temporary arrays"):
+        functad.jit(lambda x: LARGE[name](x, n), donate_argnums=0)(x)
+    with pytest.raises(TooLargeError, match="GiB"):
+        functad.jit(lambda x: functad.vmap(functad.jit(lambda x: LARGE[name](x, n)))(x[None]))(jnp.float32(1))
+
+
 NEGATIVE = {
     "permutation": lambda: random.permutation(KEY, -3),
     "choice": lambda: random.choice(KEY, -3),

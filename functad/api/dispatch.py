@@ -65,7 +65,7 @@ def make_call(
     """A function of `(args, kwargs)` that runs an executable, or returns `MISS` for arguments of another signature.
 
     An executable is called with the constants and the leaves; one that tells where its results lie (`fresh`,
-    `results`, as that of the CPU) is given their memory, too.
+    `results`, as that of the CPU) is given their memory, too, or asked what to raise if there is none (`too_large`).
 
     >>> from functad.ir import Aval
     >>> from functad.tree_util import tree_structure
@@ -294,7 +294,13 @@ class _Text:
         plain = not hasattr(executable, "fresh")
         fresh = [] if plain else executable.fresh
         given += [f"empty({self.object(shape)}, {self.object(dtype)})" for shape, dtype in fresh]
-        self.add(f"values = [{', '.join(given)}]")
+        values = f"values = [{', '.join(given)}]"
+        if fresh:
+            self.objects["too_large"] = executable.too_large
+            self.add("try:", f"    {values}", "except (MemoryError, ValueError) as problem:")
+            self.add("    raise too_large() from problem")
+        else:
+            self.add(values)
         for i, name in donated:
             leaf = self.leaves[i]
             self.add(f"if type({leaf}) is Array: {leaf}._value = {self.object(name)}; {leaf}.__class__ = Donated")

@@ -6,6 +6,7 @@ a kernel is not found in the cache.
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from functad.backends.cpu.runtime.plain import load_source, run_plain
 from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, settle
 from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
+from functad.errors import TooLargeError
 from functad.ir import Program
 from functad.lowering import blocks as plan
 from functad.lowering.blocks import make_blocks
@@ -112,9 +114,22 @@ class CpuExecutable(CpuLowering):
     # --- calling -----------------------------------------------------------------------------------------
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-        given = [*args, *(np.empty(shape, dtype) for shape, dtype in self.fresh)]
+        try:
+            given = [*args, *(np.empty(shape, dtype) for shape, dtype in self.fresh)]
+        except (MemoryError, ValueError) as problem:
+            raise self.too_large() from problem
         self.run(given)
         return [given[i] if shape is None else given[i].reshape(shape) for i, shape in self.results]
+
+    def too_large(self) -> TooLargeError:
+        """What to raise if there is no memory for results or temporaries."""
+        results = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in self.fresh)
+        sizes = [f"{nbytes / 2**30:,.1f} GiB" for nbytes in (results, self.memory_plan.arena_bytes)]
+        return TooLargeError(
+            f"{self.program.name or 'a jitted function'} needs {sizes[0]} for its results and {sizes[1]} for temporary "
+            "arrays, for which there is no memory. `.lower(...).memory_plan` lists the temporaries. Check shapes: a "
+            "broadcast of two vectors makes a matrix. lax.map or lax.scan goes through the parts of what is large"
+        )
 
     def run(self, given: list[np.ndarray]) -> None:
         """Run on inputs followed by the memory of fresh results; then `results` tells where each result lies.
@@ -140,7 +155,10 @@ class CpuExecutable(CpuLowering):
 
     def _new_context(self) -> _CallState:
         """Slots and an arena for one call at a time; stacks grow with the first ones, and stay as large."""
-        arena = np.empty(self.memory_plan.arena_bytes + machine_model.CACHE_LINE, np.uint8)
+        try:
+            arena = np.empty(self.memory_plan.arena_bytes + machine_model.CACHE_LINE, np.uint8)
+        except (MemoryError, ValueError) as problem:
+            raise self.too_large() from problem
         start = -(-arena.ctypes.data // machine_model.CACHE_LINE) * machine_model.CACHE_LINE
         slots = np.zeros(self._slots.count + self._slots.private, np.int64)
         for storage, slot in self._slots.numbers.items():
