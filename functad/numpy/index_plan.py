@@ -75,6 +75,27 @@ class IndexLayout(NamedTuple):
     distinct: bool  # no element is named twice
 
 
+class Window(NamedTuple):
+    """A part of an array at known places, every few elements of it; an axis at one position has size 1 there."""
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+def window_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> Window | None:
+    """The window that an index names, if it has slices, new axes and known positions within the array only."""
+    ranges = []
+    for n, entry in zip(shape, [e for e in entries if e.kind != "new"]):
+        if entry.kind == "slice":
+            ranges.append((*entry.ascending, entry.length) if entry.length else (0, 1, 0))
+        elif entry.kind == "int" and 0 <= entry.value < n:
+            ranges.append((entry.value, 1, 1))
+        else:
+            return None
+    return Window(*map(tuple, zip(*ranges))) if ranges else Window((), (), ())
+
+
 def layout_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLayout:
     """Lay out the result of an index into an array of the given shape; positions in index arrays have no say."""
     return _layout_of(shape, tuple([e._replace(value=_shape_of(e)) for e in entries]))

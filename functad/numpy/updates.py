@@ -16,11 +16,13 @@ from functad.evaluation import aval_of
 from functad.hints import discards_result
 from functad.numpy import arithmetic, indexing
 from functad.numpy.building import filled
-from functad.numpy.index_plan import indices_of, layout_of
+from functad.numpy.index_plan import Window, indices_of, layout_of, window_of
 from functad.numpy.promotion import convert, operand
+from functad.primitives import elementwise as el
 from functad.primitives import gather_scatter, structure
 from functad.primitives.common import broadcast_in_dim, reshape
 from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
+from functad.primitives.slice_update import add_to_slice, slice_like, update_slice
 
 
 class At:
@@ -171,6 +173,10 @@ def _scatter(
     updates = _fit(name, _cast(name, x, values), layout.shape, layout.new_axes, x.shape)
     if layout.reversed_dims:
         updates = structure.rev(updates, layout.reversed_dims)
+    outside = GatherScatterMode.FILL_OR_DROP if mode is None else indexing.mode_of(mode)
+    window = window_of(x.shape, entries)
+    if window is not None and (x.dtype.kind != "b" or name in _OF_BOOLEANS):
+        return reshape(_update_window(primitive, x, reshape(updates, window.sizes), window), at.array.shape)
     numbers = ScatterDimensionNumbers(layout.window_dims, layout.collapsed, layout.indexed, (), ())
     result = primitive(
         x,
@@ -179,9 +185,27 @@ def _scatter(
         dimension_numbers=numbers,
         indices_are_sorted=layout.distinct or promises.get("indices_are_sorted", False),
         unique_indices=layout.distinct or promises.get("unique_indices", False),
-        mode=GatherScatterMode.FILL_OR_DROP if mode is None else indexing.mode_of(mode),
+        mode=outside,
     )
     return reshape(result, at.array.shape)
+
+
+def _update_window(primitive: Callable[..., Any], x: Any, updates: Any, window: Window) -> Any:
+    """What a scatter does, without one: at known places an update is a slice that is replaced."""
+    places = (window.starts, window.steps)
+    if primitive is gather_scatter.scatter_add:
+        return add_to_slice(x, updates, *places)
+    if primitive in _COMBINED:
+        updates = _COMBINED[primitive](slice_like(x, updates, *places), updates)
+    return update_slice(x, updates, *places)
+
+
+_COMBINED: dict[Callable[..., Any], Callable[..., Any]] = {
+    gather_scatter.scatter_mul: el.mul,
+    gather_scatter.scatter_min: el.min,
+    gather_scatter.scatter_max: el.max,
+}
+_OF_BOOLEANS = ("set", "apply", "add")
 
 
 def _used(name: str, result: Any) -> Any:

@@ -8,6 +8,7 @@ from functad.editing.rewriting import View
 from functad.ir import Atom, Eqn, Literal
 from functad.primitives.common import reshape_p, transpose_p
 from functad.primitives.joining import concatenate_p, stack_p
+from functad.primitives.slice_update import update_slice_p
 from functad.primitives.structure import slice_p
 
 
@@ -75,3 +76,14 @@ def slice_at_known_place(eqn: Eqn, view: View) -> Atom | Eqn | None:
     limits = tuple([start + size for start, size in zip(starts, sizes)])
     params = {"start_indices": tuple(starts), "limit_indices": limits, "strides": None}
     return eqn.replace(primitive=slice_p, invars=[operand], params=params)
+
+
+def update_at_known_place(eqn: Eqn, view: View) -> Eqn | None:
+    """A slice replaced at a known place, where it fuses with what is around it."""
+    operand, update, *places = eqn.invars
+    if not all(isinstance(a, Literal) for a in places):
+        return None
+    lasts = [n - size for n, size in zip(operand.aval.shape, update.aval.shape)]
+    starts = [min(max(int(a.value), 0), last) for a, last in zip(places, lasts) if isinstance(a, Literal)]
+    params = {"start_indices": tuple(starts), "strides": None}
+    return eqn.replace(primitive=update_slice_p, invars=[operand, update], params=params)

@@ -14,7 +14,7 @@ from functad.primitives.arithmetic import add_p, copy_p, div_p, mul_p, neg_p, st
 from functad.primitives.barrier import name_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, convert_element_type_p, reshape_p, transpose_p
 from functad.primitives.contraction import dot_general_p
-from functad.primitives.dynamic_slicing import dynamic_slice_p
+from functad.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from functad.primitives.gather_scatter import scatter_add_p
 from functad.primitives.logic import and_p, select_n_p
 from functad.primitives.structure import slice_p, squeeze_p
@@ -54,6 +54,7 @@ SCALAR_RULES = (
     _rule("slice of stacked arrays", slice_p, moves.slice_of_stack, _SAME_ELEMENTS),
     _rule("slice of joined arrays", slice_p, moves.slice_of_joined, _SAME_ELEMENTS),
     _rule("slice at a known place", dynamic_slice_p, moves.slice_at_known_place, "the place is clamped alike"),
+    _rule("update at a known place", dynamic_update_slice_p, moves.update_at_known_place, "the place is clamped alike"),
 )  # fmt: skip
 """Numbers and moves: for every Program."""
 

@@ -15,6 +15,7 @@ from functad.primitives import gather_scatter as gather_scatter
 from functad.primitives import joining as joining
 from functad.primitives import random_bits as random_bits
 from functad.primitives import reduction as reduction
+from functad.primitives import slice_update as slice_update
 from functad.primitives import sorting as sorting
 from functad.primitives import strict as strict
 from functad.primitives import structure as structure

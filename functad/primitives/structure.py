@@ -179,11 +179,18 @@ def _slice_transpose(
     limit_indices: tuple[int, ...],
     strides: tuple[int, ...] | None,
 ) -> list[Any]:
+    return [pad(ct, scalar_like(ct, 0), padding_around(x.shape, ct.shape, start_indices, strides))]
+
+
+def padding_around(
+    shape: Sequence[int], part: Sequence[int], start_indices: Sequence[int], strides: Sequence[int] | None
+) -> list[tuple[int, int, int]]:
+    """What must be put around a part of an array, and between its elements, so that they come to lie where they did."""
     config = []
-    for n, m, start, step in zip(x.shape, ct.shape, start_indices, strides or (1,) * x.ndim):
+    for n, m, start, step in zip(shape, part, start_indices, strides or (1,) * len(shape)):
         reached = start + (m - 1) * step + 1 if m else start
         config.append((start, n - reached, step - 1))
-    return [pad(ct, scalar_like(ct, 0), config)]
+    return config
 
 
 def _slice_batch(

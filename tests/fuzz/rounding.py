@@ -24,20 +24,29 @@ Results = list[np.ndarray]
 EXACT = frozenset(
     "neg abs sign floor ceil round max min clamp select_n copy stop_gradient name optimization_barrier real imag "
     "complex conj sort top_k cummax cummin reduce_max reduce_min reduce_window_max reduce_window_min "
-    "scatter scatter-max scatter-min "
+    "scatter scatter-max scatter-min update_slice "
     "concatenate stack dynamic_update_slice select_and_gather_add nextafter bitcast_convert_type".split()
 )
 # They round once, as IEEE 754 says, in every mode.
-ARITHMETIC = frozenset("add sub mul div sqrt square integer_pow convert_element_type".split())
+ARITHMETIC = frozenset("add sub mul div sqrt square integer_pow convert_element_type add_to_slice".split())
 # Sums: their rounding errors are parts of the sum of magnitudes.
 SUMS = frozenset(
     "reduce_sum cumsum dot_general conv_general_dilated scatter-add reduce_window_sum select_and_scatter_add "
-    "add sub add_any".split()
+    "add sub add_any add_to_slice".split()
 )
 # They may begin with +0, or not: sums of products in a library, and of cotangents, of which some are known to be zero.
 FROM_ZERO = frozenset(("dot_general", "conv_general_dilated", "add_any"))
 # The errors of functions in units of the last place; other ones have some.
-ULPS = {"mul": 1.0, "div": 1.0, "add": 1.0, "sub": 1.0, "add_any": 1.0, "sqrt": 1.0, "convert_element_type": 1.0}
+ULPS = {
+    "mul": 1.0,
+    "div": 1.0,
+    "add": 1.0,
+    "sub": 1.0,
+    "add_any": 1.0,
+    "add_to_slice": 1.0,
+    "sqrt": 1.0,
+    "convert_element_type": 1.0,
+}
 OTHER_ULPS = 4.0
 SPECIAL_ULPS = dict.fromkeys(
     "lgamma digamma igamma igammac regularized_incomplete_beta zeta polygamma erf_inv bessel_i0e bessel_i1e".split(),
@@ -87,7 +96,7 @@ def noisy(program: Program, rng: np.random.Generator) -> Callable[[Sequence[np.n
     noise = Noise(rng)
 
     def twin(p: Primitive) -> Primitive:
-        if p.name in EXACT or isinstance(p.lower, Indexed) or p.name in ("scan", "while", "cond"):
+        if p.name in EXACT or _moves(p) or p.name in ("scan", "while", "cond"):
             return p
         if p.name not in twins:
             twins[p.name] = _copy(p, impl=_noisy_impl(p, noise))
@@ -189,12 +198,16 @@ def is_plain_arithmetic(program: Program) -> bool:
     return all(_is_exact(eqn) for eqn in every_equation(expanded(program).eqns))
 
 
+def _moves(p: Primitive) -> bool:
+    return isinstance(p.lower, Indexed) and p.name not in ARITHMETIC
+
+
 def _is_exact(eqn: Eqn) -> bool:
     dtypes = {v.aval.dtype for v in (*eqn.invars, *eqn.outvars)}
     if not any(d.kind in "fc" for d in dtypes):
         return True
     name = eqn.primitive.name
-    known = name in ARITHMETIC | EXACT or isinstance(eqn.primitive.lower, Indexed) or name in ("scan", "while", "cond")
+    known = name in ARITHMETIC | EXACT or _moves(eqn.primitive) or name in ("scan", "while", "cond")
     return (
         known
         and name not in ("select_and_gather_add", "scatter")

@@ -19,6 +19,7 @@ from functad.lowering.barriers import remove_barriers
 from functad.lowering.fusion.fuse import Fusion, no_buffer
 from functad.lowering.schedule import make_schedule
 from functad.lowering.shared import variable_names
+from functad.lowering.steps import NestStep
 from functad.optimize.pipeline import simplify
 
 ROWS = functad.ShapeDtypeStruct((8, 16), "float32")
@@ -217,3 +218,33 @@ def test_a_fusion_prints_its_units_with_their_equations() -> None:
         "where they are used:",
         "     e:f32[8,16] = rev d",
     ]
+
+
+# --- slices at known places ----------------------------------------------------------------------------------
+
+
+def test_a_step_of_the_heat_equation_is_one_nest() -> None:
+    def step(u: Any) -> Any:
+        inside = u[1:-1, 1:-1]
+        return u.at[1:-1, 1:-1].set(inside + 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] - 2.0 * inside))
+
+    fusion = fusion_of(step, SQUARE)
+    assert kinds(fusion) == ["nest"]
+    assert len(fusion.builders(fusion.units[0], no_buffer)) == 5
+
+
+@pytest.mark.parametrize("update", ["add", "multiply", "max", "set"])
+def test_a_slice_of_a_donated_array_is_all_that_is_written(update: str) -> None:
+    def change(x: Any, v: Any) -> Any:
+        return getattr(x.at[2:-1, 1:-1:2], update)(v)
+
+    program = simplify(functad.make_jaxpr(change)(SQUARE, functad.ShapeDtypeStruct((13, 7), "float32")))
+    (*before, last) = make_schedule(program, donated=(True, False)).steps
+    assert isinstance(last, NestStep) and last.nest.points == 13 * 7
+    assert not before or update in ("multiply", "max")
+
+
+def test_a_slice_that_is_read_elsewhere_is_still_replaced_in_place() -> None:
+    program = simplify(functad.make_jaxpr(lambda x: x.at[0].set(x[1] + 1.0))(SQUARE))
+    steps = make_schedule(program, donated=(True,)).steps
+    assert [step.nest.points for step in steps if isinstance(step, NestStep)] == [16, 16]

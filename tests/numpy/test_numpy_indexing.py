@@ -35,7 +35,9 @@ def primitives(function, *args):
         (lambda x: x[...], []),
         (lambda x: x[np.array([0, 2])], ["gather"]),
         (lambda x: x[1:, np.array([0, 2])], ["slice", "gather"]),
-        (lambda x: x.at[0].set(1.0), ["broadcast_in_dim", "broadcast_in_dim", "scatter"]),
+        (lambda x: x.at[0].set(1.0), ["broadcast_in_dim", "reshape", "update_slice"]),
+        (lambda x: x.at[::2, 1:].add(1.0), ["broadcast_in_dim", "add_to_slice"]),
+        (lambda x: x.at[-1:].multiply(x[:1]), ["slice", "slice", "mul", "update_slice"]),
         (lambda x: x.at[np.array([0, 2])].add(1.0), ["broadcast_in_dim", "scatter-add"]),
     ],
 )

@@ -88,6 +88,9 @@ EXAMPLES: dict[str, Example] = {
     "rule: slice of stacked arrays": Example(lambda x, y: jnp.stack([x, y * 2])[1] + 1, (X, X)),
     "rule: slice of joined arrays": Example(lambda x, y: jnp.concatenate([x, y * 2])[12:15] + 1, (X, X)),
     "rule: slice at a known place": Example(lambda x: lax.dynamic_slice(x, (np.int32(2),), (3,)) + 1, (X,)),
+    "rule: update at a known place": Example(
+        lambda x: lax.dynamic_update_slice(x, x[:3] * 2, (np.int32(2),)) + 1, (X,)
+    ),
     "rule: product of transposed arrays": Example(lambda a, b: jnp.transpose(a) @ b, (ROWS, ROWS)),
     "rule: transposed product": Example(lambda a, b: jnp.transpose(a @ b), (ROWS, WEIGHTS)),
     "rule: product with one number": Example(lambda a: a @ jnp.ones((64, 64)), (ROWS,)),
