@@ -6,8 +6,6 @@ Knows no trace. What goes wrong in NumPy is said in the user's terms.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import Context
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +15,8 @@ from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.errors import FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
+from functad.system.quiet import quietly
 from functad.user_source import user_source
-
-# NumPy keeps what it does about overflow and division by zero in a context variable. In this context it does nothing;
-# to run a function in a copy of it takes a twentieth of the time of `np.errstate`.
-_quiet = Context()
-_quiet.run(partial(np.seterr, all="ignore"))
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -50,7 +44,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             with np.errstate(all="ignore"):  # the context variables are the user's
                 result = primitive.impl(*values, **params)
         else:
-            result = _quiet.copy().run(primitive.impl, *values, **params)
+            result = quietly(primitive.impl, *values, **params)
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
         # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
         _explain_size(problem, primitive, args, params)

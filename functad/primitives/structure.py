@@ -397,7 +397,8 @@ def _iota_aval(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> Av
 
 def _iota_impl(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> np.ndarray:
     line = np.arange(shape[dimension]).astype(dtype)
-    return np.broadcast_to(line.reshape(-1, *(1,) * (len(shape) - dimension - 1)), shape)
+    line = line.reshape(-1, *(1,) * (len(shape) - dimension - 1))
+    return line if line.shape == shape else np.broadcast_to(line, shape)
 
 
 iota_p = Primitive(

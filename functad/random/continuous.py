@@ -200,9 +200,16 @@ def _uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype, minva
     unit = el.sub(bitcast_convert_type(random, dtype), dtype.type(1))
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return unit
-    low, high = (_spread(name, convert(operand(name, b), dtype), shape) for b in (minval, maxval))
+    low, high = (_bound(name, b, dtype, shape) for b in (minval, maxval))
     span = el.sub(high, low)
     return el.max(low, el.add(strict.mul(unit, span), low))
+
+
+def _bound(name: str, bound: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+    """A bound in the dtype, of the shape of the result or of rank 0."""
+    if type(bound) is dtype.type or (type(bound) is float and abs(bound) < 6e4):  # every float dtype holds it
+        return dtype.type(bound)
+    return _spread(name, convert(operand(name, bound), dtype), shape)
 
 
 def _positive_uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:

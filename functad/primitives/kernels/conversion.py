@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from functad.primitives.kernels.plain_arithmetic import PLAIN
+from functad.system.quiet import quietly
 
 
 def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -20,13 +21,16 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     x = np.asarray(x)
     if x.dtype == dtype:
         return x
-    with np.errstate(all="ignore"):
-        if x.dtype.kind == "c" and dtype.kind != "c":
-            x = x != 0 if dtype.kind == "b" else x.real
-        if x.dtype.kind == "f" and dtype.kind in "iu" and not _holds_all(dtype, x):
-            wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
-            return np.asarray(PLAIN.cast(wide, dtype))
-        return x.astype(dtype, copy=False)
+    return np.asarray(quietly(_converted, x, dtype))
+
+
+def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = x != 0 if dtype.kind == "b" else x.real
+    if x.dtype.kind == "f" and dtype.kind in "iu" and not _holds_all(dtype, x):
+        wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+        return np.asarray(PLAIN.cast(wide, dtype))
+    return x.astype(dtype, copy=False)
 
 
 def _holds_all(dtype: np.dtype, x: np.ndarray) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.kernels import extrema, scalar_formulas
+from functad.system.quiet import quietly
 
 Formula = Callable[..., Any]
 
@@ -53,6 +54,11 @@ class PlainArithmetic:
         if isinstance(condition, np.bool_) and isinstance(x, np.generic) and type(x) is type(y):
             return x if condition else y
         return _scalar(np.where(condition, x, y))
+
+    def either(self, condition: Any, pairs: Sequence[tuple[float, float]], dtype: Any) -> list[Any]:
+        """Of each pair of constants the first where the condition holds, the second elsewhere."""
+        columns = np.array(pairs, dtype).T.reshape(2, len(pairs), *(1,) * np.ndim(condition))
+        return list(np.where(condition, columns[0], columns[1]))
 
     def first_of(self, *conditions: Any) -> Any:
         """Which of the conditions is the first that holds, or that none does: for `one_of`."""
@@ -186,8 +192,7 @@ def plain(formula: Formula, *, inline: bool = False) -> Callable[..., Any]:
 
     @functools.wraps(formula)
     def function(*operands: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return formula(PLAIN, *operands)
+        return quietly(formula, PLAIN, *operands)
 
     del function.__wrapped__
     function.formula = formula  # type: ignore[attr-defined]

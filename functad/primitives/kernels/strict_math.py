@@ -30,13 +30,18 @@ def _strictly(formula: Formula) -> Callable[..., Any]:
 
 def on_arrays(word: Callable[..., Any], *operands: np.ndarray) -> np.ndarray:
     """A word at each element of arrays of one shape, or of rank 0; float16 by way of float32, as in kernels."""
-    dtype, shape = operands[0].dtype, np.broadcast_shapes(*(np.shape(x) for x in operands))
+    dtype = operands[0].dtype
     working = np.dtype(_F32) if dtype == np.float16 else dtype
-    flat = [np.asarray(x, working).reshape(-1) for x in operands]
-    out = np.empty(math.prod(shape), working)
-    for start in range(0, out.size, machine_model.STRICT_BLOCK):
-        part = slice(start, start + machine_model.STRICT_BLOCK)
-        out[part] = word(*(x[part] if np.shape(operands[i]) else x for i, x in enumerate(flat)))
+    values = [np.asarray(x, working) for x in operands]
+    shape = next((x.shape for x in values if x.shape), ())
+    flat = [x.reshape(-1) if x.shape else x for x in values]
+    size, block = math.prod(shape), machine_model.STRICT_BLOCK
+    if size <= block:
+        return np.asarray(word(*flat)).reshape(shape).astype(dtype, copy=False)
+    out = np.empty(size, working)
+    for start in range(0, size, block):
+        part = slice(start, start + block)
+        out[part] = word(*(x[part] if x.shape else x for x in flat))
     return out.reshape(shape).astype(dtype, copy=False)
 
 
@@ -58,13 +63,8 @@ def _erf_inv_single(k: Any, x: Any) -> Any:
     centre = w < 5
     tail = k.sqrt(w) - 3
     z, factor = k.where(centre, w - 2.5, tail), k.where(centre, w, tail)
-    *slopes, (first, second) = zip(table.ERF_INV_SINGLE_CENTRE, table.ERF_INV_SINGLE_TAIL)
-    slope = _polynomial(z, [_either(k, centre, *values) for values in slopes])
-    return x + x * (slope * factor + _either(k, centre, first, second))
-
-
-def _either(k: Any, condition: Any, value: float, other: float) -> Any:
-    return k.where(condition, k.constant(value, _F32), k.constant(other, _F32))
+    *slopes, last = k.either(centre, [*zip(table.ERF_INV_SINGLE_CENTRE, table.ERF_INV_SINGLE_TAIL)], _F32)
+    return x + x * (_polynomial(z, slopes) * factor + last)
 
 
 def _erf_inv_double(k: Any, x: Any) -> Any:

@@ -9,9 +9,16 @@ import numpy as np
 
 from functad import machine_model
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+def _words(*values: int) -> tuple[np.ndarray, ...]:
+    """Operands of rank 0, which NumPy takes in half of the time of its scalars."""
+    return tuple(np.array(v, np.uint32) for v in values)
+
+
+# By how much the words are rotated in turn: to the left, and what is left of 32 to the right.
+_ROTATIONS = tuple(tuple(zip(_words(*r), _words(*(32 - n for n in r)))) for r in ((13, 15, 26, 6), (17, 29, 16, 24)))
 _PARITY = np.uint32(0x1BD11BDA)
-_GROUPS = 5
+_NUMBERS = _words(1, 2, 3, 4, 5)  # of the groups of rounds
 
 
 def threefry2x32(k1: np.ndarray, k2: np.ndarray, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -19,20 +26,22 @@ def threefry2x32(k1: np.ndarray, k2: np.ndarray, x1: np.ndarray, x2: np.ndarray)
 
     Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), 20 rounds.
     """
-    shape = np.broadcast_shapes(np.shape(k1), np.shape(k2), np.shape(x1), np.shape(x2))
-    first, second = (np.ascontiguousarray(np.broadcast_to(x, shape)).reshape(-1) for x in (x1, x2))
-    out1, out2 = first.copy(), second.copy()
-    if np.size(k1) == 1 and np.size(k2) == 1:
-        keys = _schedule(np.reshape(k1, -1), np.reshape(k2, -1))
-        for start in range(0, out1.size, machine_model.THREEFRY_BLOCK):
-            stop = start + machine_model.THREEFRY_BLOCK
-            _encrypt(keys, out1[start:stop], out2[start:stop])
-        return out1.reshape(shape), out2.reshape(shape)
-    key1, key2 = (np.ascontiguousarray(np.broadcast_to(k, shape)).reshape(-1) for k in (k1, k2))
-    for start in range(0, out1.size, machine_model.THREEFRY_BLOCK):
-        stop = start + machine_model.THREEFRY_BLOCK
-        _encrypt(_schedule(key1[start:stop], key2[start:stop]), out1[start:stop], out2[start:stop])
-    return out1.reshape(shape), out2.reshape(shape)
+    key1, key2, first, second = (np.asarray(x) for x in (k1, k2, x1, x2))
+    shape = np.broadcast(key1, key2, first, second).shape
+    out1, out2 = (np.empty(shape, np.uint32) for _ in range(2))
+    out1[...], out2[...] = first, second
+    flat1, flat2 = out1.reshape(-1), out2.reshape(-1)
+    block = machine_model.THREEFRY_BLOCK
+    if key1.size == 1 and key2.size == 1:
+        keys = _schedule(key1.reshape(-1), key2.reshape(-1))
+        for start in range(0, flat1.size, block):
+            _encrypt(keys, flat1[start : start + block], flat2[start : start + block])
+        return out1, out2
+    key1, key2 = (np.ascontiguousarray(np.broadcast_to(k, shape)).reshape(-1) for k in (key1, key2))
+    for start in range(0, flat1.size, block):
+        part = slice(start, start + block)
+        _encrypt(_schedule(key1[part], key2[part]), flat1[part], flat2[part])
+    return out1, out2
 
 
 def _schedule(k1: np.ndarray, k2: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -44,13 +53,13 @@ def _encrypt(keys: tuple[np.ndarray, np.ndarray, np.ndarray], x1: np.ndarray, x2
     high = np.empty_like(x2)
     x1 += keys[0]
     x2 += keys[1]
-    for group in range(_GROUPS):
-        for rotation in _ROTATIONS[group % 2]:
+    for group, number in enumerate(_NUMBERS):
+        for left, right in _ROTATIONS[group % 2]:
             x1 += x2
-            np.left_shift(x2, np.uint32(rotation), out=high)
-            x2 >>= np.uint32(32 - rotation)
+            np.left_shift(x2, left, out=high)
+            x2 >>= right
             x2 |= high
             x2 ^= x1
         x1 += keys[(group + 1) % 3]
         x2 += keys[(group + 2) % 3]
-        x2 += np.uint32(group + 1)
+        x2 += number

@@ -363,6 +363,9 @@ class IRArithmetic:
         y = x._with(y)
         return IRValue(self.builder, self.builder.select(condition.value, x.value, y.value), x.dtype)
 
+    def either(self, condition: Any, pairs: Sequence[tuple[float, float]], dtype: Any) -> list[Any]:
+        return [self.where(condition, self.constant(x, dtype), self.constant(y, dtype)) for x, y in pairs]
+
     def first_of(self, *conditions: IRValue) -> tuple[IRValue, ...]:
         return conditions
 
