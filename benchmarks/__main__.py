@@ -22,7 +22,7 @@ BENCHMARKS: dict[str, Callable[[Options], list[Section]]] = {
     "curve": compiling.curve,
     "memory": memory.measure,
     "train": training.measure,
-    "eager": eager.gradient,
+    "eager": eager.unjitted,
     "import": eager.importing,
     "trace": eager.tracing,
     **{f"ablate-{name}": partial(ablation.measure, name) for name in (*STEPS, *LOOPS)},

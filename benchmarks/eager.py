@@ -1,6 +1,6 @@
-"""What needs no process of its own: the un-jitted gradient, imports, tracing.
+"""What needs no process of its own: un-jitted operations and gradients, imports, tracing.
 
-Knows these three.
+Knows these.
 """
 
 from __future__ import annotations
@@ -10,17 +10,22 @@ import numpy as np
 import functad
 import functad.numpy as jnp
 from benchmarks.measure import Timing, import_times, in_turn
-from benchmarks.peers import CHAIN, chain_of_sines, installed
+from benchmarks.peers import CHAIN, chain_of_sines, installed, perceptron, single_operations
 from benchmarks.record import Options, Section, compared
 from functad import nn
 
 _PEERS = ["autograd", "jax", "torch"]
 
 
-def gradient(options: Options) -> list[Section]:
-    """Microseconds an operation, un-jitted reverse mode."""
+def unjitted(options: Options) -> list[Section]:
+    """Microseconds of gradients, an operation in reverse mode, and single operations."""
     timings = in_turn(chain_of_sines(), rounds=options.rounds)
-    return _section("eager", "eager gradient, an operation", "µs", timings, 1e6 / CHAIN)
+    sections = _section("eager", "eager gradient, an operation", "µs", timings, 1e6 / CHAIN)
+    calls = {"gradient of a 784-128-10 perceptron, batch 100": perceptron(), **single_operations()}
+    for title, contenders in calls.items():
+        timings = in_turn(contenders, rounds=options.rounds)
+        sections += _section("eager", f"eager {title}", "µs", timings, 1e6, with_peers=False)
+    return sections
 
 
 def importing(options: Options) -> list[Section]:
