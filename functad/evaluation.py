@@ -5,6 +5,7 @@ Knows no trace. What goes wrong in NumPy is said in the user's terms.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.errors import FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
-from functad.system.quiet import quietly
+from functad.system.quiet import QUIET
 from functad.user_source import user_source
 
 
@@ -44,7 +45,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             with np.errstate(all="ignore"):  # the context variables are the user's
                 result = primitive.impl(*values, **params)
         else:
-            result = quietly(primitive.impl, *values, **params)
+            result = QUIET.copy().run(primitive.impl, *values, **params)
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
         # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
         _explain_size(problem, primitive, args, params)
@@ -112,7 +113,7 @@ def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, A
     """The types of a primitive's results."""
     out = primitive.abstract_eval(*avals, **params)
     for a in out if primitive.multiple_results else (out,):
-        if a.size >= 1 << 63:
+        if math.prod(a.shape) >= 1 << 63:
             raise TooLargeError(
                 f"`{primitive.name}` would make {a.str_short()}, which has {a.size:,} elements, more than any array "
                 "can have (2**63 - 1); check the shapes of its operands"

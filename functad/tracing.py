@@ -126,7 +126,7 @@ class Trace:
                 avals.append(a.aval)
             else:
                 avals.append(aval_of(a))
-        source = user_source()
+        source = user_source(3)
         outs = [Tracer(self, aval, None, primitive, source) for aval in infer_avals(primitive, avals, params)]
         self.ops.append(Op(primitive, args, params, outs, source))
         return outs if primitive.multiple_results else outs[0]
@@ -143,7 +143,7 @@ class Trace:
             results = bind_in(self.parent, primitive, values, params)
             if isinstance(rule, ZeroDerivative):
                 return results
-        source = user_source()
+        source = user_source(4)
         if primitive.multiple_results:
             outs = [self._own(r, primitive, source) for r in results]
         else:

@@ -28,11 +28,14 @@ def set_source(source: Source | None) -> None:
     state.source = source
 
 
-def user_source() -> Source | None:
-    """The innermost frame outside of functad and NumPy, or that of the equation being transformed."""
+def user_source(callers: int = 1) -> Source | None:
+    """The innermost frame outside of functad and NumPy, or that of the equation being transformed.
+
+    callers: from which caller on to look; those before are known to be functad's.
+    """
     if state.source is not None:
         return state.source
-    frame = sys._getframe(1)
+    frame = sys._getframe(callers)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
         library = _is_library.get(module)
