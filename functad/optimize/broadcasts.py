@@ -18,6 +18,18 @@ def broadcast_of_repeated(eqn: Eqn, view: View) -> Eqn | None:
     return eqn.replace(invars=[number], params={**eqn.params, "broadcast_dimensions": ()})
 
 
+def reshaped_repeated(eqn: Eqn, view: View) -> Atom | Eqn | None:
+    """The number itself for an array of no axes, or it repeated in the other shape."""
+    number = _repeated(eqn.invars[0], view)
+    if number is None:
+        return None
+    out = eqn.outvars[0].aval
+    if out.shape == ():
+        return number if number.aval.weak_type == out.weak_type else None
+    params = {"shape": out.shape, "broadcast_dimensions": ()}
+    return eqn.replace(primitive=broadcast_in_dim_p, invars=[number], params=params)
+
+
 def scalars_for_repeated(eqn: Eqn, view: View) -> Eqn | list[Eqn] | None:
     """An element-wise equation of numbers as far as it can have them."""
     if not isinstance(eqn.primitive.lower, Scalar):

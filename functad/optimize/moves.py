@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from functad.editing.rewriting import View
-from functad.ir import Atom, Eqn, Literal
-from functad.primitives.common import reshape_p, transpose_p
+from functad.ir import Atom, Aval, Eqn, Literal
+from functad.primitives.common import broadcast_in_dim_p, reshape_p, transpose_p
 from functad.primitives.joining import concatenate_p, stack_p
 from functad.primitives.slice_update import update_slice_p
-from functad.primitives.structure import slice_p
+from functad.primitives.structure import iota_p, slice_p
 
 
 def transposed_twice(eqn: Eqn, view: View) -> Atom | Eqn | None:
@@ -61,6 +63,18 @@ def slice_of_joined(eqn: Eqn, view: View) -> Eqn | None:
             return eqn.replace(invars=[part], params=params)
         before = end
     return None
+
+
+def element_of_range(eqn: Eqn, view: View) -> Eqn | None:
+    """The number that stands at one place of a range: the index in a step of an unrolled loop."""
+    found = view.definition(eqn.invars[0], iota_p)
+    out = eqn.outvars[0].aval
+    if not found or out.size != 1:
+        return None
+    place = eqn.params["start_indices"][found.params["dimension"]]
+    number = Literal(np.asarray(place, out.dtype)[()], Aval((), out.dtype, out.weak_type))
+    params = {"shape": out.shape, "broadcast_dimensions": ()}
+    return eqn.replace(primitive=broadcast_in_dim_p, invars=[number], params=params)
 
 
 def slice_at_known_place(eqn: Eqn, view: View) -> Atom | Eqn | None:

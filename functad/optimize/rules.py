@@ -33,6 +33,8 @@ _ONCE = "one product or sum for all uses of a row; as written where values are n
 SCALAR_RULES = (
     _rule("one of each row", scatter_add_p, scatters.one_of_each_row, "each sum has one term; 0 + −0 is 0"),
     _rule("broadcast of a number", broadcast_in_dim_p, broadcasts.broadcast_of_repeated, _SAME_ELEMENTS),
+    _rule("reshape of a number", reshape_p, broadcasts.reshaped_repeated, _SAME_ELEMENTS),
+    _rule("squeeze of a number", squeeze_p, broadcasts.reshaped_repeated, _SAME_ELEMENTS),
     _rule("numbers for arrays", None, broadcasts.scalars_for_repeated, "each element is of the same numbers"),
     _rule("known numbers", None, algebra.fold, "computed by the primitive's own implementation"),
     _rule("x · 1", mul_p, algebra.times_one, "x · 1 = x, NaN and −0 included; complex ones are left"),
@@ -53,6 +55,7 @@ SCALAR_RULES = (
     _rule("squeezed after a reshape", squeeze_p, moves.squeezed_reshape, _SAME_ELEMENTS),
     _rule("slice of stacked arrays", slice_p, moves.slice_of_stack, _SAME_ELEMENTS),
     _rule("slice of joined arrays", slice_p, moves.slice_of_joined, _SAME_ELEMENTS),
+    _rule("element of a range", slice_p, moves.element_of_range, "a range has its places as elements"),
     _rule("slice at a known place", dynamic_slice_p, moves.slice_at_known_place, "the place is clamped alike"),
     _rule("update at a known place", dynamic_update_slice_p, moves.update_at_known_place, "the place is clamped alike"),
 )  # fmt: skip

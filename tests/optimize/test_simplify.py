@@ -171,3 +171,25 @@ def test_every_pass_keeps_the_results_of_random_programs(seed):
         current = a_pass(current)
         assert same_results(program, current, x)
     assert len(current.eqns) <= len(inline_calls(program).eqns)
+
+
+INDEXED = {
+    "slice": lambda x, i: lax.dynamic_slice(x, (i,), (2,))[0],
+    "index": lambda x, i: x[i],
+    "both": lambda x, i: lax.dynamic_slice_in_dim(x, i - 2, 3)[1] * x[i + 1],
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_places_of_unrolled_steps_are_known(name):
+    def by_scan(x):
+        return lax.scan(lambda c, i: (c + INDEXED[name](x, i + 2), None), F32(0), jnp.arange(3), unroll=3)[0]
+
+    def by_fori(x):
+        return lax.fori_loop(2, 5, lambda i, c: c + INDEXED[name](x, i), F32(0), unroll=True)
+
+    x = np.linspace(1, 3, 7, dtype=F32)
+    for f in (by_scan, by_fori):
+        optimized = functad.jit(f).lower(x).optimized
+        assert {e.primitive.name for e in optimized.eqns} <= {"slice", "squeeze", "add", "mul"}, optimized
+        assert same_results(program_of(f, x), optimized, x)

@@ -87,6 +87,9 @@ EXAMPLES: dict[str, Example] = {
     "rule: squeezed after a reshape": Example(lambda x: lax.squeeze(lax.reshape(x, (12, 1, 1)), (2,)) * 2, (X,)),
     "rule: slice of stacked arrays": Example(lambda x, y: jnp.stack([x, y * 2])[1] + 1, (X, X)),
     "rule: slice of joined arrays": Example(lambda x, y: jnp.concatenate([x, y * 2])[12:15] + 1, (X, X)),
+    "rule: reshape of a number": Example(lambda x: lax.reshape(jnp.full((3, 4), 3.0), (12,)) * x, (X,)),
+    "rule: squeeze of a number": Example(lambda x: x[jnp.arange(10)[3]], (X,)),
+    "rule: element of a range": Example(lambda x: jnp.arange(10)[3:4] * x, (X,)),
     "rule: slice at a known place": Example(lambda x: lax.dynamic_slice(x, (np.int32(2),), (3,)) + 1, (X,)),
     "rule: update at a known place": Example(
         lambda x: lax.dynamic_update_slice(x, x[:3] * 2, (np.int32(2),)) + 1, (X,)
