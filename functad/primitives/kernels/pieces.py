@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.system.blas_library import on_one_thread
 
 
 def in_pieces(reduce: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,7 +30,10 @@ def in_pieces(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The products of stacks `(*batch, m, k)` and `(*batch, k, n)` of matrices; large ones by pieces of the result."""
-    if _work(a, b) <= machine_model.PIECE_PRODUCT:
+    work = _work(a, b)
+    if machine_model.BLAS_THREADS_FROM < work <= machine_model.ONE_THREAD_PRODUCT:
+        return np.asarray(on_one_thread(np.matmul, a, b))
+    if work <= machine_model.PIECE_PRODUCT:
         return np.asarray(np.matmul(a, b))
     out = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
     _fill(out, a, b)

@@ -1,6 +1,6 @@
 """Who computes matrix products: the BLAS library that NumPy uses, another one, or functad's own kernel.
 
-This file must not know tapes: it finds functions, and makes the handles through which compiled code calls them.
+This file must not know tapes: it chooses functions, and makes the handles through which compiled code calls them.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,53 +21,10 @@ from functad.backends.cpu.products import gemm_table
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import runtime
 from functad.errors import ArgumentError
+from functad.system.blas_library import Blas, library_at, numpys_blas
 
 KINDS = {np.dtype(t): i for i, t in enumerate((np.float32, np.float64, np.complex64, np.complex128))}
-_LETTERS = "sdcz"
 _VARIABLE = "FUNCTAD_BLAS"
-
-
-class Blas(NamedTuple):
-    """What computes matrix products.
-
-    path: the library, empty for functad's own kernel.
-    symbols: the names of its functions for float32, float64, complex64, complex128.
-    get_threads, set_threads: the names of the functions for its number of threads, empty if it has none.
-    reason: why it was chosen.
-    """
-
-    path: str
-    symbols: tuple[str, ...]
-    get_threads: str
-    set_threads: str
-    reason: str
-
-    @property
-    def is_library(self) -> bool:
-        return bool(self.symbols)
-
-    @property
-    def integers(self) -> int:
-        """The bits of the library's integers, as far as the names of its functions tell."""
-        return 64 if self.symbols and "64" in self.symbols[0] else 32
-
-    @property
-    def description(self) -> str:
-        """The library's own description of itself, if it is an OpenBLAS."""
-        if not self.set_threads.endswith(("openblas_set_num_threads64_", "openblas_set_num_threads")):
-            return ""
-        name = self.set_threads.replace("set_num_threads", "get_config")
-        function = getattr(ctypes.CDLL(self.path), name, None)
-        if function is None:
-            return ""
-        function.restype = ctypes.c_char_p
-        return str(function().decode())
-
-    def threads(self) -> int | None:
-        """The number of threads that the library uses outside of functad, if it says."""
-        if not self.get_threads:
-            return None
-        return int(getattr(ctypes.CDLL(self.path), self.get_threads)())
 
 
 @cache
@@ -83,18 +38,14 @@ def blas() -> Blas:
     if chosen.lower() == "none":
         return _own(f"{_VARIABLE} is none")
     if chosen:
-        found = _in_library(chosen, f"{_VARIABLE} names it")
+        found = library_at(chosen, f"{_VARIABLE} names it")
         if found is None:
             raise ArgumentError(
                 f"{_VARIABLE}={chosen!r}: this is not a library with cblas_sgemm that can be loaded. Give the path of "
                 "one, `none` for functad's own kernel, or unset the variable"
             )
         return found
-    for path, reason in _candidates():
-        found = _in_library(path, reason)
-        if found is not None:
-            return found
-    return _own("no library with cblas_sgemm was found beside NumPy")
+    return numpys_blas() or _own("no library with cblas_sgemm was found beside NumPy")
 
 
 # For these processors, which have AVX-512, OpenBLAS has kernels that read both matrices where they lie, for up to
@@ -205,66 +156,6 @@ def _own_kernel(dtype: np.dtype[Any]) -> Loaded:
 
     source = Path(__file__).with_name("gemm_fallback.py").read_text(encoding="utf-8")
     return objects.get(source, dtype.name, ("gemm",), make).addresses
-
-
-def _candidates() -> Iterator[tuple[str, str]]:
-    package = Path(np.__file__).parent
-    for folder in (package.parent / "numpy.libs", package / ".dylibs", package / ".libs"):
-        for file in sorted(folder.glob("*openblas*")):
-            yield str(file), "it comes with NumPy"
-    # Looking a name up in NumPy's own library also finds it in the libraries that this one is linked to.
-    yield str(importlib.import_module("numpy._core._multiarray_umath").__file__), "NumPy is linked to it"
-    for path in _loaded_libraries():
-        yield path, "it is loaded in this process"
-    if sys.platform == "darwin":
-        yield "/System/Library/Frameworks/Accelerate.framework/Accelerate", "it comes with macOS"
-
-
-def _loaded_libraries() -> list[str]:
-    try:
-        with open("/proc/self/maps", encoding="utf-8") as maps:
-            paths = {line.split(maxsplit=5)[5].rstrip("\n") for line in maps if "/" in line}
-    except OSError:
-        return []
-    return sorted(p for p in paths if any(word in Path(p).name.lower() for word in ("blas", "mkl_rt", "blis")))
-
-
-def _in_library(path: str, reason: str) -> Blas | None:
-    try:
-        library = ctypes.CDLL(path)
-    except OSError:
-        return None
-    for prefix in ("scipy_", ""):
-        for suffix in ("64_", "_64", "64", ""):
-            symbols = tuple(f"{prefix}cblas_{letter}gemm{suffix}" for letter in _LETTERS)
-            if all(hasattr(library, symbol) for symbol in symbols) and _multiplies(library, symbols[0]):
-                return Blas(path, symbols, *_thread_functions(library, prefix, suffix), reason)
-    return None
-
-
-def _thread_functions(library: ctypes.CDLL, prefix: str, suffix: str) -> tuple[str, str]:
-    for get, set_ in (
-        (f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}"),
-        ("openblas_get_num_threads", "openblas_set_num_threads"),
-        ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
-        ("bli_thread_get_num_threads", "bli_thread_set_num_threads"),
-    ):
-        if hasattr(library, get) and hasattr(library, set_):
-            return get, set_
-    return "", ""
-
-
-def _multiplies(library: ctypes.CDLL, symbol: str) -> bool:
-    """Whether the function computes a small product as expected: names do not tell what a library does."""
-    a = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
-    b = np.arange(2, 14, dtype=np.float32).reshape(3, 4)
-    c = np.full((2, 4), np.nan, np.float32)
-    word, number, place = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
-    function = getattr(library, symbol)
-    function.restype = None
-    function.argtypes = [word] * 6 + [number, place, word, place, word, number, place, word]
-    function(101, 111, 111, 2, 4, 3, 1.0, a.ctypes.data, 3, b.ctypes.data, 4, 0.0, c.ctypes.data, 4)
-    return np.array_equal(c, np.einsum("ik,kj->ij", a, b))
 
 
 def _address(function: Any) -> int:

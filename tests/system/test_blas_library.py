@@ -1,0 +1,97 @@
+"""NumPy's BLAS library and its number of threads: one during an un-jitted product, and what it was afterwards.
+
+Knows the library's own count only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.system.blas_library import numpys_blas, on_one_thread
+
+
+@pytest.fixture
+def threads():
+    """The library's number of threads, which is 3 at first."""
+    found = numpys_blas()
+    if found is None or not found.get_threads:
+        pytest.skip("NumPy's BLAS library does not say how many threads it has")
+    before = found.threads()
+    set_threads = getattr(ctypes.CDLL(found.path), found.set_threads)
+    set_threads(3)
+    yield found.threads
+    set_threads(before)
+
+
+def test_there_is_one_thread_within_and_the_number_comes_back(threads):
+    assert on_one_thread(threads) == 1 and threads() == 3
+    assert on_one_thread(on_one_thread, threads) == 1 and threads() == 3
+    with pytest.raises(ZeroDivisionError):
+        on_one_thread(lambda: 1 / 0)
+    assert threads() == 3
+
+
+def test_products_of_medium_size_run_on_one_thread(threads, monkeypatch):
+    seen = []
+    matmul = np.matmul
+
+    def spy(*args, **kwargs):
+        seen.append(threads())
+        return matmul(*args, **kwargs)
+
+    monkeypatch.setattr(np, "matmul", spy)
+    x = jnp.ones((128, 128))
+    assert jnp.array_equal(x @ x, jnp.full((128, 128), 128.0))
+    assert seen == [1] and threads() == 3
+
+
+def test_the_number_comes_back_whoever_else_multiplies(threads):
+    """Un-jitted and jitted products of several threads, which come and go in any order."""
+    x = jnp.ones((128, 128))
+    jitted = functad.jit(lambda x: x @ x)
+    jitted(x)
+
+    def work(product):
+        for _ in range(100):
+            product(x)
+
+    workers = [threading.Thread(target=work, args=(p,)) for p in (jitted, lambda x: x @ x) * 2]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert threads() == 3
+
+
+_FORK = """
+import os, threading
+from functad.system.blas_library import on_one_thread, numpys_blas, _thread_calls
+_thread_calls()[1](3)
+inside, leave = threading.Event(), threading.Event()
+other = threading.Thread(target=on_one_thread, args=(lambda: (inside.set(), leave.wait()),))
+other.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    os._exit(numpys_blas().threads())
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+leave.set()
+other.join()
+print(numpys_blas().threads())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_has_the_number_of_before(threads):
+    run = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORK]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["3", "3"]
