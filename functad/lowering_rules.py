@@ -63,11 +63,13 @@ class Loops:
     in_place: pairs (operand, result) that may share a buffer.
     joins: for an operation that only joins its operands, the parameter that names the axis of the result along which
         they lie one behind another. Operands may then be written to their parts of the result from the start.
+    indexed: what the operation is as an `Indexed` one, for a result that is computed where it is read.
     """
 
     rule: Callable[..., None]
     in_place: tuple[tuple[int, int], ...] = ()
     joins: str | None = None
+    indexed: Indexed | None = None
 
 
 @dataclass(frozen=True)

@@ -194,6 +194,12 @@ MOST_PIECES = 16
 LARGEST_CUT_NEST = 800
 """operations of all pieces of such a nest together. Bound."""
 
+MOST_JOINED_WHERE_READ = 4
+"""arrays that are joined by the nest that reads the result, at most: each is a piece of it. Bound."""
+
+SHORTEST_JOINED = 16
+"""elements of a row of the result for each such array, at least: pieces are loops along them. Bound."""
+
 MOST_BUFFERS = 128
 """buffers that a nest reads, or that hold results of the Program. Bound."""
 

@@ -16,7 +16,8 @@ from functad.ir import Atom, Eqn, Program, Var
 from functad.lowering.barriers import remove_barriers
 from functad.lowering.control import Scheduled, write_control
 from functad.lowering.fusion.fuse import Fusion
-from functad.lowering.fusion.joins import find_places, joins, parts_in, runs_by_rows
+from functad.lowering.fusion.inlining import joins, parts_in
+from functad.lowering.fusion.joins import find_places, runs_by_rows
 from functad.lowering.fusion.units import Unit
 from functad.lowering.matrices import write_product
 from functad.lowering.memory.assignment import BufferAssignment

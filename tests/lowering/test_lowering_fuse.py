@@ -248,3 +248,37 @@ def test_a_slice_that_is_read_elsewhere_is_still_replaced_in_place() -> None:
     program = simplify(functad.make_jaxpr(lambda x: x.at[0].set(x[1] + 1.0))(SQUARE))
     steps = make_schedule(program, donated=(True,)).steps
     assert [step.nest.points for step in steps if isinstance(step, NestStep)] == [16, 16]
+
+
+def test_a_slice_of_what_the_same_nest_computes_is_replaced() -> None:
+    def change(x: Any, y: Any) -> Any:
+        z = jnp.sin(x) + y
+        return z.at[1:].multiply(z[1:] + 1.0)
+
+    x = np.linspace(0, 1, 16, dtype=np.float32)
+    fusion = fusion_of(change, VECTOR, VECTOR)
+    assert kinds(fusion) == ["nest"]
+    np.testing.assert_allclose(functad.jit(change)(x, x), change(jnp.asarray(x), jnp.asarray(x)), rtol=1e-6)
+
+
+# --- arrays that are joined where the result is read ----------------------------------------------------------
+
+
+def test_what_follows_a_roll_reads_the_array_itself() -> None:
+    line = functad.ShapeDtypeStruct((100,), "float32")
+    fusion = fusion_of(lambda u: u + 0.1 * (jnp.roll(u, 1) - 2.0 * u + jnp.roll(jnp.sin(u), -1)), line)
+    assert primitives(fusion)[-1][-1] == "add" and all(kind == "nest" for kind in kinds(fusion))
+    assert [b.nest.outer_points for b in fusion.builders(fusion.units[-1], no_buffer)] == [1, 98, 1]
+
+
+def test_what_is_joined_is_computed_in_its_piece() -> None:
+    fusion = fusion_of(lambda x: jnp.concatenate([jnp.sin(x), x * 2.0, x[:4]]) + 1.0, SQUARE)
+    assert kinds(fusion) == ["nest"]
+    statements = [len(b.nest.statements) for b in fusion.builders(fusion.units[0], no_buffer)]
+    assert statements == [3, 3, 2]
+
+
+@pytest.mark.parametrize("shape, axis", [((16, 3), 1), ((5,), 0)])
+def test_short_parts_are_joined_in_memory(shape: tuple[int, ...], axis: int) -> None:
+    x = functad.ShapeDtypeStruct(shape, "float32")
+    assert "loops" in kinds(fusion_of(lambda x: jnp.concatenate([x, x * 2.0], axis) + 1.0, x))

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from functad import machine_model
 from functad.errors import NoRuleError
-from functad.ir import Absent, Eqn, Literal, Program, Var
+from functad.ir import Absent, Atom, Eqn, Literal, Program, Var
 from functad.lowering.fusion.products import find_products
-from functad.lowering_rules import Call, Indexed, Reduction, Scalar
+from functad.lowering_rules import Call, Indexed, Loops, Reduction, Scalar
 from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import weight_of
+from functad.primitives.loops.joining import Part, parts_of
 
 
 class Inlining:
@@ -78,6 +79,8 @@ class Inlining:
                     self.alias[eqn.outvars[0]] = self.alias.get(eqn.invars[0], eqn.invars[0])
                 if rule.free or self._used_once(eqn):
                     self._make_inline(eqn)
+            elif isinstance(rule, Loops) and self._is_joined_where_read(eqn):
+                self._make_inline(eqn)
             elif isinstance(rule, Scalar) and self._weight_of(eqn) <= machine_model.LARGEST_INLINE:
                 if self._is_constant_result(eqn) or self._flows_on(eqn):
                     self._make_inline(eqn)
@@ -117,6 +120,8 @@ class Inlining:
             rule = user.primitive.lower
             if isinstance(rule, Reduction):
                 return True
+            if isinstance(rule, Loops):
+                return self._is_joined_where_read(user)
             if isinstance(rule, Indexed) and rule.once:  # most of the points of its pieces are such as read it
                 return 2 * var.aval.size >= user.outvars[0].aval.size
             if len(user.outvars) != 1 or user.outvars[0].aval.size != var.aval.size:
@@ -126,6 +131,20 @@ class Inlining:
             if not isinstance(rule, Indexed) or not rule.free:
                 return False
             (var,) = user.outvars
+
+    def _is_joined_where_read(self, eqn: Eqn) -> bool:
+        """Whether an equation joins a few arrays for one element-wise equation, whose pieces are long loops then."""
+        (out, *others) = eqn.outvars
+        users = self.uses.get(out, [])
+        if others or len(users) != 1 or out in self.outputs or users[0] in self.absorbed or not joins(eqn):
+            return False
+        user = self.program.eqns[users[0]]
+        if self.phase(self.producer[out]) != self.phase(users[0]) or self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
+            return False
+        (_, part), *_ = parts = parts_in(eqn)
+        if len(parts) > machine_model.MOST_JOINED_WHERE_READ or part.width < machine_model.SHORTEST_JOINED * len(parts):
+            return False
+        return isinstance(user.primitive.lower, Scalar) and user.outvars[0].aval.size == out.aval.size
 
     def _arrays_read(self, eqn: Eqn) -> set[Var]:
         return {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a) if r.aval.shape}
@@ -152,6 +171,18 @@ class Inlining:
         if isinstance(user.primitive.lower, (Scalar, Reduction)):
             return True
         return isinstance(user.primitive.lower, Indexed) and user.outvars[0].aval.size <= out.aval.size
+
+
+def joins(eqn: Eqn) -> bool:
+    """Whether an equation does nothing but join its operands."""
+    return isinstance(eqn.primitive.lower, Loops) and eqn.primitive.lower.joins is not None
+
+
+def parts_in(eqn: Eqn) -> list[tuple[Atom, Part]]:
+    """The operands of an equation that joins them, and the part of each."""
+    rule, shape = eqn.primitive.lower, eqn.outvars[0].aval.shape
+    assert isinstance(rule, Loops) and rule.joins is not None
+    return list(zip(eqn.invars, parts_of([a.aval.size for a in eqn.invars], shape, eqn.params[rule.joins])))
 
 
 def _only_adds_unit_axes(eqn: Eqn) -> bool:

@@ -9,14 +9,14 @@ import math
 from typing import NamedTuple
 
 from functad import machine_model
-from functad.ir import Atom, Eqn, Var
+from functad.ir import Eqn, Var
 from functad.lowering.fusion.fuse import Fusion, no_buffer
+from functad.lowering.fusion.inlining import joins, parts_in
 from functad.lowering.fusion.units import Unit
 from functad.lowering.nests.collapse import collapse
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import PRE
-from functad.lowering_rules import Loops
-from functad.primitives.loops.joining import Part, parts_of
+from functad.primitives.loops.joining import Part
 
 
 class Places(NamedTuple):
@@ -24,18 +24,6 @@ class Places(NamedTuple):
 
     eqn: Eqn
     parts: list[Part]
-
-
-def joins(eqn: Eqn) -> bool:
-    """Whether an equation does nothing but join its operands."""
-    return isinstance(eqn.primitive.lower, Loops) and eqn.primitive.lower.joins is not None
-
-
-def parts_in(eqn: Eqn) -> list[tuple[Atom, Part]]:
-    """The operands of an equation that joins them, and the part of each."""
-    rule, shape = eqn.primitive.lower, eqn.outvars[0].aval.shape
-    assert isinstance(rule, Loops) and rule.joins is not None
-    return list(zip(eqn.invars, parts_of([a.aval.size for a in eqn.invars], shape, eqn.params[rule.joins])))
 
 
 def runs_by_rows(part: Part, size: int) -> bool:

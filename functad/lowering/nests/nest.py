@@ -15,7 +15,7 @@ from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear
 from functad.lowering.nests.pieces import Box, Cuts, index_in, whole
-from functad.lowering_rules import Indexed, Reduction, Scalar
+from functad.lowering_rules import Indexed, Loops, Reduction, Scalar
 from functad.primitives.loops.text import CASTS as CASTS
 
 PRE, POST = 0, 1  # a statement runs at each point of all loops, or after the reduction loops
@@ -302,7 +302,9 @@ class NestBuilder:
         position = linear(index, atom.aval.shape)
         if atom in self._local:
             name, own_level = self._local[atom]
-            assert position == (self.position if own_level == PRE else self.outer_position), "not at its own point"
+            own = self.position if own_level == PRE else self.outer_position
+            # What is cut into pieces, which are written instead, reads at its own point in those.
+            assert position == own or self.cuts.first is not None, "not at its own point"
             return name
         key = (atom, position, level)
         found = self._memo.get(key)
@@ -323,9 +325,10 @@ class NestBuilder:
         return name
 
     def _compute(self, eqn: Eqn, index: Sequence[Affine], level: int, result: int) -> str:
-        rule = eqn.primitive.lower
+        rule: Any = eqn.primitive.lower
         if isinstance(rule, Scalar):
             return self._scalar(rule, eqn, index, level)[result]
+        rule = rule.indexed if isinstance(rule, Loops) else rule
         assert isinstance(rule, Indexed), f"{eqn.primitive.name} has no rule for loop nests"
         context = Context(self, eqn, level)
         extra = {"result": result} if eqn.primitive.multiple_results else {}

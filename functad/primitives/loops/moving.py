@@ -5,7 +5,7 @@ Knows index arithmetic only; positions that are read from an array of indices be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -110,6 +110,38 @@ def dynamic_slice_rule(context: Any, index: Index, *, slice_sizes: Sequence[int]
         start = context.let(clamped(context.read(1 + d, ()), aval.dtype, n - size))
         source.append(i + context.index(start, 0, n - size))
     return _read(context, tuple(source))
+
+
+def concatenate_rule(context: Any, index: Index, *, dimension: int) -> str:
+    sizes = [aval.shape[dimension] for aval in context.avals]
+
+    def element(k: int, place: Any) -> str:
+        return str(context.read(k, (*index[:dimension], place, *index[dimension + 1 :])))
+
+    return _of_joined(context, index[dimension], sizes, element)
+
+
+def stack_rule(context: Any, index: Index, *, axis: int) -> str:
+    def element(k: int, place: Any) -> str:
+        return str(context.read(k, (*index[:axis], *index[axis + 1 :])))
+
+    return _of_joined(context, index[axis], [1] * len(context.avals), element)
+
+
+def _of_joined(context: Any, place: Any, sizes: Sequence[int], element: Callable[[int, Any], str]) -> str:
+    """The element at a place along the axis of arrays that lie one behind another there."""
+    ends = list(accumulate(sizes))
+    found = []
+    for k, (size, end) in enumerate(zip(sizes, ends)):
+        is_before = context.less(place, end) if size else False
+        if is_before is not False:
+            found.append((element(k, context.clamp(place - (end - size), 0, size - 1)), end))
+        if is_before is True:
+            break
+    text, _ = found.pop()
+    for other, end in reversed(found):
+        text = f"where({context.text(place)} < {end}, {other}, {text})"
+    return text
 
 
 def split_rule(context: Any, index: Index, *, sizes: Sequence[int], axis: int, result: int) -> str:
