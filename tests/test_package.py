@@ -25,7 +25,7 @@ def test_an_sdist_has_all_that_tests_read():
                 assert any(path.match(pattern) for pattern in patterns), f"MANIFEST.in leaves out {path}"
     for path in ROOT.iterdir():
         if path.is_file() and path.suffix in (".md", ".py", "") and not path.name.startswith("."):
-            automatic = {"README.md", "LICENSE", "setup.py"}
+            automatic = {"README.md", "LICENSE", "setup.py", "PKG-INFO"}
             assert path.name in single | automatic, f"MANIFEST.in leaves out {path}"
 
 

@@ -85,3 +85,24 @@ def test_integer_products_run_along_rows_of_the_right_operand() -> None:
     assert sums.rindex("in range(200)") < sums.rindex("in range(start, stop)")
     few = kernels(lambda a, b: a @ b, array(17, 20, dtype="int32"), array(20, 19, dtype="int32"))
     assert few.index("for j in range(19)") < few.rindex("for k in range(20)")  # of no vector, as sums of floats
+
+
+OVERFLOWING = [[3e38, -3e38, 3e38], [3e38, 3e38, -np.inf], [1, 1e30, -1e30, 1], [3e38, 3e38, -3e38, -3e38]]
+
+
+@pytest.mark.parametrize("terms", OVERFLOWING)
+def test_few_terms_are_added_in_their_order(terms: list[float]) -> None:
+    x = np.array(terms, np.float32)
+    for axis, y in ((0, x), (0, np.tile(x[:, None], 33)), (1, np.tile(x, (33, 1)))):
+
+        def both(y: Any, axis: int = axis) -> Any:
+            return [jnp.sum(y, axis), jnp.mean(y, axis)]
+
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(functad.jit(both)(y), both(jnp.asarray(y)))
+
+    def steps(y: Any) -> Any:
+        return lax.scan(lambda c, row: (c, jnp.sum(row)), 0, y)[1]
+
+    rows = np.tile(x, (50, 1))
+    np.testing.assert_array_equal(functad.jit(steps)(rows), steps(rows))

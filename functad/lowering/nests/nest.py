@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear
@@ -65,13 +66,14 @@ class Store:
 
 @dataclass(eq=False)
 class Accumulator:
-    """`name` gathers `value` over the reduction loops."""
+    """`name` gathers `value` over the reduction loops; a sum of `few` terms adds them in their order, as NumPy does."""
 
     name: str
     kind: str
     dtype: np.dtype
     value: str
     eqn: Eqn
+    few: bool = False
 
 
 Statement = Let | Load | IndexLet
@@ -237,7 +239,9 @@ class NestBuilder:
         value = self.value(operand, index, PRE) if operand.aval.size else literal_text(0, operand.aval.dtype)
         name = self._fresh(f"{_identifier(eqn.primitive.name.removeprefix('reduce_'))}_{self._name(out)}")
         self.nest.eqns.append(eqn)
-        self.nest.accumulators.append(Accumulator(name, rule.kind, out.aval.dtype, value, eqn))
+        terms = self.nest.points // max(self.nest.outer_points, 1)
+        few = terms <= machine_model.MOST_SUMMED_AT_ONCE
+        self.nest.accumulators.append(Accumulator(name, rule.kind, out.aval.dtype, value, eqn, few))
         self._local[out] = (name, POST)
 
     def add_contraction(self, eqn: Eqn) -> None:
