@@ -6,6 +6,7 @@ Knows shapes and index arrays; updates of indexed elements are in `updates`, `ta
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -314,6 +315,7 @@ def _without_new(entries: Sequence[IndexEntry]) -> list[IndexEntry]:
     return [e for e in entries if e.kind != "new"]
 
 
+@lru_cache(maxsize=256)
 def _whole(size: int) -> IndexEntry:
     return IndexEntry("slice", 0, size)
 
