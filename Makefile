@@ -11,7 +11,7 @@ train: .venv/installed-test  ## train a convolutional network on MNIST
 	@$(BIN)/python -m functad train cnn
 
 # In two processes, because most tests use one core. `.venv/bin/python -m pytest` runs them in one.
-test: .venv/installed-test  ## run the tests and the examples of the docstrings; of generated cases a sample
+test: .venv/installed-test  ## run a fixed part of the tests, and the examples of the docstrings
 	@$(BIN)/python -m tests --sample
 
 test-all: .venv/installed-test  ## run all of them

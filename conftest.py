@@ -11,28 +11,38 @@ import os
 import time
 import zlib
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
+
+Thing = TypeVar("Thing")
 
 os.environ.setdefault("FUNCTAD_CHECK_PROGRAMS", "1")  # every pass is held to the contract of its stage
 os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "functad"))
 
-# By CPU time, roughly. Only the order and the percentages depend on it.
+# The files that take more than three seconds of CPU time, the longest first. They begin first; and of their test
+# functions a sample runs the first, and of the others one in so many.
 LONGEST = [
     f"test_{name}.py"
     for name in (
-        "cpu_primitives numpy_values linear_loops cpu_control fuzz numba_primitive interrupts cpu_small_loops "
-        "control_flow benchmarks cpu_convolution train control_nesting cpu_while_gradients concatenate_lowering cuda "
-        "random_modes cpu_movement readme train_rnn accuracy compile_growth scalar_promotion checkpoint_memory"
+        "fuzz cpu_control cpu_small_loops control_nesting linear_loops control_flow checkpoint interrupts "
+        "numba_primitive cpu_while_gradients cpu_movement benchmarks cpu_convolution train checkpoint_memory "
+        "reductions cpu_primitives cpu_signed_zeros concatenate_lowering random_modes train_rnn cpu_windows cuda calls "
+        "accuracy cpu_machine primitives numpy_values nn_recurrent fuzz_found cpu_math imports compile_growth "
+        "gathered_products lowering_products lowering_plan data readme cpu_runtime cpu_plain cache_files cpu_fused "
+        "loop_passes shifted_stacks cpu_counters cpu_concurrency numpy_gradients cpu_objects scalar_promotion rewrites "
+        "sums deep_trees nn_recurrent_combining cpu_elementwise cpu_random_programs kinks doctor numpy_methods debug "
+        "cpu_blas lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout"
     ).split()
 ]
+OF_THE_LONGEST = 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("functad")
-    group.addoption("--sample", action="store_true", help="of tests marked `generated(every=n)` run one in n")
+    group.addoption("--sample", action="store_true", help="of the tests that take long or are generated run a part")
     group.addoption("--share", metavar="FOLDER", help="run only files that no other process with this folder has begun")
 
 
@@ -43,22 +53,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--sample"):
-        chosen = {id(item) for _, cases in itertools.groupby(items, _function) for item in _sample(list(cases))}
+        chosen = {id(item) for _, tests in itertools.groupby(items, lambda i: i.path) for item in _sample(list(tests))}
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
         items[:] = [item for item in items if id(item) in chosen]
 
 
-def _function(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
+def _sample(tests: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of the tests of one file a fixed part: of its functions and of the cases of each, as far as they are many."""
+    functions = [list(cases) for _, cases in itertools.groupby(tests, lambda item: item.nodeid.partition("[")[0])]
+    if tests[0].path.name in LONGEST:
+        functions = [
+            functions[0],
+            *_one_in(OF_THE_LONGEST, functions[1:], lambda cases: cases[0].nodeid.partition("[")[0]),
+        ]
+    for cases in functions:
+        mark = cases[0].get_closest_marker("generated")
+        yield from _one_in(mark.kwargs["every"], cases, lambda item: item.nodeid) if mark else cases
 
 
-def _sample(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """One in so many cases of a test function as its mark says, rounded up; by a hash of names, so always the same."""
-    mark = cases[0].get_closest_marker("generated")
-    if mark is None:
-        return cases
-    by_hash = sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))
-    return by_hash[: -(-len(cases) // mark.kwargs["every"])]
+def _one_in(every: int, things: list[Thing], name_of: Callable[[Thing], str]) -> list[Thing]:
+    """So many of them, rounded up, that a hash of names chooses: always the same."""
+    return sorted(things, key=lambda thing: zlib.crc32(name_of(thing).encode()))[: -(-len(things) // every)]
 
 
 class _Share:

@@ -16,7 +16,7 @@ import time
 def main(arguments: list[str]) -> int:
     start = time.monotonic()
     sample = "--sample" in arguments
-    what = "a sample of the generated cases, and all others" if sample else "all that are asked for"
+    what = "a sample of those that take long or are generated, and all others" if sample else "all that are asked for"
     print(f"Running the tests in two processes: {what}. They take {_DURATION[sample]} on two idle cores.", flush=True)
     # Of two processes on two cores, NumPy's products shall use one each. They start many others, which need not all
     # compile functad's Python again.
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     return (bad or codes)[0] if failed else 0
 
 
-_DURATION = {True: "three to six minutes", False: "some ten minutes, without arguments,"}
+_DURATION = {True: "two to three minutes", False: "some ten minutes, without arguments,"}
 _NOTHING_TO_RUN = 5
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import LONGEST, OF_THE_LONGEST
+
 ROOT = Path(__file__).parent.parent
 SUITE = {
     "tests/test_a.py": """
@@ -31,8 +33,8 @@ INI = "[pytest]\ntestpaths = tests\naddopts = -ra\nmarkers = generated\ncache_di
 
 @pytest.fixture
 def run(tmp_path):
-    def run(*arguments, b=True, command=("-m", "tests")):
-        files = {**SUITE, "pytest.ini": INI, "conftest.py": (ROOT / "conftest.py").read_text("utf-8")}
+    def run(*arguments, b=True, command=("-m", "tests"), more=None):
+        files = {**SUITE, **(more or {}), "pytest.ini": INI, "conftest.py": (ROOT / "conftest.py").read_text("utf-8")}
         files["tests/__main__.py"] = (ROOT / "tests" / "__main__.py").read_text("utf-8")
         (tmp_path / "tests").mkdir(exist_ok=True)
         for name, text in files.items():
@@ -84,6 +86,28 @@ def test_a_sample_is_a_fixed_part_of_what_is_generated_and_all_else(run):
     assert ids[0] == ids[1]
     assert names.count("test_generated") == 3 and {"test_written", "test_b", "test_c"} <= set(names)
     assert total(run("--sample").stdout, "passed") == 5
+
+
+def chosen(run, files):
+    """The test functions of a sample, with their files."""
+    listed = run("--sample", "--collect-only", "-q", command=("-m", "pytest"), more=files).stdout
+    return re.findall(r"^tests/(test_\w+.py)::(\w+)", listed, re.M)
+
+
+def test_of_a_file_that_takes_long_a_sample_has_the_first_test_and_a_fixed_part_of_the_others(run):
+    names = [f"test_{i}" for i in range(1 + 4 * OF_THE_LONGEST)]
+    text = "".join(f"def {name}(): pass\n" for name in names)
+    found = chosen(run, {f"tests/{LONGEST[0]}": text, f"tests/{LONGEST[-1]}": text, "tests/test_short.py": text})
+    assert found == chosen(run, {})
+    parts = [[name for file, name in found if file == f] for f in (LONGEST[0], LONGEST[-1], "test_short.py")]
+    assert [len(part) for part in parts] == [5, 5, len(names)]
+    assert parts[0][0] == parts[1][0] == names[0]
+    # By a hash of the tests' names, not by their places: a part of each file of its own.
+    assert parts[0] != parts[1] and all(int(part[-1].removeprefix("test_")) > 6 for part in parts)
+
+
+def test_the_files_that_take_longest_exist():
+    assert sorted(LONGEST) == sorted(p.name for p in (ROOT / "tests").rglob("test_*.py") if p.name in LONGEST)
 
 
 def test_nothing_to_run_is_no_success(run):

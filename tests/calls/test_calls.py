@@ -20,7 +20,7 @@ from functad.execution import optimized
 from functad.ir import Program, check_program, subprograms
 from functad.lowering_rules import Call
 
-pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
+pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 
 TABLE = np.arange(5, dtype=np.float32)
 X = np.float32(0.4)

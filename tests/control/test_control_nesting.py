@@ -214,7 +214,7 @@ TRIPLES = [_TRIPLES[i] for i in np.random.default_rng(0).choice(len(_TRIPLES), 3
 ARGUMENTS = (W, X, WS, ROWS)
 
 
-@pytest.mark.generated(every=4)
+@pytest.mark.generated(every=6)
 @pytest.mark.parametrize("names", ONES + PAIRS, ids="-".join)
 def test_nestings_agree_with_python(names):
     ours, plain = nested(names)
@@ -226,7 +226,7 @@ def test_nestings_agree_with_python(names):
         functad.check_program(jitted.trace(*ARGUMENTS).jaxpr)
 
 
-@pytest.mark.generated(every=16)
+@pytest.mark.generated(every=24)
 @pytest.mark.parametrize("names", ONES + PAIRS, ids="-".join)
 def test_compiled_nestings_agree_with_python(names):
     ours, plain = nested(names)

@@ -23,6 +23,7 @@ def kernels(fun: Any, *args: np.ndarray) -> str:
     return str(functad.jit(fun).lower(*args).kernels)
 
 
+@pytest.mark.generated(every=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("axis", [0, 1, 2, (1, 2), (0, 1), (0, 2)])
 def test_short_reductions_along_any_axes(axis: Any, dtype: str) -> None:
