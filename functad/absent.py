@@ -23,14 +23,19 @@ _NO_AXIS_NAMES = (
     "reduce over that axis outside, for instance with functad.numpy.sum(values, axis=0)"
 )
 _SHARDING = dict.fromkeys(
-    ("Mesh", "NamedSharding", "PartitionSpec", "PositionalSharding", "SingleDeviceSharding", "make_mesh", "pmap"),
+    ("Mesh", "NamedSharding", "P", "PartitionSpec", "PositionalSharding", "make_mesh", "pmap", "set_mesh", "shard_map")
+    + ("with_sharding_constraint",),
     _ONE_DEVICE,
-) | dict.fromkeys(("shard_map", "set_mesh", "sharding", "P", "NamedSharding", "with_sharding_constraint"), _ONE_DEVICE)
+)
 _TREE = {
     f"tree_{name}": f"use functad.tree.{name} (or functad.tree_util.tree_{name})"
     for name in ("flatten", "leaves", "map", "reduce", "structure", "transpose", "unflatten")
 }
 _FFT = "keep it outside: numpy.fft on numpy.asarray(x), or within a traced function functad.pure_callback"
+_SOLVE = (
+    "numpy.linalg outside of traced functions; within them functad.pure_callback, with functad.custom_vjp for the "
+    "derivative, or lax.while_loop and products: conjugate gradients"
+)
 
 INSTEAD: dict[str, dict[str, str]] = {
     "functad": _SHARDING
@@ -48,6 +53,9 @@ INSTEAD: dict[str, dict[str, str]] = {
         "xla_computation": "functad.jit(f).lower(*args) shows the Program, the kernels and the plan",
         "custom_transpose": "functad.linear_transpose, or a backward rule with functad.custom_vjp",
         "custom_batching": "functad.numba_primitive(batch=…), or functad.pure_callback(vmap_method=…)",
+        "clear_caches": "functad.jit(f).clear_cache(), and for the files `python -m functad cache clear`",
+        "stages": "functad.jit(f).lower(*args) has jaxpr, optimized, kernels, memory_plan, cost, and .compile()",
+        "example_libraries": "layers are in functad.nn, optimizers in functad.optim",
         "live_arrays": "arrays are freed with their last reference, as all of Python's objects",
         "debug_key_reuse": "keys are not tracked; split a key before each use",
     },
@@ -73,7 +81,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "float8_e4m3fn": "float16 is the narrowest float",
         "int4": "int8 is the narrowest integer",
         "bool8": "functad.numpy.bool_",
-        "float_": "functad.numpy.float64",
         "in1d": "functad.numpy.isin",
         "row_stack": "functad.numpy.vstack",
         "trapz": "functad.numpy.trapezoid",
@@ -81,12 +88,10 @@ INSTEAD: dict[str, dict[str, str]] = {
         "alltrue": "functad.numpy.all",
         "sometrue": "functad.numpy.any",
         "copyto": "arrays are immutable: x = x.at[index].set(values)",
-        "put_along_axis": "arrays are immutable: x = x.at[index].set(values)",
         "random": "functad.random, whose functions take a key",
-        "load": "functad.io.load, or numpy.load",
-        "save": "functad.io.save, or numpy.save",
         "ndarray_like": "functad.Array",
     },
+    "functad.numpy.linalg": dict.fromkeys(("solve", "inv", "cholesky"), _SOLVE),
     "functad.random": {
         "KeyArray": "keys are uint32 arrays of shape (2,): functad.Array",
         "shuffle": "functad.random.permutation(key, x)",
@@ -96,7 +101,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "random": "functad.random.uniform(key, shape)",
         "default_rng": "randomness comes from keys: key = functad.random.key(0)",
         "key_impl": "all keys are of one kind, threefry2x32",
-        "multivariate_normal": "mean + functad.random.normal(key, shape) @ functad.numpy.linalg.cholesky(cov).T",
+        "multivariate_normal": "mean + functad.random.normal(key, shape) @ numpy.linalg.cholesky(cov).T",
         "gamma": "draw with numpy.random before tracing, or through functad.pure_callback",
         "beta": "draw with numpy.random before tracing, or through functad.pure_callback",
         "dirichlet": "draw with numpy.random before tracing, or through functad.pure_callback",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import core, lax, random
+from functad.absent import INSTEAD
 from functad.errors import (
     AbsentNameError,
     ArgumentError,
@@ -167,6 +169,7 @@ def test_every_module_explains_a_name_that_it_does_not_have(name):
         (lambda: functad.scipy, "functad.pure_callback"),
         (lambda: jnp.fft, "numpy.fft"),
         (lambda: jnp.linalg.eigvals, r"numpy.linalg.eigvals\(numpy.asarray\(x\)\)"),
+        (lambda: jnp.linalg.solve, "numpy.linalg outside.*functad.custom_vjp"),
         (lambda: jnp.arnge, "Did you mean functad.numpy.arange"),
         (lambda: lax.psum, "reduce over that axis outside"),
         (lambda: random.shuffle, "functad.random.permutation"),
@@ -180,6 +183,17 @@ def test_absent_names_say_what_to_use_instead(get, text):
     with pytest.raises(AbsentNameError, match=text) as found:
         get()
     assert isinstance(found.value, AttributeError) and isinstance(found.value, FunctadError)
+
+
+@pytest.mark.parametrize("module", INSTEAD)
+def test_what_to_use_instead_is_there(module):
+    for name, text in INSTEAD[module].items():
+        with pytest.raises(AbsentNameError):
+            getattr(importlib.import_module(module), name)
+        for path in re.findall(r"\bfunctad(?:\.[a-z]\w*)+", text):
+            found = functad
+            for part in path.split(".")[1:]:
+                found = getattr(found, part)
 
 
 # --- calls that mean something else -----------------------------------------------------------------
