@@ -12,8 +12,10 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
-from numba.core.imputils import RefType, iternext_impl, lower_builtin
+from numba.core.imputils import RefType, iternext_impl
 from numba.core.typing.templates import AbstractTemplate, signature
+
+from functad.backends.cpu.scalars.registry_numba import implement
 
 
 class CountingIterator(types.SimpleIteratorType):
@@ -66,8 +68,8 @@ class _IteratorModel(models.StructModel):
         super().__init__(manager, iterator, [("at", _POINTER), ("left", _POINTER)])
 
 
-@lower_builtin(_CountUp.key, types.int64)
-@lower_builtin(_CountUp.key, types.int64, types.int64)
+@implement(_CountUp.key, types.int64)
+@implement(_CountUp.key, types.int64, types.int64)
 def _range(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) -> ir.Value:
     counting = cgutils.create_struct_proxy(COUNTING)(context, builder)
     counting.start = arguments[0] if len(arguments) == 2 else context.get_constant(types.int64, 0)
@@ -75,7 +77,7 @@ def _range(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) -> ir.
     return counting._getvalue()
 
 
-@lower_builtin("getiter", Counting)
+@implement("getiter", Counting)
 def _begin(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) -> ir.Value:
     counting = cgutils.create_struct_proxy(COUNTING)(context, builder, arguments[0])
     iterator = cgutils.create_struct_proxy(COUNTING.iterator_type)(context, builder)
@@ -85,7 +87,7 @@ def _begin(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) -> ir.
     return iterator._getvalue()
 
 
-@lower_builtin("iternext", CountingIterator)
+@implement("iternext", CountingIterator)
 @iternext_impl(RefType.UNTRACKED)
 def _next(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any, result: Any) -> None:
     iterator = cgutils.create_struct_proxy(COUNTING.iterator_type)(context, builder, arguments[0])

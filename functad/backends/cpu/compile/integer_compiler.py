@@ -22,15 +22,13 @@ _INT = ir.IntType(32)
 _VOID = ir.VoidType()
 
 
-def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str], *, thorough: bool = True) -> bytes:
+def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str]) -> bytes:
     """Compile all functions of a module's text into one object file.
 
     Args:
         source: the text of the module. A function annotated `-> None` is a C function without result.
         names: what its global names mean: integers, or modules that hold integers.
         exports: the functions that the object file shall export, as C functions of int64.
-        thorough: let LLVM do all it can. Else it only keeps variables in registers, in less than half the time:
-            enough for functions that leave the work to others.
     """
     definitions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     module = ir.Module()
@@ -44,11 +42,10 @@ def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str],
     machine = target_machine()
     parsed = llvm.parse_assembly(str(module))
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-    if thorough:
-        passes = builder.getModulePassManager()
-    else:
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_sroa_pass()
+    # Variables are kept in registers, and that is all: these functions leave the work to others, ran no faster after
+    # all of LLVM's passes, and are what the very first call waits for.
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
     run_passes(passes, parsed, builder)
     return bytes(machine.emit_object(parsed))
 

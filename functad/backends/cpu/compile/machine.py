@@ -21,9 +21,9 @@ from functad.backends.cpu.compile.loader import PREFIX, run_passes, target_machi
 from functad.backends.cpu.kernels.arguments import Argument, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba
+from functad.backends.cpu.scalars import integers_numba as integers_numba
 from functad.backends.cpu.scalars import interrupts_numba as interrupts_numba
 from functad.backends.cpu.scalars import special_numba as special_numba
-from functad.backends.cpu.scalars import user_functions_numba as user_functions_numba
 from functad.errors import CompilationError
 
 _I64 = ir.IntType(64)

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 from numba.core import cgutils, types
-from numba.extending import intrinsic
+from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad import machine_model
 from functad.backends.cpu.compile.machine import compile_exports
+from functad.backends.cpu.scalars.registry_numba import declare, implement
 
 
 def compile_gemm(dtype: np.dtype[Any]) -> bytes:
@@ -26,7 +27,6 @@ def compile_gemm(dtype: np.dtype[Any]) -> bytes:
 
 def _gemm(dtype: np.dtype[Any]) -> Callable[..., None]:
     zero = dtype.type(0)
-    room_like: Any = _tile  # for mypy, which does not know that an intrinsic's first parameter is Numba's
     tile_columns = machine_model.FALLBACK_TILE_BYTES // machine_model.FALLBACK_TILE_ROWS // dtype.itemsize
     tile_rows = machine_model.FALLBACK_TILE_ROWS
 
@@ -41,7 +41,7 @@ def _gemm(dtype: np.dtype[Any]) -> Callable[..., None]:
             else:
                 for j in range(n):
                     c[row + j] = beta[0] * c[row + j]
-        tile = room_like(b)
+        tile = _tile(b)
         for j_start in range(0, n, tile_columns):
             columns = min(tile_columns, n - j_start)
             for p_start in range(0, k, tile_rows):
@@ -74,15 +74,21 @@ def _gemm(dtype: np.dtype[Any]) -> Callable[..., None]:
     return gemm
 
 
-@intrinsic
-def _tile(typing: Any, like: Any) -> Any:
+def _tile(like: Any) -> Any:
     """Room on the stack for a tile of elements of the type that `like` points to."""
+    raise NotImplementedError("it is compiled code's only")
 
-    def build(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-        element = context.get_data_type(sig.args[0].dtype)
-        size = machine_model.FALLBACK_TILE_BYTES // context.get_abi_sizeof(element)
-        room = cgutils.alloca_once(builder, element, size)
-        room.align = 64
-        return room
 
-    return like(like), build
+@declare(_tile)
+class _TileType(AbstractTemplate):
+    def generic(self, arguments: Any, keywords: Any) -> Any:
+        return signature(arguments[0], arguments[0])
+
+
+@implement(_tile, types.CPointer)
+def _build_tile(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+    element = context.get_data_type(sig.args[0].dtype)
+    size = machine_model.FALLBACK_TILE_BYTES // context.get_abi_sizeof(element)
+    room = cgutils.alloca_once(builder, element, size)
+    room.align = 64
+    return room

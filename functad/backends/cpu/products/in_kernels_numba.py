@@ -10,10 +10,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.products import in_kernels as gemm_scalars
+from functad.backends.cpu.scalars.registry_numba import declare, implement
 
 _WORD = ir.IntType(64)
 _PARAMETERS = (
@@ -33,9 +33,9 @@ def _register(word: Callable[..., None], element: types.Type) -> None:
             # The call's arguments are converted to these types, as far as Numba can.
             return wanted if len(arguments) == len(_PARAMETERS) and not keywords else None
 
-    infer_global(word, types.Function(Template))
+    declare(word, types.Function(Template))
 
-    @lower_builtin(word, *wanted.args)
+    @implement(word, *wanted.args)
     def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         given = dict(zip(_PARAMETERS, values))
         for name in ("alpha", "beta"):
@@ -75,9 +75,9 @@ def _register_places(word: Callable[..., None], element: types.Type) -> None:
         def generic(self, arguments: Any, keywords: Any) -> Any:
             return wanted if len(arguments) == len(_PLACES_PARAMETERS) and not keywords else None
 
-    infer_global(word, types.Function(Template))
+    declare(word, types.Function(Template))
 
-    @lower_builtin(word, *wanted.args)
+    @implement(word, *wanted.args)
     def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         given = dict(zip(_PLACES_PARAMETERS, values))
         given["ahead"] = builder.gep(given["a"], [given["ahead"]])

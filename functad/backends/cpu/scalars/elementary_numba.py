@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.scalars import elementary as scalars
+from functad.backends.cpu.scalars.registry_numba import declare, implement
 from functad.primitives.kernels import scalar_formulas
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
@@ -49,7 +49,7 @@ def register(function: Callable[..., Any]) -> None:
 
     _register_type(function, result_type)
 
-    @lower_builtin(function, types.VarArg(types.Any))
+    @implement(function, types.VarArg(types.Any))
     def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
         dtypes = [_DTYPES[t] for t in call.args]
         operands = [_from_numba(builder, value, dtype) for value, dtype in zip(values, dtypes)]
@@ -68,7 +68,7 @@ def _register_type(function: Callable[..., Any], result_type: Callable[[Sequence
             result = None if kws else result_type(operands)
             return None if result is None else signature(result, *operands)
 
-    infer_global(function, types.Function(Template))
+    declare(function, types.Function(Template))
 
 
 _registered: set[Callable[..., Any]] = set()
@@ -483,7 +483,7 @@ def _accumulated_type(operands: Sequence[Any]) -> Any:
 _register_type(scalars.accumulate, _accumulated_type)
 
 
-@lower_builtin(scalars.accumulate, types.Any, types.Any)
+@implement(scalars.accumulate, types.Any, types.Any)
 def _lower_accumulate(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
     dtype = _DTYPES[call.return_type]
     x, y = (_from_numba(builder, value, dtype) for value in values)

@@ -9,11 +9,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.scalars.interrupts import interrupted
+from functad.backends.cpu.scalars.registry_numba import declare, implement
 
 _WORD = ir.IntType(64)
 
@@ -25,10 +25,10 @@ class _Interrupted(AbstractTemplate):
         return signature(types.boolean, types.CPointer(types.int64)) if len(arguments) == 1 and not keywords else None
 
 
-infer_global(interrupted, types.Function(_Interrupted))
+declare(interrupted, types.Function(_Interrupted))
 
 
-@lower_builtin(interrupted, types.CPointer(types.int64))
+@implement(interrupted, types.CPointer(types.int64))
 def _call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
     (control,) = values
     entry = builder.load(builder.gep(control, [ir.Constant(_WORD, w.CONTROL_POLL)]))

@@ -11,17 +11,17 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, compiler, types
-from numba.core.imputils import lower_builtin
 from numba.core.targetconfig import ConfigStack
-from numba.core.typing.templates import AbstractTemplate, infer, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, signature
 from numba.np.arrayobj import make_array, populate_array
 
 from functad.backends.cpu.compile.frontend import BoolPointer, PackedPointer
+from functad.backends.cpu.scalars.registry_numba import declare, implement, template
 from functad.backends.cpu.scalars.user_functions import array_view
 from functad.primitives.user_kernels import UserFunction
 
 
-@infer_global(array_view)
+@declare(array_view)
 class _ArrayView(AbstractTemplate):
     def generic(self, arguments: Any, keywords: Any) -> Any:
         pointer, _, shape = arguments
@@ -30,8 +30,8 @@ class _ArrayView(AbstractTemplate):
         return signature(types.Array(element, len(shape), "C"), pointer, types.intp, sizes)
 
 
-@lower_builtin(array_view, types.CPointer, types.Integer, types.UniTuple)
-@lower_builtin(array_view, PackedPointer, types.Integer, types.UniTuple)
+@implement(array_view, types.CPointer, types.Integer, types.UniTuple)
+@implement(array_view, PackedPointer, types.Integer, types.UniTuple)
 def _array_view(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) -> ir.Value:
     pointer, start, shape = arguments
     array = make_array(sig.return_type)(context, builder)
@@ -71,10 +71,10 @@ def in_kernels(function: UserFunction) -> Callable[..., Any]:
             plain = tuple(types.unliteral(argument) for argument in arguments)
             return signature(version(plain).signature.return_type, *plain)
 
-    infer(Template)
-    infer_global(stand_in, types.Function(Template))
+    template(Template)
+    declare(stand_in, types.Function(Template))
 
-    @lower_builtin(stand_in, types.VarArg(types.Any))
+    @implement(stand_in, types.VarArg(types.Any))
     def call(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) -> ir.Value:
         found = version(sig.args)
         context.active_code_library.add_linking_library(found.library)
