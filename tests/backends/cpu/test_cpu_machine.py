@@ -13,15 +13,17 @@ import sys
 import threading
 
 import llvmlite.binding as llvm
+import numba
 import numpy as np
 import pytest
 from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import types
+from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.compile import frontend, machine
 from functad.backends.cpu.compile.loader import PREFIX, load, missing_symbols, target_machine
 from functad.backends.cpu.compile.symbols import undefined_symbols
+from functad.backends.cpu.scalars.registry_numba import declare, implement
 from functad.errors import CompilationError
 
 NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -276,17 +278,19 @@ frontend.subroutine(sum_of_squares)
 frontend.subroutine(recursive_error)
 
 
-@njit
-def compiled_by_numba(x):
-    return square(x) + 1
+def fetch_add(pointer, value):
+    """Add to a number in memory at once; what was there."""
 
 
-@intrinsic
-def fetch_add(typing_context, pointer, value):
-    def emit(context, builder, signature, arguments):
-        return builder.atomic_rmw("add", *arguments, "seq_cst")
+@declare(fetch_add)
+class FetchAdd(AbstractTemplate):
+    def generic(self, arguments, keywords):
+        return signature(types.int64, *map(types.unliteral, arguments))
 
-    return types.int64(pointer, value), emit
+
+@implement(fetch_add, types.CPointer, types.Integer)
+def _fetch_add(context, builder, signature, arguments):
+    return builder.atomic_rmw("add", *arguments, "seq_cst")
 
 
 def export(function, arguments, result):
@@ -314,16 +318,19 @@ def test_subroutine_is_compiled_once_and_stays_a_call_if_told_so():
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(lib["f"])(2, 3) == 8 + 81
 
 
-def test_functions_compiled_by_numba_call_and_are_called():
-    def calls(a):
-        return compiled_by_numba(a) * 2
+def test_users_numba_is_left_alone():
+    # Kernels have a `min` of their own, of integers; functions that users compile keep Numba's.
+    def least(a, b):
+        return min(a, b)
 
-    lib = export(calls, (types.int64,), types.int64)
-    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lib["f"])(3) == 20
-    assert compiled_by_numba(5) == 26
+    lib = export(least, (types.int64, types.int64), types.int64)
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(lib["f"])(3, -2) == -2
+    with pytest.raises(CompilationError, match="min"):
+        export(least, (types.float64, types.int64), types.float64)
+    assert numba.njit(least)(2.5, 3) == 2.5
 
 
-def test_intrinsics_pointers_and_no_result():
+def test_own_words_pointers_and_no_result():
     def count(counter, times):
         for _ in range(times):
             fetch_add(counter, 2)

@@ -21,7 +21,7 @@ from numba.cpython import builtins, cmathimpl, iterators, mathimpl, numbers, ran
 from functad.backends.cpu.compile.counting import CountingFunction
 from functad.backends.cpu.scalars.registry_numba import code_of_words, types_of_words
 
-_InPython = templates._TemplateTargetHelperMixin
+_InPython = (templates._TemplateTargetHelperMixin, templates._OverloadFunctionTemplate)
 # Importing these declares to Numba what it knows of numbers, tuples and ranges.
 _DECLARED = (typed_builtins, builtins, iterators, numbers, optional, rangeobj, tupleobj)
 
