@@ -270,7 +270,7 @@ def _store_packed(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any)
     builder.store(convert(value, sig.args[0].memory), builder.gep(pointer, [index]))
 
 
-class _Target(KernelTarget):
+class _CompilingTarget(KernelTarget):
     # The functions by which Numba defines some operations (such as the product of complex numbers) are compiled in the
     # short way, too.
     def _compile_subroutine_no_cache(
@@ -286,4 +286,4 @@ class _Target(KernelTarget):
 
 
 _typing = KernelTyping()
-_target = _Target(_typing, "cpu")
+_target = _CompilingTarget(_typing, "cpu")
