@@ -208,3 +208,17 @@ def test_runs_that_err_into_powers_of_negative_numbers_do_not_tell_how_far_is_to
     check(f, args, "compiled", form="gradient", seed=3758)
     told = Expected([np.float32(1)], lambda: [np.float32(np.nan)])  # type: ignore[list-item]
     assert told.mismatch([np.float32(1.00001)]) is None and told.mismatch([np.float32(1.01)]) is not None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex64", "int32"])
+@pytest.mark.parametrize("batch", [(), (0,)])
+def test_a_product_that_sums_nothing_keeps_the_signs_of_zeros(dtype: str, batch: tuple[int, ...]) -> None:
+    # A matrix library adds each of them to +0, so that no −0 is left.
+    def f(x: Any, y: Any) -> list[Any]:
+        return [functad.lax.dot_general(x, y, (((), ()), (batch, batch)))]
+
+    x, y = np.array([[-1, 2], [0, -0.0]]).astype(dtype), np.array([[0, -3], [-1, 5]]).astype(dtype)
+    check(f, [x, y], "compiled")
+    expected = x[:, :, None] * y[:, None] if batch else x[:, :, None, None] * y
+    (result,) = functad.jit(f)(x, y)
+    np.testing.assert_array_equal(np.signbit(np.asarray(result).real), np.signbit(expected.real))

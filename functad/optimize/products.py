@@ -75,21 +75,22 @@ def with_repeated_number(eqn: Eqn, view: View) -> list[Eqn] | None:
 
 
 def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
-    """Sums of element-wise products, which fuse with what is around them: dots, also in a batch, and tiny matrices."""
+    """Sums of element-wise products, which fuse with what is around them: dots, also in a batch, and tiny matrices.
+
+    And outer products, which sum nothing: a matrix library would add each of them to +0, so that no −0 were left.
+    """
     contract, batch = eqn.params["dimension_numbers"]
     out = eqn.outvars[0].aval
-    if out.dtype.kind not in "iuf" or out.dtype == np.float16 or any(a.aval.dtype != out.dtype for a in eqn.invars):
+    if any(a.aval.dtype != out.dtype for a in eqn.invars):
+        return None
+    if contract[0] and (out.dtype.kind not in "iuf" or out.dtype == np.float16):
         return None
     shapes = [a.aval.shape for a in eqn.invars]
     frees = [[d for d in range(len(s)) if d not in (*contract[i], *batch[i])] for i, s in enumerate(shapes)]
     rows, columns = (math.prod(s[d] for d in free) for s, free in zip(shapes, frees))
     terms = math.prod(shapes[0][d] for d in contract[0])
-    if (
-        not out.size
-        or not terms
-        or not contract[0]
-        or (rows * columns > 1 and rows * columns * terms > machine_model.LARGEST_SMALL_PRODUCT)
-    ):
+    is_small = rows * columns == 1 or rows * columns * terms <= machine_model.LARGEST_SMALL_PRODUCT
+    if not out.size or not terms or (contract[0] and not is_small):
         return None
     full = (*out.shape, *[shapes[0][d] for d in contract[0]])
     n, m = len(batch[0]), len(frees[0])
@@ -101,6 +102,6 @@ def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
         for i, operand in enumerate(operands):
             ordered = transpose(operand, (*batch[i], *frees[i], *contract[i]))
             repeated.append(broadcast_in_dim(ordered, shape=full, broadcast_dimensions=(*places[i], *summed)))
-        return [reduce_sum(mul(*repeated), axes=tuple(summed))]
+        return [reduce_sum(mul(*repeated), axes=tuple(summed)) if summed else mul(*repeated)]
 
     return spliced(sums, eqn.invars, eqn)
