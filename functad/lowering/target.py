@@ -13,7 +13,7 @@ import numpy as np
 from functad.ir import Aval, Eqn, Var
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine
-from functad.lowering.nests.collapse import collapse
+from functad.lowering.nests.collapse import collapse, part
 from functad.lowering.nests.nest import PRE, Load, Nest, NestBuilder, Store
 from functad.lowering.nests.split import split_reduction
 from functad.lowering.steps import GemmStep, KernelStep, NestStep, Step
@@ -43,6 +43,7 @@ class StepWriter:
         if not builder.nest.stores:
             return
         collapse(builder.nest)
+        part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
         nests = split_reduction(builder.nest)
         if nests is None:

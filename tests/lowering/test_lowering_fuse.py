@@ -261,6 +261,11 @@ def test_a_slice_of_what_the_same_nest_computes_is_replaced() -> None:
     np.testing.assert_allclose(functad.jit(change)(x, x), change(jnp.asarray(x), jnp.asarray(x)), rtol=1e-6)
 
 
+def test_what_is_overwritten_in_every_piece_needs_no_buffer() -> None:
+    function = functad.jit(lambda x: x.at[0].max(5.0).at[0].set(x[1]))
+    np.testing.assert_array_equal(function(np.arange(4, dtype=np.float32)), [1, 1, 2, 3])
+
+
 # --- arrays that are joined where the result is read ----------------------------------------------------------
 
 
@@ -282,3 +287,18 @@ def test_what_is_joined_is_computed_in_its_piece() -> None:
 def test_short_parts_are_joined_in_memory(shape: tuple[int, ...], axis: int) -> None:
     x = functad.ShapeDtypeStruct(shape, "float32")
     assert "loops" in kinds(fusion_of(lambda x: jnp.concatenate([x, x * 2.0], axis) + 1.0, x))
+
+
+# --- repeated arrays ------------------------------------------------------------------------------------------
+
+
+def test_a_tiled_array_is_found_without_division() -> None:
+    program = simplify(functad.make_jaxpr(lambda x: jnp.tile(x, (3, 2)))(SQUARE))
+    (step,) = make_schedule(program).steps
+    assert isinstance(step, NestStep) and all(offset.is_plain() for _, offset, _ in step.nest.accesses())
+    assert step.nest.loops[0].extent == 16  # of which threads have more than of three
+
+
+def test_a_repeated_array_is_written_once() -> None:
+    program = simplify(functad.make_jaxpr(lambda x: jnp.repeat(x, 4))(VECTOR))
+    assert len(make_schedule(program).steps) == 1

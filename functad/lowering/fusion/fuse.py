@@ -34,7 +34,7 @@ class _Reads:
     aligned: set[Var]  # at the equation's own point only
     elsewhere: set[Var]
     pieces: int  # into which the domain is cut so that this is so
-    by_pieces: bool  # whether something is read elsewhere unless it is cut
+    by_pieces: bool  # whether something else, or something elsewhere, is read unless it is cut
 
     @property
     def all(self) -> set[Var]:
@@ -159,9 +159,9 @@ class Fusion(Inlining):
         elsewhere, by_pieces = _read_elsewhere(pieces), False
         aligned = {v for piece in pieces for v, _ in piece.loaded} - elsewhere
         if len(pieces) > 1:
-            by_pieces = not aligned.isdisjoint(
-                _read_elsewhere(self._pieces(shape, axes, [(eqn, PRE)], no_buffer, most=1))
-            )
+            (uncut,) = self._pieces(shape, axes, [(eqn, PRE)], no_buffer, most=1)
+            more = {v for v, _ in uncut.loaded} - elsewhere - aligned
+            by_pieces = bool(more) or not aligned.isdisjoint(_read_elsewhere([uncut]))
         reads = _Reads(aligned, elsewhere, len(pieces), by_pieces)
         self._known_reads[i] = reads
         return reads
@@ -280,7 +280,7 @@ class Fusion(Inlining):
     def builders(self, unit: Unit, buffer: Callable[[Var], Buffer]) -> list[NestBuilder]:
         """The nests of a unit, one for each piece of its domain, without their stores."""
         members = [(self.program.eqns[i], unit.levels[i]) for i in unit.members]
-        most = machine_model.LARGEST_CUT_NEST if unit.by_pieces else unit.pieces
+        most = machine_model.LARGEST_CUT_NEST if unit.pieces > 1 else 1
         return self._pieces(unit.shape, unit.axes, members, buffer, most)
 
     def _pieces(
@@ -292,9 +292,16 @@ class Fusion(Inlining):
         most: int,
     ) -> list[NestBuilder]:
         """What equations are over the pieces of a domain; with a reduction it is one piece."""
+        builder: NestBuilder
+
+        def lies_in(var: Var) -> Buffer:
+            """Its buffer; what is cut further may read what its pieces do not, and what has no buffer."""
+            is_kept = axes or most == 1 or builder.cuts.first is None
+            return buffer(var) if is_kept else no_buffer(var)
 
         def build(box: Box) -> NestBuilder:
-            builder = NestBuilder(shape, axes, self.definition, buffer, self.name, box)
+            nonlocal builder
+            builder = NestBuilder(shape, axes, self.definition, lies_in, self.name, box)
             for eqn, level in members:
                 if isinstance(eqn.primitive.lower, Reduction):
                     builder.add_reduction(eqn)

@@ -35,7 +35,7 @@ class Unit:
     before: int = 0  # bit set of the units that must run before
     weight: int = 0  # of a nest: how many operations it has
     pieces: int = 1  # of a nest: how many pieces its domain falls into, at most
-    by_pieces: bool = False  # of a nest: what it reads at its own point it would read elsewhere if it were not cut
+    by_pieces: bool = False  # of a nest: it would read more, or elsewhere, if it were not cut
     results: int = 0  # of a nest: how many of its values are results of the Program
 
     @property

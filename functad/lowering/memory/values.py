@@ -72,9 +72,10 @@ class Values:
         """Write a value to a buffer, from where it lies or as it is computed."""
         if not buffer.size:
             return
-        source = self.present(atom)
+        root = self.fusion.alias_root(atom) if isinstance(atom, Var) else atom
+        source = self.present(atom) if isinstance(root, Var) and self.assignment.find(root) is not None else None
         if source is None:
-            self._compute_into(atom, buffer, name)
+            self._compute_into(root, buffer.view(root.aval.shape), name)
         elif source.storage is not buffer.storage:
             self.writer.add_buffer_copy(source.view(buffer.shape), buffer, name)
 

@@ -1,11 +1,12 @@
-"""Merging loops: neighbours that every access runs through as one become one loop.
+"""Merging loops: neighbours that every access runs through as one become one; parting them, so that none divides.
 
 Knows nests as data; no target.
 """
 
 from __future__ import annotations
 
-from functad.lowering.nests.affine import Affine, loop
+from functad import machine_model
+from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.nest import IndexLet, Load, Nest
 
 
@@ -16,6 +17,33 @@ def collapse(nest: Nest) -> None:
         if nest.reduced[d] == nest.reduced[d + 1]:
             _try_merge(nest, d)
         d -= 1
+
+
+def part(nest: Nest) -> None:
+    """Part loops in place whose variable is divided by a factor of their extent, as where an array is repeated."""
+    for symbol in [s for s, is_reduced in zip(nest.loops, nest.reduced) if not is_reduced]:
+        divisors = {
+            d.divisor
+            for value in _values(nest)
+            for d in value.symbols()
+            if d.base is not None and d.base.terms == ((symbol, 1),) and not d.base.constant
+        }
+        for divisor in sorted(divisors, reverse=True):
+            if symbol.extent % divisor == 0 and machine_model.FLOATS_OF_VECTOR <= divisor < symbol.extent:
+                _part_loop(nest, symbol, divisor)
+                break
+
+
+def _part_loop(nest: Nest, symbol: Symbol, divisor: int) -> None:
+    d = nest.loops.index(symbol)
+    outer, inner = loop(f"{symbol.name}_part", symbol.extent // divisor), loop(symbol.name, divisor)
+    for holder, attribute in _holders(nest):
+        setattr(holder, attribute, getattr(holder, attribute).substitute({symbol: outer * divisor + inner}))
+    pair = [outer.terms[0][0], inner.terms[0][0]]
+    if d == 0 and len(nest.loops) > 1:
+        pair.sort(key=lambda s: -s.extent)  # threads share the first loop
+    nest.loops[d : d + 1] = pair
+    nest.reduced[d : d + 1] = [False, False]
 
 
 def _try_merge(nest: Nest, d: int) -> None:
