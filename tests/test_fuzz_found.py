@@ -222,3 +222,12 @@ def test_a_product_that_sums_nothing_keeps_the_signs_of_zeros(dtype: str, batch:
     expected = x[:, :, None] * y[:, None] if batch else x[:, :, None, None] * y
     (result,) = functad.jit(f)(x, y)
     np.testing.assert_array_equal(np.signbit(np.asarray(result).real), np.signbit(expected.real))
+
+
+def test_a_product_of_rows_of_an_empty_table_is_left_as_it_is() -> None:
+    def f(x: Any) -> list[Any]:
+        x = functad.lax.sort(x, 0)
+        return [functad.lax.dot_general(x, x, (((), ()), ((), ())))]
+
+    smallest = {"GATHERED_ROW": 0, "GATHERED_PRODUCT": 0.0}
+    check(f, [np.zeros(0, np.float32)], "passes", form="forward", seed=26368, thresholds=smallest)

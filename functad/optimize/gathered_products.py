@@ -278,7 +278,7 @@ def _rows_of(table: Aval, indices: Atom, rank: int, params: dict[str, Any]) -> _
     if others != [(0,), (0,), (), ()]:
         return None
     uses, length = math.prod(indices.aval.shape), math.prod(table.shape[1:])
-    if uses < machine_model.GATHERED_USES * table.shape[0] or length < machine_model.GATHERED_ROW:
+    if not table.size or uses < machine_model.GATHERED_USES * table.shape[0] or length < machine_model.GATHERED_ROW:
         return None
     return _Rows(table, indices, window, tuple(d for d in range(rank) if d not in window), params["mode"])
 
