@@ -25,7 +25,7 @@ def measure(workload: str, options: Options) -> list[Section]:
     with worker("functad", workload, options.threads) as whole:
         whole.ask("load")
         size = whole.ask("size")
-        whole.ask("first", before=[])
+        whole.ask("first", steps=1)
         for switch in SWITCHES:
             with worker("functad", workload, options.threads) as less:
                 try:
@@ -35,7 +35,7 @@ def measure(workload: str, options: Options) -> list[Section]:
                     if changed["text"] == size["text"]:
                         idle.append(switch.name)
                         continue
-                    less.ask("first", before=[])
+                    less.ask("first", steps=1)
                     figures[switch.name] = _ratio(less, whole, options)
                 except WorkerError as problem:
                     failures[f"functad without {switch.name}"] = str(problem)

@@ -1,4 +1,4 @@
-"""Time to the first result: with an empty cache, with a warm one, and against the length of the Program.
+"""Time until something is trained: with an empty cache, with a warm one, and against the length of the Program.
 
 Knows how each framework is told where its cache lies; every measurement is a process of its own.
 """
@@ -17,44 +17,20 @@ from benchmarks.workloads import EQUATIONS, SIZES
 
 _WORKLOADS = ("W1", "W2", "W3")
 _REPEATS = 3
-# What compiling needs but is no compiling; with a warm cache functad must do without it.
-# `import numba` leaves most of Numba for its first compilation to import; that belongs to the import, too.
-_IMPORTED_BEFORE = {
-    "functad": [
-        "numba",
-        "numba.core.inline_closurecall",
-        "numba.core.typing.arraydecl",
-        "numba.core.typing.cmathdecl",
-        "numba.cpython.charseq",
-        "numba.cpython.randomimpl",
-        "numba.cpython.unicode",
-        "numba.experimental.jitclass.base",
-        "numba.misc.cffiimpl",
-        "numba.np.arraymath",
-        "numba.np.linalg",
-        "numba.np.npdatetime",
-        "numba.np.npyimpl",
-        "numba.np.polynomial",
-        "numba.np.random.generator_methods",
-        "numba.typed.typeddict",
-        "numba.typed.typedlist",
-        "numba.typed.typedset",
-    ]
-}
+_STEPS = 5
 
 
 def cold_and_warm(options: Options) -> list[Section]:
-    """Milliseconds from before the trace to the first result, in a new process, cache empty and cache warm."""
+    """Milliseconds from the import to the end of the fifth step, in a new process, cache empty and cache warm."""
     return [section for name in _WORKLOADS for section in _cold_and_warm(name, options)]
 
 
 def _cold_and_warm(workload: str, options: Options) -> Iterator[Section]:
     samples: dict[str, dict[str, list[float]]] = {"cold": {}, "warm": {}}
-    numba_import: list[float] = []
+    imports: dict[str, list[float]] = {}
     warm_imports_numba = False
     failures: dict[str, str] = {}
-    compilers = [f for f in options.frameworks if f != "torch"]  # which runs eagerly
-    for framework in [f for f in compilers for _ in range(min(_REPEATS, options.rounds))]:
+    for framework in [f for f in options.frameworks for _ in range(min(_REPEATS, options.rounds))]:
         reason = absent(framework) or failures.get(framework)
         if reason is not None:
             failures[framework] = reason
@@ -63,25 +39,21 @@ def _cold_and_warm(workload: str, options: Options) -> Iterator[Section]:
             with _cache() as variables:
                 for state in ("cold", "warm"):
                     with worker(framework, workload, options.threads, variables) as process:
-                        process.ask("load")
-                        before = _IMPORTED_BEFORE.get(framework, []) if state == "cold" else []
-                        answer = process.ask("first", before=before)
-                    samples[state].setdefault(framework, []).append(1e3 * answer["first"])
-                    if framework == "functad" and state == "cold":
-                        numba_import.append(1e3 * answer["before"])
-                    elif framework == "functad":
+                        imported = 1e3 * process.ask("load")["import"]
+                        answer = process.ask("first", steps=_STEPS)
+                    samples[state].setdefault(framework, []).append(imported + 1e3 * answer["first"])
+                    imports.setdefault(framework, []).append(imported)
+                    if framework == "functad" and state == "warm":
                         warm_imports_numba |= answer["numba"]
         except WorkerError as problem:
             failures[framework] = str(problem)
+    counted = ", ".join(f"{framework} {summary(times).median:.0f} ms" for framework, times in imports.items())
     for state in ("cold", "warm"):
-        notes: list[str] = []
-        if numba_import and state == "cold":
-            milliseconds = summary(numba_import).median
-            notes.append(f"import of numba, with what its first compilation loads, not counted: {milliseconds:.0f} ms")
-        elif warm_imports_numba:
-            notes.append("functad imported numba although its cache was warm; that is counted")
+        notes = [f"imports, which are counted: {counted}"] if counted else []
+        if state == "warm" and warm_imports_numba:
+            notes.append("functad imported numba although its cache was warm")
         figures = {framework: summary(s) for framework, s in samples[state].items()}
-        title = f"{workload}: first result, {state} cache"
+        title = f"{workload}: import and first {_STEPS} steps, {state} cache"
         yield compared(Section(f"compile-{workload}-{state}", title, "ms", figures, failures=failures, notes=notes))
 
 
@@ -103,7 +75,7 @@ def _curve(kind: str, options: Options) -> Section:
             try:
                 with _cache() as variables, worker(framework, f"{kind}-{size}", options.threads, variables) as process:
                     process.ask("load")
-                    answer = process.ask("first", before=_IMPORTED_BEFORE.get(framework, []))
+                    answer = process.ask("first", steps=1)
                     if framework == "functad":
                         counts.append(str(process.ask("equations")["count"]))
             except WorkerError as problem:

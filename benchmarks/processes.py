@@ -86,10 +86,14 @@ def worker(*arguments: Any, **options: Any) -> Iterator[Worker]:
 
 
 def worker_environment(threads: int) -> dict[str, str]:
-    """The variables of this process, with the number of threads for every library that asks for one."""
+    """The variables of this process, with the number of threads for every library that asks for one.
+
+    Python keeps the bytecode of what it imports, as it does for users.
+    """
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "FUNCTAD_NUM_THREADS")
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, **dict.fromkeys(names, str(threads)), "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **dict.fromkeys(names, str(threads)), "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
 
 
 class Contest(NamedTuple):
