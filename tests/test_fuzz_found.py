@@ -231,3 +231,17 @@ def test_a_product_of_rows_of_an_empty_table_is_left_as_it_is() -> None:
 
     smallest = {"GATHERED_ROW": 0, "GATHERED_PRODUCT": 0.0}
     check(f, [np.zeros(0, np.float32)], "passes", form="forward", seed=26368, thresholds=smallest)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "float16"])
+def test_a_sum_of_one_product_starts_from_zero_also_in_a_batch(dtype: str) -> None:
+    x, y = np.array([[-2], [0]]).astype(dtype), np.zeros((1, 1), dtype)
+    for product in (lambda x, y: x @ y, lambda x, y: functad.vmap(jnp.matmul)(x[None], y[None])):
+        for transform in (lambda f: f, functad.jit):
+            assert not np.signbit(np.asarray(transform(product)(x, y)).real).any()
+
+
+def test_differences_do_not_step_over_a_small_divisor() -> None:
+    args = [np.zeros((), np.float64), np.array(-1.2e-13)]
+    with pytest.raises(AssertionError, match="nothing to say.*past small numbers"):
+        check(lambda x, y: [jnp.remainder(x, y)], args, "differences", seed=30060)

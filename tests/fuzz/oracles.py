@@ -184,6 +184,8 @@ def differences(trial: Trial, choose: random.Random) -> str | None:
         raise Skipped("needs float64")
     if not all(np.all(np.abs(a) < WILD) for a in program.args if a.dtype.kind == "f"):
         raise Skipped("a step of differences is lost in large numbers")
+    if any(np.any((a != 0) & (np.abs(a) < 10 * STEP)) for a in program.args if a.dtype.kind == "f"):
+        raise Skipped("a step of differences leads past small numbers")
     order = "second" if choose.random() < 0.4 else "forward"
     if order not in forms_of(program):
         raise Skipped("no derivative")
