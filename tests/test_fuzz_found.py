@@ -210,7 +210,7 @@ def test_runs_that_err_into_powers_of_negative_numbers_do_not_tell_how_far_is_to
     assert told.mismatch([np.float32(1.00001)]) is None and told.mismatch([np.float32(1.01)]) is not None
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "complex64", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex64", "int32", "bool", "uint8"])
 @pytest.mark.parametrize("batch", [(), (0,)])
 def test_a_product_that_sums_nothing_keeps_the_signs_of_zeros(dtype: str, batch: tuple[int, ...]) -> None:
     # A matrix library adds each of them to +0, so that no −0 is left.

@@ -163,7 +163,8 @@ def _wrapped(index: int, axis: int, shape: tuple[int, ...], remedy: str | None) 
     size = shape[axis]
     if remedy is not None and not -size <= index < size:
         raise _out_of_bounds(index, axis, shape, remedy)
-    return index + size if index < 0 else index
+    place = index + size if index < 0 else index
+    return min(max(place, -(2**31)), 2**31 - 1)  # what lies outside still does so as an int32
 
 
 def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], remedy: str | None = READING) -> Any:

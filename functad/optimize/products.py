@@ -81,7 +81,7 @@ def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
     """
     contract, batch = eqn.params["dimension_numbers"]
     out = eqn.outvars[0].aval
-    if any(a.aval.dtype != out.dtype for a in eqn.invars):
+    if out.dtype == np.bool_ or any(a.aval.dtype != out.dtype for a in eqn.invars):
         return None
     if contract[0] and (out.dtype.kind not in "iuf" or out.dtype == np.float16):
         return None

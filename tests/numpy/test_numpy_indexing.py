@@ -162,6 +162,18 @@ def test_modes_of_at():
         X.at[0].set(1.0, mode="nonsense")
 
 
+@pytest.mark.parametrize("far", [2**31, 2**32 + 1, 2**40, 2**70])
+def test_positions_of_any_size_lie_outside(far):
+    x = jnp.arange(5.0)
+    for transform in (lambda f: f, functad.jit):
+        assert transform(lambda x: x.at[far].get(mode="clip"))(x) == 4
+        assert transform(lambda x: x.at[-far].get(mode="clip"))(x) == 0
+        assert np.isnan(transform(lambda x: x.at[far].get(mode="fill"))(x))
+        assert np.isnan(transform(lambda x: x.at[np.array([0, 1]), far].get(mode="fill"))(jnp.ones((2, 5)))).all()
+        np.testing.assert_array_equal(transform(lambda x: x.at[far].set(9.0, mode="drop"))(x), x)
+        np.testing.assert_array_equal(transform(lambda x: x.at[far].set(9.0, mode="clip"))(x), [0, 1, 2, 3, 9])
+
+
 def test_unused_at_is_fine():
     assert repr(X.at[0]).startswith("AtIndex(") and repr(X.at).startswith("At(")
 

@@ -66,7 +66,7 @@ class Store:
 
 @dataclass(eq=False)
 class Accumulator:
-    """`name` gathers `value` over the reduction loops; a sum of `few` terms adds them in their order, as NumPy does."""
+    """`name` gathers `value` over the reduction loops; a sum of `few` terms adds them in their order."""
 
     name: str
     kind: str

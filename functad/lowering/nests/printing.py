@@ -80,7 +80,7 @@ def combined(a: Accumulator, total: str, x: str) -> str:
     if a.kind == "prod" and a.dtype == np.int64:  # Numba takes it that these do not overflow
         total, x = f"u64({total})", f"u64({x})"
     if a.few and a.kind == "sum" and a.dtype.kind == "f":
-        return f"{total} + {x}"  # what overflows in one order only must be as without jit
+        return f"{total} + {x}"  # what overflows in one order only is as without jit, below 8 terms
     text = UPDATE[a.kind].format(a=total, x=x, c="complex_" if a.dtype.kind == "c" else "")
     # Operators give Numba's integers of 64 bits.
     return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind not in ("max", "min") else text

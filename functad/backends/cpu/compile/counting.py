@@ -26,7 +26,7 @@ class CountingIterator(types.SimpleIteratorType):
 
 
 class Counting(types.SimpleIterableType):
-    """The int64 numbers from `start` up to `stop`."""
+    """The int64 numbers from `start` up to `stop`, which lie less than 2⁶³ apart."""
 
     def __init__(self) -> None:
         super().__init__("Counting", CountingIterator())

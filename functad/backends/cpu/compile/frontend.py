@@ -79,7 +79,7 @@ def lower(
     """The LLVM module of the function for arguments of these types.
 
     Args:
-        function: a Python function in Numba's language: no arrays, no objects, a variable has one type.
+        function: a Python function in Numba's language: numbers, tuples and ranges only, a variable has one type.
         arguments: the Numba types of the arguments.
         result: the type to convert the result to; inferred if it is not given.
         distinct_pointers: whether no two pointer arguments ever reach the same memory.
