@@ -500,11 +500,11 @@ PIECE_PRODUCT = 1 << 34
 """multiplications of float32 in one go: some 300 ms on two cores. Chosen."""
 
 BLAS_THREADS_FROM = 1 << 18
-"""multiplications up to which OpenBLAS uses one thread by itself. Measured."""
+"""multiplications up to which OpenBLAS uses one thread by itself. Chosen: by OpenBLAS."""
 
 ONE_THREAD_PRODUCT = 1 << 24
 """multiplications of an un-jitted product that stay on one thread. At most some 0.3 ms, of which two threads save half
-on a quiet machine; beside busy processes they took 80 ms where one took 0.27. Measured."""
+on a quiet machine; beside busy processes they took 80 ms where one took 0.27. Compared."""
 
 PIECE_ROWS = 256
 """rows or columns of such a piece, at least: the other operand is packed anew for each. Compared."""

@@ -233,9 +233,9 @@ def test_a_product_of_rows_of_an_empty_table_is_left_as_it_is() -> None:
     check(f, [np.zeros(0, np.float32)], "passes", form="forward", seed=26368, thresholds=smallest)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex64", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "float16", "int8", "uint64", "bool"])
 def test_a_sum_of_one_product_starts_from_zero_also_in_a_batch(dtype: str) -> None:
-    x, y = np.array([[-2], [0]]).astype(dtype), np.zeros((1, 1), dtype)
+    x, y = np.array([[-2.0], [0]]).astype("int8").astype(dtype), np.zeros((1, 1), dtype)
     for product in (lambda x, y: x @ y, lambda x, y: functad.vmap(jnp.matmul)(x[None], y[None])):
         for transform in (lambda f: f, functad.jit):
             assert not np.signbit(np.asarray(transform(product)(x, y)).real).any()

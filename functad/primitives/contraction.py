@@ -124,7 +124,7 @@ def _dot_general_impl(
     a = _as_matrices(lhs, lhs_batch, lhs_free, lhs_contract)
     b = _as_matrices(rhs, rhs_batch, rhs_contract, rhs_free)
     product: np.ndarray = np.multiply(a, b) if a.shape[-1] == 1 else matmul(a, b)
-    if a.shape[-1] == 1 and lhs_contract:
+    if a.shape[-1] == 1 and lhs_contract and product.dtype != np.bool_:
         product += 0  # as any sum of products: it starts from +0, and −0 is left only where nothing is summed
     shape = [lhs.shape[i] for i in lhs_batch + lhs_free] + [rhs.shape[i] for i in rhs_free]
     return product.reshape(shape).astype(dtype, copy=False)
