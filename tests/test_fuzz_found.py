@@ -245,3 +245,10 @@ def test_differences_do_not_step_over_a_small_divisor() -> None:
     args = [np.zeros((), np.float64), np.array(-1.2e-13)]
     with pytest.raises(AssertionError, match="nothing to say.*past small numbers"):
         check(lambda x, y: [jnp.remainder(x, y)], args, "differences", seed=30060)
+
+
+def test_a_cotangent_may_be_too_small_for_its_dtype() -> None:
+    def f(x: Any) -> list[Any]:
+        return [jnp.arctan(functad.lax.convert_element_type(x, "float32"))]
+
+    check(f, [np.full(1, 65504.0, np.float16)], "reverse", seed=3255)

@@ -161,6 +161,10 @@ def reverse(trial: Trial, choose: random.Random) -> str | None:
     runs = [*left.runs(3), *right.runs(3)]
     if not all(np.isfinite(r[0]) for r in [left.results, right.results, *runs]):
         raise Skipped("not finite")
+    # A cotangent below the smallest number of its dtype is 0; a tangent of the same size, in a wider one, is not.
+    lost = sum(float(np.sum(np.abs(t), dtype=np.float64)) * np.finfo(t.dtype).smallest_subnormal for t in ts)
+    if abs(left.results[0] - right.results[0]) <= lost:
+        return None
     return left.mismatch(right.results, right)
 
 
