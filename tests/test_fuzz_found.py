@@ -11,7 +11,9 @@ from fuzz.rounding import Expected, noisy
 
 import functad
 import functad.numpy as jnp
+from functad import tracing
 from functad.errors import OutOfBoundsError
+from functad.ir import registry
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (1, 1, 0)])
@@ -252,3 +254,29 @@ def test_a_cotangent_may_be_too_small_for_its_dtype() -> None:
         return [jnp.arctan(functad.lax.convert_element_type(x, "float32"))]
 
     check(f, [np.full(1, 65504.0, np.float16)], "reverse", seed=3255)
+
+
+def test_sums_may_be_exact_in_another_order() -> None:
+    args = [np.full(6, 4.285867685771658)]  # of equal numbers, the derivative of the deviation is 0 / 0, or rounding
+    check(lambda x: [jnp.std(x, 0)], args, "compiled", form="forward", seed=84, thresholds={"MOST_SUMMED_AT_ONCE": 0})
+
+
+def test_noise_leaves_what_is_selected_by() -> None:
+    source, operand = np.array([[1.0, 1e-9, -1.0]]), np.array([[-3.0, -2.0, -3.0, -1.0, -2.0]])
+    windows = {"window_dimensions": (1, 3), "window_strides": (1, 1), "padding": ((0, 0), (0, 0))}
+
+    def f(x: Any, y: Any) -> list[Any]:
+        return [tracing.bind(registry["select_and_scatter_add"], x, y, select_prim="ge", **windows)]
+
+    program = functad.make_jaxpr(f)(source, operand)
+    run = noisy(program, np.random.default_rng(0))
+    spread = np.ptp([run([source, operand])[0] for _ in range(9)], axis=0)
+    np.testing.assert_array_equal(spread[0] > 0, [False, True, False, True, False])
+
+
+def test_differences_beside_a_jump_say_nothing() -> None:
+    def f(x: Any) -> list[Any]:
+        return [x * functad.lax.convert_element_type(x, "bool")]
+
+    with pytest.raises(AssertionError, match="nothing to say.*jumps here"):
+        check(f, [np.array(-0.0)], "differences", seed=15607)

@@ -38,6 +38,7 @@ CHOOSING = frozenset(
     "max min clamp reduce_max reduce_min cummax cummin reduce_window_max reduce_window_min scatter-max scatter-min "
     "sort top_k select_and_gather_add select_and_scatter_add stop_gradient reduce_precision".split()
 )
+STEPS = frozenset(("sign", "floor", "ceil", "round"))  # functions that do nothing but jump
 STEP = 1e-4  # of the differences, in float64
 CLOSE = 1e-4  # relative error of a derivative beside differences that agree among themselves far better
 
@@ -201,12 +202,14 @@ def differences(trial: Trial, choose: random.Random) -> str | None:
     if base == "gradient":
         fun = Trial(program, "gradient").fun
     base_program = _defined(lambda: traced(fun, [*floats, *others]))
-    eqns = expanded(base_program).eqns
+    whole = expanded(base_program)
+    eqns = whole.eqns
     if any(v.aval.dtype.name in NARROW for e in eqns for v in e.outvars):
         raise Skipped("needs float64")
     if any(e.primitive.name in CHOOSING for e in every_equation(eqns)):
         raise Skipped("its derivative at ties is a convention")
-    run = interpreted(base_program)
+    jumping = [v for e in eqns for v in e.outvars if v.aval.dtype.kind in "biu" or e.primitive.name in STEPS]
+    run = interpreted(whole.replace(outvars=[*whole.outvars, *jumping]))
     ts = found.args[n : 2 * n]
 
     def along(step: float) -> list[np.ndarray]:
@@ -214,14 +217,16 @@ def differences(trial: Trial, choose: random.Random) -> str | None:
 
     here, steps = along(0.0), (STEP, STEP / 2, STEP / 3)
     there = [(along(s), along(-s)) for s in steps]
+    first = len(whole.outvars)
+    if any(not np.array_equal(x, y) for pair in there for xs in pair for x, y in zip(here[first:], xs[first:])):
+        raise Skipped("it jumps here")
     for k, (t, x) in enumerate(zip(tangents, here)):
         if t.dtype != np.float64:
             continue
         with np.errstate(all="ignore"):
             a, b, c = ((up[k] - down[k]) / (2 * s) for (up, down), s in zip(there, steps))
-            sides = (
-                np.abs(there[1][0][k] + there[1][1][k] - 2 * x) / steps[1]
-            )  # how far one-sided ones are apart: kinks
+            # How far one-sided ones are apart: kinks.
+            sides = np.abs(there[1][0][k] + there[1][1][k] - 2 * x) / steps[1]
             scale = np.abs(b) + np.max(np.abs(b), initial=0, where=np.isfinite(b)) + 1e-3
             settled = np.isfinite(a) & (np.abs(a - b) < CLOSE / 30 * scale) & (np.abs(c - b) < CLOSE / 30 * scale)
             settled &= (sides < 0.01 * scale) & np.isfinite(t)

@@ -85,6 +85,13 @@ def test_parts_of_different_sizes_and_of_none() -> None:
     assert len(lowered.schedule.steps) == 2 and not copied(lowered)
 
 
+@pytest.mark.parametrize("shape, axis", [((0, 1), 1), ((0, 1, 1), 1), ((2, 0, 3), 2), ((1, 0), 0)])
+def test_nothing_is_joined_with_nothing(shape: tuple[int, ...], axis: int) -> None:
+    for joined in (jnp.concatenate, jnp.stack):
+        f = functad.jit(lambda x, join=joined: 0 - join([x, x, x], axis))
+        assert f(np.zeros(shape, np.float32)).shape == joined([np.zeros(shape)] * 3, axis).shape
+
+
 def test_what_lies_in_memory_is_copied_to_its_part() -> None:
     def fun(x: Any, y: Any) -> list[Any]:
         return [jnp.concatenate([x * 2, y, jnp.cumsum(x, 0), x - 1], 1)]

@@ -39,7 +39,7 @@ def parts_of(sizes: Sequence[int], shape: Sequence[int], axis: int) -> list[Part
     >>> parts_of([2, 4], (2, 3), axis=1)
     [Part(first=0, length=1, width=3), Part(first=1, length=2, width=3)]
     """
-    rows = math.prod(shape[:axis])
+    rows = max(math.prod(shape[:axis]), 1)  # of arrays without elements, all parts are empty
     lengths = [size // rows for size in sizes]
     firsts = accumulate(lengths, initial=0)
     return [Part(first, length, sum(lengths)) for first, length in zip(firsts, lengths)]
