@@ -18,7 +18,7 @@ from numba import cuda
 from numba.cuda import cudadecl, cudaimpl
 
 from functad.backends.cpu.scalars import elementary as scalars
-from functad.backends.cpu.scalars.elementary_numba import IRArithmetic, IRComplex, IRValue
+from functad.backends.cpu.scalars.elementary_numba import IRArithmetic, IRComplex, IRValue, from_numba, to_numba
 from functad.backends.cuda import complex_functions
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
@@ -98,8 +98,8 @@ def _of_formula(formula: Any, name: str) -> Word:
     @cudaimpl.registry.lower(word, types.VarArg(types.Any))
     def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
         builder = _Builder(builder)
-        operands = [_from_numba(builder, v, _DTYPES[t]) for v, t in zip(values, call.args)]
-        return _to_numba(context, builder, call.return_type, formula(CudaArithmetic(builder), *operands))
+        operands = [from_numba(builder, v, _DTYPES[t]) for v, t in zip(values, call.args)]
+        return to_numba(context, builder, call.return_type, formula(CudaArithmetic(builder), *operands))
 
     return word
 
@@ -117,24 +117,6 @@ def _result_type(formula: Any, dtypes: Sequence[Any]) -> Any:
     if isinstance(result, tuple):
         return types.BaseTuple.from_types([_TYPES[r.dtype] for r in result])
     return _TYPES[result.dtype]
-
-
-def _from_numba(builder: ir.IRBuilder, value: ir.Value, dtype: Any) -> Any:
-    if dtype.kind == "c":
-        part = np.dtype(f"f{dtype.itemsize // 2}")
-        return IRComplex(*[IRValue(builder, builder.extract_value(value, n), part) for n in (0, 1)])
-    return IRValue(builder, value, dtype)
-
-
-def _to_numba(context: Any, builder: ir.IRBuilder, numba_type: Any, result: Any) -> ir.Value:
-    if isinstance(result, tuple):
-        parts = [_to_numba(context, builder, t, r) for t, r in zip(numba_type, result)]
-        return context.make_tuple(builder, numba_type, parts)
-    if isinstance(result, IRComplex):
-        pair = context.make_complex(builder, numba_type)
-        pair.real, pair.imag = result.real.value, result.imag.value
-        return pair._getvalue()
-    return result.value
 
 
 # LLVM's intrinsics that NVVM does not have, and NVIDIA's device library instead; float32 functions end in f.

@@ -5,7 +5,7 @@ This file must not know who computes the product.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -21,21 +21,33 @@ _PARAMETERS = (
 )  # fmt: skip
 
 
-def _register(word: Callable[..., None], element: types.Type) -> None:
-    special: dict[str, types.Type] = {name: types.CPointer(element) for name in "abc"}
-    special |= {"alpha": element, "beta": element, "blas": types.CPointer(types.int64)}
-    wanted = signature(types.none, *(special.get(name, types.int64) for name in _PARAMETERS))
+def _declare(word: Callable[..., None], parameters: Sequence[str], special: Mapping[str, types.Type]) -> Any:
+    """Make calls of the word known to Numba, with words as arguments but for the special ones; their signature."""
+    wanted = signature(types.none, *(special.get(name, types.int64) for name in parameters))
 
     class Template(AbstractTemplate):
         key = word
 
         def generic(self, arguments: Any, keywords: Any) -> Any:
             # The call's arguments are converted to these types, as far as Numba can.
-            return wanted if len(arguments) == len(_PARAMETERS) and not keywords else None
+            return wanted if len(arguments) == len(parameters) and not keywords else None
 
     declare(word, types.Function(Template))
+    return wanted
 
-    @implement(word, *wanted.args)
+
+def _call(builder: ir.IRBuilder, routine: ir.Value, arguments: Sequence[ir.Value]) -> None:
+    """Call the routine whose address the first word at `routine` is. Pointers become words."""
+    entry_type = ir.FunctionType(ir.VoidType(), [_WORD] * len(arguments))
+    entry = builder.inttoptr(builder.load(routine), entry_type.as_pointer())
+    builder.call(entry, [w if w.type == _WORD else builder.ptrtoint(w, _WORD) for w in arguments])
+
+
+def _register(word: Callable[..., None], element: types.Type) -> None:
+    special: dict[str, types.Type] = {name: types.CPointer(element) for name in "abc"}
+    special |= {"alpha": element, "beta": element, "blas": types.CPointer(types.int64)}
+
+    @implement(word, *_declare(word, _PARAMETERS, special).args)
     def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         given = dict(zip(_PARAMETERS, values))
         for name in ("alpha", "beta"):
@@ -44,11 +56,8 @@ def _register(word: Callable[..., None], element: types.Type) -> None:
             builder.store(context.get_value_as_data(builder, element, given[name]), place)
             given[name] = place
         for name in "abc":
-            given[name] = builder.gep(given[name], [given[f"{name}_off"]])
-        entry_type = ir.FunctionType(ir.VoidType(), [_WORD] * 14)
-        entry = builder.inttoptr(builder.load(given["blas"]), entry_type.as_pointer())
-        words = [given[name] for name in _PARAMETERS if not name.endswith("_off")]
-        builder.call(entry, [w if w.type == _WORD else builder.ptrtoint(w, _WORD) for w in words])
+            given[name] = builder.gep(given[name], [given.pop(f"{name}_off")])
+        _call(builder, given["blas"], list(given.values()))
         return context.get_dummy_value()
 
 
@@ -67,25 +76,14 @@ _PLACES_PARAMETERS = (
 def _register_places(word: Callable[..., None], element: types.Type) -> None:
     special: dict[str, types.Type] = {name: types.CPointer(element) for name in ("a", "zeros", "b", "c")}
     special |= {name: types.CPointer(types.int64) for name in ("blas", "places")}
-    wanted = signature(types.none, *(special.get(name, types.int64) for name in _PLACES_PARAMETERS))
 
-    class Template(AbstractTemplate):
-        key = word
-
-        def generic(self, arguments: Any, keywords: Any) -> Any:
-            return wanted if len(arguments) == len(_PLACES_PARAMETERS) and not keywords else None
-
-    declare(word, types.Function(Template))
-
-    @implement(word, *wanted.args)
+    @implement(word, *_declare(word, _PLACES_PARAMETERS, special).args)
     def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         given = dict(zip(_PLACES_PARAMETERS, values))
         given["ahead"] = builder.gep(given["a"], [given["ahead"]])
         for name in ("places", "zeros", "b", "c"):
             given[name] = builder.gep(given[name], [given.pop(f"{name}_off")])
-        entry_type = ir.FunctionType(ir.VoidType(), [_WORD] * len(given))
-        entry = builder.inttoptr(builder.load(given["blas"]), entry_type.as_pointer())
-        builder.call(entry, [w if w.type == _WORD else builder.ptrtoint(w, _WORD) for w in given.values()])
+        _call(builder, given["blas"], list(given.values()))
         return context.get_dummy_value()
 
 

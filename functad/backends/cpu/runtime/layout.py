@@ -54,7 +54,6 @@ CLAIM_SIZE = 1 << 20
 FRAME_TAPE = 0
 FRAME_SLOTS = 1
 FRAME_ARRAYS = 2  # number of arrays, whose addresses go to the first slots
-FRAME_SIZE = 3
 
 # The control words of a call, by which whoever works for it learns that it shall stop.
 CONTROL_POLL = 0  # address of `runtime.compiled.poll`, for kernels

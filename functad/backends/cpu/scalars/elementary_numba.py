@@ -52,9 +52,9 @@ def register(function: Callable[..., Any]) -> None:
     @implement(function, types.VarArg(types.Any))
     def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
         dtypes = [_DTYPES[t] for t in call.args]
-        operands = [_from_numba(builder, value, dtype) for value, dtype in zip(values, dtypes)]
+        operands = [from_numba(builder, value, dtype) for value, dtype in zip(values, dtypes)]
         result = emit(builder, formula, operands, inline=inline)
-        return _to_numba(context, builder, call.return_type, result)
+        return to_numba(context, builder, call.return_type, result)
 
 
 def _register_type(function: Callable[..., Any], result_type: Callable[[Sequence[Any]], Any]) -> None:
@@ -121,16 +121,18 @@ def _numba_type(dtype: Any) -> Any:
     return _NUMBA_TYPES[dtype]
 
 
-def _from_numba(builder: ir.IRBuilder, value: ir.Value, dtype: Any) -> Any:
+def from_numba(builder: ir.IRBuilder, value: ir.Value, dtype: Any) -> Any:
+    """The number that formulas compute with, of a value of Numba's."""
     if dtype.kind == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")
         return IRComplex(*[IRValue(builder, builder.extract_value(value, n), part) for n in (0, 1)])
     return IRValue(builder, value, dtype)
 
 
-def _to_numba(context: Any, builder: ir.IRBuilder, numba_type: Any, result: Any) -> ir.Value:
+def to_numba(context: Any, builder: ir.IRBuilder, numba_type: Any, result: Any) -> ir.Value:
+    """The value of a formula, or several, as Numba keeps one of this type."""
     if isinstance(result, tuple):
-        parts = [_to_numba(context, builder, t, r) for t, r in zip(numba_type, result)]
+        parts = [to_numba(context, builder, t, r) for t, r in zip(numba_type, result)]
         return context.make_tuple(builder, numba_type, parts)
     if isinstance(result, IRComplex):
         pair = context.make_complex(builder, numba_type)
@@ -486,14 +488,14 @@ _register_type(scalars.accumulate, _accumulated_type)
 @implement(scalars.accumulate, types.Any, types.Any)
 def _lower_accumulate(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
     dtype = _DTYPES[call.return_type]
-    x, y = (_from_numba(builder, value, dtype) for value in values)
+    x, y = (from_numba(builder, value, dtype) for value in values)
     if dtype.kind == "c":
         result: Any = IRComplex(_reorderable_sum(x.real, y.real), _reorderable_sum(x.imag, y.imag))
     elif dtype.kind == "f":
         result = _reorderable_sum(x, y)
     else:
         result = x | y if dtype.kind == "b" else x + y
-    return _to_numba(context, builder, call.return_type, result)
+    return to_numba(context, builder, call.return_type, result)
 
 
 def _reorderable_sum(x: IRValue, y: IRValue) -> IRValue:
