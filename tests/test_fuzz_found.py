@@ -280,3 +280,15 @@ def test_differences_beside_a_jump_say_nothing() -> None:
 
     with pytest.raises(AssertionError, match="nothing to say.*jumps here"):
         check(f, [np.array(-0.0)], "differences", seed=15607)
+
+
+def test_kernels_of_derivatives_of_while_loops_are_those_of_simplified_programs() -> None:
+    def f(x: Any, n: Any) -> list[Any]:
+        def step(s: Any) -> Any:
+            return s[0] + 1, jnp.resize(functad.lax.reduce_max(x, (0, 1, 3)), (1, 1, 1, 1))
+
+        return [functad.lax.while_loop(lambda s: s[0] < jnp.minimum(n, 7), step, (jnp.int32(0), x))[1]]
+
+    args = [np.zeros((1, 1, 1, 1)), np.array(0, "int32")]
+    for seed in range(8):  # with other chunks, and with or without all passes
+        check(f, args, "kernels", form="second", seed=seed)
