@@ -69,6 +69,29 @@ def test_special_numbers_in_short_reductions(reduce: Any) -> None:
             np.testing.assert_array_equal(np.signbit(found), np.signbit(plain))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("reduce", [jnp.max, jnp.min])
+def test_extrema_of_long_rows_are_found_among_integers(reduce: Any, dtype: str) -> None:
+    pairs = np.array([*itertools.product([0.0, -0.0, np.nan, np.inf, -np.inf, 2.0, -2.0], repeat=2)], dtype)
+    rows = np.repeat(pairs, 50, 1)[:, 25:75]
+
+    def f(x: Any) -> Any:
+        largest = reduce(x, 1)
+        return largest, jnp.sum(x - largest[:, None], 1) + largest * 2
+
+    for found, plain in zip(functad.jit(f)(rows), f(jnp.asarray(rows)), strict=True):
+        np.testing.assert_array_equal(found, plain, strict=True)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(plain))
+    for one in (rows[:, :1], rows[0, :1, None]):
+        np.testing.assert_array_equal(functad.jit(f)(one)[0], reduce(jnp.asarray(one), 1), strict=True)
+    for x in (rows, np.zeros(10**5, dtype)):  # one long row is cut into parts
+        text = kernels(lambda x: reduce(x, -1), x)
+        assert f"{reduce.__name__}imum(best" in text and f"{reduce.__name__}imum({reduce.__name__}" not in text
+    assert "best" not in kernels(lambda x: reduce(x, 0), rows)  # vectors run along columns
+    empty = functad.jit(lambda x: reduce(x[:, :0], 1, initial=3.0))(rows)
+    np.testing.assert_array_equal(empty, np.full(49, 3.0, dtype))
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "int64", "uint64", "float16"])
 @pytest.mark.parametrize("lhs, rhs", [*itertools.product([(0, 1), (1, 0)], repeat=2)])
 def test_products_without_a_library(lhs: tuple[int, int], rhs: tuple[int, int], dtype: str) -> None:

@@ -1,4 +1,5 @@
-"""Reductions arranged so that vectors run along the innermost loop: short ones unrolled, others interchanged.
+"""Reductions arranged so that vectors run along the innermost loop: short ones unrolled, others interchanged, and
+extrema of floats found among integers.
 
 Knows nests as data; no target. Each function gives the nest, or one that does the same.
 """
@@ -11,13 +12,49 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
+
 from functad import machine_model
 from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Let, Load, Nest, Statement, Store, names_of
 from functad.lowering.nests.printing import combined, identity
+from functad.primitives.loops.order import from_key, ordered
+from functad.primitives.loops.text import CASTS
 
 _WORD = re.compile(r"[A-Za-z_]\w*(?!\w*\()")
+
+
+# --- extrema ----------------------------------------------------------------------------------------------
+
+
+def by_keys(nest: Nest) -> Nest:
+    """The nest with extrema of floats along its last loop found among unsigned integers that are ordered alike.
+
+    One instruction compares those; a maximum of floats that knows NaN and the signs of zeros takes several, each of
+    which waits for the one before.
+    """
+    found = [a for a in nest.accumulators if a.kind in ("max", "min") and a.dtype.kind == "f"]
+    if not found or not nest.points or not any(nest.reduced[-1:]):
+        return nest
+    taken = names_in_nest(nest)
+    keyed: list[Accumulator] = []
+    before: list[Statement] = []
+    after: list[Statement] = []
+    for a in nest.accumulators:
+        if a not in found:
+            keyed.append(a)
+            continue
+        dtype = np.dtype(np.float32) if a.dtype == np.float16 else a.dtype  # as its values are kept
+        word, text = ordered(a.value, dtype, nan_first=a.kind == "min", zeros_equal=False)
+        key, best = fresh(f"key_{a.name}", taken), fresh(f"best_{a.name}", taken)
+        before.append(Let((key,), text, (a.value,), PRE, a.eqn))
+        keyed.append(Accumulator(best, a.kind, word, key, a.eqn))
+        value = from_key(best, dtype)
+        if a.kind == "min":  # NaN has the lowest key then, whose bits are those of a negative one
+            value = f"where({best} == {CASTS[word.name]}(0), {CASTS[dtype.name]}(nan), {value})"
+        after.append(Let((a.name,), value, (best,), POST, a.eqn))
+    return replace(nest, statements=[*after, *nest.statements, *before], accumulators=keyed)
 
 
 # --- unrolling --------------------------------------------------------------------------------------------
@@ -47,14 +84,13 @@ class _Unrolling:
         self._statements: list[Statement] = []
         self._stores: list[Store] = []
         self._moving = self._names_that_change()
-        self._taken = {name for s in nest.statements for name in names_of(s)} | {a.name for a in nest.accumulators}
-        self._taken |= {s.name for s in nest.loops} | set(nest.constants)
+        self._taken = names_in_nest(nest)
 
     def nest(self) -> Nest:
         totals = {a.name: identity(a) for a in self._nest.accumulators}
         last = math.prod(s.extent for s in self._inner) - 1
         for k, place in enumerate(product(*(range(s.extent) for s in self._inner))):
-            names = {name: self._fresh(f"{name}_{k}") for name in self._moving}
+            names = {name: fresh(f"{name}_{k}", self._taken) for name in self._moving}
             at: dict[Symbol, Affine] = dict(zip(self._inner, map(Affine, place)))
             for s in self._nest.statements:
                 if s.level == PRE and (k == 0 or not self._moving.isdisjoint(names_of(s))):
@@ -70,7 +106,7 @@ class _Unrolling:
 
     def _gathered(self, a: Accumulator, total: str, value: str, is_last: bool) -> str:
         """The name of an accumulator that has taken in one more value."""
-        name = a.name if is_last else self._fresh(a.name)
+        name = a.name if is_last else fresh(a.name, self._taken)
         self._statements.append(Let((name,), combined(a, total, value), (total, value), PRE, a.eqn))
         return name
 
@@ -82,12 +118,19 @@ class _Unrolling:
                 found.update(names_of(s))
         return found - {s.name for s in self._inner}
 
-    def _fresh(self, wanted: str) -> str:
-        name, number = wanted, 2
-        while name in self._taken:
-            name, number = f"{wanted}_{number}", number + 1
-        self._taken.add(name)
-        return name
+
+def names_in_nest(nest: Nest) -> set[str]:
+    names = {name for s in nest.statements for name in names_of(s)} | {a.name for a in nest.accumulators}
+    return names | {s.name for s in nest.loops} | set(nest.constants)
+
+
+def fresh(wanted: str, taken: set[str]) -> str:
+    """A name that is not taken, and is from now on."""
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}_{number}", number + 1
+    taken.add(name)
+    return name
 
 
 def _uses(s: Statement) -> set[str]:

@@ -17,7 +17,7 @@ from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
 from functad.lowering.nests.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store, names_of
 from functad.lowering.nests.printing import combined, identity, parameters
-from functad.lowering.nests.reductions import interchanged, unrolled
+from functad.lowering.nests.reductions import by_keys, interchanged, unrolled
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CpuKernel:
 
 def emit(nest: Nest) -> CpuKernel:
     """The kernel of a nest whose loops have been merged."""
-    return _Emitter(interchanged(tiled(unrolled(nest)))).kernel()
+    return _Emitter(interchanged(tiled(unrolled(by_keys(nest))))).kernel()
 
 
 class _Emitter:
