@@ -17,6 +17,7 @@ from functad.calls.jit import set_runner
 from functad.config import config
 from functad.ir import Program, memoised
 from functad.optimize.pipeline import simplify
+from functad.system.garbage import collection_paused
 from functad.system.once import once
 
 _logger = logging.getLogger("functad")
@@ -43,7 +44,8 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
 
 def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Executable:
     start = perf_counter()
-    made = compile_program(optimized(program), backend, donated)
+    with collection_paused():
+        made = compile_program(optimized(program), backend, donated)
     if config.log_compiles:
         ms = 1e3 * (perf_counter() - start)
         _logger.warning("compiled %s for the backend %r in %.0f ms", program.name or "a Program", backend, ms)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import math
 import os
 import platform
@@ -228,20 +227,6 @@ def test_compiling_in_several_threads_at_once():
     for thread in threads:
         thread.join()
     assert found == dict.fromkeys(range(4), True)
-
-
-def test_the_garbage_collector_is_on_again_after_compiling():
-    source = "def kernel(x, start, stop):\n    x[start] = stop.no_such_attribute\n"
-    assert gc.isenabled()
-    with pytest.raises(CompilationError, match="no_such_attribute"):
-        compiled(source, "kernel", "float32")
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        compiled(COPY, "copy", "float32", "float32")
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 def test_what_numba_does_not_understand_is_named():

@@ -62,17 +62,16 @@ class KernelTyping(typing.Context):
         return _typing_memo[key]
 
     def resolve_value_type(self, value: Any) -> Any:
+        # What is declared first: Numba would first import whatever else the value might be.
+        found = (self._lookup_global(value) if callable(value) else None) or super().resolve_value_type(value)
         if value is range:
-            if range not in _operator_memo:
-                _operator_memo[range] = CountingFunction(super().resolve_value_type(range))
-            return _operator_memo[range]
-        if not isinstance(value, BuiltinFunctionType) or value.__module__ != operator.add.__module__:
-            # What is declared first: Numba would first import whatever else the value might be.
-            declared = self._lookup_global(value) if callable(value) else None
-            return declared or super().resolve_value_type(value)
+            made: Any = CountingFunction
+        elif isinstance(value, BuiltinFunctionType) and value.__module__ == operator.add.__module__:
+            made = _Operator if type(found) is types.Function else lambda found: found
+        else:
+            return found
         if value not in _operator_memo:
-            found = super().resolve_value_type(value)
-            _operator_memo[value] = _Operator(found) if type(found) is types.Function else found
+            _operator_memo[value] = made(found)
         return _operator_memo[value]
 
 

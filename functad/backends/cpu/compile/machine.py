@@ -5,9 +5,8 @@ This file must not know what a kernel computes, nor where object files are kept.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -25,6 +24,7 @@ from functad.backends.cpu.scalars import integers_numba as integers_numba
 from functad.backends.cpu.scalars import interrupts_numba as interrupts_numba
 from functad.backends.cpu.scalars import special_numba as special_numba
 from functad.errors import CompilationError
+from functad.system.garbage import count_as_old
 
 _I64 = ir.IntType(64)
 refresh()  # the first time takes long, which the import is to bear
@@ -57,7 +57,9 @@ def compile_kernels(
     Raises:
         CompilationError: Numba does not understand a function.
     """
-    return _emit(optimized_kernels(source, filename, signatures, exports or {}, fused=fused))
+    compiled = _emit(optimized_kernels(source, filename, signatures, exports or {}, fused=fused))
+    _count_as_old()
+    return compiled
 
 
 def optimized_kernels(
@@ -71,7 +73,7 @@ def optimized_kernels(
     """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text)."""
     namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
     exec(compile(source, filename, "exec"), namespace)
-    with global_compiler_lock, _no_garbage_collection():
+    with global_compiler_lock:
         refresh()
         parts = []
         for name, signature in signatures.items():
@@ -96,7 +98,7 @@ def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types
     Raises:
         CompilationError: Numba does not understand a function, or it returns another type.
     """
-    with global_compiler_lock, _no_garbage_collection():
+    with global_compiler_lock:
         refresh()
         parts = []
         for name, (function, arguments, result) in functions.items():
@@ -124,6 +126,13 @@ def _emit(module: llvm.ModuleRef) -> bytes:
     return bytes(target_machine().emit_object(module))
 
 
+@cache
+def _count_as_old() -> None:
+    # After the first compilation, which somebody waits for, most of what is new stays: modules, and what Numba and
+    # `contexts` remember. The garbage of later ones is found at once.
+    count_as_old()
+
+
 def _link(parts: Iterable[Specialization]) -> llvm.ModuleRef:
     whole = llvm.parse_assembly("")
     pending: list[Any] = [part.library for part in parts]
@@ -140,18 +149,6 @@ def _link(parts: Iterable[Specialization]) -> llvm.ModuleRef:
             # A function compiled by Numba itself (njit, overload), which has linked what it calls.
             whole.link_in(library._get_module_for_linking(), preserve=True)
     return whole
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    # Numba makes so many small objects that Python would search the whole heap for garbage several times.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _type_of(argument: Argument) -> types.Type:

@@ -31,6 +31,7 @@ from functad.backends.cpu.compile.loader import Loaded, load, processor
 from functad.errors import CompilationError
 from functad.primitives import kernels as formulas
 from functad.system.cache import atomic_write, cache_dir, read_file
+from functad.system.garbage import collection_paused
 from functad.system.once import unforked
 from functad.version import __version__
 
@@ -88,7 +89,7 @@ def compiled(key: str, source: str, names: Sequence[str], make: Callable[[str], 
     """The functions of an object file that is made now, loaded, and kept under a key; the arguments are `get`'s."""
     folder = _trusted_folder()
     path = _keep_source(folder, f"{key}.py", source.encode())
-    with unforked:
+    with unforked, collection_paused():
         object_bytes = make(str(path))
         addresses = load(object_bytes, names)
     if folder is not None:
