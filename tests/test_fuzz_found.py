@@ -292,3 +292,18 @@ def test_kernels_of_derivatives_of_while_loops_are_those_of_simplified_programs(
     args = [np.zeros((1, 1, 1, 1)), np.array(0, "int32")]
     for seed in range(8):  # with other chunks, and with or without all passes
         check(f, args, "kernels", form="second", seed=seed)
+
+
+def test_noise_of_products_of_integers_has_their_size() -> None:
+    def f(x: Any, y: Any) -> list[Any]:
+        return [functad.lax.dot(x, y, preferred_element_type=np.float32)]
+
+    large = 2**31 - 2
+    check(f, [np.int32([[-1, large, -1, 1]]), np.int32([[1], [-1], [3], [large]])], "kernels", seed=14536)
+
+
+def test_what_differences_lose_in_a_large_constant_is_seen_in_many_noisy_runs() -> None:
+    def f(x: Any, y: Any) -> list[Any]:
+        return [1e30 + y, jnp.sum(x, 0)]
+
+    check(f, [np.zeros((1, 1)), np.zeros(1)], "differences", seed=16292)

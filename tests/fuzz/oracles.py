@@ -32,7 +32,7 @@ from .forms import Skipped, Trial, directions, expected_of, floats_of, forms_of,
 from .generator import NARROW, WILD
 from .kernels import run_kernels
 from .program import RandomProgram
-from .rounding import FEW, Expected, every_equation, expanded, interpreted
+from .rounding import MANY, Expected, every_equation, expanded, interpreted
 
 REFUSALS = (ConcretizationError, DifferentiationError, NoRuleError, BatchingError, OutOfBoundsError)
 CHOOSING = frozenset(
@@ -240,7 +240,7 @@ def differences(trial: Trial, choose: random.Random) -> str | None:
             settled &= (sides < 0.01 * scale) & np.isfinite(t)
             wrong = settled & ~(np.abs(t - b) <= CLOSE * scale)
         if wrong.any():  # unless rounding errors are as large as the differences
-            runs = np.stack([run[k] for run in expected_of(base_program, [*floats, *others]).runs(FEW)])
+            runs = np.stack([run[k] for run in expected_of(base_program, [*floats, *others]).runs(MANY)])
             wrong &= (runs.max(0) - runs.min(0)) / steps[-1] < CLOSE * scale
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])

@@ -33,6 +33,7 @@ ARITHMETIC = frozenset("add sub mul div sqrt square integer_pow convert_element_
 REDUCTIONS = frozenset(
     "reduce_sum cumsum dot_general conv_general_dilated scatter-add reduce_window_sum select_and_scatter_add".split()
 )
+PRODUCTS = frozenset(("dot_general", "conv_general_dilated"))
 # Sums: their rounding errors are parts of the sum of magnitudes.
 SUMS = REDUCTIONS | frozenset("add sub add_any add_to_slice".split())
 # They may begin with +0, or not: sums of products in a library, and of cotangents, of which some are known to be zero.
@@ -167,17 +168,23 @@ def _noisy_impl(p: Primitive, noise: Noise) -> Callable[..., Any]:
     def magnitude(out: np.ndarray, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The sum of the magnitudes of what is summed; None for what is no sum."""
         if p.name in SUMS and all(np.asarray(a).dtype == out.dtype or np.asarray(a).dtype.kind in "iu" for a in args):
-            chosen_by = args[1:] if p.name == "select_and_scatter_add" else ()  # which says where to, and is not summed
-            summed = [np.abs(a) if np.asarray(a).dtype.kind in "fc" else a for a in args[: len(args) - len(chosen_by)]]
-            magnitudes = [*summed, *chosen_by]
-            magnitudes = [np.asarray(a, np.asarray(a).real.dtype) for a in magnitudes]
-            shown = "add" if p.name == "sub" else p.name
-            return np.asarray(
-                np.add(*magnitudes) if shown in ("add", "add_any") else p.impl(*magnitudes, **_real(params))
-            )
+            sizes = [_size(np.asarray(a), out.dtype, p.name in PRODUCTS) for a in args]
+            if p.name == "select_and_scatter_add":
+                sizes[1:] = args[1:]  # they say where to, and are not summed
+            if p.name in ("add", "sub", "add_any"):
+                return np.asarray(np.add(*sizes))
+            return np.asarray(p.impl(*sizes, **_real(params)))
         return None
 
     return impl
+
+
+def _size(x: np.ndarray, dtype: np.dtype, counts: bool) -> np.ndarray:
+    """The magnitudes of an operand of a sum of this dtype. counts: integers are summed, too; else they are indices."""
+    if x.dtype.kind in "iu":
+        return np.abs(x.astype(dtype)) if counts else x
+    size = np.abs(x)
+    return np.asarray(size, size.real.dtype)
 
 
 def _real(params: dict[str, Any]) -> dict[str, Any]:
