@@ -170,6 +170,8 @@ def test_the_logarithm_of_a_sum_of_one_is_never_a_negative_zero(dtype: str) -> N
     for oracle in ("kernels", "compiled", "passes"):
         check(lambda x: [functad.lax.cumlogsumexp(x)], [np.array([-0.0, -1.0, -np.inf], dtype)], oracle)
         check(lambda x: [functad.lax.cumlogsumexp(x, reverse=True)], [np.array([-0.0], dtype)], oracle)
+        for shape in ((1, 2), (3, 2, 2), (40, 1, 3)):  # along columns
+            check(lambda x: [functad.lax.cumlogsumexp(x, axis=len(x.shape) - 2)], [np.full(shape, -0.0, dtype)], oracle)
 
 
 def test_powers_of_float16_need_no_function_that_a_process_lacks() -> None:

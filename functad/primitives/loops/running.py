@@ -66,6 +66,10 @@ class _RunningStep:
     def narrowed(self, total: str) -> str:
         return total if self.wide == self.dtype or self.dtype == np.float16 else f"{cast(self.dtype)}({total})"
 
+    def first(self, element: str) -> str:
+        """The total of one element: the log of a sum is never −0."""
+        return f"{element} + {cast(self.dtype)}(0.0)" if self.kind == "logsumexp" else element
+
     def lines(self, total: str, element: str) -> list[str]:
         """The lines that put an element to a total."""
         if self.kind != "logsumexp":
@@ -104,7 +108,7 @@ def _columns_text(length: int, inner: int, reverse: bool, step: _RunningStep, ro
     first, sign = (f"{length * inner} * r + {(length - 1) * inner}", "-") if reverse else (f"{length * inner} * r", "+")
     keeps = step.wide != step.dtype
     before = f"total[{inner} * r + i]" if keeps else f"out[place {'+' if reverse else '-'} {inner} + i]"
-    begin = ["out[first + i] = x[first + i]"]
+    begin = [f"out[first + i] = {step.first('x[first + i]')}"]
     more = [f"running = {before}", f"element = {step.widened('x[place + i]')}", *step.lines("running", "element")]
     if keeps:
         begin.append(f"total[{inner} * r + i] = {step.widened('x[first + i]')}")
