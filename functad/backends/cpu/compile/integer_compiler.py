@@ -39,11 +39,11 @@ def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str])
             function.linkage = "internal"
     for node in definitions:
         _Translation(module.globals[PREFIX + node.name], node, names).run()
-    machine = target_machine()
+    machine = target_machine(effort=0)
     parsed = llvm.parse_assembly(str(module))
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     # Variables are kept in registers, and that is all: these functions leave the work to others, ran no faster after
-    # all of LLVM's passes, and are what the very first call waits for.
+    # all of LLVM's passes, nor with instructions chosen at length (six times the time), and the very first call waits.
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     run_passes(passes, parsed, builder)

@@ -85,8 +85,11 @@ def missing_symbols(symbols: Sequence[str]) -> list[str]:
     return [name for name in symbols if not llvm.address_of_symbol(name)]
 
 
-def target_machine() -> llvm.TargetMachine:
-    """A new description of the processor at hand for LLVM; an execution engine takes it over for itself."""
+def target_machine(effort: int = 3) -> llvm.TargetMachine:
+    """A new description of the processor at hand for LLVM; an execution engine takes it over for itself.
+
+    effort: from 0 to 3, what LLVM spends on choosing instructions and registers.
+    """
     _initialize()
     name, features = processor()
     if _is_x86() and llvm.llvm_version_info[0] >= 17:
@@ -95,7 +98,7 @@ def target_machine() -> llvm.TargetMachine:
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=name,
         features=features,
-        opt=3,
+        opt=effort,
         # The memory manager may place code and data more than 2 GB apart.
         reloc="static" if _is_x86() else "default",
         codemodel="jitdefault",
