@@ -125,6 +125,10 @@ POINTS_WORTH_LANES = 1 << 13
 LONGEST_SUM = 1 << 20
 """floats that are added to one total; longer sums are done in parts. At 2^24 float32 loses ones. Chosen."""
 
+UPDATES_WORTH_WIDTH = 8
+"""updates for each element of a table from which long sums of them are kept in a wider copy of the table. Measured: of
+2^21 updates and more, at 20 an element the copy takes no time that shows, at 4 half as long again, at 1 four times."""
+
 NARROW_SUMS = 2 * FLOATS_OF_VECTOR
 """sums side by side that are too few for vectors and pipelines: such are done in lanes. Derived."""
 

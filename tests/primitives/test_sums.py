@@ -115,6 +115,42 @@ def test_what_is_stored_beside_a_jitted_sum_changes_nothing() -> None:
     np.testing.assert_allclose(functad.jit(nn.softmax)(x)[0] * n, 1, rtol=1e-5)
 
 
+SCATTERED: dict[str, Callable[[Any, Any], Any]] = {
+    "at": lambda x, i: jnp.zeros(3, x.dtype).at[i].add(x),
+    "rows": lambda x, i: jnp.zeros((3, 1), x.dtype).at[i].add(x[:, None])[:, 0],
+    "bincount": lambda x, i: jnp.bincount(i, x, length=3),
+    "histogram": lambda x, i: jnp.histogram(i, 3, (0, 3), weights=x)[0],
+    "gradient of x[i]": lambda x, i: functad.grad(lambda t: jnp.vdot(t[i], x))(jnp.zeros(3, x.dtype)),
+    "mapped": lambda x, i: functad.vmap(lambda x: jnp.zeros(3, x.dtype).at[i].add(x))(x[None])[0],
+}
+
+
+@pytest.mark.parametrize("name", SCATTERED)
+def test_many_updates_of_one_element_do_not_saturate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_model, "LONGEST_SUM", 1 << 10)
+    x = np.concatenate([[FIRST], np.ones(N, np.float32)])
+    places = np.full(N + 1, 1, np.int32)
+    f = SCATTERED[name]
+    for total in (f(jnp.asarray(x), places), functad.jit(f)(x, places)):
+        np.testing.assert_array_equal(total, np.float32([0, FIRST + N, 0]), strict=True)
+
+
+def test_many_updates_of_one_complex_element_do_not_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_model, "LONGEST_SUM", 1 << 10)
+    x = np.concatenate([[FIRST], np.ones(N, np.float32)]) * np.complex64(1 - 1j)
+    f = SCATTERED["at"]
+    for total in (f(jnp.asarray(x), np.zeros(N + 1, "i4")), functad.jit(f)(x, np.zeros(N + 1, "i4"))):
+        np.testing.assert_array_equal(total, np.complex64([TOTAL + 1 - (TOTAL + 1) * 1j, 0, 0]), strict=True)
+
+
+def test_a_large_table_gets_no_wider_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_model, "LONGEST_SUM", 1 << 10)
+    add = functad.jit(lambda table, i: table.at[i].add(1), donate_argnums=0)
+    for n, copied in ((1 << 14, False), (1 << 17, True)):
+        plan = add.lower(jnp.zeros(1 << 14), jnp.zeros(n, jnp.int32)).memory_plan
+        assert ("scratch" in str(plan)) == copied
+
+
 SPLIT = {"LONGEST_SUM": [2, 3, 7], "POINTS_WORTH_PARTS": [1, 1 << 16], "POINTS_WORTH_LANES": [1, 1 << 13]}
 
 

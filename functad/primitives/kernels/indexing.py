@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -93,10 +93,42 @@ def scatter(
     starts = _starts(scatter_indices, placing)
     if mode != "clip" and not (valid := _fitting(scatter_indices, placing)).all():
         starts, windows = starts[valid], windows[valid]
-    put = partial(_scatter_windows, starts=starts, placing=placing)
+    wide = scatter_accumulator(kind, operand, scatter_indices, updates, scatter_indices_batching_dims)
+    put = partial(_scatter_windows, starts=starts, placing=placing, wide=wide)
     if kind in ("min", "max"):
         return folded(_COMBINE[kind], put, operand, windows)
     return put(_COMBINE.get(kind), operand, windows)
+
+
+class _Sized(Protocol):
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+def scatter_accumulator(
+    kind: str, operand: _Sized, indices: _Sized, updates: _Sized, indices_batching: Sequence[int]
+) -> np.dtype:
+    """The dtype in which `scatter` combines the updates, before it rounds once.
+
+    One element may take all windows: a float32 total that took in 2^24 ones takes in no more. Where updates seldom
+    meet, because a table has many elements, its wider copy would cost more than they do.
+    """
+    dtype = operand.dtype
+    if dtype == np.float16 and kind in ("add", "mul"):
+        return np.dtype(np.float32)
+    meeting = math.prod(n for axis, n in enumerate(indices.shape[:-1]) if axis not in indices_batching)
+    often = updates.size >= machine_model.UPDATES_WORTH_WIDTH * operand.size
+    is_long = kind == "add" and often and meeting > machine_model.LONGEST_SUM
+    return _WIDER.get(dtype, dtype) if is_long else dtype
+
+
+_WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
 
 
 def dynamic_slice(x: np.ndarray, starts: Starts, sizes: Sequence[int]) -> np.ndarray:
@@ -205,11 +237,15 @@ def _gather_windows(operand: np.ndarray, starts: np.ndarray, placing: _Placing) 
 
 
 def _scatter_windows(
-    ufunc: np.ufunc | None, operand: np.ndarray, windows: np.ndarray, starts: np.ndarray, placing: _Placing
+    ufunc: np.ufunc | None,
+    operand: np.ndarray,
+    windows: np.ndarray,
+    starts: np.ndarray,
+    placing: _Placing,
+    wide: np.dtype | None = None,
 ) -> np.ndarray:
-    """A copy of the operand with the windows put to it by the ufunc; without one they are written."""
-    wide = operand.dtype == np.float16 and ufunc in (np.add, np.multiply)
-    out = np.array(operand, np.float32 if wide else operand.dtype, order="C")
+    """A copy of the operand with the windows put to it by the ufunc, in a wider dtype; without one they are written."""
+    out = np.array(operand, wide or operand.dtype, order="C")
     if windows.size == 0 or out.size == 0:
         return out.astype(operand.dtype, copy=False)
     if math.prod(starts.shape[:-1]) == 1:
@@ -228,5 +264,6 @@ def _scatter_windows(
     step = max(1, machine_model.GATHER_BLOCK // length)
     for start in range(0, len(rows), step):
         places = rows[start : start + step, None] * length + within
-        ufunc.at(flat, places.reshape(-1), values[start : start + step].reshape(-1))
+        block = values[start : start + step].reshape(-1)  # `ufunc.at` is slow where it converts
+        ufunc.at(flat, places.reshape(-1), block.astype(out.dtype, copy=False))
     return out.astype(operand.dtype, copy=False)

@@ -16,6 +16,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
+from functad.primitives.kernels.indexing import scatter_accumulator
 from functad.primitives.loops.gathering import fits
 from functad.primitives.loops.kernel_text import total
 from functad.primitives.loops.moving import clamped
@@ -39,9 +40,10 @@ def scatter_rule(kind: str) -> Callable[..., None]:
             target.start_from(outs[0], operand)
             return
         windows = _Windows(operand.shape, indices, updates, dimension_numbers, mode)
-        if outs[0].dtype == np.float16 and kind in ("add", "mul"):
-            # Rounded once, after all updates.
-            total = target.scratch(operand.shape, np.dtype(np.float32))
+        batching = dimension_numbers.scatter_indices_batching_dims
+        wide = scatter_accumulator(kind, operand, indices, updates, batching)
+        if wide != outs[0].dtype:
+            total = target.scratch(operand.shape, wide)
             _convert(target, operand, total)
             _scatter(target, windows, total, kind)
             _convert(target, total, outs[0])
@@ -163,7 +165,8 @@ def _merged(axes: Sequence[_Axis]) -> list[_Axis]:
 def _convert(target: Any, source: Any, destination: Any) -> None:
     body = "for i in range(start, stop):\n    out[i] = x[i]"
     buffers = {"x": (source, "r"), "out": (destination, "w")}
-    target.kernel("convert", body, buffers, source.size, bytes=6 * source.size)
+    moved = source.size * (source.dtype.itemsize + destination.dtype.itemsize)
+    target.kernel("convert", body, buffers, source.size, bytes=moved)
 
 
 def _scatter(target: Any, windows: _Windows, out: Any, kind: str) -> None:
