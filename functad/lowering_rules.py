@@ -64,12 +64,15 @@ class Loops:
     joins: for an operation that only joins its operands, the parameter that names the axis of the result along which
         they lie one behind another. Operands may then be written to their parts of the result from the start.
     indexed: what the operation is as an `Indexed` one, for a result that is computed where it is read.
+    composite: `(*avals, **params) -> function` of the operands that computes the result by other primitives, which
+        fuse, and which any target has; or None where the kernel is faster.
     """
 
     rule: Callable[..., None]
     in_place: tuple[tuple[int, int], ...] = ()
     joins: str | None = None
     indexed: Indexed | None = None
+    composite: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from functad.evaluation import aval_of
 from functad.lax import elementwise
 from functad.lax.operands import axis_of, check, integers_of, run, same_dtype
 from functad.lax.operands import operand as _operand
-from functad.primitives import cumulative, joining, reduction, structure, window
+from functad.primitives import cumulative, joining, positions, reduction, structure, window
 from functad.primitives import elementwise as el
 from functad.primitives.common import full, reduce_sum_p
 from functad.primitives.common import reduce_sum as _reduce_sum
@@ -75,7 +75,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     Array(1, dtype=int32)
     """
     x = _operand("argmax", operand)
-    return run(reduction.argmax_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
+    return run(positions.argmax_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
@@ -90,7 +90,7 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
     Array(0, dtype=int32)
     """
     x = _operand("argmin", operand)
-    return run(reduction.argmin_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
+    return run(positions.argmin_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
 
 
 def _cumulative(name: str, what: str, example: str, result: str) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from functad.config import config
 from functad.editing.contracts import check_stage
 from functad.ir import Atom, Eqn, Program, Var
 from functad.lowering.barriers import remove_barriers
+from functad.lowering.composites import take_composites_apart
 from functad.lowering.control import Scheduled, write_control
 from functad.lowering.fusion.fuse import Fusion
 from functad.lowering.fusion.inlining import joins, parts_in
@@ -96,7 +97,7 @@ class _Scheduler:
         passes: int = 0,
     ) -> None:
         shared.add_names(program)
-        program = sum_few_terms(program)
+        program = sum_few_terms(take_composites_apart(program))
         shared.add_names(program)
         program, phases = remove_barriers(program)
         if config.check_programs:

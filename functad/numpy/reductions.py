@@ -27,7 +27,7 @@ from functad.numpy.promotion import (
     operand,
     promote_dtypes,
 )
-from functad.primitives import cumulative, joining, reduction
+from functad.primitives import cumulative, joining, positions, reduction
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim, reduce_sum, reshape
 
@@ -300,12 +300,12 @@ def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = N
     >>> jnp.argmax(jnp.array([[1., 5.], [3., 2.]]), axis=1)
     Array([1, 0], dtype=int32)
     """
-    return _position("argmax", a, axis, out, bool(keepdims), reduction.argmax)
+    return _position("argmax", a, axis, out, bool(keepdims), positions.argmax)
 
 
 def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
     """The index of the (first) smallest element along an axis, by default in the flattened array."""
-    return _position("argmin", a, axis, out, bool(keepdims), reduction.argmin)
+    return _position("argmin", a, axis, out, bool(keepdims), positions.argmin)
 
 
 # --- means and variances ----------------------------------------------------------------------------

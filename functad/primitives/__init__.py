@@ -13,6 +13,7 @@ from functad.primitives import dynamic_slicing as dynamic_slicing
 from functad.primitives import elementwise as elementwise
 from functad.primitives import gather_scatter as gather_scatter
 from functad.primitives import joining as joining
+from functad.primitives import positions as positions
 from functad.primitives import random_bits as random_bits
 from functad.primitives import reduction as reduction
 from functad.primitives import slice_update as slice_update

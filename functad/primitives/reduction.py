@@ -1,6 +1,6 @@
-"""Reductions: products, extrema and logic over some axes, and the positions of extrema.
+"""Reductions: products, extrema and logic over some axes.
 
-Knows no running results, those are in `cumulative`; and `reduce_sum`, which other rules need, is in `common`.
+Knows no running results (`cumulative`) and no positions; `reduce_sum`, which other rules need, is in `common`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
-from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
-from functad.lowering_rules import Loops, Reduction
-from functad.primitives.builders import ANY, BITS, NUMBERS, REALS, RowKinks, check_kind, kinks_of_rows
+from functad.lowering_rules import Reduction
+from functad.primitives.builders import ANY, BITS, NUMBERS, RowKinks, check_kind, kinks_of_rows
 from functad.primitives.common import (
     NOT_LINEAR,
     add_cotangents,
@@ -34,7 +32,6 @@ from functad.primitives.elementwise import div, eq, mul
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import extrema
 from functad.primitives.kernels.pieces import in_pieces
-from functad.primitives.loops.positions import position_rule
 from functad.primitives.structure import slice_
 from functad.tracing import bind
 
@@ -67,16 +64,6 @@ def reduce_or(operand: Any, *, axes: Sequence[int]) -> Any:
 def reduce_xor(operand: Any, *, axes: Sequence[int]) -> Any:
     """Whether an odd number is True over the given axes; of integers bit by bit."""
     return _reduce(reduce_xor_p, operand, axes)
-
-
-def argmax(operand: Any, *, axis: int, index_dtype: Any) -> Any:
-    """Position of the first maximum along an axis; that of the first NaN where there is one."""
-    return bind(argmax_p, operand, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
-
-
-def argmin(operand: Any, *, axis: int, index_dtype: Any) -> Any:
-    """Position of the first minimum along an axis; that of the first NaN where there is one."""
-    return bind(argmin_p, operand, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
 
 
 def _reduce(primitive: Primitive, operand: Any, axes: Sequence[int]) -> Any:
@@ -251,60 +238,3 @@ def _logical(name: str, ufunc: np.ufunc, kind: str, doc: str) -> Primitive:
 reduce_and_p = _logical("reduce_and", np.bitwise_and, "and", "All, over some axes; of integers bit by bit.")
 reduce_or_p = _logical("reduce_or", np.bitwise_or, "or", "Any, over some axes; of integers bit by bit.")
 reduce_xor_p = _logical("reduce_xor", np.bitwise_xor, "xor", "Parity over some axes; of integers bit by bit.")
-
-# --- positions --------------------------------------------------------------------------------------
-
-
-def _position(name: str, find: Callable[..., Any], extremum: str, doc: str) -> Primitive:
-    record: list[Primitive] = []
-
-    def abstract_eval(x: Aval, *, axes: tuple[int, ...], index_dtype: np.dtype) -> Aval:
-        check_kind(name, REALS + "b", x)
-        if index_dtype.kind not in "iu":
-            raise DTypeError(f"{name}: index_dtype={index_dtype} is no integer dtype; use int32 or int64")
-        out = reduced_aval(name, x, axes, index_dtype)
-        if len(axes) != 1 or x.shape[axes[0]] == 0:
-            raise ShapeError(
-                f"{name}: axes={axes} do not fit an operand of shape {x.shape}: "
-                "there must be one axis, and an element along it"
-            )
-        return out
-
-    def batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, ...], index_dtype: np.dtype) -> Any:
-        new_axes, out_dim = batched_axes(dims[0], axes)
-        return bind(record[0], args[0], axes=new_axes, index_dtype=index_dtype), out_dim
-
-    def examples() -> list[Example]:
-        int32, uint8 = np.dtype(np.int32), np.dtype(np.uint8)
-        ties = np.array([[1, 2, 2], [3, np.nan, np.nan]], np.float32)
-        shown = [
-            (normal(3, 4), 0, int32, True),
-            (normal(2, 3, 4), 1, uint8, True),
-            (normal(5), 0, int32, True),
-        ]
-        shown += [(ties, 1, int32, False), (normal(0, 3), 1, int32, True)]
-        shown += [(integers(2, 3), 1, int32, False)]
-        return [
-            Example(args=(x,), params={"axes": (a,), "index_dtype": dtype}, differentiable=d)
-            for x, a, dtype, d in shown
-        ]
-
-    record.append(
-        Primitive(
-            name=name,
-            doc=doc,
-            multiple_results=False,
-            abstract_eval=abstract_eval,
-            impl=lambda x, *, axes, index_dtype: find(x, axis=axes[0]).astype(index_dtype),
-            jvp=ZeroDerivative("a position is an integer"),
-            transpose=NOT_LINEAR,
-            batch=batch,
-            lower=Loops(position_rule(extremum)),
-            examples=examples,
-        )
-    )
-    return record[0]
-
-
-argmax_p = _position("argmax", np.argmax, "max", "Position of the first maximum along an axis.")
-argmin_p = _position("argmin", np.argmin, "min", "Position of the first minimum along an axis.")

@@ -24,7 +24,7 @@ from functad.primitives import elementwise as el
 from functad.primitives import strict
 from functad.primitives.common import broadcast_in_dim, convert_element_type, reshape
 from functad.primitives.joining import unstack
-from functad.primitives.reduction import argmax
+from functad.primitives.positions import argmax
 from functad.primitives.sorting import sort
 from functad.primitives.structure import iota
 from functad.random.continuous import check_mode, gumbel, uniform

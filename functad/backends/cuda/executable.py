@@ -26,6 +26,7 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.errors import CompilationError, NoRuleError
 from functad.ir import Program, registry
 from functad.lowering.blocks import Block, Instruction
+from functad.lowering.composites import take_composites_apart
 from functad.lowering.memory.arena import plan_memory
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.schedule import make_schedule
@@ -171,7 +172,8 @@ def _check_device() -> None:
 
 def _check_operations(program: Program) -> None:
     unknown = (Callback, ControlFlow, Loops)
-    missing = sorted({e.primitive.name for e in program.eqns if isinstance(e.primitive.lower, unknown)})
+    eqns = take_composites_apart(program).eqns
+    missing = sorted({e.primitive.name for e in eqns if isinstance(e.primitive.lower, unknown)})
     if missing:
         kinds = (Scalar, Indexed, Reduction, Contraction)
         known = ", ".join(sorted(name for name, p in registry.items() if isinstance(p.lower, kinds)))

@@ -14,6 +14,7 @@ import functad
 from functad import machine_model
 from functad.backends.cpu.executable import compile_program
 from functad.ir import registry
+from functad.lowering.steps import KernelStep, NestStep
 from functad.lowering_rules import Loops
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from functad.tracing import bind
@@ -294,12 +295,28 @@ def test_positions(name, dtype):
     for index_dtype, shapes in [("int32", [*AXES, *ROWS_OF_BLOCKS]), ("uint8", [((300, 2), 0), ((9, 10), 1)])]:
         for shape, axis in shapes:
             x = random_array(rng, shape, dtype, special=rng.random() < 0.5)
-            check_loops(registry[name], [x], {"axes": (axis,), "index_dtype": np.dtype(index_dtype)})
+            params = {"axes": (axis,), "index_dtype": np.dtype(index_dtype)}
+            check_loops(registry[name], [x], params)
+            check_program(registry[name], [x], params)
     if dtype == "float32":
         for shape, axis in [((3, 1000), 1), ((9, 20, 40), 1), ((100, 10), 1), ((9, 100), 1)]:
             x = random_array(rng, shape, dtype, special=shape[0] == 9)
             params = {"axes": (axis,), "index_dtype": np.dtype("int64")}
             check_loops(registry[name], [x], params, compiled=True)
+            check_program(registry[name], [x], params)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("dtype", ["float16", "float64", "uint8", "bool"])
+def test_positions_as_reductions(name, dtype):
+    rng = np.random.default_rng(11)
+    for shape, axis in [((3, 512), 1), ((2, 700), 1), ((40000,), 0), ((30000, 5), 0), ((5, 1), 1), ((2, 3, 1000), 2)]:
+        x = random_array(rng, shape, dtype, special=len(shape) > 1)
+        params = {"axes": (axis,), "index_dtype": np.dtype("int32")}
+        steps = compile_program(program_of(registry[name], [x], params)).schedule.steps
+        assert any(isinstance(s, NestStep) for s in steps)
+        assert not any(isinstance(s, KernelStep) and s.name.startswith("arg") for s in steps)
+        check_program(registry[name], [x], params)
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
@@ -312,7 +329,11 @@ def test_the_first_of_equal_extrema_and_of_nans(name):
     x[0, ::2] = -0.0
     for length in (200, 132, 20):
         y = x[:, :length].copy()
-        check_loops(registry[name], [y], {"axes": (1,), "index_dtype": np.dtype("int32")}, compiled=True)
+        params = {"axes": (1,), "index_dtype": np.dtype("int32")}
+        check_loops(registry[name], [y], params, compiled=True)
+        check_program(registry[name], [y], params)
+    long = np.repeat(x, 4, 1)[:, :790]  # the last block of those that are looked through first is not whole
+    check_program(registry[name], [long], params)
 
 
 # --- elements fetched by their index ----------------------------------------------------------------------------
@@ -320,10 +341,14 @@ def test_the_first_of_equal_extrema_and_of_nans(name):
 KINDS = ["float32", "float16", "int32", "uint8", "bool", "float64", "int8", "complex64", "uint64"]
 
 
+def program_of(primitive, args, params):
+    return functad.make_jaxpr(lambda *a: bind(primitive, *a, **params))(*args)
+
+
 def check_program(primitive, args, params):
     """Compare an equation, lowered and run as a Program, with the primitive's `impl`."""
     args = [np.asarray(a) for a in args]
-    program = functad.make_jaxpr(lambda *a: bind(primitive, *a, **params))(*args)
+    program = program_of(primitive, args, params)
     results = compile_program(program)(args)
     with np.errstate(all="ignore"):
         expected = primitive.impl(*args, **params)

@@ -161,6 +161,7 @@ def check_functions() -> None:
     agree(functad.grad(mlp_loss), PARAMS, X, TARGETS)
     agree(functad.vmap(functad.grad(lambda x: jnp.sin(x).sum())), X)
     agree(lambda x: functad.jit(softmax)(x) * 2, X)
+    agree(lambda x: (jnp.argmax(jnp.sin(x), 1), jnp.argmin(x, 1)), X)
 
 
 def agree(fun: Callable[..., Any], *args: Any) -> None:
