@@ -1,6 +1,7 @@
 """`python -m benchmarks`: run, print tables with ratios, and keep the numbers as JSON.
 
-Knows which benchmarks there are; how each is measured is in its own file.
+Knows which benchmarks there are; how each is measured is in its own file. `python -m benchmarks gradbench`, which runs
+the evals of another project, has options of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 
 from benchmarks import ablation, compiling, eager, memory, report, stepping, training
 from benchmarks.frameworks import FRAMEWORKS
+from benchmarks.gradbench import runner as gradbench
 from benchmarks.record import Options, Section
 from benchmarks.workloads import CALLS, CONVOLUTIONS, LOOPS, OPERATIONS, STEPS
 
@@ -40,6 +42,9 @@ _DEFAULT = [name for name in BENCHMARKS if name not in GROUPS["ablate"]]
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit code: 1 where functad itself failed."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["gradbench"]:
+        return gradbench.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = ", ".join([*GROUPS, *BENCHMARKS])
     parser.add_argument("names", nargs="*", metavar="name", help=f"which to run: {names} (default: all but ablate)")

@@ -9,9 +9,13 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.gradbench.evals import EVALS
+from benchmarks.gradbench.runner import row
 from benchmarks.gradbench.task import run
 from benchmarks.gradbench.tool import serve
+from benchmarks.measure import Timing
+from benchmarks.record import Section
 
 RNG = np.random.default_rng(0)
 
@@ -70,6 +74,63 @@ def test_runs_are_as_many_as_asked_for_and_compiling_is_apart():
     assert all(timing["nanoseconds"] > 0 for timing in answer["timings"])
     (answer,) = answers(evaluation("primal", given | {"min_runs": 1, "min_seconds": 0.02}, "lse"))
     assert sum(timing["nanoseconds"] for timing in answer["timings"][1:]) >= 0.02e9
+
+
+# --- the runner, with an eval and a C++ tool that only pretend --------------------------------------------
+
+_EVAL = """
+import json, sys
+
+def say(**message):
+    print(json.dumps(message), flush=True)
+    return json.loads(sys.stdin.readline())
+
+say(id=0, kind="start", eval="lse")
+if say(id=1, kind="define", module="lse")["success"]:
+    given = {"x": [0.0, 0.0], "min_runs": 3, "min_seconds": 0}
+    right = say(id=2, kind="evaluate", module="lse", function="primal", input=given, description="n=2")
+    valid = abs(right["output"] - 0.6931471805599453) < 1e-9
+    say(id=3, kind="analysis", of=2, valid=valid)
+    say(id=4, kind="evaluate", module="lse", function="gradient", input=given, description="n=2")
+    say(id=5, kind="analysis", of=4, valid=False, error="too good to be true")
+"""
+_TOOL = """
+import json, sys
+
+for line in sys.stdin:
+    message = json.loads(line)
+    times = [{"name": "evaluate", "nanoseconds": n} for n in (9_000_000_000, 4_000_000_000)]
+    known = {"success": "--multithreaded" not in sys.argv, "output": 0.6931471805599453, "timings": times}
+    print(json.dumps({"id": message["id"], **known, "error": "no OpenMP here"}), flush=True)
+"""
+
+
+def test_the_runner_compares_what_evals_accept(tmp_path, capsys):
+    package = tmp_path / "python" / "gradbench" / "gradbench"
+    (package / "evals" / "lse").mkdir(parents=True)
+    (package / "evals" / "lse" / "run.py").write_text(_EVAL)
+    (package / "cpp.py").write_text(_TOOL)
+    code = main(["gradbench", "--checkout", str(tmp_path), "--evals", "lse", "--tools", "functad,manual"])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["eval", "function", "size", "functad", "/", "manual"]
+    assert printed[1] == "lse: no manual, OpenMP: no OpenMP here"
+    assert printed[2].startswith("lse      primal    n=2")
+    assert 0 < float(printed[2].split()[-1]) < 0.1  # of the four seconds that the tool claims
+    assert printed[3].split()[-2:] == ["–", "–"]
+    assert printed[4:] == ["  functad: too good to be true", "  manual: too good to be true"]
+    assert code == 1
+
+
+def test_a_ratio_is_to_the_faster_of_a_tools_builds():
+    times = {"functad": 3.0, "manual": 6.0, "manual, OpenMP": 4.0}
+    section = Section("", "lse primal n=2", "ms", {label: Timing(t, t, t) for label, t in times.items()})
+    assert row(section, ["functad", "jax", "manual"]).split() == ["lse", "primal", "n=2", "3", "ms", "–", "0.75"]
+
+
+def test_a_runner_without_such_a_tool(capsys):
+    with pytest.raises(SystemExit):
+        main(["gradbench", "--checkout", ".", "--tools", "abacus"])
+    assert "no tool named abacus; there are functad, jax, pytorch, manual" in capsys.readouterr().err
 
 
 # --- programs with results known by hand --------------------------------------------------------------
