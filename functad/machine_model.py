@@ -213,6 +213,13 @@ NESTS_LOOKED_BACK = 12
 LARGEST_INLINE = 60
 """operations of a value that is computed anew at each use rather than stored. Bound."""
 
+SMALLEST_RECOMPUTED = 1 << 26
+"""bytes of a value, such as one for each pair of few numbers, that each nest computes anew rather than reads. Compared:
+while the last cache holds it, to store it is up to twice as fast; beyond, 0.5 to 1.2 times as fast, in much memory."""
+
+ELEMENTS_FROM_ONE = 16
+"""elements of such a value for each number that it is computed from, at least. Chosen: it is memory that is saved."""
+
 DEEPEST_INLINE = 50
 """equations one behind another that are followed into a nest. Bound, and keeps recursion shallow."""
 

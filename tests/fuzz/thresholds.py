@@ -18,6 +18,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "LARGEST_NEST": (5, 1),
     "LARGEST_INLINE": (3, 1),
     "DEEPEST_INLINE": (2,),
+    "SMALLEST_RECOMPUTED": (1,),
+    "ELEMENTS_FROM_ONE": (0, 1),
     "LARGEST_WAIT": (100, 0),
     "FEWEST_ROWS": (1, 2),
     "SMALLEST_SHARE": (1.0,),

@@ -56,6 +56,42 @@ def test_padding_is_one_nest_with_what_it_pads_and_what_follows() -> None:
     assert [b.loaded != [] for b in borders_and_interior] == [False, False, True, False, False]
 
 
+def pairs(x: Any, y: Any) -> Any:
+    """Of each pair of few numbers something that is reduced along both axes, and along one again after that."""
+    near = jnp.exp(-((x[:, None] - y[None]) ** 2))
+    return jnp.sum(near / jnp.sum(near, 1)[:, None], 0), jnp.sum(near * x[:, None], 1)
+
+
+def test_no_buffer_holds_what_comes_from_few_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = functad.ShapeDtypeStruct((64,), "float32")
+    stored = [len(v.aval.shape) for v in fusion_of(pairs, few, few).stored]
+    assert max(stored) == 2  # as long as the caches hold it
+    monkeypatch.setattr(machine_model, "SMALLEST_RECOMPUTED", 64 * 64 * 4)
+    fusion = fusion_of(pairs, few, few)
+    assert [len(v.aval.shape) for v in fusion.stored] == [1] * len(fusion.stored)
+    assert [sorted(u.axes) for u in fusion.units if u.axes] == [[1], [0]]  # both sums along an axis in one nest
+    few = functad.ShapeDtypeStruct((8,), "float32")
+    assert max(len(v.aval.shape) for v in fusion_of(pairs, few, few).stored) == 2
+
+
+def test_what_a_product_or_the_caller_needs_has_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_model, "SMALLEST_RECOMPUTED", 0)
+    few = functad.ShapeDtypeStruct((64,), "float32")
+
+    def returned(x: Any, y: Any) -> Any:
+        far = jnp.tanh(x[:, None] - y[None])
+        return far, jnp.sum(far, 0)
+
+    def multiplied(x: Any, y: Any) -> Any:
+        far = jnp.tanh(x[:, None] - y[None])
+        return far.T @ x, jnp.sum(far, 0), jnp.sum(far, 1)
+
+    for fun in (returned, multiplied):
+        fusion = fusion_of(fun, few, few)
+        (far,) = [v for v in fusion.stored if v.aval.shape == (64, 64)]
+        assert fusion.program.eqns[fusion.producer[far]].primitive.name == "tanh"
+
+
 def test_what_is_reduced_is_not_cut() -> None:
     fusion = fusion_of(lambda x: jnp.sum(jnp.pad(x, 1) * 2.0), ROWS)
     assert kinds(fusion) == ["nest"] and len(fusion.builders(fusion.units[0], no_buffer)) == 1

@@ -6,7 +6,6 @@ the nests of its operands where every value that flows between them is used at t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -137,7 +136,8 @@ class Fusion(Inlining):
             if owner is not None:
                 unit.before |= owner.before | (1 << owner.number)
         joined: Unit | None = None
-        for other in self._candidates(reads, shape):
+        unit.spread = self.spread_in(eqn)
+        for other in self._candidates(reads, unit):
             if joined is None:
                 if self._can_join(unit, reads, other):
                     joined = self._merge(other, unit)
@@ -166,14 +166,17 @@ class Fusion(Inlining):
         self._known_reads[i] = reads
         return reads
 
-    def _candidates(self, reads: _Reads, shape: tuple[int, ...]) -> list[Unit]:
-        """Nests that an equation may join: those of its operands, then those that read what it reads; latest first."""
+    def _candidates(self, reads: _Reads, own: Unit) -> list[Unit]:
+        """Nests that an equation may join: those of its operands, then those that read what it reads; latest first.
+
+        own: the nest of the equation alone.
+        """
         owners = {u.number: u for v in reads.all if (u := self.unit_of.get(v)) is not None and u.kind == "nest"}
         found = [owners[n] for n in sorted(owners, reverse=True)]
-        if reads.aligned:
-            size = math.prod(shape)
+        if reads.aligned or own.spread:
             for unit in reversed(self.all_units[-machine_model.NESTS_LOOKED_BACK :]):
-                if unit.kind == "nest" and unit not in found and unit.points == size and unit.reads & reads.aligned:
+                shares = unit.reads & reads.aligned or unit.spread & own.spread
+                if shares and unit.kind == "nest" and unit not in found and unit.points == own.points:
                     found.append(unit)
         return found
 
@@ -244,6 +247,7 @@ class Fusion(Inlining):
         kept.members = sorted(kept.members + gone.members)
         kept.levels.update(gone.levels)
         kept.reads |= gone.reads
+        kept.spread |= gone.spread
         kept.pieces, kept.by_pieces = kept.pieces * gone.pieces, kept.by_pieces or gone.by_pieces
         kept.weight, kept.results = kept.weight + gone.weight, kept.results + gone.results
         old = 1 << gone.number if gone.number >= 0 else 0

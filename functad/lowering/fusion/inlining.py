@@ -20,7 +20,8 @@ from functad.primitives.loops.joining import Part, parts_of
 class Inlining:
     """What one Program computes where it is used; the rest is for units.
 
-    inline: those variables, with their equations. alias: a variable whose memory is that of another. products: by the
+    inline: those variables, with their equations. spread: of such a variable, the large ones among what it is computed
+    from, and itself, that come from few numbers. alias: a variable whose memory is that of another. products: by the
     position of their last equation; absorbed: the equations that they take in. phases: of each equation the number of
     barriers before it; none if empty.
     """
@@ -39,6 +40,7 @@ class Inlining:
         self.inline: dict[Var, Eqn] = {}
         self.weight: dict[Var, int] = {}
         self.depth: dict[Var, int] = {}
+        self.spread: dict[Var, frozenset[Var]] = {}
         self.constants: set[Var] = set()  # inline ones that come from literals alone
         self.alias: dict[Var, Var] = {}
         self._roots: dict[Var, list[Var]] = {}
@@ -84,6 +86,13 @@ class Inlining:
             elif isinstance(rule, Scalar) and self._weight_of(eqn) <= machine_model.LARGEST_INLINE:
                 if self._is_constant_result(eqn) or self._flows_on(eqn):
                     self._make_inline(eqn)
+                elif self._comes_from_few(eqn):
+                    self._make_inline(eqn)
+                    self.spread[eqn.outvars[0]] = self.spread_in(eqn) | {eqn.outvars[0]}
+
+    def spread_in(self, eqn: Eqn) -> frozenset[Var]:
+        """The large values that come from few numbers among what an equation is computed from where it is."""
+        return frozenset().union(*(self.spread.get(a, ()) for a in eqn.invars if isinstance(a, Var)))
 
     def _make_inline(self, eqn: Eqn) -> None:
         operands = [a for a in eqn.invars if isinstance(a, Var)]
@@ -93,6 +102,7 @@ class Inlining:
         for var in eqn.outvars:
             self.inline[var] = eqn
             self.weight[var], self.depth[var], self._roots[var] = weight, depth, roots
+            self.spread[var] = self.spread_in(eqn)
             if constant:
                 self.constants.add(var)
 
@@ -131,6 +141,34 @@ class Inlining:
             if not isinstance(rule, Indexed) or not rule.free:
                 return False
             (var,) = user.outvars
+
+    def _comes_from_few(self, eqn: Eqn) -> bool:
+        """Whether a large element-wise result comes from few numbers, as one for each pair does, and needs no buffer.
+
+        Each nest that reads it then computes it anew, and memory grows with the few numbers, not with their pairs.
+        """
+        if len(eqn.outvars) > 1 or self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
+            return False
+        aval = eqn.outvars[0].aval
+        if aval.size * aval.dtype.itemsize < machine_model.SMALLEST_RECOMPUTED:
+            return False
+        if not self._is_read_at_points(eqn.outvars[0]):
+            return False
+        roots = {root for a in eqn.invars if isinstance(a, Var) for root in self.roots(a)}
+        return machine_model.ELEMENTS_FROM_ONE * sum(root.aval.size for root in roots) <= aval.size
+
+    def _is_read_at_points(self, var: Var) -> bool:
+        """Whether only element-wise equations and reductions read a variable, or what is moved from it."""
+        if var in self.outputs:
+            return False
+        for i in self.uses.get(var, []):
+            eqn = self.program.eqns[i]
+            rule = eqn.primitive.lower
+            if i in self.absorbed or not isinstance(rule, (Scalar, Reduction, Indexed)):
+                return False
+            if isinstance(rule, Indexed) and not (rule.free and self._is_read_at_points(eqn.outvars[0])):
+                return False
+        return True
 
     def _is_joined_where_read(self, eqn: Eqn) -> bool:
         """Whether an equation joins a few arrays for one element-wise equation, whose pieces are long loops then."""

@@ -31,6 +31,7 @@ class Unit:
     flat: bool = True  # of a nest: all that it reads lies at its own point, so that the domain's shape does not matter
     levels: dict[int, int] = field(default_factory=dict)
     reads: set[Var] = field(default_factory=set)
+    spread: frozenset[Var] = frozenset()  # of a nest: the large values from few numbers that it computes on its way
     waits_for: set[int] = field(default_factory=set)  # units that read what this one will overwrite, or act before it
     before: int = 0  # bit set of the units that must run before
     weight: int = 0  # of a nest: how many operations it has
