@@ -309,13 +309,23 @@ class _Text:
             self.add("values = run(values)")
             self.values: Callable[[int], str] = "values[{}]".format
             return
-        self.add("run(values)")
+        self.run_or_give_back([i for i, _ in donated], executable)
 
         def value(k: int) -> str:
             i, shape = executable.results[k]
             return f"values[{i}]" + ("" if shape is None else f".reshape({self.object(shape)})")
 
         self.values = value
+
+    def run_or_give_back(self, donated: Sequence[int], executable: Any) -> None:
+        """Run; if there was no memory to begin with, donated arguments have their elements again."""
+        self.objects["NotStarted"], self.objects["too_large"] = executable.not_started, executable.too_large
+        self.add("try:", "    run(values)", "except NotStarted as problem:")
+        for i in donated:
+            leaf = self.leaves[i]
+            self.add(f"    if type({leaf}) is Donated:")
+            self.add(f"        v{i}.setflags(False); {leaf}.__class__ = Array; {leaf}._value = v{i}")
+        self.add("    raise too_large() from problem")
 
     # --- the result --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.config import config
-from functad.errors import DonatedArrayError
+from functad.errors import DonatedArrayError, TooLargeError
 
 jit = functad.jit
 State = namedtuple("State", "params count")
@@ -269,3 +269,34 @@ def test_a_steady_step_allocates_only_what_cannot_be_reused():
     finally:
         tracemalloc.stop()
     assert {k: address(v) for k, v in params.items()} == where and np.isfinite(value)
+
+
+NO_MEMORY = {  # what a call needs before its first kernel runs, and cannot have
+    "temporary": (lambda w, x: jnp.sort(jnp.broadcast_to(x[0], (1 << 26, 1 << 26)) * w[0])[0, 0], np.ones(1, "f4")),
+    "copy of an argument": (lambda w, x: x[0] * w[0], np.broadcast_to(np.float32(1), (1 << 48,))),
+}
+
+
+@pytest.mark.parametrize("name", NO_MEMORY)
+def test_without_memory_to_start_donated_arguments_keep_their_elements(name):
+    needs, x = NO_MEMORY[name]
+
+    def step(state, x):
+        w, again, array = state
+        return w + 1, again + 2, array + 3, needs(w, x)
+
+    w, seen = fresh(), fresh()
+    view = np.asarray(seen)
+    array = np.ones(3, np.float32)
+    call = jit(step, donate_argnums=0)
+    for _ in range(3):
+        with pytest.raises(TooLargeError, match="temporary arrays, for which there is no memory") as found:
+            call((w, seen, array), x)
+        assert type(found.value) is TooLargeError
+        for kept in (w, seen):
+            assert not np.asarray(kept).flags.writeable and float(jnp.sum(kept)) == 1000
+        with pytest.raises(TooLargeError):
+            call((w, w, array), x)
+    assert np.all(view == 1) and np.all(array == 1)
+    where = address(w)
+    assert address(jit(lambda w: w * 2, donate_argnums=0)(w)) == where

@@ -40,6 +40,13 @@ from functad.lowering.schedule import Schedule, make_schedule
 from functad.lowering.steps import CallStep, LoopStep
 
 
+class NotStartedError(TooLargeError):
+    """There was no memory before anything was computed: donated arguments still have their elements.
+
+    It does not leave the call, so that one that ran as a callback is not taken for the call around it.
+    """
+
+
 def compile_program(program: Program, donated: Sequence[bool] = ()) -> CpuExecutable:
     """The executable of a Program; results may take the memory of the inputs marked as donated."""
     return CpuExecutable(program, donated)
@@ -89,6 +96,8 @@ class CpuExecutable(CpuLowering):
     call it at the same time.
     """
 
+    not_started = NotStartedError  # what `run` raises if donated arguments are as they were
+
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         super().__init__(program, donated)
         self._plain: dict[str, Any] | None = None
@@ -118,7 +127,10 @@ class CpuExecutable(CpuLowering):
             given = [*args, *(np.empty(shape, dtype) for shape, dtype in self.fresh)]
         except (MemoryError, ValueError) as problem:
             raise self.too_large() from problem
-        self.run(given)
+        try:
+            self.run(given)
+        except NotStartedError as problem:
+            raise self.too_large() from problem
         return [given[i] if shape is None else given[i].reshape(shape) for i, shape in self.results]
 
     def too_large(self) -> TooLargeError:
@@ -135,6 +147,9 @@ class CpuExecutable(CpuLowering):
         """Run on inputs followed by the memory of fresh results; then `results` tells where each result lies.
 
         An input whose memory cannot be used as it is (not contiguous, not aligned) is replaced by a copy.
+
+        Raises:
+            NotStartedError: there is no memory for temporaries or such copies. All inputs are as they were.
         """
         if self._plain is not None:
             self._run_plain(given, self._plain)
@@ -146,19 +161,25 @@ class CpuExecutable(CpuLowering):
         status = run(given)  # if it raises, the context is of no use any more
         while status:
             if status > 0:
-                given[status - 1] = np.array(given[status - 1], order="C", copy=True)
+                given[status - 1] = self._usable(given[status - 1])
                 status = run(given)
             else:
                 settle(status)
                 status = 0
         self._free.append(context)
 
+    def _usable(self, given: np.ndarray) -> np.ndarray:
+        try:
+            return np.array(given, order="C", copy=True)
+        except (MemoryError, ValueError) as problem:
+            raise NotStartedError(str(self.too_large())) from problem
+
     def _new_context(self) -> _CallState:
         """Slots and an arena for one call at a time; stacks grow with the first ones, and stay as large."""
         try:
             arena = np.empty(self.memory_plan.arena_bytes + machine_model.CACHE_LINE, np.uint8)
         except (MemoryError, ValueError) as problem:
-            raise self.too_large() from problem
+            raise NotStartedError(str(self.too_large())) from problem
         start = -(-arena.ctypes.data // machine_model.CACHE_LINE) * machine_model.CACHE_LINE
         slots = np.zeros(self._slots.count + self._slots.private, np.int64)
         for storage, slot in self._slots.numbers.items():
