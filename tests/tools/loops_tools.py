@@ -403,10 +403,10 @@ def multiply(
             x.read(index)
         return x.array[where]
 
-    left = matrix(a, places(*((k, m) if ta else (m, k)), a_off, lda))
-    right = matrix(b, places(*((n, k) if tb else (k, n)), b_off, ldb))
+    left = matrix(a, places(*((k, m) if ta else (m, k)), a.first + a_off, lda))
+    right = matrix(b, places(*((n, k) if tb else (k, n)), b.first + b_off, ldb))
     product = alpha * ((left.T if ta else left) @ (right.T if tb else right))
-    where = places(m, n, c_off, ldc)
+    where = places(m, n, c.first + c_off, ldc)
     if beta != 0:
         product = product + beta * matrix(c, where)
     for index in where.reshape(-1):

@@ -68,7 +68,7 @@ def places(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None
     _write_table(text, conv, joined)
     place = [("n", conv.out_steps[0]), ("g", conv.out_steps[1])]
     place += [(name, axis.out_step) for name, axis in zip(names, outer, strict=True)]
-    text.line(f"y0 = {total(*place, conv.out_start)}")
+    text.line(f"y0 = {total(*place)}")
     # Meanwhile the processor may fetch the input that the next rows need besides, a share during each product.
     blocks, parts = conv.outputs // columns, _parts(count)
     share, next_row = 0, 0
@@ -92,7 +92,7 @@ def places(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None
                     f"p1, {count}, lhs, zeros, z0, weights, w0, out, y2, {last.out_step}, ahead, {step})"
                 )
                 text.line(f"ahead = ahead + {share}")
-    target.kernel("convolution_places", str(text), buffers, tasks, flops=conv.flops)
+    target.kernel("convolution_places", str(text), buffers, tasks, flops=conv.flops, offsets={"out": conv.out_start})
 
 
 def _joined_rows(conv: Convolution) -> int:

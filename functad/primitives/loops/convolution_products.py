@@ -111,7 +111,7 @@ def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> No
     y = "out"
     x = write_input(text, target, lhs, plan, tasks, buffers)
     place = [("n", conv.out_steps[0]), ("g", conv.out_steps[1]), ("first", conv.axes[0].out_step)]
-    text.line(f"out0 = {total(*place, conv.out_start)}")
+    text.line(f"out0 = {total(*place)}")
     if plan.direct:
         text.line("y0 = out0")
         buffers["out"] = (out, "rw")
@@ -122,7 +122,10 @@ def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> No
     _write_products(text, plan, t, x, y)
     if not plan.direct:
         _write_outputs(text, plan)
-    target.kernel(f"convolution_{plan.way}", str(text), buffers, tasks, flops=conv.flops)
+    # Where it begins is no part of the text, so that parts of one convolution by phases share a kernel.
+    target.kernel(
+        f"convolution_{plan.way}", str(text), buffers, tasks, flops=conv.flops, offsets={"out": conv.out_start}
+    )
 
 
 def plan_blocks(conv: Convolution, itemsize: int) -> ScratchPlan:
@@ -238,10 +241,13 @@ def ordered_weights(target: Any, rhs: Any, conv: Convolution, order: str) -> Any
     outer, *inner = runs
     text = KernelText()
     with text.loop("r", "start", "stop"):
-        places = [total(("r", outer.to_step)), total(("r", outer.from_step), conv.rhs_start)]
+        # The text counts from the first element that is read, so that weights of other phases share the kernel.
+        back = sum((n - 1) * min(step, 0) for n, step in zip(extents, theirs, strict=True))
+        places = [total(("r", outer.to_step)), total(("r", outer.from_step), -back)]
         write_copy(text, ("copy", places[0]), ("rhs", places[1]), inner)
     buffers = {"rhs": (rhs, "r"), "copy": (copy, "w")}
-    target.kernel("order_weights", str(text), buffers, outer.count, bytes=2 * copy.size * rhs.dtype.itemsize)
+    nbytes, begin = 2 * copy.size * rhs.dtype.itemsize, conv.rhs_start + back
+    target.kernel("order_weights", str(text), buffers, outer.count, bytes=nbytes, offsets={"rhs": begin})
     return copy
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import loops_tools
 import numpy as np
 import pytest
 from loops_tools import check_loops, record, run_plain
 
-from functad import dtypes, interpreter, machine_model
+import functad
+import functad.numpy as jnp
+from functad import dtypes, interpreter, lax, machine_model
 from functad.backends.cpu.executable import CpuExecutable
 from functad.backends.cpu.products.gemm_table import place_columns
 from functad.config import config
@@ -431,3 +434,16 @@ def channels_last(case):
     lhs, rhs = np.ascontiguousarray(lhs.transpose(0, 2, 3, 1)), np.ascontiguousarray(rhs.transpose(2, 3, 1, 0))
     convolve = lambda *xs: [bind(conv_general_dilated_p, *xs, **params)]  # noqa: E731
     return trace_to_program(convolve, [aval_of(lhs), aval_of(rhs)]), lhs, rhs
+
+
+def test_the_phases_of_an_input_gradient_share_kernels():
+    # 8×8 in strides of 4 are 16 phases, which begin at different elements of the weights and of the result.
+    def loss(x, kernel):
+        y = lax.conv_general_dilated(x, kernel, (4, 4), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jnp.sum(jnp.tanh(y))
+
+    x, kernel = jnp.ones((8, 84, 84, 4)), jnp.ones((8, 8, 4, 32))
+    text = str(functad.jit(functad.grad(loss)).lower(x, kernel).kernels)
+    functions = re.findall(r"^def (order_weights|convolution_summed)", text, re.MULTILINE)
+    assert 1 <= functions.count("order_weights") <= 2
+    assert 1 <= functions.count("convolution_summed") <= 5
