@@ -17,24 +17,30 @@ _CAMERA, _POINT = 11, 3
 _BLOCK = _CAMERA + _POINT + 1  # what an observation's error depends on: its camera, its point, its weight
 
 
-def rotated(rotation: Any, point: Any) -> Any:
+def rotated(rotation: Any, point: Any) -> list[Any]:
     """The point turned about an axis by an angle, the axis' length (Rodrigues' formula)."""
-    squared = jnp.sum(rotation**2)
+    squared = sum(r * r for r in rotation)
     still = squared == 0
     angle = jnp.sqrt(jnp.where(still, 1.0, squared))
-    axis, cosine = rotation / angle, jnp.cos(angle)
-    along = axis * jnp.sum(axis * point) * (1 - cosine)
-    turned = point * cosine + jnp.cross(axis, point) * jnp.sin(angle) + along
-    return jnp.where(still, point + jnp.cross(rotation, point), turned)
+    axis = [r / angle for r in rotation]
+    sine, cosine = jnp.sin(angle), jnp.cos(angle)
+    along = sum(a * p for a, p in zip(axis, point)) * (1 - cosine)
+    turned = [p * cosine + c * sine + a * along for p, c, a in zip(point, _cross(axis, point), axis)]
+    return [jnp.where(still, p + c, t) for p, c, t in zip(point, _cross(rotation, point), turned)]
+
+
+def _cross(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
 def projected(camera: Any, point: Any) -> Any:
     """Where the camera sees the point."""
-    rotation, centre, focal, principal, (k1, k2) = camera[:3], camera[3:6], camera[6], camera[7:9], camera[9:]
-    seen = rotated(rotation, point - centre)
-    flat = seen[:2] / seen[2]
-    radius = jnp.sum(flat**2)
-    return flat * (1 + k1 * radius + k2 * radius**2) * focal + principal
+    r1, r2, r3, c1, c2, c3, focal, u, v, k1, k2 = camera
+    x, y, z = rotated((r1, r2, r3), (point[0] - c1, point[1] - c2, point[2] - c3))
+    x, y = x / z, y / z
+    radius = x * x + y * y
+    scale = (1 + k1 * radius + k2 * radius**2) * focal
+    return jnp.stack([x * scale + u, y * scale + v])
 
 
 def error(camera: Any, point: Any, weight: Any, feature: Any) -> Any:
