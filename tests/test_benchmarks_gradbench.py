@@ -342,17 +342,17 @@ def test_ht(us):
 
 
 def test_turns_of_a_hand():
-    """A quarter turn about z of the whole hand, then of the first finger's first bone about x."""
+    """A quarter turn about z of the whole hand, then of the first bone that bends about x."""
     given = hand([])
     errors = np.reshape(result("ht", "objective", given | {"theta": [0.0, 0.0, math.pi / 2] + [0.0] * 23}), (5, 3))
     points = np.array(given["data"]["points"])
     turned = np.stack([-points[:, 1], points[:, 0], points[:, 2]], axis=1)
     np.testing.assert_allclose(errors, points - turned, atol=1e-12)
     bent = given | {"theta": [0.0] * 6 + [math.pi / 2] + [0.0] * 19}
-    bent["data"] = bent["data"] | {"correspondences": [1]}
+    bent["data"] = bent["data"] | {"correspondences": [2]}
     bent["data"]["model"] = bent["data"]["model"] | {"weights": np.eye(22).tolist()}
-    point = np.array(given["data"]["model"]["base_positions"][1][:3])
+    point = np.array(given["data"]["model"]["base_positions"][2][:3])
     bent["data"]["points"] = [point.tolist()]
-    # The bone's own place is (1, 0, 0): about its x axis y becomes z, and z becomes −y.
+    # The bone's own place is (2, 0, 0): about its x axis y becomes z, and z becomes −y.
     x, y, z = point
     assert result("ht", "objective", bent) == pytest.approx([x - x, y + z, z - y], abs=1e-12)

@@ -15,8 +15,8 @@ import functad.numpy as jnp
 from benchmarks.gradbench.task import Function
 
 _FINGERS, _ANGLES = 5, 4
-# Bones: the wrist, four of each finger; of a finger's bones the first three bend, and the first of these turns too.
-_BENT = np.array([[1, 1, 2, 3]] * _FINGERS) + 4 * np.arange(_FINGERS)[:, None]
+# Bones: the wrist, four of each finger; of a finger's bones the last three bend, and the first of these turns too.
+_BENT = np.array([[2, 2, 3, 4]] * _FINGERS) + 4 * np.arange(_FINGERS)[:, None]
 _AXIS = np.array([[0, 1, 0, 0]] * _FINGERS)
 
 
