@@ -474,6 +474,10 @@ TALL_COLUMNS = 1 << 17
 reductions. Measured: at 160,000 elements 22 us instead of 209; but at 50,000 30 instead of 8.
 """
 
+MOST_COMPARED = 256
+"""values among which an element is looked for by comparing it with all; more are sorted first. Measured: 100 take a
+million elements 1.9 ms instead of 4.9, 1,000 take them 19 instead of 5."""
+
 RUNNING_GROUP = 4
 """elements that are combined before they meet what has run up: a quarter of the long chain is left. Compared."""
 

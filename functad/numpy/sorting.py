@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad import dtypes
+from functad import dtypes, machine_model
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import logic, manipulation, reductions, selecting, updates
@@ -287,11 +287,23 @@ def isin(
     *,
     method: str = "auto",
 ) -> Any:
-    """Where elements occur among the given values."""
+    """Where elements occur among the given values. NaN occurs nowhere.
+
+    method: "compare_all" compares each element with each value, "binary_search" and "sort" look them up among the
+        sorted values, "auto" takes the faster one.
+    """
+    if method not in ("auto", "compare_all", "binary_search", "sort"):
+        raise ArgumentError(f"isin: method must be 'auto', 'compare_all', 'binary_search' or 'sort', got {method!r}")
     x, values = promote_dtypes(as_array("isin", element), as_array("isin", test_elements))
-    values = manipulation.ravel(values)
-    pairs = logic.equal(structure.expand_dims(asarray(x), (x.ndim,)), values)
-    found = reductions.any(pairs, axis=-1)
+    x, values = asarray(x), manipulation.ravel(values)
+    many = values.size > machine_model.MOST_COMPARED if method == "auto" else method != "compare_all"
+    if many and values.size and values.dtype.kind != "c":
+        table = sort(values)
+        place = el.min(searchsorted(table, x), dtypes.default_int_dtype().type(values.size - 1))
+        found = logic.equal(selecting.take(table, place, 0, mode="clip"), x)
+    else:
+        pairs = logic.equal(structure.expand_dims(x, (x.ndim,)), values)
+        found = reductions.any(pairs, axis=-1)
     return el.not_(found) if invert else found
 
 

@@ -26,6 +26,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "SMALLEST_CHUNK": (1.0, 50.0),
     "FEWEST_ROWS_OF_PRODUCTS": (1,),
     "LONGEST_STEP": (1.0,),
+    "MOST_COMPARED": (0,),
     "MOST_JOINED": (2,),
     "LARGEST_REST": (10.0,),
     "SMALLEST_SHIFTED_SLICE": (1,),
