@@ -126,7 +126,7 @@ LONGEST_SUM = 1 << 20
 """floats that are added to one total; longer sums are done in parts. At 2^24 float32 loses ones. Chosen."""
 
 UPDATES_WORTH_WIDTH = 8
-"""updates for each element of a table from which long sums of them are kept in a wider copy of the table. Measured: of
+"""updates for each element of a table from which long sums of them are kept in a wider copy of the table. Compared: of
 2^21 updates and more, at 20 an element the copy takes no time that shows, at 4 half as long again, at 1 four times."""
 
 NARROW_SUMS = 2 * FLOATS_OF_VECTOR
@@ -471,11 +471,11 @@ LONG_EXTREMUM_ROW = 512
 
 TALL_COLUMNS = 1 << 17
 """elements of one array of columns, no fewer than these high, from which on the place of their extrema is found by two
-reductions. Measured: at 160,000 elements 22 us instead of 209; but at 50,000 30 instead of 8.
+reductions. Compared: at 160,000 elements 22 us instead of 209; but at 50,000 30 instead of 8.
 """
 
 MOST_COMPARED = 256
-"""values among which an element is looked for by comparing it with all; more are sorted first. Measured: 100 take a
+"""values among which an element is looked for by comparing it with all; more are sorted first. Compared: 100 take a
 million elements 1.9 ms instead of 4.9, 1,000 take them 19 instead of 5."""
 
 RUNNING_GROUP = 4
