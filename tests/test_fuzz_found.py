@@ -309,3 +309,19 @@ def test_what_differences_lose_in_a_large_constant_is_seen_in_many_noisy_runs() 
         return [1e30 + y, jnp.sum(x, 0)]
 
     check(f, [np.zeros((1, 1)), np.zeros(1)], "differences", seed=16292)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
+def test_powers_of_integers_that_no_integer_dtype_holds_are_floats(dtype: str) -> None:
+    base, exponent = np.array([0, 1, 5, 2**40], np.uint64), np.array([0, 1, 2, 1], dtype)
+    expected = base**exponent
+    for fun in (jnp.power, functad.jit(jnp.power), functad.vmap(jnp.power)):
+        found = fun(base, exponent)
+        assert (found.dtype, found.weak_type) == (expected.dtype, dtype[0] == "i")
+        np.testing.assert_array_equal(found, expected)
+    check(lambda x, y: [jnp.power(x, y)], [base[1:2], np.array(2, dtype)], "eager")
+
+
+def test_log_sums_near_zero_differ_by_what_their_terms_round() -> None:
+    x = np.array([[-0.06281591399995634, 2.965343649387742], [-0.13485293081293417, -2.1119431755124016]])
+    check(lambda x: [functad.lax.cumlogsumexp(x, axis=1)], [x], "kernels", seed=29371)

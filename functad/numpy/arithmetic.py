@@ -191,7 +191,11 @@ def power(x1: Any, x2: Any, /) -> Any:
     x, y = operand("power", x1), operand("power", x2)
     x_kind, y_kind = dtypes.dtype_of(x)[0].kind, dtypes.dtype_of(y)[0].kind
     if x_kind in "iub" and y_kind in "iub":
-        return _integer_array_power(*promote_args_numeric("power", x, y))
+        base, rest = promote_args_numeric("power", x, y)
+        if base.dtype.kind in "iu":
+            return _integer_array_power(base, rest)
+        # No integer dtype holds those of uint64 and negative ones: floats that adapt.
+        return convert(el.pow(*promote_shapes("power", base, asarray(y))), base.dtype, base.weak_type)
     if y_kind in "iub":
         # The exponent stays an integer, so that the derivative at a base of 0 is right.
         x, y = asarray(x), asarray(y)
