@@ -325,3 +325,4 @@ def test_powers_of_integers_that_no_integer_dtype_holds_are_floats(dtype: str) -
 def test_log_sums_near_zero_differ_by_what_their_terms_round() -> None:
     x = np.array([[-0.06281591399995634, 2.965343649387742], [-0.13485293081293417, -2.1119431755124016]])
     check(lambda x: [functad.lax.cumlogsumexp(x, axis=1)], [x], "kernels", seed=29371)
+    check(lambda x: [jnp.logaddexp(x, 1.0)], [np.float32([0, np.inf, -np.inf])], "reverse", seed=38)
