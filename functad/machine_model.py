@@ -213,9 +213,12 @@ NESTS_LOOKED_BACK = 12
 LARGEST_INLINE = 60
 """operations of a value that is computed anew at each use rather than stored. Bound."""
 
-SMALLEST_RECOMPUTED = 1 << 26
-"""bytes of a value, such as one for each pair of few numbers, that each nest computes anew rather than reads. Compared:
-while the last cache holds it, to store it is up to twice as fast; beyond, 0.5 to 1.2 times as fast, in much memory."""
+SMALLEST_RECOMPUTED = 1 << 28
+"""bytes of a value, such as one for each pair of few numbers, that each nest computes anew rather than reads. Chosen:
+to store it is up to three times as fast, but from here on memory is what a user runs out of."""
+
+LARGEST_RECOMPUTED = 2 * FUNCTION_OPERATIONS
+"""operations of such a value. Derived: one function such as `exp`, and as many sums and products as take as long."""
 
 ELEMENTS_FROM_ONE = 16
 """elements of such a value for each number that it is computed from, at least. Chosen: it is memory that is saved."""
@@ -474,9 +477,9 @@ TALL_COLUMNS = 1 << 17
 reductions. Compared: at 160,000 elements 22 us instead of 209; but at 50,000 30 instead of 8.
 """
 
-MOST_COMPARED = 256
-"""values among which an element is looked for by comparing it with all; more are sorted first. Compared: 100 take a
-million elements 1.9 ms instead of 4.9, 1,000 take them 19 instead of 5."""
+COMPARISONS_OF_SEARCH = 256
+"""comparisons that take as long as to sort a value, or to look an element up among sorted ones. Compared: a million
+elements among 100 values take 1.9 ms by comparing and 2.5 by sorting, among 1,000 values 19 and 3.6."""
 
 RUNNING_GROUP = 4
 """elements that are combined before they meet what has run up: a quarter of the long chain is left. Compared."""

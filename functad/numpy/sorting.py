@@ -290,14 +290,15 @@ def isin(
     """Where elements occur among the given values. NaN occurs nowhere.
 
     method: "compare_all" compares each element with each value, "binary_search" and "sort" look them up among the
-        sorted values, "auto" takes the faster one.
+        sorted values, "auto" takes what should be faster.
     """
     if method not in ("auto", "compare_all", "binary_search", "sort"):
         raise ArgumentError(f"isin: method must be 'auto', 'compare_all', 'binary_search' or 'sort', got {method!r}")
     x, values = promote_dtypes(as_array("isin", element), as_array("isin", test_elements))
     x, values = asarray(x), manipulation.ravel(values)
-    many = values.size > machine_model.MOST_COMPARED if method == "auto" else method != "compare_all"
-    if many and values.size and values.dtype.kind != "c":
+    comparisons = machine_model.COMPARISONS_OF_SEARCH * (x.size + values.size)
+    search = x.size * values.size > comparisons if method == "auto" else method != "compare_all"
+    if search and values.size and values.dtype.kind != "c":
         table = sort(values)
         place = el.min(searchsorted(table, x), dtypes.default_int_dtype().type(values.size - 1))
         found = logic.equal(selecting.take(table, place, 0, mode="clip"), x)

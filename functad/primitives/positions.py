@@ -31,7 +31,7 @@ from functad.primitives.common import (
     reshape,
 )
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
-from functad.primitives.elementwise import add, eq, min, mul, ne, or_, select_n
+from functad.primitives.elementwise import add, and_, eq, gt, lt, min, mul, ne, or_, select_n
 from functad.primitives.gather_scatter import gather
 from functad.primitives.joining import concatenate
 from functad.primitives.loops.positions import position_rule
@@ -64,7 +64,9 @@ def _as_reductions(kind: str, x: Aval, *, axes: tuple[int, ...], index_dtype: np
 
     def place(x: Any) -> Any:
         x = _comparable(x, inner)
-        if inner == 1 and length >= machine_model.LONG_EXTREMUM_ROW:
+        if inner == 1 and length == 2:
+            found = _place_of_two(kind, x, axis)
+        elif inner == 1 and length >= machine_model.LONG_EXTREMUM_ROW:
             found = reshape(
                 _place_in_long_rows(reduce, reshape(x, (outer, length))), (*shape[:axis], *shape[axis + 1 :])
             )
@@ -92,6 +94,16 @@ def _first_place(x: Any, extremum: Any, axis: int) -> Any:
         is_there = or_(is_there, ne(x, x))
     places = select_n(is_there, full(shape, dtype(shape[axis] - 1)), iota(dtype, shape, axis))
     return reduce_min(places, axes=(axis,))
+
+
+def _place_of_two(kind: str, x: Any, axis: int) -> Any:
+    """1 where the second element of two is beyond the first, or is the first NaN; else 0."""
+    shape = aval_of(x).shape
+    one, two = (reshape(slice_along(x, axis, k, k + 1), (*shape[:axis], *shape[axis + 1 :])) for k in (0, 1))
+    is_second = gt(two, one) if kind == "max" else lt(two, one)
+    if aval_of(x).dtype.kind == "f":
+        is_second = or_(is_second, and_(ne(two, two), eq(one, one)))
+    return convert_element_type(is_second, np.int32)
 
 
 def _place_in_long_rows(reduce: Callable[..., Any], x: Any) -> Any:

@@ -6,34 +6,58 @@ Knows nothing of either.
 from __future__ import annotations
 
 import gc
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+class _Pause:
+    """How many blocks of all threads want no search now, and whether there are searches without them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._blocks = 0
+        self._enabled = True
+
+    def begin(self) -> None:
+        with self._lock:
+            if self._blocks == 0:
+                self._enabled = gc.isenabled()
+                gc.disable()
+            self._blocks += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._blocks = max(self._blocks - 1, 0)
+            if self._blocks == 0 and self._enabled:
+                gc.enable()
+
+    def after_fork_in_child(self) -> None:
+        """Its other threads are gone, and will not end their blocks."""
+        self._lock = threading.Lock()
+        if self._blocks:
+            self._blocks = 0
+            if self._enabled:
+                gc.enable()
+
+
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """No search for garbage within the block; threads may be in several such blocks at once.
+    """No search for garbage as long as any thread is in such a block. The last one switches searches on again.
+
+    So what others do about that meanwhile (`gc.enable`, `gc.disable`) does not outlast the blocks.
 
     Numba's modules and the objects of a compilation are so many that Python would search the whole heap several times:
     an eighth of the first compilation of a process.
     """
-    enabled = gc.isenabled()
-    gc.disable()
+    _pause.begin()
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        _pause.end()
 
 
-def count_as_old() -> None:
-    """Let Python search what there is now last, as if it had outlived many searches; none is made for that.
-
-    Unless the program itself keeps objects out of all searches (`gc.freeze`), which cannot be told from others then.
-    """
-    if gc.get_freeze_count() <= _FROZEN:
-        gc.freeze()
-        gc.unfreeze()
-
-
-_FROZEN = gc.get_freeze_count()  # by Python, when it started
+_pause = _Pause()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pause.after_fork_in_child)

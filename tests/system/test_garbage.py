@@ -6,12 +6,13 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import functad
-from functad.system.garbage import collection_paused, count_as_old
+from functad.system.garbage import collection_paused
 
 FIRST_CALL = """
 import gc, sys
@@ -44,24 +45,44 @@ def test_searches_that_were_off_stay_off():
         gc.enable()
 
 
-def test_what_counts_as_old_is_garbage_all_the_same():
-    loop: list[object] = []
-    loop.append(loop)
-    count_as_old()
-    assert any(old is loop for old in gc.get_objects(generation=2))
-    gc.collect()
-    del loop
-    assert gc.collect() >= 1
+def test_the_last_of_all_threads_switches_searches_on_again():
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with collection_paused():
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(60)
+    with collection_paused():
+        leave.set()
+        thread.join()
+        assert not gc.isenabled()
+    assert gc.isenabled()
 
 
-def test_what_a_program_keeps_out_of_searches_stays_out():
-    gc.freeze()
-    try:
-        kept = gc.get_freeze_count()
-        count_as_old()
-        assert gc.get_freeze_count() >= kept
-    finally:
-        gc.unfreeze()
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_forked_meanwhile_searches():
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with collection_paused():
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(60)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if gc.isenabled() else 1)
+    leave.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert gc.isenabled()
 
 
 def test_the_first_call_searches_no_modules_and_imports_no_containers_of_numba(tmp_path):

@@ -152,13 +152,13 @@ class Inlining:
         aval = eqn.outvars[0].aval
         if aval.size * aval.dtype.itemsize < machine_model.SMALLEST_RECOMPUTED:
             return False
-        if not self._is_read_at_points(eqn.outvars[0]):
+        if self._weight_of(eqn) > machine_model.LARGEST_RECOMPUTED or not self._is_read_at_points(eqn.outvars[0]):
             return False
         roots = {root for a in eqn.invars if isinstance(a, Var) for root in self.roots(a)}
         return machine_model.ELEMENTS_FROM_ONE * sum(root.aval.size for root in roots) <= aval.size
 
     def _is_read_at_points(self, var: Var) -> bool:
-        """Whether only element-wise equations and reductions read a variable, or what is moved from it."""
+        """Whether only element-wise equations and reductions read a variable, or what is moved from it, once each."""
         if var in self.outputs:
             return False
         for i in self.uses.get(var, []):
@@ -166,8 +166,10 @@ class Inlining:
             rule = eqn.primitive.lower
             if i in self.absorbed or not isinstance(rule, (Scalar, Reduction, Indexed)):
                 return False
-            if isinstance(rule, Indexed) and not (rule.free and self._is_read_at_points(eqn.outvars[0])):
-                return False
+            if isinstance(rule, Indexed):
+                moved = eqn.outvars[0]
+                if not rule.free or moved.aval.size > var.aval.size or not self._is_read_at_points(moved):
+                    return False
         return True
 
     def _is_joined_where_read(self, eqn: Eqn) -> bool:

@@ -11,6 +11,7 @@ from gather_tools import random_gather
 from loops_tools import assert_same_array, check_loops, record
 
 import functad
+import functad.numpy as jnp
 from functad import machine_model
 from functad.backends.cpu.executable import compile_program
 from functad.ir import registry
@@ -286,6 +287,16 @@ def test_running_log_sum_exp(dtype):
 
 
 ROWS_OF_BLOCKS = [((2, n), 1) for n in (15, 16, 128, 300)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint64", "bool"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_position_in_rows_of_two(name, dtype):
+    numbers = [0.0, -0.0, 1.0, -1.0, 5.0, np.inf, -np.inf, np.nan] if dtype[0] == "f" else [0, 1, 5]
+    pairs = np.array([(x, y) for x in numbers for y in numbers]).astype(dtype)
+    expected = getattr(np, name)(pairs, 1)
+    for f in (getattr(jnp, name), functad.jit(getattr(jnp, name), static_argnums=1)):
+        np.testing.assert_array_equal(f(pairs, 1), expected)
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])

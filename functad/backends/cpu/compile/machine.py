@@ -6,7 +6,6 @@ This file must not know what a kernel computes, nor where object files are kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import count
 from typing import Any
 
@@ -24,7 +23,6 @@ from functad.backends.cpu.scalars import integers_numba as integers_numba
 from functad.backends.cpu.scalars import interrupts_numba as interrupts_numba
 from functad.backends.cpu.scalars import special_numba as special_numba
 from functad.errors import CompilationError
-from functad.system.garbage import count_as_old
 
 _I64 = ir.IntType(64)
 refresh()  # the first time takes long, which the import is to bear
@@ -57,9 +55,7 @@ def compile_kernels(
     Raises:
         CompilationError: Numba does not understand a function.
     """
-    compiled = _emit(optimized_kernels(source, filename, signatures, exports or {}, fused=fused))
-    _count_as_old()
-    return compiled
+    return _emit(optimized_kernels(source, filename, signatures, exports or {}, fused=fused))
 
 
 def optimized_kernels(
@@ -124,13 +120,6 @@ def optimized_ir(parts: Iterable[Specialization]) -> llvm.ModuleRef:
 
 def _emit(module: llvm.ModuleRef) -> bytes:
     return bytes(target_machine().emit_object(module))
-
-
-@cache
-def _count_as_old() -> None:
-    # After the first compilation, which somebody waits for, most of what is new stays: modules, and what Numba and
-    # `contexts` remember. The garbage of later ones is found at once.
-    count_as_old()
 
 
 def _link(parts: Iterable[Specialization]) -> llvm.ModuleRef:
