@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from functad.array import ArrayImpl
-from functad.primitives import cumulative, reduction
+from functad.primitives import cumulative, positions, reduction
 from functad.primitives import elementwise as el
 from functad.primitives.common import reduce_sum
 from functad.transforms.reverse import linearize_flat
@@ -387,7 +387,7 @@ def test_position(name, dtype):
     rows = ROWS if dtype.startswith("f") else [[abs(v) for v in r] for r in ROWS if np.all(np.isfinite(r))]
     x = np.array(rows).astype(dtype)
     for axis, index_dtype in [(0, np.int32), (1, np.uint8)]:
-        ours = run(getattr(reduction, name), x, axis=axis, index_dtype=index_dtype)
+        ours = run(getattr(positions, name), x, axis=axis, index_dtype=index_dtype)
         assert_same(ours, getattr(lax, name)(x, axis, index_dtype), [])
 
 
