@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,9 @@ def test_searches_that_were_off_stay_off():
         gc.enable()
 
 
-def test_the_last_of_all_threads_switches_searches_on_again():
+@pytest.fixture
+def elsewhere() -> Iterator[Callable[[], None]]:
+    """Another thread is within the block; what is given ends that."""
     inside, leave = threading.Event(), threading.Event()
 
     def other() -> None:
@@ -53,35 +56,33 @@ def test_the_last_of_all_threads_switches_searches_on_again():
             inside.set()
             leave.wait(60)
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    inside.wait(60)
-    with collection_paused():
+    def end() -> None:
         leave.set()
         thread.join()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(60)
+    yield end
+    end()
+
+
+def test_the_last_of_all_threads_switches_searches_on_again(elsewhere):
+    with collection_paused():
+        elsewhere()
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_child_forked_meanwhile_searches():
-    inside, leave = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with collection_paused():
-            inside.set()
-            leave.wait(60)
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    inside.wait(60)
+def test_a_child_forked_meanwhile_searches(elsewhere):
+    assert not gc.isenabled()
     child = os.fork()
     if child == 0:
         os._exit(0 if gc.isenabled() else 1)
-    leave.set()
-    thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    elsewhere()
     assert gc.isenabled()
 
 
