@@ -326,3 +326,14 @@ def test_log_sums_near_zero_differ_by_what_their_terms_round() -> None:
     x = np.array([[-0.06281591399995634, 2.965343649387742], [-0.13485293081293417, -2.1119431755124016]])
     check(lambda x: [functad.lax.cumlogsumexp(x, axis=1)], [x], "kernels", seed=29371)
     check(lambda x: [jnp.logaddexp(x, 1.0)], [np.float32([0, np.inf, -np.inf])], "reverse", seed=38)
+
+
+def test_what_follows_a_sum_of_one_term_that_nobody_needs_is_stored() -> None:
+    def f(x: Any, y: Any) -> list[Any]:
+        padded = functad.lax.pad(x, jnp.sum(x), [(0, 0, 0)])  # the sum of one term is read nowhere
+        rows = jnp.resize(jnp.outer(padded, y), (7, 7, 1))
+        return [jnp.minimum(rows, jnp.resize(x.astype("float64"), (7, 7, 1)))]
+
+    args = [np.full((1,), 2, "int32"), np.array([1.0, 0.0, -1.0])]
+    np.testing.assert_array_equal(functad.jit(f)(*args)[0], f(*args)[0])
+    check(f, args, "kernels", seed=4443)

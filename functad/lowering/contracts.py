@@ -1,4 +1,4 @@
-"""What holds of a schedule: memory is written before it is read, and every position lies within its buffer.
+"""What holds of a schedule: memory is written before it is read, every position lies within its buffer.
 
 Knows steps, not how they came about. With `config.check_programs` every schedule is held to it.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from functad.errors import ProgramError
 from functad.lowering.memory.buffers import Buffer, Storage
+from functad.lowering.nests.nest import POST
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import BranchStep, GemmStep, LoopStep, NestStep, PlainStep, Step
 
@@ -93,8 +94,11 @@ class _Memory:
 def _accesses(step: PlainStep) -> Iterator[tuple[Buffer, bool]]:
     """Each buffer of a step, and whether it is written; positions are checked on the way."""
     if isinstance(step, NestStep):
-        for buffer, offset, is_written in step.nest.accesses():
-            if step.nest.points and not (0 <= offset.low and offset.high < buffer.size):
+        nest = step.nest
+        if not (nest.accumulators or any(nest.reduced)) and any(s.level == POST for s in nest.stores):
+            raise ProgramError(f"{step.name} stores something after a reduction, and reduces nothing")
+        for buffer, offset, is_written in nest.accesses():
+            if nest.points and not (0 <= offset.low and offset.high < buffer.size):
                 reach = f"{offset.low} to {offset.high} of `{buffer.name}`"
                 raise ProgramError(f"{step.name} reaches {reach}, which has {buffer.size} elements")
             yield buffer, is_written

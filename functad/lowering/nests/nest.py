@@ -138,7 +138,7 @@ class Nest:
                 needed.update(a.value for a in self.accumulators if a.name in needed)
         self.statements = [s for s in self.statements if s in kept]
         self.accumulators = [a for a in self.accumulators if a.name in needed]
-        if not self.accumulators and all(s.level == POST for s in self.stores):
+        if not self.accumulators and (not any(self.reduced) or all(s.level == POST for s in self.stores)):
             self._drop_reduced_loops()
 
     def _drop_reduced_loops(self) -> None:
