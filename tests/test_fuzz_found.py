@@ -337,3 +337,31 @@ def test_what_follows_a_sum_of_one_term_that_nobody_needs_is_stored() -> None:
     args = [np.full((1,), 2, "int32"), np.array([1.0, 0.0, -1.0])]
     np.testing.assert_array_equal(functad.jit(f)(*args)[0], f(*args)[0])
     check(f, args, "kernels", seed=4443)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_log1p_of_small_complex_numbers_is_accurate(dtype: str) -> None:
+    z = np.array([0.003, 1e-12, 1e-30j, 3e-5 - 2e-5j, -1e-9 + 1e-9j, 0.4 - 0.3j, 2 + 1j, -1, np.inf], dtype)
+    for fun in (jnp.log1p, functad.jit(jnp.log1p)):
+        found = np.asarray(fun(z)).astype("complex128")
+        small = z[1:3].astype("complex128")
+        tolerance = 4 * np.finfo(dtype).eps
+        np.testing.assert_allclose(
+            found[1:3].real, (small - small**2 / 2).real, rtol=tolerance, atol=1e-70 if dtype == "complex128" else 1e-45
+        )
+        with np.errstate(divide="ignore"):
+            np.testing.assert_allclose(found, np.log1p(z.astype("complex128")), rtol=tolerance, atol=1e-15)
+    check(lambda x: [jnp.log1p(x)], [z[:1]], "kernels", seed=21291)
+
+
+def test_an_example_whose_loop_makes_no_step_keeps_its_gradient_beside_others() -> None:
+    def f(x: Any) -> Any:
+        def loop(x: Any) -> Any:
+            end = lambda s: s[0] < jnp.minimum(x[0], 7)  # noqa: E731
+            return jnp.sum(functad.lax.while_loop(end, lambda s: (s[0] + 1, jnp.cbrt(x)), (jnp.int32(0), x))[1])
+
+        return functad.grad(loop)(x)  # the derivative of cbrt is infinite at 0, where no step is made
+
+    x = np.array([[0.0, 3.0], [8.0, 9.0]])
+    np.testing.assert_allclose(functad.vmap(f)(x), [f(row) for row in x], rtol=1e-15)
+    np.testing.assert_allclose(functad.jit(functad.vmap(f))(x)[0], [1, 1])

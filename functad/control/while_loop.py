@@ -158,6 +158,8 @@ def _linearize_stacking(
     stacking = _with_valid(body, count)
     parts = linearized_body(stacking, len(body_consts), count, (*flags[0], *flags[1]))
     hoisted = eval_program(parts.invariant, [*parts.own, *body_consts])
+    (starts,) = eval_program(cond, [*cond_consts, *carry])
+    hoisted = [_one_unless(starts, h) for h in hoisted]
     results = while_(cond, cond_consts, parts.forward, [*hoisted, *parts.own, *body_consts], carry)
     n = len(stacking.outvars)
     last, ys, stacked = results[:count], results[count:n], results[n:]
@@ -181,6 +183,11 @@ def _linearize_stacking(
         return tangents_out if len(body.outvars) > count else tangents_out[:count]
 
     return [*last, *ys] if len(body.outvars) > count else last, pushforward
+
+
+def _one_unless(starts: Any, residual: Any) -> Any:
+    """A residual of all steps. Where only other examples' loops make steps, it must be finite: zeros meet it."""
+    return select_n(starts, full_like(residual, 1), residual) if aval_of(residual).dtype.kind in "fc" else residual
 
 
 def _with_valid(body: Program, count: int) -> Program:

@@ -163,7 +163,7 @@ log2_p = _log_to_base(2, np.log2)
 log10_p = _log_to_base(10, np.log10)
 log1p_p = unary(
     "log1p",
-    np.log1p,
+    special.log1p,
     jvp=lambda t, out, x: div(t, _plus(x, 1)),  # d ln(1 + x) = dx / (1 + x)
     kinds=INEXACT,
     data=_between_ends,

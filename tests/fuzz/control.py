@@ -79,7 +79,7 @@ def fori(m: Maker) -> None:
     body = _body(m, [i, v], [v], "$0")
     if body is not None:
         low, steps = m.choose.choice([0, 0, 3, -2]), m.choose.choice(LENGTHS)
-        setup = "step = lambda i, c, f=$f0: f(jnp.asarray(i), c)"  # without jit it counts in Python's integers
+        setup = "step = lambda i, c, f=$f0: f(jnp.asarray(i, 'int32'), c)"  # its numbers adapt to other types
         m.emit(f"lax.fori_loop({low}, {low + steps}, step, $0)", v, bodies=[body], setup=[setup])
 
 

@@ -135,10 +135,11 @@ complex_atanh = _libm("atanh")
 
 @plain
 def complex_log1p(k: Any, z: Any) -> Any:
-    """ln(1 + z)."""
+    """ln(1 + z), as `kernels.special.log1p` computes it."""
     x, y = k.cast(z.real, np.float64), k.cast(z.imag, np.float64)
-    real, imaginary = k.libm("log", k.libm("hypot", x + 1, y)), k.libm("atan2", y, x + 1)
-    return k.cast(k.make_complex(real, imaginary), z.dtype)
+    near = (k.absolute(x) < 0.5) & (k.absolute(y) < 0.5)
+    real = k.where(near, k.libm("log1p", x * (x + 2) + y * y) * 0.5, k.libm("log", k.libm("hypot", x + 1, y)))
+    return k.cast(k.make_complex(real, k.libm("atan2", y, x + 1)), z.dtype)
 
 
 @plain
