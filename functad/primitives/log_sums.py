@@ -6,6 +6,7 @@ Knows no shapes beyond "equal or rank 0"; sums over axes are in `cumulative`, an
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import mul, sub
 from functad.primitives.builders import FLOATS, Kinks, binary
 from functad.primitives.common import full_like, scalar_like
+from functad.primitives.kernels.log_sums import cancels, logaddexp2_near_zero, logaddexp_near_zero
+from functad.primitives.kernels.plain_arithmetic import PLAIN, Formula
 from functad.primitives.logic import eq, select_n
 from functad.primitives.transcendental import logistic
 from functad.tracing import bind
@@ -46,10 +49,18 @@ def _kinks(unit: float) -> Kinks:
     }
 
 
-def _log_sum(name: str, ufunc: np.ufunc, unit: float, doc: str) -> Primitive:
+def _by_numpy(ufunc: np.ufunc, near_zero: Formula, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    wide = np.asarray(ufunc(x, y, dtype=np.float64))  # near its zeros a float32 would lose most digits
+    result = wide.astype(x.dtype)
+    if x.dtype != np.float32:
+        return result
+    return np.asarray(PLAIN.rarely(cancels(PLAIN, np.maximum(x, y), wide), result, near_zero, x, y))
+
+
+def _log_sum(name: str, ufunc: np.ufunc, near_zero: Formula, unit: float, doc: str) -> Primitive:
     return binary(
         name,
-        lambda x, y: ufunc(x, y, dtype=np.float64).astype(x.dtype),  # near its zeros a float32 would lose most digits
+        partial(_by_numpy, ufunc, near_zero),
         jvps=[
             lambda t, out, x, y: mul(t, _share(x, y, unit)),  # ∂log_b(b^x + b^y)/∂x = b^x / (b^x + b^y)
             lambda t, out, x, y: mul(t, _share(y, x, unit)),
@@ -61,5 +72,7 @@ def _log_sum(name: str, ufunc: np.ufunc, unit: float, doc: str) -> Primitive:
     )
 
 
-logaddexp_p = _log_sum("logaddexp", np.logaddexp, 1.0, "ln(e^x + e^y) without overflow.")
-logaddexp2_p = _log_sum("logaddexp2", np.logaddexp2, math.log(2), "log2(2^x + 2^y) without overflow.")
+logaddexp_p = _log_sum("logaddexp", np.logaddexp, logaddexp_near_zero, 1.0, "ln(e^x + e^y) without overflow.")
+logaddexp2_p = _log_sum(
+    "logaddexp2", np.logaddexp2, logaddexp2_near_zero, math.log(2), "log2(2^x + 2^y) without overflow."
+)

@@ -33,8 +33,8 @@ of a subnormal result is the least subnormal number. Un-jitted, functions that N
 
 Measured by `python -m tests.accuracy`. The last column says at how many operands of each kind, besides hard cases;
 `all` is all 2³² (for NumPy's and JAX's functions 2²⁴). `!` marks what is beyond the bound that the tests hold it to,
-`~` exact values that are themselves good to an ulp or two of float64 only. Near its zeros the errors of `logaddexp`
-(nearer than 2⁻²⁷ in float32) are absolute; those of `lgamma` and `digamma` of negative float64 are in ulp of the larger
+`~` exact values that are themselves good to an ulp or two of float64 only. Near its zeros the errors of float64
+`logaddexp` are absolute; those of `lgamma` and `digamma` of negative float64 are in ulp of the larger
 of the two numbers whose difference the result is by reflection, or of 1: near their negative roots they are absolute,
 as SciPy's are. `LEAST` in `tests/accuracy/functions.py` has the sizes. JAX's CPU backend takes subnormal numbers for 0.
 """

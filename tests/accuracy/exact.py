@@ -1,11 +1,12 @@
 """Error and gamma functions of extended precision, where NumPy has it: exact values for functions of float64.
 
-Knows nothing of functad: each is computed by another method than there.
+Logarithms of sums near their zeros have fifty digits. Knows nothing of functad: its methods are others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context, Decimal
 
 import numpy as np
 
@@ -156,3 +157,26 @@ def erf_inv(x: Wide, near: Callable[[np.ndarray], np.ndarray]) -> Wide:
         y = y - excess * (np.sqrt(_PI) / 2) / _gaussian(y)
     ends = np.where(size == 1, np.inf, np.where(size < 1, np.copysign(y, x), np.nan))
     return np.where(size == 1, np.copysign(ends, x), ends)
+
+
+# --- logarithms of sums ------------------------------------------------------------------------------
+
+
+def logaddexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return _log_add(np.logaddexp(x, y), x, y, Decimal(1))
+
+
+def logaddexp2(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return _log_add(np.logaddexp2(x, y), x, y, _DIGITS.ln(Decimal(2)))
+
+
+def _log_add(total: np.ndarray, x: np.ndarray, y: np.ndarray, unit: Decimal) -> np.ndarray:
+    """The total, but where most of it has cancelled, ln(e^(unit x) + e^(unit y)) / unit to fifty digits."""
+    few = np.flatnonzero(np.abs(total) < 2.0**-8 * np.abs(np.maximum(x, y)))
+    for i in few:
+        powers = [_DIGITS.exp(_DIGITS.multiply(_DIGITS.create_decimal(float(v)), unit)) for v in (x[i], y[i])]
+        total[i] = total.dtype.type(str(_DIGITS.divide(_DIGITS.ln(_DIGITS.add(*powers)), unit)))
+    return total
+
+
+_DIGITS = Context(prec=50)

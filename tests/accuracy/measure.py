@@ -139,9 +139,11 @@ def pairs(dtype: np.dtype, sample: int) -> Iterator[tuple[np.ndarray, np.ndarray
     near_one = np.stack([1 + rng.uniform(-1e-3, 1e-3, sample), rng.uniform(-7e4, 7e4, sample)]).astype(dtype)
     negative = rng.uniform(-3, -0.01, sample).astype(dtype)
     balanced = np.stack([negative, np.log(-np.expm1(negative.astype(np.float64))) + rng.uniform(-0.01, 0.01, sample)])
+    small = -np.exp(rng.uniform(-87, -0.4, sample // 64 + 1))  # and what almost cancels it, rounded
+    cancelling = np.stack([small, np.log(-np.expm1(small.astype(dtype).astype(np.float64)))])
     hard = hard_cases(dtype)
     crossed = np.stack([rng.choice(hard, sample), rng.choice(hard, sample)])
-    for x, y in (patterns, usual, near_one, balanced.astype(dtype), crossed):
+    for x, y in (patterns, usual, near_one, balanced.astype(dtype), cancelling.astype(dtype), crossed):
         yield from zip(_parts(x), _parts(y))
 
 

@@ -71,6 +71,19 @@ class PlainArithmetic:
         """The constant for the condition that `first_of` found; the last is for none."""
         return np.array(values, dtype)[which]
 
+    def is_zero(self, x: Any) -> bool:
+        """Whether x is always 0, so far as the text of a kernel says."""
+        return False
+
+    def rarely(self, condition: Any, usual: Any, formula: Formula, *operands: Any) -> Any:
+        """`usual`, but where the condition holds, the formula of the operands, which is computed only there."""
+        where = np.asarray(condition)
+        if not where.any():
+            return usual
+        result = np.array(usual)
+        result[where] = formula(self, *(np.broadcast_to(x, where.shape)[where] for x in operands))
+        return _scalar(result)
+
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """x y + z, rounded once where the machine can: formulas may rely on neither. Strictly, rounded twice."""
         if not self.strict and isinstance(x, np.float32):  # a scalar, without arrays: kernels run by Python have many
@@ -81,9 +94,9 @@ class PlainArithmetic:
         return x * y + z
 
     def product_error(self, x: Any, y: Any, product: Any) -> Any:
-        """x y − product, exactly, for float64 x of at most 24 significant bits."""
-        high = self.from_bits(self.bits(y) & np.uint64(0xFFFFFFFFF8000000), np.float64)
-        return (x * high - product) + x * (y - high)
+        """x y − product, exactly, for float64 of moderate size: of halves of 26 bits all products are exact."""
+        (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
+        return ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
 
     def maximum(self, x: Any, y: Any) -> Any:
         return extrema.maximum(x, y)
@@ -154,6 +167,12 @@ class PlainArithmetic:
     def complex_libm(self, name: str, *args: Any) -> Any:
         """A function of the C library, of complex128."""
         return _LIBM[name](*args)
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    scaled = x * np.float64(2**27 + 1)
+    high = scaled - (scaled - x)
+    return high, x - high
 
 
 def _double(x: Any) -> Any:

@@ -8,7 +8,7 @@ minimax fits of the relative error. Choices keep NaN: `where(x > limit, limit, x
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -312,32 +312,10 @@ def _log1p_parts(k: Any, x: Any) -> tuple[Any, Any, Any]:
     return m - 1, e, (x - (u - 1)) * inverse
 
 
-def logaddexp(k: Any, x: Any, y: Any) -> Any:
-    """ln(e^x + e^y)."""
-    return _log_add(k, x, y, lambda gap: log1p(k, exp(k, -gap)))
-
-
-def logaddexp2(k: Any, x: Any, y: Any) -> Any:
-    """log2(2^x + 2^y)."""
-    return _log_add(k, x, y, lambda gap: _log2_of_one_plus(k, exp2(k, -gap)))
-
-
-def _log2_of_one_plus(k: Any, x: Any) -> Any:
+def log2_of_one_plus(k: Any, x: Any) -> Any:
     """log2(1 + x), for 0 ≤ x ≤ 1; exact at its ends."""
     f, e, lost = _log1p_parts(k, x)
     return k.fma(log_sum(k, f, k.constant(0, x.dtype), lost), k.constant(_LOG2_E, x.dtype), e)
-
-
-def _log_add(k: Any, x: Any, y: Any, excess: Callable[[Any], Any]) -> Any:
-    """The larger of x and y, and what the smaller adds to it, by the distance of the two."""
-    larger, distance = k.maximum(x, y), x - y
-    total = larger + excess(k.absolute(distance))
-    if x.dtype == _F32:
-        # Two numbers may cancel, and their distance is rounded. In softplus one is 0: then nothing of this is compiled.
-        wide_x, wide_y = k.cast(x, _F64), k.cast(y, _F64)
-        wide = k.maximum(wide_x, wide_y) + excess(k.absolute(wide_x - wide_y))
-        total = k.where((x != 0) & (y != 0), k.cast(wide, _F32), total)
-    return k.where(distance == distance, total, x + y)  # ∞ − ∞ is no number, but equal infinities are their own sum
 
 
 def exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
@@ -475,9 +453,9 @@ def _log2_wide(k: Any, x: Any, unit: float = 1.0) -> Any:
     return _log_at_ends(k, x, k.fma(logarithm, k.constant(_LOG2_E * unit, _F64), e * unit))
 
 
-def exp2_wide(k: Any, x: Any) -> Any:
+def exp2_wide(k: Any, x: Any, series: Sequence[float] = _EXP2_WIDE) -> Any:
     """2^x as a float64 that rounds to the right float32, among them 0 and ∞."""
     x = at_least(k, at_most(k, x, 200.0), -200.0)
     n = x + _DOUBLE.rounder
     r = x - (n - _DOUBLE.rounder)
-    return k.fma(r, polynomial(k, r, _EXP2_WIDE), k.constant(1, _F64)) * _power_of_two(k, n, 0)
+    return k.fma(r, polynomial(k, r, series), k.constant(1, _F64)) * _power_of_two(k, n, 0)

@@ -41,6 +41,7 @@ WIDE = (
     "sqrt",
     "rsqrt",
 )  # vectorised float64
+WITH_RARE_BRANCHES = ("logaddexp", "logaddexp2")  # of float32: where the operands nearly cancel
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-40, -1e-40]
 
 
@@ -313,8 +314,42 @@ def test_loops_become_vector_code_without_calls(dtype: np.dtype) -> None:
         arguments = (*[pointer] * (count + 1), types.int64, types.int64)
         module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
         assert re.search(r"store <\d+ x ", str(module)), f"the loop over {name} has no vector instructions"
-        assembly = loader.target_machine().emit_assembly(module)
-        assert not re.search(r"^\s+(callq?|bl)\s", assembly, re.MULTILINE), f"the loop over {name} calls a function"
+        calls = re.findall(r"^\s+(?:callq?|bl)\s.*", loader.target_machine().emit_assembly(module), re.MULTILINE)
+        seldom = dtype == np.float32 and name in WITH_RARE_BRANCHES
+        assert bool(calls) == seldom, f"the loop over {name} calls functions: {calls}"
+
+
+@pytest.mark.parametrize("name", WITH_RARE_BRANCHES)
+def test_loops_with_rare_branches_become_vector_code(name: str) -> None:
+    frontend.refresh()
+    pointer = frontend.pointer_type(np.dtype(np.float32))
+    for operand, seldom in (("y[i]", True), ("f32(0.0)", False)):  # in softplus nothing cancels
+        loop = f"for i in range(start, stop):\n        out[i] = {name}(x[i], {operand})\n"
+        text = f"def kernel(x, y, out, start, stop):\n    {loop}"
+        namespace = dict(vars(scalars))
+        exec(text, namespace)
+        arguments = (*[pointer] * 3, types.int64, types.int64)
+        module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+        kernel = re.search(r"define [^\n]*kernel.*?\n}", str(module), re.DOTALL)
+        assert kernel
+        called = re.findall(r"call [a-z ]*<(\d+) x float> @functad\.rarely\.\w+\.f4\.f4\.(\d+)\(", kernel[0])
+        assert bool(called) == seldom and all(lanes == version for lanes, version in called)
+
+
+@pytest.mark.parametrize("name", WITH_RARE_BRANCHES)
+def test_rare_branches_are_taken_in_any_lane(name: str) -> None:
+    unit = 1 if name == "logaddexp" else np.log(2)
+    x = np.random.default_rng(0).uniform(-0.6, -0.1, 300).astype(np.float32)
+    partner = (np.log(-np.expm1(x * np.float64(unit))) / unit).astype(np.float32)
+    plain = getattr(scalars, name)
+    near = plain(x, partner)
+    assert 0 < np.abs(near).max() < 1e-7
+    kernel = _compiled(_text("kernel", [_call(name, 2)], 2), {"kernel": [np.dtype(np.float32)] * 3})["kernel"]
+    for cancels in np.random.default_rng(1).uniform(0, 1, (20, 300)) < np.linspace(0, 1, 20)[:, None]:
+        y, out = np.where(cancels, partner, np.float32(0.5)), np.empty(300, np.float32)
+        kernel(x, y, out)
+        np.testing.assert_array_equal(out[cancels], near[cancels])
+        np.testing.assert_allclose(out, plain(x, y), rtol=1.2e-7)
 
 
 @pytest.mark.parametrize("source", ["f32", "f64"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.kernels import scalar_formulas, vector_math, vector_trigonometry
+from functad.primitives.kernels import log_sums, scalar_formulas, vector_math, vector_trigonometry
 from functad.primitives.kernels.plain_arithmetic import plain
 from functad.primitives.kernels.strict_math import erf_inv as erf_inv
 from functad.primitives.kernels.strict_math import strict_erf as strict_erf
@@ -104,8 +104,8 @@ log = plain(vector_math.log)
 log2 = plain(vector_math.log2)
 log10 = plain(vector_math.log10)
 log1p = plain(vector_math.log1p)
-logaddexp = plain(vector_math.logaddexp)
-logaddexp2 = plain(vector_math.logaddexp2)
+logaddexp = plain(log_sums.logaddexp)
+logaddexp2 = plain(log_sums.logaddexp2)
 logistic = plain(vector_math.logistic)
 sinh = plain(vector_math.sinh)
 cosh = plain(vector_math.cosh)

@@ -15,7 +15,9 @@ from numba.core import types
 from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.scalars import elementary as scalars
+from functad.backends.cpu.scalars import rare_branches
 from functad.backends.cpu.scalars.registry_numba import declare, implement
+from functad.backends.cpu.scalars.strict_builder import StrictBuilder
 from functad.primitives.kernels import scalar_formulas
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
@@ -82,20 +84,32 @@ def emit(builder: ir.IRBuilder, formula: Callable[..., Any], operands: Sequence[
     if not isinstance(result, np.dtype) or "c" in (result.kind, *[d.kind for d in dtypes]):
         return formula(IRArithmetic(builder), *operands)
     module = builder.module
-    name = f"functad.{formula.__name__}.{'.'.join(d.str[1:] for d in dtypes)}"
+    zeros = tuple(_is_zero(x.value) for x in operands)
+    name = "functad." + _name_of(formula, dtypes) + "".join(f".{i}is0" for i, is_zero in enumerate(zeros) if is_zero)
     if name not in module.globals:
-        _define(module, name, formula, dtypes, result)
+        _define(module, name, formula, dtypes, result, zeros)
     return IRValue(builder, builder.call(module.globals[name], [x.value for x in operands]), result)
 
 
-def _define(module: ir.Module, name: str, formula: Callable[..., Any], dtypes: Sequence[Any], result: Any) -> None:
+def _name_of(formula: Callable[..., Any], dtypes: Sequence[Any]) -> str:
+    return f"{formula.__name__}.{'.'.join(d.str[1:] for d in dtypes)}"
+
+
+def _is_zero(value: ir.Value) -> bool:
+    return isinstance(value, ir.Constant) and str(value.constant) in ("0", "0.0")  # not −0
+
+
+def _define(
+    module: ir.Module, name: str, formula: Callable[..., Any], dtypes: Sequence[Any], result: Any, zeros: Sequence[bool]
+) -> None:
     kind = ir.FunctionType(_llvm_type(result), [_llvm_type(d) for d in dtypes])
     function = ir.Function(module, kind, name)
     function.linkage = "linkonce_odr"
     function.attributes.add("alwaysinline")
     function.attributes.add("nounwind")
     builder = ir.IRBuilder(function.append_basic_block())
-    operands = [IRValue(builder, argument, dtype) for argument, dtype in zip(function.args, dtypes)]
+    values = [_constant(0, d) if is_zero else a for a, d, is_zero in zip(function.args, dtypes, zeros)]
+    operands = [IRValue(builder, value, dtype) for value, dtype in zip(values, dtypes)]
     builder.ret(formula(IRArithmetic(builder), *operands).value)
 
 
@@ -271,32 +285,6 @@ def _constant(value: Any, dtype: Any) -> ir.Constant:
 # --- the arithmetic of formulas ---------------------------------------------------------------------
 
 
-class _NoFlags(list[str]):
-    """No flags, which nobody adds to: Numba gives `contract` to every instruction whose flags are false."""
-
-    def __bool__(self) -> bool:
-        return True
-
-
-class _StrictBuilder:
-    """A builder whose instructions LLVM may not contract: a product and a sum remain two roundings."""
-
-    def __init__(self, builder: Any) -> None:
-        self._builder = builder
-
-    def __getattr__(self, name: str) -> Any:
-        emit = getattr(self._builder, name)
-        if name not in ("fadd", "fsub", "fmul", "fdiv", "fneg"):
-            return emit
-
-        def strict(*operands: ir.Value) -> ir.Value:
-            instruction = emit(*operands)
-            instruction.flags = _NoFlags()
-            return instruction
-
-        return strict
-
-
 class IRArithmetic:
     """What `PlainArithmetic` does, by LLVM instructions."""
 
@@ -305,7 +293,7 @@ class IRArithmetic:
         self.strict = strict
 
     def strictly(self, operands: Sequence[IRValue]) -> tuple[Any, ...]:
-        builder = _StrictBuilder(self.builder)
+        builder = StrictBuilder(self.builder)
         return (type(self)(builder, strict=True), *(IRValue(builder, x.value, x.dtype) for x in operands))
 
     def constant(self, value: Any, dtype: Any) -> IRValue:
@@ -331,6 +319,8 @@ class IRArithmetic:
 
     def _to_float(self, x: IRValue, dtype: Any) -> IRValue:
         b, kind = self.builder, _llvm_type(dtype)
+        if x.dtype.kind == "f" and isinstance(x.value, ir.Constant):
+            return self.constant(x.value.constant, dtype)
         if x.dtype.kind == "f":
             convert = b.fpext if dtype.itemsize > x.dtype.itemsize else b.fptrunc
         else:
@@ -374,6 +364,21 @@ class IRArithmetic:
     def one_of(self, which: tuple[IRValue, ...], values: Sequence[float], dtype: Any) -> IRValue:
         first = self.constant(values[0], dtype)
         return self.where(which[0], first, self.one_of(which[1:], values[1:], dtype)) if which else first
+
+    def is_zero(self, x: IRValue) -> bool:
+        return _is_zero(x.value)
+
+    def rarely(self, condition: IRValue, usual: IRValue, formula: Callable[..., Any], *operands: IRValue) -> IRValue:
+        flag = self.where(condition, self.constant(1, np.float32), self.constant(0, np.float32))
+        values = [flag.value, usual.value, *(x.value for x in operands)]
+        name = "functad.rarely." + _name_of(formula, [x.dtype for x in operands])
+
+        def emit_formula(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
+            numbers = [IRValue(builder, value, x.dtype) for value, x in zip(values, operands)]
+            return formula(IRArithmetic(builder), *numbers).value
+
+        call = rare_branches.function_of(self.builder.module, name, [v.type for v in values], emit_formula)
+        return IRValue(self.builder, self.builder.call(call, values), usual.dtype)
 
     def fma(self, x: IRValue, y: Any, z: Any) -> IRValue:
         if self.strict:
