@@ -115,8 +115,11 @@ def _threads() -> Findings:
 def _matrix_products() -> Findings:
     blas = _backend("products.blas")
     chosen = blas.blas()
+    narrow = blas.is_narrow(np.dtype(np.float32))
     if not chosen.is_library:
         yield "BLAS", f"none ({chosen.reason}): functad's own kernel"
+        if narrow:
+            return
         yield Problem(
             "matrix products take two to five times as long as with a BLAS library: install NumPy from PyPI or "
             "conda-forge, or set FUNCTAD_BLAS to the path of a library with cblas_sgemm"
@@ -126,6 +129,11 @@ def _matrix_products() -> Findings:
     yield "function", f"{chosen.symbols[0]}, {chosen.integers}-bit integers"
     if chosen.description:
         yield "build", chosen.description
+    if narrow:
+        yield (
+            "kernels", "without AVX-512, which this processor has: compiled products are functad's own; for those of "
+            "NumPy, OPENBLAS_CORETYPE=SkylakeX may help",
+        )  # fmt: skip
     threads = chosen.threads()
     yield "threads", "unknown" if threads is None else f"{threads} outside of compiled functions, 1 inside"
     if threads is None:

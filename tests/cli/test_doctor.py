@@ -11,6 +11,7 @@ import pytest
 
 from functad import machine_model
 from functad.__main__ import main
+from functad.backends.cpu.products import blas, gemm_table
 from functad.cli import doctor, measure
 
 
@@ -65,7 +66,15 @@ def test_too_many_threads_and_a_missing_blas_library(capsys):
     program = "from functad.cli import doctor\nfor part in (doctor._threads, doctor._matrix_products): print(*part())"
     result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert "1000 threads on" in result.stdout
-    assert "set FUNCTAD_BLAS to the path of a library" in result.stdout
+    wide = gemm_table.place_columns("float32") > 0
+    assert ("set FUNCTAD_BLAS to the path of a library" in result.stdout) is not wide
+
+
+def test_a_library_with_shorter_vectors_than_the_processor(monkeypatch):
+    for narrow in (True, False):
+        monkeypatch.setattr(blas, "is_narrow", lambda dtype, narrow=narrow: narrow)
+        found = {name: text for name, text in (x for x in doctor._matrix_products() if isinstance(x, tuple))}
+        assert ("OPENBLAS_CORETYPE" in found.get("kernels", "")) is narrow
 
 
 def test_a_cache_that_cannot_be_used(tmp_path, monkeypatch):

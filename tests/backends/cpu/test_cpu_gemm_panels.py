@@ -12,7 +12,7 @@ import threading
 import numpy as np
 import pytest
 
-from functad.backends.cpu.products import blas, gemm_panels
+from functad.backends.cpu.products import blas, gemm_panels, gemm_table
 from functad.backends.cpu.runtime import layout as w
 from functad.config import config
 
@@ -26,9 +26,9 @@ def numbers(dtype: str, *shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
 
 
-def multiply(dtype, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, ta=False, tb=False):
+def multiply(dtype, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, ta=False, tb=False, handle=None):
     """C = alpha op(A) op(B) + beta C; a, b and c are arrays that begin with the matrix."""
-    handle = blas._handle_of_panels(np.dtype(dtype))
+    handle = blas._handle_of_panels(np.dtype(dtype)) if handle is None else handle
     factors = np.array([alpha, beta], dtype)
     address = factors.ctypes.data
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 14)(int(handle[w.GEMM_ENTRY]))(
@@ -160,10 +160,11 @@ def test_a_forked_child_has_all_rooms():
         config.num_threads = before
 
 
-@pytest.fixture(params=["SkylakeX", "Haswell"])
+@pytest.fixture(params=["SkylakeX", "Haswell", "unknown"])
 def core(request, monkeypatch):
-    """The processor that OpenBLAS takes this one for, while the test runs."""
+    """The processor that OpenBLAS takes this one, which has AVX-512, for while the test runs; or another library."""
     monkeypatch.setattr(blas, "_is_direct", lambda dtype: dtype.kind == "f" and request.param in blas._DIRECT_CORES)
+    monkeypatch.setattr(blas, "is_narrow", lambda dtype: dtype.kind == "f" and request.param == "Haswell")
     return request.param
 
 
@@ -184,12 +185,46 @@ def core(request, monkeypatch):
 )
 def test_which_products_it_gets(core, m, n, k, ta, tb, own):
     ldb = k if tb else n
-    own = own and core == "SkylakeX"
+    own = {"SkylakeX": own, "Haswell": m > 3, "unknown": False}[core]
     handle, calls_blas = blas.handle_for("float32", m, n, k, ta=ta, tb=tb, ldb=ldb, ldc=n)
     expected = blas._handle_of_panels(np.dtype("float32")).ctypes.data if own else blas.handle("float32")
     assert (handle, calls_blas) == (expected, not own)
     complex_handle, _ = blas.handle_for("complex64", m, n, k, ta=ta, tb=tb, ldb=ldb, ldc=n)
     assert complex_handle == blas.handle("complex64")
+
+
+@pytest.mark.parametrize(
+    ("description", "vectors", "narrow"),
+    [
+        ("OpenBLAS 0.3.34 DYNAMIC_ARCH Haswell MAX_THREADS=64", 32, True),
+        ("OpenBLAS 0.3.34 DYNAMIC_ARCH Haswell MAX_THREADS=64", 0, False),  # so is the processor
+        ("OpenBLAS 0.3.34 DYNAMIC_ARCH SkylakeX MAX_THREADS=64", 32, False),
+        ("", 32, False),  # a library that does not say
+        (None, 32, True),  # no library
+    ],
+)
+def test_whether_the_library_has_shorter_vectors(description, vectors, narrow, monkeypatch):
+    monkeypatch.setattr(blas.Blas, "description", description or "")
+    monkeypatch.setattr(blas, "blas", lambda: blas.Blas("", ("sgemm",) if description is not None else (), "", "", ""))
+    monkeypatch.setattr(blas.gemm_table, "place_columns", lambda dtype: vectors)
+    for cached in (blas._is_direct, blas.is_narrow):
+        cached.cache_clear()
+    try:
+        assert blas.is_narrow(np.dtype("float32")) is narrow
+    finally:
+        blas._is_direct.cache_clear()
+        blas.is_narrow.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(100, 7, 50), (7, 100, 50), (100, 50, 7), (20, 30, 40), (8, 8, 8)])
+def test_leaves_short_sides_to_others(dtype, shape):
+    m, n, k = shape
+    library = blas._handle_of_library(np.dtype(dtype))
+    handle = gemm_table.with_table(blas._new_handle(np.dtype(dtype), 0, 0), np.dtype(dtype), library)
+    a, b, c = numbers(dtype, m, k), numbers(dtype, k, n), np.full((m, n), np.nan, dtype)
+    multiply(dtype, m, n, k, 1, a, k, b, n, 0, c, n, handle=handle)
+    np.testing.assert_allclose(c, a.astype("f8") @ b.astype("f8"), rtol=0, atol=100 * TOLERANCE[dtype])
 
 
 def test_compiles_without_numba(tmp_path):

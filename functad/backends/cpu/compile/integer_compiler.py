@@ -352,6 +352,7 @@ C_FUNCTIONS = {
     "set_item": ("i", "www"),
     "call_object": ("w", "www"),
     "call_kernel": ("v", "wwww"),
+    "call_five": ("v", "w" * 5),
     "call_six": ("v", "w" * 6),
     "call_eight": ("v", "w" * 8),
     "call_nine": ("v", "w" * 9),

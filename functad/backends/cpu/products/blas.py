@@ -53,7 +53,8 @@ def blas() -> Blas:
 # size, unless the packed ones are used often.
 _DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
 # Where tiles do not help either, functad's own product does, which packs one panel while it multiplies another: for a B
-# to be transposed, and for a large matrix (`OWN_PRODUCT_BYTES`).
+# to be transposed, and for a large matrix (`OWN_PRODUCT_BYTES`). Where the processor has AVX-512, but OpenBLAS takes it
+# for one that has not, as NumPy's does with AMD's, and where there is no library, it does nearly all of them.
 
 
 def handle(dtype: Any) -> int:
@@ -81,6 +82,9 @@ def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: i
     It only depends on the product as a whole, not on how it is cut for threads.
     """
     dtype = np.dtype(dtype)
+    if is_narrow(dtype):
+        owns = min(m, n, k) >= machine_model.OWN_PRODUCT_EXTENT
+        return (int(_handle_of_panels(dtype).ctypes.data), False) if owns else (handle(dtype), True)
     if (
         m * n * k > machine_model.OPENBLAS_DIRECT
         and m >= machine_model.OWN_PRODUCT_ROWS
@@ -111,7 +115,22 @@ def _is_direct(dtype: np.dtype[Any]) -> bool:
 
 
 @cache
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether functad's own product has longer vectors than what the library computes with, as far as that says."""
+    known = not blas().is_library or bool(blas().description)
+    return known and not _is_direct(dtype) and bool(gemm_table.place_columns(dtype))
+
+
+@cache
 def _handle(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    others = _handle_of_library(dtype)
+    if not is_narrow(dtype):
+        return others
+    return gemm_table.with_table(_new_handle(dtype, 0, 0), dtype, others)
+
+
+@cache
+def _handle_of_library(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     chosen = blas()
     if not chosen.is_library:
         return _new_handle(dtype, _own_kernel(dtype)["gemm"], 0)

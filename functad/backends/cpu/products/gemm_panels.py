@@ -15,7 +15,7 @@ from __future__ import annotations
 from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
 
-EXPORTS = ("multiply",)
+EXPORTS = ("multiply", "multiply_or_pass")
 # A tile of C, which the processor keeps in 24 of its 32 registers: 12 rows of two vectors of 64 bytes.
 ROWS, TILE_BYTES = machine_model.TILE_ROWS, machine_model.TILE_BYTES
 # A tile with fewer rows is made in parts of so many.
@@ -39,12 +39,27 @@ MULTIPLY_HALF = TABLE + 4  # as many rows, but half the columns
 MULTIPLY_FEW_ROWS = TABLE + 5
 COPY_ROWS = TABLE + 6
 COPY_COLUMNS = TABLE + 7
-TRANSPOSE = TABLE + 8
-COPY_ANY = TABLE + 9
-MERGE = TABLE + 10
-ROOM = TABLE + 11  # address of the first room
-ROOMS = TABLE + 12  # how many there are
-TAKEN = TABLE + 13  # then for each room: 1 if somebody uses it
+COPY_PART_ROWS = TABLE + 8
+COPY_PART_COLUMNS = TABLE + 9
+TRANSPOSE = TABLE + 10
+COPY_ANY = TABLE + 11
+MERGE = TABLE + 12
+OTHERS = TABLE + 13  # address of the handle of who computes what has a short side
+ROOM = TABLE + 14  # address of the first room
+ROOMS = TABLE + 15  # how many there are
+TAKEN = TABLE + 16  # then for each room: 1 if somebody uses it
+
+
+def multiply_or_pass(
+    table, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """A product of any size: as `multiply`, or by somebody else if that is faster."""
+    if min(m, min(n, k)) >= machine_model.OWN_PRODUCT_EXTENT:
+        multiply(table, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+    else:
+        others = table[OTHERS]
+        call_gemm(others[w.GEMM_ENTRY], others, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 
 
 def multiply(
@@ -165,24 +180,36 @@ def tile(table, rows, columns, depth, alpha, a, b, beta, c, pitch, fetch, fetch_
 
 
 def pack(table, width, start, stop, depth, wide, source, down, right, panel) -> None:
-    """Rows `start..stop` of a panel, which has `depth` rows of `wide` elements; the rest of it is zero."""
+    """Rows `start..stop` of a panel, which has `depth` rows of `wide` elements; rows below them are zero.
+
+    What lies right of them may be anything: it only makes columns or rows of a tile that nobody stores.
+    """
     item = table[w.GEMM_ITEM]
     row = item * width
-    if wide == width and right == item and start < depth:
-        copy = table[COPY_ROWS] if width == ROWS else table[COPY_COLUMNS]
-        rows = min(stop, depth) - start
-        call_kernel(copy, rows, source + start * down, down, panel + start * row)
+    rows = min(stop, depth) - start
+    if rows > 0 and right == item:
+        if wide == width:
+            copy = table[COPY_ROWS] if width == ROWS else table[COPY_COLUMNS]
+            call_kernel(copy, rows, source + start * down, down, panel + start * row)
+        else:
+            copy = table[COPY_PART_ROWS] if width == ROWS else table[COPY_PART_COLUMNS]
+            call_five(copy, rows, wide, source + start * down, down, panel + start * row)
         start += rows
-    elif wide == width and down == item and start < depth:
-        squares = (min(stop, depth) - start) // DEPTH_UNIT
-        call_six(
-            table[TRANSPOSE], squares, width // DEPTH_UNIT, source + start * down, right, panel + start * row, row
-        )  # fmt: skip
+    elif rows > 0 and down == item:
+        squares = rows // DEPTH_UNIT
+        strips = wide // DEPTH_UNIT
+        call_six(table[TRANSPOSE], squares, strips, source + start * down, right, panel + start * row, row)
+        if strips * DEPTH_UNIT < wide:
+            call_eight(
+                table[COPY_ANY], squares * DEPTH_UNIT, wide - strips * DEPTH_UNIT, depth - start,
+                source + start * down + strips * DEPTH_UNIT * right, down, right,
+                panel + start * row + strips * DEPTH_UNIT * item, row,
+            )  # fmt: skip
         start += squares * DEPTH_UNIT
     if start < stop:
         call_eight(
-            table[COPY_ANY], stop - start, width, depth - start, wide, source + start * down, down, right,
-            panel + start * row,
+            table[COPY_ANY], stop - start, wide, depth - start, source + start * down, down, right,
+            panel + start * row, row,
         )  # fmt: skip
 
 

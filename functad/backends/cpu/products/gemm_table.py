@@ -24,26 +24,32 @@ from functad.config import available_cores
 # The functions of `gemm_vectors`, in the order of their words in the table.
 _VECTORS = (
     "multiply_rows", "multiply_half", "multiply_few_rows",
-    "copy_rows", "copy_columns", "transpose", "copy_any", "merge",
+    "copy_rows", "copy_columns", "copy_part_rows", "copy_part_columns", "transpose", "copy_any", "merge",
 )  # fmt: skip
 _kept: list[Any] = []
 
 
-def with_table(handle: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The handle followed by its table, for products of float32 or float64 by `gemm_panels.multiply`."""
+def with_table(
+    handle: np.ndarray[Any, Any], dtype: np.dtype[Any], others: np.ndarray[Any, Any] | None = None
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The handle followed by its table, for products of float32 or float64 by `gemm_panels.multiply`.
+
+    others: the handle of who computes those with a short side; if None, they are computed in the same way.
+    """
     panels, vectors = _panels(), _vectors(dtype)
     # A room for everybody who may multiply at once; should there be more, they wait for each other.
     rooms = 2 * available_cores()[0]
     memory = np.empty(rooms * p.ROOM_BYTES + 4096, np.uint8)
     words = np.zeros(p.TAKEN + rooms, np.int64)
     words[: p.TABLE] = handle
-    words[w.GEMM_ENTRY] = panels["multiply"]
+    words[w.GEMM_ENTRY] = panels["multiply" if others is None else "multiply_or_pass"]
+    words[p.OTHERS] = 0 if others is None else others.ctypes.data
     words[p.COLUMNS] = p.TILE_BYTES // dtype.itemsize
     words[p.YIELD] = runtime().pool.words[w.YIELD]
     words[p.MULTIPLY_ROWS : p.MULTIPLY_ROWS + len(_VECTORS)] = [vectors[name] for name in _VECTORS]
     words[p.ROOM] = memory.ctypes.data + -memory.ctypes.data % 4096
     words[p.ROOMS] = rooms
-    _kept.append((panels, vectors, memory))
+    _kept.append((panels, vectors, memory, others))
     if hasattr(os, "register_at_fork"):
         # The threads that used rooms are not in the child.
         os.register_at_fork(after_in_child=lambda: words[p.TAKEN :].fill(0))

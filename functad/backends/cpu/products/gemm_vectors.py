@@ -33,6 +33,8 @@ def compile_vectors(dtype: np.dtype[Any]) -> bytes:
     _multiply(code, "multiply_few_rows", FEW_ROWS, _VECTORS, unrolled=2)
     _copy(code, "copy_rows", ROWS)
     _copy(code, "copy_columns", TILE_BYTES // dtype.itemsize)
+    _copy_part(code, "copy_part_rows", ROWS)
+    _copy_part(code, "copy_part_columns", TILE_BYTES // dtype.itemsize)
     _transpose(code)
     _copy_any(code)
     _merge(code)
@@ -87,6 +89,25 @@ class _Code:
 
     def store(self, value: ir.Value, address: ir.Value) -> None:
         self.builder.store(value, self.builder.inttoptr(address, value.type.as_pointer()), align=self.item)
+
+    def load_masked(self, address: ir.Value, mask: ir.Value) -> ir.Value:
+        """The elements at an address whose lanes are set; nothing is read for the others, which are zero."""
+        vector = ir.VectorType(self.scalar, mask.type.count)
+        function = self.declared(
+            f"llvm.masked.load.v{vector.count}f{8 * self.item}.p0",
+            vector, [vector.as_pointer(), _INT, mask.type, vector],
+        )  # fmt: skip
+        zero = ir.Constant(vector, [ir.Constant(self.scalar, 0.0)] * vector.count)
+        place = self.builder.inttoptr(address, vector.as_pointer())
+        return self.builder.call(function, [place, ir.Constant(_INT, self.item), mask, zero])
+
+    def store_masked(self, value: ir.Value, address: ir.Value, mask: ir.Value) -> None:
+        function = self.declared(
+            f"llvm.masked.store.v{value.type.count}f{8 * self.item}.p0",
+            ir.VoidType(), [value.type, value.type.as_pointer(), _INT, mask.type],
+        )  # fmt: skip
+        place = self.builder.inttoptr(address, value.type.as_pointer())
+        self.builder.call(function, [value, place, ir.Constant(_INT, self.item), mask])
 
     def prefetch(self, address: ir.Value) -> None:
         """Ask for the cache lines of a row of a tile, which may begin anywhere in its first one."""
@@ -307,27 +328,44 @@ def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
 
 
 def _copy_any(code: _Code) -> None:
-    """`depth` rows of a panel: for p < `deep` and j < `wide` the element at p down + j right, else zero."""
-    depth, width, deep, wide, source, down, right, panel = code.begin(
-        "copy_any", "depth width deep wide source down right panel"
+    """`depth` rows of a strip of a panel: for p < `deep` the element at p down + j right, else zero."""
+    depth, width, deep, source, down, right, panel, panel_pitch = code.begin(
+        "copy_any", "depth width deep source down right panel panel_pitch"
     )
     builder = code.builder
 
     def row(p: ir.Value, source: ir.Value, panel: ir.Value) -> list[ir.Value]:
-        def element(j: ir.Value, source: ir.Value, panel: ir.Value) -> list[ir.Value]:
-            inside = builder.and_(builder.icmp_signed("<", p, deep), builder.icmp_signed("<", j, wide))
+        inside = builder.icmp_signed("<", p, deep)
+
+        def element(_: ir.Value, source: ir.Value, place: ir.Value) -> list[ir.Value]:
             with builder.if_else(inside) as (there, beyond):
                 with there:
-                    code.store(code.load(source, code.scalar), panel)
+                    code.store(code.load(source, code.scalar), place)
                 with beyond:
-                    code.store(ir.Constant(code.scalar, 0.0), panel)
-            return [builder.add(source, right), code.offset(panel, code.item)]
+                    code.store(ir.Constant(code.scalar, 0.0), place)
+            return [builder.add(source, right), code.offset(place, code.item)]
 
         code.loop(width, element, source, panel)
-        return [builder.add(source, down), builder.add(panel, builder.mul(width, _word(code.item)))]
+        return [builder.add(source, down), builder.add(panel, panel_pitch)]
 
     code.loop(depth, row, source, panel)
     builder.ret_void()
+
+
+def _copy_part(code: _Code, name: str, width: int) -> None:
+    """As `_copy`, but of each row only the first `wide` elements are read; the rest is zero."""
+    depth, wide, source, pitch, panel = code.begin(name, "depth wide source pitch panel")
+    pieces = _pieces(code, width)
+    masks = [_first_lanes(code, wide, start, count) for start, count in pieces]
+
+    def body(_: ir.Value, source: ir.Value, panel: ir.Value) -> list[ir.Value]:
+        for (start, _count), mask in zip(pieces, masks):
+            place = start * code.item
+            code.store(code.load_masked(code.offset(source, place), mask), code.offset(panel, place))
+        return [code.builder.add(source, pitch), code.offset(panel, width * code.item)]
+
+    code.loop(depth, body, source, panel)
+    code.builder.ret_void()
 
 
 def _merge(code: _Code) -> None:
@@ -336,22 +374,44 @@ def _merge(code: _Code) -> None:
     builder = code.builder
     factor = code.load(beta, code.scalar)
     fresh = builder.fcmp_ordered("==", factor, ir.Constant(code.scalar, 0.0))
+    factors = code.everywhere(factor)
+    pieces = [(v * code.vector.count, code.vector.count) for v in range(_VECTORS)]
+    masks = [_first_lanes(code, columns, start, count) for start, count in pieces]
 
     def row(_: ir.Value, tile: ir.Value, c: ir.Value) -> list[ir.Value]:
-        def element(_: ir.Value, source: ir.Value, target: ir.Value) -> list[ir.Value]:
-            value = code.load(source, code.scalar)
-            with builder.if_else(fresh) as (written, added):
-                with written:
-                    code.store(value, target)
-                with added:
-                    code.store(code.fma(factor, code.load(target, code.scalar), value), target)
-            return [code.offset(source, code.item), code.offset(target, code.item)]
-
-        code.loop(columns, element, tile, c)
+        places = [(code.offset(tile, start * code.item), code.offset(c, start * code.item)) for start, _ in pieces]
+        with builder.if_else(fresh) as (written, added):
+            with written:
+                for (source, target), mask in zip(places, masks):
+                    code.store_masked(code.load(source, code.vector), target, mask)
+            with added:
+                for (source, target), mask in zip(places, masks):
+                    old = code.load_masked(target, mask)
+                    code.store_masked(code.fma(factors, old, code.load(source, code.vector)), target, mask)
         return [code.offset(tile, TILE_BYTES), builder.add(c, c_pitch)]
 
     code.loop(rows, row, tile, c)
     builder.ret_void()
+
+
+def _pieces(code: _Code, width: int) -> list[tuple[int, int]]:
+    """Where vectors begin that cover so many elements side by side, and their lanes: powers of two."""
+    pieces, start = [], 0
+    while start < width:
+        count = min(code.vector.count, 1 << (width - start).bit_length() - 1)
+        pieces.append((start, count))
+        start += count
+    return pieces
+
+
+def _first_lanes(code: _Code, wide: ir.Value, start: int, count: int) -> ir.Value:
+    """The mask of a vector that begins at element `start`: its lanes below element `wide`."""
+    builder = code.builder
+    undefined = ir.Constant(ir.VectorType(_WORD, count), ir.Undefined)
+    first = builder.insert_element(undefined, wide, ir.Constant(_INT, 0))
+    limit = builder.shuffle_vector(first, undefined, _indices([0] * count))
+    lanes = ir.Constant(ir.VectorType(_WORD, count), [start + lane for lane in range(count)])
+    return builder.icmp_signed("<", lanes, limit)
 
 
 def _word(value: int) -> ir.Constant:
