@@ -466,6 +466,9 @@ TAPS_AT_ONCE = 5
 WINDOW_WRITTEN_OUT = 25
 """elements of a window that are written out one by one, so that many windows are done at once: 5 by 5. Compared."""
 
+WINDOWS_CUT_OFF = 1 / 16
+"""of all windows, at least, that reach beyond the operand, for a nest with borders instead of a kernel. Compared."""
+
 WINDOW_LONG_AXIS = 16
 """elements of a window along an axis beyond which it is gone through in a loop. Compared."""
 

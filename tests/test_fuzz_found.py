@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz.check import check
+from fuzz.forms import expected_of
 from fuzz.rounding import Expected, noisy
 
 import functad
@@ -365,3 +366,13 @@ def test_an_example_whose_loop_makes_no_step_keeps_its_gradient_beside_others() 
     x = np.array([[0.0, 3.0], [8.0, 9.0]])
     np.testing.assert_allclose(functad.vmap(f)(x), [f(row) for row in x], rtol=1e-15)
     np.testing.assert_allclose(functad.jit(functad.vmap(f))(x)[0], [1, 1])
+
+
+def test_bits_of_a_difference_lie_between_those_of_noisy_runs() -> None:
+    def f(x: Any) -> list[Any]:
+        return [functad.lax.bitcast_convert_type(jnp.exp(x) - 1, np.int32)]
+
+    expected = expected_of(functad.make_jaxpr(f)(np.float32(1)), [np.float32(1)])
+    near, far = (np.asarray(expected.results[0] + d, np.int32) for d in (2, 1000))
+    assert expected.mismatch([near]) is None
+    assert "instead of" in str(expected.mismatch([far]))

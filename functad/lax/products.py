@@ -146,6 +146,8 @@ def conv_general_dilated(
 ) -> Any:
     """Convolve with any number of spatial axes, strides, padding, dilations, groups and layout.
 
+    A result is one total of its dtype: in float32, windows of more than 2^24 elements lose some of them.
+
     As usual in neural networks the kernel is not flipped.
 
     Args:

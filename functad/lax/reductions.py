@@ -169,6 +169,8 @@ def reduce_window(
 ) -> Any:
     """Combine the elements of each window that slides over an array.
 
+    Sums are added to one total of the array's dtype for each window: in float32, more than 2^24 ones are too many.
+
     Args:
         operand: an array.
         init_value: a scalar, with which each window begins; padding counts for nothing.

@@ -25,7 +25,7 @@ from functad.primitives.common import (
     transpose,
 )
 from functad.primitives.dimension_numbers import Dims
-from functad.primitives.kernels.pieces import for_blas, matmul
+from functad.primitives.kernels.pieces import matmul
 from functad.tracing import bind
 
 DotDimensionNumbers = tuple[tuple[Dims, Dims], tuple[Dims, Dims]]
@@ -117,7 +117,7 @@ def _dot_general_impl(
         # One BLAS call, which takes transposed views.
         a = lhs.T if lhs_contract == (0,) else lhs
         b = rhs.T if rhs_contract == (1,) else rhs
-        matrix: np.ndarray = matmul(for_blas(a), for_blas(b))
+        matrix: np.ndarray = matmul(_for_blas(a), _for_blas(b))
         return matrix.astype(dtype, copy=False)
     lhs_free = _others(lhs.ndim, lhs_contract, lhs_batch)
     rhs_free = _others(rhs.ndim, rhs_contract, rhs_batch)
@@ -140,7 +140,19 @@ def _as_matrices(x: np.ndarray, batch: Dims, rows: Dims, columns: Dims) -> np.nd
         stack = stack.swapaxes(-1, -2)
     else:
         stack = x.transpose(batch + rows + columns).reshape(*batch_shape, row_count, column_count)
-    return for_blas(stack)
+    return _for_blas(stack)
+
+
+def _for_blas(x: np.ndarray) -> np.ndarray:
+    """A stack of matrices, copied if NumPy would multiply it element by element: slowly, in sums that saturate."""
+    (rows, columns), (down, right), size = x.shape[-2:], x.strides[-2:], x.itemsize
+    if min(rows, columns) <= 1:
+        step = right if rows <= 1 else down
+        fits = step > 0 and step % size == 0
+    else:
+        by_rows = right == size and down >= columns * size and down % size == 0
+        fits = by_rows or (down == size and right >= rows * size and right % size == 0)
+    return x if fits or x.dtype.kind not in "fc" else np.ascontiguousarray(x)
 
 
 # --- derivatives ----------------------------------------------------------------------------------------

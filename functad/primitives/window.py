@@ -22,6 +22,7 @@ from functad.primitives.loops.window_work import padding_identity
 from functad.primitives.loops.windows import reduce_window_rule
 from functad.primitives.window_geometry import dilated, window_parameters, windows_shape, with_axis
 from functad.primitives.window_select import select_and_gather_add
+from functad.primitives.window_taps import as_taps
 from functad.tracing import bind
 
 
@@ -150,7 +151,7 @@ def _reduce_window(
             jvp=jvp,
             transpose=transpose,
             batch=partial(_reduce_window_batch, lambda: record[0]),
-            lower=Loops(partial(reduce_window_rule, op)),
+            lower=Loops(partial(reduce_window_rule, op), composite=partial(as_taps, op)),
             examples=lambda: _reduce_window_examples() + _windows_with_ties(kinks),
         )
     )

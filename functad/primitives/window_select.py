@@ -34,6 +34,7 @@ from functad.primitives.window_geometry import (
     windows_shape,
     with_axis,
 )
+from functad.primitives.window_taps import scatter_as_taps
 from functad.tracing import bind
 
 
@@ -290,6 +291,6 @@ select_and_scatter_add_p: Primitive = Primitive(
     jvp=partial(_selected_jvp, lambda: select_and_scatter_add_p),
     transpose=_scatter_transpose,
     batch=partial(_selected_batch, lambda: select_and_scatter_add_p),
-    lower=Loops(select_and_scatter_add_rule),
+    lower=Loops(select_and_scatter_add_rule, composite=scatter_as_taps),
     examples=partial(_select_examples, scatter=True),
 )

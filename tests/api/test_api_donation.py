@@ -277,10 +277,8 @@ NO_MEMORY = {  # what a call needs before its first kernel runs, and cannot have
 }
 
 
-@pytest.mark.parametrize("mode", ["compiled", "plain"])
 @pytest.mark.parametrize("name", NO_MEMORY)
-def test_without_memory_to_start_donated_arguments_keep_their_elements(name, mode, monkeypatch):
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1" if mode == "plain" else "0")
+def test_without_memory_to_start_donated_arguments_keep_their_elements(name):
     needs, x = NO_MEMORY[name]
 
     def step(state, x):
@@ -301,5 +299,4 @@ def test_without_memory_to_start_donated_arguments_keep_their_elements(name, mod
             call((w, w, array), x)
     assert np.all(view == 1) and np.all(array == 1)
     where = address(w)
-    doubled = jit(lambda w: w * 2, donate_argnums=0)(w)
-    assert float(jnp.sum(doubled)) == 2000 and (mode == "plain" or address(doubled) == where)
+    assert address(jit(lambda w: w * 2, donate_argnums=0)(w)) == where

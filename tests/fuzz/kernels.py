@@ -43,8 +43,8 @@ def run_kernels(
         return pieces
 
     run_plain(
-        lowered.schedule, lowered.blocks, lowered.memory_plan, np.empty(lowered.memory_plan.arena_bytes, np.uint8),
-        functions, given, [x.reshape(first[s].shape) for x, s in zip(fresh, storages)], chunks,
+        lowered.schedule, lowered.blocks, lowered.memory_plan, functions, given,
+        [x.reshape(first[s].shape) for x, s in zip(fresh, storages)], chunks,
     )  # fmt: skip
     memory = dict(zip(storages, fresh))
     results = []

@@ -327,6 +327,9 @@ def _outside(
     """
     if wanted.dtype.kind not in "fc":
         unstable = np.any([others[0] != r for r in others], axis=0) if others else np.False_
+        if wanted.dtype.kind in "iu":  # the bits of floats, or floats that were converted
+            between = (np.min(runs, axis=0) <= found) & (found <= np.max(runs, axis=0))
+            return np.asarray(~between & ~unstable)
         return np.asarray(~np.any([found == r for r in runs], axis=0) & ~unstable)
     outside = np.zeros(wanted.shape, bool)
     with np.errstate(all="ignore"):

@@ -151,41 +151,6 @@ def test_a_large_table_gets_no_wider_copy(monkeypatch: pytest.MonkeyPatch) -> No
         assert ("scratch" in str(plan)) == copied
 
 
-WINDOWS: dict[str, Callable[[Any], Any]] = {
-    "window": lambda x: lax.reduce_window(x, 0.0, lax.add, (N,)),
-    "padded windows": lambda x: lax.reduce_window(x, 0.0, lax.add, (N,), padding=[(0, 1)])[:1],
-    "windows of columns": lambda x: lax.reduce_window(jnp.stack([x, x], 1), 0.0, lax.add, (N, 1)),
-    "windows of two axes": lambda x: lax.reduce_window(x.reshape(-1, 64), 0.0, lax.add, (N // 64, 64)),
-    "convolve": lambda x: jnp.convolve(x, jnp.ones(N, x.dtype), "valid"),
-    "correlate": lambda x: jnp.correlate(x, jnp.ones(N - 2, x.dtype), "valid")[:1] + 2,
-    "weights": lambda x: (
-        functad.grad(lambda w: _convolved(x.reshape(1, 1, N), w))(jnp.ones((1, 1, 3), x.dtype))[..., :1] + 2
-    ),
-    "weights of groups": lambda x: functad.grad(
-        lambda w: _convolved(jnp.broadcast_to(x[:, None], (N, 64))[None], w, 64)
-    )(jnp.ones((1, 1, 64), x.dtype)),
-}
-
-
-def _convolved(x: Any, w: Any, groups: int = 1) -> Any:
-    layout = ("NCW", "OIW", "NCW") if groups == 1 else ("NWC", "WIO", "NWC")
-    return jnp.sum(lax.conv_general_dilated(x, w, (1,), "VALID", None, None, layout, groups))
-
-
-@pytest.mark.parametrize("name", WINDOWS)
-def test_long_sums_over_windows_do_not_saturate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_model, "LONGEST_SUM", 1 << 10)
-    f, x = WINDOWS[name], jnp.asarray(ROWS[:, 0])
-    np.testing.assert_allclose(f(x), TOTAL, rtol=5e-4)
-    np.testing.assert_allclose(functad.jit(f)(x), TOTAL, rtol=2e-7)
-
-
-def test_convolutions_with_repeated_numbers_do_not_saturate() -> None:
-    n = (1 << 24) + (1 << 20)
-    repeated = jnp.ones((1, 1, n))  # takes no memory
-    assert float(lax.conv_general_dilated(repeated, repeated, (1,), "VALID")[0, 0, 0]) == n
-
-
 SPLIT = {"LONGEST_SUM": [2, 3, 7], "POINTS_WORTH_PARTS": [1, 1 << 16], "POINTS_WORTH_LANES": [1, 1 << 13]}
 
 

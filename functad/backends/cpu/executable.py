@@ -174,15 +174,12 @@ class CpuExecutable(CpuLowering):
         except (MemoryError, ValueError) as problem:
             raise NotStartedError(str(self.too_large())) from problem
 
-    def _new_arena(self, nbytes: int) -> np.ndarray:
-        try:
-            return np.empty(nbytes, np.uint8)
-        except (MemoryError, ValueError) as problem:
-            raise NotStartedError(str(self.too_large())) from problem
-
     def _new_context(self) -> _CallState:
         """Slots and an arena for one call at a time; stacks grow with the first ones, and stay as large."""
-        arena = self._new_arena(self.memory_plan.arena_bytes + machine_model.CACHE_LINE)
+        try:
+            arena = np.empty(self.memory_plan.arena_bytes + machine_model.CACHE_LINE, np.uint8)
+        except (MemoryError, ValueError) as problem:
+            raise NotStartedError(str(self.too_large())) from problem
         start = -(-arena.ctypes.data // machine_model.CACHE_LINE) * machine_model.CACHE_LINE
         slots = np.zeros(self._slots.count + self._slots.private, np.int64)
         for storage, slot in self._slots.numbers.items():
@@ -198,9 +195,8 @@ class CpuExecutable(CpuLowering):
 
     def _run_plain(self, given: list[np.ndarray], functions: dict[str, Any]) -> None:
         count = len(self.schedule.inputs)
-        given[:count] = [self._usable(a) for a in given[:count]]  # donated ones are read-only
-        arena = self._new_arena(self.memory_plan.arena_bytes)
-        run_plain(self.schedule, self.blocks, self.memory_plan, arena, functions, given[:count], given[count:])
+        given[:count] = [np.array(a, order="C", copy=True) for a in given[:count]]  # donated ones are read-only
+        run_plain(self.schedule, self.blocks, self.memory_plan, functions, given[:count], given[count:])
 
     # --- looking inside ----------------------------------------------------------------------------------
 

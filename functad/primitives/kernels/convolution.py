@@ -15,8 +15,6 @@ import numpy as np
 
 from functad import machine_model
 from functad.primitives.kernels.extrema import folded
-from functad.primitives.kernels.pieces import for_blas
-from functad.primitives.kernels.sums import sum_over
 
 Padding = Sequence[tuple[int, int]]
 SliceIndex = tuple[slice | EllipsisType, ...]
@@ -226,9 +224,9 @@ def _conv_by_offset(lhs: np.ndarray, rhs: np.ndarray, windows: _Windows) -> np.n
     batch, groups, features = lhs.shape[:3]
     outputs, count = rhs.shape[1], math.prod(windows.shape)
     contracted = features * math.prod(windows.window)
-    weights = for_blas(rhs.reshape(groups, outputs, contracted))
+    weights = rhs.reshape(groups, outputs, contracted)
     if math.prod(windows.window) == 1 and lhs.shape[3:] == windows.shape:
-        product: np.ndarray = np.matmul(weights, for_blas(lhs.reshape(batch, groups, features, count)))
+        product: np.ndarray = np.matmul(weights, lhs.reshape(batch, groups, features, count))
         return product
     together = count < machine_model.WINDOWS_FEW_OUTPUTS
     image_bytes = groups * contracted * count * lhs.itemsize
@@ -287,8 +285,7 @@ def _conv_by_position(lhs: np.ndarray, rhs: np.ndarray, windows: _Windows) -> np
         for p, position in enumerate(windows.positions()):
             rows[:, p] = np.moveaxis(block[windows.at_position(position)], 0, 1)
         weights: np.ndarray = rhs[:, :, start : start + step].reshape(groups, outputs, size * window)
-        factors = for_blas(np.swapaxes(weights, 1, 2))
-        total += np.matmul(rows.reshape(groups, count * batch, size * window), factors)
+        total += np.matmul(rows.reshape(groups, count * batch, size * window), np.swapaxes(weights, 1, 2))
     # (group, position, image, output) to (image, group, output, position).
     out: np.ndarray = total.reshape(groups, count, batch, outputs).transpose(2, 0, 3, 1)
     return out
@@ -301,13 +298,13 @@ def _conv_by_shifting(lhs: np.ndarray, rhs: np.ndarray, windows: _Windows) -> np
     window = math.prod(windows.window)
     # (group, output, feature, offset) to (group, offset * output, feature).
     by_offset = rhs.reshape(groups, outputs, features, window).transpose(0, 3, 1, 2)
-    weights = for_blas(by_offset.reshape(groups, window * outputs, features))
+    weights = by_offset.reshape(groups, window * outputs, features)
     out = np.zeros((batch, groups, outputs, *windows.shape), lhs.dtype)
     image_bytes = groups * window * outputs * math.prod(sizes) * lhs.itemsize
     images = _at_most(batch, machine_model.WINDOWS_BLOCK_BYTES // image_bytes)
     for start in range(0, batch, images):
         block = lhs[start : start + images]
-        products = np.matmul(weights, for_blas(block.reshape(len(block), groups, features, -1)))
+        products = np.matmul(weights, block.reshape(len(block), groups, features, -1))
         products = products.reshape(len(block), groups, window, outputs, *sizes)
         target = out[start : start + images]
         for k, offset in enumerate(windows.offsets()):
@@ -348,8 +345,7 @@ def _reduce_axis(x: np.ndarray, ufunc: np.ufunc, windows: _Windows, axis: int) -
     out = np.empty((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
     for position in range(count):
         part = along[windows.at_position((position,))]
-        total = sum_over(part, (part.ndim - 1,), part.dtype) if ufunc is np.add else ufunc.reduce(part, axis=-1)
-        np.moveaxis(out, axis, -1)[..., position] = total
+        ufunc.reduce(part, axis=-1, out=np.moveaxis(out, axis, -1)[..., position])
     return out
 
 

@@ -40,18 +40,6 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
-def for_blas(x: np.ndarray) -> np.ndarray:
-    """A stack of matrices, copied if NumPy would multiply it element by element: slowly, in sums that saturate."""
-    (rows, columns), (down, right), size = x.shape[-2:], x.strides[-2:], x.itemsize
-    if min(rows, columns) <= 1:
-        step = right if rows <= 1 else down
-        fits = step > 0 and step % size == 0
-    else:
-        by_rows = right == size and down >= columns * size and down % size == 0
-        fits = by_rows or (down == size and right >= rows * size and right % size == 0)
-    return x if fits or x.dtype.kind not in "fc" else np.ascontiguousarray(x)
-
-
 def _work(a: np.ndarray, b: np.ndarray) -> int:
     return int(a.size * b.shape[-1] * machine_model.PRODUCT_COST.get(a.dtype.name, machine_model.OTHER_PRODUCT_COST))
 

@@ -10,22 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from functad import machine_model
-
 _BLOCK = 128  # rows that are added one after another
-
-
-_WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
-
-
-def total_dtype(dtype: np.dtype, terms: int) -> np.dtype:
-    """The dtype of a total to which so many terms are added one after another, before it is rounded once.
-
-    A float32 total that took in 2^24 ones takes in no more.
-    """
-    if dtype == np.float16:
-        dtype = np.dtype(np.float32)
-    return _WIDER.get(dtype, dtype) if terms > machine_model.LONGEST_SUM else dtype
 
 
 def sum_over(x: np.ndarray, axes: Sequence[int], dtype: np.dtype) -> np.ndarray:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.primitives.kernels.sums import total_dtype
 from functad.primitives.loops import convolution_direct as direct
 from functad.primitives.loops import convolution_places as places
 from functad.primitives.loops import convolution_products as products
@@ -31,13 +30,15 @@ def lower_conv_general_dilated(
     if lhs.size == 0 or rhs.size == 0:
         target.fill(out, 0)
         return
-    conv = describe(lhs.shape, rhs.shape, out.shape, **params)
-    splits = conv.flops > machine_model.DILATION_WORTH_SPLITTING and conv.positions >= conv.taps
-    parts = without_dilation(conv) if splits else [conv]
-    dtype = _dtype_of_sums(parts, np.result_type(out.dtype, lhs.dtype), target)
+    dtype = np.result_type(out.dtype, lhs.dtype)
+    if dtype == np.float16:
+        dtype = np.dtype(np.float32)
     result = out if out.dtype == dtype else target.scratch(out.shape, dtype)
     left = _converted(target, lhs, dtype)
     right = left if rhs is lhs else _converted(target, rhs, dtype)
+    conv = describe(lhs.shape, rhs.shape, out.shape, **params)
+    splits = conv.flops > machine_model.DILATION_WORTH_SPLITTING and conv.positions >= conv.taps
+    parts = without_dilation(conv) if splits else [conv]
     if any(part.taps == 0 for part in parts):
         target.fill(result, 0)
     for part in parts:
@@ -45,18 +46,6 @@ def lower_conv_general_dilated(
             _strategy(part, dtype, target.place_columns(dtype))(target, left, right, result, part)
     if result is not out:
         _convert(target, result, out)
-
-
-def _dtype_of_sums(parts: Sequence[Convolution], dtype: np.dtype, target: Any) -> np.dtype:
-    """The dtype to compute in: wider for long sums to one total. Matrix products add up theirs by blocks."""
-    dtype, terms = total_dtype(dtype, 1), 1
-    for part in parts:
-        way = _strategy(part, dtype, target.place_columns(dtype))
-        if way is direct.all_groups:
-            terms = max(terms, part.features * part.taps)
-        elif way is weights.few_weights:
-            terms = max(terms, part.taps)
-    return total_dtype(dtype, terms)
 
 
 def _strategy(conv: Convolution, dtype: np.dtype, columns: int) -> Callable[[Any, Any, Any, Any, Convolution], None]:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.primitives.kernels.sums import total_dtype
-from functad.primitives.loops.text import cast, combined, constant, rounding
+from functad.primitives.loops.text import combined, constant
 from functad.primitives.loops.window_layout import WindowLayout, layout_of, transposed
 from functad.primitives.loops.window_loops import over_windows
 from functad.primitives.loops.window_rows import WindowCombination, by_rows, by_windows
@@ -106,17 +105,15 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: WindowLayout) -> Non
     if len(axes) > 1 and _is_cheaper_by_axes(layout):
         _reduce_by_axes(target, op, x, out, layout, axes)
         return
-    wide = total_dtype(out.dtype, layout.window_size) if op == "sum" else out.dtype
-    combination = _combination(op, wide)
-    if wide != x.dtype and wide != np.float32:  # float16 is float32 in registers
-        combination = combination._replace(element=lambda place, tap: f"{cast(wide)}(x[{place}])")
-    each = by_rows
+    combination = _combination(op, out.dtype)
     if layout.inner == 1 and layout.axes[-1].window > machine_model.WINDOW_LONG_AXIS and not has_holes:
-        each = by_windows
-    # Rows of float16 would be rounded after each step, long sums of float32 after too many.
-    total = out if wide == out.dtype else target.scratch(out.shape, wide)
-    each(target, name, layout, combination, {"x": x}, total)
-    if total is not out:
+        by_windows(target, name, layout, combination, {"x": x}, out)
+        return
+    # Rows of float16 would be rounded after each step.
+    rounds = op == "sum" and out.dtype == np.float16
+    total = target.scratch(out.shape, np.dtype(np.float32)) if rounds else out
+    by_rows(target, name, layout, combination, {"x": x}, total)
+    if rounds:
         _round(target, total, out)
 
 
@@ -191,13 +188,13 @@ def _selected_last(select_prim: str, dtype: np.dtype) -> str:
 
 
 def _round(target: Any, total: Any, out: Any) -> None:
-    body = f"for i in range(start, stop):\n    out[i] = {rounding(out.dtype)}(total[i])"
+    body = "for i in range(start, stop):\n    out[i] = total[i]"
     target.kernel(
-        "round_sums",
+        "round_to_half",
         body,
         {"total": (total, "r"), "out": (out, "w")},
         out.size,
-        bytes=(total.dtype.itemsize + out.dtype.itemsize) * out.size,
+        bytes=6 * out.size,
         rows=True,
         row_reads=("total",),
     )

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from loops_tools import check_loops, record
 
+import functad
+from functad import tracing
 from functad.backends.cpu.compile import machine
 from functad.primitives.window import reduce_window_max_p, reduce_window_min_p, reduce_window_sum_p
 from functad.primitives.window_geometry import dilated, window_parameters, windows_shape
@@ -225,3 +227,32 @@ def test_many_windows_are_compared_at_once(pool):
     dtypes = [buffer.dtype for buffer, _ in kernel.buffers.values()]
     module = machine.optimized_kernels(source, "<kernel>", {kernel.name: dtypes})
     assert re.search(r"fcmp [a-z ]*oge <\d+ x float>", str(module))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "select_prim"),
+    [
+        ("reduce_window_max", "ge"), ("reduce_window_min", "ge"), ("reduce_window_sum", "ge"),
+        ("select_and_scatter_add", "ge"), ("select_and_scatter_add", "le"),
+    ],
+)  # fmt: skip
+def test_windows_that_are_cut_off_are_slices(name, select_prim, stride, dtype):
+    rng = np.random.default_rng(stride)
+    windows = {"window_dimensions": (1, 3, 2, 1), "window_strides": (1, stride, stride, 1)}
+    special = name != "reduce_window_sum" and dtype[0] == "f"
+    for padding in (((0, 0), (1, 1), (1, 0), (0, 0)), ((0, 0), (2, -1), (0, 3), (0, 0))):
+        args, params = case(name, rng, (2, 6, 5, 3), dtype, select_prim, special, padding=padding, **windows)
+        args = [
+            np.where(rng.random(a.shape) < 0.2, -a, a) if dtype[0] == "f" else a for a in args
+        ]  # zeros of both signs
+        if name == "select_and_scatter_add":
+            args[0] = np.where(np.isfinite(args[0]), args[0], np.ones((), dtype))
+        jitted = functad.jit(lambda *args, params=params: tracing.bind(PRIMITIVES[name], *args, **params))
+        wanted, found = PRIMITIVES[name].impl(*args, **params), np.asarray(jitted(*args))
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found)[found == 0], np.signbit(wanted)[wanted == 0])
+        adds = name in ("reduce_window_sum", "select_and_scatter_add")
+        by_kernel = adds and dtype == "float16"  # which rounds once
+        assert ("= slice " in jitted.lower(*args).kernels) is not by_kernel

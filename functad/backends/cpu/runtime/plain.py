@@ -36,7 +36,6 @@ def run_plain(
     schedule: Schedule,
     blocks: Sequence[Block | ControlPlan],
     memory: MemoryPlan,
-    arena: np.ndarray,
     functions: Mapping[str, Callable[..., None]],
     args: Sequence[np.ndarray],
     fresh: Sequence[np.ndarray],
@@ -44,7 +43,6 @@ def run_plain(
 ) -> None:
     """Run all blocks in order; results are left in `fresh`, and in the arguments whose memory they take.
 
-    arena: the bytes that temporaries lie in, as many as `memory` says.
     chunks: the pieces of a block's rows, in the order in which they run; threads may run them in any order.
     """
     runner = _Runner(functions, chunks or chunks_of)
@@ -55,6 +53,7 @@ def run_plain(
     outputs = dict.fromkeys(b.storage for b in schedule.outputs if b.storage.kind == "output")
     for storage, array in zip(outputs, fresh):
         runner.places[storage] = _Address(_bytes(array))
+    arena = np.empty(memory.arena_bytes, np.uint8)
     for storage, offset in memory.offsets.items():
         runner.places[storage] = _Address(arena, offset)
     with np.errstate(all="ignore"):
