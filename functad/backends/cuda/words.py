@@ -146,6 +146,8 @@ class _Builder(ir.IRBuilder):
 class CudaArithmetic(IRArithmetic):
     """What a formula may do besides operators, in the language of NVVM."""
 
+    prefers_libm = True
+
     def remainder(self, x: IRValue, y: IRValue) -> IRValue:
         return self._libdevice("fmod", x, y) if x.dtype.kind == "f" else super().remainder(x, y)
 

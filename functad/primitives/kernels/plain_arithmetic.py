@@ -21,6 +21,8 @@ Formula = Callable[..., Any]
 class PlainArithmetic:
     """What a formula may do besides operators, done by NumPy. `IRArithmetic` does the same with LLVM instructions."""
 
+    prefers_libm = False  # whether the C library's functions of float64 are quicker than formulas with tables
+
     def __init__(self, strict: bool = False) -> None:
         self.strict = strict
 
@@ -75,8 +77,11 @@ class PlainArithmetic:
         """Whether x is always 0, so far as the text of a kernel says."""
         return False
 
-    def rarely(self, condition: Any, usual: Any, formula: Formula, *operands: Any) -> Any:
-        """`usual`, but where the condition holds, the formula of the operands, which is computed only there."""
+    def rarely(self, condition: Any, usual: Any, formula: Formula, *operands: Any, optimized: bool = True) -> Any:
+        """`usual`, but where the condition holds, the formula of the operands, which is computed only there.
+
+        optimized: whether the formula is worth the time of optimising it, when compiled.
+        """
         where = np.asarray(condition)
         if not where.any():
             return usual
@@ -92,6 +97,12 @@ class PlainArithmetic:
         if not self.strict and np.asarray(x).dtype == np.float32:
             return np.float32(1) * (_double(x) * _double(y) + _double(z)).astype(np.float32)
         return x * y + z
+
+    def row_of(self, table: Sequence[Sequence[float]], index: Any) -> list[Any]:
+        """The numbers in one row of a constant table of float64."""
+        if not isinstance(index, np.ndarray):
+            return [np.float64(value) for value in table[index]]
+        return list(np.moveaxis(np.array(table)[index], -1, 0))
 
     def product_error(self, x: Any, y: Any, product: Any) -> Any:
         """x y − product, exactly, for float64 of moderate size: of halves of 26 bits all products are exact."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.primitives.kernels import double_trigonometry
 from functad.primitives.kernels.vector_math import at_most, exp2_wide, expm1_of_moderate, polynomial
 
 _F32, _F64, _U32, _I32 = np.float32, np.float64, np.uint32, np.int32
@@ -37,7 +38,7 @@ _ROUNDER = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer, wh
 
 def sin(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
-        return k.libm("sin", x)
+        return k.libm("sin", x) if k.prefers_libm else double_trigonometry.sin(k, x)
     quarter, r = _reduced(k, x)
     sine, cosine = _sin_cos_of_single(k, r)
     return _turned(k, quarter, cosine, k.where(k.absolute(x) < 2.0**-12, x, sine))
@@ -45,7 +46,7 @@ def sin(k: Any, x: Any) -> Any:
 
 def cos(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
-        return k.libm("cos", x)
+        return k.libm("cos", x) if k.prefers_libm else double_trigonometry.cos(k, x)
     quarter, r = _reduced(k, x)
     sine, cosine = _sin_cos_of_single(k, r)
     return _turned(k, quarter + 1, cosine, sine)
@@ -53,7 +54,7 @@ def cos(k: Any, x: Any) -> Any:
 
 def tan(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
-        return k.libm("tan", x)
+        return k.libm("tan", x) if k.prefers_libm else double_trigonometry.tan(k, x)
     quarter, r = _reduced(k, x)
     sine, cosine = _sin_cos(k, r)
     odd = (quarter & 1) != 0

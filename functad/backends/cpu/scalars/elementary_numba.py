@@ -5,6 +5,7 @@ It must not know formulas: it evaluates those of `scalars` on LLVM values. Impor
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -288,6 +289,8 @@ def _constant(value: Any, dtype: Any) -> ir.Constant:
 class IRArithmetic:
     """What `PlainArithmetic` does, by LLVM instructions."""
 
+    prefers_libm = False
+
     def __init__(self, builder: Any, strict: bool = False) -> None:
         self.builder = builder
         self.strict = strict
@@ -368,7 +371,14 @@ class IRArithmetic:
     def is_zero(self, x: IRValue) -> bool:
         return _is_zero(x.value)
 
-    def rarely(self, condition: IRValue, usual: IRValue, formula: Callable[..., Any], *operands: IRValue) -> IRValue:
+    def rarely(
+        self,
+        condition: IRValue,
+        usual: IRValue,
+        formula: Callable[..., Any],
+        *operands: IRValue,
+        optimized: bool = True,
+    ) -> IRValue:
         flag = self.where(condition, self.constant(1, np.float32), self.constant(0, np.float32))
         values = [flag.value, usual.value, *(x.value for x in operands)]
         name = "functad.rarely." + _name_of(formula, [x.dtype for x in operands])
@@ -377,8 +387,22 @@ class IRArithmetic:
             numbers = [IRValue(builder, value, x.dtype) for value, x in zip(values, operands)]
             return formula(IRArithmetic(builder), *numbers).value
 
-        call = rare_branches.function_of(self.builder.module, name, [v.type for v in values], emit_formula)
+        kinds = [v.type for v in values]
+        call = rare_branches.function_of(self.builder.module, name, kinds, emit_formula, optimized)
         return IRValue(self.builder, self.builder.call(call, values), usual.dtype)
+
+    def row_of(self, table: Sequence[Sequence[float]], index: IRValue) -> list[IRValue]:
+        module, row = self.builder.module, ir.ArrayType(ir.DoubleType(), len(table[0]))
+        name = f"functad.table.{hashlib.sha256(repr(table).encode()).hexdigest()[:16]}"
+        if name not in module.globals:
+            rows = [ir.Constant(row, [ir.Constant(ir.DoubleType(), value) for value in values]) for values in table]
+            constant = ir.GlobalVariable(module, kind := ir.ArrayType(row, len(table)), name)
+            constant.global_constant, constant.linkage = True, "internal"
+            constant.initializer = ir.Constant(kind, rows)
+        b, zero = self.builder, ir.Constant(ir.IntType(64), 0)
+        places = [ir.Constant(ir.IntType(64), column) for column in range(len(table[0]))]
+        loads = [b.load(b.gep(module.globals[name], [zero, index.value, place], inbounds=True)) for place in places]
+        return [IRValue(b, load, np.float64) for load in loads]
 
     def fma(self, x: IRValue, y: Any, z: Any) -> IRValue:
         if self.strict:

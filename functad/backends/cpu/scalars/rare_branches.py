@@ -10,26 +10,31 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-_LANES = (2, 4, 8, 16)
+_REGISTER = 64  # bytes, of the widest vectors
 _I64 = ir.IntType(64)
 Emit = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value]
 
 
-def function_of(module: ir.Module, name: str, kinds: Sequence[ir.Type], emit: Emit) -> ir.Function:
+def function_of(module: ir.Module, name: str, kinds: Sequence[ir.Type], emit: Emit, optimized: bool) -> ir.Function:
     """A function of flag, usual value and operands: that value, but what `emit` makes of operands if the flag is not 0.
 
     Args:
         kinds: the types of flag, usual value and operands: floats.
         emit: given the operands, writes the instructions for the unusual value.
+        optimized: whether these are worth the time of optimising them.
     """
     if name in module.globals:
         return module.globals[name]
+    widest = 8 if any(isinstance(kind, ir.DoubleType) for kind in kinds) else 4
+    lanes = [n for n in (2, 4, 8, 16) if n * widest <= _REGISTER]
     over_lanes = _over_lanes(module, f"{name}.lanes", kinds, emit)
-    for n in _LANES:
+    if not optimized:
+        over_lanes.attributes.add("optnone")
+    for n in lanes:
         _version(module, f"{name}.{n}", [ir.VectorType(kind, n) for kind in kinds], n, over_lanes)
     function = _version(module, name, kinds, 1, over_lanes)
     # As the LLVM project's "Vector Function ABI" names them: no mask, n lanes, each argument a vector.
-    versions = ",".join(f"_ZGV_LLVM_N{n}{'v' * len(kinds)}_{name}({name}.{n})" for n in _LANES)
+    versions = ",".join(f"_ZGV_LLVM_N{n}{'v' * len(kinds)}_{name}({name}.{n})" for n in lanes)
     set.add(function.attributes, f'"vector-function-abi-variant"="{versions}"')  # llvmlite knows no such attribute
     return function
 
