@@ -54,11 +54,11 @@ _SINGLE = _Format(
     ln2_low=-0.00021219444,
     log_tiny=-104.0,
     log_huge=89.0,
-    tanh_is_small=0.5493,
+    tanh_is_small=0.65,
     tanh_is_one=9.1,
     exp=(0.0013868435, 0.008366432, 0.04166746, 0.16666545, 0.49999997),
     sinh=(2.7822132e-06, 0.00019842896, 0.0083333105, 0.16666667),
-    tanh=(0.016448002, -0.05267712, 0.13320805, -0.3333295),
+    tanh=(-0.0055151612, 0.020469418, -0.053688023, 0.1333083, -0.3333326),
 )
 _DOUBLE = _Format(
     signed=_I64,
@@ -143,11 +143,13 @@ def expm1(k: Any, x: Any) -> Any:
 
 def logistic(k: Any, x: Any) -> Any:
     """1 / (1 + e^−x): below 0 as 1 / (1 + e^|x|), above as 1 less that."""
-    size = at_most(k, k.absolute(x), -_format(x).log_tiny)
-    n, r = _exp_reduced(k, size)
-    down = 2.0**-_LOGISTIC_SHIFT  # for e^|x| may be too large, and what is divided by it, subnormal
+    kind = _format(x)
+    n, r = _exp_reduced(k, at_most(k, k.absolute(x), -kind.log_tiny))
+    down = k.constant(2.0**-_LOGISTIC_SHIFT, x.dtype)  # for e^|x| may be too large
     power = _power_of_two(k, n, -_LOGISTIC_SHIFT)
-    small = (1 / k.fma(power, _expm1_near_zero(k, r), power + down)) * down
+    inverse = k.from_bits(2 * kind.one - k.bits(power), x.dtype)
+    excess = k.fma(inverse, down, _expm1_near_zero(k, r))  # (1 + e^|x|) / 2^n − 1
+    small = down / k.fma(power, excess, power)
     return k.where(x < 0, small, 1 - small)
 
 
