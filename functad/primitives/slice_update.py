@@ -77,15 +77,10 @@ def _window(update: np.ndarray, start_indices: Along, strides: Along | None) -> 
     return (*(slice(a, a + n * s, s) for a, n, s in zip(start_indices, update.shape, steps)), ...)
 
 
-def _update_impl(x: np.ndarray, update: np.ndarray, *, start_indices: Along, strides: Along | None) -> np.ndarray:
+def _impl(kind: str, x: np.ndarray, update: np.ndarray, *, start_indices: Along, strides: Along | None) -> np.ndarray:
     out = np.array(x)
-    out[_window(update, start_indices, strides)] = update
-    return out
-
-
-def _add_impl(x: np.ndarray, update: np.ndarray, *, start_indices: Along, strides: Along | None) -> np.ndarray:
-    out = np.array(x)
-    out[_window(update, start_indices, strides)] += update
+    window = _window(update, start_indices, strides)
+    out[window] = update if kind == "set" else out[window] + update
     return out
 
 
@@ -94,29 +89,20 @@ def _padded(shape: Sequence[int], update: Any, start_indices: Along, strides: Al
     return pad(update, scalar_like(update, 0), padding_around(shape, aval_of(update).shape, start_indices, strides))
 
 
-def _update_jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any], **places: Any) -> Any:
+def _jvp(kind: str, primals: Sequence[Any], out: Any, tangents: Sequence[Any], **places: Any) -> Any:
     x, update = tangents
     if isinstance(x, Zero):
         return _padded(x.shape, update, **places)
-    return update_slice(x, instantiate(update), **places)
-
-
-def _update_transpose(ct: Any, x: Any, update: Any, **places: Any) -> list[Any]:
-    return [
-        update_slice(ct, full(update.shape, scalar_like(ct, 0)), **places) if is_linear(x) else None,
-        slice_like(ct, update, **places) if is_linear(update) else None,
-    ]
-
-
-def _add_jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any], **places: Any) -> Any:
-    x, update = tangents
-    if isinstance(x, Zero):
-        return _padded(x.shape, update, **places)
+    if kind == "set":
+        return update_slice(x, instantiate(update), **places)
     return x if isinstance(update, Zero) else add_to_slice(x, update, **places)
 
 
-def _add_transpose(ct: Any, x: Any, update: Any, **places: Any) -> list[Any]:
-    return [ct if is_linear(x) else None, slice_like(ct, update, **places) if is_linear(update) else None]
+def _transpose(kind: str, ct: Any, x: Any, update: Any, **places: Any) -> list[Any]:
+    to_x = None
+    if is_linear(x):
+        to_x = ct if kind == "add" else update_slice(ct, full(update.shape, scalar_like(ct, 0)), **places)
+    return [to_x, slice_like(ct, update, **places) if is_linear(update) else None]
 
 
 def _batch(
@@ -146,28 +132,20 @@ def _examples() -> list[Example]:
     ]
 
 
-update_slice_p = Primitive(
-    name="update_slice",
-    doc="Replace a slice, possibly with strides, at a known place.",
-    multiple_results=False,
-    abstract_eval=partial(_aval, "update_slice"),
-    impl=_update_impl,
-    jvp=_update_jvp,
-    transpose=_update_transpose,
-    batch=partial(_batch, update_slice),
-    lower=Indexed(partial(moving.update_slice_rule, kind="set"), once=True),
-    examples=_examples,
-)
+def _record(kind: str, wrapper: Callable[..., Any], doc: str) -> Primitive:
+    return Primitive(
+        name=wrapper.__name__,
+        doc=doc,
+        multiple_results=False,
+        abstract_eval=partial(_aval, wrapper.__name__),
+        impl=partial(_impl, kind),
+        jvp=partial(_jvp, kind),
+        transpose=partial(_transpose, kind),
+        batch=partial(_batch, wrapper),
+        lower=Indexed(partial(moving.update_slice_rule, kind=kind), once=True),
+        examples=_examples,
+    )
 
-add_to_slice_p = Primitive(
-    name="add_to_slice",
-    doc="Add to a slice, possibly with strides, at a known place.",
-    multiple_results=False,
-    abstract_eval=partial(_aval, "add_to_slice"),
-    impl=_add_impl,
-    jvp=_add_jvp,
-    transpose=_add_transpose,
-    batch=partial(_batch, add_to_slice),
-    lower=Indexed(partial(moving.update_slice_rule, kind="add"), once=True),
-    examples=_examples,
-)
+
+update_slice_p = _record("set", update_slice, "Replace a slice, possibly with strides, at a known place.")
+add_to_slice_p = _record("add", add_to_slice, "Add to a slice, possibly with strides, at a known place.")
