@@ -148,6 +148,24 @@ class CudaArithmetic(IRArithmetic):
 
     prefers_libm = True
 
+    def rarely(
+        self,
+        condition: IRValue,
+        usual: IRValue,
+        formula: Callable[..., Any],
+        *operands: IRValue,
+        optimized: bool = True,
+    ) -> IRValue:
+        """A branch as it stands: there are no loops here that LLVM could turn into vector instructions."""
+        builder, before = self.builder, self.builder.block
+        with builder.if_then(condition.value, likely=False):
+            unusual = formula(self, *operands).value
+            after = builder.block
+        value = builder.phi(usual.value.type)
+        value.add_incoming(usual.value, before)
+        value.add_incoming(unusual, after)
+        return IRValue(builder, value, usual.dtype)
+
     def remainder(self, x: IRValue, y: IRValue) -> IRValue:
         return self._libdevice("fmod", x, y) if x.dtype.kind == "f" else super().remainder(x, y)
 
