@@ -375,7 +375,7 @@ REPEATED_BYTES = SECOND_CACHE // 4
 """bytes of a matrix that stays in a core's cache while all rows of another pass by. Derived."""
 
 OWN_PRODUCT_EXTENT = 8
-"""rows, columns and terms, at least, of products that functad's own does faster than shorter vectors. Compared."""
+"""elements along each side, at least, of products that functad's own does faster than shorter vectors. Compared."""
 
 OWN_PRODUCT_BYTES = 8 * SECOND_CACHE
 """bytes of a matrix from which functad's own product (AVX-512), packing while it multiplies, is faster. Derived."""

@@ -376,3 +376,20 @@ def test_bits_of_a_difference_lie_between_those_of_noisy_runs() -> None:
     near, far = (np.asarray(expected.results[0] + d, np.int32) for d in (2, 1000))
     assert expected.mismatch([near]) is None
     assert "instead of" in str(expected.mismatch([far]))
+
+
+def test_a_call_asks_no_rule_about_tangents_that_are_zero() -> None:
+    truth = functad.custom_vjp(lambda a, b: jnp.logical_and(a, b).astype("float32"))
+    truth.defvjp(lambda a, b: (truth.fun(a, b), ()), lambda _, ct: (ct, ct))
+
+    def f(x: Any, flag: Any) -> Any:
+        numbers = functad.jit(lambda x: jnp.resize(flag.astype("float32"), (3,)))(x)  # depends on no float
+        return functad.jit(lambda x, p: (truth(p, p) * jnp.sum(x), jnp.tanh(x)))(x, functad.nn.log_sigmoid(numbers))
+
+    x, flag = np.ones((1, 1)), np.ones((1, 1), bool)
+    for policy in (None, lambda *_, **__: True):
+        again = functad.checkpoint(f, policy=policy)
+        loss = lambda fun: lambda x: sum(map(jnp.sum, fun(x, flag)))  # noqa: E731
+        np.testing.assert_allclose(functad.grad(loss(again))(x), functad.grad(loss(f))(x), rtol=1e-6)
+    _, tangents = functad.jvp(lambda x: f(x, flag), (x,), (x,))  # the rule serves reverse mode only
+    np.testing.assert_allclose(tangents[1], 1 - np.tanh(x) ** 2, rtol=1e-6)

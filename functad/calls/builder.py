@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from functad.calls.common import body_function, group
-from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero
+from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
 from functad.lowering_rules import Call
 from functad.primitives.common import instantiate
+from functad.tracing import bind, trace_to_program
 from functad.transforms.programs import batch_program, transpose_call
+from functad.user_source import set_source, transforming
 
 TangentMap = Callable[[Sequence[Any]], list[Any]]
 
@@ -104,3 +106,67 @@ def pushforward_of(
         return [next(found) if a else Zero(aval) for a, aval in zip(out_active, out_avals)]
 
     return pushforward
+
+
+def pushforward_by(
+    call: Callable[[Program, list[Any]], Sequence[Any]],
+    linear: Program,
+    residuals: Sequence[Any],
+    active: Sequence[bool],
+    out_active: Sequence[bool],
+    out_avals: Sequence[Aval],
+) -> TangentMap:
+    """As `pushforward_of`, for the Program (residuals, active tangents) → those of the active results.
+
+    Of the Program only what the tangents at hand flow through is called: some of those that could be there are zero.
+    """
+
+    def pushforward(tangents: Sequence[Any]) -> list[Any]:
+        given = group(active, tangents)
+        flows = tuple(type(t) is not Zero for t in given)
+        part, out_flows = _where_tangents_flow(linear, len(residuals), flows)
+        arrives = iter(out_flows)
+        flowing = [a and next(arrives) for a in out_active]
+        found = iter(call(part, [*residuals, *group(flows, given)]) if any(flowing) else ())
+        return [next(found) if f else Zero(aval) for f, aval in zip(flowing, out_avals)]
+
+    return pushforward
+
+
+def _where_tangents_flow(linear: Program, known: int, flows: tuple[bool, ...]) -> tuple[Program, tuple[bool, ...]]:
+    """A linear Program for tangents of which only some are not zero, and which of its results are not zero then."""
+    if all(flows):
+        return linear, (True,) * len(linear.outvars)
+    return memoised(linear, ("where tangents flow", known, flows), lambda: _flowing_part(linear, known, flows))
+
+
+def _flowing_part(linear: Program, known: int, flows: Sequence[bool]) -> tuple[Program, tuple[bool, ...]]:
+    tangents = linear.invars[known:]
+    live = set(group(flows, tangents))
+    zero = {v for v in tangents if v not in live}
+    taken = [*linear.invars[:known], *group(flows, tangents)]
+    for eqn in linear.eqns:
+        if not live.isdisjoint(eqn.invars):
+            live.update(eqn.outvars)
+        elif not zero.isdisjoint(eqn.invars):
+            zero.update(eqn.outvars)
+    out_flows = tuple(v in live for v in linear.outvars)
+
+    def fun(*args: Any) -> list[Any]:
+        env: dict[Any, Any] = dict(zip(linear.constvars, linear.consts)) | dict(zip(taken, args))
+
+        def read(atom: Any) -> Any:
+            if not isinstance(atom, Var):
+                return atom.value
+            return instantiate(Zero(atom.aval)) if atom in zero else env[atom]
+
+        with transforming():
+            for eqn in linear.eqns:
+                if not zero.isdisjoint(eqn.outvars):
+                    continue
+                set_source(eqn.source)
+                result = bind(eqn.primitive, *map(read, eqn.invars), **eqn.params)
+                env.update(zip(eqn.outvars, result if eqn.primitive.multiple_results else (result,)))
+        return [env[v] for v in group(out_flows, linear.outvars)]
+
+    return trace_to_program(fun, [v.aval for v in taken], name=linear.name), out_flows

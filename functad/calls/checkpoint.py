@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from functad.calls.builder import TangentMap, call_primitive, pushforward_of
+from functad.calls.builder import TangentMap, call_primitive, pushforward_by
 from functad.calls.common import split_at, with_constants
 from functad.calls.jit import jit_p
 from functad.editing.common_subexpressions import share_common_subexpressions
@@ -168,11 +168,11 @@ def _linearize(
     outs, saved = split_at(results, len(program.outvars))
     residuals = [*saved, *(primals[i] for i in used)]
 
-    def push(tangents: Sequence[Any]) -> list[Any]:
-        later = differentiated or any(map(_is_recorded, tangents))
-        return remat(again, [*residuals, *tangents], **{**params, "differentiated": later})
+    def push(part: Program, args: Sequence[Any]) -> list[Any]:
+        later = differentiated or any(map(_is_recorded, args[len(residuals) :]))
+        return remat(part, args, **{**params, "differentiated": later})
 
-    return outs, pushforward_of(push, active, out_active, program.out_avals)
+    return outs, pushforward_by(push, again, residuals, active, out_active, program.out_avals)
 
 
 def _is_recorded(tangent: Any) -> bool:

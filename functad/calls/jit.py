@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import interpreter
-from functad.calls.builder import TangentMap, call_primitive, pushforward_of, run_program
+from functad.calls.builder import TangentMap, call_primitive, pushforward_by, run_program
 from functad.calls.common import closed, split_at
 from functad.config import config
 from functad.editing.inlining import inline_calls
@@ -79,10 +79,10 @@ def _linearize(
     found = iter(stored)
     residuals = [next(found) if i is None else primals[i] for i in residual_inputs]
 
-    def push(tangents: Sequence[Any]) -> list[Any]:
-        return _call(linear, [*residuals, *tangents], **params)
+    def push(part: Program, args: Sequence[Any]) -> list[Any]:
+        return _call(part, args, **params)
 
-    return outs, pushforward_of(push, active, out_active, program.out_avals)
+    return outs, pushforward_by(push, linear, residuals, active, out_active, program.out_avals)
 
 
 jit_p = call_primitive(

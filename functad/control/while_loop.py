@@ -158,12 +158,12 @@ def _linearize_stacking(
     stacking = _with_valid(body, count)
     parts = linearized_body(stacking, len(body_consts), count, (*flags[0], *flags[1]))
     hoisted = eval_program(parts.invariant, [*parts.own, *body_consts])
-    (starts,) = eval_program(cond, [*cond_consts, *carry])
-    hoisted = [_one_unless(starts, h) for h in hoisted]
     results = while_(cond, cond_consts, parts.forward, [*hoisted, *parts.own, *body_consts], carry)
     n = len(stacking.outvars)
     last, ys, stacked = results[:count], results[count:n], results[n:]
-    sources = {"own": parts.own, "const": body_consts, "invariant": hoisted, "ys": ys, "stacked": stacked}
+    (starts,) = eval_program(cond, [*cond_consts, *carry])
+    finite = [_one_unless(starts, h) for h in hoisted]
+    sources = {"own": parts.own, "const": body_consts, "invariant": finite, "ys": ys, "stacked": stacked}
     fixed = [sources[kind][i] for kind, i in parts.fixed]
     stepwise = [sources[kind][i] for kind, i in parts.stepwise]
     carry_active = parts.carry_active
