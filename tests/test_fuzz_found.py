@@ -392,4 +392,6 @@ def test_a_call_asks_no_rule_about_tangents_that_are_zero() -> None:
         loss = lambda fun: lambda x: sum(map(jnp.sum, fun(x, flag)))  # noqa: E731
         np.testing.assert_allclose(functad.grad(loss(again))(x), functad.grad(loss(f))(x), rtol=1e-6)
     _, tangents = functad.jvp(lambda x: f(x, flag), (x,), (x,))  # the rule serves reverse mode only
+    program = functad.make_jaxpr(lambda x: functad.jvp(lambda x: f(x, flag), (x,), (x,))[1])(x)
+    functad.ir.check_program(program)
     np.testing.assert_allclose(tangents[1], 1 - np.tanh(x) ** 2, rtol=1e-6)

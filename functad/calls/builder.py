@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from functad.calls.common import body_function, group
-from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
+from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero, memoised
 from functad.lowering_rules import Call
 from functad.primitives.common import instantiate
-from functad.tracing import bind, trace_to_program
+from functad.tracing import eval_program, trace_to_program
 from functad.transforms.programs import batch_program, transpose_call
-from functad.user_source import set_source, transforming
 
 TangentMap = Callable[[Sequence[Any]], list[Any]]
 
@@ -143,30 +142,20 @@ def _where_tangents_flow(linear: Program, known: int, flows: tuple[bool, ...]) -
 def _flowing_part(linear: Program, known: int, flows: Sequence[bool]) -> tuple[Program, tuple[bool, ...]]:
     tangents = linear.invars[known:]
     live = set(group(flows, tangents))
-    zero = {v for v in tangents if v not in live}
-    taken = [*linear.invars[:known], *group(flows, tangents)]
+    zero = dict.fromkeys(v for v in tangents if v not in live)
     for eqn in linear.eqns:
         if not live.isdisjoint(eqn.invars):
             live.update(eqn.outvars)
-        elif not zero.isdisjoint(eqn.invars):
-            zero.update(eqn.outvars)
+        elif any(a in zero for a in eqn.invars):
+            zero.update(dict.fromkeys(eqn.outvars))
+    eqns = [e for e in linear.eqns if not any(v in zero for v in e.outvars)]
+    needed = {a for e in eqns for a in e.invars}
+    zeros = [v for v in zero if v in needed]  # beside tangents that flow
+    taken = [*linear.invars[:known], *group(flows, tangents)]
     out_flows = tuple(v in live for v in linear.outvars)
+    part = linear.replace(invars=[*taken, *zeros], eqns=eqns, outvars=group(out_flows, linear.outvars))
 
     def fun(*args: Any) -> list[Any]:
-        env: dict[Any, Any] = dict(zip(linear.constvars, linear.consts)) | dict(zip(taken, args))
-
-        def read(atom: Any) -> Any:
-            if not isinstance(atom, Var):
-                return atom.value
-            return instantiate(Zero(atom.aval)) if atom in zero else env[atom]
-
-        with transforming():
-            for eqn in linear.eqns:
-                if not zero.isdisjoint(eqn.outvars):
-                    continue
-                set_source(eqn.source)
-                result = bind(eqn.primitive, *map(read, eqn.invars), **eqn.params)
-                env.update(zip(eqn.outvars, result if eqn.primitive.multiple_results else (result,)))
-        return [env[v] for v in group(out_flows, linear.outvars)]
+        return eval_program(part, [*args, *(instantiate(Zero(v.aval)) for v in zeros)])
 
     return trace_to_program(fun, [v.aval for v in taken], name=linear.name), out_flows
