@@ -395,3 +395,41 @@ def test_a_call_asks_no_rule_about_tangents_that_are_zero() -> None:
     program = functad.make_jaxpr(lambda x: functad.jvp(lambda x: f(x, flag), (x,), (x,))[1])(x)
     functad.ir.check_program(program)
     np.testing.assert_allclose(tangents[1], 1 - np.tanh(x) ** 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("reduce", [
+    lambda x: jnp.sum(x), lambda x: jnp.sum(x, -1), lambda x: jnp.sum(x[:, :3] * 99, -1), lambda x: jnp.prod(x, -1),
+    lambda x: x[0] @ x[1], lambda x: jnp.einsum("ij,ij->i", x, x), lambda x: jnp.prod(x / 9999, -1),
+])  # fmt: skip
+def test_what_a_reduction_gives_has_its_own_dtype_where_it_is_read_on(reduce: Any) -> None:
+    def f(x: Any) -> Any:
+        return reduce(x).astype("float32") * 0.5
+
+    x = jnp.full((30, 300), 700, np.float16)  # a sum of float16 is kept in float32 while it grows
+    wanted, found = f(x), functad.jit(f)(x)
+    np.testing.assert_array_equal(found, wanted)
+    assert np.isin(wanted, [0, np.inf]).all()
+
+
+def test_noisy_runs_add_up_equal_errors() -> None:
+    def f(x: Any) -> list[Any]:
+        return [jnp.var(x, -1)]
+
+    args = [np.full((1, 217), -0.3480287194252014, np.float32)]
+    expected = expected_of(functad.make_jaxpr(f)(*args), args)
+    assert expected.mismatch([np.full(1, 5.1e-13, np.float32)]) is None  # of a sum of one number behind another
+    assert "instead of" in str(expected.mismatch([np.full(1, 1e-9, np.float32)]))
+
+
+def test_parts_of_a_complex_nan_may_be_any_that_are_not_finite() -> None:
+    expected = Expected([np.array([complex(np.nan, np.nan)])], lambda: [np.array([complex(np.nan, np.nan)])])
+    assert expected.mismatch([np.array([complex(-np.inf, np.nan)])]) is None
+    assert expected.mismatch([np.array([complex(1, np.nan)])]) is not None
+    assert expected.mismatch([np.array([complex(np.inf, 1)])]) is not None
+
+
+def test_what_is_lost_in_a_narrow_dtype_is_lost_in_one_direction_only() -> None:
+    def f(x: Any) -> list[Any]:
+        return [jnp.asarray(x / 1e30, "float16").astype("float32")]
+
+    check(f, [np.zeros((1, 1, 1), np.float32)], "reverse", seed=23737)

@@ -170,8 +170,12 @@ def reverse(trial: Trial, choose: random.Random) -> str | None:
     runs = [*left.runs(3), *right.runs(3)]
     if not all(np.isfinite(r[0]) for r in [left.results, right.results, *runs]):
         raise Skipped("not finite")
-    # A cotangent below the smallest number of its dtype is 0; a tangent of the same size, in a wider one, is not.
-    lost = sum(float(np.sum(np.abs(t), dtype=np.float64)) * np.finfo(t.dtype).smallest_subnormal for t in ts)
+    # What is below the smallest number of its dtype is 0: a cotangent here, a tangent there.
+    inside = {v.aval.dtype for e in every_equation(_traced(trial).eqns) for v in e.outvars}
+    dtypes = {t.dtype for t in ts} | {d for d in inside if d.kind == "f"}
+    sizes = [*ts, *_cotangents([np.zeros(v.aval.shape, float) for v in _traced(trial).outvars])]
+    smallest = max(float(np.finfo(d).smallest_subnormal) for d in dtypes)
+    lost = smallest * sum(float(np.sum(np.abs(t), dtype=np.float64)) for t in sizes)
     if abs(left.results[0] - right.results[0]) <= lost:
         return None
     return left.mismatch(right.results, right)

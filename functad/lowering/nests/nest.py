@@ -242,7 +242,7 @@ class NestBuilder:
         terms = self.nest.points // max(self.nest.outer_points, 1)
         few = terms <= machine_model.MOST_SUMMED_AT_ONCE
         self.nest.accumulators.append(Accumulator(name, rule.kind, out.aval.dtype, value, eqn, few))
-        self._local[out] = (name, POST)
+        self._local[out] = (self._total(name, eqn), POST)
 
     def add_contraction(self, eqn: Eqn) -> None:
         """A `dot_general` as a reduction over a domain of batch, free and contracted axes, in this order."""
@@ -268,7 +268,15 @@ class NestBuilder:
         total = self._fresh(f"sum_{self._name(eqn.outvars[0])}")
         self.nest.eqns.append(eqn)
         self.nest.accumulators.append(Accumulator(total, "or" if out.kind == "b" else "sum", out, name, eqn))
-        self._local[eqn.outvars[0]] = (total, POST)
+        self._local[eqn.outvars[0]] = (self._total(total, eqn), POST)
+
+    def _total(self, name: str, eqn: Eqn) -> str:
+        """What an accumulator has become, as a value of the result's dtype: those of float16 are kept in float32."""
+        if eqn.outvars[0].aval.dtype != np.float16:
+            return name
+        rounded = self._fresh(f"rounded_{name}")
+        self.nest.statements.append(Let((rounded,), f"f16({name})", (name,), POST, eqn))
+        return rounded
 
     def store(self, var: Var, buffer: Buffer, place: Place | None = None) -> None:
         """Store a variable of this nest; `place` tells where in the buffer its element at a position lies."""
