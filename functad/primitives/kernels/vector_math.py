@@ -121,7 +121,7 @@ _EXP2 = (0.0001532928, 0.001339097, 0.0096184993, 0.055503596, 0.24022648, 0.693
 
 def exp(k: Any, x: Any) -> Any:
     n, r = _exp_reduced(k, at_least(k, at_most(k, x, _format(x).log_huge), _format(x).log_tiny))
-    return _scaled(k, _expm1_near_zero(k, r) + 1, n)
+    return _scaled(k, _exp_near_zero(k, r), n)
 
 
 def exp2(k: Any, x: Any) -> Any:
@@ -131,7 +131,7 @@ def exp2(k: Any, x: Any) -> Any:
     r = x - (n - kind.rounder)
     if x.dtype == _F32:
         return _scaled(k, k.fma(r, polynomial(k, r, _EXP2), k.constant(1, _F32)), n)
-    return _scaled(k, _expm1_near_zero(k, r * _LN2) + 1, n)
+    return _scaled(k, _exp_near_zero(k, r * _LN2), n)
 
 
 def expm1(k: Any, x: Any) -> Any:
@@ -219,6 +219,15 @@ def _expm1_near_zero(k: Any, r: Any) -> Any:
     return k.fma(r * r, polynomial(k, r, _format(r).exp), r)
 
 
+def _exp_near_zero(k: Any, r: Any) -> Any:
+    return k.fma(r, _expm1_ratio(k, r), k.constant(1, r.dtype))
+
+
+def _expm1_ratio(k: Any, r: Any) -> Any:
+    """(e^r − 1) / r for |r| ≤ ln(2) / 2: r times it is added to what is larger, so that it is never rounded itself."""
+    return k.fma(r, polynomial(k, r, _format(r).exp), k.constant(1, r.dtype))
+
+
 def _power_of_two(k: Any, n: Any, shift: int) -> Any:
     """2^(n + shift) where that is normal; n has the rounder added, whose bits get lost in front."""
     kind = _format(n)
@@ -238,9 +247,10 @@ def _scaled(k: Any, x: Any, n: Any) -> Any:
 def _quarter_exp_of_size(k: Any, x: Any) -> tuple[Any, Any]:
     """e^|x| / 4, which is finite where sinh and cosh are, and what it has rounded off."""
     n, r = _exp_reduced(k, at_most(k, k.absolute(x), _format(x).log_huge + 0.5))
-    excess, power = _expm1_near_zero(k, r), _power_of_two(k, n, -2)
-    quarter = k.fma(power, excess, power)
-    return quarter, k.fma(power, excess, power - quarter)
+    ratio, power = _expm1_ratio(k, r), _power_of_two(k, n, -2)
+    step = power * r
+    quarter = k.fma(step, ratio, power)
+    return quarter, k.fma(step, ratio, power - quarter)
 
 
 # --- logarithms -------------------------------------------------------------------------------------
