@@ -505,6 +505,15 @@ LARGER_DIGIT_BITS = 11
 LONG_DIGITS_ROW = 1 << 13
 """elements of a row from which larger digits pay. Compared."""
 
+PARTED_ROW = 1 << 19
+"""elements of a row from which all threads sort it together, in parts that stay in the caches. Compared."""
+
+SORTED_PIECES = 16
+"""pieces of the rows that are sorted together, read and divided each by one thread: enough for any. Chosen."""
+
+PARTS_TOGETHER = 8
+"""parts of a row, of 256, that are one piece of work: enough pieces for any threads, few counters. Chosen."""
+
 KEPT_LARGEST = 32
 """largest elements that are kept in order while a row is read; for more the row is sorted. Compared."""
 

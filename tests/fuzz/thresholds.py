@@ -59,6 +59,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "GATHERED_PRODUCT": (0.0,),
     "LARGEST_ONE_HOT": (0, 2),
     "SHARED_ROW_BYTES": (0,),
+    "PARTED_ROW": (1, 20),
 }
 
 

@@ -6,53 +6,22 @@ sort keys: a number has one, a complex number three. All sorts are stable.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from functad import machine_model
 from functad.primitives.loops.order import from_key, ordered
+from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of
+from functad.primitives.loops.sorting_parts import PartedSort, sorts_in_parts
 from functad.primitives.loops.text import cast
-
-
-@dataclass(frozen=True)
-class _Key:
-    """Unsigned integers that are ordered as elements of an operand are; `text` has {0} for the element."""
-
-    pointer: str
-    word: np.dtype
-    text: str
-
-    def of(self, place: str) -> str:
-        return self.text.format(f"{self.pointer}[{place}]")
-
-
-class _Rows:
-    """The rows of arrays of one shape along an axis: where row r begins, and how far its elements are apart."""
-
-    def __init__(self, target: Any, shape: Sequence[int], axis: int) -> None:
-        self.length, self.stride = shape[axis], math.prod(shape[axis + 1 :])
-        self.count = math.prod(shape) // self.length
-        self.in_group = -(-self.count // (machine_model.PARTS_A_THREAD * target.threads_hint))
-        self.groups = -(-self.count // self.in_group)
-
-    def base(self, length: int) -> str:
-        """The text of the position of row r's first element, in an array with `length` elements along the axis."""
-        if self.stride == 1:
-            return f"{length} * r"
-        return f"{length * self.stride} * (r // {self.stride}) + r % {self.stride}"
-
-    def at(self, base: str, j: str) -> str:
-        return f"{base} + {j}" if self.stride == 1 else f"{base} + {self.stride} * {j}"
 
 
 class _Kernel:
     """A kernel under construction, which does one row after another of a group."""
 
-    def __init__(self, target: Any, rows: _Rows) -> None:
+    def __init__(self, target: Any, rows: SortedRows) -> None:
         self.target, self.rows = target, rows
         self.buffers: dict[str, tuple[Any, str]] = {}
         self.lines: list[str] = []
@@ -90,13 +59,13 @@ def sort_rule(
 ) -> None:
     if ins[0].size == 0:
         return
-    rows = _Rows(target, ins[0].shape, dimension)
+    rows = SortedRows(target, ins[0].shape, dimension)
     kernel = _Kernel(target, rows)
     if rows.length > machine_model.COUNTED_ROW and len(ins) == 1 and ins[0].dtype.kind != "c":
         _sort_long_values(kernel, ins[0], outs[0])
         return
     names = kernel.read(ins)
-    keys = [key for name, x in zip(names[:num_keys], ins) for key in _keys(name, x.dtype)]
+    keys = [key for name, x in zip(names[:num_keys], ins) for key in keys_of(name, x.dtype)]
     _sort_by(kernel, keys, names, outs, rows.length)
 
 
@@ -104,19 +73,19 @@ def top_k_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, k: int, 
     (x,), (values, indices) = ins, outs
     if values.size == 0:
         return
-    rows = _Rows(target, x.shape, axis)
+    rows = SortedRows(target, x.shape, axis)
     kernel = _Kernel(target, rows)
     (name,) = kernel.read([x])
     word, text = ordered("{0}", x.dtype, zeros_equal=False)
     if k <= machine_model.KEPT_LARGEST:
-        _keep_largest(kernel, _Key(name, word, text), values, indices, k)
+        _keep_largest(kernel, Key(name, word, text), values, indices, k)
         return
-    descending = _Key(name, word, f"{cast(word)}(~{cast(word)}({text}))")
+    descending = Key(name, word, f"{cast(word)}(~{cast(word)}({text}))")
     _sort_by(kernel, [descending], [name], [values], k, indices)
 
 
 def _sort_by(
-    kernel: _Kernel, keys: Sequence[_Key], names: Sequence[str], outs: Sequence[Any], kept: int, indices: Any = None
+    kernel: _Kernel, keys: Sequence[Key], names: Sequence[str], outs: Sequence[Any], kept: int, indices: Any = None
 ) -> None:
     """Write the first `kept` elements of each row in the order of the keys, and where they were to `indices`."""
     for k, out in enumerate(outs):
@@ -125,25 +94,19 @@ def _sort_by(
         kernel.write("indices", indices)
     moves = [f"out{k}[{{to}}] = {name}[{{at}}]" for k, name in enumerate(names)]
     moves += ["indices[{to}] = {place}"] if indices is not None else []
+    if len(keys) == 1 and sorts_in_parts(kernel.rows, keys[0]):
+        inputs = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "r"}
+        written = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "w"}
+        PartedSort(kernel.target, kernel.rows, keys[0], True).emit(inputs, written, moves, kept)
+        return
     counts = kernel.rows.length <= machine_model.COUNTED_ROW
     (_sort_by_counting if counts else _sort_by_digits)(kernel, keys, moves, kept)
-
-
-def _keys(pointer: str, dtype: np.dtype) -> list[_Key]:
-    """The keys by which elements are ordered: NaN last, and -0.0 equal to 0.0."""
-    if dtype.kind != "c":
-        return [_Key(pointer, *ordered("{0}", dtype))]
-    # By NumPy: what has no NaN, then what has one in the imaginary part, the real part, both.
-    nans = "u8(where({0}.real != {0}.real, 2, 0) + where({0}.imag != {0}.imag, 1, 0))"
-    part = np.dtype(f"f{dtype.itemsize // 2}")
-    parts = [_Key(pointer, *ordered(f"{{0}}.{name}", part)) for name in ("real", "imag")]
-    return [_Key(pointer, np.dtype(np.uint8), nans), *parts]
 
 
 # --- short rows: by counting --------------------------------------------------------------------------------
 
 
-def _sort_by_counting(kernel: _Kernel, keys: Sequence[_Key], moves: Sequence[str], kept: int) -> None:
+def _sort_by_counting(kernel: _Kernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:
     """The place of an element is the number of those that come before it."""
     rows, m = kernel.rows, kernel.rows.length
     width = -(-m // machine_model.FLOATS_OF_VECTOR) * machine_model.FLOATS_OF_VECTOR
@@ -257,14 +220,21 @@ def _sort_long_values(kernel: _Kernel, x: Any, out: Any) -> None:
     rows, m = kernel.rows, kernel.rows.length
     (name,) = kernel.read([x])
     kernel.write("out", out)
-    (key,) = _keys(name, x.dtype)
+    (key,) = keys_of(name, x.dtype)
+    number = "key != 0" if x.dtype.kind == "b" else from_key("key", x.dtype)
+    if sorts_in_parts(rows, key):
+        PartedSort(kernel.target, rows, key, False).emit({name: x}, {"out": out}, [f"out[{{to}}] = {number}"], m)
+        if x.dtype.kind == "f":
+            kernel.lines.append(f"base = {rows.base(m)}")
+            _add_signs_of_zero(kernel, name, x.dtype, key.word)
+            kernel.emit("sort_zeros", x.size)
+        return
     digits = _Digits(key.word, m)
     total = digits.passes * digits.values
     kernel.scratch("keys", 2 * m, key.word)
-    kernel.scratch("counts", total, _index_dtype(m))
+    kernel.scratch("counts", total, index_dtype(m))
     kernel.lines += [f"base = {rows.base(m)}", f"source = {2 * m} * group", f"other = source + {m}"]
     _add_digit_sort(kernel, digits, key.of(rows.at("base", "j")), total, keys="keys")
-    number = "key != 0" if x.dtype.kind == "b" else from_key("key", x.dtype)
     place = rows.at("base", "j")
     kernel.add(f"""
 for j in range({m}):
@@ -294,13 +264,13 @@ if negative > 0:
             place = place + 1""")
 
 
-def _sort_by_digits(kernel: _Kernel, keys: Sequence[_Key], moves: Sequence[str], kept: int) -> None:
+def _sort_by_digits(kernel: _Kernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:
     """Sort positions: by the last key, then the one before, and so on."""
     rows, m = kernel.rows, kernel.rows.length
     digits = [_Digits(key.word, m) for key in keys]
     total = max(d.passes * d.values for d in digits)
-    kernel.scratch("counts", total, _index_dtype(m))
-    kernel.scratch("order", 2 * m, _index_dtype(m))
+    kernel.scratch("counts", total, index_dtype(m))
+    kernel.scratch("order", 2 * m, index_dtype(m))
     kernel.add(f"""
 base = {rows.base(m)}
 source = {2 * m} * group
@@ -320,20 +290,16 @@ for j in range({kept}):
     kernel.emit("sort_positions", 4 * sum(d.passes for d in digits) * rows.count * m)
 
 
-def _index_dtype(length: int) -> np.dtype:
-    return np.dtype(np.int32 if length < 1 << 31 else np.int64)
-
-
 # --- the largest elements -----------------------------------------------------------------------------------
 
 
-def _keep_largest(kernel: _Kernel, key: _Key, values: Any, indices: Any, kept: int) -> None:
+def _keep_largest(kernel: _Kernel, key: Key, values: Any, indices: Any, kept: int) -> None:
     """Read each row once, and keep the largest elements so far in their order."""
     rows, m = kernel.rows, kernel.rows.length
     kernel.write("values", values)
     kernel.write("indices", indices)
     kernel.scratch("largest", kept, key.word)
-    kernel.scratch("places", kept, _index_dtype(m))
+    kernel.scratch("places", kept, index_dtype(m))
     to = rows.at("to", "j")
     kernel.add(f"""
 base = {rows.base(m)}

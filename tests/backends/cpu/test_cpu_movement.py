@@ -224,6 +224,34 @@ def test_compiled_sort_of_long_rows(dtype):
         check_loops(registry["sort"], [x], sort_params(axis), compiled=True)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "compiled"), [*((d, False) for d in [*SOME, "float64", "uint32"]), ("float32", True), ("int64", True)]
+)
+def test_sort_of_rows_in_parts(dtype, compiled, monkeypatch):
+    monkeypatch.setattr(machine_model, "PARTED_ROW", 1)
+    monkeypatch.setattr(machine_model, "COUNTED_ROW", 0)
+    rng = np.random.default_rng(11)
+    longest = 3000 if compiled else 40  # parts of several elements, and empty ones
+    for shape, axis in [((longest,), 0), *([] if compiled else [((3, 30), 1), ((19, 2), 0), ((1,), 0)])]:
+        wide = rng.integers(0, 2**62, shape) if np.dtype(dtype).kind in "iu" else 1e3 * rng.normal(size=shape)
+        mixed = np.where(rng.random(shape) < 0.5, random_array(rng, shape, dtype), wide.astype(dtype))
+        outlier = np.where(np.arange(mixed.size).reshape(shape) == 0, mixed, mixed.ravel()[-1])
+        for x in (mixed, outlier, np.sort(mixed, axis)):
+            check_loops(registry["sort"], [x], sort_params(axis), compiled=compiled)
+            places = np.arange(x.size, dtype=np.int32).reshape(shape)
+            check_loops(registry["sort"], [x, places], sort_params(axis), compiled=compiled)
+    check_loops(registry["top_k"], [mixed], {"k": 1, "axis": 0}, compiled=compiled)
+    x = random_array(rng, (longest,), dtype)
+    check_loops(registry["top_k"], [x], {"k": 36, "axis": 0}, compiled=compiled)
+
+
+def test_kernels_of_a_sort_in_parts_may_run_again(monkeypatch):
+    monkeypatch.setattr(machine_model, "PARTED_ROW", 1)
+    x = np.random.default_rng(12).normal(size=5000)
+    profile = functad.jit(functad.numpy.argsort).lower(x).compile().profile(x)
+    assert "sort_parts" in str(profile)
+
+
 @pytest.mark.parametrize("num_keys", [1, 3])
 def test_sort_of_several_arrays(num_keys, monkeypatch):
     rng = np.random.default_rng(6)

@@ -1,0 +1,62 @@
+"""What is sorted: the unsigned integers by which elements are compared, and the rows that they stand in.
+
+Knows dtypes and shapes, and how many threads a target has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functad import machine_model
+from functad.primitives.loops.order import ordered
+
+
+@dataclass(frozen=True)
+class Key:
+    """Unsigned integers that are ordered as elements of an operand are; `text` has {0} for the element."""
+
+    pointer: str
+    word: np.dtype
+    text: str
+
+    def of(self, place: str) -> str:
+        return self.text.format(f"{self.pointer}[{place}]")
+
+
+class SortedRows:
+    """The rows of arrays of one shape along an axis: where row r begins, and how far its elements are apart."""
+
+    def __init__(self, target: Any, shape: Sequence[int], axis: int) -> None:
+        self.length, self.stride = shape[axis], math.prod(shape[axis + 1 :])
+        self.count = math.prod(shape) // self.length
+        self.in_group = -(-self.count // (machine_model.PARTS_A_THREAD * target.threads_hint))
+        self.groups = -(-self.count // self.in_group)
+
+    def base(self, length: int) -> str:
+        """The text of the position of row r's first element, in an array with `length` elements along the axis."""
+        if self.stride == 1:
+            return f"{length} * r"
+        return f"{length * self.stride} * (r // {self.stride}) + r % {self.stride}"
+
+    def at(self, base: str, j: str) -> str:
+        return f"{base} + {j}" if self.stride == 1 else f"{base} + {self.stride} * {j}"
+
+
+def keys_of(pointer: str, dtype: np.dtype) -> list[Key]:
+    """The keys by which elements are ordered: NaN last, and -0.0 equal to 0.0."""
+    if dtype.kind != "c":
+        return [Key(pointer, *ordered("{0}", dtype))]
+    # By NumPy: what has no NaN, then what has one in the imaginary part, the real part, both.
+    nans = "u8(where({0}.real != {0}.real, 2, 0) + where({0}.imag != {0}.imag, 1, 0))"
+    part = np.dtype(f"f{dtype.itemsize // 2}")
+    parts = [Key(pointer, *ordered(f"{{0}}.{name}", part)) for name in ("real", "imag")]
+    return [Key(pointer, np.dtype(np.uint8), nans), *parts]
+
+
+def index_dtype(length: int) -> np.dtype:
+    return np.dtype(np.int32 if length < 1 << 31 else np.int64)
