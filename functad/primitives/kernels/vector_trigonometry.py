@@ -94,9 +94,9 @@ def _sin_cos_of_single(k: Any, wide: Any) -> tuple[Any, Any]:
     high = k.from_bits(k.bits(wide) & _SINGLES, _F64)
     r, lost = k.cast(high, _F32), k.cast(wide - high, _F32)
     z, minus_half = r * r, k.constant(-0.5, _F32)
-    sine = r + k.fma(r * z, polynomial(k, z, _SIN), lost)
     first = k.fma(z, minus_half, k.constant(1, _F32))
-    rest = k.fma(-r, lost, k.fma(z, minus_half, 1 - first))
+    sine = r + k.fma(r * z, polynomial(k, z, _SIN), lost * first)
+    rest = k.fma(k.fma(r, r, -z), minus_half, k.fma(-r, lost, k.fma(z, minus_half, 1 - first)))
     return sine, first + k.fma(z * z, polynomial(k, z, _COS), rest)
 
 
