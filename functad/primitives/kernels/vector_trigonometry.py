@@ -104,6 +104,7 @@ def _sin_cos_of_single(k: Any, wide: Any) -> tuple[Any, Any]:
 
 # (asin(x) − x) / x³ for |x| ≤ 1/2, (atan(x) − x) / x³ for |x| ≤ 1, as polynomials in x²
 _ASIN = (0.04216636, 0.024179496, 0.045470376, 0.074952975, 0.16666752)
+_ATAN_BY_LOGARITHM = 0.46  # x / (1 + x²), what a relative error of x counts in atan(x): nearly constant from 1/2 to 1
 _ATAN = (
     *(-0.0017870689, 0.0108854855, -0.031124059, 0.0579042, -0.08400377),
     *(0.109511547, -0.1426405, 0.19998531, -0.333333),
@@ -142,13 +143,17 @@ def _asin_parts(k: Any, x: Any) -> tuple[Any, Any, Any]:
 
 
 def atan(k: Any, x: Any) -> Any:
+    """Beyond 1, π/2 − atan(1 / |x|), where what quotient and difference round off is added in the end."""
     if x.dtype == _F64:
         return k.libm("atan", x)
-    size = k.absolute(x)
-    large = size > 1
+    size = at_most(k, k.absolute(x), 1e30)
+    large, one = size > 1, k.constant(1, _F32)
     ratio = k.where(large, 1 / size, size)
-    rest = _atan_rest(k, ratio)
-    return k.copysign(k.where(large, (_HALF_PI - ratio) - (rest - _HALF_PI_LOW), ratio + rest), x)
+    cube, series = _atan_series(k, ratio)
+    first = _HALF_PI - ratio
+    lost = ((_HALF_PI - first) - ratio) + _HALF_PI_LOW
+    lost = k.fma(k.fma(-ratio, size, one), k.constant(-_ATAN_BY_LOGARITHM, _F32), lost)
+    return k.copysign(k.where(large, first + k.fma(-cube, series, lost), k.fma(cube, series, ratio)), x)
 
 
 def atan2(k: Any, y: Any, x: Any) -> Any:
@@ -165,15 +170,16 @@ def atan2(k: Any, y: Any, x: Any) -> Any:
     begin = k.where(steep, k.constant(_HALF_PI, _F32), k.where(left, k.constant(2 * _HALF_PI, _F32), zero))
     sign = k.where(steep ^ left, -one, one)
     first = k.fma(sign, ratio, begin)
-    rest = k.fma(sign, _atan_rest(k, ratio), k.fma(sign, ratio, begin - first))
+    cube, series = _atan_series(k, ratio)
+    rest = k.fma(sign * cube, series, k.fma(sign, ratio, begin - first))
     arc = first + k.fma(begin, k.constant(_HALF_PI_LOW / _HALF_PI, _F32), rest)
     return k.where((x != x) | (y != y), x + y, k.copysign(arc, y))
 
 
-def _atan_rest(k: Any, x: Any) -> Any:
-    """atan(x) − x, for |x| ≤ 1."""
+def _atan_series(k: Any, x: Any) -> tuple[Any, Any]:
+    """Two numbers whose product is atan(x) − x, for |x| ≤ 1."""
     z = x * x
-    return x * z * polynomial(k, z, _ATAN)
+    return x * z, polynomial(k, z, _ATAN)
 
 
 # --- error functions --------------------------------------------------------------------------------
