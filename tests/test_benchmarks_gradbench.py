@@ -12,6 +12,7 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.gradbench.evals import EVALS
 from benchmarks.gradbench.runner import row
+from benchmarks.gradbench.table import markdown, picture
 from benchmarks.gradbench.task import run
 from benchmarks.gradbench.tool import serve
 from benchmarks.measure import Timing
@@ -356,3 +357,23 @@ def test_turns_of_a_hand():
     # The bone's own place is (2, 0, 0): about its x axis y becomes z, and z becomes −y.
     x, y, z = point
     assert result("ht", "objective", bent) == pytest.approx([x - x, y + z, z - y], abs=1e-12)
+
+
+def test_kept_results_become_a_table_and_a_picture():
+    def section(title, **medians):
+        return {"title": title, "figures": {name.replace("_", ", "): {"median": x} for name, x in medians.items()}}
+
+    sections = [
+        section("ode gradient n=10", functad=2.0, manual=400.0, manual_OpenMP=100.0, jax=0.5),
+        section("ode gradient n=100", functad=30.0, manual=10.0),
+        section("ode primal n=10", functad=1.0, pytorch=1.0),
+        section("ode primal n=100", manual=1.0),
+    ]
+    kept = {"results": {f"gradbench {s['title']}": s for s in sections} | {"W1": section("W1", functad=1.0)}}
+    assert markdown(kept).splitlines()[2:] == [
+        "| ode gradient | 2 | 2 – 30 ms | 0.020 – 3.00 | 4.00 | – |",
+        "| ode primal | 1 | 1 ms | – | – | 1.00 |",
+    ]
+    drawn = picture(kept)
+    assert drawn.count("<circle") == 3 + 4  # the legend, and a dot for each ratio
+    assert "ode primal" in drawn and "W1" not in drawn
