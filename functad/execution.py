@@ -7,25 +7,34 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+import functad.control  # noqa: F401  (so that all operations are known, whatever else is imported)
 from functad.backends import Executable, compile_program, lower_program
 from functad.calls.jit import set_runner
 from functad.config import config
 from functad.ir import Program, memoised
-from functad.optimize.pipeline import simplify
 from functad.system.garbage import collection_paused
-from functad.system.once import once
+from functad.system.once import once, unforked
 
 _logger = logging.getLogger("functad")
 
 
 def optimized(program: Program) -> Program:
     """The simplified Program, the same object each time."""
-    return memoised(program, ("optimized",), lambda: simplify(program))
+    return memoised(program, ("optimized",), lambda: _pipeline().simplify(program))
+
+
+@cache
+def _pipeline() -> Any:
+    """The passes, which a process that finds its executables on disk does without."""
+    with unforked:
+        return import_module("functad.optimize.pipeline")
 
 
 def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Executable:
@@ -45,7 +54,7 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
 def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Executable:
     start = perf_counter()
     with collection_paused():
-        made = compile_program(optimized(program), backend, donated)
+        made = compile_program(program, backend, donated, optimized)
     if config.log_compiles:
         ms = 1e3 * (perf_counter() - start)
         _logger.warning("compiled %s for the backend %r in %.0f ms", program.name or "a Program", backend, ms)

@@ -14,9 +14,10 @@ from functad.ir import Atom, Literal, Program, Var
 
 
 def compile_program(
-    program: Program, donated: Sequence[bool] = ()
+    program: Program, donated: Sequence[bool] = (), optimized: Callable[[Program], Program] = lambda program: program
 ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """Resolve all names of a Program to slots of a list, once; running it is then a plain loop."""
+    program = optimized(program)
     slots: dict[Var, int] = {}
     initial: list[np.ndarray | None] = []
 

@@ -517,6 +517,11 @@ PARTS_TOGETHER = 8
 KEPT_LARGEST = 32
 """largest elements that are kept in order while a row is read; for more the row is sorted. Compared."""
 
+# ---- executables on disk
+
+LARGEST_KNOWN_CONSTANT = 1 << 20
+"""bytes of an array in a Program with which it is still looked for on disk: to hash it takes 1 ms. Chosen."""
+
 # ---- NumPy, without `jit`
 
 THREEFRY_BLOCK = SECOND_CACHE // 128

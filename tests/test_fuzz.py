@@ -110,7 +110,7 @@ def one_name_for_all_threads(patch: pytest.MonkeyPatch) -> None:
 
         return made
 
-    for name in ("CpuLowering", "CpuExecutable"):
+    for name in ("CpuLowering", "OpenExecutable"):
         patch.setattr(machine, name, mixed(getattr(machine, name)))
 
 

@@ -25,14 +25,21 @@ BACKENDS = {
 }
 
 
-def compile_program(program: Program, backend: str, donated: Sequence[bool] = ()) -> Executable:
+def compile_program(
+    program: Program,
+    backend: str,
+    donated: Sequence[bool] = (),
+    optimized: Callable[[Program], Program] = lambda program: program,
+) -> Executable:
     """An executable for a Program without array constants other than its own consts.
 
     The executable takes the inputs as ndarrays, which it never keeps, and changes only where they are donated: a
     result may then be the input's own array. All other results are fresh arrays.
+
+    optimized: the passes, for a backend that has not compiled the Program before.
     """
     check_backend(backend)
-    return _module(backend).compile_program(program, donated)
+    return _module(backend).compile_program(program, donated, optimized)
 
 
 def check_backend(backend: str) -> None:

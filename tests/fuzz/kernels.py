@@ -1,4 +1,4 @@
-"""Runs the kernels of a Program as plain Python: chunks in any order, in memory filled with noise.
+"""Runs the kernels of a Program with all stages in sight: compiled, or as plain Python, in memory filled with noise.
 
 Knows the parts of the CPU backend; no program.
 """
@@ -10,10 +10,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from functad.backends.cpu.executable import CpuLowering
+from functad.backends.cpu.executable import CpuExecutable
+from functad.backends.cpu.lowering import CpuLowering
 from functad.backends.cpu.runtime.plain import load_source, run_plain
 from functad.ir import Program
 from functad.lowering import blocks as plan
+
+
+class OpenExecutable(CpuLowering):
+    """A Program lowered and compiled, never found on disk."""
+
+    def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
+        super().__init__(program, donated)
+        made = self.assembled()
+        self.executable = CpuExecutable(made.plan, self.compiled(), lambda: self, made.calls)
+
+    def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return self.executable(args)
 
 
 def run_kernels(

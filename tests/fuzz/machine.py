@@ -14,11 +14,12 @@ from contextlib import contextmanager
 import numpy as np
 
 import functad
-from functad.backends.cpu.executable import CpuExecutable, CpuLowering
+from functad.backends.cpu.lowering import CpuLowering
 from functad.ir import Program
 from functad.optimize.pipeline import simplify
 
 from .forms import Trial, traced
+from .kernels import OpenExecutable
 from .rounding import is_plain_arithmetic, same_bits
 
 Results = list[np.ndarray]
@@ -29,7 +30,7 @@ def compiled(trials: Sequence[Trial], choose: random.Random) -> str | None:
     program = simplify(together([t.traced for t in trials]))
     args = [a for t in trials for a in t.args]
     donated = [choose.random() < 0.3 for _ in args] if choose.random() < 0.5 else []
-    run = CpuExecutable(program, donated)
+    run = OpenExecutable(program, donated)
 
     def results(threads: int) -> Results:
         with functad.config.context(num_threads=threads):
@@ -80,7 +81,7 @@ def compiled_at_once(trials: Sequence[Trial], choose: random.Random) -> str | No
 
     def results(trial: Trial) -> Results:
         program = simplify(traced(trial.fun, trial.args))
-        run = CpuExecutable(program, ())
+        run = OpenExecutable(program, ())
         return [np.array(x) for x in run([np.array(a, order="C") for a in trial.args])]
 
     expected = [trial.expected for trial in trials]  # by one thread

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from cpu_program_tools import check_plain, compare, program_of
+from fuzz.kernels import OpenExecutable
 
 import functad
 import functad.numpy as jnp
 from functad import interpreter, lax, machine_model, nn
-from functad.backends.cpu.executable import CpuExecutable, CpuLowering
+from functad.backends.cpu.lowering import CpuLowering
 from functad.lowering.steps import KernelStep, NestStep, inner_steps
 from functad.optimize.pipeline import inline_calls, simplify
 
@@ -41,7 +42,7 @@ def check(
     """Compare with the interpreter, and return the steps."""
     program = program_of(fun, args)
     given = list(donated) or [False] * len(args)
-    run = CpuExecutable(program, given) if compiled else None
+    run = OpenExecutable(program, given) if compiled else None
     lowered = check_plain(program, args, given, lowered=run)
     if run is not None:
         expected = interpreter.compile_program(program)([a.copy() for a in args])

@@ -13,7 +13,7 @@ from fuzz.session import some_program
 import functad
 import functad.numpy as jnp
 from functad import machine_model
-from functad.backends.cpu.executable import CpuLowering
+from functad.backends.cpu.lowering import CpuLowering
 from functad.lowering.blocks import Block, Instruction, make_blocks
 from functad.lowering.memory.arena import plan_memory
 from functad.lowering.memory.buffers import new_buffer

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from cpu_program_tools import check_plain, compare
+from fuzz.kernels import OpenExecutable
 
 import functad
 import functad.numpy as jnp
 from functad import interpreter, lax, machine_model
-from functad.backends.cpu.executable import CpuExecutable
 from functad.config import config
 from functad.evaluation import aval_of
 from functad.lowering.blocks import Block, Instruction
@@ -47,7 +47,7 @@ def check(fun: Callable[..., Any], *args: Any) -> Schedule:
     program = trace_to_program(lambda *xs: tree_leaves(fun(*xs)), [aval_of(jnp.asarray(a)) for a in arrays])
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     made = simplify(program)
-    run = CpuExecutable(made, [False] * len(arrays))
+    run = OpenExecutable(made, [False] * len(arrays))
     check_plain(made, arrays, [False] * len(arrays), lowered=run)
     for threads in (1, 2):
         with config.context(num_threads=threads):

@@ -14,7 +14,8 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cpu import executable
+from functad.backends.cpu import lowering
+from functad.backends.cpu.executable import CpuExecutable
 from functad.optimize.pipeline import simplify
 
 pytestmark = pytest.mark.generated(every=4)  # tables of kinds and ways
@@ -135,14 +136,15 @@ KINDS = [
 
 
 @pytest.fixture
-def compiled(monkeypatch):
+def compiled():
     """Compiles the kind of a size up to machine code."""
-    monkeypatch.setattr(executable, "_compiled", lambda generated, *options: dict.fromkeys(generated.signatures, 1))
 
     def run(kind, n):
         function, arguments = kind(n)
         with functad.config.context(check_programs=False):  # the checks are no part of compiling
-            return executable.CpuExecutable(simplify(functad.make_jaxpr(function)(*arguments)))
+            made = lowering.CpuLowering(simplify(functad.make_jaxpr(function)(*arguments)))
+            plan = made.assembled().plan
+            return CpuExecutable(plan, dict.fromkeys(plan.kernels, 1), lambda: made)
 
     return run
 
@@ -182,7 +184,7 @@ def test_work_grows_no_faster_than_the_program(kind, lines_of):
 def test_kernels_are_bounded_and_their_text_grows_no_faster_than_the_program(kind, compiled):
     sizes = []
     for n in (70, 140, 280):
-        functions = re.sub(r" *#.*\n", "", str(compiled(kind, n).kernels)).split("def ")[1:]
+        functions = re.sub(r" *#.*\n", "", str(compiled(kind, n)._lowering().kernels)).split("def ")[1:]
         lines = [text.count("\n") for text in functions]
         calls = [len(re.findall(r"\b(sin|cos|exp|tanh)\(", text)) for text in functions]
         assert max(lines, default=0) <= LARGEST_KERNEL and max(calls, default=0) <= MOST_CALLS, (n, lines, calls)
@@ -191,10 +193,10 @@ def test_kernels_are_bounded_and_their_text_grows_no_faster_than_the_program(kin
 
 
 def test_the_count_notices_work_that_grows_with_the_square(lines_of, monkeypatch):
-    namespace = {"make": executable.make_schedule}
+    namespace = {"make": lowering.make_schedule}
     loops = "    for _ in program.eqns:\n        for one in program.eqns:\n            one\n"
     text = f"def slow(program, *a, **k):\n{loops}    return make(program, *a, **k)\n"
     exec(compile(text, PACKAGE + "slow.py", "exec"), namespace)
-    monkeypatch.setattr(executable, "make_schedule", namespace["slow"])
+    monkeypatch.setattr(lowering, "make_schedule", namespace["slow"])
     with pytest.raises(AssertionError):
         test_work_grows_no_faster_than_the_program(sums, lines_of)

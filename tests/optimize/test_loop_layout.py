@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fuzz.kernels import OpenExecutable
 from optimized_tools import equations, optimized_program
 
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cpu.executable import CpuExecutable
 from functad.lowering import blocks as plan
 from functad.optimize.pipeline import simplify, simplify_products
 from functad.tracing import eval_program
@@ -191,7 +191,7 @@ def test_a_wide_product_does_not_keep_a_loop_from_running_row_by_row(monkeypatch
         return lax.scan(step, jnp.zeros((64, 64)), rows)[1]
 
     program = simplify(functad.make_jaxpr(gated)(weight, rows))
-    run = CpuExecutable(program)
+    run = OpenExecutable(program)
     (loop,) = (item for item in run.blocks if isinstance(item, plan.ControlPlan))
     assert loop.by_rows
     results = []
@@ -200,5 +200,5 @@ def test_a_wide_product_does_not_keep_a_loop_from_running_row_by_row(monkeypatch
             results.append(np.array(run([weight, rows])[0]))
     assert np.array_equal(*results)
     np.testing.assert_allclose(results[0], eval_program(program, [weight, rows])[0], rtol=1e-3, atol=1e-5)
-    alone = CpuExecutable(functad.make_jaxpr(lambda a, b: jnp.tanh(a @ b))(rows[0, :, :64], weight))
+    alone = OpenExecutable(functad.make_jaxpr(lambda a, b: jnp.tanh(a @ b))(rows[0, :, :64], weight))
     assert len(alone.blocks) == 2  # there threads share columns, and then elements

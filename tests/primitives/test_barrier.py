@@ -9,7 +9,7 @@ import numpy as np
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cpu.executable import CpuLowering
+from functad.backends.cpu.lowering import CpuLowering
 from functad.lowering.barriers import remove_barriers
 
 

@@ -14,7 +14,7 @@ from fuzz.kernels import run_kernels
 from primitive_check_tools import to_array
 
 from functad import interpreter
-from functad.backends.cpu.executable import CpuLowering
+from functad.backends.cpu.lowering import CpuLowering
 from functad.evaluation import aval_of
 from functad.ir import Program
 from functad.optimize.pipeline import simplify

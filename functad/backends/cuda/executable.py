@@ -39,7 +39,9 @@ MOST_BLOCKS = 2 if SIMULATED else machine_model.CUDA_MOST_BLOCKS
 TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
 
-def compile_program(program: Program, donated: Sequence[bool] = ()) -> CudaExecutable:
+def compile_program(
+    program: Program, donated: Sequence[bool] = (), optimized: Callable[[Program], Program] = lambda program: program
+) -> CudaExecutable:
     """The executable of a Program. Arguments are copied to the device, so that nothing is gained from donated ones.
 
     Raises:
@@ -47,6 +49,7 @@ def compile_program(program: Program, donated: Sequence[bool] = ()) -> CudaExecu
         NoRuleError: the Program has an operation that this backend does not have yet.
     """
     _check_device()
+    program = optimized(program)
     _check_operations(program)
     return CudaExecutable(program)
 

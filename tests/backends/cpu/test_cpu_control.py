@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from cpu_program_tools import check_plain, compare
+from fuzz.kernels import OpenExecutable
 
 import functad
 import functad.numpy as jnp
 from functad import grad, interpreter, jit, jvp, lax, machine_model, vmap
-from functad.backends.cpu.executable import CpuExecutable, CpuLowering
+from functad.backends.cpu.lowering import CpuLowering
 from functad.config import config
 from functad.evaluation import aval_of
 from functad.ir import Program
@@ -47,13 +48,13 @@ def traced(fun: Callable[..., Any], args: Sequence[Any]) -> Program:
     return trace_to_program(lambda *xs: tree_leaves(fun(*xs)), avals)
 
 
-def check(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = ()) -> CpuExecutable:
+def check(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = ()) -> OpenExecutable:
     """Results of the compiled Program, as traced and simplified, with one thread and two, are the interpreter's."""
     arrays = [np.asarray(jnp.asarray(a)) for a in args]
     program = traced(fun, arrays)
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     for compiled in (inline_calls(program), simplify(program)):
-        run = CpuExecutable(compiled, donated)
+        run = OpenExecutable(compiled, donated)
         check_plain(compiled, arrays, donated or [False] * len(arrays), lowered=run)
         found = []
         for threads in (1, 2, 2):
@@ -294,7 +295,7 @@ def test_the_derivative_of_a_loop_of_unknown_length() -> None:
     check(vmap(lambda x, n: jvp(lambda v: square_until(v, n), (x,), (x,))), X, np.arange(4, dtype=np.int32))
     check(lambda x, n: lax.map(lambda r: jvp(lambda v: square_until(v, n), (r,), (r,)), x), X, np.int32(5))
     compiled = jit(lambda x, n: jvp(lambda v: square_until(v, n), (x,), (x,))).lower(X, np.int32(5)).compile()
-    instructions = list(leaves(compiled._executable.generated.instructions))
+    instructions = list(leaves(compiled._executable._lowering().generated.instructions))
     assert len(compiled.profile(X, np.int32(5)).kernels) == len(instructions) > 3
 
 
@@ -392,7 +393,7 @@ def test_large_bodies_run_on_several_threads() -> None:
     def pair(x: Any, w: Any) -> Any:
         return lax.fori_loop(0, 20, lambda i, c: (jnp.tanh(c[0] @ w + i), jnp.tanh(c[1]) + c[0]), (x, x))
 
-    run = CpuExecutable(simplify(traced(pair, [x, w])))
+    run = OpenExecutable(simplify(traced(pair, [x, w])))
     results = []
     for threads in (1, 2):
         with config.context(num_threads=threads):

@@ -8,12 +8,12 @@ import re
 import loops_tools
 import numpy as np
 import pytest
+from fuzz.kernels import OpenExecutable
 from loops_tools import check_loops, record, run_plain
 
 import functad
 import functad.numpy as jnp
 from functad import dtypes, interpreter, lax, machine_model
-from functad.backends.cpu.executable import CpuExecutable
 from functad.backends.cpu.products.gemm_table import place_columns
 from functad.config import config
 from functad.evaluation import aval_of
@@ -396,7 +396,7 @@ def test_compiled_with_both_gradients(case, layout, monkeypatch):
         lhs, rhs = np.ascontiguousarray(lhs.transpose(0, 2, 3, 1)), np.ascontiguousarray(rhs.transpose(2, 3, 1, 0))
     program = simplify(trace_to_program(with_gradients(params), [aval_of(lhs), aval_of(rhs)]))
     expected = interpreter.compile_program(program)([lhs, rhs])
-    got = CpuExecutable(program)([lhs, rhs])
+    got = OpenExecutable(program)([lhs, rhs])
     for name, e, g in zip(("result", "input's gradient", "kernel's gradient"), expected, got, strict=True):
         scale = np.max(np.abs(np.asarray(e)))
         np.testing.assert_allclose(g, np.asarray(e), rtol=0, atol=5e-6 * scale, err_msg=name)
@@ -406,7 +406,7 @@ def test_compiled_with_both_gradients(case, layout, monkeypatch):
 @pytest.mark.parametrize("case", [case for case in COMPILED if case.startswith("places")])
 def test_places_are_what_is_compiled(case):
     program, lhs, rhs = channels_last(case)
-    executable = CpuExecutable(program)
+    executable = OpenExecutable(program)
     assert "gemm_places_f32" in executable.kernels
     results = []
     for threads in (1, 2):
@@ -424,7 +424,7 @@ def test_what_is_not_finite_in_places(value):
         args[0 if x is lhs else 1][place] = value
         with np.errstate(invalid="ignore"):
             expected = np.asarray(interpreter.compile_program(program)(args)[0])
-        np.testing.assert_allclose(CpuExecutable(program)(args)[0], expected, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(OpenExecutable(program)(args)[0], expected, rtol=0, atol=1e-4)
 
 
 def channels_last(case):

@@ -13,7 +13,7 @@ from loops_tools import assert_same_array, check_loops, record
 import functad
 import functad.numpy as jnp
 from functad import machine_model
-from functad.backends.cpu.executable import compile_program
+from functad.backends.cpu.executable import compile_program, lower_program
 from functad.ir import registry
 from functad.lowering.steps import KernelStep, NestStep
 from functad.lowering_rules import Loops
@@ -352,7 +352,7 @@ def test_positions_as_reductions(name, dtype):
     for shape, axis in [((3, 512), 1), ((2, 700), 1), ((40000,), 0), ((30000, 5), 0), ((5, 1), 1), ((2, 3, 1000), 2)]:
         x = random_array(rng, shape, dtype, special=len(shape) > 1)
         params = {"axes": (axis,), "index_dtype": np.dtype("int32")}
-        steps = compile_program(program_of(registry[name], [x], params)).schedule.steps
+        steps = lower_program(program_of(registry[name], [x], params)).schedule.steps
         assert any(isinstance(s, NestStep) for s in steps)
         assert not any(isinstance(s, KernelStep) and s.name.startswith("arg") for s in steps)
         check_program(registry[name], [x], params)
@@ -465,7 +465,7 @@ def test_bitcast(seeds):
 def test_an_embedding_is_fetched_by_rows():
     table, tokens = np.zeros((100, 7), np.float32), np.zeros((20, 3), np.int32)
     program = functad.make_jaxpr(lambda table, tokens: table[tokens])(table, tokens)
-    *_, kernel = compile_program(program).generated.source.split("def ")
+    *_, kernel = lower_program(program).generated.source.split("def ")
     assert kernel.count("for ") == 2
     assert kernel.index("gather_step") < kernel.rindex("for "), "the index is looked up once a row, not once an element"
 

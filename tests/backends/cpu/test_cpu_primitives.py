@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from derivative_tools import assert_agreed, derivatives, scalar_valued
+from fuzz.kernels import OpenExecutable
 from primitive_check_tools import Case, function_of
 from primitive_checks import cases_of
 from primitive_form_tools import Together, add_forms, compare
 
 import functad.primitives  # noqa: F401  (fills the registry)
 from functad import interpreter
-from functad.backends.cpu.executable import CpuExecutable
 from functad.ir import Absent, registry
 
 WITH_KINKS = sorted(name for name, p in registry.items() if any(c.example.agreed for c in cases_of(p)))
@@ -27,7 +27,7 @@ NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples
 def run_all(together: Together) -> None:
     program = together.program()
     expected = interpreter.compile_program(program)(together.args)
-    executable = CpuExecutable(program)
+    executable = OpenExecutable(program)
     got = executable(together.args)
     for label, e, g in zip(together.labels, expected, got, strict=True):
         compare(e, g, label)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from cpu_program_tools import check_plain, compare, program_of
+from fuzz.kernels import OpenExecutable
 
 import functad
 from functad import interpreter, lax
-from functad.backends.cpu.executable import CpuExecutable
 from functad.optimize.pipeline import inline_calls, simplify
 
 # --- programs that went wrong -------------------------------------------------------------------------------
@@ -23,7 +23,7 @@ def f32(*shape: int) -> np.ndarray:
 
 def both_ways(fun: Callable[..., Any], *args: np.ndarray, donated: Sequence[bool] = (), a_pass: Any = simplify) -> None:
     program = program_of(fun, args, a_pass)
-    run = CpuExecutable(program, donated)
+    run = OpenExecutable(program, donated)
     check_plain(program, args, list(donated) or [False] * len(args), lowered=run)
     expected = [np.array(x) for x in interpreter.compile_program(program)([a.copy() for a in args])]
     for wanted, got in zip(expected, run([a.copy() for a in args]), strict=True):
@@ -131,7 +131,7 @@ def same_signs(fun: Callable[..., Any], *args: np.ndarray) -> None:
     program = program_of(fun, args)
     check_plain(program, args, [False] * len(args))
     expected = interpreter.compile_program(program)([a.copy() for a in args])
-    for k, (wanted, got) in enumerate(zip(expected, CpuExecutable(program)(list(args)), strict=True)):
+    for k, (wanted, got) in enumerate(zip(expected, OpenExecutable(program)(list(args)), strict=True)):
         wanted = np.asarray(wanted)
         compare(wanted, got, f"result {k}")
         if wanted.dtype.kind == "f":

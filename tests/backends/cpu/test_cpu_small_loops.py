@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from cpu_program_tools import check_plain, compare
+from fuzz.kernels import OpenExecutable
 from test_cpu_control import CARRIES, RandomControl, collatz, nested_loops, traced
 
 import functad
 import functad.numpy as jnp
 from functad import grad, interpreter, jit, jvp, lax, machine_model, vmap
-from functad.backends.cpu.executable import CpuExecutable
 from functad.lowering.blocks import ControlPlan, may_run_long
 from functad.optimize.pipeline import inline_calls, simplify
 from functad.tree_util import tree_leaves
@@ -29,18 +29,20 @@ STEPS = np.linspace(-1, 1, 60, dtype=F32)
 ROWS = STEPS.reshape(20, 3)
 
 
-def check(fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = (), fits: bool | None = True) -> CpuExecutable:
+def check(
+    fun: Callable[..., Any], *args: Any, donated: Sequence[bool] = (), fits: bool | None = True
+) -> OpenExecutable:
     """One function for each loop (`fits`) gives what the tape gives, what plain Python gives and what NumPy gives."""
     arrays = [np.asarray(jnp.asarray(a)) for a in args]
     program = traced(fun, arrays)
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     for compiled in (inline_calls(program), simplify(program)):
-        run = CpuExecutable(compiled, donated)
+        run = OpenExecutable(compiled, donated)
         check_plain(compiled, arrays, donated or [False] * len(arrays), lowered=run)
         assert fits is None or any(isinstance(item, ControlPlan) for item in run.blocks) != fits, str(run.kernels)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(machine_model, "LONGEST_SMALL_STEP", -1.0)
-            on_tape = CpuExecutable(compiled, donated)
+            on_tape = OpenExecutable(compiled, donated)
         results = [one([np.array(a, order="C") for a in arrays]) for one in (run, run, on_tape)]
         for k, (first, again, tape, wanted) in enumerate(zip(*results, expected)):
             compare(wanted, first, f"result {k}")

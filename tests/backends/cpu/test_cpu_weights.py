@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fuzz.kernels import OpenExecutable
 
 import functad
 import functad.numpy as jnp
-from functad.backends.cpu.executable import CpuExecutable
 from functad.backends.cpu.kernels import weights
 from functad.lowering.steps import GemmStep
 from functad.optimize.pipeline import simplify
@@ -21,7 +21,7 @@ def on_every_machine(monkeypatch):
 
 
 def compiled(fun, *args, donated=()):
-    run = CpuExecutable(simplify(functad.make_jaxpr(fun)(*args)), donated)
+    run = OpenExecutable(simplify(functad.make_jaxpr(fun)(*args)), donated)
     found = run([np.array(a) for a in args])
     for want, got in zip(functad.tree.leaves(fun(*args)), found):
         np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)

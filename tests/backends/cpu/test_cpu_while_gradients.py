@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from cpu_program_tools import check_plain, compare
+from fuzz.kernels import OpenExecutable
 
 import functad
 import functad.numpy as jnp
 from functad import grad, hessian, interpreter, jacfwd, jacrev, jit, jvp, lax, value_and_grad, vmap
-from functad.backends.cpu.executable import CpuExecutable
 from functad.backends.cpu.runtime import layout as runtime_words
 from functad.backends.cpu.runtime.tape import runtime
 from functad.config import config
@@ -47,7 +47,7 @@ def check(fun: Callable[..., Any], *args: Any, plain: bool = True) -> list[np.nd
     program = traced(fun, arrays)
     expected = [np.array(x) for x in interpreter.compile_program(program)(arrays)]
     optimized = simplify(program)
-    run = CpuExecutable(optimized)
+    run = OpenExecutable(optimized)
     if plain:
         check_plain(optimized, arrays, [False] * len(arrays), lowered=run)
     found: list[np.ndarray] = []
@@ -160,15 +160,15 @@ def test_thousands_of_steps() -> None:
 def test_memory_is_used_again() -> None:
     fun = value_and_grad(norm_limited, (0, 1))
     args = [VECTOR, MATRIX, np.int32(0)]
-    run = CpuExecutable(simplify(traced(fun, args)))
+    run = OpenExecutable(simplify(traced(fun, args)))
     for limit in (3, 40, 2, 0, 39, 300, 1):
         found = run([VECTOR, MATRIX, np.array(limit, np.int32)])
         for got, wanted in zip(found, tree_leaves(fun(VECTOR, MATRIX, np.int32(limit)))):
             compare(np.asarray(wanted), got, f"{limit} steps")
-    (context,) = run._free
-    addresses = [int(context.slots[slot]) for slot in run._stacks]
+    (context,) = run.executable._free
+    addresses = [int(context.slots[slot]) for slot in run.executable.plan.stacks]
     run([VECTOR, MATRIX, np.array(299, np.int32)])
-    assert addresses and addresses == [int(context.slots[slot]) for slot in run._stacks]
+    assert addresses and addresses == [int(context.slots[slot]) for slot in run.executable.plan.stacks]
 
 
 def test_loops_in_loops_and_branches() -> None:
@@ -316,7 +316,7 @@ def test_no_memory_left() -> None:
         return lax.while_loop(lambda s: s[0] < limit, lambda s: (s[0] + 1, jnp.sin(s[1])), (0, x))[1].sum()
 
     x, few, many = np.ones(1 << 10), np.int32(3), np.int32(20)
-    run = CpuExecutable(simplify(traced(grad(endless), [x, few])))
+    run = OpenExecutable(simplify(traced(grad(endless), [x, few])))
     expected = run([x, np.array(few)])[0]
     words = runtime().pool.words
     refuse = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(lambda place, size: None)
@@ -344,7 +344,7 @@ def test_the_memory_plan_tells_what_grows() -> None:
 def test_sums_of_stacks_must_be_simplified_first() -> None:
     program = traced(grad(grad(grad(grow))), [F64(1.5), F64(1.3)])
     with pytest.raises(NoRuleError, match="length only a run tells"):
-        CpuExecutable(inline_calls(program))
+        OpenExecutable(inline_calls(program))
 
 
 def test_a_wrong_derivative_is_found() -> None:

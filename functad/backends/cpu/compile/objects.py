@@ -43,7 +43,7 @@ _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
 # what follows the end of an object file is ignored by the tools that read such files.
 _MARK = b"FUNCTAD1"
 _LENGTH = struct.Struct("<I")
-_OURS = re.compile(r"[0-9a-f]{40}\.(o|py|in)|\.[0-9a-f]{40}\.(o|py|in)\.\d+-[0-9a-f]+\.part")
+_OURS = re.compile(r"[0-9a-f]{40}\.(o|py|in|plan)|\.[0-9a-f]{40}\.(o|py|in|plan)\.\d+-[0-9a-f]+\.part")
 
 
 class LoadedObject(NamedTuple):
@@ -113,6 +113,17 @@ def write(name: str, content: bytes) -> None:
         _keep(folder / name, content)
 
 
+def read_packed(name: str, key: str) -> bytes | None:
+    """What `write_packed` has kept; None if it is not there, damaged, or may come from somebody else."""
+    folder = _trusted_folder()
+    return None if folder is None else _read_packed(folder / name, key)
+
+
+def write_packed(name: str, key: str, content: bytes) -> None:
+    """Keep a file with a checksum, for `read_packed`."""
+    write(name, _pack(key, content))
+
+
 def keep_source(source: str) -> Path:
     """The file in which a source lies for people and debuggers to read."""
     return _keep_source(_trusted_folder(), f"{key_of(source)}.py", source.encode())
@@ -135,18 +146,32 @@ def cached_files() -> list[tuple[Path, os.stat_result]]:
 
 
 def _find(path: Path, key: str, names: Sequence[str]) -> Loaded | None:
+    object_bytes = _read_packed(path, key)
+    if object_bytes is None:
+        return None
+    try:
+        with unforked:
+            return load(object_bytes, names)
+    except CompilationError as problem:
+        _pass_over(path, problem)
+        return None
+
+
+def _read_packed(path: Path, key: str) -> bytes | None:
     try:
         content, status = read_file(path)
-        doubt = _doubt(status)
-        if not doubt:
-            with unforked:
-                return load(_unpack(key, content), names)
+        if doubt := _doubt(status):
+            raise CompilationError(doubt)
+        return _unpack(key, content)
     except FileNotFoundError:
-        return None
+        pass
     except (OSError, CompilationError) as problem:
-        doubt = str(problem)
-    _logger.debug("kernel cache: compiling again, as %s cannot be used: %s", path, doubt)
+        _pass_over(path, problem)
     return None
+
+
+def _pass_over(path: Path, doubt: Exception) -> None:
+    _logger.debug("kernel cache: compiling again, as %s cannot be used: %s", path, doubt)
 
 
 def _keep(path: Path, content: bytes) -> bool:

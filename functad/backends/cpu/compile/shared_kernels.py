@@ -48,7 +48,7 @@ def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str,
     Raises:
         CompilationError: the kernels cannot be compiled, or their machine code cannot be loaded.
     """
-    keys = {name: objects.key_of(text) for name, text in texts.items()}
+    keys = keys_of(texts)
     found = {key: loaded for key in keys.values() if (loaded := _known.get(key)) is not None}
     missing = {key: name for name, key in keys.items() if key not in found}
     if missing:
@@ -61,6 +61,21 @@ def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str,
             )
         _known.update(found)
     return KernelAddresses(keys, found)
+
+
+def keys_of(texts: Mapping[str, str]) -> dict[str, str]:
+    """The key of each kernel's machine code."""
+    return {name: objects.key_of(text) for name, text in texts.items()}
+
+
+def find(keys: Mapping[str, str]) -> KernelAddresses | None:
+    """Kernels by the keys of their machine code, if this process has them all, or finds them on disk."""
+    found = {key: loaded for key in keys.values() if (loaded := _known.get(key)) is not None}
+    missing = sorted(set(keys.values()) - found.keys())
+    if missing:
+        found |= _from_disk(missing)
+        _known.update(found)
+    return KernelAddresses(keys, found) if found.keys() == set(keys.values()) else None
 
 
 def _from_disk(keys: Sequence[str]) -> dict[str, Loaded]:

@@ -1,20 +1,21 @@
-"""From blocks, loops and branches to a tape: a slot for every piece of memory, and entries that name slots.
+"""From blocks, loops and branches to a tape: a slot for every piece of memory, and entries that name slots and kernels.
 
-Knows how the runtime's entries look; nothing of how kernels are made.
+Knows how the runtime's entries look; nothing of how kernels are made, nor where their code lies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu.kernels.arguments import words
-from functad.backends.cpu.products.gemm import Matrix, gemm_block, gemm_instruction
+from functad.backends.cpu.products.gemm import Matrix, best_split
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.calls import PythonCalls
+from functad.backends.cpu.runtime.linking import KernelCall, ProductCall
 from functad.backends.cpu.runtime.tape import (
     Grow,
     Jump,
@@ -23,7 +24,6 @@ from functad.backends.cpu.runtime.tape import (
     Switch,
     TapeBlock,
     TapeEntry,
-    TapeInstruction,
     chunk_count,
 )
 from functad.lowering import blocks as plan
@@ -91,9 +91,8 @@ class Slots:
 class Assembler:
     """Makes the entries of a tape. stacks: the slots that hold addresses of memory that grows, and stays."""
 
-    def __init__(self, slots: Slots, addresses: Mapping[str, int]) -> None:
+    def __init__(self, slots: Slots) -> None:
         self.slots = slots
-        self.addresses = addresses
         self.entries: list[TapeEntry] = []
         self.calls = PythonCalls()
         self._zero = -1
@@ -226,19 +225,15 @@ class Assembler:
     def _block(self, block: plan.Block) -> TapeBlock:
         if len(block.instructions) == 1 and isinstance(block.instructions[0].step, GemmStep):
             step = block.instructions[0].step
-            a, b, c = self._matrices(step)
-            return gemm_block(step.a.dtype, a, b, c, batch=step.batch, control=self.slots.control, **_sizes(step))
+            split, rows, chunk = best_split(step.a.dtype, step.m, step.n, step.k, step.batch)
+            return TapeBlock(rows, [self._product(step, split)], chunk)
         instructions = [self._instruction(i, s) for i, s in zip(block.instructions, block.scales)]
         return TapeBlock(block.rows, instructions, block.chunk if block.parallel else 0)
 
-    def _instruction(self, instruction: plan.Instruction, scale: int) -> TapeInstruction:
+    def _instruction(self, instruction: plan.Instruction, scale: int) -> Any:
         if isinstance(instruction.step, GemmStep):
             split = "rows" if instruction.step.batch == 1 else "batch"
-            matrices, sizes = self._matrices(instruction.step), _sizes(instruction.step)
-            made = gemm_instruction(
-                instruction.step.a.dtype, *matrices, split=split, control=self.slots.control, **sizes
-            )
-            return made._replace(scale=scale)
+            return self._product(instruction.step, split)._replace(scale=scale)
         if isinstance(instruction.step, CallStep):
             numbers = [self.slots.of_buffer(b) for _, b, _ in instruction.parameters]
             return self.calls.instruction(instruction.step, numbers, self.slots.control)
@@ -247,7 +242,12 @@ class Assembler:
         blas = any(b.storage.kind == "blas" for _, b, _ in instruction.parameters)
         counts = any(b.storage.kind == "control" for _, b, _ in instruction.parameters)
         base = machine_model.POLL_BUDGET if counts else machine_model.JUMP_WORK
-        return TapeInstruction(self.addresses[instruction.function], params, scale, blas, instruction.work, base)
+        return KernelCall(instruction.function, params, scale, blas, instruction.work, base)
+
+    def _product(self, step: GemmStep, split: str) -> ProductCall:
+        sizes: dict[str, Any] = {"m": step.m, "n": step.n, "k": step.k, "ta": bool(step.ta), "tb": bool(step.tb)}
+        sizes |= {"alpha": step.alpha, "beta": step.beta}
+        return ProductCall(step.a.dtype, *self._matrices(step), sizes, split, self.slots.control)
 
     def _matrices(self, step: GemmStep) -> tuple[Matrix, Matrix, Matrix]:
         return (
@@ -255,15 +255,3 @@ class Assembler:
             Matrix(self.slots.of_buffer(step.b), step.ldb, step.b_offset, step.b_batch),
             Matrix(self.slots.of_buffer(step.c), step.ldc, step.c_offset, step.c_batch),
         )
-
-
-def _sizes(step: GemmStep) -> dict[str, Any]:
-    return {
-        "m": step.m,
-        "n": step.n,
-        "k": step.k,
-        "ta": bool(step.ta),
-        "tb": bool(step.tb),
-        "alpha": step.alpha,
-        "beta": step.beta,
-    }

@@ -20,7 +20,7 @@ class PythonCalls:
     """The calls of one executable. They run on the thread that runs the tape; one that raises stops it."""
 
     def __init__(self) -> None:
-        self._kept: list[Any] = []  # what the tape has addresses of
+        self.kept: list[Any] = []  # what the tape has addresses of
 
     def instruction(self, step: CallStep, numbers: Sequence[int], control: int) -> TapeInstruction:
         """The instruction of a step.
@@ -34,7 +34,7 @@ class PythonCalls:
             arrays = [_array(buffer, slots, number) for buffer, number in zip(buffers, numbers)]
             step.call(arrays[:count], arrays[count:])
 
-        self._kept.append(call)
+        self.kept.append(call)
         return TapeInstruction(runtime().addresses["call_python"], np.array([id(call), control], np.int64))
 
 

@@ -57,12 +57,13 @@ class TapeBlock(NamedTuple):
     """Instructions that run over the same rows.
 
     rows: the instructions' range is `0..rows * scale`.
+    instructions: of `TapeInstruction`; until addresses are put in (`linking`), calls of kernels by their names.
     chunk: 0: every instruction runs once, over the whole range, one after the other. Else the range is cut into
         chunks of so many rows, which run in any order and on several threads; all instructions run over a chunk.
     """
 
     rows: int
-    instructions: Sequence[TapeInstruction]
+    instructions: Sequence[Any]
     chunk: int = 0
 
 

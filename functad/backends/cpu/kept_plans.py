@@ -1,0 +1,63 @@
+"""Plans on disk, where other processes find them: what was compiled once is only traced and loaded there.
+
+Knows what decides about a plan; not how one is made. A plan lies beside the kernels that it names, and is found by the
+text of the traced Program: passes, lowering, and the modules that have them, are not needed then.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from functad import machine_model
+from functad.backends.cpu.compile import objects
+from functad.backends.cpu.products.blas import blas
+from functad.backends.cpu.runtime.linking import Plan
+from functad.config import JIT_OPTIONS, available_cores, config
+from functad.editing.fingerprint import fingerprint
+from functad.ir import Program
+
+_PACKAGE = Path(machine_model.__file__).parent
+
+
+def key_of(program: Program, donated: Sequence[bool]) -> str | None:
+    """The name under which the plan of a traced Program lies; None if it is not to be looked for, or kept."""
+    text = None if config.check_programs else fingerprint(program)
+    if text is None:
+        return None
+    options = [getattr(config, name) for name in JIT_OPTIONS]
+    numbers = [value for name, value in sorted(vars(machine_model).items()) if name.isupper()]
+    facts = (tuple(donated), options, available_cores()[0], blas()[:1], blas().description, numbers)
+    return objects.key_of("plan", text, repr(facts), _sources())
+
+
+def find(key: str) -> Plan | None:
+    """The plan that lies on disk under a key."""
+    content = objects.read_packed(f"{key}.plan", key)
+    plan = None if content is None else pickle.loads(content)
+    return plan if isinstance(plan, Plan) else None
+
+
+def keep(key: str, plan: Plan) -> None:
+    """Keep a plan, unless it holds large arrays."""
+    if sum(value.nbytes for _, value in plan.constants) <= machine_model.LARGEST_KNOWN_CONSTANT:
+        objects.write_packed(f"{key}.plan", key, pickle.dumps(plan, pickle.HIGHEST_PROTOCOL))
+
+
+@cache
+def _sources() -> str:
+    """Which functad this is: its folder, and names, sizes and times of its files, by which Python, too, goes."""
+    files = sorted((path, status.st_size, status.st_mtime_ns) for path, status in _files(str(_PACKAGE)))
+    return f"{_PACKAGE}{files}"
+
+
+def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files(entry.path)
+            elif entry.name.endswith(".py"):
+                yield entry.path, entry.stat()

@@ -1,0 +1,125 @@
+"""From an optimised Program to kernels, a memory plan and a tape: everything up to machine code.
+
+Knows how the parts fit together: schedule, kernels, blocks, arena, tape. A process that finds on disk what it needs
+never imports this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+import numpy as np
+
+from functad import machine_model
+from functad.backends.cpu import report
+from functad.backends.cpu.compile import shared_kernels as kernels
+from functad.backends.cpu.kernels.generate import CpuKernels, generate
+from functad.backends.cpu.kernels.weights import with_plain_weights
+from functad.backends.cpu.products.gemm_table import place_columns
+from functad.backends.cpu.runtime.assemble import Assembler, Slots
+from functad.backends.cpu.runtime.calls import PythonCalls
+from functad.backends.cpu.runtime.linking import Plan
+from functad.config import config
+from functad.editing.dead_code import eliminate_dead_code
+from functad.ir import Program
+from functad.lowering import blocks as plan
+from functad.lowering.blocks import make_blocks
+from functad.lowering.contracts import check_schedule
+from functad.lowering.memory.arena import MemoryPlan, plan_memory
+from functad.lowering.schedule import Schedule, make_schedule
+
+
+class Assembled(NamedTuple):
+    """A plan; the slots that it numbers; and the calls of Python functions on its tape, which live as long as they."""
+
+    plan: Plan
+    slots: Slots
+    calls: PythonCalls
+
+
+class CpuLowering:
+    """A Program as kernels and a memory plan, not compiled.
+
+    kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
+    fused: whether any product may be added without being rounded first.
+    """
+
+    def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
+        self.fused: bool = config.fuse_multiply_add
+        self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
+        self.schedule: Schedule = make_schedule(self.program, donated, place_columns=place_columns)
+        self.schedule.steps = with_plain_weights(self.schedule.steps)
+        if config.check_programs:
+            check_schedule(self.schedule)
+        self.generated: CpuKernels = generate(self.schedule)
+        self.blocks: list[plan.Block | plan.ControlPlan] = make_blocks(self.generated.instructions)
+        self.memory_plan: MemoryPlan = plan_memory(self.blocks)
+        self.memory_plan.donated += [
+            (self.schedule.inputs[result.storage.number].name, f"result {k}")
+            for k, result in enumerate(self.schedule.outputs)
+            if result.storage.kind == "input"
+        ]
+
+    def assembled(self) -> Assembled:
+        """The tape, and the plan that it is a part of."""
+        slots = self.slots()
+        assembler = Assembler(slots)
+        assembler.add(self.blocks)
+        entries = assembler.finish()
+        cost = sum(block.cost * times for block, times in plan.repeated(self.blocks))
+        arena, constants = [], []
+        for storage, slot in slots.numbers.items():
+            if storage.kind == "arena":
+                arena.append((slot, self.memory_plan.offsets[storage]))
+            elif storage.kind == "const":
+                value = np.asarray(self.schedule.values[storage.number])
+                constants.append((slot, np.require(value, requirements=["C", "A"])))
+        made = Plan(
+            name=self.program.name,
+            kernels=kernels.keys_of(self._texts),
+            entries=entries,
+            release_gil=cost > machine_model.SHORT_CALL or plan.may_run_long(self.blocks),
+            control=slots.control,
+            fresh=slots.fresh,
+            results=slots.results,
+            arrays=slots.arrays,
+            slots=slots.count + slots.private,
+            arena=arena,
+            arena_bytes=self.memory_plan.arena_bytes,
+            constants=constants,
+            handles=[(slot, name) for name, slot in slots.handles.items()],
+            stacks=assembler.stacks,
+        )
+        return Assembled(made, slots, assembler.calls)
+
+    def slots(self) -> Slots:
+        """A slot for each piece of memory."""
+        return Slots(self.schedule, self.memory_plan.offsets, plan.leaves(self.generated.instructions))
+
+    def compiled(self) -> Mapping[str, int]:
+        """The addresses of the kernels, which are compiled now if they have not been before."""
+        generated = self.generated
+
+        def make(path: str, exports: Mapping[str, str]) -> bytes:
+            machine = import_module("functad.backends.cpu.compile.machine")  # takes the time that a warm cache saves
+            signatures = {name: generated.signatures[name] for name in exports}
+            made: bytes = machine.compile_kernels(generated.source, path, signatures, exports, fused=self.fused)
+            return made
+
+        return kernels.get(generated.source, self._texts, make)
+
+    @property
+    def _texts(self) -> Mapping[str, str]:
+        """Of each kernel a text that is equal for all that do the same."""
+        texts = self.generated.keys
+        return {name: f"fused\n{text}" for name, text in texts.items()} if self.fused else texts
+
+    @property
+    def kernels(self) -> report.SourceText:
+        return report.SourceText(self.generated.source)
+
+    @property
+    def cost(self) -> report.Cost:
+        return report.cost_of(self.generated.instructions)

@@ -1,0 +1,92 @@
+"""What a Program has become, as plain data that can be kept on disk: a tape that names its kernels, and its memory.
+
+Knows how addresses are put in the place of names; nothing of Programs, schedules, or of how kernels are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad.backends.cpu.products.gemm import Matrix, gemm_instruction
+from functad.backends.cpu.runtime.tape import Repeat, TapeBlock, TapeEntry, TapeInstruction, Words
+
+FreshArrays = Sequence[tuple[tuple[int, ...], np.dtype]]
+ResultPlaces = Sequence[tuple[int, tuple[int, ...] | None]]
+
+
+class KernelCall(NamedTuple):
+    """A call of a kernel by its name; the rest as in `TapeInstruction`."""
+
+    function: str
+    params: Words
+    scale: int
+    blas: bool
+    work: float
+    base: int
+
+
+class ProductCall(NamedTuple):
+    """A matrix product, described as for `gemm_instruction`: who computes it, each process finds out anew."""
+
+    dtype: np.dtype
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    sizes: dict[str, Any]
+    split: str
+    control: int
+    scale: int = 1
+
+
+class Plan(NamedTuple):
+    """All that a process needs to run a Program, besides the machine code of its kernels.
+
+    name: of the Program. kernels: the key of the machine code of each kernel, by the name of its function.
+    entries: the tape, on which kernels stand by name. release_gil, control: of the tape.
+    fresh: shape and dtype of the arrays to be made for a call. results: for each result the number of the array, and
+    its shape where that is not the array's. arrays: how many of the first slots hold the arrays of a call.
+    slots: how many there are. arena: the slots of temporaries, and where in the arena they lie. constants: slots and
+    what lies there. handles: slots of the handles of products, and their names. stacks: the slots of memory that grows.
+    """
+
+    name: str
+    kernels: dict[str, str]
+    entries: Sequence[TapeEntry]
+    release_gil: bool
+    control: int
+    fresh: FreshArrays
+    results: ResultPlaces
+    arrays: int
+    slots: int
+    arena: Sequence[tuple[int, int]]
+    arena_bytes: int
+    constants: Sequence[tuple[int, np.ndarray]]
+    handles: Sequence[tuple[int, str]]
+    stacks: Sequence[int]
+
+
+def linked(entries: Iterable[TapeEntry], addresses: Mapping[str, int]) -> list[TapeEntry]:
+    """The entries with the addresses of kernels and products in the place of their names."""
+
+    def instruction(one: Any) -> TapeInstruction:
+        if isinstance(one, KernelCall):
+            return TapeInstruction(addresses[one.function], *one[1:])
+        if isinstance(one, ProductCall):
+            made = gemm_instruction(one.dtype, one.a, one.b, one.c, split=one.split, control=one.control, **one.sizes)
+            return made._replace(scale=one.scale)
+        assert isinstance(one, TapeInstruction)
+        return one
+
+    def block(one: TapeBlock) -> TapeBlock:
+        return one._replace(instructions=[instruction(i) for i in one.instructions])
+
+    found: list[TapeEntry] = []
+    for entry in entries:
+        if isinstance(entry, TapeBlock):
+            found.append(block(entry))
+        else:
+            found.append(entry._replace(block=block(entry.block)) if isinstance(entry, Repeat) else entry)
+    return found
