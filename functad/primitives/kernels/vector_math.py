@@ -121,7 +121,7 @@ _EXP2 = (0.0001532928, 0.001339097, 0.0096184993, 0.055503596, 0.24022648, 0.693
 
 def exp(k: Any, x: Any) -> Any:
     n, r = _exp_reduced(k, at_least(k, at_most(k, x, _format(x).log_huge), _format(x).log_tiny))
-    return _scaled(k, _exp_near_zero(k, r), n)
+    return scaled(k, _exp_near_zero(k, r), n)
 
 
 def exp2(k: Any, x: Any) -> Any:
@@ -130,8 +130,8 @@ def exp2(k: Any, x: Any) -> Any:
     n = x + kind.rounder
     r = x - (n - kind.rounder)
     if x.dtype == _F32:
-        return _scaled(k, k.fma(r, polynomial(k, r, _EXP2), k.constant(1, _F32)), n)
-    return _scaled(k, _exp_near_zero(k, r * _LN2), n)
+        return scaled(k, k.fma(r, polynomial(k, r, _EXP2), k.constant(1, _F32)), n)
+    return scaled(k, _exp_near_zero(k, r * _LN2), n)
 
 
 def expm1(k: Any, x: Any) -> Any:
@@ -207,12 +207,17 @@ def _exp_reduced(k: Any, x: Any) -> tuple[Any, Any]:
 def _expm1_parts(k: Any, x: Any) -> tuple[Any, Any, Any]:
     """n, r and a smaller tail with e^x = 2^n (1 + r + tail); n has the rounder added."""
     n, r = _exp_reduced(k, x)
-    series = r * r * polynomial(k, r, _format(x).exp)
+    series = expm1_tail(k, r)
     if x.dtype == _F32:
         return n, r, series
     whole = n - _DOUBLE.rounder
     high = k.fma(whole, k.constant(-_DOUBLE.ln2_high, _F64), x)
     return n, r, series + k.fma(whole, k.constant(-_DOUBLE.ln2_low, _F64), high - r)  # what the reduction rounded off
+
+
+def expm1_tail(k: Any, r: Any) -> Any:
+    """e^r − 1 − r for |r| ≤ ln(2) / 2."""
+    return r * r * polynomial(k, r, _format(r).exp)
 
 
 def _expm1_near_zero(k: Any, r: Any) -> Any:
@@ -234,7 +239,7 @@ def _power_of_two(k: Any, n: Any, shift: int) -> Any:
     return k.from_bits((k.bits(n) << kind.mantissa_bits) + (kind.one + (shift << kind.mantissa_bits)), n.dtype)
 
 
-def _scaled(k: Any, x: Any, n: Any) -> Any:
+def scaled(k: Any, x: Any, n: Any) -> Any:
     """2^n x for x near 1, right for results that are subnormal or infinite, too; n has the rounder added."""
     kind, pattern = _format(x), k.bits(n)
     tiny = n < kind.rounder - 64
@@ -265,13 +270,13 @@ _ARTANH = (
 
 
 def log(k: Any, x: Any) -> Any:
-    f, e = _log_parts(k, x)
+    f, e = log_parts(k, x)
     return _log_at_ends(k, x, log_sum(k, f, e))
 
 
 def log_in_two(k: Any, x: Any) -> tuple[Any, Any]:
     """The logarithm of a finite x > 0, and what it has rounded off."""
-    f, e = _log_parts(k, x)
+    f, e = log_parts(k, x)
     whole = e * _format(x).ln2_high
     total = whole + f
     rest = (f - (total - whole)) + _log_tail(k, f, e * _format(x).ln2_low)
@@ -289,7 +294,7 @@ def log10(k: Any, x: Any) -> Any:
 
 def _log_to_base(k: Any, x: Any, scale: float, scale_low: float, unit: tuple[float, float]) -> Any:
     """(scale + scale_low) · ln(x), of which `unit` is the value at 2 in two parts; adds what the sums round off."""
-    f, e = _log_parts(k, x)
+    f, e = log_parts(k, x)
     dtype = x.dtype
     high, low = k.constant(scale, dtype), k.constant(scale - float(dtype.type(scale)) + scale_low, dtype)
     product = f * high
@@ -300,7 +305,7 @@ def _log_to_base(k: Any, x: Any, scale: float, scale_low: float, unit: tuple[flo
     return _log_at_ends(k, x, total + (rest + (product - (total - whole))))
 
 
-def _log_parts(k: Any, x: Any) -> tuple[Any, Any]:
+def log_parts(k: Any, x: Any) -> tuple[Any, Any]:
     """f and e with x = 2^e (1 + f), for x > 0."""
     kind = _format(x)
     tiny = x < kind.least_normal
@@ -378,29 +383,11 @@ _EXP2_WIDE = (
 )
 
 
-def pow(k: Any, x: Any, y: Any) -> Any:
-    """x^y with the special cases of C99, Annex F."""
-    if x.dtype == _F64:
-        return k.libm("pow", x, y)
-    size = k.absolute(x)
-    exponent = k.cast(y, _F64) * _log2_wide(k, k.cast(size, _F64))
-    magnitude = k.cast(exp2_wide(k, exponent), _F32)
-    one = (y == 0) | (x == 1) | ((size == 1) & (k.absolute(y) == np.inf))
-    magnitude = k.where(one, k.constant(1, _F32), magnitude)
-    half = y * 0.5
-    whole = k.trunc(y) == y
-    odd = whole & (k.trunc(half) != half)
-    negative = k.from_bits(k.bits(x), _I32) < 0
-    power = k.where(negative & odd, -magnitude, magnitude)
-    undefined = (x < 0) & (size < np.inf) & (y == y) & ~whole
-    return k.where(undefined, k.constant(np.nan, _F32), power)
-
-
 def cbrt(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return _cbrt_double(k, x)
     size = k.cast(k.absolute(x), _F64)
-    return k.copysign(k.cast(exp2_wide(k, _log2_wide(k, size) * (1 / 3)), _F32), x)
+    return k.copysign(k.cast(exp2_wide(k, log2_wide(k, size) * (1 / 3)), _F32), x)
 
 
 def _cbrt_double(k: Any, x: Any) -> Any:
@@ -408,7 +395,7 @@ def _cbrt_double(k: Any, x: Any) -> Any:
     size = k.absolute(x)
     tiny = size < 2.0**-900
     size = k.where(tiny, size * 2.0**108, size)
-    third = _log2_wide(k, size) * (1 / 3)
+    third = log2_wide(k, size) * (1 / 3)
     n = third + _DOUBLE.rounder
     root = exp2_wide(k, third - (n - _DOUBLE.rounder)) * _power_of_two(k, n, 0)
     square = root * root
@@ -453,10 +440,10 @@ def atanh(k: Any, x: Any) -> Any:
 
 def _log_wide(k: Any, x: Any) -> Any:
     """ln(x) of a float64 that is normal or 0."""
-    return _log2_wide(k, x, _LN2)
+    return log2_wide(k, x, _LN2)
 
 
-def _log2_wide(k: Any, x: Any, unit: float = 1.0) -> Any:
+def log2_wide(k: Any, x: Any, unit: float = 1.0) -> Any:
     """unit · log2(x) of a float64 that is normal or 0."""
     e, m = exponent_and_mantissa(k, x)
     f = m - 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.kernels import log_sums, scalar_formulas, vector_math, vector_trigonometry
+from functad.primitives.kernels import log_sums, powers, scalar_formulas, vector_math, vector_trigonometry
 from functad.primitives.kernels.plain_arithmetic import plain
 from functad.primitives.kernels.strict_math import erf_inv as erf_inv
 from functad.primitives.kernels.strict_math import strict_erf as strict_erf
@@ -110,7 +110,7 @@ logistic = plain(vector_math.logistic)
 sinh = plain(vector_math.sinh)
 cosh = plain(vector_math.cosh)
 tanh = plain(vector_math.tanh)
-pow = plain(vector_math.pow)
+pow = plain(powers.pow)
 cbrt = plain(vector_math.cbrt)
 rsqrt = plain(vector_math.rsqrt)
 asinh = plain(vector_math.asinh)

@@ -1,0 +1,132 @@
+"""Powers x^y of float32 and float64, free of branches.
+
+A formula is written against the arithmetic `k` (`PlainArithmetic`); it must not know NumPy's or LLVM's values.
+
+x^y = 2^E with E = y log2(x), up to 1074. For float64 so many digits of E before the point leave too few behind it: the
+logarithm is a sum of two float64 there (after Dekker, A floating-point technique for extending precision, 1971).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.primitives.kernels.vector_math import (
+    at_least,
+    at_most,
+    exp2_wide,
+    expm1_tail,
+    log2_wide,
+    log_parts,
+    polynomial,
+    scaled,
+)
+
+_F32, _F64, _I32, _I64 = np.float32, np.float64, np.int32, np.int64
+_THIRD, _THIRD_LOW = 0.3333333333333333, 1.850371707708594e-17
+_FIFTH, _FIFTH_LOW = 0.2, -1.1102230246251566e-17
+_TWO_LOG2_E, _TWO_LOG2_E_LOW = 2.8853900817779268, 4.0710547481862066e-17
+_LN2, _LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
+_ROUNDER = 6755399441055744.0  # adding it rounds to an integer, which then stands in the lowest bits
+_INFINITE, _ZERO = 1025.0, -1080.0  # 2^E is so from here on
+
+# (artanh(s) − s − s³/3 − s⁵/5) / s⁷ as a polynomial in s², for |s| ≤ 0.1716
+_ARTANH = (
+    *(0.05783180209405219, 0.05860905995273481, 0.06667101024572636, 0.07692303194530649),
+    *(0.0909090911304029, 0.11111111111070332, 0.142857142857143),
+)
+
+InTwo = tuple[Any, Any]  # a number, and what it rounds off
+
+
+def pow(k: Any, x: Any, y: Any) -> Any:
+    """x^y with the special cases of C99, Annex F."""
+    dtype = x.dtype
+    if dtype == _F64 and k.prefers_libm:
+        return k.libm("pow", x, y)
+    size = k.absolute(x)
+    magnitude = _of_float64(k, size, y) if dtype == _F64 else _of_float32(k, size, y)
+    one = (y == 0) | (x == 1) | ((size == 1) & (k.absolute(y) == np.inf))
+    magnitude = k.where(one, k.constant(1, dtype), magnitude)
+    half = y * 0.5
+    whole = k.trunc(y) == y
+    odd = whole & (k.trunc(half) != half)
+    negative = k.from_bits(k.bits(x), _I64 if dtype == _F64 else _I32) < 0
+    power = k.where(negative & odd, -magnitude, magnitude)
+    undefined = (x < 0) & (size < np.inf) & (y == y) & ~whole
+    return k.where(undefined, k.constant(np.nan, dtype), power)
+
+
+def _of_float32(k: Any, x: Any, y: Any) -> Any:
+    """x^y for x ≥ 0; anything where that is 1 for all x, or for all y."""
+    exponent = k.cast(y, _F64) * log2_wide(k, k.cast(x, _F64))
+    return k.cast(exp2_wide(k, exponent), _F32)
+
+
+def _of_float64(k: Any, x: Any, y: Any) -> Any:
+    """x^y for x ≥ 0; anything where that is 1 for all x, or for all y."""
+    strict, base, exponent = k.strictly((x, y))
+    high, low = _log2(strict, base)
+    product = exponent * high
+    near = at_least(strict, at_most(strict, product, _INFINITE), _ZERO)
+    rest = strict.product_error(exponent, high, near) + exponent * low
+    power = _exp2(k, strict, near, rest)
+    infinite, zero = k.constant(np.inf, _F64), k.constant(0, _F64)
+    power = k.where(product >= _INFINITE, infinite, k.where(product <= _ZERO, zero, power))
+    return k.where(product == product, power, product)
+
+
+def _log2(k: Any, x: Any) -> InTwo:
+    """log2(x) for x ≥ 0, to 2^-66 of itself; `k` is strict. With s = f / (2 + f), ln(1 + f) = 2 artanh(s)."""
+    f, e = log_parts(k, x)
+    below = f + 2
+    below_rest = f - (below - 2)
+    inverse = 1 / below
+    s = f * inverse
+    s_rest = (_left_of_quotient(k, f, s, below) - s * below_rest) * inverse
+    z = s * s
+    z_rest = k.product_error(s, s, z) + 2 * s * s_rest
+    square = z * z
+    square_rest = k.product_error(z, z, square) + 2 * z * z_rest
+    third, third_rest = _times(k, (z, z_rest), _THIRD, _THIRD_LOW)
+    fifth, fifth_rest = _times(k, (square, square_rest), _FIFTH, _FIFTH_LOW)
+    series, lost = _sum(third, fifth)
+    series_rest = lost + (third_rest + fifth_rest + square * z * polynomial(k, z, _ARTANH))
+    product = s * series
+    product_rest = k.product_error(s, series, product) + s * series_rest + s_rest * (1 + series)
+    half, lost = _sum(s, product)
+    bits, bits_rest = _times(k, (half, lost + product_rest), _TWO_LOG2_E, _TWO_LOG2_E_LOW)
+    total, lost = _sum(e, bits)
+    total, lost = _sum(total, lost + bits_rest)
+    at_ends = k.where(x == 0, k.constant(-np.inf, _F64), x)
+    inside = (x > 0) & (x < np.inf)
+    return k.where(inside, total, at_ends), k.where(inside, lost, k.constant(0, _F64))
+
+
+def _exp2(k: Any, strict: Any, x: Any, rest: Any) -> Any:
+    """2^(x + rest)."""
+    n = x + _ROUNDER
+    fraction = x - (n - _ROUNDER)
+    r = fraction * _LN2
+    r_rest = strict.product_error(fraction, strict.constant(_LN2, _F64), r) + (fraction * _LN2_LOW + rest * _LN2)
+    total, lost = _sum(strict.constant(1, _F64), r)
+    tail = expm1_tail(k, r)
+    return scaled(k, total + (lost + k.fma(r_rest, total + tail, tail)), n)
+
+
+def _left_of_quotient(k: Any, above: Any, quotient: Any, below: Any) -> Any:
+    """above − quotient · below, exactly, for a quotient that is nearly right."""
+    product = quotient * below
+    return (above - product) - k.product_error(quotient, below, product)
+
+
+def _times(k: Any, x: InTwo, high: float, low: float) -> InTwo:
+    product = x[0] * high
+    return product, k.product_error(x[0], k.constant(high, _F64), product) + (x[0] * low + x[1] * high)
+
+
+def _sum(x: Any, y: Any) -> InTwo:
+    """x + y rounded, and what that rounds off, for |x| ≥ |y| or x = 0."""
+    total = x + y
+    return total, y - (total - x)
