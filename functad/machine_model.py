@@ -300,6 +300,13 @@ GATHERED_ROW = 32
 GATHERED_PRODUCT = 1e7
 """operations of such a product, at least, about 100 µs: in a smaller one there is little to save. Compared."""
 
+UPDATES_OF_PART = 32
+"""updates for each element of the result, on average, that are worth a copy of it: a part of the updates, which a
+thread scatters alone. An update takes as long as one of a whole vector. Compared."""
+
+MOST_SCATTER_PARTS = 8
+"""such parts, whatever the number of threads, on which results do not depend. Chosen."""
+
 SHARED_ROW_BYTES = 512
 """bytes of a row that is scattered, for threads to share the rows: each looks at all updates. Compared: a row of 64
 bytes is written in less time than a branch takes that was guessed wrongly."""

@@ -59,6 +59,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "GATHERED_PRODUCT": (0.0,),
     "LARGEST_ONE_HOT": (0, 2),
     "SHARED_ROW_BYTES": (0,),
+    "ELEMENTS_WORTH_THREADS": (1,),
+    "UPDATES_OF_PART": (1,),
     "PARTED_ROW": (1, 20),
 }
 

@@ -2,7 +2,8 @@
 
 Knows dimension numbers and the interface of a target. Updates of one element are applied in their order, whatever the
 number of threads: if rows are long, a piece of the parallel range owns a part of the result, and looks at all updates
-that may fall into it.
+that may fall into it. Where many updates meet, and their order does not matter, each of several parts of them goes to a
+copy of the result; then the copies are put together.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from functad.primitives.kernels.indexing import scatter_accumulator
 from functad.primitives.loops.gathering import fits
 from functad.primitives.loops.kernel_text import total
 from functad.primitives.loops.moving import clamped
-from functad.primitives.loops.text import combined, indented
+from functad.primitives.loops.text import cast, combined, constant, indented
 
 
 def scatter_rule(kind: str) -> Callable[..., None]:
@@ -171,16 +172,63 @@ def _convert(target: Any, source: Any, destination: Any) -> None:
 
 def _scatter(target: Any, windows: _Windows, out: Any, kind: str) -> None:
     """Apply all updates to `out`."""
+    moved = 3 * windows.updates.size * out.dtype.itemsize
+    buffers = {"indices": (windows.indices, "r"), "updates": (windows.updates, "r")}
     if windows.slabs > 1:
         lines, n = _slab_lines(windows, out.dtype, kind), windows.slabs
     elif _is_worth_sharing(windows, out.dtype):
         n = _next_power_of_two(max(2, target.threads_hint))
         lines = _updates_lines(windows, out.dtype, kind, _belongs_to(windows, out.dtype, n))
+    elif (n := _parts(windows, out, kind)) > 1:
+        apart = machine_model.APART_BYTES // out.dtype.itemsize
+        copies = target.scratch((n, -(-out.size // apart) * apart), out.dtype)
+        lines = _part_lines(windows, out, kind, copies.shape)
+        target.kernel(f"scatter_{kind}", "\n".join(lines), {**buffers, "out": (copies, "w")}, n, bytes=moved)
+        lines, n, moved = _together_lines(out, kind, copies.shape), out.size, (n + 2) * out.size * out.dtype.itemsize
+        kind, buffers = "copies", {"copies": (copies, "r")}
     else:
         lines, n = _updates_lines(windows, out.dtype, kind, []), 1
-    buffers = {"indices": (windows.indices, "r"), "updates": (windows.updates, "r"), "out": (out, "rw")}
-    moved = 3 * windows.updates.size * out.dtype.itemsize
-    target.kernel(f"scatter_{kind}", "\n".join(lines), buffers, n, bytes=moved)
+    target.kernel(f"scatter_{kind}", "\n".join(lines), {**buffers, "out": (out, "rw")}, n, bytes=moved)
+
+
+def _parts(windows: _Windows, out: Any, kind: str) -> int:
+    """Into how many parts the updates fall, each with a copy of the result, so that threads share them."""
+    may_be_grouped = kind == "add" and out.dtype.kind in "iufc" or kind in ("max", "min") and out.dtype.kind in "iuf"
+    if not may_be_grouped or not windows.batch or windows.updates.size < machine_model.ELEMENTS_WORTH_THREADS:
+        return 1
+    work = windows.updates.size // windows.row * max(windows.row, machine_model.FLOATS_OF_VECTOR)
+    most = work // (machine_model.UPDATES_OF_PART * out.size)
+    return min(most, machine_model.MOST_SCATTER_PARTS, windows.batch[0].size)
+
+
+def _part_lines(windows: _Windows, out: Any, kind: str, copies: tuple[int, ...]) -> list[str]:
+    """Each step of the range is a part of the updates, of which `out` has a copy of the result."""
+    parts, size = copies
+    copy = [f"copy = part * {size}", *_loop("i", str(out.size), [f"out[copy + i] = {_neutral(kind, out.dtype)}"])]
+    n = windows.batch[0].size
+    bounds = f"part * {n} // {parts}, (part + 1) * {n} // {parts}"
+    return _loop("part", "start, stop", [*copy, *_updates_lines(windows, out.dtype, kind, [], bounds, [("copy", 1)])])
+
+
+def _together_lines(out: Any, kind: str, copies: tuple[int, ...]) -> list[str]:
+    """Each step of the range is an element, to which those of the copies are put."""
+    parts, size = copies
+    lines = ["total = out[i]"]
+    for part in range(parts):
+        element = f"copies[{total('i', part * size)}]"
+        lines.append(f"total = {combined(kind, out.dtype, 'total', element)}")
+    return _loop("i", "start, stop", [*lines, "out[i] = total"])
+
+
+def _neutral(kind: str, dtype: np.dtype) -> str:
+    """What changes nothing that is put to it: −0 + x is x, for x = −0, too."""
+    if kind == "add":
+        zero = {"c": "complex_of(-0.0, -0.0)", "f": "-0.0"}.get(dtype.kind, "0")
+        return f"{cast(dtype)}({zero})"
+    if dtype.kind == "f":
+        return f"{cast(dtype)}({'-inf' if kind == 'max' else 'inf'})"
+    limits = np.iinfo(dtype)
+    return constant(limits.min if kind == "max" else limits.max, dtype)
 
 
 def _is_worth_sharing(windows: _Windows, dtype: np.dtype) -> bool:
@@ -215,12 +263,23 @@ def _next_power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def _updates_lines(windows: _Windows, dtype: np.dtype, kind: str, belongs: Sequence[str]) -> list[str]:
-    """The loops over the updates; `belongs` is a line, and the condition under which a row of a window is written."""
+def _updates_lines(
+    windows: _Windows,
+    dtype: np.dtype,
+    kind: str,
+    belongs: Sequence[str],
+    bounds: str = "",
+    before: Sequence[tuple[str, int]] = (),
+) -> list[str]:
+    """The loops over the updates.
+
+    belongs: a line, and the condition under which a row of a window is written. bounds: of the first loop, if not all.
+    before: what is added to a place in the result.
+    """
     outside = [*windows.own, *windows.batch]
     starts, conditions, place = _positions(windows, outside)
     around = [*outside, *windows.window]
-    place += [(axis.name, axis.out) for axis in around]
+    place += [*before, *((axis.name, axis.out) for axis in around)]
     inner = [*around, *windows.inside]
     source = total(*[(axis.name, axis.updates) for axis in inner])
     destination = "place" if not windows.inside else f"place + {total(*[(a.name, a.out) for a in windows.inside])}"
@@ -231,7 +290,8 @@ def _updates_lines(windows: _Windows, dtype: np.dtype, kind: str, belongs: Seque
     lines = _loops(windows.window, [f"place = {total(*place)}", *lines])
     if conditions:
         lines = indented(f"if {' & '.join(conditions)}:", lines)
-    return _loops(windows.batch, [*starts, *lines])
+    lines = _loops(windows.batch[1:], [*starts, *lines])
+    return _loop(windows.batch[0].name, bounds or str(windows.batch[0].size), lines) if windows.batch else lines
 
 
 def _positions(windows: _Windows, outside: Sequence[_Axis]) -> tuple[list[str], list[str], list[tuple[str, int]]]:

@@ -180,6 +180,38 @@ def test_large_scatter_is_shared_by_blocks(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", SCATTERS)
+@pytest.mark.parametrize("seed", range(14))
+def test_scatter_in_parts(name, seed, monkeypatch):
+    """Each part goes to a copy, if the order of updates does not matter."""
+    monkeypatch.setattr(machine_model, "ELEMENTS_WORTH_THREADS", 1)
+    monkeypatch.setattr(machine_model, "UPDATES_OF_PART", 1)
+    rng = np.random.default_rng(seed)
+    dtypes = ["float32", "float16", "int32", "uint8", "bool", "float64", "int8", "complex64"]
+    args, params = random_scatter(rng, dtypes[seed % len(dtypes)])
+    check_loops(registry[name], args, params)
+    check_loops(registry[name], args, params, compiled=seed < 3)
+
+
+@pytest.mark.parametrize("name", ["scatter-add", "scatter-min", "scatter-max", "scatter-mul", "scatter"])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32"])
+def test_only_updates_in_any_order_fall_into_parts(name, dtype):
+    updates = np.full(1 << 15, -0.0).astype(dtype)
+    updates[5:7] = [np.inf, np.nan] if dtype != "int32" else [-(2**31), 2**31 - 1]
+    indices = (np.arange(1 << 15, dtype=np.int32) % 7)[:, None]
+    operand = np.full(9, -0.0).astype(dtype)
+    params = {
+        "dimension_numbers": ScatterDimensionNumbers((), (0,), (0,)),
+        "indices_are_sorted": False,
+        "unique_indices": False,
+        "mode": GatherScatterMode.FILL_OR_DROP,
+    }
+    *_, last = record(registry[name], [operand, indices, updates], params).instructions
+    in_parts = name == "scatter-add" or (name in ("scatter-min", "scatter-max") and dtype != "complex64")
+    assert last.n == (9 if in_parts else 1)  # at the end the copies are put together, element by element
+    check_loops(registry[name], [operand, indices, updates], params, compiled=True)
+
+
+@pytest.mark.parametrize("name", SCATTERS)
 @pytest.mark.parametrize("batch", [(), (4,)])
 def test_scatter_into_a_scalar(name, batch):
     args = [np.float32(3), np.zeros((*batch, 0), np.int32), np.arange(1, 5, dtype=np.float32)[: 4 if batch else 1]]
