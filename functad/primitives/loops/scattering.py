@@ -197,7 +197,7 @@ def _parts(windows: _Windows, out: Any, kind: str) -> int:
     if not may_be_grouped or not windows.batch or windows.updates.size < machine_model.ELEMENTS_WORTH_THREADS:
         return 1
     work = windows.updates.size // windows.row * max(windows.row, machine_model.FLOATS_OF_VECTOR)
-    most = work // (machine_model.UPDATES_OF_PART * out.size)
+    most: int = work // (machine_model.UPDATES_OF_PART * out.size)
     return min(most, machine_model.MOST_SCATTER_PARTS, windows.batch[0].size)
 
 
@@ -223,7 +223,7 @@ def _together_lines(out: Any, kind: str, copies: tuple[int, ...]) -> list[str]:
 def _neutral(kind: str, dtype: np.dtype) -> str:
     """What changes nothing that is put to it: −0 + x is x, for x = −0, too."""
     if kind == "add":
-        zero = {"c": "complex_of(-0.0, -0.0)", "f": "-0.0"}.get(dtype.kind, "0")
+        zero = {"c": "complex_of(f64(-0.0), f64(-0.0))", "f": "-0.0"}.get(dtype.kind, "0")
         return f"{cast(dtype)}({zero})"
     if dtype.kind == "f":
         return f"{cast(dtype)}({'-inf' if kind == 'max' else 'inf'})"
