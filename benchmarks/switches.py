@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from functad import machine_model
-from functad.backends.cpu import executable
+from functad.backends.cpu import kept_plans, lowering
 from functad.backends.cpu.kernels import emit, generate
 from functad.lowering import schedule, target
 from functad.lowering.fusion import fuse
@@ -28,7 +28,10 @@ class Switch(NamedTuple):
     off: Any
 
     def turn_off(self) -> None:
+        """In this process, which no longer finds what was compiled with it."""
+        assert hasattr(self.module, self.attribute), f"{self.module.__name__} has no {self.attribute}"
         setattr(self.module, self.attribute, self.off)
+        kept_plans.key_of = lambda program, donated: None
 
 
 def _without_each(kind: str, module: ModuleType, table: str) -> list[Switch]:
@@ -61,6 +64,6 @@ SWITCHES = [
     Switch("kernels: squares of rows and columns", emit, "tiled", _same),
     Switch("kernels: small products", generate, "without_small_products", _same),
     Switch("kernels: loops of small steps", machine_model, "LONGEST_SMALL_STEP", -1.0),
-    Switch("products: plain weights", executable, "with_plain_weights", list),
+    Switch("products: plain weights", lowering, "with_plain_weights", list),
 ]
 BY_NAME = {switch.name: switch for switch in SWITCHES}

@@ -12,6 +12,7 @@ import functad
 import functad.numpy as jnp
 from benchmarks.switches import SWITCHES, Switch
 from functad import ad_checkpoint, lax
+from functad.backends.cpu import kept_plans
 from functad.backends.cpu.products.blas import reads_in_place
 from functad.ir import registry
 from functad.tracing import bind
@@ -179,3 +180,16 @@ def test_it_fires_and_changes_no_result(switch: Switch, monkeypatch: pytest.Monk
 
 def test_every_part_has_an_example() -> None:
     assert {s.name for s in SWITCHES} == set(EXAMPLES)
+
+
+def test_what_was_compiled_with_a_part_is_not_found_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    key_of = kept_plans.key_of
+    monkeypatch.setattr(kept_plans, "key_of", key_of)  # so that all is as it was at the end
+    switch = SWITCHES[0]
+    monkeypatch.setattr(switch.module, switch.attribute, getattr(switch.module, switch.attribute))
+    program = functad.make_jaxpr(jnp.sin)(X)
+    with functad.config.context(check_programs=False):
+        assert kept_plans.key_of(program, ()) is not None
+        switch.turn_off()
+        assert kept_plans.key_of(program, ()) is None
+    assert getattr(switch.module, switch.attribute) is switch.off
