@@ -131,6 +131,10 @@ def _eval(name: str, given: argparse.Namespace) -> list[str]:
 
 def _variables(given: argparse.Namespace) -> dict[str, str]:
     """Where each process finds modules, and how many threads it may use."""
-    folders = [str(given.checkout / "python" / "gradbench"), str(_ROOT), *os.environ.get("PYTHONPATH", "").split(":")]
+    folders = [
+        str(given.checkout / "python" / "gradbench"),
+        str(_ROOT),
+        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
+    ]
     threads = {name: str(given.threads) for name in ("OMP_NUM_THREADS", "FUNCTAD_NUM_THREADS")}
     return {"PYTHONPATH": os.pathsep.join(filter(None, folders)), **threads}

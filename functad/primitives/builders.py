@@ -182,7 +182,6 @@ def nary(
     None for an operand whose derivative is zero, `Absent` for one that has none.
     abstract_eval: a shape rule where `elementwise_aval` of the accepted kinds does not do.
     """
-    record: list[Primitive] = []
 
     def jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any], **params: Any) -> Any:
         assert not isinstance(jvps, (ZeroDerivative, Absent))
@@ -200,21 +199,19 @@ def nary(
             total = term if total is None else add_cotangents(total, term)
         return Zero(Aval(out.shape, out.dtype)) if total is None else total
 
-    record.append(
-        Primitive(
-            name=name,
-            doc=doc,
-            multiple_results=False,
-            abstract_eval=abstract_eval or partial(elementwise_aval, name, kinds, result_dtype),
-            impl=impl,
-            jvp=_jvp_of_one(jvps) or (jvps if isinstance(jvps, (ZeroDerivative, Absent)) else jvp),
-            transpose=transpose,
-            batch=lambda size, args, dims, **params: elementwise_batch(lambda: record[0], size, args, dims, **params),
-            lower=lower,
-            examples=examples,
-        )
+    made = Primitive(
+        name=name,
+        doc=doc,
+        multiple_results=False,
+        abstract_eval=abstract_eval or partial(elementwise_aval, name, kinds, result_dtype),
+        impl=impl,
+        jvp=_jvp_of_one(jvps) or (jvps if isinstance(jvps, (ZeroDerivative, Absent)) else jvp),
+        transpose=transpose,
+        batch=lambda size, args, dims, **params: elementwise_batch(lambda: made, size, args, dims, **params),
+        lower=lower,
+        examples=examples,
     )
-    return record[0]
+    return made
 
 
 def unary(

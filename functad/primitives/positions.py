@@ -137,8 +137,6 @@ def _place_in_long_rows(reduce: Callable[..., Any], x: Any) -> Any:
 
 
 def _position(name: str, find: Callable[..., Any], extremum: str, doc: str) -> Primitive:
-    record: list[Primitive] = []
-
     def abstract_eval(x: Aval, *, axes: tuple[int, ...], index_dtype: np.dtype) -> Aval:
         check_kind(name, REALS + "b", x)
         if index_dtype.kind not in "iu":
@@ -153,7 +151,7 @@ def _position(name: str, find: Callable[..., Any], extremum: str, doc: str) -> P
 
     def batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, ...], index_dtype: np.dtype) -> Any:
         new_axes, out_dim = batched_axes(dims[0], axes)
-        return bind(record[0], args[0], axes=new_axes, index_dtype=index_dtype), out_dim
+        return bind(made, args[0], axes=new_axes, index_dtype=index_dtype), out_dim
 
     def examples() -> list[Example]:
         int32, uint8 = np.dtype(np.int32), np.dtype(np.uint8)
@@ -170,21 +168,19 @@ def _position(name: str, find: Callable[..., Any], extremum: str, doc: str) -> P
             for x, a, dtype, d in shown
         ]
 
-    record.append(
-        Primitive(
-            name=name,
-            doc=doc,
-            multiple_results=False,
-            abstract_eval=abstract_eval,
-            impl=lambda x, *, axes, index_dtype: find(x, axis=axes[0]).astype(index_dtype),
-            jvp=ZeroDerivative("a position is an integer"),
-            transpose=NOT_LINEAR,
-            batch=batch,
-            lower=Loops(position_rule(extremum), composite=partial(_as_reductions, extremum)),
-            examples=examples,
-        )
+    made = Primitive(
+        name=name,
+        doc=doc,
+        multiple_results=False,
+        abstract_eval=abstract_eval,
+        impl=lambda x, *, axes, index_dtype: find(x, axis=axes[0]).astype(index_dtype),
+        jvp=ZeroDerivative("a position is an integer"),
+        transpose=NOT_LINEAR,
+        batch=batch,
+        lower=Loops(position_rule(extremum), composite=partial(_as_reductions, extremum)),
+        examples=examples,
     )
-    return record[0]
+    return made
 
 
 argmax_p = _position("argmax", np.argmax, "max", "Position of the first maximum along an axis.")

@@ -86,7 +86,6 @@ def _reduction(
     kinks: RowKinks = (),
 ) -> Primitive:
     """A reduction whose only parameter is `axes`; `data(*shape)` gives its examples, and `kinks` those with ties."""
-    record: list[Primitive] = []
 
     def abstract_eval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
         check_kind(name, kinds, x)
@@ -94,7 +93,7 @@ def _reduction(
 
     def batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, ...]) -> tuple[Any, int]:
         new_axes, out_dim = batched_axes(dims[0], axes)
-        return bind(record[0], args[0], axes=new_axes), out_dim
+        return bind(made, args[0], axes=new_axes), out_dim
 
     def examples() -> list[Example]:
         shown = [((3, 4), (0,)), ((2, 3, 4), (0, 2)), ((5,), (0,)), ((1,), (0,)), ((2, 3), (1, 0))]
@@ -107,21 +106,19 @@ def _reduction(
         away = [Example(args=(x,), params={"axes": axes}, differentiable=d) for x, axes, d in cases]
         return away + kinks_of_rows(kinks, axes=(0,))
 
-    record.append(
-        Primitive(
-            name=name,
-            doc=doc,
-            multiple_results=False,
-            abstract_eval=abstract_eval,
-            impl=in_pieces(impl),
-            jvp=jvp,
-            transpose=NOT_LINEAR,
-            batch=batch,
-            lower=lower,
-            examples=examples,
-        )
+    made = Primitive(
+        name=name,
+        doc=doc,
+        multiple_results=False,
+        abstract_eval=abstract_eval,
+        impl=in_pieces(impl),
+        jvp=jvp,
+        transpose=NOT_LINEAR,
+        batch=batch,
+        lower=lower,
+        examples=examples,
     )
-    return record[0]
+    return made
 
 
 # --- product ----------------------------------------------------------------------------------------

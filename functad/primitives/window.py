@@ -140,22 +140,19 @@ def _reduce_window(
     op: str, kinds: str, jvp: Callable[..., Any], transpose: Any, doc: str, kinks: RowKinks = ()
 ) -> Primitive:
     name = f"reduce_window_{op}"
-    record: list[Primitive] = []
-    record.append(
-        Primitive(
-            name=name,
-            doc=doc,
-            multiple_results=False,
-            abstract_eval=partial(_reduce_window_aval, name, kinds),
-            impl=partial(_reduce_window_impl, op),
-            jvp=jvp,
-            transpose=transpose,
-            batch=partial(_reduce_window_batch, lambda: record[0]),
-            lower=Loops(partial(reduce_window_rule, op), composite=partial(as_taps, op)),
-            examples=lambda: _reduce_window_examples() + _windows_with_ties(kinks),
-        )
+    made: Primitive = Primitive(
+        name=name,
+        doc=doc,
+        multiple_results=False,
+        abstract_eval=partial(_reduce_window_aval, name, kinds),
+        impl=partial(_reduce_window_impl, op),
+        jvp=jvp,
+        transpose=transpose,
+        batch=partial(_reduce_window_batch, lambda: made),
+        lower=Loops(partial(reduce_window_rule, op), composite=partial(as_taps, op)),
+        examples=lambda: _reduce_window_examples() + _windows_with_ties(kinks),
     )
-    return record[0]
+    return made
 
 
 _NOT_LINEAR = Absent("a window's maximum or minimum is not linear; its derivative, select_and_gather_add, is")
