@@ -15,7 +15,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import NoRuleError, ProgramError
-from functad.lowering_rules import Call, Callback, Contraction, ControlFlow, Indexed, Loops, Reduction, Scalar
+from functad.lowering_rules import Call, Callback, Contraction, ControlFlow, Indexed, Loops, Reduction, Running, Scalar
 
 T = TypeVar("T")
 
@@ -309,7 +309,7 @@ class Primitive:
     jvp: Callable[..., Any] | Linearize | ZeroDerivative | Absent
     transpose: Callable[..., Any] | Absent
     batch: Callable[..., Any] | Absent
-    lower: Scalar | Indexed | Reduction | Contraction | Loops | ControlFlow | Call | Callback | Absent
+    lower: Scalar | Indexed | Reduction | Running | Contraction | Loops | ControlFlow | Call | Callback | Absent
     examples: Callable[[], list[Example]] | Absent
 
     def __post_init__(self) -> None:

@@ -9,6 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+# Running sums and products are kept in this dtype, so that the error does not grow with the length.
+_WIDE = {"float16": "float32", "float32": "float64", "complex64": "complex128"}
+
 
 @dataclass(frozen=True)
 class Scalar:
@@ -54,6 +59,20 @@ class Reduction:
     """A reduction over `params["axes"]`: `kind` is sum, prod, max, min, and, or, xor."""
 
     kind: str
+
+
+@dataclass(frozen=True)
+class Running:
+    """All elements up to each one along `params["axis"]`, from its end if `params["reverse"]`, combined.
+
+    kind: sum, prod, max, min.
+    """
+
+    kind: str
+
+    def kept_in(self, dtype: np.dtype) -> np.dtype:
+        """The dtype in which the total of elements of some dtype is carried along."""
+        return np.dtype(_WIDE.get(dtype.name, dtype) if self.kind in ("sum", "prod") else dtype)
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,8 @@ def _accesses(step: PlainStep) -> Iterator[tuple[Buffer, bool]]:
         nest = step.nest
         if not (nest.accumulators or any(nest.reduced)) and any(s.level == POST for s in nest.stores):
             raise ProgramError(f"{step.name} stores something after a reduction, and reduces nothing")
+        if nest.carried not in nest.loops and nest.carries:
+            raise ProgramError(f"{step.name} carries `{nest.carries[0].name}` along none of its loops")
         for buffer, offset, is_written in nest.accesses():
             if nest.points and not (0 <= offset.low and offset.high < buffer.size):
                 reach = f"{offset.low} to {offset.high} of `{buffer.name}`"

@@ -25,7 +25,10 @@ class NestStep:
     eqns: list[Eqn]
 
     def __str__(self) -> str:
-        loops = [f"{s.name}<{s.extent}{' reduced' if r else ''}" for s, r in zip(self.nest.loops, self.nest.reduced)]
+        loops = [
+            f"{s.name}<{s.extent}{' reduced' if r else ' carried' if s is self.nest.carried else ''}"
+            for s, r in zip(self.nest.loops, self.nest.reduced)
+        ]
         accesses = self.nest.accesses()
         reads = dict.fromkeys(b.name for b, _, is_written in accesses if not is_written)
         writes = dict.fromkeys(b.name for b, _, is_written in accesses if is_written)

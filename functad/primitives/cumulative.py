@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.errors import ShapeError
 from functad.ir import Aval, Example, Primitive, Zero
-from functad.lowering_rules import Loops
+from functad.lowering_rules import Loops, Running
 from functad.primitives.builders import FLOATS, NUMBERS, RowKinks, check_kind, kinks_of_rows
 from functad.primitives.common import NOT_LINEAR, add_cotangents, full_like, integers, normal, scalar_like
 from functad.primitives.elementwise import (
@@ -30,7 +30,7 @@ from functad.primitives.elementwise import (
 )
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import sorting as kernels
-from functad.primitives.loops.running import cumulative_rule
+from functad.primitives.loops.running import cumulative_logsumexp_rule
 from functad.primitives.ordering import share_of_extremum
 from functad.primitives.reduction import slice_along
 from functad.primitives.structure import pad, rev
@@ -70,7 +70,7 @@ def _cumulative(
     impl: Callable[..., Any],
     *,
     jvp: Any,
-    combination: str,
+    lower: Running | Loops,
     kinds: str,
     doc: str,
     transpose: Any = NOT_LINEAR,
@@ -118,7 +118,7 @@ def _cumulative(
             jvp=jvp,
             transpose=transpose,
             batch=batch,
-            lower=Loops(cumulative_rule(combination)),
+            lower=lower,
             examples=examples,
         )
     )
@@ -187,7 +187,7 @@ def _cumsum_jvp(primals: Any, out: Any, tangents: Any, **params: Any) -> Any:
 cumsum_p = _cumulative(
     "cumsum",
     kernels.cumsum,
-    combination="add",
+    lower=Running("sum"),
     jvp=_cumsum_jvp,
     transpose=lambda ct, x, *, axis, reverse: [cumsum(ct, axis=axis, reverse=not reverse)],
     kinds=NUMBERS,
@@ -196,7 +196,7 @@ cumsum_p = _cumulative(
 cumprod_p = _cumulative(
     "cumprod",
     kernels.cumprod,
-    combination="mul",
+    lower=Running("prod"),
     # d(ab) = b da + a db
     jvp=_scan_jvp(_Combination(mul, lambda a, b, out, ta, tb: add_cotangents(mul(ta, b), mul(a, tb)))),
     kinds=NUMBERS,
@@ -214,7 +214,7 @@ def _extremum_tangent(a: Any, b: Any, out: Any, ta: Any, tb: Any) -> Any:
 cummax_p = _cumulative(
     "cummax",
     kernels.cummax,
-    combination="max",
+    lower=Running("max"),
     jvp=_scan_jvp(_Combination(max, _extremum_tangent)),
     kinds=NUMBERS,
     doc="Running maximum.",
@@ -223,7 +223,7 @@ cummax_p = _cumulative(
 cummin_p = _cumulative(
     "cummin",
     kernels.cummin,
-    combination="min",
+    lower=Running("min"),
     jvp=_scan_jvp(_Combination(min, _extremum_tangent)),
     kinds=NUMBERS,
     doc="Running minimum.",
@@ -256,7 +256,7 @@ def _zero_where_infinite(x: Any) -> Any:
 cumlogsumexp_p = _cumulative(
     "cumlogsumexp",
     kernels.cumlogsumexp,
-    combination="logsumexp",
+    lower=Loops(cumulative_logsumexp_rule),
     jvp=_scan_jvp(_Combination(_logaddexp, _logaddexp_tangent)),
     kinds=FLOATS,
     doc="Running logarithm of the sum of exponentials.",

@@ -5,14 +5,26 @@ Knows grids, blocks and shared memory; nothing of Programs, of memory or of Numb
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from functad import machine_model
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear
-from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Let, Nest, Statement, Store, literal_text
-from functad.lowering.nests.printing import Parameter, combined, depths, identity, parameters
+from functad.lowering.nests.nest import (
+    POST,
+    PRE,
+    Accumulator,
+    Carried,
+    IndexLet,
+    Let,
+    Nest,
+    Statement,
+    Store,
+    literal_text,
+)
+from functad.lowering.nests.printing import Parameter, carried_on, combined, depths, identity, parameters, start_of
 
 SHARED_TYPES = {"bool": "boolean", "float16": "float32"}  # where an accumulator's type is not called like its dtype
 
@@ -35,6 +47,7 @@ def emit(nest: Nest, threads: int) -> CudaKernel:
 
     A kernel does all of its work on a grid of any size. One thread computes one result, unless it is reduced from many
     elements that lie side by side, or there are few results: then a block computes it, by a tree in shared memory.
+    What is carried along a loop is one thread's work for all of the loop.
     """
     return _Emitter(nest, threads).kernel()
 
@@ -44,12 +57,13 @@ class _Emitter:
         self.nest = nest
         self.lines: list[str] = []
         self.parameters = parameters(nest)
-        self.outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
-        self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
-        self.terms = nest.points // max(nest.outer_points, 1)
+        self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r or s is nest.carried]
+        self.outer = [s for s in nest.loops if s not in self.inner]
+        self.work = math.prod(s.extent for s in self.outer)
+        self.terms = nest.points // max(self.work, 1)
         adjacent = bool(self.inner) and nest.loops[-1] is self.inner[-1]
-        enough = self.terms >= 2 * threads
-        self.by_block = enough and (adjacent or nest.outer_points < machine_model.CUDA_FEW_POINTS)
+        enough = self.terms >= 2 * threads and nest.carried is None
+        self.by_block = enough and (adjacent or self.work < machine_model.CUDA_FEW_POINTS)
 
     def kernel(self) -> CudaKernel:
         for name, value in self.nest.used_constants().items():
@@ -59,7 +73,7 @@ class _Emitter:
         else:
             self._by_thread()
         body = "\n".join(self.lines) + "\n"
-        return CudaKernel(body, tuple(self.parameters.values()), self.nest.outer_points, self.by_block)
+        return CudaKernel(body, tuple(self.parameters.values()), self.work, self.by_block)
 
     # --- forms -------------------------------------------------------------------------------------------
 
@@ -70,6 +84,8 @@ class _Emitter:
         self._statements(PRE, 0, 1)
         for a in self.nest.accumulators:
             self._line(1, f"{a.name} = {identity(a)}")
+        for c in self.nest.carries:
+            self._line(1, f"{c.name} = {start_of(c)}")
         for depth, symbol in enumerate(self.inner, 1):
             self._line(depth, f"for {symbol.name} in range({symbol.extent}):")
             self._statements(PRE, depth, depth + 1)
@@ -146,6 +162,9 @@ class _Emitter:
             return f"{', '.join(s.names)} = {s.text}"
         if isinstance(s, IndexLet):
             return f"{s.name} = {s.value.text()}"
+        if isinstance(s, Carried):
+            assert self.nest.carried is not None
+            return f"{s.name} = {carried_on(s, s.name, s.value, self.nest.carried.name)}"
         element = self._element(s.buffer, s.offset)
         return f"{s.name} = {f'from_bits_f16({element})' if s.buffer.dtype.name == 'float16' else element}"
 

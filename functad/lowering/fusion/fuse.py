@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from functad import machine_model
 from functad.ir import Eqn, Program, Var, has_effects
-from functad.lowering.fusion.inlining import Inlining
+from functad.lowering.fusion.inlining import Inlining, no_buffer, reads_across
 from functad.lowering.fusion.order import let_readers_go_first, ordered
 from functad.lowering.fusion.products import Product
-from functad.lowering.fusion.units import Unit, domain_of, domains_fit
-from functad.lowering.memory.buffers import Buffer, new_buffer
+from functad.lowering.fusion.units import Domain, Unit, domain_of, domains_fit
+from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.nest import POST, PRE, NestBuilder
 from functad.lowering.nests.pieces import Box, in_pieces
-from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction
+from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction, Running
 from functad.pretty import literal_text
 
 _KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", ControlFlow: "control", Callback: "call"}
@@ -34,6 +32,7 @@ class _Reads:
     elsewhere: set[Var]
     pieces: int  # into which the domain is cut so that this is so
     by_pieces: bool  # whether something else, or something elsewhere, is read unless it is cut
+    across: bool  # whether something is read that does not lie along the rows of the domain
 
     @property
     def all(self) -> set[Var]:
@@ -65,8 +64,9 @@ class Fusion(Inlining):
         lines = []
         for number, unit in enumerate(self.units):
             domain = f" over {list(unit.shape)}" if unit.kind == "nest" else ""
-            reduced = f", axes {list(unit.axes)} reduced" if unit.axes else ""
-            lines.append(f"{number}: {unit.kind}{domain}{reduced}")
+            kind = f", axes {list(unit.axes)} reduced" if unit.axes else ""
+            kind += f", carried along axis {unit.direction.axis}" if unit.direction else ""
+            lines.append(f"{number}: {unit.kind}{domain}{kind}")
             lines += [f"     {self._line(self.program.eqns[i])}" for i in unit.members]
         within = list(dict.fromkeys(self.inline.values()))
         lines += ["where they are used:"] * bool(within)
@@ -124,12 +124,13 @@ class Fusion(Inlining):
 
     def _place_in_nest(self, i: int) -> None:
         eqn = self.program.eqns[i]
-        reduction = isinstance(eqn.primitive.lower, Reduction)
-        shape, axes = domain_of(eqn)
+        shape, axes, direction = domain_of(eqn)
         reads = self._reads(i)
-        unit = Unit("nest", -1, [i], shape=shape, axes=axes, flat=not (reads.elsewhere or reduction), levels={i: PRE})
+        flat = not (reads.elsewhere or isinstance(eqn.primitive.lower, (Reduction, Running)))
+        unit = Unit("nest", -1, [i], shape=shape, axes=axes, direction=direction, flat=flat, levels={i: PRE})
         unit.reads = set(reads.all)
         unit.weight, unit.pieces, unit.by_pieces = self._weight_of(eqn), reads.pieces, reads.by_pieces
+        unit.across = reads.across
         unit.results = sum(v in self.outputs for v in eqn.outvars)
         for root in reads.all:
             owner = self.unit_of.get(root)
@@ -154,15 +155,15 @@ class Fusion(Inlining):
         if known is not None:
             return known
         eqn = self.program.eqns[i]
-        shape, axes = domain_of(eqn)
-        pieces = self._pieces(shape, axes, [(eqn, PRE)], no_buffer, machine_model.MOST_PIECES)
+        domain = domain_of(eqn)
+        pieces = self._pieces(domain, [(eqn, PRE)], no_buffer, machine_model.MOST_PIECES)
         elsewhere, by_pieces = _read_elsewhere(pieces), False
         aligned = {v for piece in pieces for v, _ in piece.loaded} - elsewhere
         if len(pieces) > 1:
-            (uncut,) = self._pieces(shape, axes, [(eqn, PRE)], no_buffer, most=1)
+            (uncut,) = self._pieces(domain, [(eqn, PRE)], no_buffer, most=1)
             more = {v for v, _ in uncut.loaded} - elsewhere - aligned
             by_pieces = bool(more) or not aligned.isdisjoint(_read_elsewhere([uncut]))
-        reads = _Reads(aligned, elsewhere, len(pieces), by_pieces)
+        reads = _Reads(aligned, elsewhere, len(pieces), by_pieces, any(map(reads_across, pieces)))
         self._known_reads[i] = reads
         return reads
 
@@ -197,7 +198,8 @@ class Fusion(Inlining):
             return None
         if at_points == inside and unit.points == other.points and domains_fit(unit, other):
             return PRE
-        if not at_points and not unit.axes and other.has_post and unit.points == other.outer_points:
+        is_plain = not unit.axes and unit.direction is None
+        if not at_points and is_plain and other.has_post and unit.points == other.outer_points:
             return POST if inside or other.outer_points > 1 else None
         return None
 
@@ -237,12 +239,11 @@ class Fusion(Inlining):
 
     def _merge(self, kept: Unit, gone: Unit) -> Unit:
         """Make one unit of two, under the number of the first."""
-        if (
-            gone.axes
-            and not kept.axes
-            or (kept.flat and not gone.flat and not kept.axes and PRE in gone.levels.values())
-        ):
-            kept.shape, kept.axes = gone.shape, gone.axes
+        is_plain = not kept.axes and kept.direction is None
+        has_order = gone.axes or gone.direction is not None
+        if is_plain and (has_order or (kept.flat and not gone.flat and PRE in gone.levels.values())):
+            kept.shape, kept.axes, kept.direction = gone.domain
+        kept.across = kept.across or gone.across
         kept.flat = kept.flat and gone.flat
         kept.members = sorted(kept.members + gone.members)
         kept.levels.update(gone.levels)
@@ -285,35 +286,38 @@ class Fusion(Inlining):
         """The nests of a unit, one for each piece of its domain, without their stores."""
         members = [(self.program.eqns[i], unit.levels[i]) for i in unit.members]
         most = machine_model.LARGEST_CUT_NEST if unit.pieces > 1 else 1
-        return self._pieces(unit.shape, unit.axes, members, buffer, most)
+        return self._pieces(unit.domain, members, buffer, most)
 
     def _pieces(
         self,
-        shape: Sequence[int],
-        axes: Sequence[int],
+        domain: Domain,
         members: Sequence[tuple[Eqn, int]],
         buffer: Callable[[Var], Buffer],
         most: int,
     ) -> list[NestBuilder]:
-        """What equations are over the pieces of a domain; with a reduction it is one piece."""
+        """What equations are over the pieces of a domain; with a reduction, or what is carried, it is one piece."""
         builder: NestBuilder
+        shape, axes, direction = domain
+        most = 1 if axes or direction is not None else most
 
         def lies_in(var: Var) -> Buffer:
             """Its buffer; what is cut further may read what its pieces do not, and what has no buffer."""
-            is_kept = axes or most == 1 or builder.cuts.first is None
+            is_kept = most == 1 or builder.cuts.first is None
             return buffer(var) if is_kept else no_buffer(var)
 
         def build(box: Box) -> NestBuilder:
             nonlocal builder
-            builder = NestBuilder(shape, axes, self.definition, lies_in, self.name, box)
+            builder = NestBuilder(shape, axes, self.definition, lies_in, self.name, box, direction)
             for eqn, level in members:
                 if isinstance(eqn.primitive.lower, Reduction):
                     builder.add_reduction(eqn)
+                elif isinstance(eqn.primitive.lower, Running):
+                    builder.add_running(eqn)
                 else:
                     builder.add_pointwise(eqn, level)
             return builder
 
-        return in_pieces(shape, build, 1 if axes else most)
+        return in_pieces(shape, build, most)
 
 
 def _read_elsewhere(pieces: Sequence[NestBuilder]) -> set[Var]:
@@ -324,18 +328,25 @@ def _read_elsewhere(pieces: Sequence[NestBuilder]) -> set[Var]:
 def _do_not_fit(one: Unit, other: Unit) -> bool:
     """Whether a nest of both would be too large, or could not be cut as one of them must be."""
     buffers = len(one.reads | other.reads) + one.results + other.results
-    if (one.axes or other.axes) and (one.by_pieces or other.by_pieces):
-        return True  # what is reduced is not cut
+    carries = one.direction is not None or other.direction is not None
+    if (one.axes or other.axes or carries) and (one.by_pieces or other.by_pieces):
+        return True  # what is reduced or carried is not cut
+    if carries and _would_wait(one, other):
+        return True
     pieces, weight = one.pieces * other.pieces, one.weight + other.weight
     if pieces > 1 and (pieces > machine_model.MOST_PIECES or pieces * weight > machine_model.LARGEST_CUT_NEST):
         return True
     return weight > machine_model.LARGEST_NEST or buffers > machine_model.MOST_BUFFERS
 
 
+def _would_wait(one: Unit, other: Unit) -> bool:
+    """Whether what vectors or threads do faster would be done step by step, as something is carried along."""
+    if one.across or other.across:
+        return True
+    if all(u.runs_side_by_side for u in (one, other) if u.direction is not None):
+        return False
+    return one.weight + other.weight > machine_model.CARRIED_OPERATIONS
+
+
 def _is_empty(eqn: Eqn) -> bool:
     return all(v.aval.size == 0 for v in eqn.outvars)
-
-
-def no_buffer(var: Var) -> Buffer:
-    """Stands for the buffer of a variable while nobody knows where it will lie."""
-    return new_buffer("", (), np.dtype(np.float32))

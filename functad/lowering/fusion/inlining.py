@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from functad import machine_model
 from functad.errors import NoRuleError
 from functad.ir import Absent, Atom, Eqn, Literal, Program, Var
 from functad.lowering.fusion.products import find_products
-from functad.lowering_rules import Call, Indexed, Loops, Reduction, Scalar
+from functad.lowering.memory.buffers import Buffer, new_buffer
+from functad.lowering.nests.nest import PRE, NestBuilder
+from functad.lowering_rules import Call, Indexed, Loops, Reduction, Running, Scalar
 from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import weight_of
 from functad.primitives.loops.joining import Part, parts_of
@@ -74,6 +78,8 @@ class Inlining:
             if i in self.absorbed:
                 continue
             if isinstance(rule, Indexed):
+                if self._is_run_through_across(eqn):
+                    continue
                 if not eqn.primitive.multiple_results and self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
                     continue
                 same = rule.same_memory or (eqn.primitive is broadcast_in_dim_p and _only_adds_unit_axes(eqn))
@@ -186,6 +192,19 @@ class Inlining:
             return False
         return isinstance(user.primitive.lower, Scalar) and user.outvars[0].aval.size == out.aval.size
 
+    def _is_run_through_across(self, eqn: Eqn) -> bool:
+        """Whether a running combination would read this across the rows of where it is moved from.
+
+        To move it before is faster: that runs square by square.
+        """
+        users = [self.program.eqns[i].primitive.lower for v in eqn.outvars for i in self.uses.get(v, [])]
+        out = eqn.outvars[0].aval
+        if not out.size or not any(isinstance(rule, Running) for rule in users):
+            return False
+        builder = NestBuilder(out.shape, (), self.definition, no_buffer, lambda v: "")
+        builder.add_pointwise(eqn, PRE)
+        return reads_across(builder)
+
     def _arrays_read(self, eqn: Eqn) -> set[Var]:
         return {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a) if r.aval.shape}
 
@@ -211,6 +230,20 @@ class Inlining:
         if isinstance(user.primitive.lower, (Scalar, Reduction)):
             return True
         return isinstance(user.primitive.lower, Indexed) and user.outvars[0].aval.size <= out.aval.size
+
+
+def reads_across(builder: NestBuilder) -> bool:
+    """Whether a nest reads something whose elements do not lie side by side, or are one, along its last loop."""
+    if not builder.nest.loops:
+        return False
+    loops, last = builder.nest.loops, builder.nest.loops[-1]
+    positions = [position for _, position in builder.loaded]
+    return not all(abs(p.coefficient(last)) <= 1 and p.symbols() <= {*loops} for p in positions)
+
+
+def no_buffer(var: Var) -> Buffer:
+    """Stands for the buffer of a variable while nobody knows where it will lie."""
+    return new_buffer("", (), np.dtype(np.float32))
 
 
 def joins(eqn: Eqn) -> bool:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from functad import machine_model
 from functad.ir import Eqn, Var
-from functad.lowering.fusion.fuse import Fusion, no_buffer
-from functad.lowering.fusion.inlining import joins, parts_in
+from functad.lowering.fusion.fuse import Fusion
+from functad.lowering.fusion.inlining import joins, no_buffer, parts_in
 from functad.lowering.fusion.units import Unit
 from functad.lowering.nests.collapse import collapse
 from functad.lowering.nests.cost import work_of

@@ -126,4 +126,5 @@ def _rows(program: Program, unit: Unit) -> int:
         return unit.product.out.aval.shape[0] if unit.product.out.aval.shape else 0
     if unit.kind == "loops":
         return outs[0].shape[0] if outs[0].shape else 0
-    return next((n for d, n in enumerate(unit.shape) if n != 1 and d not in unit.axes), 0)
+    waiting = [*unit.axes, *([unit.direction.axis] if unit.direction is not None else [])]
+    return next((n for d, n in enumerate(unit.shape) if n != 1 and d not in waiting), 0)

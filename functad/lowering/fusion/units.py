@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from functad import machine_model
 from functad.ir import Eqn, Var
 from functad.lowering.fusion.products import Product
-from functad.lowering_rules import Reduction
+from functad.lowering.nests.nest import CarriedAxis
+from functad.lowering_rules import Reduction, Running
 
 
 @dataclass(eq=False)
@@ -28,6 +31,7 @@ class Unit:
     product: Product | None = None
     shape: tuple[int, ...] = ()  # of a nest: its domain
     axes: tuple[int, ...] = ()  # of a nest: the reduced axes of the domain
+    direction: CarriedAxis | None = None  # of a nest: along which values are carried
     flat: bool = True  # of a nest: all that it reads lies at its own point, so that the domain's shape does not matter
     levels: dict[int, int] = field(default_factory=dict)
     reads: set[Var] = field(default_factory=set)
@@ -37,6 +41,7 @@ class Unit:
     weight: int = 0  # of a nest: how many operations it has
     pieces: int = 1  # of a nest: how many pieces its domain falls into, at most
     by_pieces: bool = False  # of a nest: it would read more, or elsewhere, if it were not cut
+    across: bool = False  # of a nest: it reads something else than along its rows
     results: int = 0  # of a nest: how many of its values are results of the Program
 
     @property
@@ -44,6 +49,19 @@ class Unit:
         """Whether more may be computed from the reduced values: the innermost axis is reduced."""
         kept = [d for d, n in enumerate(self.shape) if n != 1]
         return bool(self.axes) and (not kept or kept[-1] in self.axes)
+
+    @property
+    def domain(self) -> Domain:
+        """Over which a nest runs."""
+        return Domain(self.shape, self.axes, self.direction)
+
+    @property
+    def runs_side_by_side(self) -> bool:
+        """Of a nest that carries values: whether there are enough side by side for vectors, and parts for threads."""
+        assert self.direction is not None
+        rows, columns = math.prod(self.shape[: self.direction.axis]), math.prod(self.shape[self.direction.axis + 1 :])
+        parts = rows if rows >= machine_model.FEW_ROWS else -(-columns // machine_model.COLUMNS_TOGETHER)
+        return columns >= machine_model.CARRIED_COLUMNS and parts >= machine_model.CARRIED_PARTS
 
     @property
     def points(self) -> int:
@@ -59,15 +77,30 @@ class Unit:
         return math.prod(self.outer_shape)
 
 
-def domain_of(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape over which an equation of a nest runs, and the axes that it reduces."""
-    if isinstance(eqn.primitive.lower, Reduction):
-        return eqn.invars[0].aval.shape, tuple(eqn.params["axes"])
-    return eqn.outvars[0].aval.shape, ()
+class Domain(NamedTuple):
+    """The shape over which an equation of a nest runs, the axes that it reduces, and along which it carries values."""
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...] = ()
+    direction: CarriedAxis | None = None
+
+
+def domain_of(eqn: Eqn) -> Domain:
+    rule = eqn.primitive.lower
+    if isinstance(rule, Reduction):
+        return Domain(eqn.invars[0].aval.shape, tuple(eqn.params["axes"]))
+    if isinstance(rule, Running):
+        return Domain(eqn.outvars[0].aval.shape, (), CarriedAxis(eqn.params["axis"], eqn.params["reverse"]))
+    return Domain(eqn.outvars[0].aval.shape)
 
 
 def domains_fit(one: Unit, two: Unit) -> bool:
     """Whether two nests of equal size can have one domain."""
+    if one.direction and two.direction:
+        return one.shape == two.shape and one.direction == two.direction
+    if one.direction or two.direction:
+        if one.axes or two.axes:
+            return False
     if one.axes and two.axes:
         return one.shape == two.shape and set(one.axes) == set(two.axes)
     if any(u.axes and not u.has_post for u in (one, two)):

@@ -14,14 +14,15 @@ def collapse(nest: Nest) -> None:
     """Merge neighbouring loops of a nest in place, as far as its accesses allow."""
     d = len(nest.loops) - 2
     while d >= 0:
-        if nest.reduced[d] == nest.reduced[d + 1]:
+        if nest.reduced[d] == nest.reduced[d + 1] and nest.carried not in nest.loops[d : d + 2]:
             _try_merge(nest, d)
         d -= 1
 
 
 def part(nest: Nest) -> None:
     """Part loops in place whose variable is divided by a factor of their extent, as where an array is repeated."""
-    for symbol in [s for s, is_reduced in zip(nest.loops, nest.reduced) if not is_reduced]:
+    kept = [s for s, is_reduced in zip(nest.loops, nest.reduced) if not is_reduced and s is not nest.carried]
+    for symbol in kept:
         divisors = {
             d.divisor
             for value in _values(nest)

@@ -16,19 +16,23 @@ _CALL = re.compile(
 
 
 class Work(NamedTuple):
-    """`simple` operations and `calls` of functions such as `exp` at each point of a nest; `flops`, `bytes` in all."""
+    """`simple` operations and `calls` of functions such as `exp` at each point of a nest; `flops`, `bytes` in all.
+
+    one_by_one: whether points cannot be vectors, as each goes on from what the one before has come to.
+    """
 
     simple: int
     calls: int
     flops: float
     bytes: float
+    one_by_one: bool
 
 
 def work_of(nest: Nest) -> Work:
     """The work of a nest if nothing that it reads were in a cache."""
     lets = [s for s in nest.statements if isinstance(s, Let)]
     calls = sum(len(_CALL.findall(s.text)) for s in lets)
-    simple = len(lets) + len(nest.accumulators)
+    simple = len(lets) + len(nest.accumulators) + len(nest.carries)
     nbytes = 0.0
     for buffer, offset, _ in nest.accesses():
         reached = 1
@@ -36,4 +40,5 @@ def work_of(nest: Nest) -> Work:
         for symbol in nest.loops:
             reached *= symbol.extent if symbol in symbols else 1
         nbytes += min(reached, max(nest.points, nest.outer_points)) * buffer.dtype.itemsize
-    return Work(simple, calls, float(nest.points * (simple + 10 * calls)), nbytes)
+    one_by_one = nest.carried is not None and nest.loops[-1] is nest.carried
+    return Work(simple, calls, float(nest.points * (simple + 10 * calls)), nbytes, one_by_one)

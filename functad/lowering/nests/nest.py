@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear
 from functad.lowering.nests.pieces import Box, Cuts, index_in, whole
-from functad.lowering_rules import Indexed, Loops, Reduction, Scalar
+from functad.lowering_rules import Indexed, Loops, Reduction, Running, Scalar
 from functad.primitives.loops.text import CASTS as CASTS
+from functad.primitives.loops.text import rounding
 
 PRE, POST = 0, 1  # a statement runs at each point of all loops, or after the reduction loops
 
@@ -76,12 +77,31 @@ class Accumulator:
     few: bool = False
 
 
-Statement = Let | Load | IndexLet
+@dataclass(eq=False)
+class Carried:
+    """`name` is what lies before this point along the carried loop, combined with `value`; at its start `value`."""
+
+    name: str
+    kind: str
+    dtype: np.dtype
+    value: str
+    eqn: Eqn
+    level: int = PRE
+
+
+Statement = Let | Load | IndexLet | Carried
 
 
 def names_of(s: Statement) -> tuple[str, ...]:
     """The names that a statement sets."""
     return s.names if isinstance(s, Let) else (s.name,)
+
+
+class CarriedAxis(NamedTuple):
+    """The axis of a domain along which values are carried, and whether from its end."""
+
+    axis: int
+    reverse: bool
 
 
 Place = Callable[[Affine], Affine]  # a position in a buffer, given that in a variable
@@ -94,6 +114,7 @@ class Nest:
     For each point of the loops that are not reduced: the accumulators start at their identities, the PRE statements
     run at every point of the reduced loops, then the POST statements once.
 
+    carried: the loop whose steps must run in their order, as each goes on from what the one before has come to.
     constants: numbers that the nest is given under names, so that nests which differ in them alone have one text.
     """
 
@@ -104,10 +125,16 @@ class Nest:
     stores: list[Store] = field(default_factory=list)
     eqns: list[Eqn] = field(default_factory=list)
     constants: dict[str, np.generic] = field(default_factory=dict)
+    carried: Symbol | None = None
+
+    @property
+    def carries(self) -> list[Carried]:
+        """The statements that carry a value along."""
+        return [s for s in self.statements if isinstance(s, Carried)]
 
     def used_constants(self) -> dict[str, np.generic]:
         """The constants that a statement needs, in order."""
-        used = {s.value for s in self.stores} | {a.value for a in self.accumulators}
+        used = {s.value for s in self.stores} | {a.value for a in self.accumulators} | {c.value for c in self.carries}
         used.update(name for s in self.statements if isinstance(s, Let) for name in s.operands)
         return {name: value for name, value in self.constants.items() if name in used}
 
@@ -131,6 +158,8 @@ class Nest:
                 kept.add(s)
                 if isinstance(s, Let):
                     needed.update(s.operands)
+                elif isinstance(s, Carried):
+                    needed.add(s.value)
                 else:
                     position = s.offset if isinstance(s, Load) else s.value
                     needed.update(x.name for x in position.symbols())
@@ -138,6 +167,8 @@ class Nest:
                 needed.update(a.value for a in self.accumulators if a.name in needed)
         self.statements = [s for s in self.statements if s in kept]
         self.accumulators = [a for a in self.accumulators if a.name in needed]
+        if not self.carries:
+            self.carried = None
         if not self.accumulators and (not any(self.reduced) or all(s.level == POST for s in self.stores)):
             self._drop_reduced_loops()
 
@@ -183,7 +214,7 @@ class NestBuilder:
 
     definition: the equation that makes a variable to be computed where it is used, or None for one in a buffer.
     buffer: the buffer of a variable. name: the variable's name in the printed Program. box: the part of the domain over
-    which the nest runs; all of it if None.
+    which the nest runs; all of it if None. direction: along which values are carried, if any are.
     """
 
     def __init__(
@@ -194,14 +225,20 @@ class NestBuilder:
         buffer: Callable[[Var], Buffer],
         name: Callable[[Var], str],
         box: Box | None = None,
+        direction: CarriedAxis | None = None,
     ) -> None:
         self.shape = tuple(shape)
         names = [LOOP_NAMES[min(d, 11)] + ("" if d < 12 else str(d)) for d in range(len(shape))]
-        self.index = index_in(whole(shape) if box is None else box, names)
+        box = whole(shape) if box is None else box
+        if direction is not None and direction.reverse:
+            box = tuple([r.backwards() if d == direction.axis else r for d, r in enumerate(box)])
+        self.index = index_in(box, names)
         self.cuts = Cuts(self.index)
         loops = [i.terms[0][0] for i in self.index if i.terms]
         reduced = [d in axes for d, i in enumerate(self.index) if i.terms]
         self.nest = Nest(loops, reduced)
+        if direction is not None and self.index[direction.axis].terms:
+            self.nest.carried = self.index[direction.axis].terms[0][0]
         self.position = linear(self.index, self.shape)
         self.outer_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
         self.outer_index = tuple(i for d, i in enumerate(self.index) if d not in axes)
@@ -243,6 +280,27 @@ class NestBuilder:
         few = terms <= machine_model.MOST_SUMMED_AT_ONCE
         self.nest.accumulators.append(Accumulator(name, rule.kind, out.aval.dtype, value, eqn, few))
         self._local[out] = (self._total(name, eqn), POST)
+
+    def add_running(self, eqn: Eqn) -> None:
+        """A running combination along the carried loop; of one element it is that element."""
+        rule = eqn.primitive.lower
+        assert isinstance(rule, Running)
+        dtype, out = eqn.outvars[0].aval.dtype, eqn.outvars[0]
+        index = self.index if out.aval.shape == self.shape else delinear(self.position, out.aval.shape)
+        value = self.value(eqn.invars[0], index, PRE)
+        self.nest.eqns.append(eqn)
+        if self.nest.carried is not None:
+            wide, name = rule.kept_in(dtype), self._fresh_for(eqn, 0)
+            if wide == dtype:
+                self.nest.statements.append(Carried(name, rule.kind, wide, value, eqn))
+            else:
+                widened, total = self._fresh(f"wide_{name}"), self._fresh(f"total_{name}")
+                text, rounded = f"{CASTS[wide.name]}({value})", f"{rounding(dtype)}({total})"
+                self.nest.statements.append(Let((widened,), text, names_in(text, self._taken), PRE, eqn))
+                self.nest.statements.append(Carried(total, rule.kind, wide, widened, eqn))
+                self.nest.statements.append(Let((name,), rounded, (total,), PRE, eqn))
+            value = name
+        self._local[out] = (value, PRE)
 
     def add_contraction(self, eqn: Eqn) -> None:
         """A `dot_general` as a reduction over a domain of batch, free and contracted axes, in this order."""

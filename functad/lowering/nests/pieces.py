@@ -24,6 +24,10 @@ class Range(NamedTuple):
         """Those from the `start`-th to before the `stop`-th."""
         return Range(self.first + self.step * start, self.step, stop - start)
 
+    def backwards(self) -> Range:
+        """The same positions from the last one on."""
+        return Range(self.first + self.step * (self.size - 1), -self.step, self.size)
+
     def every(self, period: int, offset: int) -> Range:
         """Every `period`-th, from the `offset`-th on."""
         return Range(self.first + self.step * offset, self.step * period, -(-(self.size - offset) // period))

@@ -14,8 +14,9 @@ import numpy as np
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Symbol
-from functad.lowering.nests.nest import CASTS, Accumulator, Let, Load, Nest, Statement, names_of
+from functad.lowering.nests.nest import CASTS, Accumulator, Carried, Let, Load, Nest, Statement, names_of
 from functad.pretty import literal_text
+from functad.primitives.loops.text import combined as put_to
 
 # What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype, {c} is complex_ or nothing.
 IDENTITY = {"sum": "{T}(0)", "prod": "{T}(1)", "or": "{T}(0)", "xor": "{T}(0)", "and": "{T}(-1)"}
@@ -56,6 +57,8 @@ def depths(nest: Nest, depth_of_symbol: Mapping[Symbol, int]) -> dict[Statement,
     for s in nest.statements:
         if isinstance(s, Let):
             depth = max((of_name.get(name, 0) for name in s.operands), default=0)
+        elif isinstance(s, Carried):
+            depth = max(depth_of_symbol.values())
         else:
             symbols = (s.offset if isinstance(s, Load) else s.value).symbols()
             depth = max((depth_of_symbol.get(x, of_name.get(x.name, 0)) for x in symbols), default=0)
@@ -73,6 +76,26 @@ def identity(a: Accumulator) -> str:
     if a.kind == "and" and a.dtype.kind == "u":
         return f"{CASTS[a.dtype.name]}({np.iinfo(a.dtype).max})"
     return IDENTITY[a.kind].format(T=CASTS[a.dtype.name])
+
+
+def start_of(carry: Carried) -> str:
+    """What combined with any value is this value, the signs of zeros included.
+
+    For products of complex numbers there is no such number: `carried_on` takes the first value as it is.
+    """
+    cast = CASTS[carry.dtype.name]
+    if carry.kind in ("max", "min"):
+        return _extreme(carry.dtype, carry.kind == "max")
+    if carry.kind == "sum" and carry.dtype.kind in "fc":  # 0.0 would make 0.0 of -0.0
+        return f"{cast}(complex_of(-0.0, -0.0))" if carry.dtype.kind == "c" else f"{cast}(-0.0)"
+    return f"{cast}({0 if carry.kind == 'sum' else 1})"
+
+
+def carried_on(carry: Carried, total: str, value: str, step: str = "") -> str:
+    """The total with one more value, or partial result, at a step of the carried loop that may be the first."""
+    put = put_to({"sum": "add", "prod": "mul"}.get(carry.kind, carry.kind), carry.dtype, total, value)
+    has_start = carry.kind != "prod" or carry.dtype.kind != "c"
+    return put if has_start or not step else f"{value} if {step} == 0 else {put}"
 
 
 def combined(a: Accumulator, total: str, x: str) -> str:

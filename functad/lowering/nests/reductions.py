@@ -1,5 +1,5 @@
-"""Reductions arranged so that vectors run along the innermost loop: short ones unrolled, others interchanged, and
-extrema of floats found among integers.
+"""Reductions, and what is carried along, arranged for vectors and registers: a few points written out, loops
+interchanged, and extrema of floats found among integers.
 
 Knows nests as data; no target. Each function gives the nest, or one that does the same.
 """
@@ -11,18 +11,32 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
+from typing import Any, TypeVar
 
 import numpy as np
 
 from functad import machine_model
 from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.cost import work_of
-from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Let, Load, Nest, Statement, Store, names_of
+from functad.lowering.nests.nest import (
+    POST,
+    PRE,
+    Accumulator,
+    Carried,
+    IndexLet,
+    Let,
+    Load,
+    Nest,
+    Statement,
+    Store,
+    names_of,
+)
 from functad.lowering.nests.printing import combined, identity
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.text import CASTS
 
 _WORD = re.compile(r"[A-Za-z_]\w*(?!\w*\()")
+E = TypeVar("E", Accumulator, Carried)
 
 
 # --- extrema ----------------------------------------------------------------------------------------------
@@ -32,29 +46,35 @@ def by_keys(nest: Nest) -> Nest:
     """The nest with extrema of floats along its last loop found among unsigned integers that are ordered alike.
 
     One instruction compares those; a maximum of floats that knows NaN and the signs of zeros takes several, each of
-    which waits for the one before.
+    which waits for the one before. Running extrema of 64 bits are faster as they are, as no vectors hold their keys.
     """
-    found = [a for a in nest.accumulators if a.kind in ("max", "min") and a.dtype.kind == "f"]
-    if not found or not nest.points or not any(nest.reduced[-1:]):
+    carried = [c for c in nest.carries if c.dtype.itemsize <= 4]
+    extrema: list[Accumulator | Carried] = [*nest.accumulators, *carried]
+    found = [a for a in extrema if a.kind in ("max", "min") and a.dtype.kind == "f"]
+    if not found or not nest.points or not nest.loops or not (nest.reduced[-1] or nest.loops[-1] is nest.carried):
         return nest
     taken = names_in_nest(nest)
-    keyed: list[Accumulator] = []
-    before: list[Statement] = []
-    after: list[Statement] = []
+    keyed: dict[Any, tuple[Let, Any, Let]] = {a: _by_key(a, taken) for a in found}
+    statements: list[Statement] = [value for a, (_, _, value) in keyed.items() if isinstance(a, Accumulator)]
+    for s in nest.statements:
+        statements += keyed[s] if isinstance(s, Carried) and s in keyed else [s]
     for a in nest.accumulators:
-        if a not in found:
-            keyed.append(a)
-            continue
-        dtype = np.dtype(np.float32) if a.dtype == np.float16 else a.dtype  # as its values are kept
-        word, text = ordered(a.value, dtype, nan_first=a.kind == "min", zeros_equal=False)
-        key, best = fresh(f"key_{a.name}", taken), fresh(f"best_{a.name}", taken)
-        before.append(Let((key,), text, (a.value,), PRE, a.eqn))
-        keyed.append(Accumulator(best, a.kind, word, key, a.eqn))
-        value = from_key(best, dtype)
-        if a.kind == "min":  # NaN has the lowest key then, whose bits are those of a negative one
-            value = f"where({best} == {CASTS[word.name]}(0), {CASTS[dtype.name]}(nan), {value})"
-        after.append(Let((a.name,), value, (best,), POST, a.eqn))
-    return replace(nest, statements=[*after, *nest.statements, *before], accumulators=keyed)
+        statements += [keyed[a][0]] if a in keyed else []
+    accumulators = [keyed[a][1] if a in keyed else a for a in nest.accumulators]
+    return replace(nest, statements=statements, accumulators=accumulators)
+
+
+def _by_key(a: E, taken: set[str]) -> tuple[Let, E, Let]:
+    """The key of a value, the extremum of the keys, and the number that has this one."""
+    dtype = np.dtype(np.float32) if a.dtype == np.float16 else a.dtype  # as its values are kept
+    word, text = ordered(a.value, dtype, nan_first=a.kind == "min", zeros_equal=False)
+    key, best = fresh(f"key_{a.name}", taken), fresh(f"best_{a.name}", taken)
+    value = from_key(best, dtype)
+    if a.kind == "min":  # NaN has the lowest key then, whose bits are those of a negative one
+        value = f"where({best} == {CASTS[word.name]}(0), {CASTS[dtype.name]}(nan), {value})"
+    level = POST if isinstance(a, Accumulator) else PRE
+    before, after = Let((key,), text, (a.value,), PRE, a.eqn), Let((a.name,), value, (best,), level, a.eqn)
+    return before, replace(a, name=best, dtype=word, value=key), after
 
 
 # --- unrolling --------------------------------------------------------------------------------------------
@@ -83,7 +103,7 @@ class _Unrolling:
         self._nest, self._inner = nest, inner
         self._statements: list[Statement] = []
         self._stores: list[Store] = []
-        self._moving = self._names_that_change()
+        self._moving = _names_that_change(nest, inner)
         self._taken = names_in_nest(nest)
 
     def nest(self) -> Nest:
@@ -94,8 +114,8 @@ class _Unrolling:
             at: dict[Symbol, Affine] = dict(zip(self._inner, map(Affine, place)))
             for s in self._nest.statements:
                 if s.level == PRE and (k == 0 or not self._moving.isdisjoint(names_of(s))):
-                    self._statements.append(_at(s, at, names))
-            self._stores += [_store_at(s, at, names) for s in self._nest.stores if s.level == PRE]
+                    self._statements.append(at_point(s, at, names))
+            self._stores += [store_at(s, at, names) for s in self._nest.stores if s.level == PRE]
             for a in self._nest.accumulators:
                 totals[a.name] = self._gathered(a, totals[a.name], names.get(a.value, a.value), k == last)
         nest = self._nest
@@ -110,13 +130,33 @@ class _Unrolling:
         self._statements.append(Let((name,), combined(a, total, value), (total, value), PRE, a.eqn))
         return name
 
-    def _names_that_change(self) -> set[str]:
-        """What differs from point to point of the reduction."""
-        found = {s.name for s in self._inner}
-        for s in self._nest.statements:
-            if s.level == PRE and not found.isdisjoint(_uses(s)):
-                found.update(names_of(s))
-        return found - {s.name for s in self._inner}
+
+def columns_written_out(nest: Nest) -> Nest:
+    """The nest with values that are carried along in a few columns side by side each under a name: in registers."""
+    if nest.carried is None:
+        return nest
+    columns = nest.loops[nest.loops.index(nest.carried) + 1 :]
+    if not columns or math.prod(s.extent for s in columns) >= machine_model.FEWEST_COLUMNS:
+        return nest
+    taken, statements, stores = names_in_nest(nest), list[Statement](), list[Store]()
+    moving = _names_that_change(nest, columns)
+    for k, place in enumerate(product(*(range(s.extent) for s in columns))):
+        names = {name: fresh(f"{name}_{k}", taken) for name in sorted(moving)}
+        at: dict[Symbol, Affine] = dict(zip(columns, map(Affine, place)))
+        moved = [s for s in nest.statements if k == 0 or not moving.isdisjoint(names_of(s))]
+        statements += [at_point(s, at, names) for s in moved]
+        stores += [store_at(s, at, names) for s in nest.stores]
+    loops = [s for s in nest.loops if s not in columns]
+    return replace(nest, loops=loops, reduced=[False] * len(loops), statements=statements, stores=stores)
+
+
+def _names_that_change(nest: Nest, inner: list[Symbol]) -> set[str]:
+    """What differs from point to point of some loops; what is carried along belongs to its point."""
+    found = {s.name for s in inner}
+    for s in nest.statements:
+        if s.level == PRE and (isinstance(s, Carried) or not found.isdisjoint(_uses(s))):
+            found.update(names_of(s))
+    return found - {s.name for s in inner}
 
 
 def names_in_nest(nest: Nest) -> set[str]:
@@ -136,22 +176,26 @@ def fresh(wanted: str, taken: set[str]) -> str:
 def _uses(s: Statement) -> set[str]:
     if isinstance(s, Let):
         return set(s.operands)
+    if isinstance(s, Carried):
+        return {s.value}
     return {x.name for x in (s.offset if isinstance(s, Load) else s.value).symbols()}
 
 
-def _at(s: Statement, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Statement:
-    """A statement at one point of the reduction, under the names of that point."""
+def at_point(s: Statement, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Statement:
+    """A statement at one point of some loops, under the names of that point."""
     if isinstance(s, Let):
         text = _WORD.sub(lambda found: names.get(found.group(), found.group()), s.text)
         operands = tuple(names.get(name, name) for name in s.operands)
         return Let(tuple(names.get(name, name) for name in s.names), text, operands, PRE, s.eqn)
     name = names.get(s.name, s.name)
+    if isinstance(s, Carried):
+        return replace(s, name=name, value=names.get(s.value, s.value))
     if isinstance(s, IndexLet):
         return IndexLet(name, _placed(s.value, at, names), PRE)
     return Load(name, s.buffer, _placed(s.offset, at, names), PRE)
 
 
-def _store_at(s: Store, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Store:
+def store_at(s: Store, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Store:
     return Store(s.buffer, _placed(s.offset, at, names), names.get(s.value, s.value), PRE)
 
 

@@ -262,3 +262,25 @@ def test_sums_over_one_element_read_the_carry_before_it_is_overwritten() -> None
 
     check(lambda b: lax.scan(step, b, None, length=50), np.full(1, 0.3, F32))
     check(lambda b: lax.scan(step, b, None, length=50), np.full((1, 3), 0.3, F32), fits=None)
+
+
+@pytest.mark.parametrize("length", [4, 20])  # written out point by point, and as loops
+@pytest.mark.parametrize("dtype", ["int32", "float32", "complex64"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_values_carried_along_an_axis_within_a_step(length: int, dtype: str, reverse: bool) -> None:
+    def run(x: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            total = lax.cumsum(carry * row, 0, reverse) + 1
+            return lax.cumprod(row, 0, reverse), total
+
+        return lax.scan(step, x[0], x)
+
+    numbers = np.arange(9 * length).reshape(9, length) % 3
+    check(run, numbers.astype(dtype))
+
+
+def test_values_carried_along_columns_within_a_step() -> None:
+    def run(x: Any) -> Any:
+        return lax.scan(lambda c, y: (lax.cummax(c * y, 0), jnp.cumsum(c - y, 1)), x[0], x)
+
+    check(run, np.linspace(-1, 1, 5 * 4 * 3, dtype=F32).reshape(5, 4, 3))

@@ -106,6 +106,11 @@ def test_short_kernels_are_left_as_they_are() -> None:
     assert polled.body == SHORT and not polled.control and polled.work == 302
 
 
+def test_steps_of_the_range_that_are_many_elements_are_counted() -> None:
+    text = "for k in range(128 * start, min(128 * stop, 1000)):\n    out[k] = x[k]\n"
+    assert with_polls(text, ["x", "out"]).work > 128
+
+
 def test_what_may_never_be_done_is_counted_where_it_is() -> None:
     assert with_polls(SELDOM, ["n", "out"]).work < 100
     assert with_polls("out[0] = sqrt(x[0])\n", ["x", "out"]).work == 2

@@ -17,16 +17,16 @@ from primitive_form_tools import Together, add_forms, compare
 
 import functad
 import functad.numpy as jnp
-from functad import interpreter
+from functad import interpreter, lax
 from functad.backends.cuda import executable as cuda_backend
 from functad.errors import ArgumentError, NoRuleError
 from functad.evaluation import aval_of
 from functad.ir import Absent, registry
-from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Scalar
+from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Running, Scalar
 from functad.optimize.pipeline import inline_calls
 from functad.tracing import trace_to_program
 
-KINDS = (Scalar, Indexed, Reduction, Contraction)
+KINDS = (Scalar, Indexed, Reduction, Running, Contraction)
 NAMES = sorted(n for n, p in registry.items() if isinstance(p.lower, KINDS) and not isinstance(p.examples, Absent))
 
 
@@ -107,6 +107,18 @@ def check_forms_of_reductions() -> None:
         "of integers", lambda x: [x.sum(), x.prod(1), x.min(0)], [np.arange(40, dtype=np.int32).reshape(2, 20)]
     )
     together.add("half precision", lambda x: [x.sum(1)], [numbers("float16", 2, 20)])
+    run(together)
+
+
+def check_what_is_carried() -> None:
+    """Along rows, columns and an axis between, both ways, and with what is computed before and after."""
+    x = numbers("float32", 3, 5, 2).astype(np.float32)
+    together = Together()
+    for axis in range(3):
+        together.add(f"before and after, {axis}", lambda x, a=axis: [jnp.cumsum(x * 2, a) + 1], [x])
+        together.add(f"from the end, {axis}", lambda x, a=axis: [lax.cummax(x, a, reverse=True)], [x])
+    together.add("complex", lambda x: [jnp.cumprod(x, 0)], [np.array([np.inf, 1, 2 - 1j], np.complex64)])
+    together.add("zeros", lambda x: [1 / jnp.cumsum(x)], [np.full(3, -0.0, np.float32)])
     run(together)
 
 

@@ -13,11 +13,20 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu.kernels.tile import tiled
-from functad.lowering.memory.buffers import Buffer, Storage
-from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store, names_of
-from functad.lowering.nests.printing import combined, identity, parameters
-from functad.lowering.nests.reductions import by_keys, interchanged, unrolled
+from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
+from functad.lowering.nests.affine import Affine, Symbol, linear, loop
+from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store, names_of
+from functad.lowering.nests.printing import carried_on, combined, identity, parameters
+from functad.lowering.nests.reductions import (
+    at_point,
+    by_keys,
+    columns_written_out,
+    fresh,
+    interchanged,
+    names_in_nest,
+    store_at,
+    unrolled,
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class CpuKernel:
 
 def emit(nest: Nest) -> CpuKernel:
     """The kernel of a nest whose loops have been merged."""
-    return _Emitter(interchanged(tiled(unrolled(by_keys(nest))))).kernel()
+    return _Emitter(interchanged(tiled(unrolled(by_keys(columns_written_out(nest)))))).kernel()
 
 
 class _Emitter:
@@ -49,16 +58,23 @@ class _Emitter:
         self.parameters = parameters(nest)
         self.first = first_elements(nest)
         self.depth_of: dict[str, int] = {}  # of every name: how many loops it lies in
-        self.outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
-        self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
+        self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r or s is nest.carried]
+        self.outer = [s for s in nest.loops if s not in self.inner]
+        self.totals: dict[Carried, Store] = {}  # where each value lies that is carried in memory
+        self.shared: Symbol | None = None  # the loop that threads share where values are carried in memory
+        self.together = 1  # how many of its steps are one step of the parallel range
 
     def kernel(self) -> CpuKernel:
+        if self.nest.carried is not None:
+            by_rows = self.nest.loops[-1] is self.nest.carried
+            return self._finished(*(self._rows() if by_rows else self._carried_columns()))
         by_columns = bool(self.inner) and bool(self.outer) and self.nest.loops[-1] is self.outer[-1]
         by_columns = by_columns and not self._has_few_columns()
         if by_columns and all(a.dtype.kind in "iufbc" and a.dtype != np.float16 for a in self.nest.accumulators):
-            n, first = self._columns()
-        else:
-            n, first = self._rows()
+            return self._finished(*self._columns())
+        return self._finished(*self._rows())
+
+    def _finished(self, n: int, first: Symbol | None) -> CpuKernel:
         body = "\n".join(self.lines) + "\n"
         offsets = tuple(self.first[storage] for storage in self.parameters)
         return CpuKernel(
@@ -82,7 +98,9 @@ class _Emitter:
             self._statements(depth + 1, depth + 1)
         if not self.outer:
             self._statements(0, 0)
-        if self.inner or self.nest.accumulators:
+        if self.nest.carried is not None:
+            self._carry_along(self.nest.carried, base)
+        elif self.inner or self.nest.accumulators:
             for a in self.nest.accumulators:
                 self._line(base, f"{a.name} = {identity(a)}")
             for depth, symbol in enumerate(self.inner, base):
@@ -99,6 +117,112 @@ class _Emitter:
         else:
             self._stores(PRE, base)
         return (self.outer[0].extent if self.outer else 1), (self.outer[0] if self.outer else None)
+
+    def _carry_along(self, carried: Symbol, base: int) -> None:
+        """The totals in registers: the first step, groups of elements as far as they go, and one step after another."""
+        size, chains = machine_model.RUNNING_GROUP, self.nest.carries
+        self._step({carried: Affine(0)}, [], base)
+        done = 1
+        if carried.extent > 4 * size > 4 * len(chains) and any(map(_may_be_grouped, chains)):
+            groups = (carried.extent - 1) // size
+            self._groups(carried, groups, base)
+            done += groups * size
+        if done < carried.extent:
+            self._line(base, f"for {carried.name} in range({done}, {carried.extent}):")
+            self._step({}, [], base + 1)
+
+    def _groups(self, carried: Symbol, groups: int, base: int) -> None:
+        """A loop over groups of elements, which are combined with one another before they meet what has run up."""
+        taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
+        group = loop(fresh(f"{carried.name}_group", taken), groups)
+        places = [group * machine_model.RUNNING_GROUP + (k + 1) for k in range(machine_model.RUNNING_GROUP)]
+        moving = [name for name, depth in self.depth_of.items() if depth == base + 1]
+        names = [{name: fresh(f"{name}_{k}", taken) for name in moving} for k in range(len(places))]
+        self._line(base, f"for {group.text()} in range({groups}):")
+        for s in self.nest.statements:
+            if isinstance(s, Carried):
+                self._group(s, [own.get(s.value, s.value) for own in names], [own[s.name] for own in names], base + 1)
+            elif self._printed_depth(s) == base + 1:
+                for place, own in zip(places, names):
+                    self._line(base + 1, self._text(at_point(s, {carried: place}, own)))
+        for store in self.nest.stores:
+            for place, own in zip(places, names):
+                self._store(store_at(store, {carried: place}, own), base + 1)
+
+    def _group(self, c: Carried, values: list[str], totals: list[str], depth: int) -> None:
+        """What is carried to each element of a group; to combine them among themselves does not wait for the total."""
+        before = [c.name] * len(values) if _may_be_grouped(c) else [c.name, *totals]
+        if _may_be_grouped(c):
+            parts = [values[0], *(f"{c.name}_part_{k}" for k in range(1, len(values)))]
+            for k in range(1, len(values)):
+                self._line(depth, f"{parts[k]} = {carried_on(c, parts[k - 1], values[k])}")
+            values = parts
+        for total, one, value in zip(totals, before, values):
+            self._line(depth, f"{total} = {carried_on(c, one, value)}")
+        self._line(depth, f"{c.name} = {totals[-1]}")
+
+    def _carried_columns(self) -> tuple[int, Symbol | None]:
+        """Totals in memory: trailing loops run within the carried loop, along elements that lie side by side."""
+        nest, carried = self.nest, self.inner[0]
+        at = nest.loops.index(carried)
+        leading, trailing = nest.loops[:at], nest.loops[at + 1 :]
+        if leading and leading[0].extent >= machine_model.FEW_ROWS:
+            self.shared = leading[0]
+        elif len(trailing) > 1:
+            self.shared = trailing[0]
+        elif trailing[0].extent > machine_model.COLUMNS_TOGETHER:
+            self.shared, self.together = trailing[0], machine_model.COLUMNS_TOGETHER
+        self._place(nest.loops)
+        for c in nest.carries:
+            self.totals[c] = self._total_in_memory(c, carried)
+        for depth, symbol in enumerate(leading):
+            self._open(symbol, depth, parallel=symbol is self.shared)
+            self._statements(depth + 1, depth + 1)
+        self._step({carried: Affine(0)}, trailing, at)
+        self._line(at, f"for {carried.name} in range(1, {carried.extent}):")
+        self._step({}, trailing, at + 1)
+        if self.shared is None:
+            return 1, None
+        return -(-self.shared.extent // self.together), self.shared if self.together == 1 else None
+
+    def _step(self, first: dict[Symbol, Affine], trailing: list[Symbol], base: int) -> None:
+        """What is done at a step of the carried loop; `first` gives its variable at the first one."""
+        depth = len(self.nest.loops) - len(trailing)
+        for k in range(len(trailing) + 1):
+            if k:
+                self._open(trailing[k - 1], base + k - 1, parallel=trailing[k - 1] is self.shared)
+            for s in self.nest.statements:
+                if self._printed_depth(s) == depth + k:
+                    self._line(base + k, self._text_at(s, first))
+        for store in (*self._kept_totals(), *self.nest.stores):
+            self._store(store_at(store, first, {}), base + len(trailing))
+
+    def _text_at(self, s: Statement, first: dict[Symbol, Affine]) -> str:
+        if not isinstance(s, Carried):
+            return self._text(at_point(s, first, {}))
+        if first:
+            return f"{s.name} = {s.value}"
+        before = self._element(self.totals[s]) if s in self.totals else s.name
+        return f"{s.name} = {carried_on(s, before, s.value)}"
+
+    def _total_in_memory(self, c: Carried, carried: Symbol) -> Store:
+        """Where a total lies that the step before has left: in the result, if that is the total, or in a scratch."""
+        for store in self.nest.stores:
+            pace = store.offset.coefficient(carried)
+            if store.value == c.name and pace and store.buffer.dtype == c.dtype and store.offset.is_plain():
+                return Store(store.buffer, store.offset - pace, c.name, PRE)
+        others = [s for s in self.nest.loops if s is not carried]
+        shape = [s.extent for s in others]
+        taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
+        buffer = new_buffer(fresh(f"totals_{c.name}", taken), shape, c.dtype)
+        self.parameters[buffer.storage] = (buffer.name, buffer, "w")
+        self.first[buffer.storage] = 0
+        return Store(buffer, linear([Affine(0, [(s, 1)]) for s in others], shape), c.name, PRE)
+
+    def _kept_totals(self) -> list[Store]:
+        """The totals that lie in no result."""
+        results = {s.buffer.storage for s in self.nest.stores}
+        return [s for s in self.totals.values() if s.buffer.storage not in results]
 
     def _columns(self) -> tuple[int, Symbol | None]:
         """Accumulators in memory: trailing loops run within the reduction loops, along contiguous elements."""
@@ -134,6 +258,8 @@ class _Emitter:
 
     def _open(self, symbol: Symbol, depth: int, parallel: bool = False) -> None:
         bounds = "start, stop" if parallel else str(symbol.extent)
+        if parallel and self.together > 1:
+            bounds = f"{self.together} * start, min({self.together} * stop, {symbol.extent})"
         self._line(depth, f"for {symbol.name} in range({bounds}):")
 
     def _place(self, loops: list[Symbol]) -> None:
@@ -147,6 +273,8 @@ class _Emitter:
     def _depth(self, s: Statement) -> int:
         if isinstance(s, Let):
             return max((self.depth_of.get(name, 0) for name in s.operands), default=0)
+        if isinstance(s, Carried):
+            return len(self.loops_before)
         value = s.offset if isinstance(s, Load) else s.value
         return max((self._depth_of_symbol(x) for x in value.symbols()), default=0)
 
@@ -170,6 +298,7 @@ class _Emitter:
             return f"{', '.join(s.names)} = {s.text}"
         if isinstance(s, IndexLet):
             return f"{s.name} = {s.value.text()}"
+        assert not isinstance(s, Carried)
         return f"{s.name} = {self._element(s)}"
 
     def _element(self, access: Load | Store) -> str:
@@ -179,19 +308,27 @@ class _Emitter:
     def _stores(self, level: int, depth: int) -> None:
         for store in self.nest.stores:
             if store.level == level:
-                self._line(depth, f"{self._element(store)} = {store.value}")
+                self._store(store, depth)
+
+    def _store(self, store: Store, depth: int) -> None:
+        self._line(depth, f"{self._element(store)} = {store.value}")
 
     # --- which part of each buffer a step of the range touches ---------------------------------------------
 
     def _row_sizes(self, first: Symbol | None) -> dict[Storage, int | None]:
         sizes: dict[Storage, int | None] = {}
         accesses = [(s.buffer, s.offset) for s in self.nest.statements if isinstance(s, Load)]
-        accesses += [(s.buffer, s.offset) for s in self.nest.stores]
+        accesses += [(s.buffer, s.offset) for s in (*self.nest.stores, *self._kept_totals())]
         for buffer, offset in accesses:
             size = _row_size(offset, first)
             known = sizes.get(buffer.storage, size)
             sizes[buffer.storage] = size if known == size else None
         return sizes
+
+
+def _may_be_grouped(c: Carried) -> bool:
+    """Whether values may be combined in another order: floating products over- or underflow where they did not."""
+    return c.kind != "prod" or c.dtype.kind in "iu"
 
 
 def first_elements(nest: Nest) -> dict[Storage, int]:

@@ -19,8 +19,8 @@ from functad.backends.cpu.kernels.small_loops import LoopLayout, UnfitError, ele
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.nest import POST, PRE, IndexLet, Let, Load, Nest, Statement, Store
-from functad.lowering.nests.printing import combined, comments, depths, identity
+from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store
+from functad.lowering.nests.printing import carried_on, combined, comments, depths, identity, start_of
 from functad.lowering.steps import BranchStep, ControlStep, CountedBy, LoopStep, NestStep, Step, UnlessSameStep
 from functad.lowering_rules import Scalar
 from functad.primitives.loops.text import constant, rounding
@@ -261,9 +261,9 @@ class _NestWriter:
 
     def __init__(self, writer: _Writer, nest: Nest) -> None:
         self.writer, self.nest = writer, nest
-        outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
-        self.loops = [*outer, *(s for s, r in zip(nest.loops, nest.reduced) if r)]
-        self.base = len(outer)  # how many loops an accumulator stands in
+        inner = [s for s, r in zip(nest.loops, nest.reduced) if r or s is nest.carried]
+        self.loops = [*(s for s in nest.loops if s not in inner), *inner]
+        self.base = len(self.loops) - len(inner)  # how many loops an accumulator stands in
         self.depths = depths(nest, {s: d + 1 for d, s in enumerate(self.loops)})
         self.names: dict[str, str] = {name: writer.constant(c) for name, c in nest.used_constants().items()}
         self.values: dict[Symbol, Affine] = {}  # of the loop variables, where the nest is written out
@@ -281,6 +281,9 @@ class _NestWriter:
             for a in nest.accumulators:
                 self.names[a.name] = self.writer.unique(a.name)
                 self.writer.line(f"{self.names[a.name]} = {identity(a)}")
+            for c in [] if is_unrolled(nest) else nest.carries:
+                self.names[c.name] = self.writer.unique(c.name)
+                self.writer.line(f"{self.names[c.name]} = {start_of(c)}")
         if depth == total:
             self._stores(PRE)
             for a in nest.accumulators:
@@ -329,6 +332,9 @@ class _NestWriter:
                 self.exact.add(self.names[s.names[0]])
             self.writer.line(f"{', '.join(self.names[name] for name in s.names)} = {text}")
             return
+        if isinstance(s, Carried):
+            self._carry(s)
+            return
         if isinstance(s, IndexLet):
             value = self._known(s.value)
             text = self._renamed(value.text())
@@ -341,6 +347,18 @@ class _NestWriter:
             self.writer.line(f"{self.names[s.name]} = {text}")
         else:
             self.names[s.name] = text
+
+    def _carry(self, c: Carried) -> None:
+        assert self.nest.carried is not None
+        value, before = self._renamed(c.value), self.names.get(c.name, "")
+        if is_unrolled(self.nest):
+            is_first = self.values[self.nest.carried] == 0
+            text = value if is_first else carried_on(c, before, value)
+            self.names[c.name] = self.writer.unique(c.name)
+            self.lasting.add(self.names[c.name])
+        else:
+            text = carried_on(c, before, value, self.names[self.nest.carried.name])
+        self.writer.line(f"{self.names[c.name]} = {text}")
 
     def _stores(self, level: int) -> None:
         for store in self.nest.stores:

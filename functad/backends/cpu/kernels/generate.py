@@ -267,6 +267,7 @@ def _cost_of_nest(nest: Nest) -> tuple[float, float, float]:
     """Operations, bytes and estimated ns."""
     work = work_of(nest)
     each = machine_model.OPERATION_NS * work.simple + machine_model.FUNCTION_NS * work.calls
+    each *= machine_model.ONE_BY_ONE if work.one_by_one else 1.0
     ns = nest.points * each + work.bytes / machine_model.BYTES_PER_NS
     return work.flops, work.bytes, ns
 

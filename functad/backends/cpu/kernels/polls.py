@@ -18,6 +18,7 @@ from functad.backends.cpu.scalars import special as special_scalars
 from functad.backends.cpu.scalars.user_functions import is_user_word
 
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
+_OF_RANGE = re.compile(r"(\d+) \* start$")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _AHEAD = "steps_left("
 _SLOW = {"remainder"} | {
@@ -105,7 +106,8 @@ class _Writer:
         """A `for` whose steps run `each` lines; and how many steps it has, or may have."""
         first, last, step = _bounds(bounds)
         if {"start", "stop"} & set(_WORDS.findall(bounds)):
-            return [line, *inside], 1  # of the range, which is run in pieces
+            each_step = _OF_RANGE.match(first)  # the range is run in pieces
+            return [line, *inside], int(each_step.group(1)) if each_step else 1
         if first.isdigit() and last.isdigit():
             steps = len(range(int(first), int(last), step))
             asks = steps * each > machine_model.POLL_WORK

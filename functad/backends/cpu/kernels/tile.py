@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functad import machine_model
 from functad.lowering.nests.affine import Symbol, loop
-from functad.lowering.nests.nest import IndexLet, Let, Load, Nest, Statement, Store
+from functad.lowering.nests.nest import Carried, IndexLet, Let, Load, Nest, Statement, Store
 
 
 def tiled(nest: Nest) -> Nest:
@@ -15,7 +15,7 @@ def tiled(nest: Nest) -> Nest:
 
     Their extents must be multiples of the square's side.
     """
-    if len(nest.loops) < 2 or any(nest.reduced) or nest.accumulators:
+    if len(nest.loops) < 2 or any(nest.reduced) or nest.accumulators or nest.carried is not None:
         return nest
     rows, columns = nest.loops[-2:]
     if (
@@ -29,7 +29,7 @@ def tiled(nest: Nest) -> Nest:
     parts = {s: outer * machine_model.SQUARE_SIDE + inner for s, outer, inner in zip((rows, columns), squares, within)}
 
     def moved(statement: Statement) -> Statement:
-        if isinstance(statement, Let):
+        if isinstance(statement, Let | Carried):
             return statement
         if isinstance(statement, IndexLet):
             return IndexLet(statement.name, statement.value.substitute(parts), statement.level)
