@@ -18,7 +18,7 @@ import numpy as np
 from functad import machine_model
 from functad.array import ArrayImpl
 from functad.ir import Atom, Aval, Eqn, Literal, Primitive, Program, Var
-from functad.lowering_rules import Call, Callback, Indexed, Loops, Reduction, Scalar
+from functad.lowering_rules import Call, Callback, Indexed, Loops, Reduction, Running, Scalar
 
 _AS_THEY_PRINT = {bool, int, str, bytes, type(None), type(Ellipsis)}
 
@@ -90,7 +90,7 @@ def _operation(eqn: Eqn) -> str:
 def _primitive(primitive: Primitive) -> str:
     """A name, and what else decides about code; kernels that a function writes must be functad's own."""
     rule = primitive.lower
-    if isinstance(rule, Reduction):
+    if isinstance(rule, (Reduction, Running)):
         return f"{primitive.name} {rule.kind}"
     if isinstance(rule, (Indexed, Loops)) and not _is_of_functad(rule.rule):
         raise _NoTextError

@@ -76,8 +76,6 @@ def _cumulative(
     transpose: Any = NOT_LINEAR,
     kinks: RowKinks = (),
 ) -> Primitive:
-    record: list[Primitive] = []
-
     def abstract_eval(x: Aval, *, axis: int, reverse: bool) -> Aval:
         check_kind(name, kinds, x)
         if not 0 <= axis < x.ndim:
@@ -88,7 +86,7 @@ def _cumulative(
 
     def batch(axis_size: int, args: Any, dims: Any, *, axis: int, reverse: bool) -> tuple[Any, int]:
         ((x,), (dim,)) = args, dims
-        return bind(record[0], x, axis=axis + (axis >= dim), reverse=reverse), dim
+        return bind(made, x, axis=axis + (axis >= dim), reverse=reverse), dim
 
     def examples() -> list[Example]:
         shown = [
@@ -108,21 +106,19 @@ def _cumulative(
         ]
         return away + kinks_of_rows(kinks, axis=0, reverse=False)
 
-    record.append(
-        Primitive(
-            name=name,
-            doc=doc,
-            multiple_results=False,
-            abstract_eval=abstract_eval,
-            impl=impl,
-            jvp=jvp,
-            transpose=transpose,
-            batch=batch,
-            lower=lower,
-            examples=examples,
-        )
+    made = Primitive(
+        name=name,
+        doc=doc,
+        multiple_results=False,
+        abstract_eval=abstract_eval,
+        impl=impl,
+        jvp=jvp,
+        transpose=transpose,
+        batch=batch,
+        lower=lower,
+        examples=examples,
     )
-    return record[0]
+    return made
 
 
 class _Combination:
