@@ -344,8 +344,11 @@ def _would_wait(one: Unit, other: Unit) -> bool:
     if one.across or other.across:
         return True
     if all(u.runs_side_by_side for u in (one, other) if u.direction is not None):
-        return False
-    return one.weight + other.weight > machine_model.CARRIED_OPERATIONS
+        most = machine_model.FUNCTION_OPERATIONS
+    else:
+        is_large = max(one.points, other.points) >= machine_model.CARRIED_FROM_MEMORY
+        most = machine_model.CARRIED_OPERATIONS if is_large else 0
+    return one.weight + other.weight > most
 
 
 def _is_empty(eqn: Eqn) -> bool:
