@@ -433,3 +433,12 @@ def test_what_is_lost_in_a_narrow_dtype_is_lost_in_one_direction_only() -> None:
         return [jnp.asarray(x / 1e30, "float16").astype("float32")]
 
     check(f, [np.zeros((1, 1, 1), np.float32)], "reverse", seed=23737)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_is_split_off_is_run_through(reverse: bool) -> None:
+    def f(x: Any) -> list[Any]:
+        return [functad.lax.cumsum(part, 1, reverse) for part in jnp.split(x, [1, 1], axis=1)[1:]]
+
+    check(f, [np.arange(6, dtype=np.float32).reshape(2, 3)], "kernels")
+    check(f, [np.arange(30_000, dtype=np.float32).reshape(100, 300)], "compiled")

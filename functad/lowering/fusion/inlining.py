@@ -78,9 +78,8 @@ class Inlining:
             if i in self.absorbed:
                 continue
             if isinstance(rule, Indexed):
-                if self._is_run_through_across(eqn):
-                    continue
-                if not eqn.primitive.multiple_results and self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
+                one = not eqn.primitive.multiple_results  # several results are always computed where they are used
+                if one and (self._is_run_through_across(eqn) or self._depth_of(eqn) > machine_model.DEEPEST_INLINE):
                     continue
                 same = rule.same_memory or (eqn.primitive is broadcast_in_dim_p and _only_adds_unit_axes(eqn))
                 if same and isinstance(eqn.invars[0], Var):
