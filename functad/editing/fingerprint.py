@@ -144,4 +144,4 @@ def _content(kind: type, value: Any) -> str:
 def _array(array: np.ndarray) -> str:
     if array.dtype.hasobject or array.nbytes > machine_model.LARGEST_KNOWN_CONSTANT:
         raise _NoTextError
-    return f"{array.dtype.str}{array.shape}{hashlib.sha256(np.ascontiguousarray(array)).hexdigest()}"
+    return f"{array.dtype.str}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
