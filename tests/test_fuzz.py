@@ -251,6 +251,11 @@ def test_programs_are_made_again_by_their_numbers() -> None:
         assert all(a.tobytes() == b.tobytes() for a, b in zip(one.args, other.args, strict=True))
 
 
+def test_no_step_asks_for_an_argument_as_large_as_a_square_of_the_largest_size() -> None:
+    made = random_program("7024/25701", STEPS)  # whose matrix product had asked for one
+    assert max(a.size for a in made.args) == 8193
+
+
 def test_a_setting_changes_numbers_only_meanwhile() -> None:
     name = "UNROLLED_STEPS"
     before = machine_model.UNROLLED_STEPS

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from functad.array import Array, ArrayImpl
 from functad.errors import FunctadError
 
 from .program import NAMES, Function, RandomProgram, Step
-from .values import DTYPES, FLOATS, LARGE, LARGEST_VALUE, array_of, count, shape_of, sizes
+from .values import DTYPES, FLOATS, LARGE, LARGEST_ARGUMENT, LARGEST_VALUE, array_of, count, shape_of, sizes
 
 NARROW = ("float16", "float32", "complex64")
 UNUSED = 0.15  # the share of programs that compute what nobody uses
@@ -26,6 +27,10 @@ WILD = 1e4  # magnitudes that most programs do not go beyond, so that there is s
 
 class Crash(Exception):
     """A step raised what no user should see."""
+
+
+class TooLarge(Exception):
+    """A step asks for an argument far beyond what programs hold: it is left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +139,8 @@ class Maker:
         return self.choose.choice(fitting[-4:] if self.choose.random() < 0.6 else fitting)
 
     def array(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        if count(shape) > LARGEST_ARGUMENT:
+            raise TooLarge
         return array_of(self.choose, tuple(shape), np.dtype(dtype).name, self.profile.kind)
 
     def given(self, x: np.ndarray) -> Value:
@@ -197,7 +204,8 @@ class Maker:
     def fill(self, steps: int) -> None:
         """Add about so many steps."""
         for _ in range(steps):
-            self.choose.choice(self.profile.moves)(self)
+            with suppress(TooLarge):
+                self.choose.choice(self.profile.moves)(self)
 
     def function(
         self, params: Sequence[Value], results: Sequence[Value], returns: str, signature: str = ""

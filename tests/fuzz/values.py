@@ -14,6 +14,7 @@ SIZES = (1, 2, 3, 3, 4, 5, 6, 8)
 BESIDE_THRESHOLDS = (7, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 255, 257)  # vectors, lanes, tiles, squares
 LARGE = (1023, 1025, 4097, 8193)
 LARGEST_VALUE = 700  # elements
+LARGEST_ARGUMENT = 1 << 16  # elements
 
 FLOATS = ("float32", "float32", "float64", "float16")
 DTYPES = {
