@@ -70,9 +70,12 @@ from functad.config import (
 from functad.core import ensure_compile_time_eval, typeof
 from functad.ir import check_program
 from functad.pretty import program_to_text
+from functad.system.freed_memory import keep_freed_memory as _keep_freed_memory
 from functad.user_kernels import numba_primitive
 from functad.version import __version__ as __version__
 from functad.version import __version_info__ as __version_info__
+
+_keep_freed_memory()
 
 _SUBMODULES = (
     "ad_checkpoint",

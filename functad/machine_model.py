@@ -545,6 +545,12 @@ PARTS_TOGETHER = 8
 KEPT_LARGEST = 32
 """largest elements that are kept in order while a row is read; for more the row is sorted. Compared."""
 
+# ---- memory
+
+KEPT_FREED_BYTES = 1 << 28
+"""bytes at the end of the heap that stay with the process when they are free: six results of 1 MB, call after call,
+took 2.2 ms without, 0.13 with. Compared."""
+
 # ---- executables on disk
 
 LARGEST_KNOWN_CONSTANT = 1 << 20

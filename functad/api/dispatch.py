@@ -122,6 +122,14 @@ def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
 _NUMBERS = (float, int, bool, complex)
 
 
+def keep_copies(leaves: Sequence[Any], values: Sequence[np.ndarray]) -> None:
+    """Let arrays keep the contiguous copies that a call had to make of them, so that the next one makes none."""
+    for leaf, value in zip(leaves, values):
+        if type(leaf) is ArrayImpl and leaf._value is not value:
+            value.setflags(write=False)
+            leaf._value = value
+
+
 @lru_cache(maxsize=4096)
 def shared(aval: Aval) -> Aval:
     """The same object for equal types: what one function returns, another one then knows at a glance."""
@@ -159,6 +167,7 @@ class _Text:
             "convert": convert,
             "exact_key": exact_key,
             "getrefcount": getrefcount,
+            "keep_copies": keep_copies,
             "SOLE_OWNER": _sole_owner(),
         }
 
@@ -290,7 +299,8 @@ class _Text:
             # Only memory that nobody else can see may be overwritten.
             shows = f"type({self.leaves[i]}) is not Array or getrefcount(v{i}) != SOLE_OWNER or v{i}.base is not None"
             self.add(f"if {shows}: v{i} = v{i}.copy()")
-        given = [self.object(c) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
+        # What is not contiguous would be copied by each call.
+        given = [self.object(np.asarray(c, order="C")) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
         plain = not hasattr(executable, "fresh")
         fresh = [] if plain else executable.fresh
         given += [f"empty({self.object(shape)}, {self.object(dtype)})" for shape, dtype in fresh]
@@ -309,7 +319,7 @@ class _Text:
             self.add("values = run(values)")
             self.values: Callable[[int], str] = "values[{}]".format
             return
-        self.run_or_give_back([i for i, _ in donated], executable)
+        self.run_or_give_back([i for i, _ in donated], len(constants), executable)
 
         def value(k: int) -> str:
             i, shape = executable.results[k]
@@ -317,10 +327,11 @@ class _Text:
 
         self.values = value
 
-    def run_or_give_back(self, donated: Sequence[int], executable: Any) -> None:
+    def run_or_give_back(self, donated: Sequence[int], constants: int, executable: Any) -> None:
         """Run; if there was no memory to begin with, donated arguments have their elements again."""
         self.objects["NotStarted"], self.objects["too_large"] = executable.not_started, executable.too_large
-        self.add("try:", "    run(values)", "except NotStarted as problem:")
+        keep = f"keep_copies(({''.join(f'{leaf}, ' for leaf in self.leaves)}), values[{constants}:])"
+        self.add("try:", f"    if run(values): {keep}", "except NotStarted as problem:")
         for i in donated:
             leaf = self.leaves[i]
             self.add(f"    if type({leaf}) is Donated:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.api.dispatch import MISS, Arguments, Results, make_call
+from functad.backends.cpu.executable import CpuExecutable
 from functad.config import config
 from functad.errors import DTypeError, LeakedTracerError
 from functad.ir import Aval
@@ -441,3 +443,53 @@ def test_a_call_costs_microseconds():
     scalar(x), tree(leaves)
     assert min(repeat(lambda: scalar(x), number=100, repeat=50)) / 100 < 5e-6
     assert min(repeat(lambda: tree(leaves), number=100, repeat=50)) / 100 < 20e-6
+
+
+# --- arrays whose memory kernels cannot use as it is ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: jnp.ones((3, 4)),
+        lambda: jnp.arange(12.0).reshape(4, 3).T,
+        lambda: jnp.arange(24.0).reshape(3, 8)[:, ::2],
+    ],
+    ids=["broadcast", "transposed", "sliced"],
+)
+def test_an_array_is_copied_for_kernels_once(made, monkeypatch):
+    copies = []
+    usable = CpuExecutable._usable
+
+    def counted_usable(self, given):
+        copies.append(given)
+        return usable(self, given)
+
+    monkeypatch.setattr(CpuExecutable, "_usable", counted_usable)
+    x, double = made(), jit(lambda x, y: {"sum": x + y, "same": x})
+    expected = np.asarray(x).copy()
+    for _ in range(3):
+        found = double(x, 1.0)
+        np.testing.assert_array_equal(found["sum"], expected + 1)
+        np.testing.assert_array_equal(found["same"], expected)
+    np.testing.assert_array_equal(x, expected)
+    assert len(copies) == (os.environ.get("NUMBA_DISABLE_JIT", "0") == "0")
+    assert not np.asarray(x).flags.writeable
+
+
+def test_the_copy_of_a_donated_array_is_the_results():
+    step = jit(lambda x, y: x + y, donate_argnums=0)
+    for _ in range(2):  # the first call makes the short way, the second one takes it
+        x, y = jnp.ones((3, 4)), jnp.zeros((3, 4))
+        np.testing.assert_array_equal(step(x, y), np.ones((3, 4)))
+        with pytest.raises(functad.errors.DonatedArrayError):
+            np.asarray(x)
+        np.testing.assert_array_equal(y, np.zeros((3, 4)))
+
+
+def test_a_view_that_a_function_closes_over_is_copied_when_it_is_compiled(monkeypatch):
+    table = jnp.arange(12.0).reshape(4, 3).T
+    look_up = jit(lambda i: table[i])
+    look_up(1)
+    monkeypatch.setattr(CpuExecutable, "_usable", None)
+    np.testing.assert_array_equal(look_up(2), np.arange(12.0).reshape(4, 3).T[2])

@@ -91,10 +91,11 @@ class CallableProgram:
         self.fresh, self.results = fresh, results
         self._name, self._arena_bytes = name, arena_bytes
 
-    def run(self, given: list[np.ndarray]) -> None:
+    def run(self, given: list[np.ndarray]) -> bool:
         """Run on inputs followed by the memory of fresh results; then `results` tells where each result lies.
 
-        An input whose memory cannot be used as it is (not contiguous, not aligned) is replaced by a copy.
+        An input whose memory cannot be used as it is (not contiguous, not aligned) is replaced by a copy; returns
+        whether there was one.
 
         Raises:
             NotStartedError: there is no memory for temporaries or such copies. All inputs are as they were.
@@ -133,20 +134,21 @@ class CpuExecutable(CallableProgram):
         self._lowering, self._kept = lowering, kept
         self._free: list[CallState] = []
 
-    def run(self, given: list[np.ndarray]) -> None:
+    def run(self, given: list[np.ndarray]) -> bool:
         try:
             run, _, _ = context = self._free.pop()
         except IndexError:
             run, _, _ = context = self.new_context()
-        status = run(given)  # if it raises, the context is of no use any more
+        status, copied = run(given), False  # if it raises, the context is of no use any more
         while status:
             if status > 0:
-                given[status - 1] = self._usable(given[status - 1])
+                given[status - 1], copied = self._usable(given[status - 1]), True
                 status = run(given)
             else:
                 settle(status)
                 status = 0
         self._free.append(context)
+        return copied
 
     def _usable(self, given: np.ndarray) -> np.ndarray:
         try:

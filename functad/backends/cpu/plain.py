@@ -25,7 +25,7 @@ class PlainExecutable(CallableProgram):
         super().__init__(program.name, slots.fresh, slots.results, lowering.memory_plan.arena_bytes)
         self._functions = load_source(source, str(objects.keep_source(source)))
 
-    def run(self, given: list[np.ndarray]) -> None:
+    def run(self, given: list[np.ndarray]) -> bool:
         lowering = self._lowering
         count = len(lowering.schedule.inputs)
         given[:count] = [np.array(a, order="C", copy=True) for a in given[:count]]  # donated ones are read-only
@@ -37,3 +37,4 @@ class PlainExecutable(CallableProgram):
             given[:count],
             given[count:],
         )
+        return False
