@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
@@ -15,6 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 from functad.errors import ArgumentError
 
 Value: TypeAlias = "bool | str | int"
+
+IMPORTED_AT_NS = time.time_ns()
+"""When this process imported functad, in ns since 1970: what files are younger it may not have read."""
 
 
 class Option(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import cache
-from importlib import import_module
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +19,7 @@ from functad.calls.jit import set_runner
 from functad.config import config
 from functad.ir import Program, memoised
 from functad.system.garbage import collection_paused
-from functad.system.once import once, unforked
+from functad.system.once import imported, once
 
 _logger = logging.getLogger("functad")
 
@@ -33,8 +32,7 @@ def optimized(program: Program) -> Program:
 @cache
 def _pipeline() -> Any:
     """The passes, which a process that finds its executables on disk does without."""
-    with unforked:
-        return import_module("functad.optimize.pipeline")
+    return imported("functad.optimize.pipeline")
 
 
 def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Executable:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from functad.errors import ArgumentError
 from functad.ir import Program
-from functad.system.once import unforked
+from functad.system.once import imported
 
 Executable = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
@@ -66,5 +65,4 @@ def lower_program(program: Program, backend: str, donated: Sequence[bool] = ()) 
 
 @cache
 def _module(backend: str) -> Any:
-    with unforked:
-        return import_module(BACKENDS[backend])
+    return imported(BACKENDS[backend])

@@ -66,7 +66,7 @@ def _program(program: Program) -> str:
 
 
 def _aval(aval: Aval) -> str:
-    return f"{aval.dtype.str}{aval.shape}{'w' if aval.weak_type else ''}"
+    return f"{aval.dtype.str}{[*map(int, aval.shape)]}{'w' if aval.weak_type else ''}"
 
 
 def _literal(literal: Literal) -> str:
@@ -111,7 +111,7 @@ def _value(value: Any) -> str:
     if kind is tuple:
         return f"({','.join(map(_value, value))})"
     if kind is dict:
-        return f"{{{','.join(f'{k!r}:{_value(v)}' for k, v in sorted(value.items()))}}}"
+        return f"{{{','.join(sorted(f'{_value(k)}:{_value(v)}' for k, v in value.items()))}}}"
     return f"{kind.__module__}.{kind.__qualname__}<{_content(kind, value)}>"
 
 
@@ -127,10 +127,12 @@ def _content(kind: type, value: Any) -> str:
     if isinstance(value, type) and issubclass(value, (np.generic, bool, int, float, complex)):
         return value.__name__
     if isinstance(value, Enum):
-        return value.name
+        return f"{value.name}={_value(value.value)}"
     if isinstance(value, int):
         return str(int(value))
-    if isinstance(value, (np.generic, np.ndarray, ArrayImpl)):
+    if isinstance(value, ArrayImpl):
+        return f"{_aval(value.aval)} {_array(np.asarray(value))}"
+    if isinstance(value, (np.generic, np.ndarray)):
         return _array(np.asarray(value))
     if isinstance(value, (tuple, list)):
         return ",".join(map(_value, value))

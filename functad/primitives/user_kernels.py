@@ -11,7 +11,6 @@ import math
 import uuid
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from importlib import import_module
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -24,6 +23,7 @@ from functad.lowering_rules import Loops, Scalar
 from functad.primitives.builders import elementwise_batch
 from functad.primitives.common import NOT_LINEAR, broadcast_in_dim, move_axis, reshape
 from functad.primitives.kernels.conversion import converted
+from functad.system.once import imported
 from functad.tracing import bind
 
 PREFIX = "user_function_"
@@ -70,29 +70,35 @@ class UserFunction:
     @cached_property
     def compiled(self) -> Callable[..., Any]:
         """The function as kernels call it: compiled by Numba; an integer or float division by 0 does not raise."""
-        made: Callable[..., Any] = import_module("numba").njit(error_model="numpy", **self.options)(self.python)
+        made: Callable[..., Any] = imported("numba").njit(error_model="numpy", **self.options)(self.python)
         return made
 
     @cached_property
     def vectorized(self) -> Callable[..., Any]:
         """The element-wise function as one of ndarrays."""
-        numba = import_module("numba")
+        numba = imported("numba")
         if numba.config.DISABLE_JIT:
             return np.frompyfunc(self.python, self.python.__code__.co_argcount, 1)
         made: Callable[..., Any] = numba.vectorize(self.python)
         return made
 
 
+_LIBRARIES = ("numpy", "math", "cmath", "numba", "functad")  # modules whose text is not the user's
+
+
 def _parts(value: Any, seen: set[int]) -> list[str]:
     """All that decides what a function computes, as text."""
-    value = getattr(value, "py_func", value)
+    if hasattr(value, "py_func"):  # compiled by Numba with options of its own
+        return [repr(getattr(value, "targetoptions", "")), *_parts(value.py_func, seen)]
     if id(value) in seen:
         return ["seen"]
     if isinstance(value, FunctionType):
         seen.add(id(value))
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        names = [n for code in _codes(value.__code__) for n in code.co_names if n in value.__globals__]
-        found = [value.__globals__[n] for n in names]
+        names = [n for code in _codes(value.__code__) for n in code.co_names]
+        found = [value.__globals__[n] for n in names if n in value.__globals__]
+        users = [m for m in (*cells, *found) if isinstance(m, ModuleType) and not m.__name__.startswith(_LIBRARIES)]
+        found += [vars(m)[n] for m in users for n in names if n in vars(m)]  # Numba takes their values of now
         return [part for x in (value.__code__, *cells, *found, *(value.__defaults__ or ())) for part in _parts(x, seen)]
     if isinstance(value, CodeType):
         constants = [part for c in value.co_consts for part in _parts(c, seen)]
@@ -192,7 +198,7 @@ def _call_impl(
         for a in _call_aval(*map(aval_of, args), function=function, batch=batch, mapped=mapped)
     ]
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else a for a in args]
-    run = function.python if import_module("numba").config.DISABLE_JIT else function.compiled
+    run = function.python if imported("numba").config.DISABLE_JIT else function.compiled
     for q in range(1 if batch is None else batch):
         ins = [a[q] if m else a for a, m in zip(arrays, mapped)]
         run(*(i if np.ndim(i) else i[()] for i in ins), *(outs if batch is None else [o[q] for o in outs]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable
+from importlib import import_module
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -42,6 +43,12 @@ def _give_back() -> None:
 # Taken by whoever imports or compiles. A thread may take it several times.
 unforked = threading.RLock()
 hold_over_forks(unforked.acquire, unforked.release)
+
+
+def imported(name: str) -> Any:
+    """A module, which is imported at its first use: a child would else wait for ever for a thread that it has not."""
+    with unforked:
+        return import_module(name)
 
 
 class _Making:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,11 @@ def text_of(fun: Callable[..., Any], *args: Any) -> str | None:
     return fingerprint(functad.make_jaxpr(fun)(*args))
 
 
+def along_rows_of(member: int) -> Callable[..., Any]:
+    axis = enum.IntEnum("Axis", {"ROWS": member})
+    return lambda x: lax.cumsum(x.reshape(3, 1), axis=axis["ROWS"])
+
+
 PAIRS: dict[str, tuple[tuple[Callable[..., Any], Any], tuple[Callable[..., Any], Any]]] = {
     "the sign of a zero": ((lambda x: x + 0.0, X), (lambda x: x + -0.0, X)),
     "an operation": ((jnp.sin, X), (jnp.cos, X)),
@@ -41,6 +47,7 @@ PAIRS: dict[str, tuple[tuple[Callable[..., Any], Any], tuple[Callable[..., Any],
     ),
     "a constant": ((lambda x: x + np.float32([1, 2, 3]), X), (lambda x: x + np.float32([1, 2, 4]), X)),
     "the called function": ((functad.jit(lambda x: x * 2), X), (functad.jit(lambda x: x * 3), X)),
+    "the value that a user's name for it has": ((along_rows_of(0), X), (along_rows_of(1), X)),
     "computing again": (
         (lambda x: functad.grad(functad.checkpoint(lambda x: jnp.sum(jnp.sin(jnp.sin(x)))))(x), X),
         (lambda x: functad.grad(lambda x: jnp.sum(jnp.sin(jnp.sin(x))))(x), X),

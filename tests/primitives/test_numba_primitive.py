@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from types import ModuleType
 
 import numba
 import numpy as np
@@ -200,6 +201,10 @@ def test_batch_rules():
 # --- the cache ------------------------------------------------------------------------------------------------
 
 
+def of_module(constants):
+    return lambda x: x * constants.FACTOR
+
+
 def symbol(kernel):
     return UserFunction(kernel, "f", None, None).symbol
 
@@ -217,6 +222,10 @@ def test_the_name_in_kernels_tells_text_closure_and_globals():
     assert symbol(numba.njit(fastmath=True)(made(2.0))) != symbol(made(2.0)) == symbol(numba.njit(made(2.0)))
     assert symbol(made(made(1))) != symbol(made(made(2)))
     assert symbol(made(object())) != symbol(made(object()))
+    assert symbol(made(numba.njit(fastmath=True)(made(1)))) != symbol(made(numba.njit(made(1))))
+    one, other = ModuleType("constants"), ModuleType("constants")
+    one.FACTOR, other.FACTOR = 2.0, 3.0
+    assert symbol(of_module(one)) == symbol(of_module(one)) != symbol(of_module(other))
     before = symbol(lambda x: scaled(x))
     SLOPE = 3.5
     try:

@@ -11,7 +11,6 @@ import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from functad.backends.cpu.runtime.linking import FreshArrays, Plan, ResultPlaces
 from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, settle
 from functad.errors import TooLargeError
 from functad.ir import Program
+from functad.system.once import imported
 
 
 class NotStartedError(TooLargeError):
@@ -41,7 +41,7 @@ def compile_program(
     optimized: gives the Program that is compiled, unless the one at hand was compiled before.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        return import_module("functad.backends.cpu.plain").PlainExecutable(optimized(program), donated)
+        return imported("functad.backends.cpu.plain").PlainExecutable(optimized(program), donated)
     key = kept_plans.key_of(program, donated)
     plan = None if key is None else kept_plans.find(key)
     addresses = None if plan is None else shared_kernels.find(plan.kernels)
@@ -58,7 +58,7 @@ def compile_program(
 
 def lower_program(program: Program, donated: Sequence[bool] = ()) -> Any:
     """Everything up to machine code."""
-    return import_module("functad.backends.cpu.lowering").CpuLowering(program, donated)
+    return imported("functad.backends.cpu.lowering").CpuLowering(program, donated)
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class CpuExecutable(CallableProgram):
         return measured
 
     def _measurer(self) -> Any:
-        return import_module("functad.backends.cpu.measuring").Measurer(self, self._lowering())
+        return imported("functad.backends.cpu.measuring").Measurer(self, self._lowering())
 
 
 class CallState(NamedTuple):

@@ -16,7 +16,7 @@ from functad import machine_model
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.products.blas import blas
 from functad.backends.cpu.runtime.linking import Plan
-from functad.config import JIT_OPTIONS, available_cores, config
+from functad.config import IMPORTED_AT_NS, JIT_OPTIONS, available_cores, config
 from functad.editing.fingerprint import fingerprint
 from functad.ir import Program
 
@@ -26,12 +26,13 @@ _PACKAGE = Path(machine_model.__file__).parent
 def key_of(program: Program, donated: Sequence[bool]) -> str | None:
     """The name under which the plan of a traced Program lies; None if it is not to be looked for, or kept."""
     text = None if config.check_programs else fingerprint(program)
-    if text is None:
+    sources = None if text is None else _sources()
+    if text is None or sources is None:
         return None
     options = [getattr(config, name) for name in JIT_OPTIONS]
     numbers = [value for name, value in sorted(vars(machine_model).items()) if name.isupper()]
     facts = (tuple(donated), options, available_cores()[0], blas()[:1], blas().description, numbers)
-    return objects.key_of("plan", text, repr(facts), _sources())
+    return objects.key_of("plan", text, repr(facts), sources)
 
 
 def find(key: str) -> Plan | None:
@@ -48,10 +49,17 @@ def keep(key: str, plan: Plan) -> None:
 
 
 @cache
-def _sources() -> str:
-    """Which functad this is: its folder, and names, sizes and times of its files, by which Python, too, goes."""
-    files = sorted((path, status.st_size, status.st_mtime_ns) for path, status in _files(str(_PACKAGE)))
-    return f"{_PACKAGE}{files}"
+def _sources() -> str | None:
+    """Which functad this is: its folder, and names, sizes and times of its files, by which Python, too, goes.
+
+    None if that cannot be said: not in a folder, or changed since it was imported.
+    """
+    try:
+        files = sorted((path, status.st_size, status.st_mtime_ns) for path, status in _files(str(_PACKAGE)))
+    except OSError:
+        return None
+    changed = any(nanoseconds > IMPORTED_AT_NS for _, _, nanoseconds in files)
+    return None if changed else repr((str(_PACKAGE), files))
 
 
 def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -59,5 +67,5 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
         for entry in entries:
             if entry.is_dir():
                 yield from _files(entry.path)
-            elif entry.name.endswith(".py"):
+            elif entry.name.endswith(".py") and entry.is_file():  # not an editor's link to nowhere
                 yield entry.path, entry.stat()

@@ -7,7 +7,6 @@ never imports this.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from functad.lowering.blocks import make_blocks
 from functad.lowering.contracts import check_schedule
 from functad.lowering.memory.arena import MemoryPlan, plan_memory
 from functad.lowering.schedule import Schedule, make_schedule
+from functad.system.once import imported
 
 
 class Assembled(NamedTuple):
@@ -103,7 +103,7 @@ class CpuLowering:
         generated = self.generated
 
         def make(path: str, exports: Mapping[str, str]) -> bytes:
-            machine = import_module("functad.backends.cpu.compile.machine")  # takes the time that a warm cache saves
+            machine = imported("functad.backends.cpu.compile.machine")  # takes the time that a warm cache saves
             signatures = {name: generated.signatures[name] for name in exports}
             made: bytes = machine.compile_kernels(generated.source, path, signatures, exports, fused=self.fused)
             return made

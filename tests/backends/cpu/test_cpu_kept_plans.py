@@ -20,6 +20,7 @@ from functad import config, grad, jit, lax, machine_model
 from functad.backends.cpu import executable, kept_plans
 from functad.backends.cpu.compile import objects, shared_kernels
 from functad.backends.cpu.executable import CpuExecutable
+from functad.config import IMPORTED_AT_NS
 
 X = np.linspace(-1, 1, 300, dtype=np.float32)
 M = np.linspace(-1, 1, 900, dtype=np.float32).reshape(30, 30)
@@ -189,3 +190,22 @@ def test_another_process_does_without_the_compiler() -> None:
     assert first == second
     needed = {"numba", "functad.optimize.pipeline", "functad.lowering.schedule", "functad.backends.cpu.lowering"}
     assert needed <= compiler and not needed & modules
+
+
+def test_what_cannot_be_read_is_no_part_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "module.py").write_text("")
+    os.utime(package / "module.py", (0, 0))
+    monkeypatch.setattr(kept_plans, "_PACKAGE", package)
+    sources = kept_plans._sources.__wrapped__
+    known = sources()
+    assert known is not None
+    (package / ".#module.py").symlink_to("nobody@nowhere")  # what Emacs makes as long as there is something to save
+    assert sources() == known
+    os.utime(package / "module.py", (1, 1))
+    assert sources() not in (known, None)
+    os.utime(package / "module.py", ns=(0, IMPORTED_AT_NS + 1))
+    assert sources() is None  # this process may have imported what stood there before
+    monkeypatch.setattr(kept_plans, "_PACKAGE", package / "module.py")
+    assert sources() is None

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import os
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from functad.primitives.user_kernels import PREFIX, by_symbol
+from functad.system.once import imported
 
 
 def array_view(pointer: np.ndarray, start: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -31,4 +31,4 @@ def __getattr__(name: str) -> Any:
     function = by_symbol[name]
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return function.python
-    return import_module("functad.backends.cpu.scalars.user_functions_numba").in_kernels(function)
+    return imported("functad.backends.cpu.scalars.user_functions_numba").in_kernels(function)
