@@ -110,7 +110,7 @@ class _Unrolling:
         totals = {a.name: identity(a) for a in self._nest.accumulators}
         last = math.prod(s.extent for s in self._inner) - 1
         for k, place in enumerate(product(*(range(s.extent) for s in self._inner))):
-            names = {name: fresh(f"{name}_{k}", self._taken) for name in self._moving}
+            names = {name: fresh(f"{name}_{k}", self._taken) for name in sorted(self._moving)}
             at: dict[Symbol, Affine] = dict(zip(self._inner, map(Affine, place)))
             for s in self._nest.statements:
                 if s.level == PRE and (k == 0 or not self._moving.isdisjoint(names_of(s))):
