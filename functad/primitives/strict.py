@@ -43,7 +43,7 @@ def erf(x: Any) -> Any:
     return bind(strict_erf_p, x)
 
 
-def _strict(primitive: Primitive, word: Callable[..., Any], text: str) -> Primitive:
+def _strict(primitive: Primitive, intrinsic: Callable[..., Any], text: str) -> Primitive:
     name, examples = f"strict_{primitive.name}", primitive.examples
     assert not isinstance(examples, Absent)
     return replace(
@@ -51,7 +51,7 @@ def _strict(primitive: Primitive, word: Callable[..., Any], text: str) -> Primit
         name=name,
         doc=f"As `{primitive.name}` of floats, with the same bits in every mode.",
         abstract_eval=partial(elementwise_aval, name, FLOATS, None),
-        impl=partial(strict_math.on_arrays, word),
+        impl=partial(strict_math.on_arrays, intrinsic),
         batch=lambda size, args, dims: elementwise_batch(lambda: _RECORDS[name], size, args, dims),
         lower=Scalar(text),
         examples=lambda: [e for e in examples() if all(np.asarray(x).dtype.kind == "f" for x in e.args)],

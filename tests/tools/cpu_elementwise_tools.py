@@ -22,7 +22,7 @@ from functad.ir import Aval, Primitive
 from functad.lowering.nests.nest import CASTS
 from functad.lowering_rules import Scalar
 
-WORDS = {
+INTRINSICS = {
     name: module.__name__
     for module in (scalars, exact_scalars, complex_scalars, special_scalars)
     for name, word in vars(module).items()
@@ -94,7 +94,7 @@ class Kernel:
 def module_text(kernels: Sequence[Kernel]) -> str:
     body = "\n\n".join(kernel.text() for kernel in kernels)
     used = {token.string for token in tokenize.generate_tokens(StringIO(body).readline)}
-    imports = [f"from {module} import {name}" for name, module in WORDS.items() if name in used]
+    imports = [f"from {module} import {name}" for name, module in INTRINSICS.items() if name in used]
     return "\n".join(imports) + "\n\n\n" + body
 
 

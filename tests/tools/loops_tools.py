@@ -28,8 +28,8 @@ from functad.ir import Aval, Primitive
 from functad.lowering_rules import Loops
 
 CASTS = set("b1 i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64 c64 c128".split())
-WORDS = {word: getattr(importlib.import_module(module), word) for word, module in generate.VOCABULARY.items()}
-WORDS |= {"inf": scalars.inf, "nan": scalars.nan}
+INTRINSICS = {word: getattr(importlib.import_module(module), word) for word, module in generate.VOCABULARY.items()}
+INTRINSICS |= {"inf": scalars.inf, "nan": scalars.nan}
 MOST_PIECES = 60  # more pieces than this are not told apart
 
 
@@ -245,7 +245,7 @@ def check_text(kernel: Kernel) -> None:
     source = kernel.source()
     tree = ast.parse(source)
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    known = {*kernel.buffers, "start", "stop", "range", *stored, *WORDS, *GEMMS}
+    known = {*kernel.buffers, "start", "stop", "range", *stored, *INTRINSICS, *GEMMS}
     cast = {id(a) for node in ast.walk(tree) if isinstance(node, ast.Call) for a in cast_literals(node)}
     for node in ast.walk(tree):
         where = f"line {getattr(node, 'lineno', 0)} of\n{source}"
@@ -298,7 +298,7 @@ def run_kernel(kernel: Kernel, values: dict[Buffer, np.ndarray], is_set: dict[Bu
         )
         for name, (buffer, mode) in kernel.buffers.items()
     }
-    namespace = {**WORDS, **GEMMS}
+    namespace = {**INTRINSICS, **GEMMS}
     exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), namespace)
     count = max(1, min(pieces, kernel.n, MOST_PIECES))
     bounds = [kernel.n * i // count for i in range(count + 1)]
@@ -441,7 +441,7 @@ class Compiled:
         self.names = {id(k): f"{k.name}_{number}" for number, k in enumerate(kernels)}
         texts = [k._replace(name=self.names[id(k)]).source() for k in kernels]
         words = {node.id for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-        used = sorted(words & WORDS.keys())
+        used = sorted(words & INTRINSICS.keys())
         header = "".join(f"from {generate.VOCABULARY.get(word, scalars.__name__)} import {word}\n" for word in used)
         signatures = {self.names[id(k)]: [b.dtype for b, _ in k.buffers.values()] for k in kernels}
         self.recorded = recorded

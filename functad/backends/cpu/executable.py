@@ -130,7 +130,7 @@ class CpuExecutable(CallableProgram):
     def __init__(self, plan: Plan, addresses: Mapping[str, int], lowering: Callable[[], Any], kept: Any = None) -> None:
         super().__init__(plan.name, plan.fresh, plan.results, plan.arena_bytes)
         self.plan, self.addresses = plan, addresses
-        self.tape = Tape(linked(plan.entries, addresses), release_gil=plan.release_gil, control=plan.control)
+        self.tape = Tape(linked(plan.entries, addresses), release_gil=plan.release_gil, token=plan.token)
         self._lowering, self._kept = lowering, kept
         self._free: list[CallState] = []
 

@@ -81,7 +81,7 @@ class CpuLowering:
             kernels=kernels.keys_of(self._texts),
             entries=entries,
             release_gil=cost > machine_model.SHORT_CALL or plan.may_run_long(self.blocks),
-            control=slots.control,
+            token=slots.token,
             fresh=slots.fresh,
             results=slots.results,
             arrays=slots.arrays,

@@ -53,7 +53,7 @@ class Measurer:
                 one = Assembler(self._slots)
                 one.add([plan.Block(block.rows, [instruction], [scale], block.chunk, block.parallel)])
                 entries = linked(one.entries, executable.addresses)
-                run = Tape(entries, control=self._slots.control).bind(slots, 0)
+                run = Tape(entries, token=self._slots.token).bind(slots, 0)
                 settle(run([]))
                 measured.append((instruction, times, report.least_time(lambda: run([]), repeats)))  # noqa: B023
         return measured

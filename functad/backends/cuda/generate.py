@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass, replace
 
 from functad.backends.cuda.emit import CudaKernel, emit
-from functad.backends.cuda.scalars import WORDS
+from functad.backends.cuda.scalars import INTRINSICS
 from functad.lowering.blocks import Instruction
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.printing import comments, own_names_apart
@@ -23,7 +23,7 @@ NUMBA_NAMES = {
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
     "complex64", "complex128",
 }  # fmt: skip
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(eq=False)
@@ -50,7 +50,9 @@ def generate(schedule: Schedule, threads: int) -> CudaKernels:
             continue
         assert isinstance(step, NestStep), f"{step.name}: operations with kernels of their own are refused before"
         kernel = emit(step.nest, threads)
-        body, names = own_names_apart(kernel.body, [p for p, _, _ in kernel.parameters], {*WORDS, *NUMBA_NAMES, "cuda"})
+        body, names = own_names_apart(
+            kernel.body, [p for p, _, _ in kernel.parameters], {*INTRINSICS, *NUMBA_NAMES, "cuda"}
+        )
         parameters = tuple([(name, buffer, mode) for name, (_, buffer, mode) in zip(names, kernel.parameters)])
         kernel = replace(kernel, body=body, parameters=parameters)
         key = (kernel.body, tuple(f"{p}:{b.dtype.name}" for p, b, _ in kernel.parameters))
@@ -75,7 +77,7 @@ def _product(step: GemmStep) -> Instruction:
 
 def _unique(name: str, taken: dict[str, str]) -> str:
     unique, number = name, 2
-    while unique in taken or unique in WORDS or unique in NUMBA_NAMES:
+    while unique in taken or unique in INTRINSICS or unique in NUMBA_NAMES:
         unique, number = f"{name}_{number}", number + 1
     return unique
 
@@ -87,17 +89,17 @@ def _function_text(name: str, kernel: CudaKernel, step: NestStep | KernelStep, s
 
 def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
-    words = set(_WORD.findall(text))
+    names = set(_NAME.findall(text))
     lines = [
         f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed, the size of the grid is not."""',
         "",
     ]
-    if words & {"inf", "nan"}:
-        lines.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
-    lines.append(f"from numba import {', '.join(['cuda', *sorted(words & NUMBA_NAMES)])}")
-    if words & WORDS.keys():
-        lines.append(f"from functad.backends.cuda.scalars import {', '.join(sorted(words & WORDS.keys()))}")
-    of_users = sorted(w for w in words if w.startswith(PREFIX))
+    if names & {"inf", "nan"}:
+        lines.append(f"from math import {', '.join(sorted(names & {'inf', 'nan'}))}")
+    lines.append(f"from numba import {', '.join(['cuda', *sorted(names & NUMBA_NAMES)])}")
+    if names & INTRINSICS.keys():
+        lines.append(f"from functad.backends.cuda.scalars import {', '.join(sorted(names & INTRINSICS.keys()))}")
+    of_users = sorted(w for w in names if w.startswith(PREFIX))
     if of_users:
         lines.append(f"from functad.backends.cuda.user_functions import {', '.join(of_users)}")
     lines += ["", f"THREADS = {threads}  # in a block"]

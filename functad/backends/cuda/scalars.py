@@ -1,6 +1,6 @@
-"""The words of kernel text on CUDA: what kernels import.
+"""The intrinsics of kernel text on CUDA: what kernels import.
 
-Numba's simulator runs the plain functions of the CPU's words; for a GPU `words` gives each one CUDA machine code.
+Numba's simulator runs the plain functions of the CPU's intrinsics; for a GPU `intrinsics` gives each one machine code.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from functad.backends.cpu.scalars import special as special_scalars
 _settings: Any = numba.config
 SIMULATED = bool(_settings.ENABLE_CUDASIM)
 
-WORDS: dict[str, Callable[..., Any]] = {
+INTRINSICS: dict[str, Callable[..., Any]] = {
     name: value
     for module in (complex_scalars, exact_scalars, special_scalars, scalars)
     for name, value in vars(module).items()
     if not name.startswith("_") and (hasattr(value, "formula") or hasattr(value, "routine"))
 }
-WORDS["accumulate"] = scalars.accumulate
+INTRINSICS["accumulate"] = scalars.accumulate
 if not SIMULATED:
-    WORDS = import_module("functad.backends.cuda.words").on_cuda(WORDS)
+    INTRINSICS = import_module("functad.backends.cuda.intrinsics").on_cuda(INTRINSICS)
 
-globals().update(WORDS)  # kernels are files that import their words by name
+globals().update(INTRINSICS)  # kernels are files that import their intrinsics by name

@@ -11,7 +11,7 @@ import numpy as np
 class Storage:
     """A piece of memory: an input, an output, a constant, or a part of the arena.
 
-    kind: "input", "output", "const", "arena", "blas" (the address of a matrix product), "control" (by which a kernel
+    kind: "input", "output", "const", "arena", "blas" (the address of a matrix product), "token" (by which a kernel
         learns that it shall stop), "pointer" (the program moves it over other memory), "stack" (grows while the program
         runs), or "same" (that of another storage, `origin`).
     number: which input, output or constant it is.
@@ -38,7 +38,7 @@ class Storage:
     @property
     def is_data(self) -> bool:
         """Whether it holds values of the Program."""
-        return self.kind not in ("blas", "control")
+        return self.kind not in ("blas", "token")
 
     @property
     def memory(self) -> Storage:

@@ -1,6 +1,6 @@
 """What every printer of loop nests needs: parameters, where statements stand, and the text of accumulators.
 
-Knows the words of kernel text; no target.
+Knows the intrinsics of kernel text; no target.
 """
 
 from __future__ import annotations

@@ -138,12 +138,12 @@ def _piecewise(x: _Floats, pieces: Sequence[tuple[npt.NDArray[np.bool_], _Kernel
     return out
 
 
-def _by_sides(words: tuple[Callable[..., Any], Callable[..., Any]], x: _Floats) -> _Floats:
-    """A word for all numbers at those below 0, and another, for the others, there."""
+def _by_sides(intrinsics: tuple[Callable[..., Any], Callable[..., Any]], x: _Floats) -> _Floats:
+    """An intrinsic for all numbers at those below 0, and another, for the others, there."""
     out = np.empty(x.shape)
-    for where, word in zip((x < 0, ~(x < 0)), words):
+    for where, intrinsic in zip((x < 0, ~(x < 0)), intrinsics):
         if where.any():
-            out[where] = on_arrays(word, x[where])
+            out[where] = on_arrays(intrinsic, x[where])
     return out
 
 

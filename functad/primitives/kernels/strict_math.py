@@ -28,8 +28,8 @@ def _strictly(formula: Formula) -> Callable[..., Any]:
     return plain(strict)
 
 
-def on_arrays(word: Callable[..., Any], *operands: np.ndarray) -> np.ndarray:
-    """A word at each element of arrays of one shape, or of rank 0; float16 by way of float32, as in kernels."""
+def on_arrays(intrinsic: Callable[..., Any], *operands: np.ndarray) -> np.ndarray:
+    """An intrinsic at each element of arrays of one shape, or of rank 0; float16 by way of float32, as in kernels."""
     dtype = operands[0].dtype
     working = np.dtype(_F32) if dtype == np.float16 else dtype
     values = [np.asarray(x, working) for x in operands]
@@ -37,11 +37,11 @@ def on_arrays(word: Callable[..., Any], *operands: np.ndarray) -> np.ndarray:
     flat = [x.reshape(-1) if x.shape else x for x in values]
     size, block = math.prod(shape), machine_model.STRICT_BLOCK
     if size <= block:
-        return np.asarray(word(*flat)).reshape(shape).astype(dtype, copy=False)
+        return np.asarray(intrinsic(*flat)).reshape(shape).astype(dtype, copy=False)
     out = np.empty(size, working)
     for start in range(0, size, block):
         part = slice(start, start + block)
-        out[part] = word(*(x[part] if x.shape else x for x in flat))
+        out[part] = intrinsic(*(x[part] if x.shape else x for x in flat))
     return out.reshape(shape).astype(dtype, copy=False)
 
 

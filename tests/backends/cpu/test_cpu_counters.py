@@ -139,7 +139,7 @@ def test_questions_stand_between_strips_of_steps(n: int) -> None:
     assert "budget" not in inner and "interrupted" not in inner, polled.body
     asked: list[int] = []
     namespace: dict[str, Any] = {"steps_left": lambda i, n, k: n - i, "interrupted": lambda _: asked.append(1)}
-    text = f"def kernel(n, out, {polled.control}):\n" + "".join(f"    {line}\n" for line in polled.body.splitlines())
+    text = f"def kernel(n, out, {polled.token}):\n" + "".join(f"    {line}\n" for line in polled.body.splitlines())
     exec(text, namespace)
     out = [-1]
     namespace["kernel"]([n], out, None)
@@ -150,7 +150,7 @@ def test_a_loop_without_end_around_one_that_counts_to_nothing_asks() -> None:
     inner = "".join(f"    {line}\n" for line in AHEAD.splitlines())
     polled = with_polls("while True:\n    if n[0] > 5:\n        break\n" + inner, ["n", "out"])
     before_inner = polled.body.split("while True:")[1]
-    assert f"interrupted({polled.control})" in before_inner, polled.body
+    assert f"interrupted({polled.token})" in before_inner, polled.body
 
 
 def test_such_a_loop_is_vectorised() -> None:

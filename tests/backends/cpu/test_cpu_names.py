@@ -1,4 +1,4 @@
-"""Names in generated source: none of the kernels' own hides a word of the vocabulary, and none of a user's is code."""
+"""Names in generated source: none of the kernels' own hides an intrinsic, and none of a user's is code."""
 
 from __future__ import annotations
 

@@ -93,17 +93,17 @@ SELDOM = f"""for i in range(start, stop):
 """
 
 
-def interpreted(body: str, control: str, asked: Any, **given: Any) -> None:
-    text = f"def kernel({', '.join([*given, *([control] if control else [])])}, start, stop):\n"
+def interpreted(body: str, token: str, asked: Any, **given: Any) -> None:
+    text = f"def kernel({', '.join([*given, *([token] if token else [])])}, start, stop):\n"
     text += "".join(f"    {line}\n" for line in body.splitlines())
     namespace: dict[str, Any] = {"interrupted": asked, "minimum": min}
     exec(text, namespace)
-    namespace["kernel"](*given.values(), *([None] if control else []), 0, 1)
+    namespace["kernel"](*given.values(), *([None] if token else []), 0, 1)
 
 
 def test_short_kernels_are_left_as_they_are() -> None:
     polled = with_polls(SHORT, ["x", "out"])
-    assert polled.body == SHORT and not polled.control and polled.work == 302
+    assert polled.body == SHORT and not polled.token and polled.work == 302
 
 
 def test_steps_of_the_range_that_are_many_elements_are_counted() -> None:
@@ -135,13 +135,13 @@ def test_long_kernels_ask_now_and_then_and_compute_the_same(text: str, given: di
 
     interpreted(text, "", never, out=wanted, **given)
     assert not questions
-    interpreted(polled.body, polled.control, never, out=found, **given)
+    interpreted(polled.body, polled.token, never, out=found, **given)
     assert found == wanted and 2 <= len(questions) <= 64
     left = [-1]
-    interpreted(polled.body, polled.control, lambda _: True, out=left, **given)
+    interpreted(polled.body, polled.token, lambda _: True, out=left, **given)
     assert left == [-1]
 
 
 def test_names_in_a_kernel_are_not_taken_twice() -> None:
-    polled = with_polls(LONG.replace("total", "control").replace("j", "i_piece"), ["budget", "out"])
-    assert polled.control == "control_2"
+    polled = with_polls(LONG.replace("total", "token").replace("j", "i_piece"), ["budget", "out"])
+    assert polled.token == "token_2"

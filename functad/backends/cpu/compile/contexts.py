@@ -1,4 +1,4 @@
-"""What the compiler of kernels knows of Numba: the types of words and their code, for numbers, tuples and ranges.
+"""What the compiler of kernels knows of Numba: the types of intrinsics and their code, for numbers, tuples and ranges.
 
 Importing all of Numba's own declarations would be a third of the first compilation of a process; what it looks up again
 and again is remembered here. This file must not know how a function is compiled.
@@ -19,7 +19,7 @@ from numba.core.typing import cmathdecl, mathdecl, templates
 from numba.cpython import builtins, cmathimpl, iterators, mathimpl, numbers, rangeobj, tupleobj
 
 from functad.backends.cpu.compile.counting import CountingFunction
-from functad.backends.cpu.scalars.registry_numba import code_of_words, types_of_words
+from functad.backends.cpu.scalars.registry_numba import code_of_intrinsics, types_of_intrinsics
 
 _InPython = (templates._TemplateTargetHelperMixin, templates._OverloadFunctionTemplate)
 # Importing these declares to Numba what it knows of numbers, tuples and ranges.
@@ -45,7 +45,7 @@ class KernelTyping(typing.Context):
     def load_additional_registries(self) -> None:
         self.install_registry(mathdecl.registry)
         self.install_registry(cmathdecl.registry)
-        self.install_registry(types_of_words)
+        self.install_registry(types_of_intrinsics)
 
     def _load_builtins(self) -> None:
         self.install_registry(templates.builtin_registry)
@@ -97,7 +97,7 @@ class KernelTarget(CPUContext):
     def load_additional_registries(self) -> None:
         self.install_registry(mathimpl.registry)
         self.install_registry(cmathimpl.registry)
-        self.install_registry(code_of_words)
+        self.install_registry(code_of_intrinsics)
 
     def post_lowering(self, mod: Any, library: Any) -> None:
         # Without Numba's runtime, which counts references.

@@ -2,7 +2,7 @@
 
 It must not know what the functions do. Its language: all values are words, which serve as integers and addresses;
 `p[i]` is the i-th word at address p; assignments, `if`, `while`, `for … in range(…)`, `return`, calls of the functions
-of the same module and of the words defined at the end of this file.
+of the same module and of the intrinsics defined at the end of this file.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class _Translation:
         sibling = self.function.module.globals.get(PREFIX + name)
         if sibling is not None:
             return self.builder.call(sibling, [self.word(a) for a in node.args])
-        return WORDS[name](self, *(self.word(a) for a in node.args))
+        return INTRINSICS[name](self, *(self.word(a) for a in node.args))
 
     def call_c(self, result: str, parameters: str, words: Sequence[ir.Value]) -> ir.Value:
         """Call the C function at address `words[0]`; the letters are explained at `C_FUNCTIONS`."""
@@ -317,8 +317,8 @@ def _complex_product(scalar: ir.Type) -> Callable[..., None]:
     return build
 
 
-# The words of the language; addresses first, and an index that counts words.
-WORDS: dict[str, Callable[..., Any]] = {
+# The intrinsics of the language; addresses first, and an index that counts words.
+INTRINSICS: dict[str, Callable[..., Any]] = {
     "min": _minimum,
     "max": _maximum,
     "load": _load,  # the word, and everything that its writer had written before it

@@ -54,7 +54,7 @@ VOCABULARY = {
     for name, value in vars(module).items()
     if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.")
 }
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(eq=False)
@@ -145,23 +145,23 @@ class _Generator:
 
     def _file(self) -> str:
         text = "\n\n\n".join(function.text(name) for name, function in self.functions.items())
-        words = set(_WORD.findall(re.sub("#.*", "", text)))
+        used = set(_NAME.findall(re.sub("#.*", "", text)))
         imports: dict[str, list[str]] = {}
-        for word in sorted(words & VOCABULARY.keys()):
-            imports.setdefault(VOCABULARY[word], []).append(word)
-        of_users = sorted(filter(user_functions.is_user_word, words))
+        for name in sorted(used & VOCABULARY.keys()):
+            imports.setdefault(VOCABULARY[name], []).append(name)
+        of_users = sorted(filter(user_functions.is_user_function, used))
         if of_users:
             imports[user_functions.__name__] = of_users
         shown = escaped(self.schedule.program.name)
         head = [f'"""Kernels of `{shown}`, written by functad. Shapes are fixed."""', ""]
-        if words & {"inf", "nan"}:
-            head.append(f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}")
+        if used & {"inf", "nan"}:
+            head.append(f"from math import {', '.join(sorted(used & {'inf', 'nan'}))}")
         head += [f"from {module} import {', '.join(names)}" for module, names in sorted(imports.items())]
         return "\n".join(head) + "\n\n\n" + text + "\n"
 
 
 def _named_apart(kernel: CpuKernel) -> CpuKernel:
-    """The kernel, in which no name of its own is a word of the vocabulary."""
+    """The kernel, in which no name of its own is an intrinsic of the vocabulary."""
     given = [*(p for p, _, _ in kernel.parameters), *kernel.constants]
     body, names = own_names_apart(kernel.body, given, VOCABULARY)
     parameters = tuple([(name, buffer, mode) for name, (_, buffer, mode) in zip(names, kernel.parameters)])
@@ -172,9 +172,9 @@ def _named_apart(kernel: CpuKernel) -> CpuKernel:
 def _asking(kernel: CpuKernel, is_long: bool) -> tuple[CpuKernel, float]:
     """The kernel, which now asks now and then whether it shall stop, and the lines that run for each step of it."""
     polled = with_polls(kernel.body, [*(p for p, _, _ in kernel.parameters), *kernel.constants], is_long=is_long)
-    if not polled.control:
+    if not polled.token:
         return kernel, polled.work
-    parameter = (polled.control, new_buffer(polled.control, (1,), np.dtype(np.int64), "control"), "r")
+    parameter = (polled.token, new_buffer(polled.token, (1,), np.dtype(np.int64), "token"), "r")
     offsets = (*kernel.offsets, 0) if kernel.offsets else ()
     asking = replace(kernel, body=polled.body, parameters=(*kernel.parameters, parameter), offsets=offsets)
     return asking, polled.work
@@ -212,13 +212,13 @@ def _canonical(body: str, parameters: Sequence[str]) -> str:
     numbers: dict[str, str] = {p: f"p{i}" for i, p in enumerate(parameters)}
 
     def rename(match: re.Match[str]) -> str:
-        word = match.group()
-        if word in VOCABULARY or word in _KEPT or user_functions.is_user_word(word):
-            return word
-        return numbers.setdefault(word, f"v{len(numbers)}")
+        name = match.group()
+        if name in VOCABULARY or name in _KEPT or user_functions.is_user_function(name):
+            return name
+        return numbers.setdefault(name, f"v{len(numbers)}")
 
     code = "\n".join(line.partition("#")[0] for line in body.split("\n"))
-    return _WORD.sub(rename, code)
+    return _NAME.sub(rename, code)
 
 
 _KEPT = {

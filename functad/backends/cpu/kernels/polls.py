@@ -1,4 +1,4 @@
-"""Puts questions whether to stop into the text of kernels that may run long: `if interrupted(control): return`.
+"""Puts questions whether to stop into the text of kernels that may run long: `if interrupted(token): return`.
 
 Knows the form of kernel text: loops, and how many lines run in all. Nothing of what they compute. A loop whose number
 of steps is known is cut into strips, with one question for each, so that its steps cost what they did. So are the steps
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from functad import machine_model
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import special as special_scalars
-from functad.backends.cpu.scalars.user_functions import is_user_word
+from functad.backends.cpu.scalars.user_functions import is_user_function
 
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _OF_RANGE = re.compile(r"(\d+) \* start$")
@@ -32,12 +32,12 @@ _SLOW = {"remainder"} | {
 class Polled(NamedTuple):
     """The text of a kernel's body.
 
-    control: the parameter that it needs for its questions, or "". work: how many lines run for a step of its range,
+    token: the parameter that it needs for its questions, or "". work: how many lines run for a step of its range,
     without those that it counts itself, of which at most `BUDGET`, or one strip, run without a question.
     """
 
     body: str
-    control: str
+    token: str
     work: float
 
 
@@ -51,14 +51,14 @@ def with_polls(body: str, names: Iterable[str], *, is_long: bool = False) -> Pol
     lines, work = writer.rewritten(body.strip("\n").split("\n"))
     if writer.has_budget:
         lines.insert(0, f"{writer.budget} = {machine_model.POLL_BUDGET}")
-    return Polled("\n".join(lines) + "\n", writer.control if writer.asks else "", work)
+    return Polled("\n".join(lines) + "\n", writer.token if writer.asks else "", work)
 
 
 class _Writer:
     def __init__(self, taken: set[str], is_long: bool) -> None:
         self.taken = taken
         self.is_long = is_long
-        self.control, self.budget = self.unique("control"), self.unique("budget")
+        self.token, self.budget = self.unique("token"), self.unique("budget")
         self.asks = self.has_budget = False
 
     def unique(self, wanted: str) -> str:
@@ -129,7 +129,7 @@ class _Writer:
 
     def ask(self, depth: int) -> list[str]:
         self.asks = True
-        return [f"{' ' * depth}if interrupted({self.control}):", f"{' ' * depth}    return"]
+        return [f"{' ' * depth}if interrupted({self.token}):", f"{' ' * depth}    return"]
 
     def ahead(self, line: str, bounds: str, inside: list[str], each: float) -> list[str]:
         """A `for` of steps that are known to come, in a `while` that goes on if they were fewer."""
@@ -159,7 +159,7 @@ def _work(line: str) -> int:
     """A line is one line, and each call another, of some functions many."""
     if not line or line.startswith("#"):
         return 0
-    slow = sum(word in _SLOW or is_user_word(word) for word in _WORDS.findall(line))
+    slow = sum(word in _SLOW or is_user_function(word) for word in _WORDS.findall(line))
     return 1 + line.count("(") + machine_model.SLOW_WORK * slow
 
 

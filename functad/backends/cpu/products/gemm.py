@@ -43,7 +43,7 @@ def gemm_block(
 def gemm_instruction(
     dtype: Any, a: Matrix, b: Matrix, c: Matrix, *, m: int, n: int, k: int, ta: bool = False, tb: bool = False,
     alpha: complex = 1.0, beta: complex = 0.0, scale: tuple[int, int] | None = None, split: str = "rows",
-    control: int = -1,
+    token: int = -1,
 ) -> TapeInstruction:  # fmt: skip
     """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C, row-major, where op transposes if ta or tb.
 
@@ -54,7 +54,7 @@ def gemm_instruction(
         scale: slot and offset of an element that alpha is multiplied by.
         split: what the range of the instruction counts: `"rows"` of C (0..m), its `"columns"` (0..n), or the
             matrices of a `"batch"`.
-        control: the slot of the control words of the call, so that a large product stops when they say so; or -1.
+        token: the slot of the cancellation token of the call, so that a large product stops when they say so; or -1.
 
     Raises:
         ArgumentError: rows of C overlap, or a pitch is 0.
@@ -75,7 +75,7 @@ def gemm_instruction(
     if scale is not None:
         params[w.P_SCALE_SLOT : w.P_SCALE_OFFSET + 1] = scale[0], scale[1] * dtype.itemsize
     params[w.P_A_STRIDE : w.P_C_STRIDE + 1] = [matrix.stride * dtype.itemsize for matrix in (a, b, c)]
-    params[w.P_CONTROL] = control
+    params[w.P_CANCELLATION] = token
     steps = {"rows": m, "columns": n, "batch": 1}[split]
     return TapeInstruction(
         runtime().addresses["gemm_instruction"], params, blas=calls_blas,

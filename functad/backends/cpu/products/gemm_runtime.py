@@ -51,9 +51,9 @@ def gemm_instruction(slots, params, start, stop) -> None:
         c += start * params[w.P_C_STRIDE]
         products = stop - start
     for _ in range(products):
-        if m * n * k > machine_model.LARGEST_PRODUCT and params[w.P_CONTROL] >= 0:
+        if m * n * k > machine_model.LARGEST_PRODUCT and params[w.P_CANCELLATION] >= 0:
             large_gemm(
-                slots[params[w.P_CONTROL]], handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
+                slots[params[w.P_CANCELLATION]], handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
             )  # fmt: skip
         else:
             call_gemm(handle[w.GEMM_ENTRY], handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
@@ -63,7 +63,7 @@ def gemm_instruction(slots, params, start, stop) -> None:
 
 
 def large_gemm(
-    control, handle, ta, tb, m, n, k,
+    token, handle, ta, tb, m, n, k,
     alpha, a, lda, b, ldb, beta, c, ldc,
 ) -> None:  # fmt: skip
     """A large product, with looks at the clock in between."""
@@ -71,7 +71,7 @@ def large_gemm(
     n_step = max(machine_model.PART_COLUMNS, most // (m * k) // 64 * 64)
     m_step = max(machine_model.PART_EXTENT, most // (min(n, n_step) * k) // 64 * 64)
     k_step = max(machine_model.PART_EXTENT, most // (min(n, n_step) * min(m, m_step)) // 64 * 64)
-    gemm_in_parts(control, m_step, n_step, k_step, handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+    gemm_in_parts(token, m_step, n_step, k_step, handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 
 
 def gemm(
@@ -124,13 +124,13 @@ def gemm(
 
 
 def gemm_in_parts(
-    control, m_step, n_step, k_step,
+    token, m_step, n_step, k_step,
     handle, ta, tb, m, n, k,
     alpha, a, lda, b, ldb, beta, c, ldc,
 ) -> None:  # fmt: skip
     """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C, in parts of so many rows, columns and terms.
 
-    control: the call's control words: looks there before each part, which is left to the product's own function; or 0:
+    token: the call's cancellation token, looked at before each part, which the product's own function computes; or 0:
         the BLAS library multiplies the parts. A part of C is finished while it is in the cache.
     """
     item = handle[w.GEMM_ITEM]
@@ -147,12 +147,12 @@ def gemm_in_parts(
                 k_part = min(k_step, k - k_start)
                 a_part = a + item * (k_start * lda + m_start if ta == 1 else m_start * lda + k_start)
                 b_part = b + item * (n_start * ldb + k_start if tb == 1 else k_start * ldb + n_start)
-                if control == 0:
+                if token == 0:
                     call_cblas(
                         handle, ta, tb, m_part, n_part, k_part,
                         alpha, a_part, lda, b_part, ldb, factor, c_part, ldc,
                     )  # fmt: skip
-                elif poll(control) == 0:
+                elif poll(token) == 0:
                     call_gemm(
                         handle[w.GEMM_ENTRY], handle, ta, tb, m_part, n_part, k_part,
                         alpha, a_part, lda, b_part, ldb, factor, c_part, ldc,

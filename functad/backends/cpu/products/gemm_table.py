@@ -82,8 +82,8 @@ def _panels() -> Loaded:
 
     def make(_: str) -> bytes:
         # Loading the compiler takes time that a warm cache saves.
-        words = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
-        return bytes(words.compile_words(source, vars(p), p.EXPORTS))
+        compiler = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
+        return bytes(compiler.compile_words(source, vars(p), p.EXPORTS))
 
     return objects.get(source, "panels", p.EXPORTS, make).addresses
 

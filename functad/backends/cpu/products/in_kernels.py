@@ -1,4 +1,4 @@
-"""The words of kernel text for matrix products, and what they compute when kernel text runs as plain Python.
+"""The intrinsics of kernel text for matrix products, and what they compute when kernel text runs as plain Python.
 
 This file must not know who computes matrix products in compiled code, and never imports Numba.
 """

@@ -1,4 +1,4 @@
-"""The words of kernel text for matrix products for Numba: a call through the handle. Importing it registers them.
+"""The intrinsics of kernel text for matrix products for Numba: a call through the handle. Importing it registers them.
 
 This file must not know who computes the product.
 """
@@ -21,18 +21,18 @@ _PARAMETERS = (
 )  # fmt: skip
 
 
-def _declare(word: Callable[..., None], parameters: Sequence[str], special: Mapping[str, types.Type]) -> Any:
-    """Make calls of the word known to Numba, with words as arguments but for the special ones; their signature."""
+def _declare(intrinsic: Callable[..., None], parameters: Sequence[str], special: Mapping[str, types.Type]) -> Any:
+    """Make calls of the intrinsic known to Numba, with words as arguments but for the special ones; their signature."""
     wanted = signature(types.none, *(special.get(name, types.int64) for name in parameters))
 
     class Template(AbstractTemplate):
-        key = word
+        key = intrinsic
 
         def generic(self, arguments: Any, keywords: Any) -> Any:
             # The call's arguments are converted to these types, as far as Numba can.
             return wanted if len(arguments) == len(parameters) and not keywords else None
 
-    declare(word, types.Function(Template))
+    declare(intrinsic, types.Function(Template))
     return wanted
 
 
@@ -43,11 +43,11 @@ def _call(builder: ir.IRBuilder, routine: ir.Value, arguments: Sequence[ir.Value
     builder.call(entry, [w if w.type == _WORD else builder.ptrtoint(w, _WORD) for w in arguments])
 
 
-def _register(word: Callable[..., None], element: types.Type) -> None:
+def _register(intrinsic: Callable[..., None], element: types.Type) -> None:
     special: dict[str, types.Type] = {name: types.CPointer(element) for name in "abc"}
     special |= {"alpha": element, "beta": element, "blas": types.CPointer(types.int64)}
 
-    @implement(word, *_declare(word, _PARAMETERS, special).args)
+    @implement(intrinsic, *_declare(intrinsic, _PARAMETERS, special).args)
     def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         given = dict(zip(_PARAMETERS, values))
         for name in ("alpha", "beta"):
@@ -73,11 +73,11 @@ _PLACES_PARAMETERS = (
 )  # fmt: skip
 
 
-def _register_places(word: Callable[..., None], element: types.Type) -> None:
+def _register_places(intrinsic: Callable[..., None], element: types.Type) -> None:
     special: dict[str, types.Type] = {name: types.CPointer(element) for name in ("a", "zeros", "b", "c")}
     special |= {name: types.CPointer(types.int64) for name in ("blas", "places")}
 
-    @implement(word, *_declare(word, _PLACES_PARAMETERS, special).args)
+    @implement(intrinsic, *_declare(intrinsic, _PLACES_PARAMETERS, special).args)
     def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         given = dict(zip(_PLACES_PARAMETERS, values))
         given["ahead"] = builder.gep(given["a"], [given["ahead"]])

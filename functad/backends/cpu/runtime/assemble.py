@@ -63,7 +63,7 @@ class Slots:
         self.count = len(self.numbers)
         self.private = 0  # how many more there are behind all these, for chunks that have slots of their own
         self.handles: dict[str, int] = {}
-        self.control = self.new()  # of the address of the call's control words
+        self.token = self.new()  # of the address of the call's cancellation token
         for instruction in instructions:
             for _, buffer, _ in instruction.parameters:
                 if buffer.storage.kind == "blas" and buffer.name not in self.handles:
@@ -83,8 +83,8 @@ class Slots:
         return self.numbers[storage]
 
     def of_buffer(self, buffer: Buffer) -> int:
-        if buffer.storage.kind == "control":
-            return self.control
+        if buffer.storage.kind == "token":
+            return self.token
         return self.handles[buffer.name] if buffer.storage.kind == "blas" else self.of(buffer.storage)
 
 
@@ -236,18 +236,18 @@ class Assembler:
             return self._product(instruction.step, split)._replace(scale=scale)
         if isinstance(instruction.step, CallStep):
             numbers = [self.slots.of_buffer(b) for _, b, _ in instruction.parameters]
-            return self.calls.instruction(instruction.step, numbers, self.slots.control)
+            return self.calls.instruction(instruction.step, numbers, self.slots.token)
         pointers = [(self.slots.of_buffer(buffer), buffer.dtype, offset) for buffer, offset in instruction.arguments]
         params = words(pointers, instruction.constants)
         blas = any(b.storage.kind == "blas" for _, b, _ in instruction.parameters)
-        counts = any(b.storage.kind == "control" for _, b, _ in instruction.parameters)
+        counts = any(b.storage.kind == "token" for _, b, _ in instruction.parameters)
         base = machine_model.POLL_BUDGET if counts else machine_model.JUMP_WORK
         return KernelCall(instruction.function, params, scale, blas, instruction.work, base)
 
     def _product(self, step: GemmStep, split: str) -> ProductCall:
         sizes: dict[str, Any] = {"m": step.m, "n": step.n, "k": step.k, "ta": bool(step.ta), "tb": bool(step.tb)}
         sizes |= {"alpha": step.alpha, "beta": step.beta}
-        return ProductCall(step.a.dtype, *self._matrices(step), sizes, split, self.slots.control)
+        return ProductCall(step.a.dtype, *self._matrices(step), sizes, split, self.slots.token)
 
     def _matrices(self, step: GemmStep) -> tuple[Matrix, Matrix, Matrix]:
         return (

@@ -22,10 +22,10 @@ class PythonCalls:
     def __init__(self) -> None:
         self.kept: list[Any] = []  # what the tape has addresses of
 
-    def instruction(self, step: CallStep, numbers: Sequence[int], control: int) -> TapeInstruction:
+    def instruction(self, step: CallStep, numbers: Sequence[int], token: int) -> TapeInstruction:
         """The instruction of a step.
 
-        numbers: the slots of the step's operands and results. control: the slot of the control words.
+        numbers: the slots of the step's operands and results. token: the slot of the cancellation token.
         """
         buffers = [*step.ins, *step.outs]
         count = len(step.ins)
@@ -35,7 +35,7 @@ class PythonCalls:
             step.call(arrays[:count], arrays[count:])
 
         self.kept.append(call)
-        return TapeInstruction(runtime().addresses["call_python"], np.array([id(call), control], np.int64))
+        return TapeInstruction(runtime().addresses["call_python"], np.array([id(call), token], np.int64))
 
 
 def _array(buffer: Buffer, slots: int, number: int) -> np.ndarray:

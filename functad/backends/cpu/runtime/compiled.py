@@ -71,13 +71,13 @@ def run_tape(tape, slots) -> int:
     pool = tape[w.TAPE_POOL]
     status = 0
     owner = 0
-    control = room(w.CONTROL_SIZE)
-    control[w.CONTROL_POLL] = pool[w.POLL]
-    control[w.CONTROL_POOL] = pool
-    control[w.CONTROL_STOPPED] = 0
-    control[w.CONTROL_DUE] = 0
-    if tape[w.TAPE_CONTROL] >= 0:
-        slots[tape[w.TAPE_CONTROL]] = control
+    token = room(w.CANCELLATION_SIZE)
+    token[w.CANCELLATION_POLL] = pool[w.POLL]
+    token[w.CANCELLATION_POOL] = pool
+    token[w.CANCELLATION_STOPPED] = 0
+    token[w.CANCELLATION_DUE] = 0
+    if tape[w.TAPE_CANCELLATION] >= 0:
+        slots[tape[w.TAPE_CANCELLATION]] = token
     if tape[w.TAPE_PARALLEL] == 1:
         if load(pool, w.HELPERS) < load(pool, w.WANTED):
             status = w.HELPERS_MISSING
@@ -91,13 +91,13 @@ def run_tape(tape, slots) -> int:
     while position < end:
         entry = tape + 8 * position
         if entry[0] == w.BLOCK:
-            worked += run_block(pool, owner, entry, slots, control)
+            worked += run_block(pool, owner, entry, slots, token)
             position += w.BLOCK_HEAD + w.INSTRUCTION_SIZE * entry[w.BLOCK_INSTRUCTIONS]
         elif entry[0] == w.MOVES:
             run_moves(entry, slots)
             position += w.MOVES_HEAD + w.MOVE_SIZE * entry[w.MOVES_COUNT]
         elif entry[0] == w.REPEAT:
-            position += repeat_block(pool, owner, entry, slots, control)
+            position += repeat_block(pool, owner, entry, slots, token)
         elif entry[0] == w.GROW:
             if grow(pool, entry, slots) == 0:
                 status = w.OUT_OF_MEMORY
@@ -107,47 +107,47 @@ def run_tape(tape, slots) -> int:
         else:
             position = next_position(entry, slots, position)
             worked += machine_model.JUMP_WORK
-        worked = counted(control, worked)
-        if load(control, w.CONTROL_STOPPED) == 1:
+        worked = counted(token, worked)
+        if load(token, w.CANCELLATION_STOPPED) == 1:
             position = end
     if tape[w.TAPE_BLAS] == 1:
         leave_blas(pool)
     if owner == 1:
         store(pool, w.OWNER, 0)
-    if load(control, w.CONTROL_STOPPED) == 1:
+    if load(token, w.CANCELLATION_STOPPED) == 1:
         status = w.RAISED
         if load(pool, w.ENDING) == 1 and get_word(pool[w.THREAD]) != pool[w.MAIN_THREAD]:
             status = w.ENDED
     return status
 
 
-def poll(control) -> int:
+def poll(token) -> int:
     """Whether the call shall stop. From time to time the main thread lets Python run the handlers of signals.
 
     If one of them raises (Ctrl-C does), the exception stays set in the thread's Python state until the call returns.
     """
-    if load(control, w.CONTROL_STOPPED) == 1:
+    if load(token, w.CANCELLATION_STOPPED) == 1:
         return 1
-    pool = control[w.CONTROL_POOL]
+    pool = token[w.CANCELLATION_POOL]
     now = time(pool)
-    if now >= control[w.CONTROL_DUE]:
+    if now >= token[w.CANCELLATION_DUE]:
         if get_word(pool[w.THREAD]) == pool[w.MAIN_THREAD]:
-            if control[w.CONTROL_DUE] > 0:
+            if token[w.CANCELLATION_DUE] > 0:
                 state = get_int(pool[w.ENSURE])
                 if get_int(pool[w.CHECK_SIGNALS]) != 0:
-                    store(control, w.CONTROL_STOPPED, 1)
+                    store(token, w.CANCELLATION_STOPPED, 1)
                 call_int(pool[w.RELEASE_STATE], state)
                 now = time(pool)
-            control[w.CONTROL_DUE] = now + machine_model.POLL_INTERVAL_NS
+            token[w.CANCELLATION_DUE] = now + machine_model.POLL_INTERVAL_NS
         elif load(pool, w.ENDING) == 1:
-            store(control, w.CONTROL_STOPPED, 1)
-    return load(control, w.CONTROL_STOPPED)
+            store(token, w.CANCELLATION_STOPPED, 1)
+    return load(token, w.CANCELLATION_STOPPED)
 
 
-def counted(control, worked) -> int:
+def counted(token, worked) -> int:
     """Work done since the last question; asks if that is much. A question costs as much as a small kernel."""
     if worked > machine_model.POLL_WORK:
-        poll(control)
+        poll(token)
         return 0
     return worked
 
@@ -163,8 +163,8 @@ def time(pool) -> int:
 
 def call_python(slots, params, start, stop) -> None:
     """The kernel of a call of a Python function: function(address of the slots). If it raises, the tape stops."""
-    control = slots[params[w.CALL_CONTROL]]
-    pool = control[w.CONTROL_POOL]
+    token = slots[params[w.CALL_CANCELLATION]]
+    pool = token[w.CANCELLATION_POOL]
     state = get_int(pool[w.ENSURE])
     result = 0
     arguments = new_object(pool[w.NEW_TUPLE], 1)
@@ -177,24 +177,24 @@ def call_python(slots, params, start, stop) -> None:
     if result != 0:
         call_word(pool[w.DECREF], result)
     else:
-        store(control, w.CONTROL_STOPPED, 1)
+        store(token, w.CANCELLATION_STOPPED, 1)
     call_int(pool[w.RELEASE_STATE], state)
 
 
-def run_block(pool, owner, block, slots, control) -> int:
+def run_block(pool, owner, block, slots, token) -> int:
     """Run a block, together with the helpers if the caller owns the pool; how much work that was."""
     chunks = block[w.BLOCK_CHUNKS]
     if chunks == 1:
-        run_chunk(block, slots, 0, control)
+        run_chunk(block, slots, 0, token)
     elif owner == 1:
-        run_job(pool, block, slots, chunks, control)
+        run_job(pool, block, slots, chunks, token)
     else:
         chunk = 0
         worked = 0
-        while chunk < chunks and load(control, w.CONTROL_STOPPED) == 0:
-            run_chunk(block, slots, chunk, control)
+        while chunk < chunks and load(token, w.CANCELLATION_STOPPED) == 0:
+            run_chunk(block, slots, chunk, token)
             chunk += 1
-            worked = counted(control, worked + block[w.BLOCK_WORK])
+            worked = counted(token, worked + block[w.BLOCK_WORK])
     return chunks * block[w.BLOCK_WORK]
 
 
@@ -249,19 +249,19 @@ def next_position(entry, slots, position) -> int:
     return entry[w.JUMP_TARGET] if jumps == 1 else position + w.JUMP_SIZE
 
 
-def repeat_block(pool, owner, block, slots, control) -> int:
+def repeat_block(pool, owner, block, slots, token) -> int:
     """Run a block that repeats, and leave the slots as its first chunk leaves them; how many words it has."""
-    run_block(pool, owner, block, slots, control)
+    run_block(pool, owner, block, slots, token)
     size = w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS]
     repeat = block + 8 * size
     copy_words(slots, slots + 8 * repeat[w.REPEAT_PRIVATE], repeat[w.REPEAT_COUNT])
     return size + w.REPEAT_SIZE + w.MOVES_HEAD + w.MOVE_SIZE * repeat[w.REPEAT_SIZE + w.MOVES_COUNT]
 
 
-def run_chunk(block, slots, chunk, control) -> None:
+def run_chunk(block, slots, chunk, token) -> None:
     """Run all instructions of the block over one chunk of its rows, once or as often as it repeats."""
     if block[0] == w.BLOCK:
-        run_rows(block, slots, chunk, control)
+        run_rows(block, slots, chunk, token)
         return
     repeat = block + 8 * (w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS])
     count = repeat[w.REPEAT_COUNT]
@@ -270,15 +270,15 @@ def run_chunk(block, slots, chunk, control) -> None:
     worked = 0
     left = repeat[w.REPEAT_STEPS]
     while left > 0:
-        run_rows(block, own, chunk, control)
+        run_rows(block, own, chunk, token)
         run_moves(repeat + 8 * w.REPEAT_SIZE, own)
         left -= 1
-        worked = counted(control, worked + block[w.BLOCK_WORK])
-        if load(control, w.CONTROL_STOPPED) == 1:
+        worked = counted(token, worked + block[w.BLOCK_WORK])
+        if load(token, w.CANCELLATION_STOPPED) == 1:
             left = 0
 
 
-def run_rows(block, slots, chunk, control) -> None:
+def run_rows(block, slots, chunk, token) -> None:
     """Run all instructions of the block over one chunk of its rows."""
     size = block[w.BLOCK_CHUNK]
     start = chunk * size
@@ -294,7 +294,7 @@ def run_rows(block, slots, chunk, control) -> None:
         if last - first <= piece:
             call_kernel(address, slots, params, first, last)
         else:
-            while first < last and poll(control) == 0:
+            while first < last and poll(token) == 0:
                 call_kernel(address, slots, params, first, min(first + piece, last))
                 first += piece
         position += w.INSTRUCTION_SIZE
@@ -305,14 +305,14 @@ def copy_words(target, source, count) -> None:
         target[i] = source[i]
 
 
-def run_job(pool, block, slots, chunks, control) -> None:
+def run_job(pool, block, slots, chunks, token) -> None:
     """Run the block together with the helpers; the caller must own the pool."""
     # Nobody can claim from the previous job any more, so its description may be replaced.
     store(pool, w.DONE, 0)
     store(pool, w.JOB_BLOCK, block)
     store(pool, w.JOB_SLOTS, slots)
     store(pool, w.JOB_CHUNKS, chunks)
-    store(pool, w.JOB_CONTROL, control)
+    store(pool, w.JOB_CANCELLATION, token)
     publish(pool, w.CLAIM, (load(pool, w.CLAIM) | CLAIM_MASK) + 1 + chunks)
     if load(pool, w.SLEEPERS) > 0:
         wake(pool, chunks - 1)
@@ -323,7 +323,7 @@ def run_job(pool, block, slots, chunks, control) -> None:
         spins += 1
         if spins > pool[w.PATIENCE]:
             call_nothing(pool[w.YIELD])
-            poll(control)
+            poll(token)
 
 
 def work(pool) -> int:
@@ -336,11 +336,11 @@ def work(pool) -> int:
         block = load(pool, w.JOB_BLOCK)
         slots = load(pool, w.JOB_SLOTS)
         chunks = load(pool, w.JOB_CHUNKS)
-        control = load(pool, w.JOB_CONTROL)
+        token = load(pool, w.JOB_CANCELLATION)
         if claim(pool, w.CLAIM, word, word - 1) == 1:
-            if load(control, w.CONTROL_STOPPED) == 0:
-                run_chunk(block, slots, chunks - (word & CLAIM_MASK), control)
-                worked = counted(control, worked + block[w.BLOCK_WORK])
+            if load(token, w.CANCELLATION_STOPPED) == 0:
+                run_chunk(block, slots, chunks - (word & CLAIM_MASK), token)
+                worked = counted(token, worked + block[w.BLOCK_WORK])
             done += 1
         word = load(pool, w.CLAIM)
     if done > 0:

@@ -25,7 +25,7 @@ OWNER = 32  # 1: a caller has the pool
 JOB_BLOCK = 40  # the current job: address of a block,
 JOB_SLOTS = 41  # address of the slots,
 JOB_CHUNKS = 42  # number of chunks
-JOB_CONTROL = 43  # address of the control words of the call
+JOB_CANCELLATION = 43  # address of the cancellation token of the call
 SLEEPERS = 48  # helpers that sleep
 BLAS_LOCK = 56  # the threads of the BLAS library: 1 while the next two words change
 BLAS_CALLERS = 57  # tapes with matrix products that run now
@@ -55,12 +55,12 @@ FRAME_TAPE = 0
 FRAME_SLOTS = 1
 FRAME_ARRAYS = 2  # number of arrays, whose addresses go to the first slots
 
-# The control words of a call, by which whoever works for it learns that it shall stop.
-CONTROL_POLL = 0  # address of `runtime.compiled.poll`, for kernels
-CONTROL_POOL = 1
-CONTROL_STOPPED = 2  # 1: stop; if the thread that called has set it, an exception is set in its Python state
-CONTROL_DUE = 3  # when to ask next whether a signal came, in ns; 0: never asked yet
-CONTROL_SIZE = 4
+# The cancellation token of a call, by which whoever works for it learns that it shall stop.
+CANCELLATION_POLL = 0  # address of `runtime.compiled.poll`, for kernels
+CANCELLATION_POOL = 1
+CANCELLATION_STOPPED = 2  # 1: stop; if the thread that called has set it, an exception is set in its Python state
+CANCELLATION_DUE = 3  # when to ask next whether a signal came, in ns; 0: never asked yet
+CANCELLATION_SIZE = 4
 
 # A tape: a head, then entries: blocks, moves and jumps. The first word of an entry is its kind.
 TAPE_POOL = 0
@@ -68,7 +68,7 @@ TAPE_END = 1  # where the entries end
 TAPE_PARALLEL = 2  # 1: some block may run on several threads
 TAPE_BLAS = 3  # 1: some instruction calls the BLAS library
 TAPE_RELEASE = 4  # 1: let other Python threads run meanwhile
-TAPE_CONTROL = 5  # the slot that gets the address of the call's control words, or -1
+TAPE_CANCELLATION = 5  # the slot that gets the address of the call's cancellation token, or -1
 TAPE_HEAD = 6
 BLOCK, MOVES, AGAIN, JUMP, UNLESS, SAME, SWITCH, GROW, REPEAT = range(9)
 
@@ -133,7 +133,7 @@ RAISED = -5  # stopped, with an exception set
 
 # The params of a call of a Python function.
 CALL_FUNCTION = 0  # PyObject*
-CALL_CONTROL = 1  # slot of the control words
+CALL_CANCELLATION = 1  # slot of the cancellation token
 
 # A matrix product's handle: who computes it.
 GEMM_ENTRY = 0  # address of the function with the signature of `gemm_runtime.gemm`
@@ -168,7 +168,7 @@ P_SCALE_OFFSET = 21
 P_A_STRIDE = 22
 P_B_STRIDE = 23
 P_C_STRIDE = 24
-P_CONTROL = 25  # slot of the control words, or -1
+P_CANCELLATION = 25  # slot of the cancellation token, or -1
 GEMM_PARAMS = 26
 SPLIT_ROWS = 0
 SPLIT_COLUMNS = 1

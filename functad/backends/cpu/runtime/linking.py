@@ -37,7 +37,7 @@ class ProductCall(NamedTuple):
     c: Matrix
     sizes: dict[str, Any]
     split: str
-    control: int
+    token: int
     scale: int = 1
 
 
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     """All that a process needs to run a Program, besides the machine code of its kernels.
 
     name: of the Program. kernels: the key of the machine code of each kernel, by the name of its function.
-    entries: the tape, on which kernels stand by name. release_gil, control: of the tape.
+    entries: the tape, on which kernels stand by name. release_gil, token: of the tape.
     fresh: shape and dtype of the arrays to be made for a call. results: for each result the number of the array, and
     its shape where that is not the array's. arrays: how many of the first slots hold the arrays of a call.
     slots: how many there are. arena: the slots of temporaries, and where in the arena they lie. constants: slots and
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
     kernels: dict[str, str]
     entries: Sequence[TapeEntry]
     release_gil: bool
-    control: int
+    token: int
     fresh: FreshArrays
     results: ResultPlaces
     arrays: int
@@ -75,7 +75,7 @@ def linked(entries: Iterable[TapeEntry], addresses: Mapping[str, int]) -> list[T
         if isinstance(one, KernelCall):
             return TapeInstruction(addresses[one.function], *one[1:])
         if isinstance(one, ProductCall):
-            made = gemm_instruction(one.dtype, one.a, one.b, one.c, split=one.split, control=one.control, **one.sizes)
+            made = gemm_instruction(one.dtype, one.a, one.b, one.c, split=one.split, token=one.token, **one.sizes)
             return made._replace(scale=one.scale)
         assert isinstance(one, TapeInstruction)
         return one

@@ -130,10 +130,10 @@ class Tape:
         entries: run one after the other, jumps excepted. A target may be the number of entries: the end.
         release_gil: let other Python threads run during a call. That costs little, but a thread that gave up the
             interpreter may wait for it for milliseconds: not worth it for a few microseconds of work.
-        control: the slot that gets the address of the call's control words, for instructions that look there.
+        token: the slot that gets the address of the call's cancellation token, for instructions that look there.
     """
 
-    def __init__(self, entries: Sequence[TapeEntry], *, release_gil: bool = True, control: int = -1) -> None:
+    def __init__(self, entries: Sequence[TapeEntry], *, release_gil: bool = True, token: int = -1) -> None:
         sizes = [_size(entry) for entry in entries]
         places = [w.TAPE_HEAD, *(w.TAPE_HEAD + total for total in accumulate(sizes))]
         blocks = [entry for entry in entries if isinstance(entry, TapeBlock)]
@@ -141,7 +141,7 @@ class Tape:
         instructions = [instruction for block in blocks for instruction in block.instructions]
         parallel = any(_chunks(block)[1] > 1 for block in blocks)
         blas = any(instruction.blas for instruction in instructions)
-        head = [runtime().pool.address, places[-1], parallel, blas, release_gil, control]
+        head = [runtime().pool.address, places[-1], parallel, blas, release_gil, token]
         body = [word for entry in entries for word in _words(entry, places)]
         self.words: Words = np.array(head + body, np.int64)
         self._kept = [instruction.params for instruction in instructions]

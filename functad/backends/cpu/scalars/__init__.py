@@ -1,1 +1,1 @@
-"""The words of kernel text: each as a plain Python function, and (`*_numba`) as machine code."""
+"""The intrinsics of kernel text: each as a plain Python function, and (`*_numba`) as machine code."""

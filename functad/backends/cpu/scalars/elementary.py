@@ -1,6 +1,6 @@
-"""The words of kernel text, as plain Python functions of NumPy scalars or arrays: casts, choices, functions.
+"""The intrinsics of kernel text, as plain Python functions of NumPy scalars or arrays: casts, choices, functions.
 
-It must not import Numba; how the same words become machine code is known to `elementary_numba` alone.
+It must not import Numba; how the same intrinsics become machine code is known to `elementary_numba` alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The words of kernel text for Numba: their types, and their machine code as LLVM instructions.
+"""The intrinsics of kernel text for Numba: their types, and their machine code as LLVM instructions.
 
-It must not know formulas: it evaluates those of `scalars` on LLVM values. Importing it registers the words.
+It must not know formulas: it evaluates those of `scalars` on LLVM values. Importing it registers the intrinsics.
 """
 
 from __future__ import annotations

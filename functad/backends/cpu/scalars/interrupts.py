@@ -1,4 +1,4 @@
-"""The word of kernel text that asks whether the kernel shall stop, as it runs in plain Python: there Python stops it.
+"""The intrinsic that asks whether the kernel shall stop, as it runs in plain Python: there Python stops it.
 
 This file must not know who asks, nor what makes a call stop.
 """
@@ -8,6 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 
-def interrupted(control: Any) -> bool:
-    """Whether the kernel shall return, because its results are not wanted any more. `control`: its control words."""
+def interrupted(token: Any) -> bool:
+    """Whether the kernel shall return, because its results are not wanted any more. `token`: its cancellation token."""
     return False

@@ -1,6 +1,6 @@
-"""The word that asks whether a kernel shall stop, for Numba: a call through the control words. Importing registers it.
+"""The intrinsic that asks whether a kernel shall stop, for Numba: a call through the cancellation token.
 
-This file must not know what makes a call stop.
+This file must not know what makes a call stop. Importing it registers it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ declare(interrupted, types.Function(_Interrupted))
 
 @implement(interrupted, types.CPointer(types.int64))
 def _call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-    (control,) = values
-    entry = builder.load(builder.gep(control, [ir.Constant(_WORD, w.CONTROL_POLL)]))
+    (token,) = values
+    entry = builder.load(builder.gep(token, [ir.Constant(_WORD, w.CANCELLATION_POLL)]))
     poll = builder.inttoptr(entry, ir.FunctionType(_WORD, [_WORD]).as_pointer())
-    answer = builder.call(poll, [builder.ptrtoint(control, _WORD)])
+    answer = builder.call(poll, [builder.ptrtoint(token, _WORD)])
     return builder.icmp_unsigned("!=", answer, ir.Constant(_WORD, 0))

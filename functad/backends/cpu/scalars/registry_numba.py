@@ -1,4 +1,4 @@
-"""Where the words of kernel text are declared for Numba. Only the compiler of kernels looks here.
+"""Where the intrinsics of kernel text are declared for Numba. Only the compiler of kernels looks here.
 
 So nothing changes for functions that users compile with Numba themselves.
 """
@@ -11,10 +11,10 @@ from typing import Any
 from numba.core import imputils
 from numba.core.typing import templates
 
-types_of_words = templates.Registry()
-code_of_words = imputils.Registry("functad")
+types_of_intrinsics = templates.Registry()
+code_of_intrinsics = imputils.Registry("functad")
 
 Decorator = Callable[..., Any]
-declare: Decorator = types_of_words.register_global  # (value, type): what a global value of kernel text is
-template: Decorator = types_of_words.register  # decorates a template
-implement: Decorator = code_of_words.lower  # decorates (context, builder, signature, values) -> LLVM value
+declare: Decorator = types_of_intrinsics.register_global  # (value, type): what a global value of kernel text is
+template: Decorator = types_of_intrinsics.register  # decorates a template
+implement: Decorator = code_of_intrinsics.lower  # decorates (context, builder, signature, values) -> LLVM value

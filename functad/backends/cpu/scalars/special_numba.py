@@ -1,6 +1,6 @@
-"""The words of `exact`, `complex` and `special` for Numba.
+"""The intrinsics of `exact`, `complex` and `special` for Numba.
 
-It must not know what they compute. Importing it registers the words.
+It must not know what they compute. Importing it registers the intrinsics.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ from functad.backends.cpu.scalars import special as special_scalars
 
 for module in (exact_scalars, complex_scalars, special_scalars):
     scalars_numba.register_module(module)
-    for word in vars(module).values():
-        if hasattr(word, "routine") and word.__module__ == module.__name__:
-            frontend.subroutine(word, inline=module is exact_scalars)  # the others are long
+    for intrinsic in vars(module).values():
+        if hasattr(intrinsic, "routine") and intrinsic.__module__ == module.__name__:
+            frontend.subroutine(intrinsic, inline=module is exact_scalars)  # the others are long

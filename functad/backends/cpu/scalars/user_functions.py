@@ -20,9 +20,9 @@ def array_view(pointer: np.ndarray, start: int, shape: tuple[int, ...]) -> np.nd
     return pointer[start : start + math.prod(shape)].reshape(shape)
 
 
-def is_user_word(word: str) -> bool:
-    """Whether a word of a kernel's text is one of these names."""
-    return word == array_view.__name__ or word.startswith(PREFIX)
+def is_user_function(name: str) -> bool:
+    """Whether a name in a kernel's text is one of these names."""
+    return name == array_view.__name__ or name.startswith(PREFIX)
 
 
 def __getattr__(name: str) -> Any:

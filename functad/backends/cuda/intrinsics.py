@@ -1,6 +1,6 @@
-"""The words of kernel text for `numba.cuda`: their types, and their machine code as LLVM instructions for NVVM.
+"""The intrinsics of kernel text for `numba.cuda`: their types, and their machine code as LLVM instructions for NVVM.
 
-It must not know formulas: it evaluates those of the CPU's words on LLVM values. Cannot be imported in the simulator.
+It must not know formulas: it evaluates those of the CPU on LLVM values. Cannot be imported in the simulator.
 """
 
 from __future__ import annotations
@@ -35,57 +35,57 @@ _TYPES: dict[Any, Any] = {
 }
 _DTYPES = {numba_type: dtype for dtype, numba_type in _TYPES.items()}
 
-Word = Callable[..., Any]
+Intrinsic = Callable[..., Any]
 
 
-def on_cuda(words: Mapping[str, Word]) -> dict[str, Word]:
-    """Functions that CUDA kernels can call in place of these words."""
+def on_cuda(intrinsics: Mapping[str, Intrinsic]) -> dict[str, Intrinsic]:
+    """Functions that CUDA kernels can call in place of these intrinsics."""
     with _lock:
-        converted = {name: _converted(word) for name, word in words.items()}
+        converted = {name: _converted(intrinsic) for name, intrinsic in intrinsics.items()}
     # Numba's own package of CUDA cannot compile Python's `min` and `max`, which index arithmetic uses.
     return {**converted, "min": converted["minimum"], "max": converted["maximum"]}
 
 
-def _converted(word: Word) -> Word:
-    if word not in _conversions:
-        if word is scalars.accumulate:
-            _conversions[word] = _of_formula(_sum, "accumulate")
-        elif hasattr(word, "formula"):
-            _conversions[word] = _of_formula(word.formula, word.__name__)
+def _converted(intrinsic: Intrinsic) -> Intrinsic:
+    if intrinsic not in _conversions:
+        if intrinsic is scalars.accumulate:
+            _conversions[intrinsic] = _of_formula(_sum, "accumulate")
+        elif hasattr(intrinsic, "formula"):
+            _conversions[intrinsic] = _of_formula(intrinsic.formula, intrinsic.__name__)
         else:
-            _conversions[word] = _of_routine(word)
-    return _conversions[word]
+            _conversions[intrinsic] = _of_routine(intrinsic)
+    return _conversions[intrinsic]
 
 
 _lock = threading.Lock()
-_conversions: dict[Word, Word] = {}
+_conversions: dict[Intrinsic, Intrinsic] = {}
 _namespaces: dict[str, dict[str, Any]] = {}
 
 
-def _of_routine(word: Any) -> Word:
-    """A device function with the text of a routine, whose words are those of CUDA."""
-    known = word.__module__ in _namespaces
-    namespace = _namespaces.setdefault(word.__module__, dict(word.__globals__))
-    copy = FunctionType(word.__code__, namespace, word.__name__)
-    device: Word = cuda.jit(device=True)(copy)
-    _conversions[word] = device
+def _of_routine(intrinsic: Any) -> Intrinsic:
+    """A device function with the text of a routine, whose intrinsics are those of CUDA."""
+    known = intrinsic.__module__ in _namespaces
+    namespace = _namespaces.setdefault(intrinsic.__module__, dict(intrinsic.__globals__))
+    copy = FunctionType(intrinsic.__code__, namespace, intrinsic.__name__)
+    device: Intrinsic = cuda.jit(device=True)(copy)
+    _conversions[intrinsic] = device
     if not known:
-        for name, value in word.__globals__.items():
+        for name, value in intrinsic.__globals__.items():
             if hasattr(value, "formula") or hasattr(value, "routine"):
                 namespace[name] = _converted(value)
     return device
 
 
-def _of_formula(formula: Any, name: str) -> Word:
+def _of_formula(formula: Any, name: str) -> Intrinsic:
     """A function that Numba compiles to the instructions of a formula, at every call."""
 
-    def word(*operands: Any) -> Any:
+    def intrinsic(*operands: Any) -> Any:
         raise NotImplementedError(f"{name} runs in CUDA kernels only")
 
-    word.__name__ = word.__qualname__ = name
+    intrinsic.__name__ = intrinsic.__qualname__ = name
 
     class Template(templates.AbstractTemplate):
-        key = word
+        key = intrinsic
 
         def generic(self, arguments: Sequence[Any], keywords: Any) -> Any:
             operands = [types.unliteral(a) for a in arguments]
@@ -93,15 +93,15 @@ def _of_formula(formula: Any, name: str) -> Word:
                 return None
             return templates.signature(_result_type(formula, [_DTYPES[t] for t in operands]), *operands)
 
-    cudadecl.registry.register_global(word, types.Function(Template))
+    cudadecl.registry.register_global(intrinsic, types.Function(Template))
 
-    @cudaimpl.registry.lower(word, types.VarArg(types.Any))
+    @cudaimpl.registry.lower(intrinsic, types.VarArg(types.Any))
     def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
         builder = _Builder(builder)
         operands = [from_numba(builder, v, _DTYPES[t]) for v, t in zip(values, call.args)]
         return to_numba(context, builder, call.return_type, formula(CudaArithmetic(builder), *operands))
 
-    return word
+    return intrinsic
 
 
 def _sum(k: Any, total: Any, x: Any) -> Any:
