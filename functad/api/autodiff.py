@@ -23,6 +23,7 @@ from functad.api.arguments import (
     normalize_argnums,
     of_positions,
 )
+from functad.api.derivative_types import check_inputs, check_outputs, check_scalar
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.evaluation import aval_of
@@ -184,7 +185,8 @@ def value_and_grad(
         fun: returns a scalar (with `has_aux` a pair of a scalar and anything).
         argnums: which positional arguments to differentiate, an int or several.
         has_aux: `fun` returns `(value, auxiliary)`.
-        holomorphic: must be False: complex differentiation is not supported.
+        holomorphic: promises that `fun` is complex differentiable; arguments and output must then be complex.
+            Without it the output must be real; the gradient in a complex argument x + iy is ∂/∂x − i ∂/∂y.
         allow_int: let integer arguments through; their gradient is `float0` zeros.
 
     Returns:
@@ -192,15 +194,13 @@ def value_and_grad(
         gradient has the structure of the differentiated argument (a tuple of them when argnums is a sequence).
 
     Raises:
-        DifferentiationError: the output is no real scalar, or an argument is of integer dtype.
+        DifferentiationError: the output is no scalar, or it or an argument is of a dtype other than said above.
 
     >>> import functad
     >>> functad.value_and_grad(lambda x: x ** 2)(3.)
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     check_callable(fun, "grad")
-    if holomorphic:
-        raise ArgumentError("grad: holomorphic=True is not supported; differentiate real and imaginary part apart")
 
     @described_like(fun)
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
@@ -211,8 +211,7 @@ def value_and_grad(
         values = _primals(flat, names)
         avals = [aval_of(v) for v in values]
         active = [is_differentiable(a) for a in avals]
-        if not all(active) and not allow_int:
-            raise_integer_input("grad", fun, avals, names)
+        check_inputs("grad", fun, avals, names, holomorphic, allow_int)
 
         flat_fun = FlatFunction(
             of_positions(fun, args, kwargs, numbers),
@@ -224,8 +223,9 @@ def value_and_grad(
         )
         outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), lambda: 1)
         assert flat_fun.out_tree is not None
-        _check_scalar(fun, outs, flat_fun.out_tree)
+        check_scalar(fun, outs, flat_fun.out_tree)
         out = aval_of(outs[0])
+        check_outputs("grad", fun, [out], holomorphic)
         found = iter(linear.transpose([ArrayImpl(np.ones((), out.dtype), out.weak_type)]))
         gradients = [materialised(next(found) if a else Zero(aval), aval) for a, aval in zip(active, avals)]
         grads, _ = tree_unflatten(in_tree, gradients)
@@ -445,33 +445,3 @@ def materialised(x: Any, aval: Aval) -> Any:
         return np.zeros(aval.shape, dtypes.float0)
     value = as_value(instantiate(x), lambda: "a derivative")
     return convert_element_type(value, aval.dtype, aval.weak_type) if value.aval != aval else value
-
-
-def _check_scalar(fun: Callable[..., Any], outs: Sequence[Any], out_tree: PyTreeDef) -> None:
-    name = function_name(fun)
-    if out_tree.num_leaves != 1 or out_tree != tree_structure(0):
-        raise DifferentiationError(
-            f"grad: {name} must return one scalar, but returned a pytree {out_tree}. Return the loss alone, or "
-            "(loss, other outputs) with has_aux=True; `functad.jacrev` differentiates several outputs"
-        )
-    aval = aval_of(outs[0])
-    if aval.shape != ():
-        raise DifferentiationError(
-            f"grad: {name} must return a scalar, but returned an array of type {aval.str_short()}. Reduce it, for "
-            "instance with `.sum()` or `.mean()`; `functad.jacrev` and `functad.vjp` differentiate array outputs"
-        )
-    if aval.dtype.kind != "f":
-        raise DifferentiationError(
-            f"grad: {name} must return a real floating-point scalar, but returned {aval.str_short()}"
-        )
-
-
-def raise_integer_input(
-    transform: str, fun: Callable[..., Any], avals: Sequence[Aval], names: LeafNames, allow_int: bool = True
-) -> None:
-    bad = ", ".join(f"`{names[i]}` of type {a.str_short()}" for i, a in enumerate(avals) if not is_differentiable(a))
-    way_out = ", or pass allow_int=True to get float0 zeros" if allow_int else ""
-    raise DifferentiationError(
-        f"{transform}: {function_name(fun)} cannot be differentiated with respect to {bad}: only floating-point values "
-        f"have derivatives. Convert (`x.astype('float32')`, `2.` instead of `2`) or choose other argnums{way_out}"
-    )

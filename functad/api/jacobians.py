@@ -19,9 +19,9 @@ from functad.api.arguments import (
     normalize_argnums,
     of_positions,
 )
-from functad.api.autodiff import linearized, raise_integer_input
+from functad.api.autodiff import linearized
+from functad.api.derivative_types import check_inputs, check_outputs
 from functad.array import ArrayImpl
-from functad.errors import ArgumentError, DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.primitives.common import instantiate, reshape
@@ -37,6 +37,13 @@ def jacfwd(
     holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian by forward mode, column by column (all at once through `vmap`): for wide outputs.
+
+    Args:
+        fun: returns a pytree of arrays (with `has_aux` a pair of it and anything).
+        argnums: which positional arguments to differentiate, an int or several.
+        has_aux: `fun` returns `(output, auxiliary)`.
+        holomorphic: promises that `fun` is complex differentiable; arguments and outputs must then be complex.
+            Without it arguments must be real.
 
     Returns:
         A function that gives, for every output leaf and input leaf, an array of shape output shape + input shape.
@@ -57,6 +64,8 @@ def jacrev(
     allow_int: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian by reverse mode, row by row (all at once through `vmap`): for wide inputs.
+
+    Arguments as for `jacfwd`, but that without `holomorphic` the outputs must be real, and arguments may be complex.
 
     >>> import functad, functad.numpy as jnp
     >>> functad.jacrev(lambda x: jnp.sum(x * x))(jnp.ones(2))
@@ -94,10 +103,6 @@ def _jacobian(
     blocks_of: Callable[[LinearMap, Sequence[Aval], Sequence[Aval]], list[list[Any]]],
 ) -> Callable[..., Any]:
     check_callable(fun, transform)
-    if holomorphic:
-        raise ArgumentError(
-            f"{transform}: holomorphic=True is not supported; differentiate real and imaginary part apart"
-        )
 
     @described_like(fun)
     def jacobian_fun(*args: Any, **kwargs: Any) -> Any:
@@ -107,9 +112,8 @@ def _jacobian(
         names = LeafNames(fun, {n: args[n] for n in numbers})
         outs, linear, record = linearized(of_positions(fun, args, kwargs, numbers), dynamic, has_aux, transform, names)
         signature = record.signature
-        if not (all(signature.active) or allow_int):
-            raise_integer_input(transform, fun, signature.in_avals, names, transform == "jacrev")
-        _check_outputs(transform, fun, signature.out_avals)
+        check_inputs(transform, fun, signature.in_avals, names, holomorphic, allow_int)
+        check_outputs(transform, fun, signature.out_avals, holomorphic)
         kept = [a for a, active in zip(signature.in_avals, signature.active) if active]
         per_output = []
         for row, out in zip(blocks_of(linear, kept, signature.out_avals), signature.out_avals):
@@ -124,15 +128,6 @@ def _jacobian(
         return (result, *record.aux(outs)) if has_aux else result
 
     return jacobian_fun
-
-
-def _check_outputs(transform: str, fun: Callable[..., Any], avals: Sequence[Aval]) -> None:
-    for aval in avals:
-        if aval.dtype.kind != "f":
-            raise DifferentiationError(
-                f"{transform}: {function_name(fun)} must return real floating-point arrays, but returned one of type "
-                f"{aval.str_short()}; return it as auxiliary output (has_aux=True)"
-            )
 
 
 def _basis(avals: Sequence[Aval]) -> list[Any]:

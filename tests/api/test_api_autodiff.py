@@ -287,10 +287,8 @@ def test_functions_that_are_not_linear_are_refused_by_name():
 def test_jacobian_errors_speak_of_the_jacobian():
     with pytest.raises(DifferentiationError, match="jacfwd: .* `x` of type i32"):
         functad.jacfwd(lambda x: x * 1.0)(3)
-    with pytest.raises(DifferentiationError, match=r"jacrev: .* returned one of type i32\[\]"):
+    with pytest.raises(DifferentiationError, match=r"jacrev: .* returned i32\[\]"):
         functad.jacrev(lambda x: jnp.argmax(x))(np.ones(3))
-    with pytest.raises(ArgumentError, match="holomorphic"):
-        functad.hessian(lambda x: x, holomorphic=True)
     with pytest.raises(ArgumentError, match="names no argument"):
         grad(lambda x: x, argnums=())(1.0)
 

@@ -21,7 +21,7 @@ from primitive_checks import (
 import functad.primitives  # noqa: F401  (fills the registry)
 from functad.ir import Absent, Aval, Example, Primitive, ZeroDerivative, registry
 from functad.primitives.common import broadcast_in_dim, normal, reduce_sum, reduce_sum_p, transpose
-from functad.primitives.elementwise import cos, mul, mul_p, neg, sin_p
+from functad.primitives.elementwise import cos, cos_p, mul, mul_p, neg, sin_p
 from functad.tracing import bind
 
 TABLE = [pytest.param(name, case, id=f"{case}-{name}") for case in cases() for name in checks_for(case)]
@@ -97,6 +97,11 @@ def _first_order_only(primals: tuple, out: object, tangents: tuple) -> object:
     return mul(tangents[0], np.cos(_opaque(primals[0])))
 
 
+def _to_second_order_only(primals: tuple, out: object, tangents: tuple) -> object:
+    slope = mutant(cos_p, jvp=lambda p, out, t: neg(mul(t[0], np.sin(_opaque(p[0])))))
+    return mul(tangents[0], bind(slope, primals[0]))
+
+
 def _slightly_wrong_jvp(primals: tuple, out: object, tangents: tuple) -> object:
     slope = mul(cos(primals[0]), broadcast_in_dim(np.float64(1.0005), shape=out.shape, broadcast_dimensions=()))
     return mul(tangents[0], slope)  # as if 2 were 2.001
@@ -124,6 +129,7 @@ WRONG = {
     "vjp: no transpose": ("vjp", _case(sin_p, jvp=lambda p, out, t: bind(sin_p, t[0]))),
     "jvp_of_jvp": ("jvp_of_jvp", _case(sin_p, jvp=_first_order_only)),
     "vjp_of_vjp": ("vjp_of_vjp", _case(sin_p, jvp=_first_order_only)),
+    "third_derivative": ("third_derivative", _case(sin_p, jvp=_to_second_order_only)),
     "zero_derivative": ("zero_derivative", _case(sin_p, jvp=ZeroDerivative("wrong"))),
     "tangent_types": ("tangent_types", _case(sin_p, jvp=_scalar_tangent)),
     "jvp_absent": ("jvp_absent", _case(sin_p, jvp=ZeroDerivative("not absent"))),

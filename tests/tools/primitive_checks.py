@@ -116,6 +116,8 @@ def checks_for(case: Case) -> list[str]:
             names.append("zero_derivative")
         elif case.example.differentiable:
             names += ["jvp", "vjp", "jvp_of_jvp", "vjp_of_vjp"]
+            if any(a.dtype.kind == "c" for a in case.example.args):
+                names.append("third_derivative")
         else:
             names.append("tangent_types")
         if not isinstance(case.primitive.transpose, Absent) and _linear_subsets(case):
@@ -253,6 +255,21 @@ def check_jvp_of_jvp(case: Case, label: str) -> None:
     """Second derivatives forward over forward: the jvp of the jvp equals differences of the jvp."""
     fun, args = widened(case)
     active = differentiable_arguments(fun, args)
+    _compare_jvp(*_pushed(fun, args, active), case.example.tolerance, label)
+
+
+@_checker("jvp, then transpose (vjp), of the jvp of the jvp")
+def check_third_derivative(case: Case, label: str) -> None:
+    """Third derivatives of complex functions: the vjp of the jvp of the jvp agrees with differences of that."""
+    fun, args = widened(case)
+    pushed = _pushed(fun, args, differentiable_arguments(fun, args))
+    _compare_vjp(*_pushed(*pushed), case.example.tolerance, label)
+
+
+def _pushed(
+    fun: Callable[..., Any], args: Sequence[Any], active: Sequence[int]
+) -> tuple[Callable[..., list[Any]], list[Any], list[int]]:
+    """The jvp as a function of all arguments and of random tangents; the point; and the places of what is active."""
     tangents = random_directions(args, active, seed=3)
 
     def pushed(*values: Any) -> list[Any]:
@@ -260,8 +277,8 @@ def check_jvp_of_jvp(case: Case, label: str) -> None:
         full = [next(given) if i in active else Zero(aval_of(a)) for i, a in enumerate(args)]
         return inexact([instantiate(t) for t in jvp_flat(fun, primals, full)[1]])
 
-    inputs = [*args, *[tangents[i] for i in active]]
-    _compare_jvp(pushed, inputs, [*active, *range(len(args), len(inputs))], case.example.tolerance, label)
+    inputs = [*args, *[to_array(tangents[i]) for i in active]]
+    return pushed, inputs, [*active, *range(len(args), len(inputs))]
 
 
 @_checker("jvp, then transpose (vjp), of the vjp")
@@ -526,6 +543,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "vjp": check_vjp,
     "jvp_of_jvp": check_jvp_of_jvp,
     "vjp_of_vjp": check_vjp_of_vjp,
+    "third_derivative": check_third_derivative,
     "zero_derivative": check_zero_derivative,
     "tangent_types": check_tangent_types,
     "jvp_absent": check_jvp_absent,
