@@ -54,6 +54,7 @@ OPTIONS: dict[str, Option] = {
     "enable_x64": Option(False, _SWITCH, "Python scalars and new arrays take 64 bits instead of 32"),
     "debug_nans": Option(False, _SWITCH, "raise as soon as an operation makes a NaN"),
     "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
+    "debug_index": Option(False, _SWITCH, "raise where an index lies outside of its array, traced ones included"),
     "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
     "default_backend": Option("cpu", ("cpu", "cuda", "interpreter"), "what runs a Program under jit"),
     "disable_jit": Option(False, _SWITCH, "let jit run the function as it stands, for debugging"),
@@ -110,8 +111,17 @@ ACCEPTED: dict[str, Accepted] = {
 }
 
 
-# The options that decide how a jitted function runs.
-JIT_OPTIONS = ("disable_jit", "debug_nans", "debug_infs", "default_backend", "enable_x64", "fuse_multiply_add")
+# The options that decide what is recorded of a function, and those that decide how a jitted one runs.
+TRACE_OPTIONS = ("enable_x64", "debug_index")
+JIT_OPTIONS = (
+    "disable_jit",
+    "debug_nans",
+    "debug_infs",
+    "debug_index",
+    "default_backend",
+    "enable_x64",
+    "fuse_multiply_add",
+)
 
 
 class Config(threading.local):
@@ -136,6 +146,7 @@ class Config(threading.local):
     # threading.local keeps one dict a thread: so reading an option is one plain attribute access.
     enable_x64: bool
     debug_nans: bool
+    debug_index: bool
     debug_infs: bool
     log_compiles: bool
     default_backend: str
@@ -207,6 +218,11 @@ class Config(threading.local):
             return _accepted[plain]
         value: Value = getattr(self, _option_name(name))
         return value
+
+    @property
+    def trace_settings(self) -> tuple[Value, ...]:
+        """The values of `TRACE_OPTIONS`, on which a traced Program depends."""
+        return tuple([getattr(self, name) for name in TRACE_OPTIONS])
 
     @property
     def values(self) -> dict[str, Value]:

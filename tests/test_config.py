@@ -38,6 +38,7 @@ def test_defaults():
         "enable_x64": False,
         "debug_nans": False,
         "debug_infs": False,
+        "debug_index": False,
         "log_compiles": False,
         "default_backend": "cpu",
         "disable_jit": False,

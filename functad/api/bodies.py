@@ -44,7 +44,7 @@ def trace_body(fun: Callable[..., Any], arg_trees: Sequence[PyTreeDef], avals: S
     arg_trees: the structure of each argument. avals: the types of all leaves.
     """
     check_callable(fun, transform)
-    key = (tuple([tree.exact_key() for tree in arg_trees]), tuple(avals), config.enable_x64)
+    key = (tuple([tree.exact_key() for tree in arg_trees]), tuple(avals), config.trace_settings)
     found = remembered(_known, fun)
     body = found.find(key)
     if body is None:

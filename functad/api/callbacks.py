@@ -127,10 +127,12 @@ def flat_callback(
     transform: str,
     out_tree: PyTreeDef | None = None,
     takes_anything: bool = False,
+    is_check: bool = False,
 ) -> tuple[FlatCallback, list[Any]]:
     """A function as one of arrays, and these: the leaves of its arguments, as values to bind.
 
     takes_anything: leaves that are no arrays, such as strings, are handed on as they are.
+    is_check: what the function raises is not wrapped.
     """
     leaves, in_tree = tree_flatten((args, kwargs))
     names = LeafNames(fun, dict(enumerate(args)), kwargs)
@@ -147,4 +149,4 @@ def flat_callback(
             if not takes_anything:
                 raise
             statics.append((number, leaf))
-    return FlatCallback(fun, in_tree, out_tree, tuple(statics), transform, user_source()), operands
+    return FlatCallback(fun, in_tree, out_tree, tuple(statics), transform, user_source(), is_check), operands

@@ -139,7 +139,7 @@ def _traced(
         signature = tuple([(i, exact_key(args[i])) for i in sorted(statics)])
     except TypeError:  # a static argument has no hash
         found, signature = Recent(1), ()
-    key = (in_tree.exact_key(), tuple(avals), signature, config.enable_x64)
+    key = (in_tree.exact_key(), tuple(avals), signature, config.trace_settings)
     known = found.find(key)
     if known is not None:
         return known

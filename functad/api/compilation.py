@@ -123,7 +123,7 @@ class _CacheKey(NamedTuple):
     in_tree: Hashable
     avals: tuple[Aval, ...]
     statics: tuple[tuple[int | str, Hashable], ...]
-    enable_x64: bool
+    settings: tuple[Any, ...]
 
 
 class _CacheEntry(NamedTuple):
@@ -148,7 +148,7 @@ class _SortedCall(NamedTuple):
     def signature(self, avals: Sequence[Aval]) -> _CacheKey:
         """What it is found by: values that are equal but of other types, as 1 and 1.0, are others."""
         statics = tuple([(where, exact_key(value)) for where, value in self.statics])
-        return _CacheKey(self.in_tree.exact_key(), tuple(avals), statics, config.enable_x64)
+        return _CacheKey(self.in_tree.exact_key(), tuple(avals), statics, config.trace_settings)
 
 
 class _Known:
@@ -351,7 +351,7 @@ class JitFunction:
             call.in_tree,
             tuple(zip(paths, avals)),
             statics,
-            config.enable_x64,
+            config.trace_settings,
             self._backend or config.default_backend,
             closure_of(self._fun),
         )

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from functad.config import TRACE_OPTIONS
 from functad.ir import Aval
 from functad.tree_util import PyTreeDef
 
@@ -19,13 +20,13 @@ from functad.tree_util import PyTreeDef
 class Signature:
     """What a compiled Program depends on, with names for people.
 
-    leaves: the key path and the type of each array.
+    leaves: the key path and the type of each array. settings: of `TRACE_OPTIONS`.
     """
 
     in_tree: PyTreeDef
     leaves: tuple[tuple[str, Aval], ...]
     statics: tuple[tuple[str, Any], ...]
-    enable_x64: bool
+    settings: tuple[Any, ...]
     backend: str
     closure: tuple[tuple[str, Any], ...]
 
@@ -129,8 +130,9 @@ def _differences(new: Signature, old: Signature, other_function: bool) -> list[s
         if path in before:
             changes += _type_changes(path, aval, before[path])
     changes += _value_changes("static argument", new.statics, old.statics)
-    if new.enable_x64 != old.enable_x64:
-        changes.append(f"enable_x64 is {new.enable_x64}, before it was {old.enable_x64}")
+    for option, value, previous in zip(TRACE_OPTIONS, new.settings, old.settings):
+        if value != previous:
+            changes.append(f"{option} is {value}, before it was {previous}")
     if new.backend != old.backend:
         changes.append(f"the backend is {new.backend!r}, before it was {old.backend!r}")
     if other_function:

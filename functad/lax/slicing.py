@@ -6,10 +6,12 @@ Knows no bracket syntax: that of `x[index]` and `x.at[index]` is in `functad.num
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from functad import dtypes
 from functad.array import Array
+from functad.debug.bounds import check_positions
 from functad.errors import OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.lax.operands import axis_of, integers_of, run, same_dtype
@@ -118,12 +120,9 @@ def dynamic_slice(
     Args:
         operand: an array.
         start_indices: for each axis an integer scalar, or all of them in one array. Where the slice would not lie
-            within the operand, an array's value is moved until it does; a Python integer raises.
+            within the operand, it is moved until it does (with `config.debug_index` that raises).
         slice_sizes: for each axis the size of the slice, static.
         allow_negative_indices: whether negative indices count from the end, for all axes or for each.
-
-    Raises:
-        OutOfBoundsError: a start index that is a Python integer does not fit.
 
     >>> import numpy as np
     >>> dynamic_slice(np.int32([0, 1, 2, 3]), (np.int32(1),), (2,))
@@ -242,19 +241,23 @@ def _starts(
     dtype = max(computed, key=lambda d: d.itemsize) if computed else dtypes.default_int_dtype()
     starts: list[Any] = []
     for axis, (index, n, size, wrap) in enumerate(zip(indices, shape, sizes, wraps, strict=True)):
+        start: Any
         if isinstance(index, Array):
-            index = convert_element_type(index, dtype)
-            starts.append(_wrapped(index, n) if wrap else index)
-            continue
-        (number,) = integers_of(name, "start_indices", (index,))
-        place = _from_end(number, n) if wrap else number
-        if not 0 <= place <= n - size and size <= n:
-            raise OutOfBoundsError(
-                f"lax.{name}: a slice of size {size} that starts at {number} does not lie within axis {axis} of "
-                f"an operand of shape {shape}; only a start that is an array is moved until it fits"
-            )
-        starts.append(dtype.type(place))
+            start = convert_element_type(index, dtype)
+            start = _wrapped(start, n) if wrap else start
+        else:
+            (number,) = integers_of(name, "start_indices", (index,))
+            start = dtype.type(min(max(_from_end(number, n) if wrap else number, -1), n))  # outside stays outside
+        check_positions(start, 0, n - size, partial(_does_not_fit, name, size, axis, shape))
+        starts.append(start)
     return starts
+
+
+def _does_not_fit(name: str, size: int, axis: int, shape: tuple[int, ...], start: int) -> OutOfBoundsError:
+    return OutOfBoundsError(
+        f"lax.{name}: a slice of size {size} that starts at {start} does not lie within axis {axis} of an operand of "
+        f"shape {shape}, so it would be moved until it does"
+    )
 
 
 def _wrapped(index: Any, size: int) -> Any:

@@ -6,13 +6,15 @@ Knows shapes and index arrays; updates of indexed elements are in `updates`, `ta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl
+from functad.config import config
+from functad.debug.bounds import check_positions
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.building import filled
@@ -34,7 +36,8 @@ READING = "x.at[index].get(mode='clip'), or mode='fill'"
 def read_index(shape: tuple[int, ...], index: Any, remedy: str | None = READING) -> list[IndexEntry]:
     """The entries of an index expression: one for each axis of the array, and one for each new axis.
 
-    An index known to lie outside of the array raises an error that recommends the remedy; with None it does not.
+    Integers and lists of Python's that lie outside of the array raise an error that recommends the remedy; with None
+    they do not. Arrays do only with `config.debug_index`: they mean the same whether they are traced or not.
     """
     parts: Sequence[Any] = index if isinstance(index, tuple) else (index,)
     if not _BASIC.issuperset(map(type, parts)):
@@ -74,6 +77,8 @@ def _expand_masks(parts: Sequence[Any]) -> list[Any]:
     for part in parts:
         if isinstance(part, (list, tuple, range)):
             part = asarray(part) if len(part) else np.zeros(0, np.int32)
+            if isinstance(part, ArrayImpl) and part.dtype.kind in "iu":
+                part = _Written(part._value)
         elif isinstance(part, np.ndarray):
             dtypes.dtype_of_ndarray(part)  # raises for a masked one
         if getattr(part, "dtype", None) == np.bool_:
@@ -98,6 +103,12 @@ class _Positions(NamedTuple):
     size: int
 
 
+class _Written(NamedTuple):
+    """Positions that stand in the program as a list."""
+
+    values: np.ndarray
+
+
 _MASK_REWRITE = """The number of elements that a mask selects must be known. Instead of
     x[mask].sum()
 write
@@ -119,19 +130,18 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None)
                 f"a boolean index of size {part.size} does not fit axis {axis} of an array of shape {shape}"
             )
         return IndexEntry("array", value=ArrayImpl(part.values.astype(np.int32)))
-    if isinstance(part, np.integer):
-        return IndexEntry("int", value=_wrapped(int(part), axis, shape, remedy))
-    if isinstance(part, Tracer):
+    if isinstance(part, _Written):
+        if remedy is not None:
+            check_bounds(part.values, axis, shape, remedy)
+        return IndexEntry("array", value=wrap_indices(part.values, axis, shape, None))
+    if isinstance(part, (Tracer, ArrayImpl, np.ndarray, np.integer)):
         if part.dtype.kind not in "iu":
             raise _not_an_index(part)
-        return IndexEntry("array", value=wrap_indices(part, axis, shape))
-    if isinstance(part, (ArrayImpl, np.ndarray)):
-        known = np.asarray(part)
-        if known.dtype.kind not in "iu":
-            raise _not_an_index(part)
-        if known.ndim == 0:
-            return IndexEntry("int", value=_wrapped(int(known), axis, shape, remedy))
-        return IndexEntry("array", value=wrap_indices(known, axis, shape, remedy))
+        if not part.shape and not isinstance(part, Tracer):
+            place = int(part)
+            if remedy is None or -size <= place < size:
+                return IndexEntry("int", value=_wrapped(place, axis, shape, None))
+        return IndexEntry("array", value=wrap_indices(part, axis, shape, remedy))
     if hasattr(part, "__index__"):
         return IndexEntry("int", value=_wrapped(part.__index__(), axis, shape, remedy))
     raise _not_an_index(part)
@@ -168,14 +178,17 @@ def _wrapped(index: int, axis: int, shape: tuple[int, ...], remedy: str | None) 
 
 
 def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], remedy: str | None = READING) -> Any:
-    """An index array with negative positions counted from the end; known ones outside of the axis raise."""
+    """An index array with negative positions counted from the end.
+
+    With `config.debug_index` positions outside of the axis raise, unless remedy is None.
+    """
+    size = shape[axis]
+    if remedy is not None and config.debug_index:
+        check_positions(index, -size, size - 1, partial(_out_of_bounds, axis=axis, shape=shape, remedy=remedy))
     if isinstance(index, Tracer):
-        return _wrap_traced(index, shape[axis])
+        return _wrap_traced(index, size)
     known = index._value if type(index) is ArrayImpl else np.asarray(index)
     low, high = _range(known)
-    size = shape[axis]
-    if remedy is not None and not -size <= low <= high < size and known.size:
-        raise _out_of_bounds(high if high >= size else low, axis, shape, remedy)
     if low < -(2**31) or high >= 2**31:
         known = np.clip(known, -(2**31), 2**31 - 1)
     positions = known.astype(np.int32)

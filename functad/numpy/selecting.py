@@ -138,7 +138,7 @@ def take(
     Args:
         indices: integers of any shape, which replaces the axis in the result.
         mode: for positions outside of the array: "fill" (NaN, or the extreme integer, or `fill_value`), "clip",
-            "wrap". Without it known ones raise, and traced ones give the fill value.
+            "wrap". Without it they give the fill value; with `config.debug_index` they raise.
     """
     x, index = as_array("take", a), as_array("take", indices)
     if axis is None:
@@ -449,9 +449,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
-    """Flat indices as one index array an axis of an array of the given shape."""
+    """Flat indices as one index array an axis of an array of the given shape; those outside as its ends."""
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     flat = el.wide_indices(as_array("unravel_index", indices), math.prod(sizes))
+    flat = arithmetic.clip(flat, 0 if flat.dtype.kind == "u" else -math.prod(sizes), math.prod(sizes) - 1)
     results = []
     for n in sizes[::-1]:
         results.append(arithmetic.mod(flat, n))

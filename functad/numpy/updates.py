@@ -67,7 +67,8 @@ class AtIndex:
     """Indexed elements of an array, about to be read or updated.
 
     All methods take `mode`: what happens at positions outside of the array, "drop" (for `get`: "fill"), "clip"
-    or "promise_in_bounds". Without it known positions raise, and traced ones are dropped (filled).
+    or "promise_in_bounds". Without it Python's integers raise there; at the positions of arrays updates are dropped,
+    and `get` reads the nearest element, or fills if it is given a `fill_value`.
     `indices_are_sorted` and `unique_indices` are promises that may make the update faster.
     """
 

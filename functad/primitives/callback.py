@@ -29,6 +29,7 @@ class FlatCallback:
     in_tree, out_tree: the structures of `(args, kwargs)` and of the result; None: the result is ignored.
     statics: position and value of each leaf of the arguments that is no array.
     transform, source: what calls it, and the user's line, for errors.
+    is_check: it raises what the user shall see.
     """
 
     fun: Callable[..., Any]
@@ -37,6 +38,7 @@ class FlatCallback:
     statics: tuple[tuple[int, Any], ...]
     transform: str
     source: Source | None = field(compare=False)
+    is_check: bool = False
 
     def run(self, arrays: Sequence[np.ndarray], avals: Sequence[Aval]) -> list[np.ndarray]:
         """Call the function with copies of arrays; returns arrays of these types, which nobody else holds."""
@@ -48,6 +50,8 @@ class FlatCallback:
             with outside_traces():
                 result = self.fun(*args, **kwargs)
         except Exception as problem:
+            if self.is_check:
+                raise
             raise CallbackError(f"{self._where()} raised {type(problem).__name__}: {problem}") from problem
         return [] if self.out_tree is None else self._results(result, avals)
 

@@ -64,13 +64,14 @@ def test_traced_index_arrays():
         (3, r"index 3 is out of bounds for axis 0 of size 3 of an array of shape \(3, 4\)"),
         (-4, "index -4 is out of bounds for axis 0"),
         ((0, 4), "index 4 is out of bounds for axis 1 of size 4"),
-        (np.array([0, 7]), "index 7 is out of bounds for axis 0"),
-        ((slice(None), np.array([-5])), "index -5 is out of bounds for axis 1"),
-        (np.int32(9), "index 9 is out of bounds"),
+        ([0, 7], "index 7 is out of bounds for axis 0"),
+        ((slice(None), [-5]), "index -5 is out of bounds for axis 1"),
+        ([[0], [9]], "index 9 is out of bounds"),
+        (range(5), "index 4 is out of bounds for axis 0"),
         ((0, 0, 0), "has 2 axes, but 3 were indexed"),
     ],
 )
-def test_known_positions_outside_raise(index, text):
+def test_written_positions_outside_raise(index, text):
     with pytest.raises(OutOfBoundsError, match=text):
         X[index]
     with pytest.raises(OutOfBoundsError, match=text):
@@ -119,9 +120,7 @@ def test_errors_of_positions_outside_recommend_what_was_called():
     for call, text in (
         (lambda: X[9], r"x\.at\[index\]\.get\(mode='clip'\)"),
         (lambda: X.at[9].set(1.0), r"x\.at\[index\]\.set\(v, mode='drop'\)"),
-        (lambda: X.at[np.array([9])].add(1.0), r"x\.at\[index\]\.add\(v, mode='drop'\)"),
-        (lambda: jnp.take(X, 99), r"functad\.numpy\.take\(\.\.\., mode='clip'\)"),
-        (lambda: jnp.take_along_axis(X, np.full((1, 4), 9), 0), r"take_along_axis\(\.\.\., mode='clip'\)"),
+        (lambda: X.at[[9]].add(1.0), r"x\.at\[index\]\.add\(v, mode='drop'\)"),
     ):
         with pytest.raises(OutOfBoundsError, match=text):
             call()
