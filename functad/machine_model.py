@@ -592,6 +592,12 @@ PIECE_ROWS = 256
 OTHER_PRODUCT_COST = 32
 """times that a multiplication takes which no BLAS does. Compared."""
 
+SMALL_MATRIX = 32
+"""rows of matrices of a stack that NumPy factorises side by side, step by step, and no larger ones. Compared."""
+
+MATRICES_SIDE_BY_SIDE = 8
+"""matrices for each of their rows, from which on that takes less time than a call of LAPACK for each. Compared."""
+
 # ---- CUDA
 
 CUDA_THREADS = 128

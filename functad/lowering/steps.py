@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.ir import Aval, Eqn
+from functad.ir import Eqn
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.nest import Nest
 
@@ -108,12 +108,6 @@ class CallStep:
     def parameters(self) -> tuple[tuple[str, Buffer, str], ...]:
         reads = [(f"in_{k}", b, "r") for k, b in enumerate(self.ins)]
         return (*reads, *((f"out_{k}", b, "w") for k, b in enumerate(self.outs)))
-
-    def call(self, arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-        """Call the function with arrays that lie in `ins`, and fill those that lie in `outs`."""
-        found = self.callback.run(arrays, [Aval(b.shape, b.dtype) for b in self.outs])
-        for target, value in zip(results, found):
-            target[...] = value
 
     def __str__(self) -> str:
         reads, writes = (", ".join(b.name for b in side) or "nothing" for side in (self.ins, self.outs))

@@ -16,7 +16,8 @@ from functad.lowering.nests.affine import Affine
 from functad.lowering.nests.collapse import collapse, part
 from functad.lowering.nests.nest import PRE, Load, Nest, NestBuilder, Store
 from functad.lowering.nests.split import split_reduction
-from functad.lowering.steps import GemmStep, KernelStep, NestStep, Step
+from functad.lowering.python_functions import NumpyFunction
+from functad.lowering.steps import CallStep, GemmStep, KernelStep, NestStep, Step
 
 PlaceColumns = Callable[[Any], int]
 
@@ -130,6 +131,10 @@ class Target:
         """Copy, unless both are the same memory."""
         if target.storage is not source.storage:
             self.copy(source, target)
+
+    def call(self, function: Callable[..., Any], ins: Sequence[Buffer], outs: Sequence[Buffer], **params: Any) -> None:
+        """A call of a function of NumPy arrays, which gives arrays for all results."""
+        self._writer.steps.append(CallStep(self._name, NumpyFunction(function, params), [*ins], [*outs], [self._eqn]))
 
     def gemm(
         self, a: Buffer, b: Buffer, c: Buffer, *, ta: int, tb: int, m: int, n: int, k: int, lda: int, ldb: int,

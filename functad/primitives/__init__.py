@@ -22,3 +22,9 @@ from functad.primitives import strict as strict
 from functad.primitives import structure as structure
 from functad.primitives import window as window
 from functad.primitives import window_select as window_select
+from functad.primitives.linear_algebra import cholesky as cholesky
+from functad.primitives.linear_algebra import condensed as condensed
+from functad.primitives.linear_algebra import lu as lu
+from functad.primitives.linear_algebra import qr as qr
+from functad.primitives.linear_algebra import spectra as spectra
+from functad.primitives.linear_algebra import triangular as triangular

@@ -23,7 +23,7 @@ class OpenExecutable(CpuLowering):
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         super().__init__(program, donated)
         made = self.assembled()
-        self.executable = CpuExecutable(made.plan, self.compiled(), lambda: self, made.calls)
+        self.executable = CpuExecutable(made.plan, self.compiled(), lambda: self)
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         return self.executable(args)

@@ -55,10 +55,10 @@ def derivatives(fun: Callable[..., Any], along: Sequence[Any], modes: str) -> Ca
 
 
 def scalar_valued(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """The sum of a function's float results, the elements of each with weights 1, 2, 3, …"""
+    """The sum of the real parts of a function's float results, the elements of each with weights 1, 2, 3, …"""
 
     def weighted(*args: Any) -> Any:
-        results = [r for r in functad.tree.leaves(fun(*args)) if r.dtype.kind == "f"]
+        results = [jnp.real(r) for r in functad.tree.leaves(fun(*args)) if r.dtype.kind in "fc"]
         return sum(jnp.sum(r * np.arange(1, r.size + 1, dtype=r.dtype).reshape(r.shape)) for r in results)
 
     return weighted

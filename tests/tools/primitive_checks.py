@@ -77,9 +77,13 @@ def cases_of(primitive: Primitive) -> list[Case]:
     ]
 
 
+# Their complex vectors have a phase that nothing determines, which differences see, and derivatives leave as it is.
+WITH_PHASES = {"eigh", "svd"}
+
+
 def _complex_example(primitive: Primitive, examples: Sequence[Example]) -> list[Example]:
     """The first example whose derivative differences give, with complex numbers where the primitive takes them."""
-    for example in examples:
+    for example in examples if primitive.name not in WITH_PHASES else ():
         real = [i for i in float_positions(example.args) if example.args[i].dtype.kind == "f"]
         elements = all(a.size for a in example.args)
         if not real or not elements or not example.differentiable or example.agreed is not None:

@@ -49,8 +49,8 @@ def compile_program(
     if plan is not None and addresses is not None:
         return CpuExecutable(plan, addresses, lowering)
     lowered = lowering()
-    plan, _, calls = lowered.assembled()
-    executable = CpuExecutable(plan, lowered.compiled(), lowering, calls)
+    plan = lowered.assembled().plan
+    executable = CpuExecutable(plan, lowered.compiled(), lowering)
     if key is not None:
         kept_plans.keep(key, plan)
     return executable
@@ -125,13 +125,13 @@ class CallableProgram:
 
 
 class CpuExecutable(CallableProgram):
-    """A compiled Program. lowering: makes what the plan was made from. kept: what has to live as long as it does."""
+    """A compiled Program. lowering: makes what the plan was made from."""
 
-    def __init__(self, plan: Plan, addresses: Mapping[str, int], lowering: Callable[[], Any], kept: Any = None) -> None:
+    def __init__(self, plan: Plan, addresses: Mapping[str, int], lowering: Callable[[], Any]) -> None:
         super().__init__(plan.name, plan.fresh, plan.results, plan.arena_bytes)
         self.plan, self.addresses = plan, addresses
         self.tape = Tape(linked(plan.entries, addresses), release_gil=plan.release_gil, token=plan.token)
-        self._lowering, self._kept = lowering, kept
+        self._lowering = lowering
         self._free: list[CallState] = []
 
     def run(self, given: list[np.ndarray]) -> bool:

@@ -18,7 +18,6 @@ from functad.backends.cpu.kernels.generate import CpuKernels, generate
 from functad.backends.cpu.kernels.weights import with_plain_weights
 from functad.backends.cpu.products.gemm_table import place_columns
 from functad.backends.cpu.runtime.assemble import Assembler, Slots
-from functad.backends.cpu.runtime.calls import PythonCalls
 from functad.backends.cpu.runtime.linking import Plan
 from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
@@ -32,11 +31,10 @@ from functad.system.once import imported
 
 
 class Assembled(NamedTuple):
-    """A plan; the slots that it numbers; and the calls of Python functions on its tape, which live as long as they."""
+    """A plan, and the slots that it numbers."""
 
     plan: Plan
     slots: Slots
-    calls: PythonCalls
 
 
 class CpuLowering:
@@ -92,7 +90,7 @@ class CpuLowering:
             handles=[(slot, name) for name, slot in slots.handles.items()],
             stacks=assembler.stacks,
         )
-        return Assembled(made, slots, assembler.calls)
+        return Assembled(made, slots)
 
     def slots(self) -> Slots:
         """A slot for each piece of memory."""

@@ -14,7 +14,7 @@ from functad import machine_model
 from functad.backends.cpu.kernels.arguments import words
 from functad.backends.cpu.products.gemm import Matrix, best_split
 from functad.backends.cpu.runtime import layout as w
-from functad.backends.cpu.runtime.calls import PythonCalls
+from functad.backends.cpu.runtime.calls import PythonCall, SlotArray
 from functad.backends.cpu.runtime.linking import KernelCall, ProductCall
 from functad.backends.cpu.runtime.tape import (
     Grow,
@@ -94,7 +94,6 @@ class Assembler:
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
         self.entries: list[TapeEntry] = []
-        self.calls = PythonCalls()
         self._zero = -1
         self.stacks: list[int] = []
 
@@ -235,14 +234,19 @@ class Assembler:
             split = "rows" if instruction.step.batch == 1 else "batch"
             return self._product(instruction.step, split)._replace(scale=scale)
         if isinstance(instruction.step, CallStep):
-            numbers = [self.slots.of_buffer(b) for _, b, _ in instruction.parameters]
-            return self.calls.instruction(instruction.step, numbers, self.slots.token)
+            return self._call(instruction.step)
         pointers = [(self.slots.of_buffer(buffer), buffer.dtype, offset) for buffer, offset in instruction.arguments]
         params = words(pointers, instruction.constants)
         blas = any(b.storage.kind == "blas" for _, b, _ in instruction.parameters)
         counts = any(b.storage.kind == "token" for _, b, _ in instruction.parameters)
         base = machine_model.POLL_BUDGET if counts else machine_model.JUMP_WORK
         return KernelCall(instruction.function, params, scale, blas, instruction.work, base)
+
+    def _call(self, step: CallStep) -> PythonCall:
+        operands, results = (
+            [SlotArray(self.slots.of_buffer(b), b.shape, b.dtype) for b in side] for side in (step.ins, step.outs)
+        )
+        return PythonCall(step.callback, operands, results, self.slots.token)
 
     def _product(self, step: GemmStep, split: str) -> ProductCall:
         sizes: dict[str, Any] = {"m": step.m, "n": step.n, "k": step.k, "ta": bool(step.ta), "tb": bool(step.tb)}

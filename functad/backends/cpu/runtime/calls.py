@@ -1,45 +1,62 @@
 """Python functions as kernels: what a tape calls, and how they find their arrays.
 
-Knows slots and buffers; not what the functions do.
+Knows slots and where arrays lie; not what the functions do.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.backends.cpu.runtime.tape import TapeInstruction, runtime
-from functad.lowering.memory.buffers import Buffer
-from functad.lowering.steps import CallStep
+from functad.lowering.python_functions import call_into
 
 
-class PythonCalls:
-    """The calls of one executable. They run on the thread that runs the tape; one that raises stops it."""
+class SlotArray(NamedTuple):
+    """An array, whose address lies in a slot."""
 
-    def __init__(self) -> None:
-        self.kept: list[Any] = []  # what the tape has addresses of
+    slot: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
 
-    def instruction(self, step: CallStep, numbers: Sequence[int], token: int) -> TapeInstruction:
-        """The instruction of a step.
 
-        numbers: the slots of the step's operands and results. token: the slot of the cancellation token.
-        """
-        buffers = [*step.ins, *step.outs]
-        count = len(step.ins)
+class PythonCall(NamedTuple):
+    """A call of a Python function, which runs on the thread that runs the tape; if it raises, that stops.
+
+    callback: as of a `CallStep`. operands, results: its arrays. token: the slot of the cancellation token.
+    scale: of its range, which says nothing.
+    """
+
+    callback: Any
+    operands: Sequence[SlotArray]
+    results: Sequence[SlotArray]
+    token: int
+    scale: int = 1
+
+    def instruction(self) -> TapeInstruction:
+        """The instruction that calls it."""
 
         def call(slots: int) -> None:
-            arrays = [_array(buffer, slots, number) for buffer, number in zip(buffers, numbers)]
-            step.call(arrays[:count], arrays[count:])
+            operands, results = ([_array(found, slots) for found in side] for side in (self.operands, self.results))
+            call_into(self.callback, operands, results)
 
-        self.kept.append(call)
-        return TapeInstruction(runtime().addresses["call_python"], np.array([id(call), token], np.int64))
+        words = np.array([id(call), self.token], np.int64).view(_CallWords)
+        words.kept = call
+        return TapeInstruction(runtime().addresses["call_python"], words)
 
 
-def _array(buffer: Buffer, slots: int, number: int) -> np.ndarray:
-    """The memory of a buffer, whose address lies in the slot of that number."""
-    address = ctypes.c_int64.from_address(slots + 8 * number).value
-    memory: Any = (ctypes.c_char * buffer.nbytes).from_address(address)
-    return np.ndarray(buffer.shape, buffer.dtype, memory)
+class _CallWords(np.ndarray[Any, Any]):
+    """The words of an instruction, which keep the function whose address they hold."""
+
+    kept: Any
+
+
+def _array(place: SlotArray, slots: int) -> np.ndarray:
+    """An array in the memory whose address lies in its slot."""
+    address = ctypes.c_int64.from_address(slots + 8 * place.slot).value
+    memory: Any = (ctypes.c_char * (math.prod(place.shape) * place.dtype.itemsize)).from_address(address)
+    return np.ndarray(place.shape, place.dtype, memory)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.backends.cpu.products.gemm import Matrix, gemm_instruction
+from functad.backends.cpu.runtime.calls import PythonCall
 from functad.backends.cpu.runtime.tape import Repeat, TapeBlock, TapeEntry, TapeInstruction, Words
 
 FreshArrays = Sequence[tuple[tuple[int, ...], np.dtype]]
@@ -77,6 +78,8 @@ def linked(entries: Iterable[TapeEntry], addresses: Mapping[str, int]) -> list[T
         if isinstance(one, ProductCall):
             made = gemm_instruction(one.dtype, one.a, one.b, one.c, split=one.split, token=one.token, **one.sizes)
             return made._replace(scale=one.scale)
+        if isinstance(one, PythonCall):
+            return one.instruction()
         assert isinstance(one, TapeInstruction)
         return one
 

@@ -14,6 +14,7 @@ from functad.backends.cpu.products import in_kernels as gemm_scalars
 from functad.lowering.blocks import Block, ControlPlan, Instruction
 from functad.lowering.memory.arena import MemoryPlan
 from functad.lowering.memory.buffers import Buffer, Storage
+from functad.lowering.python_functions import call_into
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import BranchStep, CallStep, GemmStep, LoopStep, Move, Stack
 
@@ -193,7 +194,7 @@ def _run(
     step = instruction.step
     if isinstance(step, CallStep):
         ins, outs = ([flat(b).reshape(b.shape) for b in side] for side in (step.ins, step.outs))
-        step.call(ins, outs)
+        call_into(step.callback, ins, outs)
         return
     if not isinstance(step, GemmStep):
         pointers = [_pointer(flat(buffer)[offset:]) for buffer, offset in instruction.arguments]
