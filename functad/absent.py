@@ -32,10 +32,6 @@ _TREE = {
     for name in ("flatten", "leaves", "map", "reduce", "structure", "transpose", "unflatten")
 }
 _FFT = "keep it outside: numpy.fft on numpy.asarray(x), or within a traced function functad.pure_callback"
-_SOLVE = (
-    "numpy.linalg outside of traced functions; within them functad.pure_callback, with functad.custom_vjp for the "
-    "derivative, or lax.while_loop and products: conjugate gradients"
-)
 
 INSTEAD: dict[str, dict[str, str]] = {
     "functad": _SHARDING
@@ -69,7 +65,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "fft": _FFT,
         "custom_root": "give the solver a rule with functad.custom_vjp: solve (∂f/∂x)ᵀ u = cotangent in its bwd",
         "custom_linear_solve": "give the solver a rule with functad.custom_vjp: its bwd solves the transposed system",
-        "linalg": "functad.numpy.linalg has what there is",
         "rng_bit_generator": "functad.random.bits(key, shape)",
         "rng_uniform": "functad.random.uniform(key, shape)",
         "infeed": _ONE_DEVICE,
@@ -91,7 +86,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "random": "functad.random, whose functions take a key",
         "ndarray_like": "functad.Array",
     },
-    "functad.numpy.linalg": dict.fromkeys(("solve", "inv", "cholesky"), _SOLVE),
+    "functad.numpy.linalg": {"LinAlgError": "a matrix without a factorisation raises nothing: the result is NaN"},
     "functad.random": {
         "KeyArray": "keys are uint32 arrays of shape (2,): functad.Array",
         "shuffle": "functad.random.permutation(key, x)",
@@ -101,7 +96,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "random": "functad.random.uniform(key, shape)",
         "default_rng": "randomness comes from keys: key = functad.random.key(0)",
         "key_impl": "all keys are of one kind, threefry2x32",
-        "multivariate_normal": "mean + functad.random.normal(key, shape) @ numpy.linalg.cholesky(cov).T",
+        "multivariate_normal": "mean + functad.random.normal(key, shape) @ functad.numpy.linalg.cholesky(cov).T",
         "gamma": "draw with numpy.random before tracing, or through functad.pure_callback",
         "beta": "draw with numpy.random before tracing, or through functad.pure_callback",
         "dirichlet": "draw with numpy.random before tracing, or through functad.pure_callback",

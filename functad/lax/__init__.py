@@ -1,7 +1,10 @@
 """`functad.lax`: the primitives under JAX's names, strict about dtypes and shapes.
 
-Knows names only; `functad.numpy` is the place for promotion and broadcasting.
+Knows names only, and loads `linalg` at first use; `functad.numpy` is the place for promotion and broadcasting.
 """
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 from functad.absent import absent
 from functad.lax.associative import associative_scan
@@ -346,4 +349,11 @@ __all__ = [
     "zeta",
 ]
 
-__getattr__ = absent(__name__)
+_SUBMODULES = ("linalg",)
+_absent = absent(__name__)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _SUBMODULES:
+        return _import_module(f"functad.lax.{name}")
+    return _absent(name)

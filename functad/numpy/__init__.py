@@ -1,10 +1,13 @@
 """`functad.numpy`: NumPy's functions on arrays that can be traced, with JAX's results and dtypes.
 
-Collects the public names of this package's files, and computes nothing itself.
+Collects the public names of this package's files, and computes nothing itself. `linalg` loads at first use.
 """
 # ruff: noqa: A001, A004, F401
 
 from __future__ import annotations
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 import numpy as _np
 
@@ -18,7 +21,6 @@ from functad.dtypes import (
     result_type,
 )
 from functad.numpy import array_methods as _array_methods
-from functad.numpy import linalg
 from functad.numpy import protocols as _protocols
 from functad.numpy import ufunc_methods as _ufunc_methods
 from functad.numpy.arithmetic import (
@@ -447,4 +449,11 @@ save = _np.save
 savez = _np.savez
 set_printoptions = _np.set_printoptions
 
-__getattr__ = absent(__name__)
+_SUBMODULES = ("linalg",)
+_absent = absent(__name__)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _SUBMODULES:
+        return _import_module(f"functad.numpy.{name}")
+    return _absent(name)

@@ -60,8 +60,11 @@ def one_by_one(count: int, size: int, routine: str, dtype: Any) -> bool:
 def cholesky(a: np.ndarray) -> np.ndarray:
     """The lower factor; only the lower triangles are read."""
     check_square(a)
-    (lower,) = each_matrix(lambda m: [np.linalg.cholesky(m)], a)
-    return lower
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        (lower,) = each_matrix(lambda m: [np.linalg.cholesky(m)], a)
+        return np.tril(lower)
 
 
 # --- LU -----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Linear algebra without decompositions: norms, and products of matrices and vectors under the names NumPy gives them.
+"""Products of matrices and vectors under the names that `numpy.linalg` gives them, and parts of matrices.
 
-Knows the functions of `linear` and the reductions; `numpy.linalg` of functad values is passed on to here.
+Knows the functions of `linear`.
 """
 
 from __future__ import annotations
@@ -10,100 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.absent import absent
-from functad.errors import ArgumentError, ShapeError, UnsupportedNumpyError
-from functad.numpy import arithmetic, creation, linear, logic, manipulation, reductions, ufuncs
+from functad.errors import ArgumentError, ShapeError
+from functad.numpy import creation, linear, manipulation
 from functad.numpy.building import as_array
-from functad.numpy.promotion import canonical_axes, convert, promote_args_inexact
-
-# --- norms ------------------------------------------------------------------------------------------
-
-
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """The norm of vectors or matrices.
-
-    Args:
-        x: array of numbers.
-        ord: of vectors a number, infinities and 0 (how many are not zero) included, by default 2; of matrices
-            "fro" (the default), 1, -1, inf or -inf.
-        axis: an axis for vectors, a pair of them for matrices; by default all: of any rank without `ord`.
-        keepdims: keep the axes, with size 1.
-
-    Raises:
-        UnsupportedNumpyError: a matrix norm that needs singular values (2, -2, "nuc").
-
-    >>> import functad.numpy as jnp
-    >>> jnp.linalg.norm(jnp.array([3., 4.]))
-    Array(5., dtype=float32)
-    """
-    (v,) = promote_args_inexact("linalg.norm", as_array("linalg.norm", x))
-    if axis is None:
-        axes: tuple[int, ...] = tuple(range(v.ndim))
-        if ord is not None and v.ndim not in (1, 2):
-            raise ShapeError(
-                f"linalg.norm with ord={ord!r} takes a vector or a matrix, got shape {v.shape}; give axis="
-            )
-    else:
-        axes = canonical_axes("linalg.norm", axis, v.ndim)
-        if len(axes) not in (1, 2):
-            raise ArgumentError(f"linalg.norm: axis must be one axis, or a pair of them, got {axis!r}")
-    if ord is None or (len(axes) == 2 and ord in ("f", "fro")):
-        return _euclidean(v, axes, keepdims)
-    if len(axes) == 1:
-        return _vector_norm(v, ord, axes, keepdims)
-    return _matrix_norm(v, ord, axes, keepdims)
-
-
-def _euclidean(v: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    squares = ufuncs.real(arithmetic.multiply(v, ufuncs.conj(v))) if v.dtype.kind == "c" else arithmetic.square(v)
-    return ufuncs.sqrt(reductions.sum(squares, axis=axes, keepdims=keepdims))
-
-
-def _vector_norm(v: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:  # noqa: A002
-    if isinstance(ord, str):
-        raise ArgumentError(f"linalg.norm: ord={ord!r} is no norm of vectors; give a number, or the axes of matrices")
-    if ord == 2:
-        return _euclidean(v, axes, keepdims)
-    size = arithmetic.absolute(v)
-    if ord == np.inf:
-        return reductions.max(size, axis=axes, keepdims=keepdims, initial=0)
-    if ord == -np.inf:
-        return reductions.min(size, axis=axes, keepdims=keepdims)
-    if ord == 0:
-        return reductions.sum(convert(logic.not_equal(v, 0), size.dtype), axis=axes, keepdims=keepdims)
-    if ord == 1:
-        return reductions.sum(size, axis=axes, keepdims=keepdims)
-    total = reductions.sum(arithmetic.power(size, ord), axis=axes, keepdims=keepdims)
-    return arithmetic.power(total, 1.0 / ord)
-
-
-def _matrix_norm(v: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:  # noqa: A002
-    if ord in (2, -2, "nuc"):
-        raise UnsupportedNumpyError(
-            f"linalg.norm: ord={ord!r} of matrices needs singular values, which functad does not compute; "
-            "use 'fro', 1 or inf, or give axis= for norms of vectors"
-        )
-    if ord not in (1, -1, np.inf, -np.inf):
-        raise ArgumentError(f"linalg.norm: ord={ord!r} is no norm of matrices; it must be 'fro', 1, -1, inf or -inf")
-    added, compared = axes if ord in (1, -1) else axes[::-1]
-    sums = reductions.sum(arithmetic.absolute(v), axis=added, keepdims=True)
-    if ord > 0:
-        result = reductions.max(sums, axis=compared, keepdims=True, initial=0)
-    else:
-        result = reductions.min(sums, axis=compared, keepdims=True)
-    return result if keepdims else manipulation.squeeze(result, axes)
-
-
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
-    """The norm of the vectors along axes, by default of all elements as one vector."""
-    (v,) = promote_args_inexact("linalg.vector_norm", as_array("linalg.vector_norm", x))
-    return _vector_norm(v, ord, canonical_axes("linalg.vector_norm", axis, v.ndim), keepdims)
-
-
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # noqa: A002
-    """The norm of the matrices in the last two axes."""
-    return norm(_matrices("matrix_norm", x), ord, (-2, -1), keepdims)
-
+from functad.numpy.linalg.systems import inv
+from functad.numpy.promotion import canonical_axes
 
 # --- products ---------------------------------------------------------------------------------------
 
@@ -149,14 +60,24 @@ def _product(factors: Sequence[Any], splits: dict[tuple[int, int], int], i: int,
 
 
 def matrix_power(a: Any, n: int) -> Any:
-    """The n-th power of square matrices; n is not negative."""
+    """The n-th power of square matrices; for negative n that of the inverse.
+
+    Args:
+        a: array of shape (..., m, m).
+        n: an integer.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.matrix_power(jnp.array([[1., 1.], [0., 1.]]), 3)
+    Array([[1., 3.],
+           [0., 1.]], dtype=float32)
+    """
     x = _matrices("matrix_power", a)
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"linalg.matrix_power takes square matrices, got shape {x.shape}")
     if not isinstance(n, (int, np.integer)):
         raise ArgumentError(f"linalg.matrix_power: n must be an integer, got {n!r}")
     if n < 0:
-        raise UnsupportedNumpyError(f"linalg.matrix_power: n={n} needs an inverse, which functad does not compute")
+        x, n = inv(x), -n
     if n == 0:
         return manipulation.broadcast_to(creation.eye(x.shape[-1], dtype=x.dtype), x.shape)
     result, square, rest = None, x, int(n)
@@ -225,6 +146,3 @@ def _matrices(name: str, x: Any) -> Any:
     if v.ndim < 2:
         raise ShapeError(f"linalg.{name} takes matrices, got shape {v.shape}")
     return v
-
-
-__getattr__ = absent(__name__)

@@ -1,0 +1,83 @@
+"""`functad.numpy.linalg`: factorisations, systems of equations, determinants, norms and products of matrices.
+
+Collects the public names of this package's files; `numpy.linalg` of functad values is passed on to here.
+"""
+
+from __future__ import annotations
+
+from functad.absent import absent
+from functad.numpy.linalg.factorisations import (
+    cholesky,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    qr,
+    svd,
+    svdvals,
+)
+from functad.numpy.linalg.norms import (
+    cond,
+    matrix_norm,
+    matrix_rank,
+    norm,
+    vector_norm,
+)
+from functad.numpy.linalg.products import (
+    cross,
+    diagonal,
+    matmul,
+    matrix_power,
+    matrix_transpose,
+    multi_dot,
+    outer,
+    tensordot,
+    trace,
+    vecdot,
+)
+from functad.numpy.linalg.systems import (
+    det,
+    inv,
+    lstsq,
+    pinv,
+    slogdet,
+    solve,
+    tensorinv,
+    tensorsolve,
+)
+
+__all__ = [
+    "cholesky",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "inv",
+    "lstsq",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "tensorinv",
+    "tensorsolve",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+__getattr__ = absent(__name__)
