@@ -31,7 +31,6 @@ _TREE = {
     f"tree_{name}": f"use functad.tree.{name} (or functad.tree_util.tree_{name})"
     for name in ("flatten", "leaves", "map", "reduce", "structure", "transpose", "unflatten")
 }
-_FFT = "keep it outside: numpy.fft on numpy.asarray(x), or within a traced function functad.pure_callback"
 
 INSTEAD: dict[str, dict[str, str]] = {
     "functad": _SHARDING
@@ -62,7 +61,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     )
     | {
         "with_sharding_constraint": _ONE_DEVICE,
-        "fft": _FFT,
         "custom_root": "give the solver a rule with functad.custom_vjp: solve (∂f/∂x)ᵀ u = cotangent in its bwd",
         "custom_linear_solve": "give the solver a rule with functad.custom_vjp: its bwd solves the transposed system",
         "rng_bit_generator": "functad.random.bits(key, shape)",
@@ -71,7 +69,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "outfeed": _ONE_DEVICE,
     },
     "functad.numpy": {
-        "fft": _FFT,
         "bfloat16": "float16 and float32 are what CPUs compute with",
         "float8_e4m3fn": "float16 is the narrowest float",
         "int4": "int8 is the narrowest integer",

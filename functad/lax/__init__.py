@@ -85,6 +85,7 @@ from functad.lax.elementwise import (
     tan,
     tanh,
 )
+from functad.lax.fourier import FftType, fft
 from functad.lax.loops import fori_loop, map, scan, while_loop
 from functad.lax.products import (
     Precision,
@@ -188,6 +189,7 @@ from functad.primitives.window_geometry import (
 
 __all__ = [
     "ConvDimensionNumbers",
+    "FftType",
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "Precision",
@@ -261,6 +263,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "expm1",
+    "fft",
     "floor",
     "fori_loop",
     "full",

@@ -1,6 +1,6 @@
 """`functad.numpy`: NumPy's functions on arrays that can be traced, with JAX's results and dtypes.
 
-Collects the public names of this package's files, and computes nothing itself. `linalg` loads at first use.
+Collects the public names of this package's files, and computes nothing itself. `linalg` and `fft` load at first use.
 """
 # ruff: noqa: A001, A004, F401
 
@@ -449,7 +449,7 @@ save = _np.save
 savez = _np.savez
 set_printoptions = _np.set_printoptions
 
-_SUBMODULES = ("linalg",)
+_SUBMODULES = ("fft", "linalg")
 _absent = absent(__name__)
 
 

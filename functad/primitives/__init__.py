@@ -11,6 +11,7 @@ from functad.primitives import convolution as convolution
 from functad.primitives import cumulative as cumulative
 from functad.primitives import dynamic_slicing as dynamic_slicing
 from functad.primitives import elementwise as elementwise
+from functad.primitives import fourier as fourier
 from functad.primitives import gather_scatter as gather_scatter
 from functad.primitives import joining as joining
 from functad.primitives import positions as positions

@@ -171,6 +171,9 @@ def _noisy_impl(p: Primitive, noise: Noise) -> Callable[..., Any]:
 
     def magnitude(out: np.ndarray, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The sum of the magnitudes of what is summed; None for what is no sum."""
+        if p.name == "fft":
+            axes = tuple(range(-len(params["fft_lengths"]), 0))
+            return np.broadcast_to(np.abs(args[0]).sum(axes, keepdims=True), out.shape)
         if p.name in SUMS and all(np.asarray(a).dtype == out.dtype or np.asarray(a).dtype.kind in "iu" for a in args):
             sizes = [_size(np.asarray(a), out.dtype, p.name in PRODUCTS) for a in args]
             if p.name == "select_and_scatter_add":

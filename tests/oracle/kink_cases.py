@@ -315,8 +315,8 @@ WITHOUT_KINKS = {
     broadcast_in_dim broadcast_like broadcast_shapes broadcast_to_rank broadcasted_iota clz collapse complex
     concatenate cond conj conv conv_dimension_numbers conv_general_dilated conv_transpose conv_with_general_padding
     convert_element_type dot dot_general dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim
-    dynamic_update_index_in_dim dynamic_update_slice dynamic_update_slice_in_dim empty eq expand_dims fori_loop full
-    full_like gather ge gt imag index_in_dim iota is_finite le lt map mulhi ne nextafter optimization_barrier pad
+    dynamic_update_index_in_dim dynamic_update_slice dynamic_update_slice_in_dim empty eq expand_dims fft fori_loop
+    full full_like gather ge gt imag index_in_dim iota is_finite le lt map mulhi ne nextafter optimization_barrier pad
     padtype_to_pads population_count real reduce_and reduce_or reduce_precision reduce_xor reshape rev scan scatter
     scatter_add scatter_max scatter_min scatter_mul scatter_sub select select_n shift_left shift_right_arithmetic
     shift_right_logical slice slice_in_dim split squeeze stack switch tile transpose unstack while_loop zeta

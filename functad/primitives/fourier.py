@@ -1,0 +1,131 @@
+"""The discrete Fourier transform over the last axes, as `fft`: of complex numbers, and of real ones their half.
+
+Knows NumPy's transforms; norms, lengths and other axes are the business of the layers above.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.errors import DTypeError, ShapeError
+from functad.ir import Aval, Example, Primitive
+from functad.lowering_rules import Loops
+from functad.primitives.arithmetic import conj, div, mul
+from functad.primitives.common import broadcast_in_dim, move_axis, normal, scalar_like
+from functad.tracing import bind
+
+
+class FftType(enum.IntEnum):
+    """Which transform: Σ x_n e^(−2πi kn/N), its inverse, or these between real arrays and half spectra."""
+
+    FFT = 0
+    IFFT = 1
+    RFFT = 2
+    IRFFT = 3
+
+    __str__ = int.__repr__  # parameters are printed as JAX prints them
+
+
+def fft(x: Any, fft_type: FftType, fft_lengths: Sequence[int]) -> Any:
+    """Transform the last axes, as many as there are lengths; they are those of the array, or of the real one."""
+    return bind(fft_p, x, fft_type=FftType(fft_type), fft_lengths=tuple(fft_lengths))
+
+
+_PARTS: dict[str, np.dtype] = {"complex64": np.dtype("float32"), "complex128": np.dtype("float64")}
+_WHOLES: dict[str, np.dtype] = {"float32": np.dtype("complex64"), "float64": np.dtype("complex128")}
+
+
+def _abstract_eval(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Aval:
+    name, count = fft_type.name.lower(), len(fft_lengths)
+    if x.dtype.name not in (_WHOLES if fft_type is FftType.RFFT else _PARTS):
+        wanted = "float32 or float64" if fft_type is FftType.RFFT else "complex64 or complex128"
+        raise DTypeError(f"fft: {name} takes {wanted}, but was given {x.str_short()}; functad.numpy.fft converts")
+    if not 0 < count <= x.ndim or any(n <= 0 for n in fft_lengths):
+        raise ShapeError(
+            f"fft: fft_lengths={fft_lengths} must be the positive sizes of the last axes of {x.str_short()}"
+        )
+    kept, half = x.shape[:-count], (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1)
+    if x.shape[-count:] != (half if fft_type is FftType.IRFFT else fft_lengths):
+        expected = half if fft_type is FftType.IRFFT else fft_lengths
+        raise ShapeError(
+            f"fft: for {name} with fft_lengths={fft_lengths} the last axes must be {expected}, but x is {x.str_short()}"
+        )
+    if fft_type is FftType.RFFT:
+        return Aval((*kept, *half), _WHOLES[x.dtype.name])
+    return Aval((*kept, *fft_lengths), _PARTS[x.dtype.name] if fft_type is FftType.IRFFT else x.dtype)
+
+
+_OF_ONE_AXIS = {FftType.FFT: "fft", FftType.IFFT: "ifft", FftType.RFFT: "rfft", FftType.IRFFT: "irfft"}
+
+
+def fourier_transform(x: np.ndarray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> np.ndarray:
+    name = _OF_ONE_AXIS[fft_type]
+    if len(fft_lengths) == 1:
+        found: np.ndarray = getattr(np.fft, name)(x, fft_lengths[0])
+        return found
+    axes = range(-len(fft_lengths), 0)
+    return getattr(np.fft, f"{name}n")(x, fft_lengths, axes)  # type: ignore[no-any-return]
+
+
+def _transpose(ct: Any, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> list[Any]:
+    # The matrix of a transform is symmetric. A half spectrum stands for the other half too, conjugated: all but the
+    # first and, of an even length, the last element of the last axis count twice.
+    if fft_type in (FftType.FFT, FftType.IFFT):
+        return [fft(ct, fft_type, fft_lengths)]
+    size = math.prod(fft_lengths)
+    if fft_type is FftType.RFFT:
+        return [mul(fft(conj(_over_counts(ct, fft_lengths)), FftType.IRFFT, fft_lengths), scalar_like(x, size))]
+    half = fft(ct, FftType.RFFT, fft_lengths)
+    return [conj(mul(half, div(_counts(half, fft_lengths), scalar_like(x, size))))]
+
+
+def _counts(half: Any, fft_lengths: tuple[int, ...]) -> Any:
+    """How often each element of a half spectrum occurs in the whole one."""
+    counts = np.full(half.shape[-1], 2, half.dtype)
+    counts[0] = 1
+    if fft_lengths[-1] % 2 == 0:
+        counts[-1] = 1
+    return broadcast_in_dim(counts, shape=half.shape, broadcast_dimensions=(len(half.shape) - 1,))
+
+
+def _over_counts(half: Any, fft_lengths: tuple[int, ...]) -> Any:
+    return div(half, _counts(half, fft_lengths))
+
+
+def _batch(axis_size: int, args: Any, dims: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> tuple[Any, int]:
+    ((x,), (dim,)) = args, dims
+    if dim >= len(x.shape) - len(fft_lengths):
+        x, dim = move_axis(x, dim, 0), 0
+    return fft(x, fft_type, fft_lengths), dim
+
+
+def _examples() -> list[Example]:
+    def complex_normal(*shape: int) -> np.ndarray:
+        return (normal(*shape) + 1j * normal(*shape, seed=1)).astype(np.complex64)
+
+    shown: list[tuple[np.ndarray, FftType, tuple[int, ...]]] = []
+    places: list[tuple[tuple[int, ...], int]] = [((8,), 1), ((2, 5), 1), ((2, 3, 4), 2), ((2, 3, 5), 3), ((1,), 1)]
+    for shape, count in [*places, ((0, 3), 1)]:
+        lengths, half = shape[-count:], (*shape[:-1], shape[-1] // 2 + 1)
+        shown += [(complex_normal(*shape), kind, lengths) for kind in (FftType.FFT, FftType.IFFT)]
+        shown += [(normal(*shape), FftType.RFFT, lengths), (complex_normal(*half), FftType.IRFFT, lengths)]
+    return [Example(args=(x,), params={"fft_type": kind, "fft_lengths": lengths}) for x, kind, lengths in shown]
+
+
+fft_p = Primitive(
+    name="fft",
+    doc="The discrete Fourier transform over the last axes.",
+    multiple_results=False,
+    abstract_eval=_abstract_eval,
+    impl=fourier_transform,
+    jvp=lambda primals, out, tangents, **params: fft(tangents[0], **params),
+    transpose=_transpose,
+    batch=_batch,
+    lower=Loops(lambda target, ins, outs, **params: target.call(fourier_transform, ins, outs, **params)),
+    examples=_examples,
+)
