@@ -64,7 +64,7 @@ LAX = {
     "lu": (lambda m, a: m.linalg.lu(a)[0], SQUARE),
     "lu, tall": (lambda m, a: m.linalg.lu(a)[0], TALL),
     "lu, wide": (lambda m, a: m.linalg.lu(a)[0], WIDE),
-    "qr, pivoting": (lambda m, a: m.linalg.qr(a, pivoting=True, full_matrices=False)[:2], TALL),
+    "qr, pivoting": (lambda m, a: m.linalg.qr(a, pivoting=True, full_matrices=False)[:2], TALL[0]),
     "cholesky, symmetric": (lambda m, a: m.linalg.cholesky(a), POSITIVE),
     "eigh": (lambda m, a: tuple(m.linalg.eigh(a, lower=False)), POSITIVE),
     "tridiagonal_solve": (lambda m, a, b, c, d: m.linalg.tridiagonal_solve(a, b, c, d), *DIAGONALS, RIGHT),

@@ -28,6 +28,7 @@ from functad.primitives.linear_algebra.matrices import (
     triu,
 )
 from functad.primitives.linear_algebra.triangular import triangular_solve
+from functad.primitives.loops.small_matrices import lu_rule, small_or_numpy
 from functad.primitives.sorting import sort
 from functad.primitives.structure import iota, pad
 from functad.tracing import bind
@@ -82,7 +83,7 @@ lu_p = Primitive(
     jvp=_lu_jvp,
     transpose=Absent("the factors are not linear in the matrix; their derivative has a transpose"),
     batch=batch_leading(lu, 3),
-    lower=calls_numpy(kernels.lu),
+    lower=small_or_numpy(lu_rule, kernels.lu),
     examples=lambda: [
         Example(args=(normal(3, 3),), params={}),
         Example(args=(normal(4, 2),), params={}),

@@ -30,6 +30,7 @@ from functad.primitives.linear_algebra.matrices import (
     tril,
     triu,
 )
+from functad.primitives.loops.small_matrices import small_or_numpy, triangular_solve_rule
 from functad.primitives.reduction import slice_along
 from functad.tracing import bind
 
@@ -111,7 +112,7 @@ triangular_solve_p = Primitive(
     jvp=_triangular_solve_jvp,
     transpose=_triangular_solve_transpose,
     batch=batch_leading(triangular_solve, 0),
-    lower=calls_numpy(kernels.triangular_solve),
+    lower=small_or_numpy(triangular_solve_rule, kernels.triangular_solve),
     examples=lambda: [
         _solve_example(True),
         _solve_example(False),
