@@ -92,6 +92,7 @@ _SUBMODULES = (
     "nn",
     "optim",
     "random",
+    "scipy",
     "sharding",
     "tree",
     "tree_util",

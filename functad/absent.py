@@ -36,7 +36,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad": _SHARDING
     | _TREE
     | {
-        "scipy": "special functions are in functad.lax and functad.nn; else call SciPy through functad.pure_callback",
         "experimental": "io_callback, enable_x64 and the like are names of functad itself",
         "extend": "functad.numba_primitive makes primitives of your own; Programs and tracers are in functad.core",
         "interpreters": "Programs and tracers are in functad.core; functad.make_jaxpr gives a Program",

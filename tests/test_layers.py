@@ -29,7 +29,7 @@ LAYERS = [
     ["execution"],
     "api ad_checkpoint checkpoint_policies core custom_derivatives debug sharding typing".split(),
     ["numpy", "lax", "random"],
-    ["nn", "optim", "data", "flatten_util", "io", "user_kernels"],
+    ["nn", "optim", "data", "flatten_util", "io", "user_kernels", "scipy"],
     ["train"],
     ["", "__main__", "cli"],
 ]

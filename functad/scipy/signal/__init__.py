@@ -1,0 +1,28 @@
+"""`functad.scipy.signal`: convolutions, trends and spectra of signals.
+
+Collects the public names of this package's files, and computes nothing itself.
+"""
+
+from functad.absent import absent
+from functad.scipy.signal.convolution import convolve, convolve2d, correlate, correlate2d, fftconvolve
+from functad.scipy.signal.spectra import csd, istft, stft, welch
+from functad.scipy.signal.trends import detrend
+
+__all__ = [
+    "convolve",
+    "convolve2d",
+    "correlate",
+    "correlate2d",
+    "csd",
+    "detrend",
+    "fftconvolve",
+    "istft",
+    "stft",
+    "welch",
+]
+
+__getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__
