@@ -1,13 +1,15 @@
 """What to say of a name that a module does not have: the nearest names, or what to use instead.
 
-Knows names and sentences alone. `from functad.absent import absent; __getattr__ = absent(__name__)` is its use.
+Knows names and sentences alone. `from functad.absent import absent; __getattr__ = absent(__name__)` is its use, and
+`__getattr__ = parts(__name__, __all__)` that of a module whose parts load at first use.
 """
 
 from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
@@ -117,6 +119,16 @@ def absent(module: str) -> Callable[[str], NoReturn]:
         raise AbsentNameError(_text(module, name), name=name, obj=sys.modules.get(module))
 
     return explain
+
+
+def parts(module: str, names: Sequence[str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose modules load at first use: any other name is explained."""
+    explain = absent(module)
+
+    def load(name: str) -> Any:
+        return import_module(f"{module}.{name}") if name in names else explain(name)
+
+    return load
 
 
 def _text(module: str, name: str) -> str:

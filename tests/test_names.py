@@ -167,6 +167,7 @@ def test_every_module_explains_a_name_that_it_does_not_have(name):
         (lambda: functad.sharding.Mesh, "one device, the CPU"),
         (lambda: functad.tree_map, "functad.tree.map"),
         (lambda: functad.jitt, "Did you mean functad.jit"),
+        (lambda: functad.scipy.integrate.trapezoidal, "Did you mean functad.scipy.integrate.trapezoid"),
         (lambda: jnp.linalg.solv, "Did you mean functad.numpy.linalg.solve"),
         (lambda: jnp.linalg.LinAlgError, "is NaN"),
         (lambda: jnp.fft.fftt, "Did you mean functad.numpy.fft.fft"),
