@@ -23,6 +23,7 @@ lint: .venv/installed-dev  ## check style and formatting
 
 types: .venv/installed-dev  ## check types
 	$(BIN)/python -m mypy
+	$(BIN)/python -m pytest -q tests/test_typing.py
 
 oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an environment of its own
 	@$(ORACLE_BIN)/python -m tests tests/oracle

@@ -4,8 +4,7 @@ Knows the public names only. `functad.numpy`, which gives arrays their operators
 (`functad.nn`, `functad.data`, …) at first use.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from functad import numpy as numpy
 from functad.absent import absent
@@ -76,6 +75,26 @@ from functad.version import __version__ as __version__
 from functad.version import __version_info__ as __version_info__
 
 _keep_freed_memory()
+
+if TYPE_CHECKING:
+    from functad import ad_checkpoint as ad_checkpoint
+    from functad import checkpoint_policies as checkpoint_policies
+    from functad import core as core
+    from functad import custom_derivatives as custom_derivatives
+    from functad import data as data
+    from functad import debug as debug
+    from functad import dtypes as dtypes
+    from functad import errors as errors
+    from functad import flatten_util as flatten_util
+    from functad import io as io
+    from functad import lax as lax
+    from functad import nn as nn
+    from functad import optim as optim
+    from functad import random as random
+    from functad import sharding as sharding
+    from functad import tree as tree
+    from functad import tree_util as tree_util
+    from functad import typing as typing
 
 _SUBMODULES = (
     "ad_checkpoint",
@@ -164,13 +183,8 @@ __all__ = [
 ]
 
 
-_absent = absent(__name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return import_module(f"functad.{name}")
-    return _absent(name)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__, _SUBMODULES)
 
 
 def __dir__() -> list[str]:

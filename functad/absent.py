@@ -1,7 +1,6 @@
 """What to say of a name that a module does not have: the nearest names, or what to use instead.
 
-Knows names and sentences alone. `from functad.absent import absent; __getattr__ = absent(__name__)` is its use, and
-`__getattr__ = parts(__name__, __all__)` that of a module whose parts load at first use.
+Knows names and sentences alone. `from functad.absent import absent; __getattr__ = absent(__name__)` is its use.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import difflib
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -112,23 +111,18 @@ INSTEAD: dict[str, dict[str, str]] = {
 }
 
 
-def absent(module: str) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a module: it explains every name that the module does not have."""
+def absent(module: str, submodules: Sequence[str] = ()) -> Callable[[str], Any]:
+    """The `__getattr__` of a module: it loads these parts at first use, and explains every other name.
 
-    def explain(name: str) -> NoReturn:
+    Hide it from type checkers, `if not TYPE_CHECKING`: they would take every name for one that is there.
+    """
+
+    def explain(name: str) -> Any:
+        if name in submodules:
+            return import_module(f"{module}.{name}")
         raise AbsentNameError(_text(module, name), name=name, obj=sys.modules.get(module))
 
     return explain
-
-
-def parts(module: str, names: Sequence[str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose modules load at first use: any other name is explained."""
-    explain = absent(module)
-
-    def load(name: str) -> Any:
-        return import_module(f"{module}.{name}") if name in names else explain(name)
-
-    return load
 
 
 def _text(module: str, name: str) -> str:

@@ -3,6 +3,8 @@
 Knows names only.
 """
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.api.checkpointing import checkpoint, remat
 from functad.api.residuals import Residual, checkpoint_name, print_saved_residuals, saved_residuals
@@ -38,4 +40,5 @@ __all__ = [
     "saved_residuals",
 ]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

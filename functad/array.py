@@ -6,7 +6,7 @@ Knows nothing of tracing or of primitives: the operators and methods are install
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,13 @@ write
 """
 
 
-class Array:
+if TYPE_CHECKING:
+    from functad.array_types import ArrayMethods
+else:
+    ArrayMethods = object
+
+
+class Array(ArrayMethods):
     """An immutable n-dimensional array: concrete (`ArrayImpl`) or standing for one while a function is traced.
 
     Operators and methods are those of `jax.Array`; `numpy.asarray(x)` of a concrete array copies nothing.

@@ -5,7 +5,7 @@ A policy is a function `policy(primitive, *avals, **params) -> bool` of an equat
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functad.absent import absent
 from functad.calls.checkpoint import Policy
@@ -95,4 +95,5 @@ def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     )
 
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

@@ -6,7 +6,7 @@ Knows names, and which trace is active.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -112,4 +112,5 @@ __all__ = [
     "valid_jaxtype",
 ]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

@@ -3,6 +3,8 @@
 Knows the public names only.
 """
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
 from functad.api.inspection import closure_convert
@@ -19,4 +21,5 @@ __all__ = [
     "zero_from_primal",
 ]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

@@ -6,7 +6,7 @@ This file knows no shapes and no arrays: of a value it reads its dtype and wheth
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -449,4 +449,5 @@ def _keeps_64_bits(node: str, operands: frozenset[tuple[np.dtype, bool]]) -> boo
     return node == _WEAK_FLOAT and all(dtype.kind in "biu" for dtype, _ in operands)
 
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

@@ -6,7 +6,7 @@ Knows pytrees and array functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functad import numpy as jnp
 from functad.absent import absent
@@ -49,4 +49,5 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 __all__ = ["ravel_pytree"]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

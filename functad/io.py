@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -315,4 +315,5 @@ def _build(structure: Any, archive: zipfile.ZipFile, entries: dict[str, zipfile.
     return tuple(children) if kind == "tuple" else children
 
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

@@ -3,9 +3,12 @@
 Knows names only.
 """
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.api.devices import Sharding, SingleDeviceSharding
 
 __all__ = ["Sharding", "SingleDeviceSharding"]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

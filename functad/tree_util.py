@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from functad.absent import absent
 from functad.errors import ArgumentError, TreeError
@@ -428,4 +428,5 @@ register_pytree_node(
     lambda func, children: Partial(func, *children[0], **children[1]),
 )
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

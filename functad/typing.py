@@ -5,7 +5,7 @@ Knows no functions.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 import numpy as np
 
@@ -26,4 +26,5 @@ DTypeLike = Union[str, type[Any], np.dtype, SupportsDType]  # noqa: UP007
 
 __all__ = ["ArrayLike", "DTypeLike"]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

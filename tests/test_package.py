@@ -31,7 +31,7 @@ def test_an_sdist_has_all_that_tests_read():
 
 def test_the_package_has_its_marker_and_nothing_but_python():
     files = [p for p in (ROOT / "functad").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-    assert [p.name for p in files if p.suffix != ".py"] == ["py.typed"]
+    assert sorted(p.name for p in files if p.suffix != ".py") == ["array_types.pyi", "py.typed"]
 
 
 def test_the_console_command_is_there():

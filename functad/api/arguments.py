@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import WRAPPER_ASSIGNMENTS, partial, wraps
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from functad.pytrees.nodes import KINDS, NodeKind, register
 from functad.pytrees.treedef import LEAF, node_def
 from functad.tracing import Origin, Tracer, leak_error
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+
+P = ParamSpec("P")  # of a function that a transform is given, and what it returns
+R = TypeVar("R")
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 

@@ -6,7 +6,7 @@ Knows pytrees and argument numbers; the mathematics is in `functad.transforms`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from functad import dtypes
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
+    P,
+    R,
     as_value,
     check_callable,
     described_like,
@@ -40,6 +42,8 @@ from functad.tree_util import (
     tree_structure,
     tree_unflatten,
 )
+
+T = TypeVar("T")  # of the first argument
 
 # --- forward mode -----------------------------------------------------------------------------------
 
@@ -171,6 +175,28 @@ def vjp(
     return (record.output(outs), Pullback(linear, record.signature), *record.aux(outs))
 
 
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[T, P], R],
+    *,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[str] = ...,
+) -> Callable[Concatenate[T, P], tuple[R, T]]: ...
+
+
+@overload
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: int | Sequence[int],
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[str] = ...,
+) -> Callable[P, tuple[R, Any]]: ...
+
+
 def value_and_grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -237,6 +263,39 @@ def value_and_grad(
         return outs[0], grads
 
     return value_and_grad_fun
+
+
+@overload
+def grad(
+    fun: Callable[Concatenate[T, P], Any],
+    *,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[str] = ...,
+) -> Callable[Concatenate[T, P], T]: ...
+
+
+@overload
+def grad(
+    fun: Callable[Concatenate[T, P], Any],
+    *,
+    has_aux: bool,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[str] = ...,
+) -> Callable[Concatenate[T, P], Any]: ...
+
+
+@overload
+def grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int],
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[str] = ...,
+) -> Callable[P, Any]: ...
 
 
 def grad(

@@ -15,6 +15,8 @@ import numpy as np
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
+    P,
+    R,
     as_value,
     check_callable,
     described_like,
@@ -34,12 +36,12 @@ from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
 
 def checkpoint(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     *,
     prevent_cse: bool = True,
     policy: Policy | None = None,
     static_argnums: int | Sequence[int] = (),
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """The same function, but differentiating it keeps its arguments only, and computes the rest again.
 
     A derivative needs the values between the operations of a function. Usually they are kept from the forward pass

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
 from itertools import count
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,6 +20,8 @@ import numpy as np
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
+    P,
+    R,
     as_value,
     check_callable,
     description_of,
@@ -46,6 +48,44 @@ from functad.system.recent import Recent
 from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 from functad.widening import Meeting, watching_meetings
+
+
+@overload
+def jit(
+    fun: Callable[P, R],
+    *,
+    static_argnums: int | Sequence[int] | None = ...,
+    static_argnames: str | Sequence[str] | None = ...,
+    donate_argnums: int | Sequence[int] | None = ...,
+    donate_argnames: str | Sequence[str] | None = ...,
+    keep_unused: bool = ...,
+    inline: bool = ...,
+    backend: str | None = ...,
+    device: Any = ...,
+    in_shardings: Any = ...,
+    out_shardings: Any = ...,
+    abstracted_axes: None = ...,
+    compiler_options: Mapping[str, Any] | None = ...,
+) -> JitFunction[P, R]: ...
+
+
+@overload
+def jit(
+    fun: None = ...,
+    *,
+    static_argnums: int | Sequence[int] | None = ...,
+    static_argnames: str | Sequence[str] | None = ...,
+    donate_argnums: int | Sequence[int] | None = ...,
+    donate_argnames: str | Sequence[str] | None = ...,
+    keep_unused: bool = ...,
+    inline: bool = ...,
+    backend: str | None = ...,
+    device: Any = ...,
+    in_shardings: Any = ...,
+    out_shardings: Any = ...,
+    abstracted_axes: None = ...,
+    compiler_options: Mapping[str, Any] | None = ...,
+) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 
 
 def jit(
@@ -178,12 +218,12 @@ def _known_of(fun: Callable[..., Any], options: Hashable) -> _Known:
     return _known.setdefault(fun, {}).setdefault(options, _Known())
 
 
-class JitFunction:
+class JitFunction(Generic[P, R]):
     """A jitted function: what `jit` returns."""
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[P, R],
         static_argnums: Any = None,
         static_argnames: Any = None,
         donate_argnums: Any = None,
@@ -209,7 +249,7 @@ class JitFunction:
         self._known = _known_of(fun, (*(frozenset(marked) for marked in (*static, *donate)), inline, backend))
         self._fast = self._known.fast  # the same list, for speed
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if current_trace() is None:
             settings = config.jit_settings or current_settings()
             for known, fast_call in self._fast:
@@ -270,7 +310,13 @@ class JitFunction:
         self._fast[:] = [(settings, fast_call), *others[: _REMEMBERED - 1]]
         return arguments, fast_call
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> JitFunction[P, R]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> BoundJitFunction[R]: ...
+
+    def __get__(self, instance: Any, owner: Any = None) -> JitFunction[P, R] | BoundJitFunction[R]:
         """As a method: `self` is the first argument. Mark it static, or register its class as a pytree."""
         return self if instance is None else BoundJitFunction(self, instance)
 
@@ -428,10 +474,10 @@ def _too_deep(trace: Trace, problem: RecursionError) -> RecursionError:
     )
 
 
-class BoundJitFunction:
+class BoundJitFunction(Generic[R]):
     """A jitted method of an object."""
 
-    def __init__(self, function: JitFunction, instance: Any) -> None:
+    def __init__(self, function: JitFunction[..., R], instance: Any) -> None:
         self.__wrapped__: Callable[..., Any]
         update_wrapper(self, function)
         self.__self__ = instance
@@ -441,7 +487,7 @@ class BoundJitFunction:
         self.eval_shape = partial(function.eval_shape, instance)
         self._function = function
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
         return self._function(self.__self__, *args, **kwargs)
 
 

@@ -11,6 +11,8 @@ from functools import partial, reduce, update_wrapper
 from typing import Any, NamedTuple
 
 from functad.api.arguments import (
+    P,
+    R,
     as_known,
     as_value,
     check_callable,
@@ -41,7 +43,7 @@ from functad.tree_util import (
 # --- forward mode -----------------------------------------------------------------------------------
 
 
-class custom_jvp(Decorated):
+class custom_jvp(Decorated[P, R]):
     """A function with a derivative rule of your own for forward mode, which reverse mode is made of, too.
 
     Args:
@@ -103,7 +105,7 @@ class custom_jvp(Decorated):
                     f"defjvps was given {len(jvps)} rules, but {function_name(self.fun)} was called with "
                     f"{len(primals)} arguments; give one rule an argument, None where the derivative is zero"
                 )
-            out = self(*primals)
+            out: Any = self(*primals)  # type: ignore[call-arg]
             shares = [rule(t, out, *primals) for rule, t in zip(jvps, tangents) if rule is not None]
             if not shares:
                 return out, tree_map(lambda x: SymbolicZero(aval_of(x)), out)
@@ -111,7 +113,7 @@ class custom_jvp(Decorated):
 
         self.defjvp(jvp)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.jvp is None:
             raise NoRuleError(
                 f"{function_name(self.fun)} is a custom_jvp function without a rule; define one:\n"
@@ -160,7 +162,7 @@ class _FlatJvp:
 # --- reverse mode -----------------------------------------------------------------------------------
 
 
-class custom_vjp(Decorated):
+class custom_vjp(Decorated[P, R]):
     """A function with derivative rules of your own for reverse mode (`grad`, `vjp`, `jacrev`).
 
     Args:
@@ -213,7 +215,7 @@ class custom_vjp(Decorated):
         self.bwd = bwd
         self.symbolic_zeros = symbolic_zeros
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.fwd is None or self.bwd is None:
             raise NoRuleError(
                 f"{function_name(self.fun)} is a custom_vjp function without rules; define them:\n"

@@ -11,6 +11,8 @@ from typing import Any
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
+    P,
+    R,
     ShapeDtypeStruct,
     as_value,
     check_callable,
@@ -169,7 +171,7 @@ def _array(x: Any) -> Any:
     return as_value(x, lambda: "an argument of the converted function")
 
 
-def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
     """A function whose equations carry its name with their source line (see `named_scope`).
 
     >>> import functad

@@ -13,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.api.arguments import (
     LeafNames,
+    P,
     check_callable,
     described_like,
     function_name,
@@ -31,11 +32,11 @@ from functad.tree_util import tree_unflatten
 
 
 def jacfwd(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The Jacobian by forward mode, column by column (all at once through `vmap`): for wide outputs.
 
     Args:
@@ -57,12 +58,12 @@ def jacfwd(
 
 
 def jacrev(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The Jacobian by reverse mode, row by row (all at once through `vmap`): for wide inputs.
 
     Arguments as for `jacfwd`, but that without `holomorphic` the outputs must be real, and arguments may be complex.
@@ -78,11 +79,11 @@ jacobian = jacrev
 
 
 def hessian(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The matrix of second derivatives, forward over reverse.
 
     >>> import functad, functad.numpy as jnp

@@ -11,6 +11,8 @@ from typing import Any
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
+    P,
+    R,
     as_value,
     check_callable,
     described_like,
@@ -26,13 +28,13 @@ MappedAxes = Any  # int, None, or a pytree of them that is a prefix of the argum
 
 
 def vmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     in_axes: MappedAxes = 0,
     out_axes: MappedAxes = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """Map a function over array axes, without a loop.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from functad import dtypes
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
+    P,
+    R,
     as_known,
     as_value,
     check_callable,
@@ -98,13 +100,13 @@ _NO_ARGUMENTS = tree_structure(((), {}))
 # --- a call -----------------------------------------------------------------------------------------
 
 
-class Decorated:
+class Decorated(Generic[P, R]):
     """What both decorators share: the function, and which of its arguments have no derivative."""
 
     kind = ""
 
     def __init__(
-        self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
+        self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
     ) -> None:
         check_callable(fun, self.kind)
         update_wrapper(self, fun, assigned=description_of(fun))  # type: ignore[arg-type]

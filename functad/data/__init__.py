@@ -3,6 +3,8 @@
 Knows the public names only, not how the data are found, drawn or cut.
 """
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.data.batching import Batches, batches
 from functad.data.mnist_files import MNIST, MissingMNISTError, mnist
@@ -10,4 +12,5 @@ from functad.data.synthetic import synthetic_digits
 
 __all__ = ["MNIST", "Batches", "MissingMNISTError", "batches", "mnist", "synthetic_digits"]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

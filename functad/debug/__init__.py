@@ -3,10 +3,13 @@
 Knows public names only.
 """
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.debug.callbacks import callback, print
 from functad.debug.prompt import breakpoint
 
 __all__ = ["breakpoint", "callback", "print"]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

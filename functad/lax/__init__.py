@@ -3,8 +3,7 @@
 Knows names only, and loads `linalg` at first use; `functad.numpy` is the place for promotion and broadcasting.
 """
 
-from importlib import import_module as _import_module
-from typing import Any as _Any
+from typing import TYPE_CHECKING
 
 from functad.absent import absent
 from functad.lax.associative import associative_scan
@@ -352,11 +351,9 @@ __all__ = [
     "zeta",
 ]
 
+if TYPE_CHECKING:
+    from functad.lax import linalg as linalg
+
 _SUBMODULES = ("linalg",)
-_absent = absent(__name__)
-
-
-def __getattr__(name: str) -> _Any:
-    if name in _SUBMODULES:
-        return _import_module(f"functad.lax.{name}")
-    return _absent(name)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__, _SUBMODULES)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functad import dtypes
+from functad.array import Array
 from functad.evaluation import aval_of
 from functad.lax.operands import operand, run, same_dtype, same_shape
 from functad.primitives import barrier
@@ -30,7 +31,7 @@ _WHAT = {
 }
 
 
-def _unary(name: str, takes: str, doc: str, example: str, result: str, primitive: str = "") -> Callable[[Any], Any]:
+def _unary(name: str, takes: str, doc: str, example: str, result: str, primitive: str = "") -> Callable[[Any], Array]:
     record = getattr(el, f"{primitive or name}_p")
 
     def fun(x: Any) -> Any:
@@ -106,7 +107,7 @@ imag = _unary("imag", "complex", "The imaginary part.", "1 + 2j", "Array(2., dty
 complex = _binary("complex", "only float", "x + iy.", "1.0, 2.0", "Array(1.+2.j, dtype=complex64)")
 
 
-def nextafter(x1: Any, x2: Any) -> Any:
+def nextafter(x1: Any, x2: Any) -> Array:
     """The float next to x1 in the direction of x2.
 
     Args:
@@ -121,7 +122,7 @@ def nextafter(x1: Any, x2: Any) -> Any:
     return run(el.nextafter_p, *same_shape("nextafter", x1, x2))
 
 
-def conj(x: Any) -> Any:
+def conj(x: Any) -> Array:
     """The complex conjugate; a real x becomes complex.
 
     Args:
@@ -140,7 +141,7 @@ def conj(x: Any) -> Any:
     return run(el.complex_p, x, full_like(x, 0))
 
 
-def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """The nearest integer, as a float.
 
     Args:
@@ -153,7 +154,7 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     return run(el.round_p, operand("round", x), rounding_method=RoundingMethod(rounding_method))
 
 
-def integer_pow(x: Any, y: int) -> Any:
+def integer_pow(x: Any, y: int) -> Array:
     """x^y for a Python integer y, by multiplication.
 
     Args:
@@ -167,7 +168,7 @@ def integer_pow(x: Any, y: int) -> Any:
     return run(el.integer_pow_p, operand("integer_pow", x), y=y)
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: Any) -> Array:
     """1 / x.
 
     >>> import numpy as np
@@ -207,7 +208,7 @@ population_count = _unary("population_count", "integer", "The number of bits tha
 clz = _unary("clz", "integer", "The number of leading bits that are zero.", "1", _weak_int("31"))
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
     """The bits of an array read as another dtype.
 
     Args:
@@ -224,7 +225,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
 _operand = operand  # where an argument has that name
 
 
-def select_n(which: Any, *cases: Any) -> Any:
+def select_n(which: Any, *cases: Any) -> Array:
     """Element by element, the case of that number.
 
     Args:
@@ -238,7 +239,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     return run(el.select_n_p, operand("select_n", which), *same_dtype("select_n", *cases))
 
 
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     """`on_true` where `pred` holds, else `on_false`: `functad.numpy.where` without promotion.
 
     Args:
@@ -252,7 +253,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     return run(el.select_n_p, operand("select", pred), *same_dtype("select", on_false, on_true))
 
 
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: Any, x: Any, max: Any) -> Array:
     """x, but not below `min` and not above `max`.
 
     Args:
@@ -303,7 +304,7 @@ lgamma = _unary("lgamma", "only float", "log |Γ(x)|.", "1.0", _weak("0."))
 digamma = _unary("digamma", "only float", "Γ′(x) / Γ(x).", "1.0", _weak("-0.5772157"))
 
 
-def polygamma(m: Any, x: Any) -> Any:
+def polygamma(m: Any, x: Any) -> Array:
     """The m-th derivative of digamma at x.
 
     Args:
@@ -316,7 +317,7 @@ def polygamma(m: Any, x: Any) -> Any:
     return run(el.polygamma_p, *same_shape("polygamma", m, x))
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: Any, y: Any) -> Array:
     """x^y.
 
     Args:
@@ -335,7 +336,7 @@ def pow(x: Any, y: Any) -> Any:
 # --- conversion, and the identity -------------------------------------------------------------------------
 
 
-def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+def convert_element_type(operand: Any, new_dtype: Any) -> Array:
     """Convert every element to another dtype.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.array import Array
 from functad.errors import ArgumentError, DTypeError
 from functad.evaluation import aval_of
 from functad.lax.operands import operand as _operand
@@ -18,7 +19,7 @@ from functad.numpy.promotion import convert, promote_dtypes_inexact
 from functad.primitives.fourier import FftType, fft_p
 
 
-def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
+def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """The discrete Fourier transform of the last axes, not normalised but for 1 / N in the inverse ones.
 
     Args:

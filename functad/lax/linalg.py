@@ -6,9 +6,10 @@ Knows the primitives of linear algebra; `functad.numpy.linalg` has the same with
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functad.absent import absent
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, linear, manipulation
 from functad.numpy.building import as_array
@@ -93,7 +94,7 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
-def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with positive diagonal and L Lᴴ = x, shape (..., n, n); NaN where there is none.
 
     >>> import functad.numpy as jnp
@@ -106,7 +107,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
     return _cholesky.cholesky(symmetrized(v) if symmetrize_input else v)
 
 
-def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     """The upper triangular factor of Rᵀ R + w wᵀ, for R of shape (n, n) and w of shape (n,).
 
     >>> import functad.numpy as jnp
@@ -221,7 +222,7 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
     return packed, taus
 
 
-def householder_product(a: Any, taus: Any) -> Any:
+def householder_product(a: Any, taus: Any) -> Array:
     """The first n columns of the product of reflections.
 
     Args:
@@ -237,7 +238,7 @@ def householder_product(a: Any, taus: Any) -> Any:
     return _qr.householder_product(vectors, factors)
 
 
-def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
     """Q c, Qᴴ c (transpose), c Q or c Qᴴ, where Q is the square product of the reflections that `geqrf` gives.
 
     >>> import functad.numpy as jnp
@@ -271,7 +272,7 @@ def lu(x: Any) -> tuple[Any, Any, Any]:
     return factors, pivots, permutation
 
 
-def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
     """The order of rows that follows from the pivots of an LU factorisation, int32 of shape (..., permutation_size).
 
     >>> import functad.numpy as jnp
@@ -320,7 +321,7 @@ def schur(
 
 def symmetric_product(
     a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
-) -> Any:
+) -> Array:
     """alpha a aᵀ + beta c, for a of shape (..., n, k) and c of shape (..., n, n).
 
     >>> import functad.numpy as jnp
@@ -342,7 +343,7 @@ def triangular_solve(
     transpose_a: bool = False,
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
-) -> Any:
+) -> Array:
     """x with op(a) x = b (left_side) or x op(a) = b, where a is triangular; what lies in its other half is not read.
 
     Args:
@@ -380,7 +381,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     return packed, d, e, taus
 
 
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
     """x with T x = b, for tridiagonal T.
 
     Args:
@@ -398,4 +399,5 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
     return _triangular.tridiagonal_solve(*operands, perturb_singular=perturb_singular)
 
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

@@ -71,7 +71,7 @@ def same_shape(name: str, *args: Any) -> list[Any]:
     ]
 
 
-def run(primitive: Primitive, *args: Any, **params: Any) -> Any:
+def run(primitive: Primitive, *args: Any, **params: Any) -> Array:
     """Apply a primitive to operands that are checked first, as only traced ones are by themselves."""
     check(primitive, *args, **params)
     return bind(primitive, *args, **params)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.evaluation import aval_of
 from functad.lax.operands import integers_of, run, same_dtype
@@ -34,7 +35,7 @@ class Precision(enum.Enum):
 
 def dot_general(
     lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+) -> Array:
     """Sum of products over some axes, for each index of others: the most general product of two arrays.
 
     Args:
@@ -71,7 +72,7 @@ def dot(
     dimension_numbers: Any = None,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """The product of vectors and matrices: of two vectors a scalar, of two matrices a matrix.
 
     Args:
@@ -96,7 +97,7 @@ def dot(
     return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Array:
     """The matrix products of two stacks of matrices.
 
     Args:
@@ -143,7 +144,7 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """Convolve with any number of spatial axes, strides, padding, dilations, groups and layout.
 
     A result is one total of its dtype: in float32, windows of more than 2^24 elements lose some of them.
@@ -217,7 +218,7 @@ def conv(
     padding: str,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """Convolve an input `(batch, features, *spatial)` with a kernel `(out features, features, *spatial)`.
 
     Args:
@@ -239,7 +240,7 @@ def conv_with_general_padding(
     rhs_dilation: Sequence[int] | None,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """`conv` with padding of one's own and dilations.
 
     Args:
@@ -280,7 +281,7 @@ def conv_transpose(
     transpose_kernel: bool = False,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """The convolution that enlarges by its strides, of the shape that the gradient of a convolution has.
 
     Args:

@@ -14,7 +14,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.api import vmap
-from functad.array import ArrayImpl
+from functad.array import Array, ArrayImpl
 from functad.errors import ShapeError
 from functad.evaluation import aval_of
 from functad.lax import elementwise
@@ -63,7 +63,7 @@ reduce_or = _reduction("reduce_or", "Whether any holds", "[True, False]", "Array
 reduce_xor = _reduction("reduce_xor", "Whether an odd number holds", "[True, False]", "Array(True, dtype=bool)")
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
     """The position of the (first) maximum along an axis; of the first NaN if there is one.
 
     Args:
@@ -78,7 +78,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     return run(positions.argmax_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
     """The position of the (first) minimum along an axis; of the first NaN if there is one.
 
     Args:
@@ -93,7 +93,7 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
     return run(positions.argmin_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
 
 
-def _cumulative(name: str, what: str, example: str, result: str) -> Callable[..., Any]:
+def _cumulative(name: str, what: str, example: str, result: str) -> Callable[..., Array]:
     record = getattr(cumulative, f"{name}_p")
 
     def fun(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
@@ -166,7 +166,7 @@ def reduce_window(
     padding: str | Sequence[tuple[int, int]] = "VALID",
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
-) -> Any:
+) -> Array:
     """Combine the elements of each window that slides over an array.
 
     Sums are added to one total of the array's dtype for each window: in float32, more than 2^24 ones are too many.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad import dtypes
+from functad.array import Array
 from functad.errors import ShapeError
 from functad.evaluation import aval_of
 from functad.lax.operands import axis_of, check, integers_of, run, same_dtype
@@ -17,13 +18,17 @@ from functad.numpy.promotion import SCALARS, convert
 from functad.numpy.promotion import broadcast_shapes as broadcast_shapes
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim as _broadcast_in_dim
-from functad.primitives.common import broadcast_in_dim_p, reshape_p, transpose_p
+from functad.primitives.common import (
+    broadcast_in_dim_p,
+    reshape_p,
+    transpose_p,
+)
 from functad.primitives.common import full as _full
 
 # --- making -----------------------------------------------------------------------------------------------
 
 
-def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
     """An array filled with one value.
 
     Args:
@@ -40,7 +45,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     return _full(integers_of("full", "shape", shape), value)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None) -> Any:
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None) -> Array:
     """An array of the shape and dtype of another, filled with one value.
 
     Args:
@@ -64,7 +69,7 @@ def _scalar(name: str, value: Any, dtype: Any, weak: bool = False) -> Any:
     return convert(value if type(value) in SCALARS else _operand(name, value), dtype, weak)
 
 
-def empty(shape: Sequence[int], dtype: Any) -> Any:
+def empty(shape: Sequence[int], dtype: Any) -> Array:
     """An array whose values do not matter; they are zeros.
 
     >>> empty((2,), float)
@@ -73,7 +78,7 @@ def empty(shape: Sequence[int], dtype: Any) -> Any:
     return full(shape, 0, dtype)
 
 
-def iota(dtype: Any, size: int) -> Any:
+def iota(dtype: Any, size: int) -> Array:
     """The numbers 0, 1, …, size − 1.
 
     >>> iota(int, 3)
@@ -82,7 +87,7 @@ def iota(dtype: Any, size: int) -> Any:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
+def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
     """The numbers 0, 1, … along one axis of an array.
 
     >>> broadcasted_iota(int, (2, 3), 0)
@@ -96,7 +101,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
 # --- broadcasting -----------------------------------------------------------------------------------------
 
 
-def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
+def broadcast(operand: Any, sizes: Sequence[int]) -> Array:
     """Repeat an array along new leading axes.
 
     Args:
@@ -113,7 +118,7 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     return _broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(sizes), len(shape)))
 
 
-def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
     """Repeat an array along new axes and along axes of size 1.
 
     Args:
@@ -133,7 +138,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     return _broadcast_in_dim(x, shape=sizes, broadcast_dimensions=dims)
 
 
-def broadcast_to_rank(x: Any, rank: int) -> Any:
+def broadcast_to_rank(x: Any, rank: int) -> Array:
     """Add leading axes of size 1 until an array has `rank` axes.
 
     >>> import numpy as np
@@ -144,7 +149,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     return structure.expand_dims(x, range(rank - aval_of(x).ndim))
 
 
-def broadcast_like(arr: Any, like_arr: Any) -> Any:
+def broadcast_like(arr: Any, like_arr: Any) -> Array:
     """Repeat an array to the shape of another.
 
     >>> import numpy as np
@@ -158,7 +163,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
 # --- reshaping and reordering -----------------------------------------------------------------------------
 
 
-def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
+def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
     """The same elements in row-major order with another shape.
 
     Args:
@@ -178,7 +183,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     return structure.reshape(x, sizes)
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Merge the axes from `start_dimension` to before `stop_dimension` (by default all the rest) into one.
 
     >>> collapse(broadcasted_iota(int, (2, 3, 4), 0), 0, 2).shape
@@ -195,7 +200,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return structure.reshape(x, (*shape[:start], merged, *shape[stop:]))
 
 
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
     """Insert axes of size 1, which are axes `dimensions` of the result.
 
     >>> expand_dims(iota(int, 3), (0, -1)).shape
@@ -209,7 +214,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     return structure.expand_dims(x, places)
 
 
-def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     """Drop axes of size 1.
 
     >>> squeeze(full((1, 3, 1), 0), (0, -1)).shape
@@ -222,7 +227,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     return structure.squeeze(x, places)
 
 
-def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+def transpose(operand: Any, permutation: Sequence[int]) -> Array:
     """Permute the axes: axis i of the result is axis `permutation[i]` of the operand.
 
     >>> transpose(full((2, 3, 4), 0), (2, 0, 1)).shape
@@ -234,7 +239,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     return structure.transpose(x, permutation)
 
 
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     """Reverse the order of the elements along some axes.
 
     >>> rev(iota(int, 3), (0,))
@@ -245,7 +250,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     return structure.rev(x, places)
 
 
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """Put elements around and between those of an array, or cut off its edges.
 
     Args:
@@ -264,7 +269,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 # --- joining and cutting ----------------------------------------------------------------------------------
 
 
-def concatenate(operands: Sequence[Any], dimension: int) -> Any:
+def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     """Join arrays of one dtype along an existing axis.
 
     >>> concatenate([iota(int, 2), iota(int, 3)], 0)
@@ -275,7 +280,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     return joining.concatenate(arrays, dimension)
 
 
-def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     """Join arrays of one shape and dtype along a new axis.
 
     >>> stack([iota(int, 2), iota(int, 2)])
@@ -307,7 +312,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     return tuple(run(joining.unstack_p, x, axis=axis_of("unstack", axis, aval_of(x).ndim)))
 
 
-def tile(operand: Any, reps: Sequence[int]) -> Any:
+def tile(operand: Any, reps: Sequence[int]) -> Array:
     """Repeat an array as a whole, `reps[i]` times along axis i.
 
     >>> tile(iota(int, 2), (2,))

@@ -32,7 +32,7 @@ def slice(
     start_indices: Sequence[int],
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
-) -> Any:
+) -> Array:
     """A rectangular part of an array.
 
     Args:
@@ -56,7 +56,9 @@ def slice(
     )
 
 
-def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
+def slice_in_dim(
+    operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+) -> Array:
     """A part of an array along one axis, whole along the others.
 
     Args:
@@ -80,7 +82,7 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
     return slice(x, starts, limits, strides)
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """One position along an axis.
 
     Args:
@@ -114,7 +116,7 @@ def dynamic_slice(
     slice_sizes: Sequence[int],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
-) -> Any:
+) -> Array:
     """A slice of static size whose position may be computed.
 
     Args:
@@ -136,7 +138,7 @@ def dynamic_slice(
 
 def dynamic_slice_in_dim(
     operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
-) -> Any:
+) -> Array:
     """`dynamic_slice` along one axis, whole along the others.
 
     >>> import numpy as np
@@ -154,7 +156,7 @@ def dynamic_slice_in_dim(
 
 def dynamic_index_in_dim(
     operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
-) -> Any:
+) -> Array:
     """One position, which may be computed, along an axis.
 
     >>> import numpy as np
@@ -167,7 +169,7 @@ def dynamic_index_in_dim(
 
 def dynamic_update_slice(
     operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
-) -> Any:
+) -> Array:
     """An array with a slice replaced, whose position may be computed.
 
     Args:
@@ -187,7 +189,7 @@ def dynamic_update_slice(
 
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
-) -> Any:
+) -> Array:
     """`dynamic_update_slice` along one axis, from the start along the others.
 
     >>> import numpy as np
@@ -203,7 +205,7 @@ def dynamic_update_slice_in_dim(
 
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
-) -> Any:
+) -> Array:
     """An array with one position along an axis replaced; the update may lack that axis.
 
     >>> import numpy as np
@@ -281,7 +283,7 @@ def gather(
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """Slices of an array at positions given by an array of indices; `x[index]` is easier to write.
 
     Args:
@@ -319,7 +321,7 @@ def gather(
     )
 
 
-def _scatter(name: str, what: str, result: str) -> Callable[..., Any]:
+def _scatter(name: str, what: str, result: str) -> Callable[..., Array]:
     primitive = getattr(gather_scatter, f"{name}_p")
 
     def fun(
@@ -382,7 +384,7 @@ def scatter_sub(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-) -> Any:
+) -> Array:
     """An array with slices subtracted from it; the arguments are those of `scatter_add`.
 
     >>> import numpy as np

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from functad.array import Array
 from functad.lax.operands import operand as take
 from functad.lax.operands import run, same_shape
 from functad.primitives import elementwise as el
 
 
-def bessel_i0e(x: Any) -> Any:
+def bessel_i0e(x: Any) -> Array:
     """e^−|x| I0(x), the modified Bessel function of order 0, scaled so that it does not overflow.
 
     Args:
@@ -27,7 +28,7 @@ def bessel_i0e(x: Any) -> Any:
     return run(el.bessel_i0e_p, take("bessel_i0e", x))
 
 
-def bessel_i1e(x: Any) -> Any:
+def bessel_i1e(x: Any) -> Array:
     """e^−|x| I1(x), the modified Bessel function of order 1, scaled so that it does not overflow.
 
     Args:
@@ -42,7 +43,7 @@ def bessel_i1e(x: Any) -> Any:
     return run(el.bessel_i1e_p, take("bessel_i1e", x))
 
 
-def zeta(x: Any, q: Any) -> Any:
+def zeta(x: Any, q: Any) -> Array:
     """The Hurwitz zeta function, Σ (q + k)^−x over k ≥ 0; differentiable in q.
 
     Args:
@@ -57,7 +58,7 @@ def zeta(x: Any, q: Any) -> Any:
     return run(el.zeta_p, *same_shape("zeta", x, q))
 
 
-def igamma(a: Any, x: Any) -> Any:
+def igamma(a: Any, x: Any) -> Array:
     """P(a, x) = ∫₀ˣ t^(a−1) e^−t dt / Γ(a), the regularised lower incomplete gamma function; differentiable in x.
 
     Args:
@@ -72,7 +73,7 @@ def igamma(a: Any, x: Any) -> Any:
     return run(el.igamma_p, *same_shape("igamma", a, x))
 
 
-def igammac(a: Any, x: Any) -> Any:
+def igammac(a: Any, x: Any) -> Array:
     """Q(a, x) = 1 − P(a, x), the regularised upper incomplete gamma function; differentiable in x.
 
     Args:
@@ -87,7 +88,7 @@ def igammac(a: Any, x: Any) -> Any:
     return run(el.igammac_p, *same_shape("igammac", a, x))
 
 
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: Any, b: Any, x: Any) -> Array:
     """∫₀ˣ t^(a−1) (1−t)^(b−1) dt / B(a, b), the regularised incomplete beta function; differentiable in x.
 
     Args:
@@ -102,7 +103,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     return run(el.regularized_incomplete_beta_p, *same_shape("betainc", a, b, x))
 
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Array:
     """An array rounded, to nearest and halves to even, to floats of fewer bits; its dtype stays.
 
     Numbers above their range become infinite, those below their normal range 0. A derivative passes,

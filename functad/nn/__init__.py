@@ -3,6 +3,8 @@
 Knows the public names only.
 """
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.nn import initializers
 from functad.nn.activations import (
@@ -154,4 +156,5 @@ __all__ = [
     "windows",
 ]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functad import numpy as jnp
+from functad.array import Array
 from functad.nn.functions import sigmoid, tanh
 
 
@@ -107,7 +108,7 @@ def gru_cell(params: Any, state: Any, x: Any) -> tuple[Any, Any]:
 # --- the halves of a step -----------------------------------------------------------------------------
 
 
-def projected(params: Any, x: Any) -> Any:
+def projected(params: Any, x: Any) -> Array:
     """What the inputs give to the gates: the half of a step that does not need the state."""
     y = jnp.asarray(x) @ params["kernel"]
     return y + params["bias"] if "bias" in params else y

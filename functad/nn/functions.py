@@ -12,6 +12,7 @@ from typing import Any
 
 from functad import dtypes, lax
 from functad import numpy as jnp
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 
 AxisArgument = int | Sequence[int] | None
@@ -20,7 +21,7 @@ AxisArgument = int | Sequence[int] | None
 # --- piecewise linear ---------------------------------------------------------------------------------
 
 
-def relu(x: Any) -> Any:
+def relu(x: Any) -> Array:
     """The positive part: `max(x, 0)`, with the derivative 0 at 0.
 
     Args:
@@ -35,7 +36,7 @@ def relu(x: Any) -> Any:
     return jnp.where(x <= 0, jnp.zeros_like(x), x)
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: Any) -> Array:
     """`min(max(x, 0), 6)`, with the derivative 0 at 0 and at 6.
 
     >>> import functad.numpy as jnp
@@ -46,7 +47,7 @@ def relu6(x: Any) -> Any:
     return jnp.where(x >= 6, jnp.full_like(x, 6), relu(x))
 
 
-def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Array:
     """`x` where it is at least 0, else `negative_slope * x`.
 
     >>> import functad.numpy as jnp
@@ -57,7 +58,7 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
-def hard_tanh(x: Any) -> Any:
+def hard_tanh(x: Any) -> Array:
     """`x` cut to [-1, 1].
 
     >>> import functad.numpy as jnp
@@ -68,7 +69,7 @@ def hard_tanh(x: Any) -> Any:
     return jnp.where(x > 1, jnp.ones_like(x), jnp.where(x < -1, jnp.full_like(x, -1), x))
 
 
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: Any) -> Array:
     """`relu6(x + 3) / 6`: a sigmoid made of three straight lines.
 
     >>> import functad.numpy as jnp
@@ -78,7 +79,7 @@ def hard_sigmoid(x: Any) -> Any:
     return relu6(jnp.asarray(x) + 3.0) / 6.0
 
 
-def hard_silu(x: Any) -> Any:
+def hard_silu(x: Any) -> Array:
     """`x * hard_sigmoid(x)`; also called hard swish.
 
     >>> import functad.numpy as jnp
@@ -95,7 +96,7 @@ hard_swish = hard_silu
 # --- smooth -------------------------------------------------------------------------------------------
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: Any) -> Array:
     """The logistic function `1 / (1 + exp(-x))`.
 
     >>> import functad.numpy as jnp
@@ -105,7 +106,7 @@ def sigmoid(x: Any) -> Any:
     return lax.logistic(_inexact(x))
 
 
-def tanh(x: Any) -> Any:
+def tanh(x: Any) -> Array:
     """The hyperbolic tangent.
 
     >>> import functad.numpy as jnp
@@ -115,7 +116,7 @@ def tanh(x: Any) -> Any:
     return jnp.tanh(x)
 
 
-def log_sigmoid(x: Any) -> Any:
+def log_sigmoid(x: Any) -> Array:
     """`log(sigmoid(x))`, without overflow: `-softplus(-x)`.
 
     >>> import functad.numpy as jnp
@@ -125,7 +126,7 @@ def log_sigmoid(x: Any) -> Any:
     return -softplus(-_inexact(x))
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: Any) -> Array:
     """`log(1 + exp(x))`, without overflow.
 
     >>> import functad.numpy as jnp
@@ -135,7 +136,7 @@ def softplus(x: Any) -> Any:
     return jnp.logaddexp(_inexact(x), 0.0)
 
 
-def soft_sign(x: Any) -> Any:
+def soft_sign(x: Any) -> Array:
     """`x / (1 + |x|)`.
 
     >>> import functad.numpy as jnp
@@ -146,7 +147,7 @@ def soft_sign(x: Any) -> Any:
     return x / (jnp.abs(x) + 1.0)
 
 
-def silu(x: Any) -> Any:
+def silu(x: Any) -> Array:
     """`x * sigmoid(x)`; also called swish.
 
     >>> import functad.numpy as jnp
@@ -160,7 +161,7 @@ def silu(x: Any) -> Any:
 swish = silu
 
 
-def mish(x: Any) -> Any:
+def mish(x: Any) -> Array:
     """`x * tanh(softplus(x))`.
 
     >>> import functad.numpy as jnp
@@ -171,7 +172,7 @@ def mish(x: Any) -> Any:
     return x * jnp.tanh(softplus(x))
 
 
-def gelu(x: Any, approximate: bool = True) -> Any:
+def gelu(x: Any, approximate: bool = True) -> Array:
     """`x` times the normal distribution function at `x`.
 
     Args:
@@ -190,7 +191,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     return 0.5 * x * lax.erfc(-x * math.sqrt(0.5))
 
 
-def elu(x: Any, alpha: Any = 1.0) -> Any:
+def elu(x: Any, alpha: Any = 1.0) -> Array:
     """`x` where it is positive, else `alpha * (exp(x) - 1)`.
 
     >>> import functad.numpy as jnp
@@ -203,7 +204,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     return jnp.where(x > 0, x, alpha * jnp.expm1(negative))
 
 
-def selu(x: Any) -> Any:
+def selu(x: Any) -> Array:
     """`scale * elu(x, alpha)` with the self-normalising constants of Klambauer et al. 2017, equation 14.
 
     >>> import functad.numpy as jnp
@@ -213,7 +214,7 @@ def selu(x: Any) -> Any:
     return 1.0507009873554805 * elu(x, 1.6732632423543772)
 
 
-def celu(x: Any, alpha: Any = 1.0) -> Any:
+def celu(x: Any, alpha: Any = 1.0) -> Array:
     """`max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))`: continuously differentiable for every alpha.
 
     >>> import functad.numpy as jnp
@@ -224,7 +225,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
-def squareplus(x: Any, b: Any = 4) -> Any:
+def squareplus(x: Any, b: Any = 4) -> Array:
     """`(x + sqrt(x**2 + b)) / 2`: a smooth relu without exponentials.
 
     >>> import functad.numpy as jnp
@@ -235,7 +236,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
     return (x + jnp.sqrt(jnp.square(x) + b)) / 2.0
 
 
-def identity(x: Any) -> Any:
+def identity(x: Any) -> Array:
     """The input itself.
 
     >>> import functad.numpy as jnp
@@ -248,7 +249,7 @@ def identity(x: Any) -> Any:
 # --- along an axis ------------------------------------------------------------------------------------
 
 
-def glu(x: Any, axis: int = -1) -> Any:
+def glu(x: Any, axis: int = -1) -> Array:
     """The gated linear unit: the first half along an axis times the sigmoid of the second half.
 
     Raises:
@@ -269,7 +270,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     return value * sigmoid(gate)
 
 
-def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Any:
+def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Array:
     """`exp(x) / sum(exp(x))` along an axis, without overflow.
 
     Args:
@@ -287,7 +288,7 @@ def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Any:
     return result if where is None else jnp.where(where, result, jnp.zeros_like(result))
 
 
-def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Any:
+def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Array:
     """`log(softmax(x))`, without overflow or loss of digits.
 
     Args:
@@ -352,7 +353,7 @@ def standardize(
     variance: Any = None,
     epsilon: Any = 1e-5,
     where: Any = None,
-) -> Any:
+) -> Array:
     """`(x - mean) / sqrt(variance + epsilon)` along an axis.
 
     Args:
@@ -375,7 +376,7 @@ def standardize(
     return (x - mean) * lax.rsqrt(jnp.asarray(variance, x.dtype) + epsilon)
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
     """One row a number: 1 at that place, 0 elsewhere. A number outside of 0..num_classes-1 gives zeros.
 
     Args:

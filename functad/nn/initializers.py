@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import dtypes, random
 from functad import numpy as jnp
-from functad.array import ArrayImpl
+from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, ShapeError, TracerError
 
 Axes = int | Sequence[int]
@@ -31,7 +31,7 @@ class Initializer(Protocol):
     def __call__(self, key: Any, shape: Sequence[int], dtype: Any = None) -> Any: ...
 
 
-def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Array:
     """Zeros; itself an initializer.
 
     >>> zeros(None, (2,))
@@ -40,7 +40,7 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
     return jnp.zeros(shape, _float_dtype(dtype))
 
 
-def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Array:
     """Ones; itself an initializer.
 
     >>> ones(None, (2,))

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from functad import numpy as jnp
-from functad.array import ArrayImpl
+from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.functions import log_sigmoid, log_softmax, logsumexp
 
 
-def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any = None) -> Any:
+def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any = None) -> Array:
     """Cross-entropy of probabilities `labels` with `softmax(logits)`.
 
     Args:
@@ -49,7 +49,7 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any =
     return -jnp.sum(terms, axis)
 
 
-def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: int = -1, where: Any = None) -> Any:
+def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: int = -1, where: Any = None) -> Array:
     """Cross-entropy of the class numbers `labels` with `softmax(logits)`.
 
     Args:
@@ -77,7 +77,7 @@ def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: in
     return logsumexp(logits, axis, where=where) - jnp.squeeze(chosen, axis)
 
 
-def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Any:
+def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Array:
     """Cross-entropy of the probabilities `labels` with `sigmoid(logits)`, element by element.
 
     Args:
@@ -101,7 +101,7 @@ def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Any:
     return -labels * log_sigmoid(logits) - (1.0 - labels) * log_sigmoid(-logits)
 
 
-def squared_error(predictions: Any, targets: Any = None) -> Any:
+def squared_error(predictions: Any, targets: Any = None) -> Array:
     """`(predictions - targets)**2`, element by element; without targets, the squared predictions.
 
     Raises:
@@ -114,7 +114,7 @@ def squared_error(predictions: Any, targets: Any = None) -> Any:
     return jnp.square(_error(predictions, targets, "squared_error"))
 
 
-def l2_loss(predictions: Any, targets: Any = None) -> Any:
+def l2_loss(predictions: Any, targets: Any = None) -> Array:
     """Half the squared error, whose derivative is the error.
 
     >>> import functad.numpy as jnp
@@ -124,7 +124,7 @@ def l2_loss(predictions: Any, targets: Any = None) -> Any:
     return 0.5 * jnp.square(_error(predictions, targets, "l2_loss"))
 
 
-def huber_loss(predictions: Any, targets: Any = None, delta: float = 1.0) -> Any:
+def huber_loss(predictions: Any, targets: Any = None, delta: float = 1.0) -> Array:
     """Half the squared error up to `delta`, linear beyond (Huber 1964): outliers pull less.
 
     >>> import functad.numpy as jnp
@@ -136,7 +136,7 @@ def huber_loss(predictions: Any, targets: Any = None, delta: float = 1.0) -> Any
     return 0.5 * jnp.square(quadratic) + delta * (size - quadratic)
 
 
-def accuracy(logits: Any, labels: Any, axis: int = -1) -> Any:
+def accuracy(logits: Any, labels: Any, axis: int = -1) -> Array:
     """The share of examples whose largest score is that of the right class: a scalar.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import numpy as jnp
-from functad.array import ArrayImpl
+from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.layer import Layer, check_layers
 
@@ -39,7 +39,7 @@ class Ragged(NamedTuple):
     lengths: Any
 
 
-def length_mask(lengths: Any, steps: int) -> Any:
+def length_mask(lengths: Any, steps: int) -> Array:
     """True at the steps that count, as a loss over all steps needs it.
 
     Args:

@@ -28,16 +28,53 @@ from functad.numpy.promotion import (
 )
 from functad.primitives import elementwise as el
 
+__all__ = [
+    "abs",
+    "absolute",
+    "add",
+    "clip",
+    "copysign",
+    "divide",
+    "divmod",
+    "fabs",
+    "float_power",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "gcd",
+    "heaviside",
+    "lcm",
+    "ldexp",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "nextafter",
+    "positive",
+    "pow",
+    "power",
+    "reciprocal",
+    "remainder",
+    "sign",
+    "signbit",
+    "spacing",
+    "square",
+    "subtract",
+    "true_divide",
+]
+
 # --- arithmetic -------------------------------------------------------------------------------------
 
 
-def add(x1: Any, x2: Any, /) -> Any:
+def add(x1: Any, x2: Any, /) -> Array:
     """x1 + x2, element-wise; of booleans, logical or."""
     x, y = promote_pair("add", x1, x2)
     return el.or_(x, y) if x.dtype.kind == "b" else el.add(x, y)
 
 
-def multiply(x1: Any, x2: Any, /) -> Any:
+def multiply(x1: Any, x2: Any, /) -> Array:
     """x1 · x2, element-wise; of booleans, logical and."""
     x, y = promote_pair("multiply", x1, x2)
     return el.and_(x, y) if x.dtype.kind == "b" else el.mul(x, y)
@@ -46,7 +83,7 @@ def multiply(x1: Any, x2: Any, /) -> Any:
 subtract = binary("subtract", "x1 - x2, element-wise.", "sub")
 
 
-def true_divide(x1: Any, x2: Any, /) -> Any:
+def true_divide(x1: Any, x2: Any, /) -> Array:
     """x1 / x2, element-wise; integers are converted to floats first."""
     x, y = promote_pair("true_divide", x1, x2)
     if x.dtype.kind not in "fc":
@@ -57,17 +94,17 @@ def true_divide(x1: Any, x2: Any, /) -> Any:
 divide = true_divide
 
 
-def negative(x: Any, /) -> Any:
+def negative(x: Any, /) -> Array:
     """-x, element-wise."""
     return el.neg(asarray(x))
 
 
-def positive(x: Any, /) -> Any:
+def positive(x: Any, /) -> Array:
     """x itself."""
     return asarray(x)
 
 
-def absolute(x: Any, /) -> Any:
+def absolute(x: Any, /) -> Array:
     """The absolute value (of complex numbers the modulus), element-wise."""
     x = asarray(x)
     return x if x.dtype.kind in "ub" else el.abs(x)
@@ -76,17 +113,17 @@ def absolute(x: Any, /) -> Any:
 abs = absolute  # noqa: A001
 
 
-def fabs(x: Any, /) -> Any:
+def fabs(x: Any, /) -> Array:
     """The absolute value as a float, element-wise."""
     return el.abs(*promote_args_inexact("fabs", x))
 
 
-def sign(x: Any, /) -> Any:
+def sign(x: Any, /) -> Array:
     """-1, 0 or 1 after the sign of x, element-wise."""
     return el.sign(asarray(x))
 
 
-def signbit(x: Any, /) -> Any:
+def signbit(x: Any, /) -> Array:
     """Whether the sign bit is set, so also for -0.0."""
     x = asarray(x)
     if x.dtype.kind in "ub":
@@ -97,26 +134,26 @@ def signbit(x: Any, /) -> Any:
     return el.or_(el.lt(x, scalar(x, 0)), el.lt(el.div(scalar(x, 1), x), scalar(x, 0)))
 
 
-def copysign(x1: Any, x2: Any, /) -> Any:
+def copysign(x1: Any, x2: Any, /) -> Array:
     """x1 with the sign of x2, element-wise."""
     x, y = promote_args_inexact("copysign", x1, x2)
     magnitude = el.abs(x)
     return select(signbit(y), el.neg(magnitude), magnitude)
 
 
-def square(x: Any, /) -> Any:
+def square(x: Any, /) -> Array:
     """x², element-wise."""
     x = asarray(x)
     return el.square(convert(x, dtypes.default_int_dtype()) if x.dtype.kind == "b" else x)
 
 
-def reciprocal(x: Any, /) -> Any:
+def reciprocal(x: Any, /) -> Array:
     """1 / x, element-wise; integers are converted to floats first."""
     (x,) = promote_args_inexact("reciprocal", x)
     return el.integer_pow(x, -1)
 
 
-def floor_divide(x1: Any, x2: Any, /) -> Any:
+def floor_divide(x1: Any, x2: Any, /) -> Array:
     """The largest integer not above x1 / x2, element-wise."""
     x, y = promote_args_numeric("floor_divide", x1, x2)
     kind = x.dtype.kind
@@ -138,7 +175,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
     return el.round(whole, 0), remainder
 
 
-def remainder(x1: Any, x2: Any, /) -> Any:
+def remainder(x1: Any, x2: Any, /) -> Array:
     """The rest of the floor division, with the sign of x2, element-wise."""
     x, y = promote_args_numeric("remainder", x1, x2)
     zero = scalar(x, 0)
@@ -153,7 +190,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
 mod = remainder
 
 
-def fmod(x1: Any, x2: Any, /) -> Any:
+def fmod(x1: Any, x2: Any, /) -> Array:
     """The rest of the truncated division, with the sign of x1, element-wise."""
     x, y = promote_args_numeric("fmod", x1, x2)
     return el.rem(x, _no_zero(y))
@@ -174,7 +211,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:  # noqa: A001
     return floor_divide(x, y), remainder(x, y)
 
 
-def power(x1: Any, x2: Any, /) -> Any:
+def power(x1: Any, x2: Any, /) -> Array:
     """x1 to the power of x2, element-wise.
 
     An exponent that is one known integer gives repeated multiplication, exact for integers and differentiable
@@ -257,12 +294,12 @@ def _integer_array_power(x: Any, y: Any) -> Any:
     return result
 
 
-def float_power(x1: Any, x2: Any, /) -> Any:
+def float_power(x1: Any, x2: Any, /) -> Array:
     """x1 to the power of x2 in floats, element-wise."""
     return el.pow(*promote_args_inexact("float_power", x1, x2))
 
 
-def gcd(x1: Any, x2: Any, /) -> Any:
+def gcd(x1: Any, x2: Any, /) -> Array:
     """The greatest common divisor of integers, element-wise."""
     x, y = _integers("gcd", x1, x2)
     x, y = _absolute_integer(x), _absolute_integer(y)
@@ -273,7 +310,7 @@ def gcd(x1: Any, x2: Any, /) -> Any:
     return x
 
 
-def lcm(x1: Any, x2: Any, /) -> Any:
+def lcm(x1: Any, x2: Any, /) -> Array:
     """The least common multiple of integers, element-wise."""
     x, y = _integers("lcm", x1, x2)
     x, y = _absolute_integer(x), _absolute_integer(y)
@@ -294,7 +331,7 @@ def _absolute_integer(x: Any) -> Any:
     return x if x.dtype.kind == "u" else el.abs(x)
 
 
-def ldexp(x1: Any, x2: Any, /) -> Any:
+def ldexp(x1: Any, x2: Any, /) -> Array:
     """x1 · 2^x2, element-wise."""
     (x,) = promote_args_inexact("ldexp", x1)
     y = asarray(x2)
@@ -302,7 +339,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     return el.mul(x, el.exp2(y))
 
 
-def heaviside(x1: Any, x2: Any, /) -> Any:
+def heaviside(x1: Any, x2: Any, /) -> Array:
     """0 where x1 is negative, 1 where it is positive, x2 where it is 0."""
     x, y = promote_args_inexact("heaviside", x1, x2)
     zero, one = scalar(x, 0), scalar(x, 1)
@@ -310,12 +347,12 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     return select(el.ne(x, x), x, step)
 
 
-def nextafter(x1: Any, x2: Any, /) -> Any:
+def nextafter(x1: Any, x2: Any, /) -> Array:
     """The next float after x1 towards x2, element-wise."""
     return el.nextafter(*promote_args_inexact("nextafter", x1, x2))
 
 
-def spacing(x: Any, /) -> Any:
+def spacing(x: Any, /) -> Array:
     """The distance from x to the next float away from 0."""
     (x,) = promote_args_inexact("spacing", x)
     return el.sub(el.nextafter(x, el.mul(el.sign(x), scalar(x, np.inf))), x)
@@ -324,31 +361,31 @@ def spacing(x: Any, /) -> Any:
 # --- extrema ----------------------------------------------------------------------------------------
 
 
-def maximum(x1: Any, x2: Any, /) -> Any:
+def maximum(x1: Any, x2: Any, /) -> Array:
     """The larger of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first."""
     return el.max(*promote_pair("maximum", x1, x2))
 
 
-def minimum(x1: Any, x2: Any, /) -> Any:
+def minimum(x1: Any, x2: Any, /) -> Array:
     """The smaller of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first."""
     return el.min(*promote_pair("minimum", x1, x2))
 
 
-def fmax(x1: Any, x2: Any, /) -> Any:
+def fmax(x1: Any, x2: Any, /) -> Array:
     """The larger of x1 and x2, element-wise; a NaN loses."""
     x, y = promote_args("fmax", x1, x2)
     larger = logic.greater if x.dtype.kind == "c" else el.gt
     return select(el.or_(larger(x, y), el.ne(y, y)), x, y)
 
 
-def fmin(x1: Any, x2: Any, /) -> Any:
+def fmin(x1: Any, x2: Any, /) -> Array:
     """The smaller of x1 and x2, element-wise; a NaN loses."""
     x, y = promote_args("fmin", x1, x2)
     smaller = logic.less if x.dtype.kind == "c" else el.lt
     return select(el.or_(smaller(x, y), el.ne(y, y)), x, y)
 
 
-def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:  # noqa: A002
+def clip(arr: Any, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002
     """Values below `min` become `min`, values above `max` become `max`.
 
     >>> import functad.numpy as jnp

@@ -31,6 +31,8 @@ from functad.numpy.promotion import SCALARS, asarray, convert
 from functad.primitives import bitcast, elementwise
 from functad.tracing import Tracer
 
+__all__ = ["astype"]
+
 # --- operators --------------------------------------------------------------------------------------
 
 
@@ -154,7 +156,7 @@ def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> An
     return astype(self, dtype)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
     """The elements converted to another dtype; complex numbers become real by dropping the imaginary part.
 
     >>> import functad.numpy as jnp

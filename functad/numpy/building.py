@@ -6,7 +6,7 @@ Knows no public function.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from functad.numpy.promotion import asarray, operand, promote_args_inexact, prom
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.kernels.conversion import converted
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def scalar(x: Any, value: Any) -> Any:
@@ -30,20 +32,20 @@ def real_scalar(x: Any, value: Any) -> Any:
     return np.zeros((), x.dtype).real.dtype.type(value)
 
 
-def filled(value: Any, shape: tuple[int, ...]) -> Any:
+def filled(value: Any, shape: tuple[int, ...]) -> Array:
     """An operand of rank 0 repeated to a shape; others as they are. Always an Array."""
     if aval_of(value).shape == shape:
         return value if isinstance(value, Array) else ArrayImpl(np.array(value))
     return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
 
 
-def select(condition: Any, on_true: Any, on_false: Any) -> Any:
+def select(condition: Any, on_true: Any, on_false: Any) -> Array:
     """Element-wise choice between operands of one dtype, of which some may have rank 0."""
     shape = condition.shape or aval_of(on_true).shape or aval_of(on_false).shape
     return el.select_n(filled(condition, shape), filled(on_false, shape), filled(on_true, shape))
 
 
-def as_array(name: str, x: Any) -> Any:
+def as_array(name: str, x: Any) -> Array:
     """One operand as an Array, with the function's name in the error."""
     return x if isinstance(x, Array) else asarray(operand(name, x))
 
@@ -51,13 +53,13 @@ def as_array(name: str, x: Any) -> Any:
 # --- makers of element-wise functions ---------------------------------------------------------------
 
 
-def named(fun: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+def named(fun: F, name: str, doc: str) -> F:
     fun.__name__ = fun.__qualname__ = name
     fun.__doc__ = doc
     return fun
 
 
-def unary_inexact(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
+def unary_inexact(name: str, doc: str, primitive: str = "") -> Callable[[Any], Array]:
     """A function of floats: integers and booleans are converted first."""
 
     apply = getattr(el, primitive or name)
@@ -68,7 +70,7 @@ def unary_inexact(name: str, doc: str, primitive: str = "") -> Callable[..., Any
     return named(fun, name, doc)
 
 
-def binary(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
+def binary(name: str, doc: str, primitive: str = "") -> Callable[[Any, Any], Array]:
     """A function of two operands that takes every dtype."""
 
     apply = getattr(el, primitive or name)
@@ -79,7 +81,7 @@ def binary(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
     return named(fun, name, doc)
 
 
-def binary_inexact(name: str, doc: str, primitive: str = "") -> Callable[..., Any]:
+def binary_inexact(name: str, doc: str, primitive: str = "") -> Callable[[Any, Any], Array]:
     """A function of two floats: integers and booleans are converted first."""
 
     apply = getattr(el, primitive or name)

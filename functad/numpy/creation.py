@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.array import ArrayImpl
+from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, TooLargeError
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled, scalar, select
@@ -33,6 +33,45 @@ from functad.primitives.common import broadcast_in_dim
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.kernels.conversion import converted
 
+__all__ = [
+    "arange",
+    "array",
+    "copy",
+    "diag_indices",
+    "diag_indices_from",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "frombuffer",
+    "fromfile",
+    "fromfunction",
+    "fromiter",
+    "fromstring",
+    "full",
+    "full_like",
+    "geomspace",
+    "identity",
+    "indices",
+    "linspace",
+    "load",
+    "logspace",
+    "mask_indices",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tri",
+    "tril",
+    "tril_indices",
+    "tril_indices_from",
+    "triu",
+    "triu_indices",
+    "triu_indices_from",
+    "vander",
+    "zeros",
+    "zeros_like",
+]
+
 
 def array(
     object: Any,  # noqa: A002
@@ -42,7 +81,7 @@ def array(
     ndmin: int = 0,
     *,
     device: Any = None,
-) -> Any:
+) -> Array:
     """Make an Array; see `asarray`. With `ndmin` axes of size 1 are put in front up to that many.
 
     >>> import functad.numpy as jnp
@@ -56,7 +95,7 @@ def array(
     return x
 
 
-def copy(a: Any, order: str | None = None) -> Any:
+def copy(a: Any, order: str | None = None) -> Array:
     """The same elements in memory of their own, which a jitted function may be given by donation."""
     return el.copy(asarray(a))
 
@@ -64,7 +103,7 @@ def copy(a: Any, order: str | None = None) -> Any:
 # --- constant arrays --------------------------------------------------------------------------------
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array of zeros, float32 by default.
 
     >>> import functad.numpy as jnp
@@ -75,12 +114,12 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
     return _constant("zeros", shape, 0, dtype)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array of ones, float32 by default."""
     return _constant("ones", shape, 1, dtype)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array to be replaced later; it holds zeros."""
     return _constant("empty", shape, 0, dtype)
 
@@ -90,7 +129,7 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     return filled(wanted.type(value), canonical_shape(name, shape))
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array filled with one value, or with values that broadcast to the shape; its dtype is the value's."""
     wanted = canonical_dtype(dtype)
     sizes = canonical_shape("full", shape)
@@ -98,22 +137,22 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     return broadcast_operand(value, sizes)
 
 
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """Zeros of the shape and dtype of `a`."""
     return full_like(a, 0, dtype, shape)
 
 
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """Ones of the shape and dtype of `a`."""
     return full_like(a, 1, dtype, shape)
 
 
-def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """An array to be replaced later, of the shape and dtype of `prototype`; it holds zeros."""
     return full_like(prototype, 0, dtype, shape)
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """An array of the shape and dtype of `a`, filled with one value or with values that broadcast."""
     a = dtypes.adaptable(a)
     like_shape, like_dtype, like_weak = _type_of("full_like", a)
@@ -133,7 +172,7 @@ def _type_of(name: str, a: Any) -> tuple[tuple[int, ...], np.dtype, bool]:
 # --- ranges -----------------------------------------------------------------------------------------
 
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Array:
     """The numbers from `start` (by default 0) to before `stop` in equal steps.
 
     >>> import functad.numpy as jnp
@@ -248,14 +287,14 @@ def logspace(
     base: Any = 10.0,
     dtype: Any = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """`num` numbers whose logarithms to a base are at equal distances from `start` to `stop`."""
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
     exponents = linspace(start, stop, num, endpoint, dtype=dtypes.to_inexact_dtype(wanted), axis=axis)
     return convert(arithmetic.power(asarray(base, exponents.dtype), exponents), wanted)
 
 
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Array:
     """`num` numbers with equal ratios from `start` to `stop`; both have the same sign."""
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
     computed = dtypes.to_inexact_dtype(wanted)
@@ -276,7 +315,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 # --- grids ------------------------------------------------------------------------------------------
 
 
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
     """Coordinate arrays of the grid that vectors of coordinates span.
 
     With `indexing="ij"` axis i runs along the i-th vector; with "xy" the first two axes are exchanged.
@@ -320,7 +359,7 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
 # --- matrices ---------------------------------------------------------------------------------------
 
 
-def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Array:
     """A matrix with ones on its k-th diagonal.
 
     >>> import functad.numpy as jnp
@@ -333,7 +372,7 @@ def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, *, device: Any = N
     return convert(_diagonal_mask(sizes, k, el.eq), wanted)
 
 
-def identity(n: Any, dtype: Any = None) -> Any:
+def identity(n: Any, dtype: Any = None) -> Array:
     """The identity matrix of size n."""
     return eye(n, dtype=dtype)
 
@@ -345,18 +384,18 @@ def _diagonal_mask(sizes: tuple[int, ...], k: int, compare: Callable[[Any, Any],
     return compare(el.add(rows, np.int32(k)), columns)
 
 
-def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Array:
     """A matrix with ones on and below its k-th diagonal."""
     sizes = canonical_shape("tri", (N, N if M is None else M))
     return convert(_diagonal_mask(sizes, k, el.ge), canonical_dtype(dtype) or dtypes.default_float_dtype())
 
 
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: Any, k: int = 0) -> Array:
     """The lower triangle of a matrix (or stack of them); above its k-th diagonal are zeros."""
     return _triangle("tril", m, k, lower=True)
 
 
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: Any, k: int = 0) -> Array:
     """The upper triangle of a matrix (or stack of them); below its k-th diagonal are zeros."""
     return _triangle("triu", m, k - 1, lower=False)
 
@@ -394,7 +433,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
     return triu_indices(rows, k, columns)
 
 
-def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The indices of the main diagonal of an array with `ndim` axes of size n."""
     return (arange(n),) * ndim
 
@@ -424,7 +463,7 @@ def _index_array(values: np.ndarray) -> ArrayImpl:
     return ArrayImpl(values.astype(dtypes.default_int_dtype()))
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix whose columns are powers of a vector."""
     v = as_array("vander", x)
     if v.ndim != 1:
@@ -439,19 +478,19 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 # --- from elsewhere ---------------------------------------------------------------------------------
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
     """An array of the raw bytes of a buffer."""
     return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
 
 
-def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Array:
     """The array whose element at (i, j, …) is `function(i, j, …)`, called once on arrays of indices."""
     sizes = canonical_shape("fromfunction", shape)
     grid = [structure.iota(dtypes.as_dtype(dtype), sizes, i) for i in range(len(sizes))]
     return function(*grid, **kwargs)
 
 
-def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
+def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
     """An array of the numbers in a file."""
     return asarray(np.fromfile(file, dtypes.as_dtype(dtype), count, sep, offset))
 
@@ -462,16 +501,16 @@ def load(file: Any, **kwargs: Any) -> Any:
     return asarray(loaded) if isinstance(loaded, np.ndarray) else loaded
 
 
-def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:  # noqa: A002
+def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:  # noqa: A002
     """An array of the numbers that an iterator gives."""
     return asarray(np.fromiter(iter, dtypes.as_dtype(dtype), count))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
     """An array of the numbers written in a text."""
     return asarray(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
 
 
-def from_dlpack(x: Any, /) -> Any:
+def from_dlpack(x: Any, /) -> Array:
     """An array of another library's array, copied."""
     return asarray(np.from_dlpack(x))

@@ -13,6 +13,33 @@ import numpy as np
 from functad import dtypes
 from functad.numpy.promotion import asarray
 
+__all__ = [
+    "bool_",
+    "can_cast",
+    "cdouble",
+    "complex128",
+    "complex64",
+    "complex_",
+    "csingle",
+    "double",
+    "float16",
+    "float32",
+    "float64",
+    "float_",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "int_",
+    "isdtype",
+    "single",
+    "uint",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+]
+
 
 class ScalarType:
     """A dtype by name: `zeros(3, jnp.int8)`, `x.dtype == jnp.int8`, `jnp.int8(3)`."""

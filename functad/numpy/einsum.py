@@ -19,6 +19,8 @@ from functad.numpy.promotion import asarray, canonical_dtype, convert, operand, 
 from functad.primitives.common import broadcast_in_dim, reduce_sum
 from functad.primitives.common import transpose as permute
 
+__all__ = ["einsum", "einsum_path"]
+
 
 def einsum(
     subscripts: Any,
@@ -28,7 +30,7 @@ def einsum(
     optimize: Any = "optimal",
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """Sums of products written in index notation.
 
     Args:

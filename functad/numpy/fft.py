@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functad import dtypes
 from functad.absent import absent
+from functad.array import Array
 from functad.errors import ArgumentError, DTypeError
 from functad.numpy import arithmetic, manipulation, padding, ufuncs
 from functad.numpy.building import as_array, named
@@ -189,7 +190,7 @@ irfft, irfft2, irfftn = _family(
 # --- of numbers with a real spectrum ----------------------------------------------------------------
 
 
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The real discrete Fourier transform of numbers of which half is given: the others are their conjugates.
 
     Args:
@@ -206,7 +207,7 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _transform("hfft", FftType.IRFFT, ufuncs.conj(x), None if n is None else (n,), (_one("hfft", axis),), norm)
 
 
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The non-redundant half of the inverse discrete Fourier transform of real numbers.
 
     Args:
@@ -225,7 +226,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 # --- frequencies and their order --------------------------------------------------------------------
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of `fft`, in cycles per unit of `d`: first those from 0, then the negative ones.
 
     Args:
@@ -241,7 +242,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     return _frequencies("fftfreq", np.fft.ifftshift(np.arange(-(n // 2), (n + 1) // 2)), n, d, dtype)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of `rfft`, in cycles per unit of `d`; arguments as for `fftfreq`.
 
     >>> import functad.numpy as jnp
@@ -259,7 +260,7 @@ def _frequencies(name: str, steps: np.ndarray, n: int, d: Any, dtype: Any) -> An
     return arithmetic.divide(asarray(steps, wanted), convert(length * n, wanted))
 
 
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: Any, axes: Any = None) -> Array:
     """Move frequency 0 to the middle of the axes, by default of all.
 
     >>> import functad.numpy as jnp
@@ -269,7 +270,7 @@ def fftshift(x: Any, axes: Any = None) -> Any:
     return _shifted("fftshift", x, axes, lambda n: n // 2)
 
 
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: Any, axes: Any = None) -> Array:
     """Undo `fftshift`.
 
     >>> import functad.numpy as jnp
@@ -285,7 +286,8 @@ def _shifted(name: str, x: Any, axes: Any, shift: Callable[[int], int]) -> Any:
     return manipulation.roll(x, tuple(shift(x.shape[i]) for i in chosen), chosen)
 
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)
 
 
 def __dir__() -> list[str]:

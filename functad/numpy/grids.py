@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.array import Array
 from functad.numpy.promotion import asarray
+
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "index_exp", "kaiser", "mgrid", "ogrid", "s_"]
 
 index_exp = np.index_exp
 s_ = np.s_
@@ -36,26 +39,26 @@ mgrid = _Grid(sparse=False)
 ogrid = _Grid(sparse=True)
 
 
-def hanning(M: int) -> Any:
+def hanning(M: int) -> Array:
     """The Hann window: one period of a raised cosine."""
     return _default(np.hanning(M))
 
 
-def hamming(M: int) -> Any:
+def hamming(M: int) -> Array:
     """The Hamming window: a raised cosine that does not reach 0."""
     return _default(np.hamming(M))
 
 
-def bartlett(M: int) -> Any:
+def bartlett(M: int) -> Array:
     """The triangular window."""
     return _default(np.bartlett(M))
 
 
-def blackman(M: int) -> Any:
+def blackman(M: int) -> Array:
     """The Blackman window: three cosine terms."""
     return _default(np.blackman(M))
 
 
-def kaiser(M: int, beta: float) -> Any:
+def kaiser(M: int, beta: float) -> Array:
     """The Kaiser window of the given shape."""
     return _default(np.kaiser(M, beta))

@@ -165,7 +165,7 @@ def _columns(shape: tuple[int, ...], consuming: Sequence[IndexEntry], batch: Seq
     return columns
 
 
-def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Any:
+def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Array:
     """The index vectors `(*batch, number of columns)`: each column repeated to the batch shape."""
     own = [e.value for e in entries if e.kind != "new"]
     values = [own[c.axis] if c.known is None else c.known for c in layout.columns]

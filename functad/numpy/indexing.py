@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import dtypes
-from functad.array import ArrayImpl
+from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.debug.bounds import check_positions
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, OutOfBoundsError, ShapeError
@@ -177,7 +177,7 @@ def _wrapped(index: int, axis: int, shape: tuple[int, ...], remedy: str | None) 
     return min(max(place, -(2**31)), 2**31 - 1)  # what lies outside still does so as an int32
 
 
-def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], remedy: str | None = READING) -> Any:
+def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], remedy: str | None = READING) -> Array:
     """An index array with negative positions counted from the end.
 
     With `config.debug_index` positions outside of the axis raise, unless remedy is None.
@@ -261,7 +261,7 @@ def _axes_of(part: Any) -> int:
     return len(part.shape) if getattr(part, "dtype", None) == np.bool_ else 1
 
 
-def getitem(x: Any, index: Any) -> Any:
+def getitem(x: Any, index: Any) -> Array:
     """x[index], with NumPy's rules for basic and advanced indexing."""
     if type(index) not in _BASIC and not (type(index) is tuple and _BASIC.issuperset(map(type, index))):
         x, index = without_single_masks(x, index)
@@ -276,7 +276,7 @@ def getitem(x: Any, index: Any) -> Any:
     return gather(x, entries, GatherScatterMode.PROMISE_IN_BOUNDS, None)
 
 
-def slice_basic(x: Any, entries: Sequence[IndexEntry]) -> Any:
+def slice_basic(x: Any, entries: Sequence[IndexEntry]) -> Array:
     """Apply slices, known integers and new axes: slice, reverse, squeeze, broadcast."""
     starts: list[int] = []
     limits, strides = [], []
@@ -367,7 +367,7 @@ def _refuse_empty(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> None
 # --- index arrays -----------------------------------------------------------------------------------
 
 
-def gather(x: Any, entries: Sequence[IndexEntry], mode: GatherScatterMode, fill_value: Any) -> Any:
+def gather(x: Any, entries: Sequence[IndexEntry], mode: GatherScatterMode, fill_value: Any) -> Array:
     """The elements that index arrays name."""
     _refuse_empty(x.shape, entries)
     if 0 in x.shape and any(n == 0 and e.kind == "array" for n, e in zip(x.shape, _without_new(entries))):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.array import ArrayImpl
+from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, manipulation, reductions
 from functad.numpy.building import as_array, filled, scalar, select
@@ -27,6 +27,25 @@ from functad.primitives import contraction, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
 
+__all__ = [
+    "cross",
+    "diag",
+    "diagflat",
+    "diagonal",
+    "dot",
+    "fill_diagonal",
+    "inner",
+    "kron",
+    "matmul",
+    "matvec",
+    "outer",
+    "tensordot",
+    "trace",
+    "vdot",
+    "vecdot",
+    "vecmat",
+]
+
 # --- matrix products --------------------------------------------------------------------------------
 
 
@@ -36,7 +55,7 @@ def dot_general(
     contract: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """Contract operands of one dtype; the result has batch axes, then the rest of lhs, then that of rhs."""
     numbers = (tuple(map(tuple, contract)), tuple(map(tuple, batch)))
     wanted = canonical_dtype(preferred_element_type) or lhs.dtype
@@ -48,7 +67,7 @@ def _operands(name: str, a: Any, b: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """The matrix product `a @ b`, of stacks of matrices where there are more axes.
 
     Args:
@@ -90,7 +109,7 @@ def _stacked_matmul(x: Any, y: Any, preferred_element_type: Any) -> Any:
     return structure.squeeze(result, dropped)
 
 
-def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """The product over the last axis of `a` and the second to last (or only) of `b`; of scalars, their product."""
     x, y = _operands("dot", a, b)
     if not x.ndim or not y.ndim:
@@ -104,14 +123,14 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
     return dot_general(x, y, ((x.ndim - 1,), (contracted,)), preferred_element_type=preferred_element_type)
 
 
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """The inner product of all elements; those of `a` conjugated."""
     x, y = _operands("vdot", a, b)
     x = el.conj(x) if x.dtype.kind == "c" else x
     return dot(manipulation.ravel(x), manipulation.ravel(y), preferred_element_type=preferred_element_type)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """Inner products of the vectors along one axis; those of `x1` conjugated."""
     x, y = _operands("vecdot", x1, x2)
     x, y = manipulation.moveaxis(x, axis, -1), manipulation.moveaxis(y, axis, -1)
@@ -124,14 +143,14 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
     return structure.squeeze(product, (product.ndim - 2, product.ndim - 1))
 
 
-def matvec(x1: Any, x2: Any, /) -> Any:
+def matvec(x1: Any, x2: Any, /) -> Array:
     """Products of matrices (..., n, k) and vectors (..., k)."""
     x, y = _operands("matvec", x1, x2)
     product = matmul(x, structure.expand_dims(y, (y.ndim,)))
     return structure.squeeze(product, (product.ndim - 1,))
 
 
-def vecmat(x1: Any, x2: Any, /) -> Any:
+def vecmat(x1: Any, x2: Any, /) -> Array:
     """Products of vectors (..., n), conjugated, and matrices (..., n, k)."""
     x, y = _operands("vecmat", x1, x2)
     x = el.conj(x) if x.dtype.kind == "c" else x
@@ -139,7 +158,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
     return structure.squeeze(product, (product.ndim - 2,))
 
 
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """The product over the last axes of both."""
     x, y = _operands("inner", a, b)
     if not x.ndim or not y.ndim:
@@ -147,7 +166,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     return tensordot(x, y, ((-1,), (-1,)), preferred_element_type=preferred_element_type)
 
 
-def outer(a: Any, b: Any, out: None = None) -> Any:
+def outer(a: Any, b: Any, out: None = None) -> Array:
     """All products of an element of `a` with one of `b`, as a matrix."""
     x, y = _operands("outer", a, b)
     x, y = manipulation.ravel(x), manipulation.ravel(y)
@@ -162,7 +181,7 @@ def tensordot(
     precision: Any = None,
     preferred_element_type: Any = None,
     out: None = None,
-) -> Any:
+) -> Array:
     """The product over several axes: the last n of `a` and first n of `b`, or pairs of given axes."""
     x, y = _operands("tensordot", a, b)
     if isinstance(axes, (int, np.integer)):
@@ -181,7 +200,7 @@ def tensordot(
     return dot_general(x, y, pairs, preferred_element_type=preferred_element_type)
 
 
-def kron(a: Any, b: Any) -> Any:
+def kron(a: Any, b: Any) -> Array:
     """The Kronecker product: every element of `a` times the whole of `b`."""
     x, y = _operands("kron", a, b)
     rank = max(x.ndim, y.ndim)
@@ -194,7 +213,7 @@ def kron(a: Any, b: Any) -> Any:
     return reshape_to(product, tuple(n * m for n, m in zip(x.shape, y.shape)))
 
 
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
     """The vector product of vectors of two or three components along an axis."""
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -215,7 +234,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 # --- diagonals --------------------------------------------------------------------------------------
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The elements of a diagonal of two axes, along a new last axis."""
     x = as_array("diagonal", a)
     if x.ndim < 2:
@@ -227,12 +246,12 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return getitem(x, (..., steps - min(offset, 0), steps + max(offset, 0)))
 
 
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Array:
     """The sum of the elements of a diagonal."""
     return reductions.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: Any, k: int = 0) -> Array:
     """The k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal and zeros elsewhere.
 
     >>> import functad.numpy as jnp
@@ -252,12 +271,12 @@ def diag(v: Any, k: int = 0) -> Any:
     return select(ArrayImpl(on_diagonal), spread, filled(x.dtype.type(0), (size, size)))
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: Any, k: int = 0) -> Array:
     """The matrix with all elements of an array on its k-th diagonal."""
     return diag(manipulation.ravel(v), k)
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
     """A copy of an array whose main diagonal is replaced; `inplace=False` says that it is one."""
     if inplace:
         raise ArgumentError(
@@ -268,7 +287,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
         raise ArgumentError(f"fill_diagonal takes a matrix or an array of equal sizes, got shape {x.shape}")
     if wrap and x.ndim == 2:
         steps = np.arange(0, x.size, x.shape[1] + 1)
-        index = tuple(np.unravel_index(steps, x.shape))
+        index: tuple[Any, ...] = tuple(np.unravel_index(steps, x.shape))
     else:
         index = (np.arange(min(x.shape), dtype=np.int32),) * x.ndim
     values = asarray(val)

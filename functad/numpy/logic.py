@@ -27,13 +27,51 @@ from functad.numpy.promotion import (
 from functad.primitives import elementwise as el
 from functad.primitives import reduction
 
+__all__ = [
+    "allclose",
+    "array_equal",
+    "array_equiv",
+    "bitwise_and",
+    "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "equal",
+    "greater",
+    "greater_equal",
+    "invert",
+    "isclose",
+    "iscomplex",
+    "iscomplexobj",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "isrealobj",
+    "isscalar",
+    "left_shift",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "not_equal",
+    "right_shift",
+]
+
 # --- comparison -------------------------------------------------------------------------------------
 
 equal = binary("equal", "x1 == x2, element-wise.", "eq")
 not_equal = binary("not_equal", "x1 != x2, element-wise.", "ne")
 
 
-def _ordering(name: str, primitive: str, doc: str) -> Callable[..., Any]:
+def _ordering(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array]:
     compare = getattr(el, primitive)
     strict = getattr(el, {"le": "lt", "ge": "gt"}.get(primitive, primitive))
 
@@ -61,7 +99,7 @@ def _truth(name: str, x: Any) -> Any:
     return x if x.dtype.kind == "b" else el.ne(x, scalar(x, 0))
 
 
-def _logical(name: str, primitive: str, doc: str) -> Callable[..., Any]:
+def _logical(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array]:
     combine = getattr(el, primitive)
 
     def fun(x1: Any, x2: Any, /) -> Any:
@@ -75,7 +113,7 @@ logical_or = _logical("logical_or", "or_", "Whether x1 or x2 is true (not zero),
 logical_xor = _logical("logical_xor", "xor", "Whether exactly one of x1 and x2 is true (not zero), element-wise.")
 
 
-def logical_not(x: Any, /) -> Any:
+def logical_not(x: Any, /) -> Array:
     """Whether x is false (zero), element-wise."""
     return el.not_(_truth("logical_not", x))
 
@@ -83,7 +121,7 @@ def logical_not(x: Any, /) -> Any:
 # --- bits -------------------------------------------------------------------------------------------
 
 
-def _bitwise(name: str, primitive: str, doc: str) -> Callable[..., Any]:
+def _bitwise(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array]:
     combine = getattr(el, primitive)
 
     def fun(x1: Any, x2: Any, /) -> Any:
@@ -107,7 +145,7 @@ bitwise_or = _bitwise("bitwise_or", "or_", "x1 | x2, bit by bit.")
 bitwise_xor = _bitwise("bitwise_xor", "xor", "x1 ^ x2, bit by bit.")
 
 
-def bitwise_not(x: Any, /) -> Any:
+def bitwise_not(x: Any, /) -> Array:
     """~x, bit by bit."""
     return el.not_(*_check_bits("bitwise_not", [as_array("bitwise_not", x)]))
 
@@ -115,12 +153,12 @@ def bitwise_not(x: Any, /) -> Any:
 invert = bitwise_invert = bitwise_not
 
 
-def left_shift(x1: Any, x2: Any, /) -> Any:
+def left_shift(x1: Any, x2: Any, /) -> Array:
     """x1 << x2, element-wise."""
     return el.shift_left(*_check_bits("left_shift", promote_args("left_shift", x1, x2)))
 
 
-def right_shift(x1: Any, x2: Any, /) -> Any:
+def right_shift(x1: Any, x2: Any, /) -> Array:
     """x1 >> x2, element-wise; the sign of x1 stays."""
     x, y = _check_bits("right_shift", promote_args("right_shift", x1, x2))
     return el.shift_right_logical(x, y) if x.dtype.kind == "u" else el.shift_right_arithmetic(x, y)
@@ -129,7 +167,7 @@ def right_shift(x1: Any, x2: Any, /) -> Any:
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 
 
-def bitwise_count(x: Any, /) -> Any:
+def bitwise_count(x: Any, /) -> Array:
     """The number of bits set in |x|, as uint8."""
     (x,) = _check_bits("bitwise_count", [as_array("bitwise_count", x)])
     magnitude = el.abs(x) if x.dtype.kind == "i" else x
@@ -139,7 +177,7 @@ def bitwise_count(x: Any, /) -> Any:
 # --- finiteness -------------------------------------------------------------------------------------
 
 
-def isnan(x: Any, /) -> Any:
+def isnan(x: Any, /) -> Array:
     """Where x is NaN.
 
     >>> import functad.numpy as jnp
@@ -150,7 +188,7 @@ def isnan(x: Any, /) -> Any:
     return el.ne(x, x)
 
 
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: Any, /) -> Array:
     """Where x is neither infinite nor NaN."""
     x = as_array("isfinite", x)
     if x.dtype.kind == "c":
@@ -160,7 +198,7 @@ def isfinite(x: Any, /) -> Any:
     return el.is_finite(x)
 
 
-def isinf(x: Any, /) -> Any:
+def isinf(x: Any, /) -> Array:
     """Where x is positive or negative infinity."""
     x = as_array("isinf", x)
     if x.dtype.kind == "c":
@@ -170,12 +208,12 @@ def isinf(x: Any, /) -> Any:
     return el.eq(el.abs(x), scalar(x, np.inf))
 
 
-def isposinf(x: Any, /, out: None = None) -> Any:
+def isposinf(x: Any, /, out: None = None) -> Array:
     """Where x is positive infinity."""
     return _is_infinity("isposinf", x, np.inf)
 
 
-def isneginf(x: Any, /, out: None = None) -> Any:
+def isneginf(x: Any, /, out: None = None) -> Array:
     """Where x is negative infinity."""
     return _is_infinity("isneginf", x, -np.inf)
 
@@ -192,7 +230,7 @@ def _is_infinity(name: str, x: Any, which: float) -> Any:
 # --- approximate and whole-array equality -----------------------------------------------------------
 
 
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Array:
     """Where |a - b| <= atol + rtol·|b|; equal infinities are close."""
     x, y = promote_args("isclose", a, b)
     if x.dtype.kind not in "fc":
@@ -209,7 +247,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     return result
 
 
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Array:
     """Whether `isclose` holds everywhere, as a rank-0 boolean Array.
 
     >>> import functad.numpy as jnp
@@ -219,7 +257,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
     return _everywhere(isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Whether two arrays have one shape and equal elements."""
     x, y = as_array("array_equal", a1), as_array("array_equal", a2)
     if x.shape != y.shape:
@@ -230,7 +268,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return _everywhere(same)
 
 
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: Any, a2: Any) -> Array:
     """Whether two arrays are equal after broadcasting."""
     x, y = as_array("array_equiv", a1), as_array("array_equiv", a2)
     try:
@@ -248,7 +286,7 @@ def _everywhere(x: Any) -> Any:
 # --- kinds of values --------------------------------------------------------------------------------
 
 
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: Any) -> Array:
     """Where the imaginary part is not 0."""
     x = as_array("iscomplex", x)
     if x.dtype.kind != "c":
@@ -257,7 +295,7 @@ def iscomplex(x: Any) -> Any:
     return el.ne(imaginary, scalar(imaginary, 0))
 
 
-def isreal(x: Any) -> Any:
+def isreal(x: Any) -> Array:
     """Where the imaginary part is 0."""
     return el.not_(iscomplex(x))
 

@@ -34,6 +34,49 @@ from functad.primitives.common import reshape as reshape_to
 from functad.primitives.common import transpose as permute
 from functad.tracing import Tracer
 
+__all__ = [
+    "append",
+    "array_split",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block",
+    "broadcast_arrays",
+    "broadcast_to",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dsplit",
+    "dstack",
+    "expand_dims",
+    "flip",
+    "fliplr",
+    "flipud",
+    "hsplit",
+    "hstack",
+    "matrix_transpose",
+    "moveaxis",
+    "ndim",
+    "permute_dims",
+    "ravel",
+    "reshape",
+    "resize",
+    "roll",
+    "rollaxis",
+    "rot90",
+    "shape",
+    "size",
+    "split",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "tile",
+    "transpose",
+    "unstack",
+    "vsplit",
+    "vstack",
+]
+
 # --- shape and order of axes ------------------------------------------------------------------------
 
 
@@ -54,7 +97,7 @@ def size(a: Any, axis: Any = None) -> int:
     return math.prod(sizes[i] for i in canonical_axes("size", axis, len(sizes)))
 
 
-def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:  # noqa: A002
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:  # noqa: A002
     """The same elements in another shape, one size of which may be -1.
 
     >>> import functad.numpy as jnp
@@ -92,12 +135,12 @@ def _resolved_shape(x: Any, wanted: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: Any, order: str = "C") -> Array:
     """All elements in one axis."""
     return reshape(a, (-1,) if size(a) else (0,), order)
 
 
-def transpose(a: Any, axes: Any = None) -> Any:
+def transpose(a: Any, axes: Any = None) -> Array:
     """Permute the axes, by default reverse them: result axis i is axis `axes[i]`."""
     x = as_array("transpose", a)
     order = tuple(range(x.ndim))[::-1] if axes is None else canonical_axes("transpose", axes, x.ndim)
@@ -109,7 +152,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
 permute_dims = transpose
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: Any, /) -> Array:
     """Swap the last two axes."""
     x = as_array("matrix_transpose", x)
     if x.ndim < 2:
@@ -117,7 +160,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
     """Exchange two axes."""
     x = as_array("swapaxes", a)
     first, second = (canonical_axis("swapaxes", i, x.ndim) for i in (axis1, axis2))
@@ -126,7 +169,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return permute(x, order)
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: Any, source: Any, destination: Any) -> Array:
     """Move axes elsewhere; the others keep their order.
 
     >>> import functad.numpy as jnp
@@ -144,7 +187,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return permute(x, order)
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
     """Move one axis before another."""
     x = as_array("rollaxis", a)
     index = canonical_axis("rollaxis", axis, x.ndim)
@@ -154,7 +197,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return moveaxis(x, index, place - (index < place))
 
 
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: Any, axis: Any) -> Array:
     """Insert axes of size 1 so that they are the given ones of the result."""
     x = as_array("expand_dims", a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -166,7 +209,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return broadcast_in_dim(x, shape=sizes, broadcast_dimensions=kept)
 
 
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: Any, axis: Any = None) -> Array:
     """Drop axes of size 1, by default all of them."""
     x = as_array("squeeze", a)
     if axis is None:
@@ -184,12 +227,12 @@ def atleast_1d(*arys: Any) -> Any:
     return _each([x if x.ndim else reshape_to(x, (1,)) for x in map(asarray, arys)])
 
 
-def atleast_2d(*arys: Any) -> Any:
+def atleast_2d(*arys: Any) -> Array:
     """Arrays with at least two axes; a vector becomes a row."""
     return _each([x if x.ndim >= 2 else reshape_to(x, (1, x.size)) for x in map(asarray, arys)])
 
 
-def atleast_3d(*arys: Any) -> Any:
+def atleast_3d(*arys: Any) -> Array:
     """Arrays with at least three axes."""
     results = []
     for x in map(asarray, arys):
@@ -202,7 +245,7 @@ def _each(results: list[Any]) -> Any:
     return results[0] if len(results) == 1 else results
 
 
-def broadcast_to(array: Any, shape: Any) -> Any:  # noqa: A002
+def broadcast_to(array: Any, shape: Any) -> Array:  # noqa: A002
     """Repeat an array to a shape that it broadcasts to."""
     x, wanted = as_array("broadcast_to", array), canonical_shape("broadcast_to", shape)
     if x.ndim > len(wanted) or any(n not in (1, m) for n, m in zip(x.shape[::-1], wanted[::-1])):
@@ -213,7 +256,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:  # noqa: A002
     return broadcast_operand(x, wanted)
 
 
-def broadcast_arrays(*args: Any) -> list[Any]:
+def broadcast_arrays(*args: Any) -> list[Array]:
     """Arrays repeated to their joint shape."""
     arrays = [asarray(a) for a in args]
     joint = joint_shape("broadcast_arrays", [x.shape for x in arrays])
@@ -236,7 +279,7 @@ def _joined_operands(name: str, arrays: Any, dtype: Any = None) -> list[Any]:
     return promote_dtypes(*operands) if wanted is None else [convert(x, wanted) for x in operands]
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     """Join arrays along an axis they have; with `axis=None` their flattened elements.
 
     >>> import functad.numpy as jnp
@@ -262,7 +305,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
 concat = concatenate
 
 
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
     """Join arrays of one shape along a new axis.
 
     >>> import functad.numpy as jnp
@@ -277,36 +320,36 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     return joining.stack(operands, index)
 
 
-def vstack(tup: Any, dtype: Any = None) -> Any:
+def vstack(tup: Any, dtype: Any = None) -> Array:
     """Join along the first axis; vectors are rows."""
     return concatenate([atleast_2d(x) for x in _joined_operands("vstack", tup)], 0, dtype)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Any:
+def hstack(tup: Any, dtype: Any = None) -> Array:
     """Join along the second axis; vectors along their only one."""
     operands = [atleast_1d(x) for x in _joined_operands("hstack", tup)]
     return concatenate(operands, 0 if operands[0].ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Any:
+def dstack(tup: Any, dtype: Any = None) -> Array:
     """Join along the third axis."""
     return concatenate([atleast_3d(x) for x in _joined_operands("dstack", tup)], 2, dtype)
 
 
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Any) -> Array:
     """Join vectors as the columns of a matrix, and matrices along their second axis."""
     operands = _joined_operands("column_stack", tup)
     return concatenate([reshape_to(x, (x.size, 1)) if x.ndim < 2 else x for x in operands], 1)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: Any, values: Any, axis: int | None = None) -> Array:
     """Join two arrays, by default their flattened elements."""
     if axis is None:
         return concatenate([ravel(arr), ravel(values)], 0)
     return concatenate([arr, values], axis)
 
 
-def block(arrays: Any) -> Any:
+def block(arrays: Any) -> Array:
     """Assemble an array of nested lists of blocks: the innermost lists along the last axis."""
     depth = _block_depth(arrays)
 
@@ -336,12 +379,12 @@ def _block_depth(part: Any) -> int:
 # --- splitting --------------------------------------------------------------------------------------
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Cut an axis into equal parts, or before the given positions."""
     return _split("split", ary, indices_or_sections, axis, equal=True)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """As `split`, but the parts need not be equal: the first ones get the rest."""
     return _split("array_split", ary, indices_or_sections, axis, equal=False)
 
@@ -383,7 +426,7 @@ def _clamped(position: int, length: int) -> int:
     return min(max(position, 0), length)
 
 
-def slice_axis(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
+def slice_axis(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Array:
     """x[start:stop:step] along one axis, all bounds inside it."""
     if (start, stop, step) == (0, x.shape[axis], 1):
         return x
@@ -392,22 +435,22 @@ def slice_axis(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
     return structure.slice_(x, starts, limits, None if step == 1 else strides)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """`split` along the first axis."""
     return split(ary, indices_or_sections, 0)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """`split` along the second axis, of vectors along their only one."""
     return split(ary, indices_or_sections, 1 if ndim(ary) > 1 else 0)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     """`split` along the third axis."""
     return split(ary, indices_or_sections, 2)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices of an array along an axis, without that axis."""
     x = as_array("unstack", x)
     index = canonical_axis("unstack", axis, x.ndim)
@@ -417,7 +460,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 # --- repeating --------------------------------------------------------------------------------------
 
 
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: Any, reps: Any) -> Array:
     """Repeat a whole array along its axes (and new ones in front)."""
     x = as_array("tile", A)
     counts = canonical_shape("tile", reps)
@@ -426,7 +469,7 @@ def tile(A: Any, reps: Any) -> Any:
     return joining.tile(structure.expand_dims(x, range(rank - x.ndim)), counts)
 
 
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: Any, new_shape: Any) -> Array:
     """An array of another size, filled with the elements of `a` over and over."""
     x, wanted = ravel(a), canonical_shape("resize", new_shape)
     count = math.prod(wanted)
@@ -441,24 +484,24 @@ def resize(a: Any, new_shape: Any) -> Any:
 # --- reversing and rotating -------------------------------------------------------------------------
 
 
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: Any, axis: Any = None) -> Array:
     """Reverse the order of the elements along some axes, by default along all."""
     x = as_array("flip", m)
     axes = canonical_axes("flip", axis, x.ndim)
     return structure.rev(x, axes) if axes else x
 
 
-def flipud(m: Any) -> Any:
+def flipud(m: Any) -> Array:
     """Reverse the first axis."""
     return flip(m, 0)
 
 
-def fliplr(m: Any) -> Any:
+def fliplr(m: Any) -> Array:
     """Reverse the second axis."""
     return flip(m, 1)
 
 
-def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
+def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     """Rotate by k quarter turns, from the first of two axes towards the second."""
     x = as_array("rot90", m)
     if len(axes) != 2:
@@ -474,7 +517,7 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     return flip(swapaxes(x, first, second), second)
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     """Move elements along axes; what leaves at the end comes back at the beginning."""
     x = as_array("roll", a)
     if axis is None:

@@ -10,9 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from functad.array import Array
 from functad.numpy import logic, reductions, ufuncs
 from functad.numpy.building import as_array, select
 from functad.primitives import elementwise as el
+
+__all__ = [
+    "nanargmax",
+    "nanargmin",
+    "nancumprod",
+    "nancumsum",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
+]
 
 
 def _replacing_nan(name: str, a: Any, value: Any) -> tuple[Any, Any]:
@@ -32,7 +47,7 @@ def nansum(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """`sum` that counts NaN as 0."""
     return reductions.sum(_replacing_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
 
@@ -45,17 +60,17 @@ def nanprod(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """`prod` that counts NaN as 1."""
     return reductions.prod(_replacing_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
 
 
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """`cumsum` that counts NaN as 0."""
     return reductions.cumsum(_replacing_nan("nancumsum", a, 0)[0], axis, dtype, out)
 
 
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """`cumprod` that counts NaN as 1."""
     return reductions.cumprod(_replacing_nan("nancumprod", a, 1)[0], axis, dtype, out)
 
@@ -80,14 +95,14 @@ def _nan_extremum(
 
 def nanmax(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
-) -> Any:
+) -> Array:
     """`max` that ignores NaN; NaN where there is nothing else."""
     return _nan_extremum("nanmax", reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
 
 
 def nanmin(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
-) -> Any:
+) -> Array:
     """`min` that ignores NaN; NaN where there is nothing else."""
     return _nan_extremum("nanmin", reductions.min, np.inf, a, axis, out, keepdims, initial, where)
 
@@ -102,12 +117,12 @@ def _nan_position(
     return select(reductions.all(mask, axis, keepdims=bool(keepdims)), result.dtype.type(-1), result)
 
 
-def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """`argmax` that ignores NaN; -1 where there is nothing else."""
     return _nan_position("nanargmax", reductions.argmax, -np.inf, a, axis, out, keepdims)
 
 
-def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """`argmin` that ignores NaN; -1 where there is nothing else."""
     return _nan_position("nanargmin", reductions.argmin, np.inf, a, axis, out, keepdims)
 
@@ -122,7 +137,7 @@ def _not_nan(name: str, a: Any, where: Any) -> tuple[Any, Any]:
 
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, where: Any = None
-) -> Any:
+) -> Array:
     """`mean` of what is not NaN."""
     x, good = _not_nan("nanmean", a, where)
     return reductions.mean(x, axis, dtype, out, keepdims, where=good)
@@ -136,7 +151,7 @@ def nanvar(
     ddof: int = 0,
     keepdims: bool = False,
     where: Any = None,
-) -> Any:
+) -> Array:
     """`var` of what is not NaN."""
     x, good = _not_nan("nanvar", a, where)
     return reductions.var(x, axis, dtype, out, ddof, keepdims, where=good)
@@ -150,6 +165,6 @@ def nanstd(
     ddof: int = 0,
     keepdims: bool = False,
     where: Any = None,
-) -> Any:
+) -> Array:
     """`std` of what is not NaN."""
     return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))

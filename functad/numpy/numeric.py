@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, sorting, ufuncs
 from functad.numpy.building import as_array, filled
@@ -27,10 +28,31 @@ from functad.primitives import convolution, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
 
+__all__ = [
+    "apply_along_axis",
+    "apply_over_axes",
+    "convolve",
+    "correlate",
+    "diff",
+    "ediff1d",
+    "gradient",
+    "interp",
+    "ix_",
+    "polyadd",
+    "polyder",
+    "polyint",
+    "polymul",
+    "polysub",
+    "polyval",
+    "trapezoid",
+    "trim_zeros",
+    "unwrap",
+]
+
 # --- differences ------------------------------------------------------------------------------------
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """Differences of neighbours along an axis, n times.
 
     >>> import functad.numpy as jnp
@@ -65,7 +87,7 @@ def _end(value: Any, x: Any, place: int) -> Any:
     return value
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     """Differences of neighbours in the flattened array, with more elements at both ends."""
     x = manipulation.ravel(ary)
     parts = [diff(x)]
@@ -127,7 +149,7 @@ def _gradient_along(x: Any, axis: int, spacing: Any) -> Any:
     return manipulation.concatenate([first, inner, last], axis)
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral along an axis of values at the places `x`, or at the distance `dx`, by the trapezoidal rule."""
     if x is None:
         (values,) = promote_dtypes_inexact(operand("trapezoid", y))
@@ -140,7 +162,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return arithmetic.multiply(reductions.sum(arithmetic.multiply(pairs, widths), -1), 0.5)
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
     """Phases with jumps of more than half a period replaced by their complement."""
     (x,) = promote_dtypes_inexact(operand("unwrap", p))
     if not x.size:
@@ -163,7 +185,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
 # --- interpolation ----------------------------------------------------------------------------------
 
 
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Array:
     """Straight lines between the points (xp, fp), evaluated at x; beyond the ends `left` and `right`.
 
     Args:
@@ -209,12 +231,14 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 # --- convolution ------------------------------------------------------------------------------------
 
 
-def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """The convolution of two vectors: "full", "same" (as long as the longer one) or "valid" (without the ends)."""
     return _convolve("convolve", a, v, mode, flipped=True)
 
 
-def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def correlate(
+    a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The cross-correlation of two vectors; modes as for `convolve`."""
     return _convolve("correlate", a, v, mode, flipped=False)
 
@@ -258,7 +282,7 @@ def _slide(x: Any, kernel: Any, padding: tuple[int, int]) -> Any:
 # --- polynomials ------------------------------------------------------------------------------------
 
 
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """The value at x of the polynomial with the given coefficients, that of the highest power first."""
     coefficients, at = promote_dtypes(operand("polyval", p), operand("polyval", x))
     coefficients, at = asarray(coefficients), asarray(at)
@@ -268,7 +292,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     return asarray(result)
 
 
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: Any, a2: Any) -> Array:
     """The coefficients of the sum of two polynomials."""
     x, y = (manipulation.atleast_1d(v) for v in promote_dtypes(operand("polyadd", a1), operand("polyadd", a2)))
     size = max(x.size, y.size)
@@ -276,18 +300,18 @@ def polyadd(a1: Any, a2: Any) -> Any:
     return arithmetic.add(x, y)
 
 
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: Any, a2: Any) -> Array:
     """The coefficients of the difference of two polynomials."""
     return polyadd(a1, arithmetic.negative(asarray(a2)))
 
 
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
+def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     """The coefficients of the product of two polynomials."""
     x, y = (manipulation.atleast_1d(v) for v in promote_dtypes_inexact(operand("polymul", a1), operand("polymul", a2)))
     return convolve(x, y, "full")
 
 
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: Any, m: int = 1) -> Array:
     """The coefficients of the m-th derivative of a polynomial."""
     (x,) = promote_dtypes_inexact(operand("polyder", p))
     if m < 0:
@@ -298,7 +322,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     return x
 
 
-def polyint(p: Any, m: int = 1, k: Any = 0) -> Any:
+def polyint(p: Any, m: int = 1, k: Any = 0) -> Array:
     """The coefficients of the m-th integral of a polynomial, with the given integration constants."""
     (x,) = promote_dtypes_inexact(operand("polyint", p))
     constants = np.broadcast_to(np.asarray(k), (m,)) if np.size(k) == 1 else np.asarray(k)
@@ -317,7 +341,7 @@ def _append_one(x: Any, value: Any) -> Any:
 # --- mapping over axes ------------------------------------------------------------------------------
 
 
-def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Array:
     """Apply a function of a vector to every line along an axis; its result replaces the axis."""
     x = as_array("apply_along_axis", arr)
     place = canonical_axis("apply_along_axis", axis, x.ndim)
@@ -335,7 +359,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     )
 
 
-def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
+def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Array:
     """Apply a reduction along several axes in turn, keeping their places."""
     x = as_array("apply_over_axes", a)
     for axis in canonical_axes("apply_over_axes", axes, x.ndim):
@@ -348,7 +372,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
     return x
 
 
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: Any) -> tuple[Array, ...]:
     """Index arrays that pick the rectangle which vectors of indices span."""
     results = []
     for i, a in enumerate(args):
@@ -361,7 +385,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     return tuple(results)
 
 
-def trim_zeros(filt: Any, trim: str = "fb") -> Any:
+def trim_zeros(filt: Any, trim: str = "fb") -> Array:
     """A vector without the zeros at its front and back."""
     x = as_array("trim_zeros", filt)
     (positions,) = selecting.nonzero(x)

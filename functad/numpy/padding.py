@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import reductions, selecting
 from functad.numpy.building import as_array
 from functad.numpy.promotion import asarray, broadcast_operand, convert, operand
 from functad.primitives import elementwise as el
 from functad.primitives import joining, structure
+
+__all__ = ["pad"]
 
 _TAKING = ("edge", "reflect", "symmetric", "wrap")
 _STATISTICS: dict[str, Callable[..., Any]] = {
@@ -25,7 +28,7 @@ _STATISTICS: dict[str, Callable[..., Any]] = {
 }
 
 
-def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
+def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Array:
     """An array with more elements before and after it along each axis.
 
     Args:

@@ -21,6 +21,8 @@ from functad.primitives.kernels.conversion import converted
 from functad.tracing import Tracer
 from functad.widening import note_meeting
 
+__all__ = ["asarray", "broadcast_shapes"]
+
 SCALARS: frozenset[type] = frozenset({bool, int, float, complex})
 """The Python types of weakly typed operands (`bool`, which joins like them but is not weak, included)."""
 
@@ -29,7 +31,7 @@ SCALARS: frozenset[type] = frozenset({bool, int, float, complex})
 
 def asarray(
     a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None
-) -> Any:
+) -> Array:
     """Make an Array of a number, a NumPy array, or nested sequences of them.
 
     Args:
@@ -186,7 +188,7 @@ def operand(name: str, x: Any) -> Any:
 _WIDE_FLOATS = (dtypes.float64, dtypes.complex128)
 
 
-def promote_dtypes(*args: Any) -> list[Any]:
+def promote_dtypes(*args: Any) -> list[Array]:
     """The operands converted to the one dtype that promotion gives them."""
     types = [_type_of(a) for a in args]
     if types.count(types[0]) == len(types) and all(isinstance(a, Array) for a in args):
@@ -197,7 +199,7 @@ def promote_dtypes(*args: Any) -> list[Any]:
     return [convert(a, dtype, weak) for a in args]
 
 
-def promote_dtypes_inexact(*args: Any) -> list[Any]:
+def promote_dtypes_inexact(*args: Any) -> list[Array]:
     """As `promote_dtypes`, but integers and booleans become floats."""
     dtype, weak = dtypes.lattice_join(*[_type_of(a) for a in args])
     inexact = dtypes.to_inexact_dtype(dtype)
@@ -217,7 +219,7 @@ def _type_of(x: Any) -> tuple[np.dtype, bool]:
     return dtypes.dtype_of(x)
 
 
-def convert(x: Any, dtype: np.dtype, weak: bool = False, name: str = "promotion") -> Any:
+def convert(x: Any, dtype: np.dtype, weak: bool = False, name: str = "promotion") -> Array:
     """An operand as an Array of another dtype: arrays by an operation, scalars at once."""
     if isinstance(x, Array):
         return convert_element_type(x, dtype, weak)
@@ -265,7 +267,7 @@ def _not_joint(name: str, shapes: Sequence[tuple[int, ...]], axis: int, m: int, 
     )
 
 
-def broadcast_operand(x: Any, shape: tuple[int, ...]) -> Any:
+def broadcast_operand(x: Any, shape: tuple[int, ...]) -> Array:
     """Repeat an array to a shape that it broadcasts to."""
     own = np.shape(x) if not isinstance(x, Array) else x.shape
     if own == shape:
@@ -324,12 +326,12 @@ def promote_pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def promote_args(name: str, *args: Any) -> list[Any]:
+def promote_args(name: str, *args: Any) -> list[Array]:
     """Operands of any kind with one dtype, and one shape or rank 0."""
     return promote_shapes(name, *promote_dtypes(*[operand(name, a) for a in args]))
 
 
-def promote_args_inexact(name: str, *args: Any) -> list[Any]:
+def promote_args_inexact(name: str, *args: Any) -> list[Array]:
     """As `promote_args`, but integers and booleans become floats: for `sin`, `mean` and the like."""
     if len(args) == 1:
         (x,) = args
@@ -338,7 +340,7 @@ def promote_args_inexact(name: str, *args: Any) -> list[Any]:
     return promote_shapes(name, *promote_dtypes_inexact(*[operand(name, a) for a in args]))
 
 
-def promote_args_numeric(name: str, *args: Any) -> list[Any]:
+def promote_args_numeric(name: str, *args: Any) -> list[Array]:
     """As `promote_args`, but booleans become integers."""
     promoted = promote_args(name, *args)
     if aval_of(promoted[0]).dtype.kind != "b":

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.array import Array
 from functad.errors import ArgumentError, UnsupportedNumpyError
 from functad.evaluation import aval_of
 from functad.numpy import arithmetic, logic, ufuncs
@@ -30,6 +31,29 @@ from functad.numpy.promotion import (
 from functad.primitives import cumulative, joining, positions, reduction
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim, reduce_sum, reshape
+
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "average",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "ptp",
+    "std",
+    "sum",
+    "var",
+]
 
 # --- the shared part --------------------------------------------------------------------------------
 
@@ -123,7 +147,7 @@ def sum(  # noqa: A001
     initial: Any = None,
     where: Any = None,
     promote_integers: bool = True,
-) -> Any:
+) -> Array:
     """The sum over the given axes, by default over all.
 
     Args:
@@ -150,7 +174,7 @@ def prod(
     initial: Any = None,
     where: Any = None,
     promote_integers: bool = True,
-) -> Any:
+) -> Array:
     """The product over the given axes, by default over all; arguments as for `sum`."""
     return _accumulating(
         "prod",
@@ -210,7 +234,7 @@ def highest(dtype: np.dtype) -> Any:
 
 def max(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
-) -> Any:
+) -> Array:
     """The largest element along the given axes, by default of all; NaN if there is one.
 
     >>> import functad.numpy as jnp
@@ -222,7 +246,7 @@ def max(  # noqa: A001
 
 def min(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
-) -> Any:
+) -> Array:
     """The smallest element along the given axes, by default of all; NaN if there is one."""
     return _extremum("min", a, axis, out, keepdims, initial, where, largest=False)
 
@@ -251,24 +275,24 @@ def _logical_reduction(
 
 def any(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Any:
+) -> Array:
     """Whether any element is true (not zero) along the given axes, by default of all."""
     return _logical_reduction("any", a, axis, out, keepdims, where, reduction.reduce_or, False)
 
 
 def all(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Any:
+) -> Array:
     """Whether all elements are true (not zero) along the given axes, by default of all."""
     return _logical_reduction("all", a, axis, out, keepdims, where, reduction.reduce_and, True)
 
 
-def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """The number of elements that are not zero along the given axes, by default of all."""
     return sum(logic.not_equal(a, 0), axis=axis, keepdims=keepdims)
 
 
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
     """The distance from the smallest to the largest element along the given axes."""
     _refuse_out("ptp", out)
     return arithmetic.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
@@ -293,7 +317,7 @@ def _position(name: str, a: Any, axis: Any, out: None, keepdims: bool, primitive
     return _keep_dims(result, axes, shape, keepdims)
 
 
-def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the (first) largest element along an axis, by default in the flattened array.
 
     >>> import functad.numpy as jnp
@@ -303,7 +327,7 @@ def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = N
     return _position("argmax", a, axis, out, bool(keepdims), positions.argmax)
 
 
-def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the (first) smallest element along an axis, by default in the flattened array."""
     return _position("argmin", a, axis, out, bool(keepdims), positions.argmin)
 
@@ -327,7 +351,7 @@ def mean(
     keepdims: bool = False,
     *,
     where: Any = None,
-) -> Any:
+) -> Array:
     """The arithmetic mean along the given axes, by default of all elements; integers give floats.
 
     >>> import functad.numpy as jnp
@@ -385,7 +409,7 @@ def var(
     *,
     where: Any = None,
     correction: Any = None,
-) -> Any:
+) -> Array:
     """The variance along the given axes, by default of all elements.
 
     Args:
@@ -413,7 +437,7 @@ def var(
         squared = el.square(deviation)
     total = sum(squared, axes, keepdims=keepdims, where=where)
     if where is None and isinstance(freedom, (int, float)):
-        count = math.prod(x.shape[i] for i in axes) - freedom
+        count: Any = math.prod(x.shape[i] for i in axes) - freedom
         return convert(el.div(total, total.dtype.type(count if count > 0 else np.nan)), wanted)
     count = arithmetic.subtract(
         _count(x, axes, where, keepdims, total.dtype), convert(operand("var", freedom), total.dtype)
@@ -434,7 +458,7 @@ def std(
     *,
     where: Any = None,
     correction: Any = None,
-) -> Any:
+) -> Array:
     """The standard deviation along the given axes; arguments as for `var`."""
     return ufuncs.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, correction=correction))
 
@@ -455,22 +479,22 @@ def _cumulative(name: str, a: Any, axis: Any, dtype: Any, out: None, primitive: 
     return primitive(convert(x, wanted), axis=index, reverse=False)
 
 
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """The running sum along an axis, by default of the flattened array."""
     return _cumulative("cumsum", a, axis, dtype, out, cumulative.cumsum)
 
 
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """The running product along an axis, by default of the flattened array."""
     return _cumulative("cumprod", a, axis, dtype, out, cumulative.cumprod)
 
 
-def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
     """The running sum as the Array API names it; with `include_initial` it begins with 0."""
     return _array_api_cumulative("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
     """The running product as the Array API names it; with `include_initial` it begins with 1."""
     return _array_api_cumulative("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.array import ArrayImpl
+from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, ConcretizationError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy import arithmetic, indexing, manipulation, updates
@@ -32,6 +32,27 @@ from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.dimension_numbers import GatherDimensionNumbers
 from functad.tracing import Tracer
+
+__all__ = [
+    "argwhere",
+    "choose",
+    "compress",
+    "delete",
+    "extract",
+    "flatnonzero",
+    "insert",
+    "nonzero",
+    "piecewise",
+    "place",
+    "put",
+    "put_along_axis",
+    "ravel_multi_index",
+    "repeat",
+    "take",
+    "take_along_axis",
+    "unravel_index",
+    "where",
+]
 
 # --- by conditions ----------------------------------------------------------------------------------
 
@@ -58,12 +79,12 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     return el.select_n(mask, broadcast_operand(on_false, shape), broadcast_operand(on_true, shape))
 
 
-def as_boolean(x: Any, name: str) -> Any:
+def as_boolean(x: Any, name: str) -> Array:
     x = as_array(name, x)
     return x if x.dtype.kind == "b" else el.ne(x, x.dtype.type(0))
 
 
-def select_cases(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select_cases(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
     """Elements of the first choice whose condition is true, and `default` where none is."""
     if len(condlist) != len(choicelist) or not condlist:
         raise ArgumentError(
@@ -75,7 +96,7 @@ def select_cases(condlist: Sequence[Any], choicelist: Sequence[Any], default: An
     return asarray(result)
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """A function by cases: where condition i is true, `funclist[i](x)` (or that constant); the last wins.
 
     One function more than conditions stands for "else"; without it the result is 0 there. All are evaluated.
@@ -99,7 +120,7 @@ def _piece(function: Any, x: Any, args: Any, kw: Any) -> Any:
     return asarray(value, x.dtype)
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """At each place the element of the choice that `a` names there."""
     index = as_array("choose", a)
     options = [asarray(c) for c in choices]
@@ -132,7 +153,7 @@ def take(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """Slices of an array at the given positions along an axis, by default of the flattened array.
 
     Args:
@@ -177,7 +198,7 @@ def _along_axis(name: str, x: Any, indices: Any, axis: Any) -> tuple[Any, Any, i
     return x, index, place
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None) -> Any:
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None) -> Array:
     """At each place the element of the same line along an axis at the given position; inverts `argsort`.
 
     >>> import functad.numpy as jnp
@@ -213,7 +234,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
 
 def put_along_axis(
     arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: str | None = None
-) -> Any:
+) -> Array:
     """A copy of an array with one element a place replaced along an axis; `inplace=False` says that it is one."""
     if inplace:
         raise ArgumentError(
@@ -226,14 +247,14 @@ def put_along_axis(
         return reshape_to(flat, x.shape)
     place = canonical_axis("put_along_axis", axis, x.ndim)
     index = as_array("put_along_axis", indices)
-    grid = [
+    grid: list[Any] = [
         np.arange(n, dtype=np.int32).reshape([n if j == i else 1 for j in range(x.ndim)]) for i, n in enumerate(x.shape)
     ]
     grid[place] = index
     return x.at[tuple(grid)].set(values, mode=mode)
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Array:
     """A copy of an array with elements of the flattened array replaced; `inplace=False` says that it is one."""
     if inplace:
         raise ArgumentError("put: arrays are immutable; write x = functad.numpy.put(x, indices, values, inplace=False)")
@@ -249,7 +270,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     return reshape_to(manipulation.ravel(x).at[index].set(values), x.shape)
 
 
-def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None) -> Any:
+def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None) -> Array:
     """Repeat each element along an axis, by default of the flattened array.
 
     Args:
@@ -310,7 +331,7 @@ write
     i, = jnp.nonzero(x, size=largest, fill_value=-1)"""
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """The indices of the elements that are not zero, one array an axis.
 
     Args:
@@ -338,12 +359,12 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     return tuple(results)
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The indices of the elements of the flattened array that are not zero."""
     return nonzero(manipulation.ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The indices of the elements that are not zero, one row each."""
     x = as_array("argwhere", a)
     if x.ndim == 0:
@@ -359,7 +380,7 @@ def compress(
     size: int | None = None,
     fill_value: Any = 0,
     out: None = None,
-) -> Any:
+) -> Array:
     """Slices along an axis where a condition is true; with `size`, cut or filled up to that many."""
     x = as_array("compress", a)
     if axis is None:
@@ -372,12 +393,12 @@ def compress(
     return take(x, positions, place, mode="fill", fill_value=fill_value)
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Array:
     """The elements at which a condition is true, as a vector."""
     return compress(manipulation.ravel(condition), manipulation.ravel(arr), 0, size=size, fill_value=fill_value)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
     """A copy of an array with the values put in turn where the mask is true; `inplace=False` says that it is one."""
     if inplace:
         raise ArgumentError("place: arrays are immutable; write x = functad.numpy.place(x, mask, v, inplace=False)")
@@ -394,7 +415,7 @@ write
     jnp.where(jnp.arange(len(x)) == i, 0, x)"""
 
 
-def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool = False) -> Any:
+def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool = False) -> Array:
     """The array without the given positions (or slice, or mask) along an axis, by default of the flattened array."""
     x = as_array("delete", arr)
     if axis is None:
@@ -410,7 +431,7 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
     return take(x, kept, index)
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Array:
     """The array with values inserted before the given positions along an axis, by default of the flattened array."""
     x = as_array("insert", arr)
     new = asarray(values)
@@ -419,7 +440,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     index = canonical_axis("insert", axis, x.ndim)
     x, new = promote_dtypes(x, new)[0], convert(new, x.dtype)
     length = x.shape[index]
-    known = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(obj)
+    known: Any = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(obj)
     scalar_position = known.ndim == 0
     positions = known.reshape(-1)
     positions = np.where(positions < 0, positions + length, positions)
@@ -448,7 +469,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
 # --- flat and separate indices ----------------------------------------------------------------------
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """Flat indices as one index array an axis of an array of the given shape; those outside as its ends."""
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     flat = el.wide_indices(as_array("unravel_index", indices), math.prod(sizes))
@@ -460,7 +481,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     return tuple(results[::-1])
 
 
-def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C") -> Any:
+def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C") -> Array:
     """Index arrays, one an axis of an array of shape `dims`, as flat indices."""
     sizes = tuple(dims)
     if len(multi_index) != len(sizes):

@@ -11,13 +11,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import dtypes, machine_model
-from functad.array import ArrayImpl
+from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import logic, manipulation, reductions, selecting, updates
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import asarray, canonical_axis, constant, convert, operand, promote_dtypes
 from functad.primitives import cumulative, joining, sorting, structure
 from functad.primitives import elementwise as el
+
+__all__ = [
+    "argpartition",
+    "argsort",
+    "digitize",
+    "intersect1d",
+    "isin",
+    "lexsort",
+    "partition",
+    "searchsorted",
+    "setdiff1d",
+    "setxor1d",
+    "sort",
+    "sort_complex",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
 
 # --- sorting ----------------------------------------------------------------------------------------
 
@@ -30,7 +51,7 @@ def sort(
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-) -> Any:
+) -> Array:
     """The elements in ascending order along an axis; NaN comes last.
 
     >>> import functad.numpy as jnp
@@ -61,7 +82,7 @@ def argsort(
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-) -> Any:
+) -> Array:
     """The indices that sort an array along an axis.
 
     >>> import functad.numpy as jnp
@@ -77,7 +98,7 @@ def argsort(
     return structure.rev(backwards, (place,))
 
 
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: Any, axis: int = -1) -> Array:
     """The indices that sort by several keys, of which the last one counts most."""
     columns = [asarray(k) for k in (keys if isinstance(keys, (list, tuple)) else list(asarray(keys)))]
     if not columns:
@@ -91,20 +112,20 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return _sort([*columns[::-1], positions], place, True, len(columns))[-1]
 
 
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: Any) -> Array:
     """The elements sorted by real, then imaginary part, as complex numbers."""
     x = sort(a, 0)
     return convert(x, dtypes.lattice_join((x.dtype, False), (dtypes.complex64, False))[0])
 
 
-def partition(a: Any, kth: int, axis: int = -1) -> Any:
+def partition(a: Any, kth: int, axis: int = -1) -> Array:
     """An array in which the kth element is in its sorted place, smaller ones before it and larger ones after."""
     x, place = _line("partition", a, axis)
     canonical_axis("partition", kth, x.shape[place])
     return sort(x, place)
 
 
-def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
     """The indices that partition an array, see `partition`."""
     x, place = _line("argpartition", a, axis)
     canonical_axis("argpartition", kth, x.shape[place])
@@ -114,7 +135,7 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
 # --- searching --------------------------------------------------------------------------------------
 
 
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Array:
     """Where to insert values into a sorted vector so that it stays sorted: before equal elements, or after them.
 
     NaN counts as larger than everything.
@@ -149,7 +170,7 @@ def _sorts_before(x: Any, y: Any) -> Any:
     return el.or_(less, el.and_(el.ne(y, y), el.eq(x, x)))
 
 
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
     """The number of the bin in which each element lies; `bins` ascend or descend."""
     values, edges = as_array("digitize", x), as_array("digitize", bins)
     if edges.ndim != 1:
@@ -274,7 +295,7 @@ def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
     return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The different values."""
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
@@ -286,7 +307,7 @@ def isin(
     invert: bool = False,
     *,
     method: str = "auto",
-) -> Any:
+) -> Array:
     """Where elements occur among the given values. NaN occurs nowhere.
 
     method: "compare_all" compares each element with each value, "binary_search" and "sort" look them up among the
@@ -314,7 +335,7 @@ def _known_values(name: str, *arrays: Any) -> list[Any]:
     return [constant(x, name, rewrite) for x in promoted]
 
 
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The different values of two arrays together, in ascending order."""
     return unique(
         manipulation.concatenate([manipulation.ravel(ar1), manipulation.ravel(ar2)]),
@@ -333,13 +354,13 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     return (ArrayImpl(values), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in positions))
 
 
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
     """The values of the first array that do not occur in the second, in ascending order."""
     x, y = _known_values("setdiff1d", ar1, ar2)
     return ArrayImpl(np.setdiff1d(x, y, assume_unique))
 
 
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
     """The values that occur in exactly one of two arrays, in ascending order."""
     x, y = _known_values("setxor1d", ar1, ar2)
     return ArrayImpl(np.setxor1d(x, y, assume_unique))

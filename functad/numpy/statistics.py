@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import (
     arithmetic,
@@ -36,6 +37,20 @@ from functad.numpy.promotion import (
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
 
+__all__ = [
+    "bincount",
+    "corrcoef",
+    "cov",
+    "histogram",
+    "histogram_bin_edges",
+    "median",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
+    "quantile",
+]
+
 # --- quantiles --------------------------------------------------------------------------------------
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -51,7 +66,7 @@ def quantile(
     keepdims: bool = False,
     *,
     interpolation: None = None,
-) -> Any:
+) -> Array:
     """The values below which a fraction `q` of the elements lies; NaN if there is one.
 
     Args:
@@ -71,7 +86,7 @@ def nanquantile(
     keepdims: bool = False,
     *,
     interpolation: None = None,
-) -> Any:
+) -> Array:
     """`quantile` of what is not NaN."""
     return _quantile("nanquantile", a, q, axis, method, keepdims, skip_nan=True)
 
@@ -86,7 +101,7 @@ def percentile(
     keepdims: bool = False,
     *,
     interpolation: None = None,
-) -> Any:
+) -> Array:
     """`quantile` with percentages from 0 to 100."""
     return _quantile("percentile", a, _fractions(q), axis, method, keepdims, skip_nan=False)
 
@@ -101,7 +116,7 @@ def nanpercentile(
     keepdims: bool = False,
     *,
     interpolation: None = None,
-) -> Any:
+) -> Array:
     """`percentile` of what is not NaN."""
     return _quantile("nanpercentile", a, _fractions(q), axis, method, keepdims, skip_nan=True)
 
@@ -111,12 +126,14 @@ def _fractions(q: Any) -> Any:
     return arithmetic.divide(q, 100)
 
 
-def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Array:
     """The middle element along the given axes, or the mean of the two middle ones."""
     return quantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
 
 
-def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def nanmedian(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
     """`median` of what is not NaN."""
     return nanquantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
 
@@ -181,7 +198,7 @@ write
     jnp.bincount(x, length=largest + 1)"""
 
 
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Array:
     """How often each integer from 0 on occurs, or the sums of their weights.
 
     Args:
@@ -207,7 +224,7 @@ def histogram_bin_edges(
     bins: Any = 10,
     range: Any = None,
     weights: Any = None,  # noqa: A002
-) -> Any:
+) -> Array:
     """The edges of equal bins from the smallest to the largest element (or in `range`)."""
     x = as_array("histogram_bin_edges", a)
     dtype = dtypes.to_inexact_dtype(x.dtype)
@@ -264,7 +281,7 @@ def cov(
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
-) -> Any:
+) -> Array:
     """The covariance matrix of variables, one a row of observations (or one a column, with `rowvar=False`)."""
     parts = [as_array("cov", m)] + ([] if y is None else [as_array("cov", y)])
     parts = promote_dtypes_inexact(*parts)
@@ -308,7 +325,7 @@ def _weights(fweights: Any, aweights: Any, x: Any) -> Any:
     return weights
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Array:
     """The matrix of correlation coefficients of variables, see `cov`."""
     c = cov(x, y, rowvar)
     if c.ndim == 0:

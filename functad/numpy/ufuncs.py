@@ -11,10 +11,65 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.array import Array
 from functad.errors import ArgumentError
 from functad.numpy.building import binary_inexact, filled, named, real_scalar, scalar, select, unary_inexact
 from functad.numpy.promotion import asarray, convert, operand, promote_args_inexact
 from functad.primitives import elementwise as el
+
+__all__ = [
+    "acos",
+    "acosh",
+    "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "around",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "conj",
+    "conjugate",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "degrees",
+    "exp",
+    "exp2",
+    "expm1",
+    "fix",
+    "floor",
+    "hypot",
+    "imag",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logaddexp2",
+    "modf",
+    "nan_to_num",
+    "rad2deg",
+    "radians",
+    "real",
+    "rint",
+    "round",
+    "sin",
+    "sinc",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]
 
 # --- exponentials, logarithms, roots ----------------------------------------------------------------
 
@@ -35,13 +90,13 @@ sqrt = unary_inexact("sqrt", "The square root, element-wise.")
 cbrt = unary_inexact("cbrt", "The cube root, element-wise.")
 
 
-def log2(x: Any, /) -> Any:
+def log2(x: Any, /) -> Array:
     """The logarithm to base 2, element-wise."""
     (x,) = promote_args_inexact("log2", x)
     return _over(el.log(convert(x, x.dtype)), np.log(2)) if x.dtype.kind == "c" else el.log2(convert(x, x.dtype))
 
 
-def log10(x: Any, /) -> Any:
+def log10(x: Any, /) -> Array:
     """The logarithm to base 10, element-wise."""
     (x,) = promote_args_inexact("log10", x)
     return _over(el.log(convert(x, x.dtype)), np.log(10)) if x.dtype.kind == "c" else el.log10(convert(x, x.dtype))
@@ -54,13 +109,13 @@ def _over(x: Any, divisor: float) -> Any:
     return el.div(x, scalar(x, divisor))
 
 
-def logaddexp(x1: Any, x2: Any, /) -> Any:
+def logaddexp(x1: Any, x2: Any, /) -> Array:
     """log(e^x1 + e^x2) without overflow, element-wise."""
     x, y = promote_args_inexact("logaddexp", x1, x2)
     return _complex_log_add(x, y, el.exp, 1.0) if x.dtype.kind == "c" else el.logaddexp(x, y)
 
 
-def logaddexp2(x1: Any, x2: Any, /) -> Any:
+def logaddexp2(x1: Any, x2: Any, /) -> Array:
     """log2(2^x1 + 2^x2) without overflow, element-wise."""
     x, y = promote_args_inexact("logaddexp2", x1, x2)
     return _complex_log_add(x, y, el.exp2, float(np.log(2))) if x.dtype.kind == "c" else el.logaddexp2(x, y)
@@ -99,13 +154,13 @@ arctan2 = binary_inexact("arctan2", "The angle of the point (x2, x1) in the plan
 asin, acos, atan, asinh, acosh, atanh, atan2 = arcsin, arccos, arctan, arcsinh, arccosh, arctanh, arctan2
 
 
-def deg2rad(x: Any, /) -> Any:
+def deg2rad(x: Any, /) -> Array:
     """Degrees to radians."""
     (x,) = promote_args_inexact("deg2rad", x)
     return el.mul(x, scalar(x, np.pi / 180))
 
 
-def rad2deg(x: Any, /) -> Any:
+def rad2deg(x: Any, /) -> Array:
     """Radians to degrees."""
     (x,) = promote_args_inexact("rad2deg", x)
     return el.mul(x, scalar(x, 180 / np.pi))
@@ -115,7 +170,7 @@ radians = deg2rad
 degrees = rad2deg
 
 
-def sinc(x: Any, /) -> Any:
+def sinc(x: Any, /) -> Array:
     """sin(pi x) / (pi x), and 1 at 0, with all its derivatives."""
     (x,) = promote_args_inexact("sinc", x)
     scaled = el.mul(scalar(x, np.pi), x)
@@ -130,7 +185,7 @@ def sinc(x: Any, /) -> Any:
     return select(small, series, el.div(el.sin(safe), safe))
 
 
-def hypot(x1: Any, x2: Any, /) -> Any:
+def hypot(x1: Any, x2: Any, /) -> Array:
     """sqrt(x1^2 + x2^2) without overflow half-way, element-wise."""
     x, y = promote_args_inexact("hypot", x1, x2)
     if x.dtype == dtypes.float16:
@@ -152,7 +207,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
 # --- rounding ---------------------------------------------------------------------------------------
 
 
-def _rounding(name: str, doc: str) -> Callable[..., Any]:
+def _rounding(name: str, doc: str) -> Callable[[Any], Array]:
     apply = getattr(el, name)
 
     def fun(x: Any, /) -> Any:
@@ -166,7 +221,7 @@ floor = _rounding("floor", "The largest integer not above x, element-wise, in th
 ceil = _rounding("ceil", "The smallest integer not below x, element-wise, in the dtype of x.")
 
 
-def trunc(x: Any, /) -> Any:
+def trunc(x: Any, /) -> Array:
     """x without its fraction, in the dtype of x."""
     x = asarray(x)
     if x.dtype.kind in "iub":
@@ -177,13 +232,13 @@ def trunc(x: Any, /) -> Any:
 fix = trunc
 
 
-def rint(x: Any, /) -> Any:
+def rint(x: Any, /) -> Array:
     """The nearest integer as a float; halves go to the even one."""
     (x,) = promote_args_inexact("rint", x)
     return _round_to_even(x)
 
 
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:  # noqa: A001
+def round(a: Any, decimals: int = 0, out: None = None) -> Array:  # noqa: A001
     """Round to a number of decimals; halves go to the even neighbour."""
     x = asarray(a)
     if x.dtype.kind in "iub":
@@ -217,19 +272,19 @@ def modf(x: Any, /) -> tuple[Any, Any]:
 # --- complex parts ----------------------------------------------------------------------------------
 
 
-def real(val: Any, /) -> Any:
+def real(val: Any, /) -> Array:
     """The real part; of a real array the array itself."""
     x = asarray(val)
     return el.real(x) if x.dtype.kind == "c" else x
 
 
-def imag(val: Any, /) -> Any:
+def imag(val: Any, /) -> Array:
     """The imaginary part; of a real array zeros."""
     x = asarray(val)
     return el.imag(x) if x.dtype.kind == "c" else filled(scalar(x, 0), x.shape)
 
 
-def conjugate(x: Any, /) -> Any:
+def conjugate(x: Any, /) -> Array:
     """The complex conjugate; of a real array the array itself."""
     x = asarray(x)
     return el.conj(x) if x.dtype.kind == "c" else x
@@ -238,14 +293,14 @@ def conjugate(x: Any, /) -> Any:
 conj = conjugate
 
 
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: Any, deg: bool = False) -> Array:
     """The angle of complex numbers in radians, or in degrees."""
     (z,) = promote_args_inexact("angle", z)
     result = el.atan2(imag(z), real(z))
     return rad2deg(result) if deg else result
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
     """Replace NaN by `nan`, and infinities by the largest finite numbers or by what is given."""
     x = asarray(x)
     if x.dtype.kind in "iub":

@@ -16,6 +16,8 @@ from functad.numpy.building import as_array
 from functad.numpy.promotion import asarray, joint_shape
 from functad.primitives.common import reshape
 
+__all__ = ["vectorize"]
+
 _ARGUMENT = re.compile(r"\(([^()]*)\)")
 
 

@@ -3,6 +3,8 @@
 Knows the public names only.
 """
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.optim.adam import adam, adamw
 from functad.optim.adaptive import scale_by_adam, scale_by_rms, scale_by_rss, scale_by_stddev
@@ -66,4 +68,5 @@ __all__ = [
     "warmup_linear_decay_schedule",
 ]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

@@ -214,7 +214,7 @@ def _correction(decay: Any, count: Any, like: Any) -> Any:
     """
     dtype = jnp.promote_types(like.dtype, jnp.float32)
     if isinstance(decay, Array):
-        log_decay = jnp.log(jnp.asarray(decay, dtype))
+        log_decay: Any = jnp.log(jnp.asarray(decay, dtype))
     else:
         log_decay = math.log(decay) if decay > 0 else -math.inf
     return (-1 / jnp.expm1(log_decay * count.astype(dtype))).astype(like.dtype)

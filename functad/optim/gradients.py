@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from functad import numpy as jnp
+from functad.array import Array
 from functad.errors import ArgumentError
 from functad.optim.optimizer import Optimizer, check_number, map_leaves, stateless
 from functad.optim.schedules import StepSizes
@@ -166,7 +167,7 @@ def clip_by_global_norm(max_norm: float) -> Optimizer:
     return stateless(cut)
 
 
-def global_norm(tree: Any) -> Any:
+def global_norm(tree: Any) -> Array:
     """The Euclidean norm of all elements of a pytree together: a scalar.
 
     >>> import functad.numpy as jnp

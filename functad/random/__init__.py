@@ -5,6 +5,8 @@ A key is a uint32 array of shape (2,). The same key gives the same numbers for e
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.random.continuous import (
     cauchy,
@@ -44,4 +46,5 @@ __all__ = [
     "wrap_key_data",
 ]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

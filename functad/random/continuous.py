@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.array import Array
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import (
@@ -30,7 +31,7 @@ from functad.random.keys import random_bits, split
 _UNSIGNED: dict[int, np.dtype] = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 
 
-def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
+def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Array:
     """Uniform random numbers in [minval, maxval).
 
     Args:
@@ -47,7 +48,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
     return _uniform("uniform", key, shape, dtype, minval, maxval)
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Standard normal random numbers.
 
     Args:
@@ -75,7 +76,7 @@ def _normal(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any
     return strict.mul(dtype.type(math.sqrt(2)), el.erf_inv(u))
 
 
-def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
+def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Standard normal random numbers restricted to (lower, upper).
 
     Args:
@@ -102,7 +103,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     return el.min(el.max(out, above), below)
 
 
-def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
+def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Array:
     """Random numbers of the standard Gumbel distribution, `-log(-log(u))`.
 
     Args:
@@ -126,7 +127,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     return el.neg(strict.log(el.neg(strict.log1p(el.neg(x)))))
 
 
-def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random numbers of the exponential distribution of rate 1, `-log(1 - u)`; arguments as for `uniform`.
 
     >>> import functad
@@ -137,7 +138,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return el.neg(strict.log1p(el.neg(_uniform("exponential", key, shape, dtype, 0.0, 1.0))))
 
 
-def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random numbers of the Laplace distribution of scale 1; arguments as for `uniform`.
 
     >>> import functad
@@ -150,7 +151,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return strict.mul(el.sign(u), strict.log1p(el.neg(el.abs(u))))
 
 
-def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random numbers of the standard logistic distribution, `log(u / (1 - u))`; arguments as for `uniform`.
 
     >>> import functad
@@ -162,7 +163,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return el.sub(strict.log(u), strict.log1p(el.neg(u)))
 
 
-def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random numbers of the standard Cauchy distribution, `tan(pi (u - 1/2))`; arguments as for `uniform`.
 
     >>> import functad

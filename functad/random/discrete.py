@@ -31,7 +31,7 @@ from functad.random.continuous import check_mode, gumbel, uniform
 from functad.random.keys import random_bits, split
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Array:
     """Random booleans that are True with probability p.
 
     Args:
@@ -55,7 +55,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
     return el.lt(strict.mul(fine, p.dtype.type(np.finfo(p.dtype).eps)), el.sub(p, coarse))
 
 
-def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random signs: 1 or -1 with equal probability.
 
     Args:
@@ -74,7 +74,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return el.sub(el.mul(dtype.type(2), heads), dtype.type(1))
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
     """Uniform random integers in [minval, maxval); `minval` where that is empty.
 
     Args:
@@ -144,7 +144,7 @@ def _randint(key: Any, shape: tuple[int, ...], low: Any, high: Any, beyond: Any)
     return el.add(low, convert_element_type(el.rem(offset, span), dtype))
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Array:
     """The elements of an array in random order.
 
     Args:
@@ -189,7 +189,7 @@ def choice(
     p: Any = None,
     axis: int = 0,
     mode: str | None = None,
-) -> Any:
+) -> Array:
     """A random sample of the elements of an array.
 
     Args:
@@ -249,7 +249,7 @@ def categorical(
     shape: Any = None,
     replace: bool = True,
     mode: str | None = None,
-) -> Any:
+) -> Array:
     """Random categories with probabilities proportional to exp(logits).
 
     Args:

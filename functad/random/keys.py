@@ -26,7 +26,7 @@ from functad.primitives.structure import iota
 _ZERO = np.uint32(0)
 
 
-def key(seed: Any, *, impl: str | None = None) -> Any:
+def key(seed: Any, *, impl: str | None = None) -> Array:
     """Make a key from a seed.
 
     Args:
@@ -57,7 +57,7 @@ def key(seed: Any, *, impl: str | None = None) -> Any:
     return stack([high, convert_element_type(seed, "uint32")])
 
 
-def PRNGKey(seed: Any, *, impl: str | None = None) -> Any:
+def PRNGKey(seed: Any, *, impl: str | None = None) -> Array:
     """The same as `key`.
 
     >>> import functad
@@ -67,24 +67,24 @@ def PRNGKey(seed: Any, *, impl: str | None = None) -> Any:
     return key(seed, impl=impl)
 
 
-def key_data(keys: Any) -> Any:
+def key_data(keys: Any) -> Array:
     """The words of a key or an array of keys: as functad's keys are plain arrays, the keys themselves."""
     return _checked("key_data", keys, many=True)
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: str | None = None) -> Any:
+def wrap_key_data(key_bits_array: Any, *, impl: str | None = None) -> Array:
     """The keys of an array of words: as functad's keys are plain arrays, the array itself, checked."""
     if impl not in (None, "threefry2x32"):
         raise ArgumentError(f"impl={impl!r} is unknown: the only generator is 'threefry2x32'")
     return _checked("wrap_key_data", key_bits_array, many=True)
 
 
-def clone(key: Any) -> Any:
+def clone(key: Any) -> Array:
     """The key itself; in JAX it tells the checker of key reuse that reuse is meant."""
     return _checked("clone", key, many=True)
 
 
-def split(key: Any, num: int | Sequence[int] = 2) -> Any:
+def split(key: Any, num: int | Sequence[int] = 2) -> Array:
     """Make new, independent keys from one, which should not be used again.
 
     Args:
@@ -103,7 +103,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     return stack(_encrypted_counters("split", key, shape), axis=len(shape))
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: Any, data: Any) -> Array:
     """Make a new key from a key and an integer, such as the number of a training step.
 
     Args:
@@ -127,7 +127,7 @@ def fold_in(key: Any, data: Any) -> Any:
     return stack(threefry2x32(k1, k2, _ZERO, word))
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Uniform random bits.
 
     Args:
@@ -147,7 +147,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return random_bits("bits", key, dtype, canonical_shape("bits", shape))
 
 
-def random_bits(name: str, key: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+def random_bits(name: str, key: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
     """Random bits for the function `name`, whose arguments but the key are checked."""
     high, low = _encrypted_counters(name, key, shape)
     if dtype.itemsize == 8:

@@ -5,7 +5,16 @@ Knows the names of its parts, which load at first use; SciPy itself is never imp
 
 from __future__ import annotations
 
-from functad.absent import parts
+from typing import TYPE_CHECKING
+
+from functad.absent import absent
+
+if TYPE_CHECKING:
+    from functad.scipy import cluster as cluster
+    from functad.scipy import fft as fft
+    from functad.scipy import integrate as integrate
+    from functad.scipy import ndimage as ndimage
+    from functad.scipy import signal as signal
 
 __all__ = [
     "cluster",
@@ -15,7 +24,8 @@ __all__ = [
     "signal",
 ]
 
-__getattr__ = parts(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__, __all__)
 
 
 def __dir__() -> list[str]:

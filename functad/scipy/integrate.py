@@ -5,7 +5,7 @@ Knows names only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functad import numpy as jnp
 from functad.absent import absent
@@ -13,7 +13,8 @@ from functad.array import Array
 
 __all__ = ["trapezoid"]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)
 
 
 def __dir__() -> list[str]:

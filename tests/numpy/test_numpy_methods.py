@@ -189,7 +189,6 @@ def test_a_loss_in_plain_numpy_differentiates():
         (lambda x: np.add.at(x, 0, 1), "numpy.add.at has no counterpart"),
         (lambda x: np.sin(x, where=np.ones((2, 3), bool)), "where= leaves elements undefined"),
         (lambda x: np.busday_count(x, x), "numpy.busday_count was called on a functad value"),
-        (lambda x: np.fft.hfft(x), "numpy.fft.hfft was called on a functad value"),
     ],
 )
 def test_what_has_no_counterpart_is_named(call, text):

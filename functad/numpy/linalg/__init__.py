@@ -5,6 +5,8 @@ Collects the public names of this package's files; `numpy.linalg` of functad val
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.numpy.linalg.factorisations import (
     cholesky,
@@ -80,4 +82,5 @@ __all__ = [
     "vector_norm",
 ]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, selecting, sorting, ufuncs
 from functad.numpy.building import as_array
@@ -54,7 +55,7 @@ def matrices(name: str, x: Any) -> Any:
     return v
 
 
-def square(name: str, x: Any) -> Any:
+def square(name: str, x: Any) -> Array:
     """An argument as square matrices."""
     v = matrices(name, x)
     if v.shape[-1] != v.shape[-2]:
@@ -62,18 +63,18 @@ def square(name: str, x: Any) -> Any:
     return v
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: Any) -> Array:
     """The matrices transposed, and conjugated if they are complex."""
     turned = manipulation.matrix_transpose(x)
     return ufuncs.conj(turned) if turned.dtype.kind == "c" else turned
 
 
-def symmetrized(x: Any) -> Any:
+def symmetrized(x: Any) -> Array:
     """The mean of matrices and their adjoints."""
     return arithmetic.divide(arithmetic.add(x, adjoint(x)), 2)
 
 
-def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
+def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The triangular L with positive diagonal and L Lᴴ = a.
 
     Args:
@@ -157,7 +158,7 @@ def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
     return SVDResult(u, values, adjoint(signed))
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: Any, /) -> Array:
     """The singular values of matrices of shape (..., m, n), descending.
 
     >>> import functad.numpy as jnp
@@ -192,7 +193,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(w, v)
 
 
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:  # noqa: N803
+def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:  # noqa: N803
     """The eigenvalues of Hermitian matrices of shape (..., n, n), ascending.
 
     >>> import functad.numpy as jnp
@@ -218,7 +219,7 @@ def eig(a: Any) -> EigResult:
     return EigResult(w, v)
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: Any) -> Array:
     """The eigenvalues of square matrices of shape (..., n, n), complex, in no order.
 
     >>> import functad.numpy as jnp

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, ufuncs
 from functad.numpy.building import as_array
@@ -18,7 +19,7 @@ from functad.numpy.linalg.systems import inv
 from functad.numpy.promotion import canonical_axes, convert, promote_args_inexact
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:  # noqa: A002
     """The norm of vectors or matrices.
 
     Args:
@@ -97,7 +98,7 @@ def _matrix_norm(v: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     return result if keepdims else manipulation.squeeze(result, axes)
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:  # noqa: A002
     """The norm of the vectors along axes, by default of all elements as one vector.
 
     >>> import functad.numpy as jnp
@@ -108,7 +109,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return _vector_norm(v, ord, canonical_axes("linalg.vector_norm", axis, v.ndim), keepdims)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # noqa: A002
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:  # noqa: A002
     """The norm of the matrices in the last two axes; `ord` as for `norm`.
 
     >>> import functad.numpy as jnp
@@ -118,7 +119,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any: 
     return norm(matrices("matrix_norm", x), ord, (-2, -1), keepdims)
 
 
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: Any, p: Any = None) -> Array:
     """How much solutions of systems with a matrix change, at most, relative to their right-hand sides.
 
     Args:
@@ -144,7 +145,7 @@ def cond(x: Any, p: Any = None) -> Any:
     return selecting.where(logic.logical_and(logic.isnan(result), known), np.inf, result)
 
 
-def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:  # noqa: N803
+def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:  # noqa: N803
     """How many singular values of matrices are not nearly zero.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import creation, linear, manipulation
 from functad.numpy.building import as_array
@@ -19,7 +20,7 @@ from functad.numpy.promotion import canonical_axes
 # --- products ---------------------------------------------------------------------------------------
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """The product of two or more matrices, in the order that costs the fewest multiplications.
 
     The first may be a row and the last a column vector.
@@ -59,7 +60,7 @@ def _product(factors: Sequence[Any], splits: dict[tuple[int, int], int], i: int,
     return linear.dot(_product(factors, splits, i, split), _product(factors, splits, split + 1, j))
 
 
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: Any, n: int) -> Array:
     """The n-th power of square matrices; for negative n that of the inverse.
 
     Args:
@@ -80,7 +81,8 @@ def matrix_power(a: Any, n: int) -> Any:
         x, n = inv(x), -n
     if n == 0:
         return manipulation.broadcast_to(creation.eye(x.shape[-1], dtype=x.dtype), x.shape)
-    result, square, rest = None, x, int(n)
+    result: Any = None
+    square, rest = x, int(n)
     while True:
         if rest % 2:
             result = square if result is None else linear.matmul(result, square)
@@ -90,12 +92,12 @@ def matrix_power(a: Any, n: int) -> Any:
         square = linear.matmul(square, square)
 
 
-def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """The product of matrices, or of stacks of them."""
     return linear.matmul(x1, x2, precision=precision, preferred_element_type=preferred_element_type)
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: Any, x2: Any, /) -> Array:
     """All products of an element of one vector with one of another, as a matrix."""
     x, y = as_array("linalg.outer", x1), as_array("linalg.outer", x2)
     if x.ndim != 1 or y.ndim != 1:
@@ -103,7 +105,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return linear.outer(x, y)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """The vector product of vectors of three components along an axis."""
     x, y = as_array("linalg.cross", x1), as_array("linalg.cross", x2)
     for v in (x, y):
@@ -113,12 +115,14 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return linear.cross(x, y, axis=axis)
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def tensordot(
+    x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The product over several axes; see `functad.numpy.tensordot`."""
     return linear.tensordot(x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """Inner products of the vectors along one axis; those of `x1` conjugated."""
     return linear.vecdot(x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type)
 
@@ -126,17 +130,17 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
 # --- parts of matrices ------------------------------------------------------------------------------
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: Any, /) -> Array:
     """The matrices in the last two axes, transposed."""
     return manipulation.matrix_transpose(x)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     """The diagonals of the matrices in the last two axes."""
     return linear.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """The sums of the diagonals of the matrices in the last two axes."""
     return linear.trace(x, offset, -2, -1, dtype)
 

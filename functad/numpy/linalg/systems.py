@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.api import custom_jvp
+from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, creation, linear, logic, manipulation, reductions, selecting, ufuncs
 from functad.numpy.building import as_array
@@ -26,7 +27,7 @@ from functad.primitives.linear_algebra.triangular import triangular_solve
 # --- systems ------------------------------------------------------------------------------------------
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Any, b: Any) -> Array:
     """x with a x = b; not finite where a is singular.
 
     Args:
@@ -69,7 +70,7 @@ def _solve_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, An
     return x, lu_solve(factors, order, arithmetic.subtract(db, matmul(da, x)))
 
 
-def inv(a: Any) -> Any:
+def inv(a: Any) -> Array:
     """The inverses of square matrices of shape (..., n, n); to solve a system, `solve` is faster and more accurate.
 
     >>> import functad.numpy as jnp
@@ -126,7 +127,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
     return (manipulation.ravel(solution) if y.ndim == 1 else solution), residuals, rank, values
 
 
-def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
+def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
     """The Moore–Penrose inverses of matrices: a⁺ b is the shortest of the best solutions of a x = b.
 
     Args:
@@ -211,7 +212,7 @@ def _parity(pivots: Any, dtype: Any) -> Any:
     return convert(arithmetic.subtract(1, arithmetic.multiply(2, arithmetic.mod(moved, 2))), dtype)
 
 
-def det(a: Any) -> Any:
+def det(a: Any) -> Array:
     """The determinants of square matrices of shape (..., n, n).
 
     The derivative is right for singular matrices, too, if their last pivot alone is zero.
@@ -312,7 +313,7 @@ def _slogdet_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
 # --- systems of tensors -----------------------------------------------------------------------------------
 
 
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: Any, ind: int = 2) -> Array:
     """The array that undoes `tensordot` with a over its last axes.
 
     Args:
@@ -334,7 +335,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     return manipulation.reshape(inv(manipulation.reshape(x, (math.prod(first), math.prod(last)))), (*last, *first))
 
 
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     """x with tensordot(a, x, x.ndim) = b.
 
     Args:

@@ -5,11 +5,17 @@ Knows the names of its parts, which load at first use.
 
 from __future__ import annotations
 
-from functad.absent import parts
+from typing import TYPE_CHECKING
+
+from functad.absent import absent
+
+if TYPE_CHECKING:
+    from functad.scipy.cluster import vq as vq
 
 __all__ = ["vq"]
 
-__getattr__ = parts(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ Knows distances only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functad import numpy as jnp
 from functad.absent import absent
@@ -15,7 +15,8 @@ from functad.numpy.promotion import operand, promote_dtypes_inexact
 
 __all__ = ["vq"]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)
 
 
 def __dir__() -> list[str]:

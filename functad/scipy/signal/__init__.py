@@ -3,6 +3,8 @@
 Collects the public names of this package's files, and computes nothing itself.
 """
 
+from typing import TYPE_CHECKING
+
 from functad.absent import absent
 from functad.scipy.signal.convolution import convolve, convolve2d, correlate, correlate2d, fftconvolve
 from functad.scipy.signal.spectra import csd, istft, stft, welch
@@ -21,7 +23,8 @@ __all__ = [
     "welch",
 ]
 
-__getattr__ = absent(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)
 
 
 def __dir__() -> list[str]:
