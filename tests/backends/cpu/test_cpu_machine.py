@@ -444,6 +444,8 @@ def test_ranges_count_as_pythons_do():
         for i in range(start, stop):
             for j in range(i, i + 3):
                 total = 3 * total + j
+        for i in range(start, stop, 4):
+            total = 3 * total + i
         for i in range(stop):
             total = 3 * total + i
         for i in range(stop, start, -2):
@@ -454,8 +456,64 @@ def test_ranges_count_as_pythons_do():
 
     lib = export(sums, (types.int64, types.int64, types.int32), types.int64)
     f = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)(lib["f"])
-    for arguments in [(0, 3, 2), (-2, 2, 0), (3, 1, 1), (0, 0, -1), (5, -5, 3)]:
+    for arguments in [(0, 3, 2), (-2, 2, 0), (3, 1, 1), (0, 0, -1), (5, -5, 3), (-3, 2, 1), (1, 6, 0)]:
         assert f(*arguments) == sums(*arguments)
+
+
+def test_quotients_and_remainders_are_pythons():
+    def digits(x, y):
+        total = 0
+        for d in range(2):
+            total = 100 * total + x // 7 + 3 * (x % 7) + 5 * (x // (y + d)) + 11 * (x % (y - d))
+        return total
+
+    lib = export(digits, (types.int64, types.int64), types.int64)
+    f = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)(lib["f"])
+    for x in [*range(-15, 16), -(2**62), 2**62]:
+        for y in (-5, 5):
+            assert f(x, y) == (digits(x, y) + 2**63) % 2**64 - 2**63
+
+
+def test_variables_are_pythons_wherever_they_are_set_and_read():
+    def walk(n, limit):
+        before = last = 100
+        best = -1
+        for i in range(n):
+            seen = i * 3
+            if seen > limit:
+                best = seen
+                late = seen + 1
+            else:
+                late = -seen
+            before = last
+            last = seen + late
+        again = before
+        while again > limit:
+            again = again - 7
+            if again == 11:
+                break
+        if n > 0:
+            again = again + seen
+        return again + 10 * best + 100 * last
+
+    lib = export(walk, (types.int64, types.int64), types.int64)
+    f = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)(lib["f"])
+    for n in range(6):
+        for limit in range(-3, 20):
+            assert f(n, limit) == walk(n, limit)
+
+
+def test_what_is_set_once_needs_no_memory():
+    def kernel(start, stop):
+        total = 0
+        for i in range(start, stop):
+            square = i * i
+            if square > 9:
+                total = total + square
+        return total
+
+    text = frontend.lower(kernel, (types.int64, types.int64)).library.get_llvm_str()
+    assert text.count(" alloca ") == 3  # where the loop is, how often it still runs, and the total
 
 
 def test_a_range_is_counted_without_a_division():
@@ -463,10 +521,14 @@ def test_a_range_is_counted_without_a_division():
         total = 0
         for i in range(start, stop):
             total = total + i
+        for i in range(start // 16, stop % 16):
+            total = total + i
         return total
 
     text = frontend.lower(kernel, (types.int64, types.int64)).library.get_llvm_str()
-    assert "icmp sgt" in text and not re.search(r"\b[su](div|rem)\b", text)
+    assert "icmp sgt" in text
+    assert len(re.findall(r"\b[su](?:div|rem)\b", text)) == 3  # a quotient with its remainder, and a remainder
+    assert text.count(" alloca ") == 6  # of each loop the number and how many are left, `i`, the total
 
 
 def test_calls_with_more_arguments_than_python_keeps_apart():

@@ -18,7 +18,7 @@ from numba.core.typing import builtins as typed_builtins
 from numba.core.typing import cmathdecl, mathdecl, templates
 from numba.cpython import builtins, cmathimpl, iterators, mathimpl, numbers, rangeobj, tupleobj
 
-from functad.backends.cpu.compile.counting import CountingFunction
+from functad.backends.cpu.compile.counting import CountingFunction, field
 from functad.backends.cpu.scalars.registry_numba import code_of_intrinsics, types_of_intrinsics
 
 _InPython = (templates._TemplateTargetHelperMixin, templates._OverloadFunctionTemplate)
@@ -103,6 +103,12 @@ class KernelTarget(CPUContext):
         # Without Numba's runtime, which counts references.
         if self.fastmath:
             fastmathpass.rewrite_module(mod, self.fastmath)
+
+    def pair_first(self, builder: ir.IRBuilder, val: ir.Value, ty: Any) -> ir.Value:
+        return field(builder, val, 0)
+
+    def pair_second(self, builder: ir.IRBuilder, val: ir.Value, ty: Any) -> ir.Value:
+        return field(builder, val, 1)
 
     def get_abi_sizeof(self, value_type: ir.Type) -> int:
         text = str(value_type)

@@ -19,12 +19,12 @@ from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 from numba.core.funcdesc import FunctionDescriptor, PythonFunctionDescriptor
 from numba.core.interpreter import Interpreter
-from numba.core.lowering import Lower
 from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import type_inference_stage
 from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.compile.contexts import KernelTarget, KernelTyping
+from functad.backends.cpu.compile.instructions import KernelLower
 from functad.backends.cpu.scalars.registry_numba import declare, implement, template
 from functad.errors import CompilationError
 
@@ -136,7 +136,7 @@ def _lower_into(
             abi_tags=[flags.get_mangle_string()],
         )
         with target.push_code_library(library):
-            Lower(target, library, fndesc, numba_ir, metadata={}).lower()
+            KernelLower(target, library, fndesc, numba_ir, metadata={}).lower()
     return fndesc, typed.return_type
 
 

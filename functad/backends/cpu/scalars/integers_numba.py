@@ -1,4 +1,4 @@
-"""Python's `min` and `max` of integers for Numba, which else compiles Python functions for them.
+"""Operations on integers for Numba: `min` and `max`, for which it else compiles Python functions, `//` and `%`.
 
 Importing it registers them.
 """
@@ -6,12 +6,14 @@ Importing it registers them.
 from __future__ import annotations
 
 import builtins
+import operator
 from functools import reduce
 from typing import Any
 
 from llvmlite import ir
 from numba.core import types
 from numba.core.typing.templates import AbstractTemplate, signature
+from numba.cpython import numbers
 
 from functad.backends.cpu.scalars.registry_numba import declare, implement
 
@@ -34,3 +36,25 @@ def _register(intrinsic: Any, wins: str) -> None:
 
 _register(builtins.min, "<")
 _register(builtins.max, ">")
+
+
+@implement(operator.floordiv, types.int64, types.int64)
+def _quotient(context: Any, builder: ir.IRBuilder, call: Any, values: Any) -> ir.Value:
+    if not _is_positive(values[1]):
+        return numbers.int_floordiv_impl(context, builder, call, values)
+    below = builder.ashr(builder.srem(*values), ir.Constant(values[0].type, 63))
+    return builder.add(builder.sdiv(*values), below)
+
+
+@implement(operator.mod, types.int64, types.int64)
+def _remainder(context: Any, builder: ir.IRBuilder, call: Any, values: Any) -> ir.Value:
+    if not _is_positive(values[1]):
+        return numbers.int_rem_impl(context, builder, call, values)
+    remainder = builder.srem(*values)
+    below = builder.ashr(remainder, ir.Constant(values[0].type, 63))
+    return builder.add(remainder, builder.and_(below, values[1]))
+
+
+def _is_positive(divisor: ir.Value) -> bool:
+    # Numba asks whether it is 0, or has another sign: four blocks, of which nothing is left where it is known.
+    return isinstance(divisor, ir.Constant) and divisor.constant > 0
