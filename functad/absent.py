@@ -19,10 +19,6 @@ _ONE_DEVICE = (
     "there is one device, the CPU, whose threads share the work of a jitted function: map over examples with "
     "functad.vmap and compile with functad.jit"
 )
-_NO_AXIS_NAMES = (
-    "mapped axes have no names that collectives could use: return the values of all examples from functad.vmap, and "
-    "reduce over that axis outside, for instance with functad.numpy.sum(values, axis=0)"
-)
 _SHARDING = dict.fromkeys(
     ("Mesh", "NamedSharding", "P", "PartitionSpec", "PositionalSharding", "make_mesh", "pmap", "set_mesh", "shard_map")
     + ("with_sharding_constraint",),
@@ -54,12 +50,8 @@ INSTEAD: dict[str, dict[str, str]] = {
         "live_arrays": "arrays are freed with their last reference, as all of Python's objects",
         "debug_key_reuse": "keys are not tracked; split a key before each use",
     },
-    "functad.lax": dict.fromkeys(
-        ("psum", "pmean", "pmax", "pmin", "ppermute", "pshuffle", "all_gather", "all_to_all", "axis_index", "axis_size")
-        + ("psum_scatter", "pcast", "pvary"),
-        _NO_AXIS_NAMES,
-    )
-    | {
+    "functad.lax": {
+        **dict.fromkeys(("pcast", "pvary"), "there is one device: every array is wherever it is wanted"),
         "with_sharding_constraint": _ONE_DEVICE,
         "custom_root": "give the solver a rule with functad.custom_vjp: solve (∂f/∂x)ᵀ u = cotangent in its bwd",
         "custom_linear_solve": "give the solver a rule with functad.custom_vjp: its bwd solves the transposed system",

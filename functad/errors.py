@@ -105,6 +105,10 @@ class BatchingError(FunctadError, ValueError):
     """`vmap` was given axes or sizes that do not fit its arguments."""
 
 
+class UnboundAxisError(FunctadError, NameError):
+    """A collective names an axis that no `vmap` around it has."""
+
+
 class ProgramError(FunctadError, AssertionError):
     """A Program violates the IR's rules (scope, single assignment, types)."""
 

@@ -172,7 +172,7 @@ def test_every_module_explains_a_name_that_it_does_not_have(name):
         (lambda: jnp.linalg.LinAlgError, "is NaN"),
         (lambda: jnp.fft.fftt, "Did you mean functad.numpy.fft.fft"),
         (lambda: jnp.arnge, "Did you mean functad.numpy.arange"),
-        (lambda: lax.psum, "reduce over that axis outside"),
+        (lambda: lax.pvary, "one device"),
         (lambda: random.shuffle, "functad.random.permutation"),
         (lambda: random.default_rng, "functad.random.key"),
         (lambda: functad.tree_util.tree_multimap, r"tree_map\(f, tree, \*rest\)"),

@@ -6,7 +6,10 @@ Knows pytrees and axes; the batch rules are run by `functad.transforms.batching`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from functad.api.arguments import (
     FlatFunction,
@@ -19,9 +22,11 @@ from functad.api.arguments import (
     function_name,
     is_array_like,
 )
+from functad.array import ArrayImpl
 from functad.errors import BatchingError, TreeError
 from functad.evaluation import aval_of
 from functad.transforms.batching import batch_flat, place_batch_axis
+from functad.transforms.named_axes import naming
 from functad.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 MappedAxes = Any  # int, None, or a pytree of them that is a prefix of the arguments
@@ -44,7 +49,8 @@ def vmap(
             Keyword arguments are mapped over axis 0.
         out_axes: where the mapped axis goes in the outputs: the same forms; None wants an output that does not
             depend on the mapped arguments.
-        axis_name: accepted for JAX's sake; names the axis in errors.
+        axis_name: a name for the mapped axis: `functad.lax.psum(x, axis_name)` is then the sum over all examples, and
+            `functad.lax.axis_index(axis_name)` the position of the example.
         axis_size: the size of the mapped axis, needed only when no argument is mapped.
 
     Raises:
@@ -76,7 +82,13 @@ def vmap(
         dims = [_checked_axis(d, v, names, i, in_axes) for i, (d, v) in enumerate(zip(axes, values))]
         size = _mapped_size(dims, values, names, axis_size, name, in_axes, axis_name)
         flat_fun = FlatFunction(fun, in_tree, transform="vmap")
-        outs, out_dims = batch_flat(flat_fun, size, values, dims, names.origins(len(values)))
+        if axis_name is None:
+            outs, out_dims = batch_flat(flat_fun, size, values, dims, names.origins(len(values)))
+        else:
+            positions = ArrayImpl(np.arange(size, dtype=np.int32))
+            origins = [f"the position along axis {axis_name!r}", *names.origins(len(values))]
+            named_fun = partial(_with_name, axis_name, size, flat_fun)
+            outs, out_dims = batch_flat(named_fun, size, [positions, *values], [0, *dims], origins)
         assert flat_fun.out_tree is not None
         out = tree_unflatten(flat_fun.out_tree, outs)
         wanted = _flat_out_axes(out_axes, out, name)
@@ -87,6 +99,11 @@ def vmap(
         return tree_unflatten(flat_fun.out_tree, placed)
 
     return vmapped
+
+
+def _with_name(axis_name: Any, size: int, fun: Callable[..., R], position: Any, *leaves: Any) -> R:
+    with naming(axis_name, size, position):
+        return fun(*leaves)
 
 
 def _is_none(x: Any) -> bool:

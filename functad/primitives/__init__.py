@@ -6,6 +6,7 @@ Knows no transform; importing this package fills `functad.ir.registry`.
 from functad.primitives import barrier as barrier
 from functad.primitives import bitcast as bitcast
 from functad.primitives import callback as callback
+from functad.primitives import collectives as collectives
 from functad.primitives import contraction as contraction
 from functad.primitives import convolution as convolution
 from functad.primitives import cumulative as cumulative
