@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive
 from functad.lowering_rules import Loops
 from functad.primitives.arithmetic import conj, div, mul
 from functad.primitives.common import broadcast_in_dim, move_axis, normal, scalar_like
+from functad.primitives.loops.fourier import fourier_rule, radices
 from functad.tracing import bind
 
 
@@ -97,6 +99,43 @@ def _over_counts(half: Any, fft_lengths: tuple[int, ...]) -> Any:
     return div(half, _counts(half, fft_lengths))
 
 
+def _in_kernel(n: int) -> bool:
+    return n <= machine_model.FFT_IN_KERNEL and radices(n) is not None
+
+
+def _axis_by_axis(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callable[[Any], Any] | None:
+    """Several axes one after another, each as the last, where a kernel does one; half spectra first, or at the end."""
+    if len(fft_lengths) == 1 or not (x.size and all(n == 1 or _in_kernel(n) for n in fft_lengths)):
+        return None
+    first = x.ndim - len(fft_lengths)
+    whole = FftType.IFFT if fft_type in (FftType.IFFT, FftType.IRFFT) else FftType.FFT
+
+    def others(x: Any) -> Any:
+        for axis, n in enumerate(fft_lengths[:-1], first):
+            if n > 1:
+                last = len(x.shape) - 1
+                x = move_axis(fft(move_axis(x, axis, last), whole, (n,)), last, axis)
+        return x
+
+    def transform(x: Any) -> Any:
+        if fft_type is FftType.IRFFT:
+            return fft(others(x), fft_type, fft_lengths[-1:])
+        return others(fft(x, fft_type, fft_lengths[-1:]))
+
+    return transform
+
+
+def _rule(
+    target: Any, ins: Sequence[Any], outs: Sequence[Any], *, fft_type: FftType, fft_lengths: tuple[int, ...]
+) -> None:
+    """A kernel for one axis of a length that is not large, and has small prime factors; else a call of NumPy."""
+    (x,), (out,), n = ins, outs, fft_lengths[-1]
+    if len(fft_lengths) == 1 and x.size and _in_kernel(n):
+        fourier_rule(target, x, out, n, fft_type in (FftType.IFFT, FftType.IRFFT))
+    else:
+        target.call(fourier_transform, ins, outs, fft_type=fft_type, fft_lengths=fft_lengths)
+
+
 def _batch(axis_size: int, args: Any, dims: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> tuple[Any, int]:
     ((x,), (dim,)) = args, dims
     if dim >= len(x.shape) - len(fft_lengths):
@@ -126,6 +165,6 @@ fft_p = Primitive(
     jvp=lambda primals, out, tangents, **params: fft(tangents[0], **params),
     transpose=_transpose,
     batch=_batch,
-    lower=Loops(lambda target, ins, outs, **params: target.call(fourier_transform, ins, outs, **params)),
+    lower=Loops(_rule, composite=_axis_by_axis),
     examples=_examples,
 )
