@@ -311,6 +311,7 @@ of_array(
 # lacks, or its derivative: the losses of `nn` are in `test_kinks.py`, its layers are made of the functions above.
 WITHOUT_KINKS = {
     "lax": """
+    all_gather all_to_all axis_index axis_size pmax pmean pmin ppermute pshuffle psum psum_scatter pswapaxes
     argmax argmin batch_matmul bitcast_convert_type bitwise_and bitwise_not bitwise_or bitwise_xor broadcast
     broadcast_in_dim broadcast_like broadcast_shapes broadcast_to_rank broadcasted_iota clz collapse complex
     concatenate cond conj conv conv_dimension_numbers conv_general_dilated conv_transpose conv_with_general_padding
