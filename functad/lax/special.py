@@ -59,7 +59,7 @@ def zeta(x: Any, q: Any) -> Array:
 
 
 def igamma(a: Any, x: Any) -> Array:
-    """P(a, x) = ∫₀ˣ t^(a−1) e^−t dt / Γ(a), the regularised lower incomplete gamma function; differentiable in x.
+    """P(a, x) = ∫₀ˣ t^(a−1) e^−t dt / Γ(a), the regularised lower incomplete gamma function.
 
     Args:
         a, x: float arrays or numbers of one dtype; of one shape, or scalars; a > 0 and x ≥ 0.
@@ -74,7 +74,7 @@ def igamma(a: Any, x: Any) -> Array:
 
 
 def igammac(a: Any, x: Any) -> Array:
-    """Q(a, x) = 1 − P(a, x), the regularised upper incomplete gamma function; differentiable in x.
+    """Q(a, x) = 1 − P(a, x), the regularised upper incomplete gamma function.
 
     Args:
         a, x: float arrays or numbers of one dtype; of one shape, or scalars; a > 0 and x ≥ 0.
@@ -86,6 +86,36 @@ def igammac(a: Any, x: Any) -> Array:
     Array(0.3678794, dtype=float32, weak_type=True)
     """
     return run(el.igammac_p, *same_shape("igammac", a, x))
+
+
+def igamma_grad_a(a: Any, x: Any) -> Array:
+    """∂P(a, x)/∂a, the derivative of `igamma` in its first argument.
+
+    Args:
+        a, x: float arrays or numbers of one dtype; of one shape, or scalars; a > 0 and x ≥ 0.
+
+    Returns:
+        An array of that shape, NaN outside of the domain.
+
+    >>> igamma_grad_a(1.0, 1.0)
+    Array(-0.4317..., dtype=float32)
+    """
+    return el.igamma_grad_a(*same_shape("igamma_grad_a", a, x))
+
+
+def random_gamma_grad(a: Any, x: Any) -> Array:
+    """The derivative in a of a random number x of the gamma distribution, implicit in P(a, x) = constant.
+
+    Args:
+        a, x: float arrays or numbers of one dtype; of one shape, or scalars; a > 0 and x > 0.
+
+    Returns:
+        An array of that shape, NaN outside of the domain.
+
+    >>> random_gamma_grad(1.0, 1.0)
+    Array(1.1736..., dtype=float32)
+    """
+    return el.random_gamma_grad(*same_shape("random_gamma_grad", a, x))
 
 
 def betainc(a: Any, b: Any, x: Any) -> Array:

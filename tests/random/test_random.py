@@ -264,3 +264,82 @@ def test_gradients_flow_to_the_parameters():
 def test_errors_say_what_to_do(draw, error, text):
     with pytest.raises(error, match=text):
         draw()
+
+
+# --- distributions with parameters ------------------------------------------------------------------
+
+# the numbers' mean and variance
+WITH_PARAMETERS = {
+    "gamma": (lambda: random.gamma(KEY, 0.5, (N,)), 0.5, 0.5),
+    "beta": (lambda: random.beta(KEY, 2.0, 3.0, (N,)), 0.4, 0.04),
+    "chisquare": (lambda: random.chisquare(KEY, 3.0, (N,)), 3, 6),
+    "f": (lambda: random.f(KEY, 5.0, 20.0, (N,)), 20 / 18, 2 * 400 * 23 / (5 * 18**2 * 16)),
+    "t": (lambda: random.t(KEY, 10.0, (N,)), 0, 10 / 8),
+    "generalized_normal": (lambda: random.generalized_normal(KEY, 2.0, (N,)), 0, 0.5),
+    "lognormal": (lambda: random.lognormal(KEY, 0.3, (N,)), math.exp(0.045), (math.exp(0.09) - 1) * math.exp(0.09)),
+    "pareto": (lambda: random.pareto(KEY, 9.0, (N,)), 9 / 8, 9 / (64 * 7)),
+    "rayleigh": (lambda: random.rayleigh(KEY, 2.0, (N,)), 2 * math.sqrt(math.pi / 2), (4 - math.pi) * 2),
+    "maxwell": (lambda: random.maxwell(KEY, (N,)), 2 * math.sqrt(2 / math.pi), 3 - 8 / math.pi),
+    "weibull_min": (lambda: random.weibull_min(KEY, 2.0, 1.0, (N,)), 2, 4),
+    "triangular": (lambda: random.triangular(KEY, 0.0, 1.0, 2.0, (N,)), 1, 1 / 6),
+    "wald": (lambda: random.wald(KEY, 1.0, (N,)), 1, 1),
+    "geometric": (lambda: random.geometric(KEY, 0.25, (N,)), 4, 12),
+    "few_of_poisson": (lambda: random.poisson(KEY, 4.0, (N,)), 4, 4),
+    "many_of_poisson": (lambda: random.poisson(KEY, 40.0, (N,)), 40, 40),
+    "few_of_binomial": (lambda: random.binomial(KEY, 12, 0.75, (N,)), 9, 9 / 4),
+    "many_of_binomial": (lambda: random.binomial(KEY, 100, 0.6, (N,)), 60, 24),
+    "multinomial": (lambda: random.multinomial(KEY, 12, np.float32([0.25, 0.75]), shape=(N, 2))[:, 0], 3, 9 / 4),
+    "multivariate_normal": (
+        lambda: random.multivariate_normal(KEY, np.float32([1, 2]), np.float32([[2, 1], [1, 3]]), (N,))[:, 1],
+        2,
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITH_PARAMETERS)
+def test_moments_of_distributions_with_parameters(name):
+    draw, mean, variance = WITH_PARAMETERS[name]
+    found_mean, found_variance = moments(draw())
+    assert found_mean == pytest.approx(mean, abs=5 * math.sqrt(variance / N))
+    assert found_variance == pytest.approx(variance, rel=0.1)
+
+
+def test_points_in_a_ball_and_probabilities():
+    assert np.linalg.norm(np.asarray(random.ball(KEY, 3, shape=(N,))), axis=-1).max() < 1
+    simplex = np.asarray(random.dirichlet(KEY, np.float32([1e-3, 1e-3, 2]), (N,)))
+    assert (simplex >= 0).all() and np.allclose(simplex.sum(-1), 1, atol=1e-5)
+    counts = np.asarray(random.multinomial(KEY, 7, np.float32([0.2, 0.0, 0.8]), shape=(N, 3)))
+    assert (counts.sum(-1) == 7).all() and (counts[:, 1] == 0).all() and (counts >= 0).all()
+
+
+def test_the_mean_moves_as_the_parameter_does():
+    slope = functad.grad(lambda a: random.gamma(KEY, a, (N,)).mean())(0.7)  # the mean is a
+    assert float(slope) == pytest.approx(1, abs=0.05)
+    slope = functad.grad(lambda a: random.loggamma(KEY, a, (N,)).mean())(1.0)  # the mean is ψ(a)
+    assert float(slope) == pytest.approx(math.pi**2 / 6, rel=0.05)
+    slope = functad.jit(functad.grad(lambda a: random.beta(KEY, a, 3.0, (N,)).mean()))(2.0)  # the mean is a/(a+3)
+    assert float(slope) == pytest.approx(3 / 25, rel=0.05)
+
+
+def test_infinite_parameters_come_to_an_end():
+    assert random.poisson(KEY, np.float32([np.inf, 2, -np.inf])).tolist()[::2] == [-1, -1]
+    assert random.binomial(KEY, np.inf, np.float32([0.0, 0.5, 1.0])).tolist() == [np.inf] * 3
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda: random.gamma(KEY, np.ones(3), (2,)), ShapeError, r"gamma: .*\(3,\)"),
+        (lambda: random.gamma(KEY, 1.0, dtype="int32"), DTypeError, "gamma: dtype must be a floating"),
+        (lambda: random.poisson(KEY, 1.0, dtype="float32"), DTypeError, "poisson: dtype must be an integer"),
+        (lambda: random.dirichlet(KEY, 1.0), ShapeError, "dirichlet: alpha must be a vector"),
+        (lambda: random.ball(KEY, 2.5), ArgumentError, "ball: d, the number of dimensions"),
+        (lambda: random.orthogonal(KEY, -1), ArgumentError, "orthogonal: n and m"),
+        (lambda: random.multivariate_normal(KEY, np.ones(2), np.eye(3)), ShapeError, r"\(2,\) and \(3, 3\)"),
+        (lambda: random.multivariate_normal(KEY, np.ones(2), np.eye(2), method="qr"), ArgumentError, "method must be"),
+    ],
+)
+def test_parameters_that_are_refused(call, error, text):
+    with pytest.raises(error, match=text):
+        call()

@@ -58,9 +58,47 @@ def _bits(x: Any) -> bytes:
 
 def test_every_distribution_is_tried() -> None:
     tried = {name.rsplit("_float", 1)[0] for name in DISTRIBUTIONS} | set(DISTRIBUTIONS)
-    others = {"key", "PRNGKey", "key_data", "wrap_key_data", "clone"}
+    others = {"key", "PRNGKey", "key_data", "wrap_key_data", "clone"} | {*CLOSE}
     public = {n for n in random.__all__ if callable(getattr(random, n))} - others
     assert {n for n in public if not any(t == n or t.startswith(n + "_") for t in tried)} == set()
+
+
+# Numbers made of exponentials, powers, norms and factorisations are equal but for rounding, and counts are equal.
+CLOSE: dict[str, Draw] = {
+    "ball": lambda k, s: random.ball(k, 3, shape=s),
+    "beta": lambda k, s: random.beta(k, 0.2, 3.0, s),
+    "binomial": lambda k, s: random.binomial(k, 40, np.float32([0.1, 0.6]), (*s, 2)),
+    "chisquare": lambda k, s: random.chisquare(k, 3.0, s),
+    "dirichlet": lambda k, s: random.dirichlet(k, np.float32([0.1, 1, 4]), s),
+    "double_sided_maxwell": lambda k, s: random.double_sided_maxwell(k, 1.0, 2.0, s),
+    "f": lambda k, s: random.f(k, 3.0, 4.0, s),
+    "gamma": lambda k, s: random.gamma(k, np.float32([0.1, 2]), (*s, 2)),
+    "generalized_normal": lambda k, s: random.generalized_normal(k, 3.0, s),
+    "geometric": lambda k, s: random.geometric(k, 0.1, s),
+    "loggamma": lambda k, s: random.loggamma(k, 0.1, s),
+    "lognormal": lambda k, s: random.lognormal(k, 0.5, s),
+    "maxwell": lambda k, s: random.maxwell(k, s),
+    "multinomial": lambda k, s: random.multinomial(k, 9, np.float32([0.2, 0.3, 0.5]), shape=(*s, 3)),
+    "multivariate_normal": lambda k, s: random.multivariate_normal(k, np.zeros(2), np.diag([1.0, 2.0]), s),
+    "orthogonal": lambda k, s: random.orthogonal(k, 3, s),
+    "pareto": lambda k, s: random.pareto(k, 2.0, s),
+    "poisson": lambda k, s: random.poisson(k, np.float32([3, 30]), (*s, 2)),
+    "rayleigh": lambda k, s: random.rayleigh(k, 2.0, s),
+    "t": lambda k, s: random.t(k, 3.0, s),
+    "triangular": lambda k, s: random.triangular(k, 0.0, 1.0, 3.0, s),
+    "wald": lambda k, s: random.wald(k, 2.0, s),
+    "weibull_min": lambda k, s: random.weibull_min(k, 2.0, 3.0, s),
+}
+
+
+@pytest.mark.generated(every=8)
+@pytest.mark.parametrize("name", CLOSE)
+def test_all_modes_draw_the_same_numbers(name: str) -> None:
+    draw, keys = CLOSE[name], random.split(random.key(1), 3)
+    rows = np.stack([draw(k, (40,)) for k in keys])
+    mapped = functad.vmap(lambda k: draw(k, (40,)))
+    for mode in (mapped, functad.jit(mapped), functad.jit(lambda keys: lax.map(lambda k: draw(k, (40,)), keys))):
+        np.testing.assert_allclose(np.asarray(mode(keys)), rows, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.generated(every=8)
