@@ -145,8 +145,8 @@ def test_pytrees_as_vectors():
 # --- names that there are not -----------------------------------------------------------------------
 
 MODULES = ["", "numpy", "numpy.linalg", "lax", "random", "nn", "optim", "data", "io", "tree", "tree_util", "dtypes"] + [
-    "numpy.fft", "scipy", "scipy.fft", "scipy.signal", "debug", "core", "typing", "sharding", "flatten_util",
-    "ad_checkpoint", "checkpoint_policies", "custom_derivatives",
+    "numpy.fft", "scipy", "scipy.fft", "scipy.signal", "scipy.special", "debug", "core", "typing", "sharding",
+    "flatten_util", "ad_checkpoint", "checkpoint_policies", "custom_derivatives",
 ]  # fmt: skip
 
 

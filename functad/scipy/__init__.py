@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from functad.scipy import integrate as integrate
     from functad.scipy import ndimage as ndimage
     from functad.scipy import signal as signal
+    from functad.scipy import special as special
 
 __all__ = [
     "cluster",
@@ -22,6 +23,7 @@ __all__ = [
     "integrate",
     "ndimage",
     "signal",
+    "special",
 ]
 
 if not TYPE_CHECKING:

@@ -1,0 +1,87 @@
+"""`functad.scipy.special`: special functions, element-wise but for softmax and logsumexp.
+
+Knows names only.
+"""
+
+from typing import TYPE_CHECKING
+
+from functad.absent import absent
+from functad.nn.functions import logsumexp
+from functad.scipy.special.bessel import i0, i0e, i1, i1e
+from functad.scipy.special.entropies import (
+    entr,
+    expit,
+    kl_div,
+    log_softmax,
+    logit,
+    rel_entr,
+    softmax,
+    xlog1py,
+    xlogy,
+)
+from functad.scipy.special.gammas import (
+    bernoulli,
+    beta,
+    betainc,
+    betaln,
+    digamma,
+    factorial,
+    gamma,
+    gammainc,
+    gammaincc,
+    gammaln,
+    gammasgn,
+    loggamma,
+    multigammaln,
+    poch,
+    polygamma,
+    zeta,
+)
+from functad.scipy.special.normals import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri
+
+__all__ = [
+    "bernoulli",
+    "beta",
+    "betainc",
+    "betaln",
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "expit",
+    "factorial",
+    "gamma",
+    "gammainc",
+    "gammaincc",
+    "gammaln",
+    "gammasgn",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "kl_div",
+    "log_ndtr",
+    "log_softmax",
+    "loggamma",
+    "logit",
+    "logsumexp",
+    "multigammaln",
+    "ndtr",
+    "ndtri",
+    "poch",
+    "polygamma",
+    "rel_entr",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+    "zeta",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

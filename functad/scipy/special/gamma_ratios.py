@@ -1,0 +1,107 @@
+"""Quotients of gamma functions in float64: what is large in their logarithms is cancelled before it is rounded.
+
+Knows Stirling's formula and the limits at poles; dtypes are `widening`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from functad import numpy as jnp
+from functad.custom_derivatives import custom_jvp
+from functad.primitives import elementwise as el
+from functad.primitives.kernels.gamma_coefficients import STIRLING
+
+_FROM = 10.0  # from here on Stirling's formula with its correction reaches float64's accuracy
+_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+@custom_jvp
+def log_beta(a: Any, b: Any) -> Any:
+    """log |B(a, b)|; infinite at poles of Γ(a) and Γ(b), unless Γ(a + b) has one as well: there the limit along a."""
+    a, b = without_common_pole(a, b), without_common_pole(b, a)
+    low, high = jnp.minimum(a, b), jnp.maximum(a, b)
+    far = jnp.maximum(high, _FROM)
+    some = jnp.where(low + far < _FROM, 0.0, jnp.minimum(low, _FROM))
+    both = jnp.maximum(low, _FROM)
+    direct = el.lgamma(low) + (el.lgamma(high) - el.lgamma(low + high))
+    one_large = el.lgamma(low) - log_rise(far, some)
+    # Both large: Stirling's formula for each, and log B is −(low log(1 + high/low) + high log(1 + low/high)) and less.
+    large = (
+        (_HALF_LOG_TWO_PI - 0.5 * jnp.log(far))
+        + (_correction(both) + _correction(far) - _correction(both + far))
+        - ((both - 0.5) * jnp.log1p(far / both) + far * jnp.log1p(both / far))
+    )
+    out = jnp.where((high < _FROM) | (low + high < _FROM), direct, jnp.where(low < _FROM, one_large, large))
+    out = jnp.where((high == jnp.inf) & (low > 0), -jnp.inf, out)
+    return jnp.where(_is_pole(a) | _is_pole(b), jnp.where(jnp.isnan(a + b), jnp.nan, jnp.inf), out)
+
+
+@log_beta.defjvp
+def _log_beta_jvp(primals: Any, tangents: Any) -> Any:
+    (a, b), (a_dot, b_dot) = primals, tangents
+    of_sum = el.digamma(a + b)  # d log B(a, b) = (ψ(a) − ψ(a + b)) da + (ψ(b) − ψ(a + b)) db
+    return log_beta(a, b), a_dot * (el.digamma(a) - of_sum) + b_dot * (el.digamma(b) - of_sum)
+
+
+def log_rise(z: Any, m: Any) -> Any:
+    """log Γ(z + m) − log Γ(z) for z and z + m ≥ 10, in terms that are no larger than the result."""
+    total = z + m
+    return m * (jnp.log(total) - 1) + (z - 0.5) * jnp.log1p(m / z) + (_correction(total) - _correction(z))
+
+
+@custom_jvp
+def pochhammer(z: Any, m: Any) -> Any:
+    """Γ(z + m) / Γ(z), and its limit along integers m where z is a pole of Γ."""
+    total = z + m
+    mirrored = (z <= -_FROM) | _is_pole(z)  # (z)_m = (−1)^m / (1 − z)_(−m) for integers m
+    mirrored = mirrored & (m == jnp.rint(m)) & (total <= 0)
+    start, rise = jnp.where(mirrored, 1 - z - m, z), m
+    end = start + rise
+    far = (start >= _FROM) & (end >= _FROM)
+    safe_start, safe_rise = jnp.where(far, start, _FROM), jnp.where(far, rise, 0.0)
+    exponent = jnp.where(far, log_rise(safe_start, safe_rise), el.lgamma(end) - el.lgamma(start))
+    odd = jnp.where(jnp.remainder(m, 2.0) == 1, -1.0, 1.0)
+    sign = jnp.where(mirrored, odd, _sign(end) * _sign(start))
+    out = sign * jnp.exp(exponent)
+    out = jnp.where(_is_pole(start), 0.0, jnp.where(_is_pole(end), jnp.inf, out))
+    return jnp.where(m == 0, 1.0, jnp.where(jnp.isnan(total), jnp.nan, out))
+
+
+@pochhammer.defjvp
+def _pochhammer_jvp(primals: Any, tangents: Any) -> Any:
+    (z, m), (z_dot, m_dot) = primals, tangents
+    out, of_sum = pochhammer(z, m), el.digamma(z + m)
+    return out, out * (
+        z_dot * (of_sum - el.digamma(z)) + m_dot * of_sum
+    )  # d log (z)_m = (ψ(z+m) − ψ(z)) dz + ψ(z+m) dm
+    return out, out * (z_dot * (of_sum - el.digamma(z)) + m_dot * of_sum)
+
+
+def _sign(x: Any) -> Any:
+    """The sign of Γ(x) away from its poles."""
+    return jnp.where((x > 0) | (jnp.remainder(jnp.floor(x), 2.0) == 0), 1.0, -1.0)
+
+
+def _is_pole(x: Any) -> Any:
+    return (x <= 0) & (x == jnp.floor(x))
+
+
+def without_common_pole(a: Any, b: Any) -> Any:
+    """1 − a − b, which has the same |B(a, b)|, where poles of Γ(a) and Γ(a + b) cancel; a elsewhere."""
+    return jnp.where(has_common_pole(a, b), 1 - a - b, a)
+
+
+def has_common_pole(a: Any, b: Any) -> Any:
+    """Whether Γ(a) and Γ(a + b) have poles that cancel: then B(a, b) = (−1)^b B(1 − a − b, b)."""
+    return _is_pole(a) & _is_pole(a + b) & (b > 0)
+
+
+def _correction(x: Any) -> Any:
+    """log Γ(x) − ((x − 1/2) log x − x + log(2π)/2) for x ≥ 10 (Abramowitz & Stegun 6.1.41)."""
+    inverse = 1 / x
+    square, total = inverse * inverse, 0.0
+    for coefficient in STIRLING:
+        total = total * square + coefficient
+    return total * inverse

@@ -1,0 +1,190 @@
+"""The gamma function and its relatives, element-wise, with NumPy's promotion and broadcasting.
+
+Knows identities between them; the algorithms are those of the primitives.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad import numpy as jnp
+from functad.array import Array
+from functad.errors import ArgumentError
+from functad.numpy.promotion import promote_args_inexact
+from functad.primitives import elementwise as el
+from functad.scipy.special import gamma_ratios
+from functad.scipy.special.widening import in_float64
+
+
+def gammaln(x: Any) -> Array:
+    """log |Γ(x)|, element-wise.
+
+    >>> gammaln(5.0)
+    Array(3.178054, dtype=float32, weak_type=True)
+    """
+    return el.lgamma(*promote_args_inexact("gammaln", x))
+
+
+def loggamma(x: Any) -> Array:
+    """log Γ(x), element-wise, for real x: NaN below 0, where the logarithm is complex.
+
+    >>> loggamma(5.0)
+    Array(3.178054, dtype=float32, weak_type=True)
+    """
+    (x,) = promote_args_inexact("loggamma", x)
+    return jnp.where(x < 0, jnp.nan, el.lgamma(x))
+
+
+def gammasgn(x: Any) -> Array:
+    """The sign of Γ(x), element-wise: 1 or −1; at 0 that of the zero, NaN at the other poles.
+
+    >>> gammasgn(-0.5)
+    Array(-1., dtype=float32, weak_type=True)
+    """
+    (x,) = promote_args_inexact("gammasgn", x)
+    below = el.floor(x)
+    odd = jnp.where(jnp.mod(below, 2) == 1, -1.0, 1.0)
+    negative = jnp.where(below == x, jnp.nan, odd)
+    sign = jnp.where(x > 0, 1.0, jnp.where(x == 0, jnp.copysign(1.0, x), negative))
+    return el.stop_gradient(jnp.where(jnp.isnan(x), jnp.nan, sign))
+
+
+def gamma(x: Any) -> Array:
+    """Γ(x), element-wise; infinite at 0, NaN at the other poles.
+
+    >>> gamma(5.0)
+    Array(24., dtype=float32, weak_type=True)
+    """
+    return in_float64("gamma", lambda x: gammasgn(x) * jnp.exp(el.lgamma(x)), x)
+
+
+def betaln(a: Any, b: Any) -> Array:
+    """log |B(a, b)| = log |Γ(a) Γ(b) / Γ(a + b)|, element-wise.
+
+    >>> betaln(2.0, 3.0)
+    Array(-2.484907, dtype=float32, weak_type=True)
+    """
+    return in_float64("betaln", gamma_ratios.log_beta, a, b)
+
+
+def beta(a: Any, b: Any) -> Array:
+    """B(a, b) = Γ(a) Γ(b) / Γ(a + b), element-wise.
+
+    >>> beta(2.0, 3.0)
+    Array(0.0833333, dtype=float32, weak_type=True)
+    """
+    return in_float64("beta", _beta, a, b)
+
+
+def _beta(a: Any, b: Any) -> Any:
+    sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
+    for one, other in ((a, b), (b, a)):
+        odd = gamma_ratios.has_common_pole(one, other) & (jnp.remainder(other, 2.0) == 1)
+        sign = jnp.where(odd, -1.0, sign)
+    log_size = gamma_ratios.log_beta(a, b)
+    return jnp.where((log_size == jnp.inf) | jnp.isnan(sign), 1.0, sign) * jnp.exp(log_size)
+
+
+def poch(z: Any, m: Any) -> Array:
+    """Γ(z + m) / Γ(z), the Pochhammer symbol, element-wise; also where z is a pole, as the limit.
+
+    >>> poch(2.0, 3.0)
+    Array(24., dtype=float32, weak_type=True)
+    """
+    return in_float64("poch", gamma_ratios.pochhammer, z, m)
+
+
+def factorial(n: Any, exact: bool = False) -> Array:
+    """n! = Γ(n + 1), element-wise; 0 for negative n.
+
+    >>> factorial(4)
+    Array(24., dtype=float32, weak_type=True)
+    """
+    if exact:
+        raise ArgumentError("factorial: exact=True needs integers of any size; use math.factorial(n) for one of them")
+    return in_float64("factorial", lambda n: jnp.where(n < 0, 0, jnp.exp(el.lgamma(n + 1))), n)
+
+
+def gammainc(a: Any, x: Any) -> Array:
+    """P(a, x), the regularised lower incomplete gamma function, element-wise; differentiable in x.
+
+    >>> gammainc(1.0, 1.0)
+    Array(0.6321206, dtype=float32, weak_type=True)
+    """
+    return el.igamma(*promote_args_inexact("gammainc", a, x))
+
+
+def gammaincc(a: Any, x: Any) -> Array:
+    """Q(a, x) = 1 − P(a, x), the regularised upper incomplete gamma function, element-wise; differentiable in x.
+
+    >>> gammaincc(1.0, 1.0)
+    Array(0.3678794, dtype=float32, weak_type=True)
+    """
+    return el.igammac(*promote_args_inexact("gammaincc", a, x))
+
+
+def betainc(a: Any, b: Any, x: Any) -> Array:
+    """I_x(a, b), the regularised incomplete beta function, element-wise; differentiable in x.
+
+    >>> betainc(2.0, 2.0, 0.5)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return el.betainc(*promote_args_inexact("betainc", a, b, x))
+
+
+def digamma(x: Any) -> Array:
+    """ψ(x) = Γ'(x) / Γ(x), element-wise.
+
+    >>> digamma(1.0)
+    Array(-0.5772157, dtype=float32, weak_type=True)
+    """
+    return el.digamma(*promote_args_inexact("digamma", x))
+
+
+def polygamma(n: Any, x: Any) -> Array:
+    """The derivative of order n of ψ(x), element-wise.
+
+    >>> polygamma(1, 1.0)
+    Array(1.644934, dtype=float32, weak_type=True)
+    """
+    return el.polygamma(*promote_args_inexact("polygamma", n, x))
+
+
+def zeta(x: Any, q: Any = 1.0) -> Array:
+    """The Hurwitz zeta function Σ (q + k)^−x over k ≥ 0, element-wise; differentiable in q.
+
+    >>> zeta(2.0)
+    Array(1.644934, dtype=float32, weak_type=True)
+    """
+    return el.zeta(*promote_args_inexact("zeta", x, 1.0 if q is None else q))
+
+
+def multigammaln(a: Any, d: int) -> Array:
+    """log Γ_d(a), the multivariate gamma function of dimension d: Σ log Γ(a − j/2) over j < d, and a constant.
+
+    >>> multigammaln(3.0, 2)
+    Array(2.694925, dtype=float32, weak_type=True)
+    """
+    (a,) = promote_args_inexact("multigammaln", a)
+    constant = d * (d - 1) / 4 * math.log(math.pi)
+    return constant + sum(el.lgamma(jnp.subtract(a, j / 2)) for j in range(d))
+
+
+def bernoulli(n: int) -> Array:
+    """The Bernoulli numbers B0 … Bn, with B1 = −1/2.
+
+    >>> bernoulli(4)
+    Array([ 1.        , -0.5       ,  0.16666667,  0.        , -0.03333333], dtype=float32)
+    """
+    if n < 0:
+        raise ArgumentError(f"bernoulli: n must not be negative, got {n}")
+    numbers: list[Fraction] = []
+    for k in range(n + 1):  # Σ C(k + 1, j) B_j over j ≤ k is 0
+        total = sum((math.comb(k + 1, j) * b for j, b in enumerate(numbers)), Fraction(0))
+        numbers.append(Fraction(1) if k == 0 else -total / (k + 1))
+    return jnp.asarray(np.array([float(b) for b in numbers], dtypes.default_float_dtype()))

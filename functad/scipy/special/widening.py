@@ -1,0 +1,26 @@
+"""Functions of real arrays that compute in 64 bits and round once, so that what cancels in them costs 32 bits nothing.
+
+Knows dtypes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functad.errors import DTypeError
+from functad.evaluation import aval_of
+from functad.numpy.promotion import convert, promote_args_inexact
+from functad.tree_util import tree_map
+
+
+def in_float64(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """function(*args) with the operands as float64 arrays of one shape or rank 0, the results in their joint dtype."""
+    operands = promote_args_inexact(name, *args)
+    aval = aval_of(operands[0])
+    if aval.dtype.kind == "c":
+        raise DTypeError(f"{name} takes real numbers, but was given {aval.str_short()}; take x.real, or abs(x)")
+    out = function(*[convert(x, np.dtype(np.float64), aval.weak_type) for x in operands])
+    return tree_map(lambda x: convert(x, aval.dtype, aval.weak_type), out)
