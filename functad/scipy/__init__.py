@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from functad.scipy import cluster as cluster
     from functad.scipy import fft as fft
     from functad.scipy import integrate as integrate
+    from functad.scipy import linalg as linalg
     from functad.scipy import ndimage as ndimage
     from functad.scipy import signal as signal
     from functad.scipy import special as special
@@ -21,6 +22,7 @@ __all__ = [
     "cluster",
     "fft",
     "integrate",
+    "linalg",
     "ndimage",
     "signal",
     "special",

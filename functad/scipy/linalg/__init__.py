@@ -1,0 +1,94 @@
+"""`functad.scipy.linalg`: SciPy's linear algebra, as far as JAX has it.
+
+Collects the public names of this package's files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from functad.absent import absent
+from functad.scipy.linalg.factorisations import (
+    eigh,
+    eigh_tridiagonal,
+    hessenberg,
+    lu,
+    polar,
+    qr,
+    qr_multiply,
+    rsf2csf,
+    schur,
+    svd,
+)
+from functad.scipy.linalg.functions import expm, expm_frechet, funm, solve_sylvester, sqrtm
+from functad.scipy.linalg.special_matrices import (
+    block_diag,
+    circulant,
+    companion,
+    dft,
+    fiedler,
+    hadamard,
+    hankel,
+    helmert,
+    hilbert,
+    leslie,
+    pascal,
+    toeplitz,
+)
+from functad.scipy.linalg.systems import (
+    cho_factor,
+    cho_solve,
+    cholesky,
+    det,
+    inv,
+    lu_factor,
+    lu_solve,
+    solve,
+    solve_triangular,
+)
+
+__all__ = [
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
+    "cholesky",
+    "circulant",
+    "companion",
+    "det",
+    "dft",
+    "eigh",
+    "eigh_tridiagonal",
+    "expm",
+    "expm_frechet",
+    "fiedler",
+    "funm",
+    "hadamard",
+    "hankel",
+    "helmert",
+    "hessenberg",
+    "hilbert",
+    "inv",
+    "leslie",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "pascal",
+    "polar",
+    "qr",
+    "qr_multiply",
+    "rsf2csf",
+    "schur",
+    "solve",
+    "solve_sylvester",
+    "solve_triangular",
+    "sqrtm",
+    "svd",
+    "toeplitz",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__
