@@ -85,7 +85,9 @@ if TYPE_CHECKING:
     from functad import debug as debug
     from functad import dtypes as dtypes
     from functad import errors as errors
+    from functad import extend as extend
     from functad import flatten_util as flatten_util
+    from functad import interpreters as interpreters
     from functad import io as io
     from functad import lax as lax
     from functad import nn as nn
@@ -105,7 +107,9 @@ _SUBMODULES = (
     "debug",
     "dtypes",
     "errors",
+    "extend",
     "flatten_util",
+    "interpreters",
     "io",
     "lax",
     "nn",

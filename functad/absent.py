@@ -95,15 +95,21 @@ INSTEAD: dict[str, dict[str, str]] = {
 }
 
 
-def absent(module: str, submodules: Sequence[str] = ()) -> Callable[[str], Any]:
+def absent(
+    module: str, submodules: Sequence[str] = (), found: Callable[[str], Any] = lambda name: None
+) -> Callable[[str], Any]:
     """The `__getattr__` of a module: it loads these parts at first use, and explains every other name.
 
-    Hide it from type checkers, `if not TYPE_CHECKING`: they would take every name for one that is there.
+    found: gives what else has a name, or None. Hide the result from type checkers, `if not TYPE_CHECKING`: they would
+    take every name for one that is there.
     """
 
     def explain(name: str) -> Any:
         if name in submodules:
             return import_module(f"{module}.{name}")
+        value = found(name)
+        if value is not None:
+            return value
         raise AbsentNameError(_text(module, name), name=name, obj=sys.modules.get(module))
 
     return explain
@@ -114,6 +120,8 @@ def _text(module: str, name: str) -> str:
     if name.startswith("__"):
         return what
     instead = INSTEAD.get(module, {}).get(name)
+    if instead is None and name.endswith("_p"):
+        return f"{what}: what JAX's primitive does, others do here; functad.make_jaxpr shows which"
     if instead is not None:
         return f"{what}; {'instead: ' if not instead.startswith(('there', 'mapped')) else ''}{instead}"
     own = getattr(sys.modules.get(module), "__all__", None) or vars(sys.modules[module])

@@ -14,13 +14,15 @@ from functad.absent import absent
 from functad.api.arguments import leaf_aval
 from functad.api.inspection import eval_jaxpr
 from functad.array import Array
-from functad.ir import Aval, Eqn, Literal, Primitive, Program, Var
-from functad.tracing import Tracer, current_trace, has_value, outside_traces
+from functad.extend.primitive import OpenPrimitive
+from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
+from functad.tracing import Trace, Tracer, current_trace, has_value, outside_traces
 
 ShapedArray = AbstractValue = Aval
 Jaxpr = ClosedJaxpr = Program
 JaxprEqn = Eqn
 ensure_compile_time_eval = outside_traces
+Primitive = OpenPrimitive
 
 
 def typeof(x: Any) -> Aval:
@@ -93,12 +95,14 @@ def valid_jaxtype(x: Any) -> bool:
 
 __all__ = [
     "AbstractValue",
+    "Atom",
     "ClosedJaxpr",
     "Jaxpr",
     "JaxprEqn",
     "Literal",
     "Primitive",
     "ShapedArray",
+    "Trace",
     "Tracer",
     "Var",
     "concrete_or_error",

@@ -9,6 +9,7 @@ from functad.absent import absent
 from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
 from functad.api.inspection import closure_convert
 from functad.api.rule_calls import CustomVJPPrimal, SymbolicZero, custom_vjp_primal_tree_values, zero_from_primal
+from functad.extend.core.primitives import primitive_named
 
 __all__ = [
     "CustomVJPPrimal",
@@ -22,4 +23,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__)
+    __getattr__ = absent(__name__, found=primitive_named)

@@ -15,7 +15,18 @@ import numpy as np
 
 from functad import dtypes
 from functad.errors import NoRuleError, ProgramError
-from functad.lowering_rules import Call, Callback, Contraction, ControlFlow, Indexed, Loops, Reduction, Running, Scalar
+from functad.lowering_rules import (
+    Call,
+    Callback,
+    Contraction,
+    ControlFlow,
+    Defined,
+    Indexed,
+    Loops,
+    Reduction,
+    Running,
+    Scalar,
+)
 
 T = TypeVar("T")
 
@@ -94,6 +105,11 @@ class Literal:
     def __init__(self, value: Any, aval: Aval) -> None:
         self.value = value
         self.aval = aval
+
+    @property
+    def val(self) -> Any:
+        """JAX's name for the value."""
+        return self.value
 
     def __repr__(self) -> str:
         return f"{self.value}:{self.aval.str_short()}"
@@ -309,7 +325,9 @@ class Primitive:
     jvp: Callable[..., Any] | Linearize | ZeroDerivative | Absent
     transpose: Callable[..., Any] | Absent
     batch: Callable[..., Any] | Absent
-    lower: Scalar | Indexed | Reduction | Running | Contraction | Loops | ControlFlow | Call | Callback | Absent
+    lower: (
+        Scalar | Indexed | Reduction | Running | Contraction | Loops | ControlFlow | Call | Defined | Callback | Absent
+    )
     examples: Callable[[], list[Example]] | Absent
 
     def __post_init__(self) -> None:
@@ -320,10 +338,36 @@ class Primitive:
     @cached_property
     def runs_functions(self) -> bool:
         """Whether its implementation may call the user's functions: by a callback, maybe one within a Program."""
-        return isinstance(self.lower, (Call, Callback, ControlFlow))
+        return isinstance(self.lower, (Call, Callback, ControlFlow, Defined))
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the operation to arrays, traced ones too; a list of results if it may have several.
+
+        >>> import functad, functad.numpy as jnp
+        >>> functad.lax.sin_p.bind(jnp.zeros(2))
+        Array([0., 0.], dtype=float32)
+        """
+        return _binder(self, args, params)
+
+    def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """JAX's name for what `bind` takes before its operands, nothing, and the parameters of an equation."""
+        return [], params
 
     def __repr__(self) -> str:
         return self.name
+
+
+def _unbound(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    raise NotImplementedError("functad.api.inspection says how")
+
+
+_binder: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any] = _unbound
+
+
+def set_binder(binder: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any]) -> None:
+    """Let a layer above say how a primitive is applied to a user's operands."""
+    global _binder
+    _binder = binder
 
 
 registry: dict[str, Primitive] = {}

@@ -119,6 +119,16 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Defined:
+    """An operation that a function defines: what the function does to its operands stands there instead, as of a call.
+
+    program: `(*avals, **params) -> Program`.
+    """
+
+    program: Callable[..., Any]
+
+
+@dataclass(frozen=True)
 class Callback:
     """A call of a Python function: the one kind of operation that may do something besides computing its results.
 

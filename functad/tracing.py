@@ -427,17 +427,25 @@ def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | 
     return [ArrayImpl(a.value, a.aval.weak_type) if isinstance(a, Literal) else env[a] for a in program.outvars]
 
 
-class outside_traces:
-    """Entered while a function of the user's runs that no trace shall see: what it computes, it computes at once."""
+class in_trace:
+    """Entered while a trace is the active one, or, with None, while none is: what is computed, is computed at once."""
 
-    __slots__ = ("before",)
+    __slots__ = ("before", "trace")
+
+    def __init__(self, trace: Trace | None) -> None:
+        self.trace = trace
 
     def __enter__(self) -> None:
         self.before = _state.trace, lines.source, lines.scopes
-        _state.trace, lines.source, lines.scopes = None, None, ()
+        _state.trace, lines.source, lines.scopes = self.trace, None, ()
 
     def __exit__(self, *exc: Any) -> None:
         _state.trace, lines.source, lines.scopes = self.before
+
+
+def outside_traces() -> in_trace:
+    """Entered while a function of the user's runs that no trace shall see."""
+    return in_trace(None)
 
 
 def leak_error(tracer: Tracer) -> TracerError:

@@ -27,7 +27,7 @@ LAYERS = [
     ["lowering"],
     ["backends"],
     ["execution"],
-    "api ad_checkpoint checkpoint_policies core custom_derivatives debug sharding typing".split(),
+    "api ad_checkpoint checkpoint_policies core custom_derivatives debug extend interpreters sharding typing".split(),
     ["numpy", "lax", "random"],
     ["nn", "optim", "data", "flatten_util", "io", "user_kernels", "scipy"],
     ["train"],

@@ -22,8 +22,8 @@ from functad.api.arguments import (
     of_positions,
 )
 from functad.errors import ArgumentError
-from functad.ir import Program
-from functad.tracing import Tracer, eval_program, trace_to_program
+from functad.ir import Primitive, Program, set_binder
+from functad.tracing import Tracer, bind, eval_program, trace_to_program
 from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
 from functad.user_source import named_scope
 
@@ -115,6 +115,14 @@ def eval_jaxpr(jaxpr: Program, consts: Sequence[Any], *args: Any) -> list[Any]:
             )
         values.append(value)
     return eval_program(jaxpr, values, consts)
+
+
+def _bind_operands(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    values = [as_value(a, lambda i=i: f"argument {i} of {primitive.name}.bind") for i, a in enumerate(args)]  # type: ignore[misc]
+    return bind(primitive, *values, **params)
+
+
+set_binder(_bind_operands)
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -23,12 +23,12 @@ from functad.calls.jit import jit_p
 from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
-from functad.ir import Absent, Atom, Eqn, Program, Var, memoised
+from functad.ir import Absent, Atom, Eqn, Primitive, Program, Var, memoised
+from functad.lowering_rules import Defined
 from functad.tracing import Tracer, bind, eval_program
 from functad.transforms.programs import jvp_program
 
 Policy = Callable[..., bool]
-COMPUTED_AGAIN = ("remat2", "closed_call")  # calls that have decided for themselves what is kept of them
 
 
 def remat(program: Program, args: Sequence[Any], **params: Any) -> list[Any]:
@@ -65,7 +65,7 @@ def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | Non
     count_in, count_out = len(program.invars), len(program.outvars)
     primals, tangents = jvp.invars[:count_in], jvp.invars[count_in:]
     if policy is not None:
-        jvp = _opened(inline_calls(jvp, kept=COMPUTED_AGAIN), {*primals, *jvp.constvars}, policy)
+        jvp = _opened(inline_calls(jvp, kept=_is_whole), {*primals, *jvp.constvars}, policy)
     before, saved, again = _cut(jvp.replace(outvars=jvp.outvars[count_out:]), {*primals, *jvp.constvars}, policy)
     needed = _read(again)
     used = tuple(i for i, v in enumerate(primals) if v in needed)
@@ -98,6 +98,11 @@ def _cut(program: Program, known: set[Var], policy: Policy | None) -> tuple[list
     return before, [v for v in saveable if v in needed], again
 
 
+def _is_whole(primitive: Primitive) -> bool:
+    """Whether calls stay: those that decide for themselves what is kept of them, and what has rules of a user's."""
+    return primitive.name in ("remat2", "closed_call") or isinstance(primitive.lower, Defined)
+
+
 def _opened(program: Program, known: set[Var], policy: Policy) -> Program:
     """The Program with all that the policy saves outside of the `remat2` equations, which get it as operands.
 
@@ -121,7 +126,7 @@ def _opened(program: Program, known: set[Var], policy: Policy) -> Program:
     if eqns == list(program.eqns):
         return program
     # A function's values stand in a jvp beside the call for its tangents, which holds the same equations.
-    return share_common_subexpressions(inline_calls(program.replace(eqns=eqns), kept=COMPUTED_AGAIN))
+    return share_common_subexpressions(inline_calls(program.replace(eqns=eqns), kept=_is_whole))
 
 
 def _taken_out(eqn: Eqn, known: set[Var], policy: Policy) -> tuple[list[Eqn], Eqn]:

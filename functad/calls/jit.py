@@ -15,8 +15,7 @@ from functad.calls.builder import TangentMap, call_primitive, pushforward_by, ru
 from functad.calls.common import closed, split_at
 from functad.config import config
 from functad.editing.inlining import inline_calls
-from functad.ir import Absent, Program, memoised, registry
-from functad.lowering_rules import Call
+from functad.ir import Absent, Primitive, Program, memoised
 from functad.tracing import bind
 from functad.transforms.programs import linearize_program
 
@@ -34,7 +33,11 @@ def of_moderate_depth(program: Program) -> Program:
     """The Program; where calls nest deeper, it has them inlined, so that what goes into them stays within the stack."""
     if _depth(program) <= MOST_NESTED:
         return program
-    return inline_calls(program, tuple(n for n, p in registry.items() if isinstance(p.lower, Call) and p is not jit_p))
+    return inline_calls(program, kept=_is_not_jit)
+
+
+def _is_not_jit(primitive: Primitive) -> bool:
+    return primitive is not jit_p  # the rules of other calls are still needed
 
 
 def _depth(program: Program) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functad.editing.dead_code import eliminate_dead_code
 from functad.errors import ProgramError
 from functad.ir import UNKNOWN, Program, check_program, subprograms
-from functad.lowering_rules import Call, ControlFlow
+from functad.lowering_rules import Call, ControlFlow, Defined
 from functad.primitives.barrier import optimization_barrier_p
 
 
@@ -33,7 +33,7 @@ def check_stage(program: Program, stage: str) -> None:
 
 def _calls_nothing(program: Program) -> str:
     for eqn in program.eqns:
-        if isinstance(eqn.primitive.lower, Call):
+        if isinstance(eqn.primitive.lower, (Call, Defined)):
             return f"`{eqn.primitive}` calls a Program"
         for inner in subprograms(eqn.params):
             if broken := _calls_nothing(inner):

@@ -18,7 +18,7 @@ import numpy as np
 from functad import machine_model
 from functad.array import ArrayImpl
 from functad.ir import Atom, Aval, Eqn, Literal, Primitive, Program, Var
-from functad.lowering_rules import Call, Callback, Indexed, Loops, Reduction, Running, Scalar
+from functad.lowering_rules import Call, Callback, Defined, Indexed, Loops, Reduction, Running, Scalar
 
 _AS_THEY_PRINT = {bool, int, str, bytes, type(None), type(Ellipsis)}
 
@@ -76,7 +76,7 @@ def _literal(literal: Literal) -> str:
 def _operation(eqn: Eqn) -> str:
     """The primitive and its parameters; of a call the Program alone, whose equations will stand in its place."""
     rule, params = eqn.primitive.lower, eqn.params
-    if isinstance(rule, Callback):
+    if isinstance(rule, (Callback, Defined)):
         raise _NoTextError
     if isinstance(rule, Call):
         return f"{eqn.primitive.name} {rule.again(**params)} {_value(params[rule.parameter])}"

@@ -1,28 +1,34 @@
 """Calls replaced by what they call, also within loops and branches.
 
-Knows the records' rules `Call` and `ControlFlow` only. After `inline_calls` no pass meets a call, at any depth, and the
-Programs of loops and branches have no constants: those are operands.
+Knows the records' rules `Call`, `Defined` and `ControlFlow` only. After `inline_calls` no pass meets a call, at any
+depth, and the Programs of loops and branches have no constants: those are operands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
+from typing import cast
 
-from functad.ir import Atom, Eqn, Program, Var, memoised, subprograms
-from functad.lowering_rules import Call, ControlFlow
+from functad.ir import Atom, Eqn, Primitive, Program, Var, memoised, subprograms
+from functad.lowering_rules import Call, ControlFlow, Defined
 from functad.primitives.barrier import optimization_barrier_p
 
 
-def inline_calls(program: Program, kept: Collection[str] = ()) -> Program:
+def _none(primitive: Primitive) -> bool:
+    return False
+
+
+def inline_calls(program: Program, kept: Callable[[Primitive], bool] = _none) -> Program:
     """Replace every call by the equations of the Program that is called; derivative rules have done their work.
 
-    What is to be computed a second time gets its operands through a barrier. kept: the primitives whose calls stay.
+    What is to be computed a second time gets its operands through a barrier.
+    kept: whether a primitive's calls stay.
     """
-    return memoised(program, ("inlined", tuple(kept)), lambda: _inlined(program, kept))
+    return memoised(program, ("inlined", kept), lambda: _inlined(program, kept))
 
 
-def _inlined(program: Program, kept: Collection[str]) -> Program:
-    if not any(any(subprograms(e.params)) for e in program.eqns):
+def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
+    if not any(any(subprograms(e.params)) or isinstance(e.primitive.lower, Defined) for e in program.eqns):
         return program
     known: dict[Var, Atom] = {}
     eqns: list[Eqn] = []
@@ -44,11 +50,11 @@ def _inlined(program: Program, kept: Collection[str]) -> Program:
         if isinstance(rule, ControlFlow):
             eqns.append(rule.closed(eqn, lambda p: inline_calls(p, kept), as_operands))
             continue
-        if not isinstance(rule, Call) or eqn.primitive.name in kept:
+        if not isinstance(rule, (Call, Defined)) or kept(eqn.primitive):
             eqns.append(eqn)
             continue
-        inner = inline_calls(eqn.params[rule.parameter], kept)
-        if rule.again(**eqn.params):
+        inner = inline_calls(_called(eqn, rule), kept)
+        if isinstance(rule, Call) and rule.again(**eqn.params):
             barrier, eqn = _behind_barrier(eqn)
             eqns.append(barrier)
         names: dict[Var, Atom] = dict(zip(inner.invars, eqn.invars))
@@ -62,6 +68,12 @@ def _inlined(program: Program, kept: Collection[str]) -> Program:
             known[var] = names[atom] if isinstance(atom, Var) else atom
     outvars = [read(a) for a in program.outvars]
     return program.replace(eqns=eqns, outvars=outvars, constvars=constvars, consts=consts)
+
+
+def _called(eqn: Eqn, rule: Call | Defined) -> Program:
+    if isinstance(rule, Call):
+        return cast(Program, eqn.params[rule.parameter])
+    return cast(Program, rule.program(*[a.aval for a in eqn.invars], **eqn.params))
 
 
 def _behind_barrier(eqn: Eqn) -> tuple[Eqn, Eqn]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from functad.absent import absent
 from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
+from functad.extend.core.primitives import primitive_named
 from functad.numpy import arithmetic, linear, manipulation
 from functad.numpy.building import as_array
 from functad.numpy.linalg.factorisations import adjoint, symmetrized
@@ -400,4 +401,4 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
 
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__)
+    __getattr__ = absent(__name__, found=primitive_named)

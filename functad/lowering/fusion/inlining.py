@@ -15,7 +15,7 @@ from functad.ir import Absent, Atom, Eqn, Literal, Program, Var
 from functad.lowering.fusion.products import find_products
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.nest import PRE, NestBuilder
-from functad.lowering_rules import Call, Indexed, Loops, Reduction, Running, Scalar
+from functad.lowering_rules import Call, Defined, Indexed, Loops, Reduction, Running, Scalar
 from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import weight_of
 from functad.primitives.loops.joining import Part, parts_of
@@ -73,7 +73,7 @@ class Inlining:
             rule = eqn.primitive.lower
             if isinstance(rule, Absent):
                 raise NoRuleError(f"`{eqn.primitive.name}` cannot be compiled: {rule.why}")
-            if isinstance(rule, Call):
+            if isinstance(rule, (Call, Defined)):
                 raise NoRuleError(f"`{eqn.primitive.name}` calls a Program: `inline_calls` comes before lowering")
             if i in self.absorbed:
                 continue

@@ -1,0 +1,18 @@
+"""Where programs written for JAX register the rules of their primitives: `ad`, `batching`, `mlir`.
+
+Knows names only.
+"""
+
+from typing import TYPE_CHECKING
+
+from functad.absent import absent
+
+if TYPE_CHECKING:
+    from functad.interpreters import ad as ad
+    from functad.interpreters import batching as batching
+    from functad.interpreters import mlir as mlir
+
+__all__ = ["ad", "batching", "mlir"]
+
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__, __all__)

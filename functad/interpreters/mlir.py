@@ -1,0 +1,61 @@
+"""What `jit` compiles for primitives of one's own. There is no MLIR: a function of arrays says it.
+
+Knows how a function is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from functad.absent import absent
+from functad.errors import ArgumentError
+from functad.extend.primitive import own
+from functad.ir import Primitive
+
+
+@dataclass(frozen=True)
+class FunctionLowering:
+    """That an operation is what a function of arrays makes it."""
+
+    function: Callable[..., Any]
+    multiple_results: bool
+
+
+def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> FunctionLowering:
+    """A lowering rule from a function of arrays: `fun(*arrays, **params)`, a list of results with `multiple_results`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.extend.core import Primitive
+    >>> square_p = Primitive("square")
+    >>> register_lowering(square_p, lower_fun(lambda x: x * x, multiple_results=False))
+    >>> square_p.def_abstract_eval(lambda x: x) and None
+    >>> functad.jit(square_p.bind)(jnp.array([3.]))
+    Array([9.], dtype=float32)
+    """
+    return FunctionLowering(fun, multiple_results)
+
+
+def register_lowering(
+    prim: Primitive, rule: Any, platform: str | None = None, inline: bool = True, cacheable: bool = True
+) -> None:
+    """Say what `jit` compiles for a primitive; rules for platforms other than the CPU are not needed, and forgotten.
+
+    Raises:
+        ArgumentError: the rule is none that `lower_fun` made, or the primitive is functad's own.
+    """
+    if platform not in (None, "cpu"):
+        return
+    if not isinstance(rule, FunctionLowering):
+        raise ArgumentError(
+            f"register_lowering: the rule of `{prim}` writes MLIR, which functad has not: register "
+            "mlir.lower_fun(f, multiple_results=…) of a function of arrays, or none; jit then calls what def_impl gave"
+        )
+    own(prim, "the lowering rule").define(rule.function, rule.multiple_results)
+
+
+__all__ = ["lower_fun", "register_lowering"]
+
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)

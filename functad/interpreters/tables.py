@@ -1,0 +1,52 @@
+"""Tables of rules by primitive: those of functad's own primitives are read from their records.
+
+Knows how a table looks; what a rule means, its readers say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from functad.extend.primitive import OpenPrimitive, own
+from functad.ir import Absent, Primitive, registry
+
+Rule = Callable[..., Any]
+
+
+class RuleTable(Mapping[Primitive, Rule]):
+    """A rule a primitive, in JAX's convention.
+
+    what: what the rules are, for errors. field: that of the record. given: makes of a record's rule one in JAX's
+    convention. taken: makes of a registered rule that of the record.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        field: str,
+        given: Callable[[Primitive, Any], Rule],
+        taken: Callable[[OpenPrimitive, Rule], Any],
+    ) -> None:
+        self._what, self._field, self._given, self._taken = what, field, given, taken
+        self._registered: dict[Primitive, Rule] = {}
+
+    def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
+        taker = own(primitive, self._what)
+        setattr(taker, self._field, self._taken(taker, rule))
+        self._registered[primitive] = rule
+
+    def __getitem__(self, primitive: Primitive) -> Rule:
+        if primitive in self._registered:
+            return self._registered[primitive]
+        rule = getattr(primitive, self._field)
+        if isinstance(primitive, OpenPrimitive) or isinstance(rule, Absent):
+            raise KeyError(primitive)
+        return self._given(primitive, rule)
+
+    def __iter__(self) -> Iterator[Primitive]:
+        yield from (p for p in registry.values() if not isinstance(getattr(p, self._field), Absent))
+        yield from self._registered
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
