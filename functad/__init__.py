@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from functad import numpy as numpy
 from functad.absent import absent
 from functad.api import (
+    Device,
     ShapeDtypeStruct,
     block_until_ready,
     checkpoint,
+    clear_caches,
     closure_convert,
     custom_gradient,
     custom_jvp,
@@ -42,6 +44,7 @@ from functad.api import (
     print_saved_residuals,
     process_count,
     process_index,
+    process_indices,
     pure_callback,
     remat,
     value_and_grad,
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from functad import ad_checkpoint as ad_checkpoint
     from functad import checkpoint_policies as checkpoint_policies
     from functad import core as core
+    from functad import custom_batching as custom_batching
     from functad import custom_derivatives as custom_derivatives
     from functad import data as data
     from functad import debug as debug
@@ -94,6 +98,7 @@ if TYPE_CHECKING:
     from functad import optim as optim
     from functad import random as random
     from functad import sharding as sharding
+    from functad import stages as stages
     from functad import tree as tree
     from functad import tree_util as tree_util
     from functad import typing as typing
@@ -102,6 +107,7 @@ _SUBMODULES = (
     "ad_checkpoint",
     "checkpoint_policies",
     "core",
+    "custom_batching",
     "custom_derivatives",
     "data",
     "debug",
@@ -117,6 +123,7 @@ _SUBMODULES = (
     "random",
     "scipy",
     "sharding",
+    "stages",
     "tree",
     "tree_util",
     "typing",
@@ -124,11 +131,13 @@ _SUBMODULES = (
 
 __all__ = [
     "Array",
+    "Device",
     "ShapeDtypeStruct",
     "block_until_ready",
     "check_program",
     "checking_leaks",
     "checkpoint",
+    "clear_caches",
     "closure_convert",
     "config",
     "custom_gradient",
@@ -174,6 +183,7 @@ __all__ = [
     "print_saved_residuals",
     "process_count",
     "process_index",
+    "process_indices",
     "program_to_text",
     "pure_callback",
     "remat",

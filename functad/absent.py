@@ -34,8 +34,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     | _TREE
     | {
         "experimental": "io_callback, enable_x64 and the like are names of functad itself",
-        "extend": "functad.numba_primitive makes primitives of your own; Programs and tracers are in functad.core",
-        "interpreters": "Programs and tracers are in functad.core; functad.make_jaxpr gives a Program",
         "ops": "write x.at[index].set(v), .add(v), …; a segment sum is zeros.at[segments].add(values)",
         "image": "resize with functad.numpy.repeat and interpolation, or before training with another library",
         "profiler": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
@@ -43,9 +41,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "dlpack": "functad.numpy.asarray takes what has __dlpack__ through numpy.from_dlpack(x)",
         "xla_computation": "functad.jit(f).lower(*args) shows the Program, the kernels and the plan",
         "custom_transpose": "functad.linear_transpose, or a backward rule with functad.custom_vjp",
-        "custom_batching": "functad.numba_primitive(batch=…), or functad.pure_callback(vmap_method=…)",
-        "clear_caches": "functad.jit(f).clear_cache(), and for the files `python -m functad cache clear`",
-        "stages": "functad.jit(f).lower(*args) has jaxpr, optimized, kernels, memory_plan, cost, and .compile()",
         "example_libraries": "layers are in functad.nn, optimizers in functad.optim",
         "live_arrays": "arrays are freed with their last reference, as all of Python's objects",
         "debug_key_reuse": "keys are not tracked; split a key before each use",

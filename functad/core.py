@@ -14,7 +14,7 @@ from functad.absent import absent
 from functad.api.arguments import leaf_aval
 from functad.api.inspection import eval_jaxpr
 from functad.array import Array
-from functad.extend.primitive import OpenPrimitive
+from functad.extend.primitive import OpenPrimitive as Primitive
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
 from functad.tracing import Trace, Tracer, current_trace, has_value, outside_traces
 
@@ -22,7 +22,6 @@ ShapedArray = AbstractValue = Aval
 Jaxpr = ClosedJaxpr = Program
 JaxprEqn = Eqn
 ensure_compile_time_eval = outside_traces
-Primitive = OpenPrimitive
 
 
 def typeof(x: Any) -> Aval:

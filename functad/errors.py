@@ -125,5 +125,12 @@ class DataError(FunctadError, OSError):
     """A data file is missing, truncated, damaged, or could not be downloaded."""
 
 
+# JAX's names for errors of the same kinds.
+JAXTypeError = TracerError
+JAXIndexError = OutOfBoundsError
+JaxRuntimeError = CallbackError
+JaxprTypeError = ProgramError
+
+
 class WideningWarning(UserWarning):
     """64-bit data met 32-bit values in a jitted function, so what is computed from both has 64 bits."""

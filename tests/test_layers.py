@@ -27,9 +27,10 @@ LAYERS = [
     ["lowering"],
     ["backends"],
     ["execution"],
-    "api ad_checkpoint checkpoint_policies core custom_derivatives debug extend interpreters sharding typing".split(),
+    "api ad_checkpoint checkpoint_policies core custom_derivatives debug extend interpreters".split()
+    + ["sharding", "stages", "typing"],
     ["numpy", "lax", "random"],
-    ["nn", "optim", "data", "flatten_util", "io", "user_kernels", "scipy"],
+    ["nn", "optim", "data", "flatten_util", "io", "user_kernels", "scipy", "custom_batching"],
     ["train"],
     ["", "__main__", "cli"],
 ]

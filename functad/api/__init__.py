@@ -12,11 +12,13 @@ from functad.api.autodiff import (
     value_and_grad,
     vjp,
 )
+from functad.api.caches import clear_caches
 from functad.api.callbacks import io_callback, pure_callback
 from functad.api.checkpointing import checkpoint, remat
 from functad.api.compilation import jit
 from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
 from functad.api.devices import (
+    Device,
     block_until_ready,
     default_backend,
     device_count,
@@ -28,6 +30,7 @@ from functad.api.devices import (
     local_devices,
     process_count,
     process_index,
+    process_indices,
 )
 from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call
 from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
@@ -36,9 +39,11 @@ from functad.api.residuals import print_saved_residuals, saved_residuals
 from functad.user_source import named_scope
 
 __all__ = [
+    "Device",
     "ShapeDtypeStruct",
     "block_until_ready",
     "checkpoint",
+    "clear_caches",
     "closure_convert",
     "custom_gradient",
     "custom_jvp",
@@ -69,6 +74,7 @@ __all__ = [
     "print_saved_residuals",
     "process_count",
     "process_index",
+    "process_indices",
     "pure_callback",
     "remat",
     "saved_residuals",

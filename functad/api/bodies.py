@@ -35,7 +35,7 @@ class Body(NamedTuple):
 
 
 _MOST = 256  # kinds of arguments of a function
-_known: weakref.WeakKeyDictionary[Any, Recent[Body]] = weakref.WeakKeyDictionary()
+known_bodies: weakref.WeakKeyDictionary[Any, Recent[Body]] = weakref.WeakKeyDictionary()
 
 
 def trace_body(fun: Callable[..., Any], arg_trees: Sequence[PyTreeDef], avals: Sequence[Aval], transform: str) -> Body:
@@ -45,7 +45,7 @@ def trace_body(fun: Callable[..., Any], arg_trees: Sequence[PyTreeDef], avals: S
     """
     check_callable(fun, transform)
     key = (tuple([tree.exact_key() for tree in arg_trees]), tuple(avals), config.trace_settings)
-    found = remembered(_known, fun)
+    found = remembered(known_bodies, fun)
     body = found.find(key)
     if body is None:
         body, reusable = _trace(fun, arg_trees, avals, transform)

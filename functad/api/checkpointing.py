@@ -124,7 +124,7 @@ def _static_positions(static: Sequence[int], count: int, fun: Callable[..., Any]
 
 _TracedFunction = tuple[Program, PyTreeDef]
 
-_known: weakref.WeakKeyDictionary[Any, Recent[_TracedFunction]] = weakref.WeakKeyDictionary()
+known_functions: weakref.WeakKeyDictionary[Any, Recent[_TracedFunction]] = weakref.WeakKeyDictionary()
 
 
 def _traced(
@@ -136,7 +136,7 @@ def _traced(
     avals: list[Aval],
 ) -> _TracedFunction:
     """The Program of a function for arguments of these types, the same object at every call where that is possible."""
-    found = remembered(_known, fun)
+    found = remembered(known_functions, fun)
     try:
         signature = tuple([(i, exact_key(args[i])) for i in sorted(statics)])
     except TypeError:  # a static argument has no hash

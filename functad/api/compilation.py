@@ -13,7 +13,7 @@ from functools import partial, update_wrapper
 from itertools import count
 from types import FunctionType
 from typing import Any, Generic, NamedTuple, overload
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
@@ -202,11 +202,14 @@ class _Known:
         self.warned = False  # that 64 bits creep in
         self.entries: Recent[_CacheEntry] = Recent(_MOST_ENTRIES)
         self.fast: list[tuple[tuple[Any, ...], FastCall]] = []
+        all_known.add(self)
 
     def clear(self) -> None:
         self.entries.clear()
         self.fast.clear()
 
+
+all_known: WeakSet[_Known] = WeakSet()
 
 _known: WeakKeyDictionary[Any, dict[Hashable, _Known]] = WeakKeyDictionary()
 

@@ -136,6 +136,11 @@ def process_count(backend: Any = None) -> int:
     return 1
 
 
+def process_indices(backend: Any = None) -> list[int]:
+    """The numbers of the processes that compute together: [0]."""
+    return [0]
+
+
 def default_backend() -> str:
     """The kind of device that computes: `"cpu"`."""
     return "cpu"

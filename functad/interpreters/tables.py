@@ -11,10 +11,8 @@ from typing import Any
 from functad.extend.primitive import OpenPrimitive, own
 from functad.ir import Absent, Primitive, registry
 
-Rule = Callable[..., Any]
 
-
-class RuleTable(Mapping[Primitive, Rule]):
+class RuleTable(Mapping[Primitive, Callable[..., Any]]):
     """A rule a primitive, in JAX's convention.
 
     what: what the rules are, for errors. field: that of the record. given: makes of a record's rule one in JAX's
@@ -25,18 +23,18 @@ class RuleTable(Mapping[Primitive, Rule]):
         self,
         what: str,
         field: str,
-        given: Callable[[Primitive, Any], Rule],
-        taken: Callable[[OpenPrimitive, Rule], Any],
+        given: Callable[[Primitive, Any], Callable[..., Any]],
+        taken: Callable[[OpenPrimitive, Callable[..., Any]], Any],
     ) -> None:
         self._what, self._field, self._given, self._taken = what, field, given, taken
-        self._registered: dict[Primitive, Rule] = {}
+        self._registered: dict[Primitive, Callable[..., Any]] = {}
 
-    def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
+    def __setitem__(self, primitive: Primitive, rule: Callable[..., Any]) -> None:
         taker = own(primitive, self._what)
         setattr(taker, self._field, self._taken(taker, rule))
         self._registered[primitive] = rule
 
-    def __getitem__(self, primitive: Primitive) -> Rule:
+    def __getitem__(self, primitive: Primitive) -> Callable[..., Any]:
         if primitive in self._registered:
             return self._registered[primitive]
         rule = getattr(primitive, self._field)

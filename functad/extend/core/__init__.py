@@ -25,7 +25,7 @@ from functad.core import (
     get_opaque_trace_state,
     valid_jaxtype,
 )
-from functad.errors import ProgramError
+from functad.errors import JaxprTypeError
 from functad.ir import Aval, Eqn, Literal, Program, check_program, subprograms
 from functad.ir import Primitive as _Record
 from functad.tracing import Trace, current_trace, in_trace
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 array_types = {np.ndarray, np.generic, Array}
 check_jaxpr = check_program
-JaxprTypeError = ProgramError
 no_effects: frozenset[Any] = frozenset()
 
 

@@ -1,0 +1,85 @@
+"""`custom_vmap` and `sequential_vmap`: the rule decides where the function is mapped, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.custom_batching import custom_vmap, sequential_vmap
+from functad.errors import BatchingError
+
+X, Y = np.arange(3.0, dtype=np.float32), np.float32(2)
+
+
+def made():
+    """x + y, which becomes x · y where it is mapped, so that the rule shows."""
+
+    @custom_vmap
+    def f(x, y):
+        return {"out": x + y}
+
+    @f.def_vmap
+    def rule(axis_size, in_batched, x, y):
+        assert axis_size == 3 and in_batched == [True, False]
+        return {"out": x * y}, {"out": True}
+
+    return f
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, functad.jit, lambda f: functad.jit(functad.jit(f))])
+def test_the_rule_serves_vmap_alone(wrap):
+    f = made()
+    np.testing.assert_array_equal(np.asarray(wrap(f)(X, Y)["out"]), X + Y)
+    np.testing.assert_array_equal(np.asarray(wrap(functad.vmap(f, (0, None)))(X, Y)["out"]), X * Y)
+    np.testing.assert_array_equal(np.asarray(functad.vmap(wrap(f), (0, None))(X, Y)["out"]), X * Y)
+
+
+def test_derivatives_are_those_of_the_function():
+    f = made()
+    out, tangent = functad.jvp(lambda x: f(x, Y)["out"], (X,), (X,))
+    np.testing.assert_array_equal([np.asarray(out), np.asarray(tangent)], [X + Y, X])
+    for wrap in (lambda f: f, functad.jit):
+        grads = wrap(functad.grad(lambda x, y: (f(x, y)["out"] ** 2).sum(), (0, 1)))(X, Y)
+        np.testing.assert_allclose(np.asarray(grads[0]), 2 * (X + Y))
+        np.testing.assert_allclose(np.asarray(grads[1]), (2 * (X + Y)).sum())
+
+
+def test_a_result_that_is_not_mapped():
+    f = custom_vmap(lambda x: (x, jnp.float32(1)))
+    f.def_vmap(lambda size, batched, x: ((x, jnp.float32(7)), (True, False)))
+    found = functad.vmap(f, out_axes=(0, None))(X)
+    np.testing.assert_array_equal(np.asarray(found[0]), X)
+    assert found[1].shape == () and float(found[1]) == 7
+
+
+def test_one_example_after_another():
+    shapes = []
+
+    @sequential_vmap
+    def f(x, y):
+        shapes.append((x.shape, y.shape))
+        return x @ y
+
+    a, b = np.arange(12.0).reshape(3, 2, 2), np.eye(2)
+    np.testing.assert_array_equal(np.asarray(functad.vmap(f, (0, None))(a, b)), a)
+    np.testing.assert_array_equal(np.asarray(functad.jit(functad.vmap(f, (1, None)))(a, b)), a.swapaxes(0, 1))
+    assert set(shapes) <= {((2, 2), (2, 2)), ((3, 2), (2, 2))}
+
+
+def test_mistakes_say_what_is_wrong():
+    with pytest.raises(BatchingError, match=r"without a rule: @g.def_vmap registers it"):
+
+        @custom_vmap
+        def g(x):
+            return x
+
+        g(X)
+    f = custom_vmap(lambda x: x)
+    f.def_vmap(lambda size, batched, x: x)
+    with pytest.raises(BatchingError, match="must return a pair"):
+        functad.vmap(f)(X)
+    f.def_vmap(lambda size, batched, x: ((x, x), True))
+    with pytest.raises(BatchingError, match=r"but <lambda> returns"):
+        functad.vmap(f)(X)
