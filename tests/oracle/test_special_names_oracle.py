@@ -52,6 +52,11 @@ CASES = {
     "gammainc": (QUADRANT, [1]),
     "gammaincc": (QUADRANT, [1]),
     "zeta": ([QUADRANT[0] + 1.5, QUADRANT[1]], [1]),
+    "expi": ([LINE[np.isfinite(LINE) & (LINE != 0)]], [0]),
+    "exp1": ([POSITIVE], [0]),
+    "spence": ([POSITIVE[POSITIVE != 1]], [0]),
+    "owens_t": (QUADRANT, [0, 1]),
+    "hyp1f1": ([*QUADRANT, QUADRANT[0][::-1]], [0, 1, 2]),
 }
 
 
@@ -87,6 +92,8 @@ EVERYWHERE = np.concatenate([s * np.logspace(-20, 6, 53) for s in (1, -1)] + [np
 UNIT = np.concatenate([np.logspace(-300, -1, 40), np.linspace(0.1, 1, 40), 1 - np.logspace(-15, -1, 40), [0, -1e-9, 2]])
 PAIRS = [x.ravel() for x in np.meshgrid(*2 * [np.append(np.logspace(-8, 4, 20), [0, 0.5, 1, 2, 3])])]
 WHOLE = [x.ravel() for x in np.meshgrid([-5.0, -4, -2, -1, 0, 1, 3], [0.0, 1, 2, 4])]
+KUMMER = np.meshgrid([-3, -2.5, 0, 0.3, 2.5], [0.5, 1, 3.7], [-200, -30, -1, 0, 2, 90])
+GAUSS = np.meshgrid([-3, -2.5, 0, 0.3, 2.5], [-1.5, 0.5, 3.7], [0.5, 2, 3.3], [-90, -1, -0.2, 0, 0.5, 0.97])
 AGAINST_SCIPY = [
     ("gamma", [EVERYWHERE[EVERYWHERE > -20]], 1000),
     ("loggamma", [EVERYWHERE], 20),
@@ -107,20 +114,61 @@ AGAINST_SCIPY = [
     ("kl_div", PAIRS, 100),
     ("i0", [EVERYWHERE], 10),
     ("i1", [EVERYWHERE], 10),
+    ("expi", [EVERYWHERE[~(EVERYWHERE > 36)]], 100),  # further out SciPy has 13 digits
+    ("exp1", [EVERYWHERE], 100),
+    ("expn", [x.ravel() for x in np.meshgrid([0.0, 1, 2, 3, 7, 40], POSITIVE.tolist() + [0, 30, np.inf, np.nan])], 20),
+    ("sici", [EVERYWHERE], 3000),  # Ci has zeros
+    ("fresnel", [EVERYWHERE[~(np.abs(EVERYWHERE) > 1e3)]], 1000),  # beyond, SciPy's angles lose digits
+    ("spence", [EVERYWHERE[EVERYWHERE != np.inf]], 20),
+    ("owens_t", [x.ravel() for x in np.meshgrid([-3, -0.3, 0, 0.1, 1, 5, 20, np.inf], LINE)], 5000),
+    ("hyp1f1", [x.ravel() for x in KUMMER], 1000),
+    ("hyp2f1", [x.ravel() for x in GAUSS], 20_000),  # near 1 terms cancel
 ]
 
 
 @pytest.mark.parametrize("name, points, roundings", AGAINST_SCIPY, ids=[case[0] for case in AGAINST_SCIPY])
 def test_the_whole_domain(name, points, roundings):
-    with np.errstate(all="ignore"):
-        expected = getattr(scipy.special, name)(*points)
-    for run in (lambda f: f, functad.jit):
-        found = np.asarray(run(getattr(ours, name))(*points))
-        np.testing.assert_allclose(found, expected, rtol=max(roundings, 1) * 2.3e-16, atol=1e-300)
-        narrow = np.asarray(run(getattr(ours, name))(*(x.astype(np.float32) for x in points)))
+    points = [np.asarray(x, float) for x in points]
+    rtol = max(roundings, 1) * 2.3e-16
+    for dtype, tolerance, least in (("float64", rtol, 1e-290), ("float32", max(rtol, 5e-7), 1e-37)):
+        operands = [x.astype(dtype) for x in points]
         with np.errstate(all="ignore"):
-            at_narrow = getattr(scipy.special, name)(*(x.astype(np.float32).astype(float) for x in points))
-            np.testing.assert_allclose(narrow, at_narrow.astype(np.float32), rtol=5e-7, atol=1e-37)
+            expected = np.asarray(_scipys(name)(*(x.astype(float) for x in operands))).astype(dtype)
+        for run in (lambda f: f, functad.jit):
+            found = np.asarray(run(getattr(ours, name))(*operands))
+            np.testing.assert_allclose(found, expected, rtol=tolerance, atol=least)
+
+
+def _scipys(name):
+    function = getattr(scipy.special, name)
+    return (lambda n, x: function(n.astype(int), x)) if name == "expn" else function
+
+
+def test_bessel_functions_of_all_orders():
+    z = np.concatenate(
+        [[0, 1e-300, 1e-9, np.nan], np.logspace(-6, 3, 60), -np.logspace(-3, 2, 9), np.linspace(0.1, 120, 80)]
+    )
+    found, expected = np.asarray(ours.bessel_jn(z, v=60)), scipy.special.jv(np.arange(61)[:, None], z)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=2e-14)
+    tiny = np.abs(z) < 1
+    np.testing.assert_allclose(found[:30, tiny], expected[:30, tiny], rtol=1e-12, atol=1e-280)
+    at = np.float32([0.5, 3.0, 40.0])
+    slope = np.asarray(functad.jvp(lambda x: ours.bessel_jn(x, v=3), (at,), (np.ones_like(at),))[1])
+    np.testing.assert_allclose(slope, scipy.special.jvp(np.arange(4)[:, None], at), rtol=1e-5, atol=1e-7)
+
+
+def test_spherical_harmonics():
+    n, m = np.array([(n, m) for n in range(9) for m in range(-n, n + 1)]).T
+    theta, phi = np.random.default_rng(0).uniform(0, np.pi, (2, n.size))
+    expected = scipy.special.sph_harm_y(n, m, theta, 2 * phi)
+    for run in (lambda f: f, functad.jit):
+        found = run(lambda t, p: ours.sph_harm_y(n, m, t, p))(theta, 2 * phi)
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-13, atol=1e-14)
+    narrow = [np.float32(theta), np.float32(2 * phi)]
+    theirs_ = theirs.sph_harm_y(jax.numpy.asarray(n), jax.numpy.asarray(m), *map(jax.numpy.asarray, narrow), n_max=8)
+    found = ours.sph_harm_y(n, m, *narrow)
+    assert found.dtype == theirs_.dtype
+    np.testing.assert_allclose(np.asarray(found), np.asarray(theirs_), atol=1e-5)
 
 
 def test_other_functions():

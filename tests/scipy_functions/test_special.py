@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, DTypeError, TracerError
 from functad.scipy import special
 
 KNOWN = [
@@ -54,7 +54,64 @@ def test_slopes_against_differences(name):
     )
 
 
+AT = [
+    (special.expi, (0.7,)),
+    (special.expi, (-3.1,)),
+    (lambda x: special.expn(3, x), (0.4,)),
+    (lambda x: special.expn(0, x), (2.4,)),
+    (lambda x: special.sici(x)[0], (0.5,)),
+    (lambda x: special.sici(x)[1], (7.0,)),
+    (lambda x: special.fresnel(x)[0], (-0.5,)),
+    (lambda x: special.fresnel(x)[1], (3.0,)),
+    (special.spence, (1.001,)),
+    (special.spence, (5.0,)),
+    (special.owens_t, (0.7, 0.4)),
+    (special.owens_t, (-0.7, 3.4)),
+    (special.hyp1f1, (0.3, 1.2, 0.7)),
+    (special.hyp1f1, (2.0, 1.2, -120.0)),
+    (special.hyp2f1, (0.3, 1.2, 2.1, 0.3)),
+    (special.hyp2f1, (0.3, 1.2, 2.1, 0.9)),
+    (special.hyp2f1, (0.3, 1.2, 2.1, -4.0)),
+    (special.betaln, (0.3, 12.0)),
+    (special.betaln, (30.0, 12.0)),
+    (special.poch, (15.0, 2.5)),
+    (special.kl_div, (0.3, 0.4)),
+    (special.rel_entr, (0.3, 0.4)),
+    (special.logit, (0.4,)),
+    (lambda x: special.bessel_jn(x, v=3)[2], (4.0,)),
+    (lambda t: special.sph_harm_y(np.array([4]), np.array([-2]), t, 0.3)[0].imag, (0.8,)),
+]
+
+
+@pytest.mark.parametrize("f, point", AT)
+def test_slopes_of_all_arguments(f, point):
+    with functad.enable_x64(True):
+        point = [np.float64(x) for x in point]
+        for i, x in enumerate(point):
+
+            def of_one(x, i=i):
+                return f(*point[:i], x, *point[i + 1 :])
+
+            step = 1e-5 * max(1.0, abs(x))
+            slope = functad.grad(of_one)
+            differences = (of_one(x + step) - of_one(x - step)) / (2 * step)
+            np.testing.assert_allclose(slope(x), differences, rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(functad.jit(slope)(x), slope(x), rtol=1e-12)
+            curvature = functad.jvp(slope, (x,), (np.float64(1),))[1]
+            np.testing.assert_allclose(
+                curvature, (slope(x + step) - slope(x - step)) / (2 * step), rtol=1e-5, atol=1e-8
+            )
+
+
 def test_errors():
+    with pytest.raises(ArgumentError, match="bessel_jn: v and n_iter"):
+        special.bessel_jn(1.0, v=-1)
+    with pytest.raises(ArgumentError, match="there is no diff_n"):
+        special.sph_harm_y(1, 0, 0.1, 0.2, diff_n=1)
+    with pytest.raises(TracerError, match="give n_max="):
+        functad.jit(special.sph_harm_y)(np.array([1]), np.array([0]), np.ones(1), np.ones(1))
+    with pytest.raises(DTypeError, match="gamma takes real numbers"):
+        special.gamma(1j)
     with pytest.raises(ArgumentError, match="math.factorial"):
         special.factorial(3, exact=True)
     with pytest.raises(ArgumentError, match="must not be negative"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from functad.absent import absent
 from functad.nn.functions import logsumexp
-from functad.scipy.special.bessel import i0, i0e, i1, i1e
+from functad.scipy.special.bessel import bessel_jn, i0, i0e, i1, i1e
 from functad.scipy.special.entropies import (
     entr,
     expit,
@@ -19,6 +19,7 @@ from functad.scipy.special.entropies import (
     xlog1py,
     xlogy,
 )
+from functad.scipy.special.exponential_integrals import exp1, expi, expn, sici
 from functad.scipy.special.gammas import (
     bernoulli,
     beta,
@@ -37,10 +38,14 @@ from functad.scipy.special.gammas import (
     polygamma,
     zeta,
 )
+from functad.scipy.special.harmonics import sph_harm_y
+from functad.scipy.special.hypergeometric import hyp1f1, hyp2f1
+from functad.scipy.special.integrals import fresnel, owens_t, spence
 from functad.scipy.special.normals import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri
 
 __all__ = [
     "bernoulli",
+    "bessel_jn",
     "beta",
     "betainc",
     "betaln",
@@ -50,13 +55,19 @@ __all__ = [
     "erfc",
     "erfcx",
     "erfinv",
+    "exp1",
+    "expi",
     "expit",
+    "expn",
     "factorial",
+    "fresnel",
     "gamma",
     "gammainc",
     "gammaincc",
     "gammaln",
     "gammasgn",
+    "hyp1f1",
+    "hyp2f1",
     "i0",
     "i0e",
     "i1",
@@ -70,10 +81,14 @@ __all__ = [
     "multigammaln",
     "ndtr",
     "ndtri",
+    "owens_t",
     "poch",
     "polygamma",
     "rel_entr",
+    "sici",
     "softmax",
+    "spence",
+    "sph_harm_y",
     "xlog1py",
     "xlogy",
     "zeta",

@@ -53,7 +53,7 @@ def erfcx(x: Any) -> Array:
     """exp(x²) erfc(x), which neither under- nor overflows for positive x, element-wise.
 
     >>> erfcx(30.0)
-    Array(0.01879565, dtype=float32, weak_type=True)
+    Array(0.01879589, dtype=float32, weak_type=True)
     """
     return in_float64("erfcx", _erfcx, x)
 
