@@ -70,6 +70,7 @@ from functad.config import (
     transfer_guard,
 )
 from functad.core import ensure_compile_time_eval, typeof
+from functad.dtypes import float0
 from functad.ir import check_program
 from functad.pretty import program_to_text
 from functad.system.freed_memory import keep_freed_memory as _keep_freed_memory
@@ -160,6 +161,7 @@ __all__ = [
     "eval_jaxpr",
     "eval_shape",
     "explain_cache_misses",
+    "float0",
     "grad",
     "hessian",
     "io_callback",

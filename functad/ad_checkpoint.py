@@ -5,6 +5,7 @@ Knows names only.
 
 from typing import TYPE_CHECKING
 
+from functad import checkpoint_policies
 from functad.absent import absent
 from functad.api.checkpointing import checkpoint, remat
 from functad.api.residuals import Residual, checkpoint_name, print_saved_residuals, saved_residuals
@@ -27,6 +28,7 @@ __all__ = [
     "checkpoint_dots",
     "checkpoint_dots_with_no_batch_dims",
     "checkpoint_name",
+    "checkpoint_policies",
     "dots_saveable",
     "dots_with_no_batch_dims_saveable",
     "everything_saveable",

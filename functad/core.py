@@ -87,6 +87,16 @@ def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str
     return val if force is None else force(val)
 
 
+def max_dim(d1: int, d2: int) -> int:
+    """The larger of two sizes."""
+    return max(d1, d2)
+
+
+def min_dim(d1: int, d2: int) -> int:
+    """The smaller of two sizes."""
+    return min(d1, d2)
+
+
 def valid_jaxtype(x: Any) -> bool:
     """Whether x can be an argument of a traced function."""
     return isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))
@@ -110,6 +120,8 @@ __all__ = [
     "get_aval",
     "get_opaque_trace_state",
     "is_concrete",
+    "max_dim",
+    "min_dim",
     "trace_state_clean",
     "typeof",
     "valid_jaxtype",

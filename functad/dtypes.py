@@ -13,6 +13,7 @@ import numpy as np
 from functad.absent import absent
 from functad.config import config
 from functad.errors import ArgumentError, DTypeError
+from functad.errors import TypePromotionError as TypePromotionError
 
 bool_ = np.dtype(np.bool_)
 int8 = np.dtype(np.int8)
@@ -236,16 +237,34 @@ def to_inexact_dtype(dtype: Any) -> np.dtype:
     return default_float_dtype() if given in _NARROWED else float32
 
 
-def issubdtype(a: Any, b: Any) -> bool:
-    """Whether dtype `a` is `b` or one of the kind `b`, such as `np.floating`.
+def itemsize_bits(dtype: Any) -> int:
+    """The bits of an element.
+
+    >>> itemsize_bits("float16")
+    16
+    """
+    return 8 * as_dtype(dtype).itemsize
+
+
+def scalar_type_of(x: Any) -> type:
+    """The Python type of the numbers that a value holds: bool, int, float or complex.
+
+    >>> scalar_type_of(np.float16(1))
+    <class 'float'>
+    """
+    return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype_of(x)[0].kind]
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether dtype `arg1` is `arg2` or one of the kind `arg2`, such as `np.floating`.
 
     >>> issubdtype("float32", np.floating), issubdtype("int8", np.unsignedinteger)
     (True, False)
     """
     try:
-        return bool(np.issubdtype(a, b))
+        return bool(np.issubdtype(arg1, arg2))
     except TypeError:
-        for spec in (a, b):
+        for spec in (arg1, arg2):
             if not (isinstance(spec, type) and issubclass(spec, np.generic)):
                 as_dtype(spec)  # raises for what is none
         raise
@@ -259,9 +278,9 @@ def finfo(dtype: Any) -> np.finfo:
     return np.finfo(dtype)
 
 
-def iinfo(dtype: Any) -> np.iinfo:
+def iinfo(int_type: Any) -> np.iinfo:
     """The limits of an integer dtype (`min`, `max`, `bits`), as NumPy's `iinfo` gives them."""
-    dtype = as_dtype(dtype)
+    dtype = as_dtype(int_type)
     if dtype.kind not in "iu":
         raise DTypeError(f"iinfo takes an integer dtype, got {dtype}; use finfo for floats")
     return np.iinfo(dtype)

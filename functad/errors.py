@@ -130,6 +130,7 @@ JAXTypeError = TracerError
 JAXIndexError = OutOfBoundsError
 JaxRuntimeError = CallbackError
 JaxprTypeError = ProgramError
+TypePromotionError = DTypeError
 
 
 class WideningWarning(UserWarning):

@@ -146,7 +146,8 @@ def test_pytrees_as_vectors():
 
 MODULES = ["", "numpy", "numpy.linalg", "lax", "random", "nn", "optim", "data", "io", "tree", "tree_util", "dtypes"] + [
     "numpy.fft", "scipy", "scipy.fft", "scipy.signal", "scipy.special", "debug", "core", "typing", "sharding",
-    "flatten_util", "ad_checkpoint", "checkpoint_policies", "custom_derivatives",
+    "flatten_util", "ad_checkpoint", "checkpoint_policies", "custom_derivatives", "custom_batching", "errors", "stages",
+    "extend", "extend.core", "interpreters", "interpreters.ad", "interpreters.batching", "scipy.linalg",
 ]  # fmt: skip
 
 

@@ -1,0 +1,225 @@
+"""Names of JAX, and of NumPy, that functad does not have: why, and what to use instead.
+
+Knows sentences alone; `functad.absent` says them, and `JAX_NAMES.md` lists them.
+"""
+
+from __future__ import annotations
+
+_ONE_DEVICE = (
+    "there is one device, the CPU, whose threads share the work of a jitted function: map over examples with "
+    "functad.vmap and compile with functad.jit"
+)
+_SHARDING = dict.fromkeys(
+    ("Mesh", "NamedSharding", "P", "PartitionSpec", "PositionalSharding", "make_mesh", "pmap", "set_mesh", "shard_map")
+    + ("with_sharding_constraint",),
+    _ONE_DEVICE,
+)
+_REFS = dict.fromkeys(
+    ("Ref", "empty_ref", "free_ref", "freeze", "new_ref", "ref"),
+    "there are no mutable arrays: carry a value through functad.lax.scan, or use x.at[index].set(values)",
+)
+_SWITCHES = dict.fromkeys(
+    ("allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast", "enable_custom_prng", "legacy_prng_key")
+    + ("no_execution", "no_tracing", "thread_guard", "transfer_guard_device_to_device")
+    + ("transfer_guard_device_to_host", "transfer_guard_host_to_device", "jax2tf_associative_scan_reductions")
+    + ("remove_size_one_mesh_axis_from_type", "make_user_context"),
+    "there is nothing that it would switch; functad.config lists the options",
+)
+_NARROW_FLOATS = dict.fromkeys(
+    [f"float8_{kind}" for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")]
+    + ["float4_e2m1fn"],
+    "functad.numpy.float16 is the narrowest float: CPUs do not compute with fewer bits",
+)
+_NARROW_INTEGERS = dict.fromkeys(
+    ("int1", "int2", "int4", "uint1", "uint2", "uint4"), "functad.numpy.int8 and uint8 are the narrowest integers"
+)
+_ACCURACY = "functions have one accuracy, that of ACCURACY.md"
+_BLOCK_SCALES = "there are no numbers of 4 or 8 bits with scales: multiply by them, and use functad.numpy.matmul"
+_TREE = {
+    f"tree_{name}": f"use functad.tree.{name} (or functad.tree_util.tree_{name})"
+    for name in ("flatten", "leaves", "map", "reduce", "structure", "transpose", "unflatten")
+}
+
+INSTEAD: dict[str, dict[str, str]] = {
+    "functad": _SHARDING
+    | _TREE
+    | _REFS
+    | _SWITCHES
+    | {
+        **dict.fromkeys(("Shard", "copy_to_host_async", "reshard", "smap"), _ONE_DEVICE),
+        **dict.fromkeys(("host_count", "host_id", "host_ids"), "use functad.process_count and functad.process_index"),
+        **dict.fromkeys(
+            ("make_array_from_callback", "make_array_from_process_local_data")
+            + ("make_array_from_single_device_arrays",),
+            _ONE_DEVICE,
+        ),
+        "ad": "functad.interpreters.ad",
+        "api_util": "functad.tree_util flattens; functad.make_jaxpr traces",
+        "check_tracer_leaks": "functad.checking_leaks; a tracer that leaks always raises when it is used",
+        "collect_profile": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
+        "ds": "functad.lax.dynamic_slice(x, start, sizes)",
+        "enable_checks": "functad.config.update('check_programs', True)",
+        "export": "what was compiled is kept on disk by itself; functad.jit(f).lower(*args) shows it",
+        "ffi": "functad.numba_primitive takes compiled code of yours, functad.pure_callback Python's",
+        "fwd_and_bwd": "functad.vjp; jit a function that returns its pullback",
+        "lib": "there is no library below but NumPy and Numba: python -m functad doctor shows them",
+        "memory": "there is one kind of memory, the machine's",
+        "monitoring": "functad.log_compiles says what is compiled",
+        "print_environment_info": "python -m functad doctor",
+        "softmax_custom_jvp": "functad.nn.softmax has such a derivative always",
+        "experimental": "io_callback, enable_x64 and the like are names of functad itself",
+        "ops": "write x.at[index].set(v), .add(v), …; a segment sum is zeros.at[segments].add(values)",
+        "image": "resize with functad.numpy.repeat and interpolation, or before training with another library",
+        "profiler": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
+        "distributed": _ONE_DEVICE,
+        "dlpack": "functad.numpy.asarray takes what has __dlpack__ through numpy.from_dlpack(x)",
+        "xla_computation": "functad.jit(f).lower(*args) shows the Program, the kernels and the plan",
+        "custom_transpose": "functad.linear_transpose, or a backward rule with functad.custom_vjp",
+        "example_libraries": "layers are in functad.nn, optimizers in functad.optim",
+        "live_arrays": "arrays are freed with their last reference, as all of Python's objects",
+        "debug_key_reuse": "keys are not tracked; split a key before each use",
+    },
+    "functad.lax": {
+        **dict.fromkeys(("pcast", "pvary"), "there is one device: every array is wherever it is wanted"),
+        "with_sharding_constraint": _ONE_DEVICE,
+        "custom_root": "give the solver a rule with functad.custom_vjp: solve (∂f/∂x)ᵀ u = cotangent in its bwd",
+        "custom_linear_solve": "give the solver a rule with functad.custom_vjp: its bwd solves the transposed system",
+        "rng_bit_generator": "functad.random.bits(key, shape)",
+        "rng_uniform": "functad.random.uniform(key, shape)",
+        **dict.fromkeys(("AccuracyMode", "Tolerance"), _ACCURACY),
+        **dict.fromkeys(("DotAlgorithm", "DotAlgorithmPreset"), "products are computed in the dtype asked for"),
+        **dict.fromkeys(("after_all", "create_token"), "effects keep their order by themselves"),
+        **dict.fromkeys(("pbroadcast", "precv", "psend", "ragged_all_to_all"), _ONE_DEVICE),
+        "RandomAlgorithm": "there is one kind of random bits, threefry2x32",
+        "scaled_dot": _BLOCK_SCALES,
+        "infeed": _ONE_DEVICE,
+        "outfeed": _ONE_DEVICE,
+    },
+    "functad.numpy": {
+        **_NARROW_FLOATS,
+        **_NARROW_INTEGERS,
+        "bfloat16": "float16 and float32 are what CPUs compute with",
+        "ComplexWarning": "numpy.exceptions.ComplexWarning",
+        **dict.fromkeys(("c_", "r_"), "use functad.numpy.concatenate, or stack, with arange"),
+        "bool8": "functad.numpy.bool_",
+        "in1d": "functad.numpy.isin",
+        "row_stack": "functad.numpy.vstack",
+        "trapz": "functad.numpy.trapezoid",
+        "product": "functad.numpy.prod",
+        "alltrue": "functad.numpy.all",
+        "sometrue": "functad.numpy.any",
+        "copyto": "arrays are immutable: x = x.at[index].set(values)",
+        "random": "functad.random, whose functions take a key",
+        "ndarray_like": "functad.Array",
+    },
+    "functad.lax.linalg": {"qdwh": "functad.scipy.linalg.polar"},
+    "functad.nn": {
+        "dot_product_attention": "functad.nn.softmax(scale * q @ k.T) @ v, heads by functad.vmap",
+        **dict.fromkeys(("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"), _BLOCK_SCALES),
+    },
+    "functad.ad_checkpoint": {
+        **dict.fromkeys(
+            ("Offloadable", "Recompute", "Saveable"),
+            "a policy of functad.checkpoint_policies returns whether a value is saved: True or False",
+        ),
+    },
+    "functad.checkpoint_policies": dict.fromkeys(
+        ("offload_dot_with_no_batch_dims", "save_and_offload_only_these_names"),
+        "there is one kind of memory: save, or compute again",
+    ),
+    "functad.debug": {
+        **dict.fromkeys(
+            ("inspect_array_sharding", "visualize_array_sharding", "visualize_sharding"),
+            _ONE_DEVICE,
+        ),
+        **dict.fromkeys(("DebugEffect", "OrderedDebugEffect"), "effects are facts of primitives, without a class"),
+        "log": "functad.debug.callback with logging.info, or functad.debug.print",
+    },
+    "functad.custom_derivatives": {
+        "linear_call": "functad.extend.core.Primitive with functad.interpreters.ad.deflinear2, or functad.custom_vjp"
+    },
+    "functad.errors": {
+        "InconclusiveDimensionOperation": "all sizes are numbers, so that none is inconclusive",
+        "KeyReuseError": "keys are not tracked; split a key before each use",
+    },
+    "functad.core": {
+        **dict.fromkeys(("Value", "ParamDict"), "annotate with typing.Any, or dict[str, typing.Any]"),
+        "eval_context": "functad.ensure_compile_time_eval",
+        "thread_local_state": "functad.core.get_opaque_trace_state",
+        "cur_sublevel": "functad.core.get_opaque_trace_state",
+    },
+    "functad.extend": {
+        **dict.fromkeys(
+            ("backend", "lowering", "mlir", "pallas", "sharding"), "functad compiles for the CPU by Numba, itself"
+        ),
+        "linear_util": "use plain functions; functad.tree_util flattens their arguments",
+        "random": "there is one kind of keys, threefry2x32",
+        "source_info_util": "eqn.source is the user's line of an equation",
+    },
+    "functad.extend.core": {
+        **dict.fromkeys(
+            ("AbstractToken", "Effect", "Effects", "Token"),
+            "effects are facts of primitives: operations that have them keep their order",
+        ),
+        "CallPrimitive": "functad.jit calls a Program; functad.extend.core.Primitive makes other operations",
+        "DebugInfo": "eqn.source is the user's line of an equation",
+        "InconclusiveDimensionOperation": "all sizes are numbers, so that none is inconclusive",
+        "call_impl": "call the function",
+        "find_top_trace": "functad.core.get_opaque_trace_state",
+        "gensym": "variables are functad.extend.core.Var objects, named when printed",
+        **dict.fromkeys(
+            ("nonempty_axis_env_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE"),
+            "functad.lax.axis_size raises for a name that no vmap has",
+        ),
+        **dict.fromkeys(
+            ("unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE"),
+            "functad.core.trace_state_clean says whether anything is traced",
+        ),
+    },
+    "functad.interpreters": {
+        **dict.fromkeys(
+            ("partial_eval", "xla", "pxla"), "functad.make_jaxpr makes Programs, functad.eval_jaxpr runs them"
+        ),
+    },
+    "functad.interpreters.ad": {
+        **dict.fromkeys(("JVPTrace", "JVPTracer"), "there is one kind of tracer: functad.core.Tracer"),
+        **dict.fromkeys(("jvp", "linearize"), "use functad.jvp, or functad.linearize"),
+        "get_primitive_transpose": "functad.interpreters.ad.primitive_transposes[primitive]",
+    },
+    "functad.interpreters.batching": {
+        "axis_primitive_batchers": "functad.interpreters.batching.fancy_primitive_batchers",
+        **dict.fromkeys(
+            ("register_vmappable", "unregister_vmappable"),
+            "functad.tree_util.register_pytree_node makes what functad.vmap maps over",
+        ),
+    },
+    "functad.interpreters.mlir": {"*": "there is no MLIR: functad.interpreters.mlir.lower_fun says what is compiled"},
+    "functad.numpy.linalg": {"LinAlgError": "a matrix without a factorisation raises nothing: the result is NaN"},
+    "functad.random": {
+        "KeyArray": "keys are uint32 arrays of shape (2,): functad.Array",
+        "shuffle": "functad.random.permutation(key, x)",
+        "seed": "randomness comes from keys: key = functad.random.key(0), and functad.random.split(key) for each use",
+        "rand": "functad.random.uniform(key, shape)",
+        "randn": "functad.random.normal(key, shape)",
+        "random": "functad.random.uniform(key, shape)",
+        "default_rng": "randomness comes from keys: key = functad.random.key(0)",
+        "key_dtype": "keys are uint32 arrays of shape (2,), without a dtype of their own",
+        "key_impl": "all keys are of one kind, threefry2x32",
+    },
+    "functad.tree_util": {
+        "default_registry": "functad.tree_util.register_pytree_node registers, for all",
+        "tree_multimap": "functad.tree_util.tree_map(f, tree, *rest)",
+    },
+    "functad.dtypes": {
+        "extended": "all dtypes are NumPy's",
+        "prng_key": "keys are uint32 arrays of shape (2,), without a dtype of their own",
+        "bfloat16": "float16 and float32 are what CPUs compute with",
+    },
+    "functad.sharding": _SHARDING
+    | {"make_single_device_sharding": "functad.sharding.SingleDeviceSharding()"}
+    | dict.fromkeys(
+        ("AbstractDevice", "AbstractMesh", "AxisType", "ManualAxisType", "auto_axes", "explicit_axes")
+        + ("get_abstract_mesh", "get_mesh", "reshard", "use_abstract_mesh"),
+        _ONE_DEVICE,
+    ),
+}

@@ -1,0 +1,52 @@
+"""The modules of JAX whose names are compared, and the differences that no signature shows.
+
+Knows names and sentences alone.
+"""
+
+from __future__ import annotations
+
+MODULES = """
+jax
+jax.numpy jax.numpy.linalg jax.numpy.fft
+jax.lax jax.lax.linalg
+jax.nn jax.nn.initializers
+jax.random
+jax.tree jax.tree_util jax.flatten_util
+jax.ops jax.image
+jax.scipy.special jax.scipy.linalg jax.scipy.stats jax.scipy.signal jax.scipy.fft jax.scipy.ndimage jax.scipy.optimize
+jax.scipy.cluster.vq jax.scipy.integrate jax.scipy.interpolate jax.scipy.spatial.transform
+jax.experimental.ode
+jax.custom_derivatives jax.custom_batching jax.ad_checkpoint jax.checkpoint_policies
+jax.debug jax.dtypes jax.errors jax.stages jax.sharding jax.test_util jax.typing
+jax.core jax.extend.core jax.interpreters.ad jax.interpreters.batching jax.interpreters.mlir
+""".split()
+
+# Where a value stands for a module in JAX, its names count all the same.
+ATTRIBUTES = {"jax.checkpoint_policies"}
+
+PROGRAM = "one class, Program, holds its constants too"
+KEYS = "keys are uint32 arrays of shape (2,), without a dtype of their own"
+ONE_KIND = "there is one kind of keys, threefry2x32"
+ONE_DEVICE = "there is one device, the CPU"
+
+DIFFERENT = {
+    **dict.fromkeys(("jax.core.Jaxpr", "jax.extend.core.Jaxpr", "jax.extend.core.ClosedJaxpr"), PROGRAM),
+    **dict.fromkeys(("jax.random.key", "jax.random.PRNGKey", "jax.random.key_data", "jax.random.wrap_key_data"), KEYS),
+    "jax.extend.core.DropVar": "every result has a variable, so there are none",
+    "jax.extend.core.JaxprEqn": "without effects: those are the primitive's",
+    "jax.extend.core.TraceTag": "a mark without meaning",
+    "jax.interpreters.mlir.lower_fun": "what it gives is compiled by functad",
+    "jax.interpreters.mlir.register_lowering": "takes what lower_fun gives, and nothing that writes MLIR",
+    "jax.devices": ONE_DEVICE,
+    "jax.local_devices": ONE_DEVICE,
+    "jax.default_device": "takes the one device there is",
+    "jax.dtypes.canonicalize_dtype": "keeps 64 bits that are asked for",
+    "jax.numpy.float64": "64 bits that are asked for are kept, also without enable_x64",
+    "jax.numpy.int64": "64 bits that are asked for are kept, also without enable_x64",
+    "jax.numpy.uint64": "64 bits that are asked for are kept, also without enable_x64",
+    "jax.numpy.complex128": "64 bits that are asked for are kept, also without enable_x64",
+    "jax.stages.ArgInfo": "a ShapeDtypeStruct",
+    "jax.stages.Wrapped": "the class of what jit returns",
+    "jax.errors.JaxRuntimeError": "the error of a callback that raised",
+    "jax.custom_batching.custom_vmap": "also has derivatives in reverse mode, those of the function",
+}
