@@ -91,6 +91,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         **dict.fromkeys(("after_all", "create_token"), "effects keep their order by themselves"),
         **dict.fromkeys(("pbroadcast", "precv", "psend", "ragged_all_to_all"), _ONE_DEVICE),
         "RandomAlgorithm": "there is one kind of random bits, threefry2x32",
+        "dce_sink": "return the value, or hand it to functad.debug.callback, which is never dropped",
         "scaled_dot": _BLOCK_SCALES,
         "infeed": _ONE_DEVICE,
         "outfeed": _ONE_DEVICE,

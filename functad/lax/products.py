@@ -18,7 +18,7 @@ from functad.evaluation import aval_of
 from functad.lax.operands import integers_of, run, same_dtype
 from functad.primitives import structure
 from functad.primitives.contraction import dot_general_p
-from functad.primitives.convolution import conv_dimension_numbers, conv_general_dilated_p
+from functad.primitives.convolution import ConvDimensionNumbers, conv_dimension_numbers, conv_general_dilated_p
 from functad.primitives.window_geometry import dilated, padtype_to_pads
 
 
@@ -28,6 +28,10 @@ class Precision(enum.Enum):
     DEFAULT = 0
     HIGH = 1
     HIGHEST = 2
+
+
+PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
+ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
 
 
 # --- products ---------------------------------------------------------------------------------------------
@@ -312,7 +316,7 @@ def conv_transpose(
     rhs_dilation = rhs_dilation or (1,) * (ndim - 2)
     if isinstance(padding, str):
         windows = [dilated(aval_of(kernel).shape[i], d) for i, d in zip(spatial, rhs_dilation)]
-        padding = [_transposed_padding(k, s, padding) for k, s in zip(windows, strides)]
+        padding = [conv_transpose_padding(k, s, padding) for k, s in zip(windows, strides)]
     if transpose_kernel:
         kernel = structure.rev(kernel, spatial)
         out_features, in_features, *rest = layout.rhs_spec
@@ -329,7 +333,7 @@ def conv_transpose(
     )
 
 
-def _transposed_padding(window: int, stride: int, padding: str) -> tuple[int, int]:
+def conv_transpose_padding(window: int, stride: int, padding: str) -> tuple[int, int]:
     """The padding under which the result has the input's size times the stride, or the largest that is full."""
     if padding == "SAME":
         total = window + stride - 2

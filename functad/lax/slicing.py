@@ -9,15 +9,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from functad import dtypes
+from functad.api import vmap
 from functad.array import Array
 from functad.debug.bounds import check_positions
 from functad.errors import OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
+from functad.lax.loops import while_loop
 from functad.lax.operands import axis_of, integers_of, run, same_dtype
 from functad.lax.operands import operand as _operand
+from functad.numpy.promotion import asarray
 from functad.primitives import elementwise as el
-from functad.primitives import gather_scatter, structure
+from functad.primitives import gather_scatter, joining, structure
 from functad.primitives.common import convert_element_type, scalar_like
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from functad.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
@@ -402,3 +407,78 @@ def scatter_sub(
         unique_indices=unique_indices,
         mode=mode,
     )
+
+
+def scatter_apply(
+    operand: Any,
+    scatter_indices: Any,
+    func: Callable[[Any], Any],
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    update_shape: Sequence[int] = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """An array with a function applied to its slices, as often as an index is there; `x.at[index].apply(f)` is easier.
+
+    Args:
+        operand: an array.
+        scatter_indices: integers `(*batch, k)`: index vectors of k components.
+        func: a function of one element, which keeps its dtype.
+        dimension_numbers: which axes are what, see `ScatterDimensionNumbers`.
+        update_shape: the shape that updates would have: `batch`, and the sizes of a slice.
+        indices_are_sorted, unique_indices, mode: as in `scatter_add`.
+
+    >>> import numpy as np
+    >>> places = ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> scatter_apply(np.int32([2, 4]), np.int32([[1], [1]]), lambda x: 2 * x, places, update_shape=(2,))
+    Array([ 2, 16], dtype=int32)
+    """
+    x = asarray(_operand("scatter_apply", operand))
+    shape = x.shape
+    counts = scatter_add(
+        np.zeros(shape, np.int32),
+        scatter_indices,
+        np.ones(tuple(update_shape), np.int32),
+        dimension_numbers,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=mode,
+    )
+
+    def is_left(state: Any) -> Any:
+        return (state[1] > 0).any()
+
+    def apply(state: Any) -> Any:
+        values, left = state
+        applied = vmap(func)(values.reshape(-1)).reshape(shape)
+        return el.select_n(left > 0, values, applied), left - 1
+
+    return asarray(while_loop(is_left, apply, (x, counts))[0])
+
+
+def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
+    """Slices of an array at positions along some axes, one for each element of vectors of indices, from 0 on.
+
+    Args:
+        src: an array.
+        idxs: for each of the axes a vector of integers; negative ones count from the end.
+        axes: the axes.
+
+    Returns:
+        An array of shape (indices, *other axes of src).
+
+    >>> import numpy as np
+    >>> index_take(np.int32([[1, 2], [3, 4]]), [np.int32([1, 0])], [1])
+    Array([[2, 4],
+           [1, 3]], dtype=int32)
+    """
+    x = asarray(_operand("index_take", src))
+    sizes, taken = list(x.shape), tuple(axes)
+    vectors = [asarray(_operand("index_take", i)) % sizes[axis] for i, axis in zip(idxs, taken)]
+    indices = joining.concatenate([v.reshape(-1, 1) for v in vectors], dimension=1)
+    for axis in taken:
+        sizes[axis] = 1
+    numbers = GatherDimensionNumbers(tuple(range(1, len(sizes) - len(taken) + 1)), taken, taken)
+    return gather(x, indices, numbers, sizes)

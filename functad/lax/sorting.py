@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from functad.errors import ShapeError
+from functad.errors import ArgumentError, ShapeError
 from functad.evaluation import aval_of
 from functad.lax.operands import axis_of, run
 from functad.lax.operands import operand as _operand
+from functad.primitives import elementwise as el
 from functad.primitives import sorting
 
 
@@ -67,3 +68,48 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Any]:
     """
     x = _operand("top_k", operand)
     return list(run(sorting.top_k_p, x, k=k, axis=axis_of("top_k", axis, aval_of(x).ndim)))
+
+
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
+    """The k largest elements along an axis and their positions: exactly, so that `recall_target` has no effect.
+
+    >>> import numpy as np
+    >>> approx_max_k(np.float32([3, 5, 4]), 2)
+    (Array([5., 4.], dtype=float32), Array([1, 2], dtype=int32))
+    """
+    _must_aggregate("approx_max_k", aggregate_to_topk)
+    values, places = top_k(operand, k, axis=reduction_dimension)
+    return values, places
+
+
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
+    """The k smallest elements along an axis and their positions: exactly, so that `recall_target` has no effect.
+
+    >>> import numpy as np
+    >>> approx_min_k(np.float32([3, 5, 4]), 2)
+    (Array([3., 4.], dtype=float32), Array([0, 2], dtype=int32))
+    """
+    _must_aggregate("approx_min_k", aggregate_to_topk)
+    x = _operand("approx_min_k", operand)
+    reversed_order = el.neg if aval_of(x).dtype.kind == "f" else el.not_  # −x overflows
+    values, places = top_k(reversed_order(x), k, axis=reduction_dimension)
+    return reversed_order(values), places
+
+
+def _must_aggregate(name: str, aggregate_to_topk: bool) -> None:
+    if not aggregate_to_topk:
+        raise ArgumentError(f"lax.{name}: the {name[7:10]} k elements are found at once: leave aggregate_to_topk True")

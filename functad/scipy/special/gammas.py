@@ -155,7 +155,7 @@ def polygamma(n: Any, x: Any) -> Array:
     return el.polygamma(*promote_args_inexact("polygamma", n, x))
 
 
-def zeta(x: Any, q: Any = 1.0) -> Array:
+def zeta(x: Any, q: Any = None) -> Array:
     """The Hurwitz zeta function Σ (q + k)^−x over k ≥ 0, element-wise; differentiable in q.
 
     >>> zeta(2.0)
