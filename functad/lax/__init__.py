@@ -6,7 +6,7 @@ Knows names only, and loads `linalg` at first use; `functad.numpy` is the place 
 from typing import TYPE_CHECKING
 
 from functad.absent import absent
-from functad.extend.core.primitives import primitive_named
+from functad.extend.core.primitives import primitive_named as _primitive_named
 from functad.lax.associative import associative_scan
 from functad.lax.branches import cond, switch
 from functad.lax.elementwise import (
@@ -439,4 +439,4 @@ if TYPE_CHECKING:
 
 _SUBMODULES = ("linalg",)
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__, _SUBMODULES, primitive_named)
+    __getattr__ = absent(__name__, _SUBMODULES, _primitive_named)

@@ -37,6 +37,7 @@ from functad.numpy.promotion import *
 from functad.numpy.reductions import *
 from functad.numpy.selecting import *
 from functad.numpy.selecting import select_cases as _select_cases
+from functad.numpy.sets import *
 from functad.numpy.sorting import *
 from functad.numpy.statistics import *
 from functad.numpy.ufuncs import *

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.api.devices import check_device
 from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, TooLargeError
 from functad.numpy import arithmetic
@@ -32,6 +33,7 @@ from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.kernels.conversion import converted
+from functad.tracing import outside_traces
 
 __all__ = [
     "arange",
@@ -446,9 +448,17 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
     return diag_indices(shape[0], len(shape))
 
 
-def mask_indices(n: int, mask_func: Callable[[Any, int], Any], k: int = 0) -> tuple[Any, Any]:
-    """The rows and columns that a function such as `triu` leaves of an n×n matrix."""
-    rows, columns = np.nonzero(np.asarray(mask_func(ones((n, n)), k)))
+def mask_indices(
+    n: int, mask_func: Callable[[Any, int], Any], k: int = 0, *, size: int | None = None
+) -> tuple[Any, Any]:
+    """The rows and columns that a function such as `triu` leaves of an n×n matrix.
+
+    size: so many of them, filled up with 0.
+    """
+    with outside_traces():  # it depends on no argument that may be traced
+        rows, columns = np.nonzero(np.asarray(mask_func(ones((n, n)), k)))
+    if size is not None:
+        rows, columns = (np.pad(i[:size], (0, max(size - len(i), 0))) for i in (rows, columns))
     return _index_array(rows), _index_array(columns)
 
 
@@ -511,6 +521,13 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
     return asarray(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
 
 
-def from_dlpack(x: Any, /) -> Array:
-    """An array of another library's array, copied."""
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array of another library's array, copied; so `copy=False` raises.
+
+    Raises:
+        ArgumentError: a copy is refused. DeviceError: a device other than the CPU is asked for.
+    """
+    check_device(device, "from_dlpack")
+    if copy is not None and not copy:
+        raise ArgumentError("from_dlpack: copy=False: arrays are immutable, so they copy what others may change")
     return asarray(np.from_dlpack(x))

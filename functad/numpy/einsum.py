@@ -27,7 +27,7 @@ def einsum(
     /,
     *operands: Any,
     out: None = None,
-    optimize: Any = "optimal",
+    optimize: Any = "auto",
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
@@ -72,7 +72,7 @@ def einsum(
     return result if wanted is None else convert(result, wanted)
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "optimal") -> tuple[list[Any], str]:
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[Any], str]:
     """The order in which `einsum` contracts its operands, as pairs of positions, and a text that says it."""
     shapes = [np.empty(asarray(x).shape, np.int8) for x in operands]
     return np.einsum_path(subscripts, *shapes, optimize="greedy")

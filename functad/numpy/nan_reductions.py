@@ -151,10 +151,11 @@ def nanvar(
     ddof: int = 0,
     keepdims: bool = False,
     where: Any = None,
+    mean: Any = None,
 ) -> Array:
     """`var` of what is not NaN."""
     x, good = _not_nan("nanvar", a, where)
-    return reductions.var(x, axis, dtype, out, ddof, keepdims, where=good)
+    return reductions.var(x, axis, dtype, out, ddof, keepdims, where=good, mean=mean)
 
 
 def nanstd(
@@ -165,6 +166,7 @@ def nanstd(
     ddof: int = 0,
     keepdims: bool = False,
     where: Any = None,
+    mean: Any = None,
 ) -> Array:
     """`std` of what is not NaN."""
-    return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))
+    return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))

@@ -19,6 +19,7 @@ from functad.numpy.promotion import (
     broadcast_operand,
     canonical_axes,
     canonical_axis,
+    constant,
     convert,
     operand,
     promote_dtypes,
@@ -322,15 +323,16 @@ def polyder(p: Any, m: int = 1) -> Array:
     return x
 
 
-def polyint(p: Any, m: int = 1, k: Any = 0) -> Array:
-    """The coefficients of the m-th integral of a polynomial, with the given integration constants."""
+def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
+    """The coefficients of the m-th integral of a polynomial, with the given integration constants (0 by default)."""
+    k = 0 if k is None else k
     (x,) = promote_dtypes_inexact(operand("polyint", p))
     constants = np.broadcast_to(np.asarray(k), (m,)) if np.size(k) == 1 else np.asarray(k)
     if len(constants) != m:
         raise ArgumentError(f"polyint: k must be one constant or {m} of them, got {k}")
-    for constant in constants:
+    for value in constants:
         powers = np.arange(x.size, 0, -1).astype(x.dtype)
-        x = _append_one(arithmetic.divide(x, asarray(powers)), constant)
+        x = _append_one(arithmetic.divide(x, asarray(powers)), value)
     return x
 
 
@@ -385,13 +387,15 @@ def ix_(*args: Any) -> tuple[Array, ...]:
     return tuple(results)
 
 
-def trim_zeros(filt: Any, trim: str = "fb") -> Array:
-    """A vector without the zeros at its front and back."""
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
+    """An array without the zeros at its front ("f") and back ("b"), along all axes or the given ones."""
     x = as_array("trim_zeros", filt)
-    (positions,) = selecting.nonzero(x)
-    known = np.asarray(positions)
-    if not known.size:
-        return x[:0]
-    start = int(known[0]) if "f" in trim.lower() else 0
-    stop = int(known[-1]) + 1 if "b" in trim.lower() else x.size
-    return x[start:stop]
+    rewrite = "Keep trim_zeros outside of the transformed function: the size of its result depends on the values."
+    known = constant(x, "trim_zeros", rewrite) != 0
+    sides, places = set(trim.lower()) & {"f", "b"}, [slice(None)] * x.ndim
+    for a in canonical_axes("trim_zeros", axis, x.ndim) if sides else ():
+        positions = np.flatnonzero(known.any(axis=tuple(i for i in range(x.ndim) if i != a)))
+        start = int(positions[0]) if "f" in sides and positions.size else 0
+        stop = int(positions[-1]) + 1 if "b" in sides and positions.size else x.shape[a]
+        places[a] = slice(start, stop if positions.size else start)
+    return x[tuple(places)]

@@ -399,6 +399,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (result, total) if returned else result
 
 
+_mean = mean
+
+
 def var(
     a: Any,
     axis: Any = None,
@@ -408,12 +411,14 @@ def var(
     keepdims: bool = False,
     *,
     where: Any = None,
+    mean: Any = None,
     correction: Any = None,
 ) -> Array:
     """The variance along the given axes, by default of all elements.
 
     Args:
         ddof: what is subtracted from the number of elements in the divisor (`correction` is the Array API's name).
+        mean: the mean, if it is known: it broadcasts against `a`.
 
     The other arguments are those of `sum`.
     """
@@ -428,7 +433,8 @@ def var(
     computed = dtypes.promote_types(x.dtype, wanted)
     computed = dtypes.float32 if computed == dtypes.float16 else dtypes.to_inexact_dtype(computed)
     x = convert(x, computed)
-    deviation = arithmetic.subtract(x, mean(x, axes, keepdims=True, where=where))
+    centre = _mean(x, axes, keepdims=True, where=where) if mean is None else convert(operand("var", mean), computed)
+    deviation = arithmetic.subtract(x, centre)
     # What takes no part may be NaN or infinite; 0 times the slope of its square would be NaN.
     deviation = _masked("var", deviation, where, 0)
     if computed.kind == "c":
@@ -457,10 +463,11 @@ def std(
     keepdims: bool = False,
     *,
     where: Any = None,
+    mean: Any = None,
     correction: Any = None,
 ) -> Array:
     """The standard deviation along the given axes; arguments as for `var`."""
-    return ufuncs.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, correction=correction))
+    return ufuncs.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
 
 
 # --- cumulative -------------------------------------------------------------------------------------

@@ -481,8 +481,10 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     return tuple(results[::-1])
 
 
-def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C") -> Array:
-    """Index arrays, one an axis of an array of shape `dims`, as flat indices."""
+def ravel_multi_index(
+    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: Any = None
+) -> Array:
+    """Index arrays, one an axis of an array of shape `dims`, as flat indices; `dtype`: theirs."""
     sizes = tuple(dims)
     if len(multi_index) != len(sizes):
         raise ArgumentError(f"ravel_multi_index: {len(multi_index)} index arrays for {len(sizes)} axes")
@@ -499,4 +501,4 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
         elif not isinstance(position, Tracer):
             indexing.check_bounds(np.asarray(position), 0, (n,))
         total = arithmetic.add(total, arithmetic.multiply(position, stride))
-    return total
+    return total if dtype is None else convert(total, dtypes.as_dtype(dtype))

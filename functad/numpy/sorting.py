@@ -1,4 +1,4 @@
-"""Sorting, ranking, searching in sorted arrays, and sets of values.
+"""Sorting, ranking, searching in sorted arrays, and different values.
 
 Knows the sort primitive and gathers.
 """
@@ -23,16 +23,12 @@ __all__ = [
     "argpartition",
     "argsort",
     "digitize",
-    "intersect1d",
     "isin",
     "lexsort",
     "partition",
     "searchsorted",
-    "setdiff1d",
-    "setxor1d",
     "sort",
     "sort_complex",
-    "union1d",
     "unique",
     "unique_all",
     "unique_counts",
@@ -74,6 +70,12 @@ def _sort(operands: Sequence[Any], dimension: int, stable: bool, num_keys: int) 
     return list(sorting.sort(tuple(operands), dimension=dimension, is_stable=stable, num_keys=num_keys))
 
 
+def sort_with(keys: Any, other: Any) -> tuple[Any, Any]:
+    """Keys sorted along their last axis, and the elements of another array of that shape, which go with them."""
+    first, second = _sort([keys, other], keys.ndim - 1, True, 1)
+    return first, second
+
+
 def argsort(
     a: Any,
     axis: int | None = -1,
@@ -82,15 +84,16 @@ def argsort(
     order: None = None,
     stable: bool = True,
     descending: bool = False,
+    dtype: Any = None,
 ) -> Array:
-    """The indices that sort an array along an axis.
+    """The indices that sort an array along an axis, of dtype int32 or int64 by default.
 
     >>> import functad.numpy as jnp
     >>> jnp.argsort(jnp.array([3, 1, 2]))
     Array([1, 2, 0], dtype=int32)
     """
     x, place = _line("argsort", a, axis)
-    positions = structure.iota(dtypes.default_int_dtype(), x.shape, place)
+    positions = structure.iota(dtypes.default_int_dtype() if dtype is None else dtypes.as_dtype(dtype), x.shape, place)
     if not descending:
         return _sort([x, positions], place, stable, 1)[1]
     # Reversed before and after, so that equal elements keep their order.
@@ -327,40 +330,3 @@ def isin(
         pairs = logic.equal(structure.expand_dims(x, (x.ndim,)), values)
         found = reductions.any(pairs, axis=-1)
     return el.not_(found) if invert else found
-
-
-def _known_values(name: str, *arrays: Any) -> list[Any]:
-    rewrite = f"Keep {name} outside of the transformed function: the size of its result depends on the values."
-    promoted = promote_dtypes(*[as_array(name, a) for a in arrays])
-    return [constant(x, name, rewrite) for x in promoted]
-
-
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The different values of two arrays together, in ascending order."""
-    return unique(
-        manipulation.concatenate([manipulation.ravel(ar1), manipulation.ravel(ar2)]),
-        size=size,
-        fill_value=fill_value,
-    )
-
-
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """The values that occur in both arrays, in ascending order."""
-    numpy_intersect: Any = np.intersect1d
-    result = numpy_intersect(*_known_values("intersect1d", ar1, ar2), assume_unique, return_indices)
-    if not return_indices:
-        return ArrayImpl(np.asarray(result))
-    values, *positions = result
-    return (ArrayImpl(values), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in positions))
-
-
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
-    """The values of the first array that do not occur in the second, in ascending order."""
-    x, y = _known_values("setdiff1d", ar1, ar2)
-    return ArrayImpl(np.setdiff1d(x, y, assume_unique))
-
-
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
-    """The values that occur in exactly one of two arrays, in ascending order."""
-    x, y = _known_values("setxor1d", ar1, ar2)
-    return ArrayImpl(np.setxor1d(x, y, assume_unique))

@@ -34,6 +34,8 @@ from functad.numpy.promotion import (
     operand,
     promote_dtypes_inexact,
 )
+from functad.numpy.sorting import sort_with
+from functad.primitives import cumulative
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
 
@@ -53,7 +55,7 @@ __all__ = [
 
 # --- quantiles --------------------------------------------------------------------------------------
 
-_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def quantile(
@@ -65,15 +67,18 @@ def quantile(
     method: str = "linear",
     keepdims: bool = False,
     *,
+    weights: Any = None,
     interpolation: None = None,
 ) -> Array:
     """The values below which a fraction `q` of the elements lies; NaN if there is one.
 
     Args:
         q: fractions from 0 to 1, of any shape, which comes first in the result.
-        method: between two elements "linear", "lower", "higher", "midpoint" or "nearest".
+        method: between two elements "linear", "lower", "higher", "midpoint" or "nearest"; "inverted_cdf": the first
+            element up to which there is that share of the elements, or of the weights.
+        weights: how much each element counts, for "inverted_cdf": of the shape of `a`, or of the axes reduced.
     """
-    return _quantile("quantile", a, q, axis, method, keepdims, skip_nan=False)
+    return _quantile("quantile", a, q, axis, method, keepdims, weights, skip_nan=False)
 
 
 def nanquantile(
@@ -85,10 +90,11 @@ def nanquantile(
     method: str = "linear",
     keepdims: bool = False,
     *,
+    weights: Any = None,
     interpolation: None = None,
 ) -> Array:
     """`quantile` of what is not NaN."""
-    return _quantile("nanquantile", a, q, axis, method, keepdims, skip_nan=True)
+    return _quantile("nanquantile", a, q, axis, method, keepdims, weights, skip_nan=True)
 
 
 def percentile(
@@ -100,10 +106,11 @@ def percentile(
     method: str = "linear",
     keepdims: bool = False,
     *,
+    weights: Any = None,
     interpolation: None = None,
 ) -> Array:
     """`quantile` with percentages from 0 to 100."""
-    return _quantile("percentile", a, _fractions(q), axis, method, keepdims, skip_nan=False)
+    return _quantile("percentile", a, _fractions(q), axis, method, keepdims, weights, skip_nan=False)
 
 
 def nanpercentile(
@@ -115,10 +122,11 @@ def nanpercentile(
     method: str = "linear",
     keepdims: bool = False,
     *,
+    weights: Any = None,
     interpolation: None = None,
 ) -> Array:
     """`percentile` of what is not NaN."""
-    return _quantile("nanpercentile", a, _fractions(q), axis, method, keepdims, skip_nan=True)
+    return _quantile("nanpercentile", a, _fractions(q), axis, method, keepdims, weights, skip_nan=True)
 
 
 def _fractions(q: Any) -> Any:
@@ -138,7 +146,7 @@ def nanmedian(
     return nanquantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
 
 
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool) -> Any:
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any, skip_nan: bool) -> Any:
     if method not in _METHODS:
         raise ArgumentError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x, fractions = promote_dtypes_inexact(operand(name, a), operand(name, q))
@@ -149,10 +157,20 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     count = math.prod(x.shape[i] for i in axes)
     if count == 0:
         raise ArgumentError(f"{name}: an array of shape {x.shape} has no elements along axis={axis}")
-    lines = sorting.sort(reshape_to(manipulation.transpose(x, kept + axes), (*rest, count)), -1)
     flat = reshape_to(fractions, (fractions.size,))
+    lines = reshape_to(manipulation.transpose(x, kept + axes), (*rest, count))
+    if method == "inverted_cdf":
+        lines, shares = sort_with(lines, _line_weights(name, weights, x, axes, kept))
+    elif weights is None:
+        lines = sorting.sort(lines, -1)
+    else:
+        raise ArgumentError(f'{name}: weights= are for method="inverted_cdf", got {method!r}')
     has_nan = logic.isnan(lines)
-    if skip_nan:
+    if method == "inverted_cdf":
+        empty = (reductions.all if skip_nan else reductions.any)(has_nan, axis=-1, keepdims=True)
+        position = _position_by_shares(selecting.where(has_nan, shares.dtype.type(0), shares), flat)
+        method = "lower"
+    elif skip_nan:
         counts = reductions.sum(logic.logical_not(has_nan), axis=-1, dtype=x.dtype, keepdims=True)
         empty = logic.equal(counts, 0)
         position = arithmetic.multiply(flat, arithmetic.maximum(arithmetic.subtract(counts, 1), 0))
@@ -165,6 +183,30 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     values = manipulation.moveaxis(values, -1, 0)
     reduced = tuple(1 if i in axes else n for i, n in enumerate(x.shape)) if keepdims else rest
     return reshape_to(values, fractions.shape + reduced)
+
+
+def _line_weights(name: str, weights: Any, x: Any, axes: tuple[int, ...], kept: tuple[int, ...]) -> Any:
+    """The weight of every element, in lines as the elements are."""
+    rest, count = tuple(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axes)
+    if weights is None:
+        return filled(x.dtype.type(1), (*rest, count))
+    w = convert(operand(name, weights), x.dtype)
+    reduced = tuple(x.shape[i] for i in axes)
+    if w.shape not in (x.shape, reduced):
+        raise ShapeError(f"{name}: weights have shape {w.shape}, but must have {x.shape}, or {reduced} of the axes")
+    if w.shape == x.shape:
+        w = manipulation.transpose(w, kept + axes)
+    return reshape_to(manipulation.broadcast_to(w, (*rest, *reduced)), (*rest, count))
+
+
+def _position_by_shares(shares: Any, fractions: Any) -> Any:
+    """The position of the first element up to which there is at least a fraction of all shares, one of its own too."""
+    upto = cumulative.cumsum(shares, axis=shares.ndim - 1, reverse=False)
+    wanted = arithmetic.multiply(upto[..., -1:], fractions)
+    before = logic.logical_or(
+        logic.less(upto[..., None, :], wanted[..., None]), logic.equal(upto[..., None, :], upto.dtype.type(0))
+    )
+    return reductions.sum(before, axis=-1, dtype=shares.dtype)
 
 
 def _between(lines: Any, position: Any, method: str, count: int) -> Any:
@@ -281,10 +323,16 @@ def cov(
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
+    dtype: Any = None,
 ) -> Array:
-    """The covariance matrix of variables, one a row of observations (or one a column, with `rowvar=False`)."""
+    """The covariance matrix of variables, one a row of observations (or one a column, with `rowvar=False`).
+
+    dtype: what is computed in, and the result's.
+    """
     parts = [as_array("cov", m)] + ([] if y is None else [as_array("cov", y)])
     parts = promote_dtypes_inexact(*parts)
+    if dtype is not None:
+        parts = [convert(p, dtypes.as_dtype(dtype)) for p in parts]
     for p in parts:
         if p.ndim > 2:
             raise ShapeError(f"cov takes vectors and matrices, got shape {p.shape}")
@@ -325,9 +373,9 @@ def _weights(fweights: Any, aweights: Any, x: Any) -> Any:
     return weights
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Array:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Array:
     """The matrix of correlation coefficients of variables, see `cov`."""
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return arithmetic.divide(c, c)
     deviation = ufuncs.sqrt(ufuncs.real(linear.diagonal(c)))

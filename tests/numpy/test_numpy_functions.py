@@ -107,7 +107,8 @@ NEEDS_VALUES = {
     "repeat": (lambda n: jnp.repeat(jnp.arange(3), n), "total_repeat_length"),
     "split": (lambda n: jnp.split(jnp.arange(3), [n]), "static_argnames"),
     "delete": (lambda n: jnp.delete(jnp.arange(3), n), "jnp.where"),
-    "setdiff1d": (lambda n: jnp.setdiff1d(jnp.arange(3), n), "outside of the transformed function"),
+    "setdiff1d": (lambda n: jnp.setdiff1d(jnp.arange(3), n), "size=largest"),
+    "trim_zeros": (lambda n: jnp.trim_zeros(jnp.arange(3) * n), "outside of the transformed function"),
 }
 
 

@@ -1,33 +1,58 @@
-"""Where elements occur among others, by whichever method."""
+"""Sets of values: NumPy's, and where their size is given, the same values and what fills them up."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 import pytest
 
+import functad
 import functad.numpy as jnp
-from functad import jit
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, ConcretizationError
+
+X, Y = np.array([5, 1, 1, 3, 7, 9]), np.array([3, 7, 2, 2])
+N = np.array([np.nan, 1.0, np.nan, -0.0], np.float32)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float16", "uint64", "complex64"])
-@pytest.mark.parametrize("method", ["auto", "compare_all", "binary_search", "sort"])
-def test_isin_finds_the_same_by_any_method(method: str, dtype: str) -> None:
-    rng = np.random.default_rng(0)
-    x, many, few = (rng.integers(0, 90, shape).astype(dtype) for shape in ((7, 50), (300,), (12,)))
-    among = [many, few, few[:1], few[:0], few.reshape(3, 4)]
-    if np.dtype(dtype).kind == "f":
-        x[0, :4] = np.nan, -0.0, np.inf, -np.inf
-        among.append(np.array([np.nan, 0.0, np.nan, -np.inf], dtype))
-    for values in among:
-        for invert in (False, True):
-            isin = partial(jnp.isin, invert=invert, method=method)
-            for fun in (isin, jit(isin)):
-                np.testing.assert_array_equal(np.asarray(fun(x, values)), np.isin(x, values, invert=invert))
+@pytest.mark.parametrize("name", ["union1d", "intersect1d", "setdiff1d", "setxor1d"])
+@pytest.mark.parametrize("pair", [(X, Y), (X, X), (Y, X), (N, N), (N, N[1:2]), (X[:0], Y)])
+def test_with_and_without_a_size(name, pair):
+    x, y = pair
+    expected = getattr(np, name)(x, y)
+    np.testing.assert_array_equal(np.asarray(getattr(jnp, name)(x, y)), expected)
+    found = functad.jit(lambda x, y: getattr(jnp, name)(x, y, size=12, fill_value=77))(x, y)
+    np.testing.assert_array_equal(np.asarray(found), [*expected, *[77] * (12 - len(expected))])
+    np.testing.assert_array_equal(
+        np.asarray(functad.jit(lambda x, y: getattr(jnp, name)(x, y, size=1, fill_value=77))(x, y)),
+        [*expected, 77][:1],
+    )
 
 
-def test_isin_refuses_a_method_that_there_is_not() -> None:
-    with pytest.raises(ArgumentError, match="isin: method must be 'auto', 'compare_all', 'binary_search' or 'sort'"):
-        jnp.isin([1], [1], method="hash")
+def test_where_the_common_values_first_stand():
+    values, first, second = functad.jit(lambda x, y: jnp.intersect1d(x, y, return_indices=True, size=3))(X, Y)
+    expected = np.intersect1d(X, Y, return_indices=True)
+    for found, known, fill in zip((values, first, second), expected, (3, X.size, Y.size)):
+        np.testing.assert_array_equal(np.asarray(found), [*known, fill])
+
+
+def test_an_order_that_is_kept():
+    found = functad.jit(lambda x, y: jnp.setdiff1d(x, y, assume_unique=True, size=5))(np.array([9, 1, 5]), Y)
+    np.testing.assert_array_equal(np.asarray(found), [9, 1, 5, 0, 0])
+
+
+def test_a_traced_array_needs_the_size():
+    for name in ("intersect1d", "setdiff1d", "setxor1d"):
+        with pytest.raises(ConcretizationError, match="size=largest"):
+            functad.jit(getattr(jnp, name))(X, Y)
+
+
+def test_weights_of_quantiles_are_checked():
+    with pytest.raises(ArgumentError, match="inverted_cdf"):
+        jnp.quantile(X, 0.5, weights=X)
+    with pytest.raises(functad.errors.ShapeError, match="weights have shape"):
+        jnp.quantile(X, 0.5, method="inverted_cdf", weights=Y)
+    found = functad.jit(
+        lambda w: jnp.quantile(np.arange(4.0), np.array([0.0, 0.5, 1.0]), method="inverted_cdf", weights=w)
+    )
+    np.testing.assert_array_equal(np.asarray(found(np.array([0.0, 1.0, 2.0, 0.0]))), [1, 2, 2])
+    expected = np.quantile(np.arange(4.0), [0.0, 0.5, 1.0], method="inverted_cdf", weights=[0.0, 1.0, 2.0, 0.0])
+    np.testing.assert_array_equal(expected, [1, 2, 2])

@@ -312,6 +312,10 @@ of_array(
 WITHOUT_KINKS = {
     "lax": """
     all_gather all_to_all axis_index axis_size pmax pmean pmin ppermute pshuffle psum psum_scatter pswapaxes
+    DotDimensionNumbers approx_max_k approx_min_k composite conv_general_dilated_local conv_general_dilated_patches
+    conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple dtype igamma_grad_a
+    index_take platform_dependent ragged_dot ragged_dot_general random_gamma_grad reduce_window_shape_tuple
+    scatter_apply shape_as_value stage
     argmax argmin batch_matmul bitcast_convert_type bitwise_and bitwise_not bitwise_or bitwise_xor broadcast
     broadcast_in_dim broadcast_like broadcast_shapes broadcast_to_rank broadcasted_iota clz collapse complex
     concatenate cond conj conv conv_dimension_numbers conv_general_dilated conv_transpose conv_with_general_padding

@@ -1,0 +1,145 @@
+"""Arrays as sets of values: unions, intersections, differences.
+
+Knows sorting and membership.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad import dtypes
+from functad.array import Array, ArrayImpl
+from functad.numpy import manipulation, selecting
+from functad.numpy.building import as_array, filled, select
+from functad.numpy.promotion import constant, convert, operand, promote_dtypes
+from functad.numpy.sorting import isin, unique
+from functad.primitives import elementwise as el
+from functad.primitives import joining, sorting, structure
+
+__all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d"]
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The different values of two arrays together, in ascending order; `size` is that of `unique`."""
+    return unique(
+        manipulation.concatenate([manipulation.ravel(ar1), manipulation.ravel(ar2)]),
+        size=size,
+        fill_value=fill_value,
+    )
+
+
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The values that occur in both arrays, in ascending order.
+
+    Args:
+        return_indices: also where each value first occurs in the one array, and in the other.
+        size: the number of values, needed where the arrays are traced: cut, or filled up with `fill_value` (or the
+            smallest value), and indices with the sizes of the arrays.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.jit(lambda x, y: jnp.intersect1d(x, y, size=3))(jnp.array([3, 1, 2]), jnp.array([2, 3]))
+    Array([2, 3, 2], dtype=int32)
+    """
+    if size is None:
+        numpy_intersect: Any = np.intersect1d
+        result = numpy_intersect(*_known_values("intersect1d", ar1, ar2), assume_unique, return_indices)
+        if not return_indices:
+            return ArrayImpl(np.asarray(result))
+        values, *positions = result
+        return (ArrayImpl(values), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in positions))
+    x, y = _flat("intersect1d", ar1, ar2)
+    values, first, order = _sorted(x)
+    chosen, found = _some(values, el.and_(first, isin(values, y)), size, fill_value)
+    if not return_indices:
+        return chosen
+    other_values, other_first, other_order = _sorted(y)
+    places, _ = _some(order, el.and_(first, isin(values, y)), size, x.size)
+    others, _ = _some(other_order, el.and_(other_first, isin(other_values, x)), size, y.size)
+    return chosen, places, others
+
+
+def setdiff1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None
+) -> Array:
+    """The values of the first array that do not occur in the second, in ascending order.
+
+    Args:
+        assume_unique: the first array has no value twice; then its order is kept.
+        size: the number of values, needed where the arrays are traced: cut, or filled up with `fill_value` (or 0).
+    """
+    if size is None:
+        known, other = _known_values("setdiff1d", ar1, ar2)
+        return ArrayImpl(np.setdiff1d(known, other, assume_unique))
+    x, y = _flat("setdiff1d", ar1, ar2)
+    values, first = (x, filled(np.bool_(True), x.shape)) if assume_unique else _sorted(x)[:2]
+    keep = el.and_(first, isin(values, y, invert=True))
+    return _some(values, keep, size, 0 if fill_value is None else fill_value)[0]
+
+
+def setxor1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None
+) -> Array:
+    """The values that occur in exactly one of two arrays, in ascending order.
+
+    Args:
+        size: the number of values, needed where the arrays are traced: cut, or filled up with `fill_value` (or the
+            smallest value).
+    """
+    if size is None:
+        known, other = _known_values("setxor1d", ar1, ar2)
+        return ArrayImpl(np.setxor1d(known, other, assume_unique))
+    x, y = _flat("setxor1d", ar1, ar2)
+    sides = [_sorted(x)[:2], _sorted(y)[:2]]
+    values = joining.concatenate([side[0] for side in sides], 0)
+    keeps = [el.and_(first, isin(own, other, invert=True)) for (own, first), (other, _) in zip(sides, reversed(sides))]
+    dropped = convert(el.not_(joining.concatenate(keeps, 0)), np.dtype(np.int32))
+    dropped, values = sorting.sort((dropped, values), dimension=0, is_stable=True, num_keys=2)
+    return _some(values, el.eq(dropped, np.int32(0)), size, fill_value)[0]
+
+
+def _known_values(name: str, *arrays: Any) -> list[Any]:
+    rewrite = f"Give {name} the size of its result, which depends on the values: {name}(x, y, size=largest)."
+    promoted = promote_dtypes(*[as_array(name, a) for a in arrays])
+    return [constant(x, name, rewrite) for x in promoted]
+
+
+def _flat(name: str, *arrays: Any) -> list[Any]:
+    return [manipulation.ravel(x) for x in promote_dtypes(*[as_array(name, a) for a in arrays])]
+
+
+def _sorted(x: Any) -> tuple[Any, Any, Any]:
+    """The elements in order, which of them are the first of their value (NaN is one), and where they stood."""
+    places = structure.iota(dtypes.default_int_dtype(), x.shape, 0)
+    values, order = sorting.sort((x, places), dimension=0, is_stable=True, num_keys=1)
+    differs = el.ne(values[1:], values[:-1])
+    if x.dtype.kind in "fc":
+        differs = el.and_(differs, el.or_(el.eq(values[1:], values[1:]), el.eq(values[:-1], values[:-1])))
+    first = joining.concatenate([filled(np.bool_(True), (min(x.size, 1),)), differs], 0)
+    return values, first, order
+
+
+def _some(values: Any, keep: Any, size: int, fill_value: Any) -> tuple[Any, Any]:
+    """So many of the values that are kept, filled up; by default with the first one, or 0 if there is none."""
+    count = values.size
+    if not count:
+        fill = convert(operand("fill_value", 0 if fill_value is None else fill_value), values.dtype)
+        return filled(values.dtype.type(0), (size,)) + fill, None
+    (places,) = selecting.nonzero(keep, size=size, fill_value=count)
+    found = el.lt(places, places.dtype.type(count))
+    chosen = selecting.take(values, places, 0, mode="clip")
+    zero = values.dtype.type(0)
+    if fill_value is None:
+        fill = select(found[0], chosen[0], zero) if size else zero
+    else:
+        fill = convert(operand("fill_value", fill_value), values.dtype)
+    return select(found, chosen, fill), found
