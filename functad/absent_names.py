@@ -82,8 +82,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad.lax": {
         **dict.fromkeys(("pcast", "pvary"), "there is one device: every array is wherever it is wanted"),
         "with_sharding_constraint": _ONE_DEVICE,
-        "custom_root": "give the solver a rule with functad.custom_vjp: solve (∂f/∂x)ᵀ u = cotangent in its bwd",
-        "custom_linear_solve": "give the solver a rule with functad.custom_vjp: its bwd solves the transposed system",
         "rng_bit_generator": "functad.random.bits(key, shape)",
         "rng_uniform": "functad.random.uniform(key, shape)",
         **dict.fromkeys(("AccuracyMode", "Tolerance"), _ACCURACY),

@@ -32,6 +32,7 @@ from functad.api.devices import (
     process_index,
     process_indices,
 )
+from functad.api.implicit import custom_linear_solve, custom_root
 from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call
 from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
@@ -47,6 +48,8 @@ __all__ = [
     "closure_convert",
     "custom_gradient",
     "custom_jvp",
+    "custom_linear_solve",
+    "custom_root",
     "custom_vjp",
     "default_backend",
     "device_count",

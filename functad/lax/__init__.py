@@ -6,6 +6,7 @@ Knows names only, and loads `linalg` at first use; `functad.numpy` is the place 
 from typing import TYPE_CHECKING
 
 from functad.absent import absent
+from functad.api.implicit import custom_linear_solve, custom_root
 from functad.extend.core.primitives import primitive_named as _primitive_named
 from functad.lax.associative import associative_scan
 from functad.lax.branches import cond, switch
@@ -307,6 +308,8 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "custom_linear_solve",
+    "custom_root",
     "digamma",
     "div",
     "dot",

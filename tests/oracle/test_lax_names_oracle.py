@@ -155,3 +155,25 @@ def test_plain_functions():
         assert lax.platform_dependent(x, cpu=lambda x: x + 1, tpu=lambda x: x).tolist() == [2, 3]
         assert lax.platform_dependent(x, default=lambda x: x - 1, tpu=lambda x: x).tolist() == [0, 1]
         assert lax.composite(lambda x, *, by: x * by, "my.scale")(x, by=3).tolist() == [3, 6]
+
+
+def test_implicit_derivatives():
+    matrix = np.eye(3, dtype=np.float32) * 3 + np.abs(_normal(3, 3))
+
+    def solve(lax, matvec, b):
+        return lax.fori_loop(0, 60, lambda _, x: x + (b - matvec(x)) / 6, b)
+
+    def solution(lax, a, b):
+        def by_iteration(matvec, b):
+            return solve(lax, matvec, b)
+
+        return lax.custom_linear_solve(lambda x: a @ x, b, by_iteration, by_iteration)
+
+    def root(lax, a):
+        def newton(f, x):
+            return lax.fori_loop(0, 30, lambda _, x: x - f(x) / (3 * x * x), x)
+
+        return lax.custom_root(lambda x: x * x * x - a, abs(a), newton, lambda g, y: y / g(np.ones(3, np.float32)))
+
+    _check(solution, matrix, _normal(3))
+    _check(root, np.float32([0.5, 2, 9]))
