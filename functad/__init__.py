@@ -96,10 +96,12 @@ if TYPE_CHECKING:
     from functad import io as io
     from functad import lax as lax
     from functad import nn as nn
+    from functad import ops as ops
     from functad import optim as optim
     from functad import random as random
     from functad import sharding as sharding
     from functad import stages as stages
+    from functad import test_util as test_util
     from functad import tree as tree
     from functad import tree_util as tree_util
     from functad import typing as typing
@@ -120,11 +122,13 @@ _SUBMODULES = (
     "io",
     "lax",
     "nn",
+    "ops",
     "optim",
     "random",
     "scipy",
     "sharding",
     "stages",
+    "test_util",
     "tree",
     "tree_util",
     "typing",

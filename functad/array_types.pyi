@@ -127,6 +127,7 @@ class ArrayMethods:
         order: None = None,
         stable: bool = True,
         descending: bool = False,
+        dtype: DTypeLike | None = None,
     ) -> Array: ...
     def astype(self, dtype: DTypeLike, copy: bool = False, device: Any = None) -> Array: ...
     def block_until_ready(self) -> Array: ...
@@ -212,6 +213,7 @@ class ArrayMethods:
         keepdims: bool = False,
         *,
         where: Operand | None = None,
+        mean: Operand | None = None,
         correction: float | None = None,
     ) -> Array: ...
     def sum(
@@ -251,6 +253,7 @@ class ArrayMethods:
         keepdims: bool = False,
         *,
         where: Operand | None = None,
+        mean: Operand | None = None,
         correction: float | None = None,
     ) -> Array: ...
     def view(self, dtype: DTypeLike | None = None, type: None = None) -> Array: ...

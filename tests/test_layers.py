@@ -28,9 +28,9 @@ LAYERS = [
     ["backends"],
     ["execution"],
     "api ad_checkpoint checkpoint_policies core custom_derivatives debug extend interpreters".split()
-    + ["sharding", "stages", "typing"],
+    + ["sharding", "stages", "test_util", "typing"],
     ["numpy", "lax", "random"],
-    ["nn", "optim", "data", "flatten_util", "io", "user_kernels", "scipy", "custom_batching"],
+    ["nn", "optim", "data", "flatten_util", "io", "ops", "user_kernels", "scipy", "custom_batching"],
     ["train"],
     ["", "__main__", "cli"],
 ]
