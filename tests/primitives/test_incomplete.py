@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 
+import functad
 from functad.primitives.kernels import bessel, incomplete
 
 NAN, INF = np.nan, np.inf
@@ -78,6 +79,16 @@ def test_beta_is_symmetric():
     with np.errstate(all="ignore"):
         total = incomplete.betainc(a, b, x) + incomplete.betainc(b, a, 1 - x)
     np.testing.assert_allclose(total, 1, rtol=1e-11)
+
+
+def test_beta_of_a_tiny_number():
+    """The first term of its series, x^a / (a B(a, b)), with both parameters large."""
+    x, a, b = np.array([1e-20, 1e-8]), 12, 15
+    expected = x**a * math.gamma(a + b) / (math.gamma(a + 1) * math.gamma(b))
+    args = np.full(2, float(a)), np.full(2, float(b)), x
+    found = functad.lax.betainc(*args)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(functad.jit(functad.lax.betainc)(*args), found, rtol=1e-12)
 
 
 def test_beta_at_edges():

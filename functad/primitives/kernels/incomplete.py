@@ -172,8 +172,12 @@ def _gamma_prefix(a: _Floats, x: _Floats) -> _Floats:
 
 def _log_ratio_minus(x: _Floats, centre: _Floats) -> _Floats:
     """ln(x/centre) − (x/centre − 1)."""
-    distance = (x - centre) / centre
-    return np.where(distance < -0.5, np.log(x / centre) - distance, _log1p_minus(distance))
+    return _log_minus(x / centre, (x - centre) / centre)
+
+
+def _log_minus(ratio: _Floats, distance: _Floats) -> _Floats:
+    """ln(ratio) − (ratio − 1), where `distance` is ratio − 1 without the rounding of ratio."""
+    return np.where(distance < -0.5, np.log(ratio) - distance, _log1p_minus(distance))
 
 
 # --- incomplete beta ----------------------------------------------------------------------------------
@@ -204,7 +208,7 @@ def _beta_prefix(a: _Floats, b: _Floats, x: _Floats) -> _Floats:
     p, q = np.where(both, a, _STIRLING_FROM), np.where(both, b, _STIRLING_FROM)
     # Relative to the maximum at x = p/(p+q), so that nothing large cancels.
     offset = q * x - p * (1 - x)
-    exponent = p * _log1p_minus(offset / p) + q * _log1p_minus(-offset / q)
+    exponent = p * _log_minus(x * ((p + q) / p), offset / p) + q * _log_minus((1 - x) * ((p + q) / q), -offset / q)
     exponent += _stirling_correction(p + q) - _stirling_correction(p) - _stirling_correction(q)
     return np.where(both, np.sqrt(p / (p + q) * q / (2 * math.pi)) * np.exp(exponent), direct)
 

@@ -111,7 +111,7 @@ def factorial(n: Any, exact: bool = False) -> Array:
 
 
 def gammainc(a: Any, x: Any) -> Array:
-    """P(a, x), the regularised lower incomplete gamma function, element-wise; differentiable in x.
+    """P(a, x), the regularised lower incomplete gamma function, element-wise.
 
     >>> gammainc(1.0, 1.0)
     Array(0.6321206, dtype=float32, weak_type=True)
@@ -120,7 +120,7 @@ def gammainc(a: Any, x: Any) -> Array:
 
 
 def gammaincc(a: Any, x: Any) -> Array:
-    """Q(a, x) = 1 − P(a, x), the regularised upper incomplete gamma function, element-wise; differentiable in x.
+    """Q(a, x) = 1 − P(a, x), the regularised upper incomplete gamma function, element-wise.
 
     >>> gammaincc(1.0, 1.0)
     Array(0.3678794, dtype=float32, weak_type=True)

@@ -225,9 +225,7 @@ def _gamma_prefix(a: Any, x: Any) -> Any:
     """x^a e^−x / Γ(a + 1)."""
     if a < _STIRLING_FROM:
         return _pow(x, a) * _exp(-x - _lgamma(a + 1)) if x < 1e4 else 0.0
-    distance = (x - a) / a
-    log_ratio_minus = _log(x / a) - distance if distance < -0.5 else _log1p_minus(distance)
-    return _exp(a * log_ratio_minus - _stirling_correction(a)) / sqrt(2 * _PI * a)
+    return _exp(a * _log_minus(x / a, (x - a) / a) - _stirling_correction(a)) / sqrt(2 * _PI * a)
 
 
 @routine
@@ -250,6 +248,12 @@ def _log1p_minus(x: Any) -> Any:
     r = x / (2 + x)
     square = r * r
     return 2 * r * square * _atanh(square) - x * r
+
+
+@routine
+def _log_minus(ratio: Any, distance: Any) -> Any:
+    """ln(ratio) − (ratio − 1), where `distance` is ratio − 1 without the rounding of ratio."""
+    return _log(ratio) - distance if distance < -0.5 else _log1p_minus(distance)
 
 
 # --- the incomplete beta function -------------------------------------------------------------------
@@ -293,7 +297,8 @@ def _beta_prefix(a: Any, b: Any, x: Any) -> Any:
         return _exp(a * _log(x) + b * _log1p(-x) - _log_beta(a, b))
     # Relative to the maximum at x = a/(a+b), so that nothing large cancels.
     offset = b * x - a * (1 - x)
-    exponent = a * _log1p_minus(offset / a) + b * _log1p_minus(-offset / b)
+    left, right = _log_minus(x * ((a + b) / a), offset / a), _log_minus((1 - x) * ((a + b) / b), -offset / b)
+    exponent = a * left + b * right
     corrections = _stirling_correction(a + b) - _stirling_correction(a) - _stirling_correction(b)
     return sqrt(a / (a + b) * b / (2 * _PI)) * _exp(exponent + corrections)
 
