@@ -37,11 +37,27 @@ def _unary(name: str, takes: str, doc: str, example: str, result: str, primitive
     def fun(x: Any) -> Any:
         return run(record, operand(name, x))
 
+    return _described(fun, name, takes, doc, example, result)
+
+
+def _elementary(name: str, takes: str, doc: str, example: str, result: str) -> Callable[..., Array]:
+    """A function whose accuracy JAX lets one choose."""
+    record = getattr(el, f"{name}_p")
+
+    def fun(x: Any, *, accuracy: Any = None) -> Any:
+        return run(record, operand(name, x))
+
+    return _described(fun, name, takes, doc, example, result, "\n        accuracy: has no effect: there is one.")
+
+
+def _described(
+    fun: Callable[..., Array], name: str, takes: str, doc: str, example: str, result: str, more: str = ""
+) -> Callable[..., Array]:
     fun.__name__ = fun.__qualname__ = name
     fun.__doc__ = f"""{doc}
 
     Args:
-        x: {_WHAT[takes]}.
+        x: {_WHAT[takes]}.{more}
 
     Returns:
         An array of the shape of x.
@@ -97,7 +113,6 @@ floor = _unary("floor", "only float", "The largest integer that is not above x."
 ceil = _unary("ceil", "only float", "The smallest integer that is not below x.", "-1.5", _weak("-1."))
 add = _binary("add", "number", "x + y.", "1.0, 2.0", _weak("3."))
 sub = _binary("sub", "number", "x − y.", "1.0, 2.0", _weak("-1."))
-mul = _binary("mul", "number", "x · y.", "3.0, 2.0", _weak("6."))
 div = _binary("div", "number", "x / y; for integers truncated towards zero.", "-7, 2", _weak_int("-3"))
 rem = _binary("rem", "real", "What remains of x / y, with the sign of x.", "-7, 2", _weak_int("-1"))
 max = _binary("max", "number", "The larger of x and y; NaN if either is.", "1.0, 2.0", _weak("2."))
@@ -105,6 +120,25 @@ min = _binary("min", "number", "The smaller of x and y; NaN if either is.", "1.0
 real = _unary("real", "complex", "The real part.", "1 + 2j", "Array(1., dtype=float32)")
 imag = _unary("imag", "complex", "The imaginary part.", "1 + 2j", "Array(2., dtype=float32)")
 complex = _binary("complex", "only float", "x + iy.", "1.0, 2.0", "Array(1.+2.j, dtype=complex64)")
+
+
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Array:
+    """x · y.
+
+    Args:
+        x, y: an array or number each, of one dtype; of one shape, or scalars.
+        out_dtype: the dtype of the result, to which both are converted first.
+
+    Returns:
+        An array of that shape.
+
+    >>> mul(3.0, 2.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    operands = same_shape("mul", x, y)
+    if out_dtype is not None:
+        operands = [convert_element_type(v, out_dtype) for v in operands]
+    return run(el.mul_p, *operands)
 
 
 def nextafter(x1: Any, x2: Any) -> Array:
@@ -269,18 +303,18 @@ def clamp(min: Any, x: Any, max: Any) -> Array:
 
 # --- elementary and special functions ---------------------------------------------------------------------
 
-exp = _unary("exp", "float", "e^x.", "0.0", _weak("1."))
-exp2 = _unary("exp2", "float", "2^x.", "3.0", _weak("8."))
-expm1 = _unary("expm1", "float", "e^x − 1, accurate also near 0.", "0.0", _weak("0."))
-log = _unary("log", "float", "The natural logarithm.", "1.0", _weak("0."))
-log1p = _unary("log1p", "float", "log(1 + x), accurate also near 0.", "0.0", _weak("0."))
-logistic = _unary("logistic", "float", "1 / (1 + e^−x).", "0.0", _weak("0.5"))
-sqrt = _unary("sqrt", "float", "The square root.", "9.0", _weak("3."))
-rsqrt = _unary("rsqrt", "float", "1 / √x.", "4.0", _weak("0.5"))
-cbrt = _unary("cbrt", "only float", "The cube root.", "8.0", _weak("2."))
-sin = _unary("sin", "float", "The sine of x, in radians.", "0.0", _weak("0."))
-cos = _unary("cos", "float", "The cosine of x, in radians.", "0.0", _weak("1."))
-tan = _unary("tan", "float", "The tangent of x, in radians.", "0.0", _weak("0."))
+exp = _elementary("exp", "float", "e^x.", "0.0", _weak("1."))
+exp2 = _elementary("exp2", "float", "2^x.", "3.0", _weak("8."))
+expm1 = _elementary("expm1", "float", "e^x − 1, accurate also near 0.", "0.0", _weak("0."))
+log = _elementary("log", "float", "The natural logarithm.", "1.0", _weak("0."))
+log1p = _elementary("log1p", "float", "log(1 + x), accurate also near 0.", "0.0", _weak("0."))
+logistic = _elementary("logistic", "float", "1 / (1 + e^−x).", "0.0", _weak("0.5"))
+sqrt = _elementary("sqrt", "float", "The square root.", "9.0", _weak("3."))
+rsqrt = _elementary("rsqrt", "float", "1 / √x.", "4.0", _weak("0.5"))
+cbrt = _elementary("cbrt", "only float", "The cube root.", "8.0", _weak("2."))
+sin = _elementary("sin", "float", "The sine of x, in radians.", "0.0", _weak("0."))
+cos = _elementary("cos", "float", "The cosine of x, in radians.", "0.0", _weak("1."))
+tan = _elementary("tan", "float", "The tangent of x, in radians.", "0.0", _weak("0."))
 asin = _unary("asin", "float", "The angle in radians whose sine is x.", "0.0", _weak("0."))
 acos = _unary("acos", "float", "The angle in radians whose cosine is x.", "1.0", _weak("0."))
 atan = _unary("atan", "float", "The angle in radians whose tangent is x.", "0.0", _weak("0."))
@@ -293,7 +327,7 @@ atan2 = _binary(
 )
 sinh = _unary("sinh", "float", "The hyperbolic sine.", "0.0", _weak("0."))
 cosh = _unary("cosh", "float", "The hyperbolic cosine.", "0.0", _weak("1."))
-tanh = _unary("tanh", "float", "The hyperbolic tangent.", "0.0", _weak("0."))
+tanh = _elementary("tanh", "float", "The hyperbolic tangent.", "0.0", _weak("0."))
 asinh = _unary("asinh", "float", "The number whose hyperbolic sine is x.", "0.0", _weak("0."))
 acosh = _unary("acosh", "float", "The number whose hyperbolic cosine is x.", "1.0", _weak("0."))
 atanh = _unary("atanh", "float", "The number whose hyperbolic tangent is x.", "0.0", _weak("0."))

@@ -285,6 +285,7 @@ def conv_transpose(
     transpose_kernel: bool = False,
     precision: Any = None,
     preferred_element_type: Any = None,
+    use_consistent_padding: bool = False,
 ) -> Array:
     """The convolution that enlarges by its strides, of the shape that the gradient of a convolution has.
 
@@ -299,6 +300,7 @@ def conv_transpose(
         transpose_kernel: flip the kernel and exchange its features, which makes this the transpose of a convolution.
         precision: has no effect.
         preferred_element_type: the dtype of the result, in which it is computed.
+        use_consistent_padding: pairs in `padding` are that of the convolution whose gradient this is.
 
     >>> import numpy as np
     >>> x, w = np.ones((1, 2, 1), np.float32), np.ones((2, 1, 1), np.float32)
@@ -314,9 +316,11 @@ def conv_transpose(
     layout = conv_dimension_numbers(aval_of(x).shape, aval_of(kernel).shape, dimension_numbers)
     spatial = layout.rhs_spec[2:]
     rhs_dilation = rhs_dilation or (1,) * (ndim - 2)
+    windows = [dilated(aval_of(kernel).shape[i], d) for i, d in zip(spatial, rhs_dilation)]
     if isinstance(padding, str):
-        windows = [dilated(aval_of(kernel).shape[i], d) for i, d in zip(spatial, rhs_dilation)]
         padding = [conv_transpose_padding(k, s, padding) for k, s in zip(windows, strides)]
+    elif use_consistent_padding:
+        padding = [(k - 1 - low, k - 1 - high) for k, (low, high) in zip(windows, padding)]
     if transpose_kernel:
         kernel = structure.rev(kernel, spatial)
         out_features, in_features, *rest = layout.rhs_spec

@@ -146,6 +146,23 @@ def test_positions():
             np.testing.assert_array_equal(np.asarray(mine), np.asarray(other))
 
 
+def test_arguments():
+    x = _normal(2, 5)
+    for name in "cbrt cos exp exp2 expm1 logistic sin tan tanh".split():
+        _check(lambda lax, x, name=name: getattr(lax, name)(x, accuracy=None), x)
+    for name in "log log1p rsqrt sqrt".split():
+        _check(lambda lax, x, name=name: getattr(lax, name)(x, accuracy=None), np.abs(x) + 0.1)
+    _check(lambda lax, x: lax.mul(x, x, out_dtype="float16").astype("float32"), np.round(x))
+    for consistent in (False, True):
+        _check(
+            lambda lax, x, w, consistent=consistent: lax.conv_transpose(
+                x, w, (2, 1), ((1, 0), (0, 1)), (1, 2), use_consistent_padding=consistent
+            ),
+            _normal(2, 4, 5, 3),
+            _normal(3, 2, 3, 2),
+        )
+
+
 def test_plain_functions():
     x = np.float32([1, 2])
     for lax in (ours, theirs):
