@@ -30,7 +30,7 @@ def log_beta(a: Any, b: Any) -> Any:
     # Both large: Stirling's formula for each, and log B is −(low log(1 + high/low) + high log(1 + low/high)) and less.
     large = (
         (_HALF_LOG_TWO_PI - 0.5 * jnp.log(far))
-        + (_correction(both) + _correction(far) - _correction(both + far))
+        + (stirling_correction(both) + stirling_correction(far) - stirling_correction(both + far))
         - ((both - 0.5) * jnp.log1p(far / both) + far * jnp.log1p(both / far))
     )
     out = jnp.where((high < _FROM) | (low + high < _FROM), direct, jnp.where(low < _FROM, one_large, large))
@@ -48,7 +48,9 @@ def _log_beta_jvp(primals: Any, tangents: Any) -> Any:
 def log_rise(z: Any, m: Any) -> Any:
     """log Γ(z + m) − log Γ(z) for z and z + m ≥ 10, in terms that are no larger than the result."""
     total = z + m
-    return m * (jnp.log(total) - 1) + (z - 0.5) * jnp.log1p(m / z) + (_correction(total) - _correction(z))
+    return (
+        m * (jnp.log(total) - 1) + (z - 0.5) * jnp.log1p(m / z) + (stirling_correction(total) - stirling_correction(z))
+    )
 
 
 @custom_jvp
@@ -63,7 +65,7 @@ def pochhammer(z: Any, m: Any) -> Any:
     safe_start, safe_rise = jnp.where(far, start, _FROM), jnp.where(far, rise, 0.0)
     exponent = jnp.where(far, log_rise(safe_start, safe_rise), el.lgamma(end) - el.lgamma(start))
     odd = jnp.where(jnp.remainder(m, 2.0) == 1, -1.0, 1.0)
-    sign = jnp.where(mirrored, odd, _sign(end) * _sign(start))
+    sign = jnp.where(mirrored, odd, sign_of_gamma(end) * sign_of_gamma(start))
     out = sign * jnp.exp(exponent)
     out = jnp.where(_is_pole(start), 0.0, jnp.where(_is_pole(end), jnp.inf, out))
     return jnp.where(m == 0, 1.0, jnp.where(jnp.isnan(total), jnp.nan, out))
@@ -79,7 +81,7 @@ def _pochhammer_jvp(primals: Any, tangents: Any) -> Any:
     return out, out * (z_dot * (of_sum - el.digamma(z)) + m_dot * of_sum)
 
 
-def _sign(x: Any) -> Any:
+def sign_of_gamma(x: Any) -> Any:
     """The sign of Γ(x) away from its poles."""
     return jnp.where((x > 0) | (jnp.remainder(jnp.floor(x), 2.0) == 0), 1.0, -1.0)
 
@@ -98,7 +100,7 @@ def has_common_pole(a: Any, b: Any) -> Any:
     return _is_pole(a) & _is_pole(a + b) & (b > 0)
 
 
-def _correction(x: Any) -> Any:
+def stirling_correction(x: Any) -> Any:
     """log Γ(x) − ((x − 1/2) log x − x + log(2π)/2) for x ≥ 10 (Abramowitz & Stegun 6.1.41)."""
     inverse = 1 / x
     square, total = inverse * inverse, 0.0

@@ -17,7 +17,7 @@ from functad.array import Array
 from functad.errors import ArgumentError
 from functad.numpy.promotion import promote_args_inexact
 from functad.primitives import elementwise as el
-from functad.scipy.special import gamma_ratios
+from functad.scipy.special import complex_gamma, gamma_ratios
 from functad.scipy.special.widening import in_float64
 
 
@@ -31,13 +31,14 @@ def gammaln(x: Any) -> Array:
 
 
 def loggamma(x: Any) -> Array:
-    """log Γ(x), element-wise, for real x: NaN below 0, where the logarithm is complex.
+    """log Γ(x), element-wise; of a real x below 0 NaN, as the logarithm is complex there.
 
     >>> loggamma(5.0)
     Array(3.178054, dtype=float32, weak_type=True)
     """
-    (x,) = promote_args_inexact("loggamma", x)
-    return jnp.where(x < 0, jnp.nan, el.lgamma(x))
+    return in_float64(
+        "loggamma", lambda x: jnp.where(x < 0, jnp.nan, el.lgamma(x)), x, of_complex=complex_gamma.log_gamma
+    )
 
 
 def gammasgn(x: Any) -> Array:
@@ -60,7 +61,7 @@ def gamma(x: Any) -> Array:
     >>> gamma(5.0)
     Array(24., dtype=float32, weak_type=True)
     """
-    return in_float64("gamma", lambda x: gammasgn(x) * jnp.exp(el.lgamma(x)), x)
+    return in_float64("gamma", lambda x: gammasgn(x) * jnp.exp(el.lgamma(x)), x, of_complex=complex_gamma.gamma)
 
 
 def betaln(a: Any, b: Any) -> Array:

@@ -1,4 +1,4 @@
-"""Functions of real arrays that compute in 64 bits and round once, so that what cancels in them costs 32 bits nothing.
+"""Functions that compute in 64 bits and round once, so that what cancels in them costs 32 bits nothing.
 
 Knows dtypes only.
 """
@@ -16,11 +16,19 @@ from functad.numpy.promotion import convert, promote_args_inexact
 from functad.tree_util import tree_map
 
 
-def in_float64(name: str, function: Callable[..., Any], *args: Any) -> Any:
-    """function(*args) with the operands as float64 arrays of one shape or rank 0, the results in their joint dtype."""
+def in_float64(
+    name: str, function: Callable[..., Any], *args: Any, of_complex: Callable[..., Any] | None = None
+) -> Any:
+    """function(*args) with the operands as float64 arrays of one shape or rank 0, the results in their joint dtype.
+
+    of_complex: what to call instead with complex ones, as complex128.
+    """
     operands = promote_args_inexact(name, *args)
     aval = aval_of(operands[0])
-    if aval.dtype.kind == "c":
+    wide: np.dtype = np.dtype(np.float64)
+    if aval.dtype.kind == "c" and of_complex is not None:
+        wide, function = np.dtype(np.complex128), of_complex
+    elif aval.dtype.kind == "c":
         raise DTypeError(f"{name} takes real numbers, but was given {aval.str_short()}; take x.real, or abs(x)")
-    out = function(*[convert(x, np.dtype(np.float64), aval.weak_type) for x in operands])
+    out = function(*[convert(x, wide, aval.weak_type) for x in operands])
     return tree_map(lambda x: convert(x, aval.dtype, aval.weak_type), out)
