@@ -92,6 +92,7 @@ EVERYWHERE = np.concatenate([s * np.logspace(-20, 6, 53) for s in (1, -1)] + [np
 UNIT = np.concatenate([np.logspace(-300, -1, 40), np.linspace(0.1, 1, 40), 1 - np.logspace(-15, -1, 40), [0, -1e-9, 2]])
 PAIRS = [x.ravel() for x in np.meshgrid(*2 * [np.append(np.logspace(-8, 4, 20), [0, 0.5, 1, 2, 3])])]
 WHOLE = [x.ravel() for x in np.meshgrid([-5.0, -4, -2, -1, 0, 1, 3], [0.0, 1, 2, 4])]
+LIMITS = [-1, 0, 1, np.inf]
 TAILS = [0, 1e-20, 1e-5, 0.3, 0.6, 0.99, 1 - 1e-9, 1]
 KUMMER = np.meshgrid([-3, -2.5, 0, 0.3, 2.5], [0.5, 1, 3.7], [-200, -30, -1, 0, 2, 90])
 GAUSS = np.meshgrid([-3, -2.5, 0, 0.3, 2.5], [-1.5, 0.5, 3.7], [0.5, 2, 3.3], [-90, -1, -0.2, 0, 0.5, 0.97])
@@ -116,6 +117,8 @@ AGAINST_SCIPY = [
     ("i0", [EVERYWHERE], 10),
     ("i1", [EVERYWHERE], 10),
     ("betainc", [x.ravel() for x in np.meshgrid([0.3, 2, 12, 300], [0.3, 2, 12, 300], TAILS)], 10_000),
+    ("betainc", [x.ravel() for x in np.meshgrid(LIMITS, LIMITS, [0, 0.5, 1, 2, -1])], 100),
+    ("zeta", [x.ravel() for x in np.meshgrid([2, 3, 7, 2.5], [-0.5, -1.3, -7.8, -2, 0, 0.1, 3, 80])], 500),
     ("expi", [EVERYWHERE[~(EVERYWHERE > 36)]], 100),  # further out SciPy has 13 digits
     ("exp1", [EVERYWHERE], 100),
     ("expn", [x.ravel() for x in np.meshgrid([0.0, 1, 2, 3, 7, 40], POSITIVE.tolist() + [0, 30, np.inf, np.nan])], 20),

@@ -92,10 +92,10 @@ def test_beta_of_a_tiny_number():
 
 
 def test_beta_at_edges():
-    a, b = np.array([2.0, 2, 0, 2, 2, 2, NAN]), np.array([2.0, 2, 2, -1, 2, 2, 2])
-    x = np.array([0, 1, 0.5, 0.5, -0.1, 1.1, 0.5])
+    a, b = np.array([2.0, 2, 0, 2, 2, 2, NAN, 0, INF]), np.array([2.0, 2, 0, -1, 2, 2, 2, INF, 2])
+    x = np.array([0, 1, 0.5, 0.5, -0.1, 1.1, 0.5, 0.5, 0.5])
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(incomplete.betainc(a, b, x), [0, 1, *[NAN] * 5])
+        np.testing.assert_array_equal(incomplete.betainc(a, b, x), [0, 1, *[NAN] * 5, 1, 0])
 
 
 @pytest.mark.parametrize("order, function", [(0, bessel.bessel_i0e), (1, bessel.bessel_i1e)])

@@ -56,10 +56,14 @@ def betainc(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
     operands = np.broadcast_arrays(a, b, x)
     left, right, at = (np.asarray(v).astype(np.float64).ravel() for v in operands)
     out = np.full(at.shape, np.nan)
-    valid = (left > 0) & (right > 0) & np.isfinite(left) & np.isfinite(right)
-    out[valid & (at == 0)] = 0
-    out[valid & (at == 1)] = 1
-    inside = valid & (at > 0) & (at < 1)
+    valid = (left >= 0) & (right >= 0) & (at >= 0) & (at <= 1)
+    valid &= (left != right) | ((left > 0) & np.isfinite(left))
+    # The limits: at the ends; for a → 0 or b → ∞ all mass is at 0, for b → 0 or a → ∞ at 1.
+    ends, all_at_0, all_at_1 = (at == 0) | (at == 1), (left == 0) | np.isinf(right), (right == 0) | np.isinf(left)
+    out[valid & all_at_0] = 1
+    out[valid & all_at_1] = 0
+    out[valid & ends] = at[valid & ends]
+    inside = valid & ~ends & ~all_at_0 & ~all_at_1
     left, right, at = left[inside], right[inside], at[inside]
     prefix = _beta_prefix(left, right, at)
     # For a small b the result is small too, and not to be had as a difference from 1.

@@ -75,13 +75,16 @@ def polygamma(order: int, x: np.ndarray) -> np.ndarray:
 def zeta(s: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Hurwitz zeta function, the sum over k >= 0 of `(q + k) ** -s`, for `s > 1` and `q > 0`.
 
-    Infinite at `s = 1` and where `q` is zero or a negative integer, NaN elsewhere outside of the domain.
+    For other negative `q` only of integers `s`. Infinite at `s = 1` and where `q` is zero or a negative integer, NaN
+    elsewhere outside of the domain.
     Source: Euler-Maclaurin summation, Abramowitz & Stegun 23.1.30 and 23.2.7.
     """
     s, q = np.broadcast_arrays(s, q)
     dtype = np.result_type(s, q)
     exponent, start = s.astype(np.float64), q.astype(np.float64)
-    return np.asarray(_zeta64(exponent, start)).astype(dtype)
+    left = (start < 0) & (start != np.floor(start)) & (exponent > 1) & (exponent == np.floor(exponent))
+    left &= exponent < np.inf
+    return np.asarray(np.where(left, _zeta_on_the_left(exponent, start), _zeta64(exponent, start))).astype(dtype)
 
 
 def logistic(x: np.ndarray) -> np.ndarray:
@@ -180,17 +183,19 @@ def _polygamma_positive(order: int, x: _Floats) -> _Floats:
 
 
 def _polygamma_negative(order: int, x: _Floats) -> _Floats:
-    """`(-1)^n psi_n(1 - x) - psi_n(x) = pi d^n cot(pi x) / dx^n`, n the order.
+    sign = 1.0 if order % 2 else -1.0
+    return sign * math.factorial(order) * _zeta_on_the_left(np.full(x.shape, order + 1.0), x)
 
-    Over n! (-1)^n the right-hand side is the sum of (x - k)^-(n+1) over all integers k: two zeta functions.
-    """
-    fraction = x - np.rint(x)
+
+def _zeta_on_the_left(s: _Floats, q: _Floats) -> _Floats:
+    """For negative q and integers s: the sum over all integers k, which has the period 1, without those below 0."""
+    fraction = q - np.rint(q)
     left = np.where(fraction < 0, 1 + fraction, fraction)
     right = np.where(fraction < 0, -fraction, 1 - fraction)
-    sign = 1.0 if order % 2 else -1.0
-    exponent = np.full(x.shape, order + 1.0)
-    periodic = _zeta64(exponent, left) + sign * _zeta64(exponent, right)
-    return sign * math.factorial(order) * (periodic - sign * _zeta64(exponent, 1 - x))
+    sign = np.where(np.remainder(s, 2) == 0, 1.0, -1.0)
+    periodic = _zeta64(s, left) + sign * _zeta64(s, right)
+    negatives: _Floats = sign * _zeta64(s, 1 - q)
+    return periodic - negatives
 
 
 _ZETA_DIRECT_TERMS = 10

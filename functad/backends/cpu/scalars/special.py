@@ -66,16 +66,10 @@ def polygamma(m: Any, x: Any) -> Any:
     sign = 1.0 if m % 2 == 1 else -1.0
     scale = sign * _factorial(m)
     if x > 0:
-        return scale * zeta(m + 1, x)
+        return scale * _zeta_on_the_right(m + 1, x)
     if x == floor(x):
         return _INF if sign > 0 and x > -_INF else _NAN
-    # ψ⁽ᵐ⁾(x) = (−1)^m ψ⁽ᵐ⁾(1 − x) − π dᵐ cot(πx) / dxᵐ, that is a sum over all integers k of (x − k)^−(m+1).
-    fraction = x - round_even(x)
-    left, right = fraction, 1 - fraction
-    if fraction < 0:
-        left, right = 1 + fraction, -fraction
-    periodic = zeta(m + 1, left) + sign * zeta(m + 1, right)
-    return scale * (periodic - sign * zeta(m + 1, 1 - x))
+    return scale * _zeta_on_the_left(m + 1, x)
 
 
 @routine
@@ -103,13 +97,30 @@ def _zeta_tail(k: Any, s: Any, end: Any, power: Any) -> Any:
 
 @routine
 def zeta(s: Any, q: Any) -> Any:
-    """Hurwitz zeta function, the sum of (q + k)^−s over k >= 0, for s > 1 and q > 0."""
-    if s == 1:
+    """Hurwitz zeta function, the sum of (q + k)^−s over k >= 0, for s > 1; for negative q only of integers s."""
+    if s == 1 or (q <= 0 and q == floor(q)):
         return _INF
-    if q <= 0:
-        return _INF if q == floor(q) else _NAN
-    if s < 1 or s != s or q != q:
+    if not s > 1 or q != q:
         return _NAN
+    if q > 0:
+        return _zeta_on_the_right(s, q)
+    return _zeta_on_the_left(s, q) if s == floor(s) and s < _INF else _NAN
+
+
+@routine
+def _zeta_on_the_left(s: Any, q: Any) -> Any:
+    """For negative q and integers s: the sum over all integers k, which has the period 1, without those below 0."""
+    sign = 1.0 if s % 2 == 0 else -1.0
+    fraction = q - round_even(q)
+    left, right = fraction, 1 - fraction
+    if fraction < 0:
+        left, right = 1 + fraction, -fraction
+    periodic = _zeta_on_the_right(s, left) + sign * _zeta_on_the_right(s, right)
+    return periodic - sign * _zeta_on_the_right(s, 1 - q)
+
+
+@routine
+def _zeta_on_the_right(s: Any, q: Any) -> Any:
     if q == _INF:
         return 0.0
     if s == _INF:
@@ -262,10 +273,12 @@ def _log_minus(ratio: Any, distance: Any) -> Any:
 @routine
 def betainc(a: Any, b: Any, x: Any) -> Any:
     """I_x(a, b), the regularised incomplete beta function."""
-    if not (a > 0 and b > 0 and a < _INF and b < _INF and x >= 0 and x <= 1):
+    if not (a >= 0 and b >= 0 and x >= 0 and x <= 1) or (a == b and (a == 0 or a == _INF)):
         return _NAN
     if x == 0 or x == 1:
         return x
+    if a == 0 or b == 0 or a == _INF or b == _INF:  # all mass is at 0, or at 1
+        return 1.0 if a == 0 or b == _INF else 0.0
     prefix = _beta_prefix(a, b, x)
     # For a small b the result is small too, and not to be had as a difference from 1.
     if x < (a + 1) / (a + b + 2) or (b < 0.1 and x < 0.995):
