@@ -22,6 +22,7 @@ from functad.numpy import protocols as _protocols
 from functad.numpy import ufunc_methods as _ufunc_methods
 from functad.numpy.arithmetic import *
 from functad.numpy.array_methods import *
+from functad.numpy.bits import *
 from functad.numpy.creation import *
 from functad.numpy.dtype_names import *
 from functad.numpy.dtype_names import bool_ as _bool_
@@ -33,6 +34,7 @@ from functad.numpy.manipulation import *
 from functad.numpy.nan_reductions import *
 from functad.numpy.numeric import *
 from functad.numpy.padding import *
+from functad.numpy.polynomials import *
 from functad.numpy.promotion import *
 from functad.numpy.reductions import *
 from functad.numpy.selecting import *

@@ -1,4 +1,4 @@
-"""Calculus and signals on arrays: differences, interpolation, convolution, polynomials, mapping over axes.
+"""Calculus and signals on arrays: differences, interpolation, convolution, mapping over axes.
 
 Knows other functions of this package, and `vmap`-free forms of what NumPy loops over.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, sorting, ufuncs
-from functad.numpy.building import as_array, filled
+from functad.numpy.building import as_array
 from functad.numpy.promotion import (
     asarray,
     broadcast_operand,
@@ -22,7 +22,6 @@ from functad.numpy.promotion import (
     constant,
     convert,
     operand,
-    promote_dtypes,
     promote_dtypes_inexact,
 )
 from functad.primitives import convolution, structure
@@ -39,12 +38,6 @@ __all__ = [
     "gradient",
     "interp",
     "ix_",
-    "polyadd",
-    "polyder",
-    "polyint",
-    "polymul",
-    "polysub",
-    "polyval",
     "trapezoid",
     "trim_zeros",
     "unwrap",
@@ -278,66 +271,6 @@ def _slide(x: Any, kernel: Any, padding: tuple[int, int]) -> Any:
         dimension_numbers=convolution.ConvDimensionNumbers(spec, spec, spec),
     )
     return reshape_to(result, (result.shape[2],))
-
-
-# --- polynomials ------------------------------------------------------------------------------------
-
-
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
-    """The value at x of the polynomial with the given coefficients, that of the highest power first."""
-    coefficients, at = promote_dtypes(operand("polyval", p), operand("polyval", x))
-    coefficients, at = asarray(coefficients), asarray(at)
-    result = filled(at.dtype.type(0), at.shape)
-    for i in range(coefficients.shape[0]):
-        result = arithmetic.add(arithmetic.multiply(result, at), coefficients[i])
-    return asarray(result)
-
-
-def polyadd(a1: Any, a2: Any) -> Array:
-    """The coefficients of the sum of two polynomials."""
-    x, y = (manipulation.atleast_1d(v) for v in promote_dtypes(operand("polyadd", a1), operand("polyadd", a2)))
-    size = max(x.size, y.size)
-    x, y = (structure.pad(v, v.dtype.type(0), [(size - v.size, 0, 0)]) for v in (x, y))
-    return arithmetic.add(x, y)
-
-
-def polysub(a1: Any, a2: Any) -> Array:
-    """The coefficients of the difference of two polynomials."""
-    return polyadd(a1, arithmetic.negative(asarray(a2)))
-
-
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
-    """The coefficients of the product of two polynomials."""
-    x, y = (manipulation.atleast_1d(v) for v in promote_dtypes_inexact(operand("polymul", a1), operand("polymul", a2)))
-    return convolve(x, y, "full")
-
-
-def polyder(p: Any, m: int = 1) -> Array:
-    """The coefficients of the m-th derivative of a polynomial."""
-    (x,) = promote_dtypes_inexact(operand("polyder", p))
-    if m < 0:
-        raise ArgumentError(f"polyder: m must not be negative, got {m}")
-    for _ in range(m):
-        powers = np.arange(x.size - 1, 0, -1).astype(x.dtype)
-        x = arithmetic.multiply(x[:-1], asarray(powers))
-    return x
-
-
-def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
-    """The coefficients of the m-th integral of a polynomial, with the given integration constants (0 by default)."""
-    k = 0 if k is None else k
-    (x,) = promote_dtypes_inexact(operand("polyint", p))
-    constants = np.broadcast_to(np.asarray(k), (m,)) if np.size(k) == 1 else np.asarray(k)
-    if len(constants) != m:
-        raise ArgumentError(f"polyint: k must be one constant or {m} of them, got {k}")
-    for value in constants:
-        powers = np.arange(x.size, 0, -1).astype(x.dtype)
-        x = _append_one(arithmetic.divide(x, asarray(powers)), value)
-    return x
-
-
-def _append_one(x: Any, value: Any) -> Any:
-    return manipulation.concatenate([x, asarray(np.asarray(value, x.dtype)[None])])
 
 
 # --- mapping over axes ------------------------------------------------------------------------------

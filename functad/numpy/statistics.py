@@ -32,6 +32,7 @@ from functad.numpy.promotion import (
     constant,
     convert,
     operand,
+    promote_dtypes,
     promote_dtypes_inexact,
 )
 from functad.numpy.sorting import sort_with
@@ -44,7 +45,9 @@ __all__ = [
     "corrcoef",
     "cov",
     "histogram",
+    "histogram2d",
     "histogram_bin_edges",
+    "histogramdd",
     "median",
     "nanmedian",
     "nanpercentile",
@@ -309,6 +312,75 @@ def histogram(
     if density:
         widths = arithmetic.subtract(edges[1:], edges[:-1])
         counts = arithmetic.divide(counts, arithmetic.multiply(widths, reductions.sum(counts)))
+    return counts, edges
+
+
+def histogram2d(
+    x: Any,
+    y: Any,
+    bins: Any = 10,
+    range: Any = None,  # noqa: A002
+    weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Array, Array, Array]:
+    """How many points lie in each rectangle of two rows of bins, and the edges of both.
+
+    Args:
+        bins: a number, or edges, for both; or a pair of them.
+        range: a pair of the least and largest edges.
+        weights: how much each point counts.
+        density: divide by the number of points and by the rectangles' sizes.
+    """
+    if isinstance(bins, (list, tuple)) or np.ndim(bins) > 0:
+        bins = bins if len(bins) in (1, 2) else [bins, bins]
+    points = manipulation.stack([as_array("histogram2d", v) for v in promote_dtypes(x, y)], 1)
+    counts, (of_x, of_y) = histogramdd(points, bins, range, weights, density)
+    return counts, of_x, of_y
+
+
+def histogramdd(
+    sample: Any,
+    bins: Any = 10,
+    range: Any = None,  # noqa: A002
+    weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Array, list[Array]]:
+    """How many points lie in each box of bins, and the edges of the bins along each coordinate.
+
+    Args:
+        sample: points, of shape (points, coordinates).
+        bins: a number of bins for all coordinates, or for each a number or edges.
+        range: for each coordinate None, or a pair of the least and largest edges.
+        weights: how much each point counts.
+        density: divide by the number of points and by the boxes' sizes.
+    """
+    (points,) = promote_dtypes_inexact(as_array("histogramdd", sample))
+    if points.ndim != 2:
+        raise ShapeError(f"histogramdd takes points of shape (points, coordinates), got shape {points.shape}")
+    count = points.shape[1]
+    rows = list(bins) if isinstance(bins, (list, tuple)) or np.ndim(bins) > 0 else [bins] * count
+    spans = [None] * count if range is None else list(range)
+    if len(rows) != count or len(spans) != count:
+        raise ArgumentError(
+            f"histogramdd: points of {count} coordinates need as many bins= and range=, "
+            f"got {len(rows)} and {len(spans)}"
+        )
+    if weights is not None:
+        points, weights = promote_dtypes_inexact(points, as_array("histogramdd", weights))
+    columns = [points[:, i] for i, _ in enumerate(rows)]
+    edges = [histogram_bin_edges(x, *given) for x, *given in zip(columns, rows, spans)]
+    places = [sorting.searchsorted(e, x, side="right") for e, x in zip(edges, columns)]
+    places = [selecting.where(logic.equal(x, e[-1]), e.size - 1, p) for e, x, p in zip(edges, columns, places)]
+    sizes = tuple(e.size + 1 for e in edges)  # one bin below and one above, which are cut off
+    flat = selecting.ravel_multi_index(places, sizes, mode="clip")
+    counts = reshape_to(bincount(flat, weights, length=math.prod(sizes)), sizes)
+    counts = counts[(slice(1, -1),) * count]
+    if density:
+        counts = convert(counts, points.dtype)
+        counts = arithmetic.divide(counts, reductions.sum(counts))
+        for i, e in enumerate(edges):
+            widths = arithmetic.subtract(e[1:], e[:-1])
+            counts = arithmetic.divide(counts, reshape_to(widths, (widths.size,) + (1,) * (count - 1 - i)))
     return counts, edges
 
 

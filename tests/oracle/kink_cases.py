@@ -311,6 +311,7 @@ of_array(
 # lacks, or its derivative: the losses of `nn` are in `test_kinks.py`, its layers are made of the functions above.
 WITHOUT_KINKS = {
     "lax": """
+    custom_linear_solve custom_root
     all_gather all_to_all axis_index axis_size pmax pmean pmin ppermute pshuffle psum psum_scatter pswapaxes
     DotDimensionNumbers approx_max_k approx_min_k composite conv_general_dilated_local conv_general_dilated_patches
     conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple dtype igamma_grad_a
@@ -334,6 +335,7 @@ WITHOUT_KINKS = {
     bitwise_xor blackman block broadcast_arrays broadcast_shapes broadcast_to can_cast column_stack compress concat
     concatenate copy correlate count_nonzero delete diag diag_indices diag_indices_from diagflat diagonal digitize
     dot dsplit dstack einsum einsum_path empty empty_like equal expand_dims extract eye fill_diagonal fix
+    frexp histogram2d histogramdd i0 packbits poly polydiv polyfit roots unpackbits
     flatnonzero flip fliplr flipud from_dlpack frombuffer fromfile fromfunction fromiter fromstring full full_like
     gcd get_printoptions greater greater_equal hamming hanning histogram histogram_bin_edges hsplit hstack identity
     indices inner insert intersect1d invert isclose iscomplex iscomplexobj isdtype isfinite isin isinf isnan

@@ -15,6 +15,7 @@ from functad.custom_derivatives import custom_jvp
 from functad.errors import ArgumentError
 from functad.lax import scan
 from functad.numpy.promotion import promote_args_inexact
+from functad.numpy.ufuncs import bessel_i0, bessel_i1
 from functad.primitives import elementwise as el
 from functad.scipy.special.exponential_integrals import polynomial
 from functad.scipy.special.widening import in_float64
@@ -26,7 +27,7 @@ def i0(x: Any) -> Array:
     >>> i0(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return in_float64("i0", lambda x: _unscaled(x, el.bessel_i0e(x)), x)
+    return in_float64("i0", bessel_i0, x)
 
 
 def i0e(x: Any) -> Array:
@@ -44,7 +45,7 @@ def i1(x: Any) -> Array:
     >>> i1(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return in_float64("i1", lambda x: _unscaled(x, el.bessel_i1e(x)), x)
+    return in_float64("i1", bessel_i1, x)
 
 
 def i1e(x: Any) -> Array:
@@ -73,11 +74,6 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     if not all(isinstance(k, int) and k >= 0 for k in (v, n_iter)):
         raise ArgumentError(f"bessel_jn: v and n_iter must be integers that are not negative, got {v!r} and {n_iter!r}")
     return in_float64("bessel_jn", lambda z: _first_kind(v, max(n_iter, v, 50), z), z)
-
-
-def _unscaled(x: Any, scaled: Any) -> Any:
-    root = jnp.exp(jnp.abs(x) / 2)  # e^|x| overflows before the product does
-    return scaled * root * root
 
 
 # --- the first kind -----------------------------------------------------------------------------------
