@@ -84,7 +84,10 @@ def zeta(s: np.ndarray, q: np.ndarray) -> np.ndarray:
     exponent, start = s.astype(np.float64), q.astype(np.float64)
     left = (start < 0) & (start != np.floor(start)) & (exponent > 1) & (exponent == np.floor(exponent))
     left &= exponent < np.inf
-    return np.asarray(np.where(left, _zeta_on_the_left(exponent, start), _zeta64(exponent, start))).astype(dtype)
+    out = np.asarray(_zeta64(exponent, np.where(left, 1.0, start)))
+    if left.any():
+        out[left] = _zeta_on_the_left(exponent[left], start[left])
+    return out.astype(dtype)
 
 
 def logistic(x: np.ndarray) -> np.ndarray:
