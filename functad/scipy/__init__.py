@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from functad.scipy import ndimage as ndimage
     from functad.scipy import signal as signal
     from functad.scipy import special as special
+    from functad.scipy import stats as stats
 
 __all__ = [
     "cluster",
@@ -26,6 +27,7 @@ __all__ = [
     "ndimage",
     "signal",
     "special",
+    "stats",
 ]
 
 if not TYPE_CHECKING:
