@@ -13,6 +13,7 @@ from typing import Any
 from functad import dtypes, lax
 from functad import numpy as jnp
 from functad.array import Array
+from functad.custom_derivatives import custom_jvp
 from functad.errors import ArgumentError, ShapeError
 
 AxisArgument = int | Sequence[int] | None
@@ -236,6 +237,49 @@ def squareplus(x: Any, b: Any = 4) -> Array:
     return (x + jnp.sqrt(jnp.square(x) + b)) / 2.0
 
 
+def sparse_plus(x: Any) -> Array:
+    """0 up to -1, `x` from 1 on, and the parabola `(x + 1)^2 / 4` between them: a softplus that is 0.
+
+    >>> import functad.numpy as jnp
+    >>> sparse_plus(jnp.array([-2., 0., 3.]))
+    Array([0.  , 0.25, 3.  ], dtype=float32)
+    """
+    x = _inexact(x)
+    below, above = x <= -1, x >= 1
+    middle = jnp.square(jnp.where(below | above, jnp.ones_like(x), x) + 1) / 4  # overflows nowhere
+    return jnp.where(below, jnp.zeros_like(x), jnp.where(above, x, middle))
+
+
+def sparse_sigmoid(x: Any) -> Array:
+    """The derivative of `sparse_plus`: `(x + 1) / 2`, cut to [0, 1].
+
+    >>> import functad.numpy as jnp
+    >>> sparse_sigmoid(jnp.array([-2., 0., 3.]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return 0.5 * jnp.clip(_inexact(x) + 1.0, 0.0, 2.0)
+
+
+@custom_jvp
+def log1mexp(x: Any) -> Array:
+    """`log(1 - exp(-x))` for x >= 0, with all digits both where x is small and where it is large.
+
+    Mächler, Accurately computing log(1 - exp(-|a|)), equation 7.
+
+    >>> import functad.numpy as jnp
+    >>> log1mexp(jnp.array([0., 1.]))
+    Array([      -inf, -0.4586751], dtype=float32)
+    """
+    x = _inexact(x)
+    return jnp.where(x < math.log(2.0), jnp.log(-jnp.expm1(-x)), jnp.log1p(-jnp.exp(-x)))
+
+
+@log1mexp.defjvp
+def _log1mexp_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return log1mexp(x), t / jnp.expm1(x)  # d log(1 − exp(−x)) = dx / (exp(x) − 1)
+
+
 def identity(x: Any) -> Array:
     """The input itself.
 
@@ -344,6 +388,18 @@ def logsumexp(
     if return_sign:
         return jnp.log(jnp.abs(total)) + peak, jnp.sign(total)
     return jnp.log(total) + peak
+
+
+def logmeanexp(x: Any, axis: AxisArgument = None, where: Any = None, keepdims: bool = False) -> Array:
+    """`log(mean(exp(x)))` along an axis, without overflow; the arguments are those of `logsumexp`.
+
+    >>> import functad.numpy as jnp
+    >>> logmeanexp(jnp.array([1000., 1000.]))
+    Array(1000., dtype=float32)
+    """
+    total = logsumexp(x, axis, keepdims=keepdims, where=where)
+    taken = jnp.broadcast_to(True if where is None else where, jnp.shape(x))
+    return total - jnp.log(jnp.sum(taken, axis, dtype=total.dtype, keepdims=keepdims))
 
 
 def standardize(

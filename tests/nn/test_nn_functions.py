@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -19,8 +21,8 @@ DIFFERENTIABLE = {
         name: getattr(nn, name)
         for name in (
             "celu elu gelu hard_sigmoid hard_silu hard_tanh identity leaky_relu log_sigmoid mish relu relu6 "
-            "selu sigmoid silu soft_sign softplus squareplus tanh glu softmax log_softmax logsumexp "
-            "standardize"
+            "selu sigmoid silu soft_sign softplus sparse_plus sparse_sigmoid squareplus tanh glu softmax "
+            "log_softmax logmeanexp logsumexp standardize"
         ).split()
     },
     "gelu exact": lambda x: nn.gelu(x, approximate=False),
@@ -122,3 +124,17 @@ def test_errors_say_what_and_how():
         nn.one_hot(np.arange(3), 3.0)
     with pytest.raises(ShapeError, match=r"glu: axis -1 of an array of shape \(2, 3\) has size 3, which is odd"):
         nn.glu(np.ones((2, 3)))
+
+
+def test_log1mexp_keeps_its_digits():
+    x = np.array([1e-30, 1e-8, 0.5, 0.7, 30.0, 700.0])
+    expected = [math.log(-math.expm1(-v)) if v < 0.7 else math.log1p(-math.exp(-v)) for v in x]
+    np.testing.assert_allclose(np.asarray(nn.log1mexp(x)), expected, rtol=1e-14)
+    slopes = functad.vmap(functad.grad(nn.log1mexp))(jnp.asarray(x))
+    np.testing.assert_allclose(np.asarray(slopes), [1 / math.expm1(v) for v in x], rtol=1e-14)
+
+
+def test_logmeanexp_counts_what_takes_part():
+    x = jnp.arange(8.0)
+    expected = np.log(np.mean(np.exp(np.arange(8.0)[MASK])))
+    np.testing.assert_allclose(nn.logmeanexp(x, where=MASK), expected, rtol=1e-6)

@@ -113,7 +113,7 @@ unary(
 unary(
     "nn",
     "celu elu gelu hard_sigmoid hard_silu hard_swish hard_tanh identity leaky_relu log_sigmoid mish relu relu6 selu "
-    "sigmoid silu soft_sign softplus squareplus swish tanh",
+    "sigmoid silu soft_sign softplus sparse_plus sparse_sigmoid squareplus swish tanh",
     POINTS,
 )
 unary("nn", "gelu", POINTS, approximate=False)
@@ -121,6 +121,7 @@ unary("nn", "elu", POINTS, alpha=0.5)
 unary("nn", "celu", POINTS, alpha=0.5)
 unary("nn", "leaky_relu", POINTS, negative_slope=0.2)
 unary("nn", "squareplus", POINTS[:19], b=0)
+unary("nn", "log1mexp", [x for x in POINTS if not x < 0 and x != 1e-200])
 binary("lax", "add atan2 div max min mul pow rem sub", PAIRS)
 binary(
     "lax", "igamma igammac", [(1.0, 0.0), (2.0, 0.0), (0.5, 0.0), (2.0, INF), (1.0, 1.0), (3.0, 0.0)], only_second=True
@@ -291,7 +292,7 @@ of_array("lax.associative_scan-max", lambda m, x: m.lax.associative_scan(m.lax.m
 
 # --- networks -----------------------------------------------------------------------------------------
 
-for name in "softmax log_softmax logsumexp standardize glu".split():
+for name in "softmax log_softmax logmeanexp logsumexp standardize glu".split():
     of_array(f"nn.{name}", lambda m, x, name=name: getattr(m.nn, name)(x), ROWS)
 MASK = np.array([True, False, True, True])
 for name in "softmax log_softmax logsumexp standardize".split():

@@ -51,6 +51,7 @@ DIFFERENT = [
     ("numpy.vander*", "zero", "polynomials have derivatives at 0, JAX's powers NaN from second order on"),
     ("numpy.power-array*", "zero", "as vander"),
     ("nn.standardize*", "equal", "JAX cuts its variance off at 0, and halves its derivative at that tie"),
+    ("nn.sparse_plus", "infinite", "straight lines; JAX's reverse mode multiplies 0 by infinity"),
     ("nn.relu*", "NaN", "there is no derivative: JAX gives 0, functad passes the tangent on with the NaN"),
     ("nn.hard_*", "NaN", "as relu"),
     ("numpy.heaviside*", "NaN", "as relu"),
