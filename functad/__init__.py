@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from functad import errors as errors
     from functad import extend as extend
     from functad import flatten_util as flatten_util
+    from functad import image as image
     from functad import interpreters as interpreters
     from functad import io as io
     from functad import lax as lax
@@ -118,6 +119,7 @@ _SUBMODULES = (
     "errors",
     "extend",
     "flatten_util",
+    "image",
     "interpreters",
     "io",
     "lax",

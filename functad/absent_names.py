@@ -68,7 +68,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "print_environment_info": "python -m functad doctor",
         "softmax_custom_jvp": "functad.nn.softmax has such a derivative always",
         "experimental": "io_callback, enable_x64 and the like are names of functad itself",
-        "image": "resize with functad.numpy.repeat and interpolation, or before training with another library",
         "profiler": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
         "distributed": _ONE_DEVICE,
         "dlpack": "functad.numpy.asarray takes what has __dlpack__ through numpy.from_dlpack(x)",
