@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from functad.scipy import integrate as integrate
     from functad.scipy import linalg as linalg
     from functad.scipy import ndimage as ndimage
+    from functad.scipy import optimize as optimize
     from functad.scipy import signal as signal
     from functad.scipy import special as special
     from functad.scipy import stats as stats
@@ -25,6 +26,7 @@ __all__ = [
     "integrate",
     "linalg",
     "ndimage",
+    "optimize",
     "signal",
     "special",
     "stats",
