@@ -96,6 +96,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         **_NARROW_FLOATS,
         **_NARROW_INTEGERS,
         "bfloat16": "float16 and float32 are what CPUs compute with",
+        **dict.fromkeys(("frompyfunc", "ufunc"), "functad.numpy.vectorize; functad.lax.reduce folds a function"),
         "ComplexWarning": "numpy.exceptions.ComplexWarning",
         **dict.fromkeys(("c_", "r_"), "use functad.numpy.concatenate, or stack, with arange"),
         "bool8": "functad.numpy.bool_",
@@ -203,7 +204,13 @@ INSTEAD: dict[str, dict[str, str]] = {
         "key_dtype": "keys are uint32 arrays of shape (2,), without a dtype of their own",
         "key_impl": "all keys are of one kind, threefry2x32",
     },
+    "functad.scipy": {
+        "optimize": "functad.optim minimises by gradients; functad.grad gives SciPy's own its jac=",
+        "interpolate": "functad.scipy.ndimage.map_coordinates, or functad.numpy.interp of one variable",
+        "spatial": "rotations are matrices: functad.numpy.matmul",
+    },
     "functad.tree_util": {
+        "KeyEntry": "a key is one of DictKey, GetAttrKey, SequenceKey, FlattenedIndexKey",
         "default_registry": "functad.tree_util.register_pytree_node registers, for all",
         "tree_multimap": "functad.tree_util.tree_map(f, tree, *rest)",
     },

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from functad.absent import INSTEAD
 from functad.errors import AbsentNameError
 
-from .modules import ATTRIBUTES, DIFFERENT, MODULES
+from .modules import ATTRIBUTES, DIFFERENT, MODULES, NAMES
 
 
 class Section(NamedTuple):
@@ -32,6 +32,8 @@ def sections() -> list[Section]:
 
 def names_of(module: str) -> list[str]:
     """The public names of a module of JAX: no modules that it merely uses, and nothing that JAX has given up."""
+    if module in NAMES:
+        return NAMES[module]
     found = []
     here = _import(module)
     for name in dir(here):
@@ -57,7 +59,11 @@ def _import(module: str) -> Any:
 def _section(module: str) -> Section:
     ours = f"functad{module.removeprefix('jax')}"
     theirs, made = _import(module), Section(module, [], {}, {})
-    here = importlib.import_module(ours)
+    try:
+        here = importlib.import_module(ours)
+    except ModuleNotFoundError:
+        made.absent.update(dict.fromkeys(names_of(module), reason(*missing_part(ours))))
+        return made
     for name in names_of(module):
         try:
             value = getattr(here, name)
@@ -70,6 +76,16 @@ def _section(module: str) -> Section:
         else:
             made.there.append(name)
     return made
+
+
+def missing_part(module: str) -> tuple[str, str]:
+    """The module above one that there is not, and the name that it lacks."""
+    parent, _, child = module.rpartition(".")
+    try:
+        importlib.import_module(parent)
+    except ModuleNotFoundError:
+        return missing_part(parent)
+    return parent, child
 
 
 def reason(module: str, name: str) -> str:

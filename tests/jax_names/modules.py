@@ -24,6 +24,9 @@ jax.core jax.extend.core jax.interpreters.ad jax.interpreters.batching jax.inter
 # Where a value stands for a module in JAX, its names count all the same.
 ATTRIBUTES = {"jax.checkpoint_policies"}
 
+# A module without a list of what is public.
+NAMES = {"jax.experimental.ode": ["odeint"]}
+
 PROGRAM = "one class, Program, holds its constants too"
 KEYS = "keys are uint32 arrays of shape (2,), without a dtype of their own"
 ONE_KIND = "there is one kind of keys, threefry2x32"
