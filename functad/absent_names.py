@@ -150,7 +150,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         **dict.fromkeys(
             ("backend", "lowering", "mlir", "pallas", "sharding"), "functad compiles for the CPU by Numba, itself"
         ),
-        "linear_util": "use plain functions; functad.tree_util flattens their arguments",
         "random": "there is one kind of keys, threefry2x32",
         "source_info_util": "eqn.source is the user's line of an equation",
     },
