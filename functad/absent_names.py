@@ -205,7 +205,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "functad.scipy": {
         "optimize": "functad.optim minimises by gradients; functad.grad gives SciPy's own its jac=",
-        "interpolate": "functad.scipy.ndimage.map_coordinates, or functad.numpy.interp of one variable",
         "spatial": "rotations are matrices: functad.numpy.matmul",
     },
     "functad.tree_util": {

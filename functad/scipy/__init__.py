@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from functad.scipy import cluster as cluster
     from functad.scipy import fft as fft
     from functad.scipy import integrate as integrate
+    from functad.scipy import interpolate as interpolate
     from functad.scipy import linalg as linalg
     from functad.scipy import ndimage as ndimage
     from functad.scipy import optimize as optimize
@@ -24,6 +25,7 @@ __all__ = [
     "cluster",
     "fft",
     "integrate",
+    "interpolate",
     "linalg",
     "ndimage",
     "optimize",
