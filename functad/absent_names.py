@@ -204,7 +204,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "key_impl": "all keys are of one kind, threefry2x32",
     },
     "functad.scipy": {
-        "optimize": "functad.optim minimises by gradients; functad.grad gives SciPy's own its jac=",
         "spatial": "rotations are matrices: functad.numpy.matmul",
     },
     "functad.tree_util": {

@@ -73,6 +73,14 @@ class Aval:
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype, self.weak_type))
 
+    @property
+    def sharding(self) -> None:
+        """None: an array lies on one device as a whole."""
+
+    def update(self, **changes: Any) -> Aval:
+        """The same with another `shape`, `dtype` or `weak_type`."""
+        return Aval(**{**{name: getattr(self, name) for name in ("shape", "dtype", "weak_type")}, **changes})
+
     def same_type(self, other: Aval) -> bool:
         """Equal shape and dtype, weakness aside."""
         return self.shape == other.shape and self.dtype == other.dtype
