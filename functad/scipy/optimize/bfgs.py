@@ -28,6 +28,11 @@ class OptimizeResults(NamedTuple):
     fun, jac: the value and the gradient at x.
     hess_inv: the estimate of the inverse of the matrix of second derivatives.
     nfev, njev: how often value and gradient were computed; nit: how many steps were made.
+
+    >>> import functad.numpy as jnp
+    >>> found = minimize(lambda x: jnp.sum((x - 3.) ** 2), jnp.zeros(2), method="BFGS")
+    >>> bool(found.success), int(found.status)
+    (True, 0)
     """
 
     x: Array
