@@ -96,7 +96,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         **_NARROW_FLOATS,
         **_NARROW_INTEGERS,
         "bfloat16": "float16 and float32 are what CPUs compute with",
-        **dict.fromkeys(("frompyfunc", "ufunc"), "functad.numpy.vectorize; functad.lax.reduce folds a function"),
         "ComplexWarning": "numpy.exceptions.ComplexWarning",
         **dict.fromkeys(("c_", "r_"), "use functad.numpy.concatenate, or stack, with arange"),
         "bool8": "functad.numpy.bool_",

@@ -36,6 +36,7 @@ from functad.numpy.numeric import *
 from functad.numpy.padding import *
 from functad.numpy.polynomials import *
 from functad.numpy.promotion import *
+from functad.numpy.python_ufuncs import *
 from functad.numpy.reductions import *
 from functad.numpy.selecting import *
 from functad.numpy.selecting import select_cases as _select_cases

@@ -5,7 +5,7 @@ Knows which reduction or update each function stands for; computes nothing that 
 
 from __future__ import annotations
 
-import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ import numpy as np
 from functad.errors import ArgumentError, ImmutableArrayError, UnsupportedNumpyError
 from functad.numpy import arithmetic, indexing, logic, manipulation, reductions, ufuncs, updates
 from functad.numpy.building import as_array
-from functad.numpy.promotion import canonical_axis, canonical_dtype, constant, convert
+from functad.numpy.promotion import asarray, canonical_axis, canonical_dtype, constant, convert
 from functad.numpy.selecting import take
+from functad.numpy.selecting import where as select_where
 from functad.primitives import cumulative
 
 _Function = Callable[..., Any]
@@ -60,19 +61,24 @@ _BINARY = (
 def install() -> None:
     """Attach the methods to the functions."""
     for named in _BINARY:
-        attributes = {
-            "nin": 2,
-            "nout": 1,
-            "nargs": 3,
-            "identity": named.identity,
-            "reduce": _reduce_of(named),
-            "accumulate": _accumulate_of(named),
-            "reduceat": _reduceat_of(named),
-            "outer": _outer_of(named),
-            "at": _at_of(named),
-        }
+        attributes = {"nin": 2, "nout": 1, "nargs": 3, "identity": named.identity, **_methods_of(named)}
         for attribute, value in attributes.items():
             setattr(named.function, attribute, value)
+
+
+def methods_of(function: _Function, identity: Any) -> dict[str, _Function]:
+    """The methods of another binary function, by name."""
+    return _methods_of(_Named(function, identity))
+
+
+def _methods_of(named: _Named) -> dict[str, _Function]:
+    return {
+        "reduce": _reduce_of(named),
+        "accumulate": _accumulate_of(named),
+        "reduceat": _reduceat_of(named),
+        "outer": _outer_of(named),
+        "at": _at_of(named),
+    }
 
 
 def _reduce_of(named: _Named) -> _Function:
@@ -97,25 +103,40 @@ def _reduce_of(named: _Named) -> _Function:
             else:
                 x = _in_dtype(x, dtype)
             return named.reduction(x, axis=axis, keepdims=keepdims, **options)
-        if options or not isinstance(axis, (int, np.integer)):
-            raise UnsupportedNumpyError(
-                f"{name} combines one axis, without initial= and where=; combine several by calling it again, and "
-                "put other values where they are to be left out first: functad.numpy.where(mask, x, identity)"
-            )
-        parts = _parts(name, x, axis, dtype)
-        if not parts and named.identity is None:
-            raise ArgumentError(f"{name}: axis {axis} of shape {x.shape} is empty, and the function has no identity")
-        place = canonical_axis(name, axis, x.ndim)
-        rest = x.shape[:place] + x.shape[place + 1 :]
-        if not parts:
-            result = manipulation.broadcast_to(convert(as_array(name, named.identity), x.dtype), rest)
-        elif len(parts) == 1:
-            result = convert(parts[0], named.function(parts[0], parts[0]).dtype)
-        else:
-            result = functools.reduce(named.function, parts)
-        return manipulation.expand_dims(result, place) if keepdims else result
+        if not isinstance(axis, (int, np.integer)):
+            raise UnsupportedNumpyError(f"{name} combines one axis; combine several by calling it again")
+        return _combined(named, name, x, axis, dtype, keepdims, initial, where)
 
     return reduce
+
+
+def _combined(named: _Named, name: str, x: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    """The slices along an axis combined, one by one; masked ones are passed over."""
+    place = canonical_axis(name, axis, x.ndim)
+    rest = x.shape[:place] + x.shape[place + 1 :]
+    parts = _parts(name, x, place, dtype)
+    start = named.identity if initial is None else initial
+    if start is None and (where is not None or not parts):
+        raise ArgumentError(
+            f"{name}: axis {axis} of shape {x.shape} may have nothing to combine, and the function has no identity; "
+            "give initial="
+        )
+    is_seeded = initial is not None or where is not None or not parts
+    if is_seeded or len(parts) == 1:
+        one = asarray(np.ones((), x.dtype if dtype is None else canonical_dtype(dtype)))
+        of_result = named.function(one, one).dtype
+        first = manipulation.broadcast_to(as_array(name, start), rest) if is_seeded else parts.pop()
+        parts.insert(0, convert(first, of_result))
+    result = parts[0]
+    masks = (
+        itertools.repeat(None)
+        if where is None
+        else _parts(name, manipulation.broadcast_to(where, x.shape), place, None)
+    )
+    for part, mask in zip(parts[1:], masks):
+        combined = named.function(result, part)
+        result = combined if mask is None else select_where(mask, combined, result)
+    return manipulation.expand_dims(result, place) if keepdims else result
 
 
 _WITHOUT_INITIAL = (logic.logical_and, logic.logical_or)
@@ -202,7 +223,7 @@ def _at_of(named: _Named) -> _Function:
         """A copy of an array whose indexed elements are combined with `b`; `inplace=False` says that it is one."""
         if not named.update:
             raise UnsupportedNumpyError(
-                f"{name}.at has no counterpart in functad; write x.at[i].set(functad.numpy.{name}(x[i], b)) "
+                f"{name}.at has no counterpart in functad; write x.at[i].set({name}(x[i], b)) "
                 "where no element is named twice"
             )
         if inplace:

@@ -336,7 +336,7 @@ WITHOUT_KINKS = {
     bitwise_xor blackman block broadcast_arrays broadcast_shapes broadcast_to can_cast column_stack compress concat
     concatenate copy correlate count_nonzero delete diag diag_indices diag_indices_from diagflat diagonal digitize
     dot dsplit dstack einsum einsum_path empty empty_like equal expand_dims extract eye fill_diagonal fix
-    frexp histogram2d histogramdd i0 packbits poly polydiv polyfit roots unpackbits
+    frexp histogram2d frompyfunc histogramdd i0 packbits poly polydiv polyfit roots unpackbits
     flatnonzero flip fliplr flipud from_dlpack frombuffer fromfile fromfunction fromiter fromstring full full_like
     gcd get_printoptions greater greater_equal hamming hanning histogram histogram_bin_edges hsplit hstack identity
     indices inner insert intersect1d invert isclose iscomplex iscomplexobj isdtype isfinite isin isinf isnan

@@ -286,6 +286,8 @@ for bitorder in ("big", "little"):
 for x in (F, K, NANS, H, 8.0):
     call("frexp", x)
     call("i0", x)
+case("frompyfunc", lambda n, x, y: n.frompyfunc(lambda a, b: a * b + a, 2, 1)(x, y).astype("float32"), F, V)
+case("frompyfunc-reduce", lambda n, x: n.frompyfunc(lambda a, b: a * b + a, 2, 1).reduce(x, 1).astype("float32"), F)
 case("apply_along_axis", lambda n, x: n.apply_along_axis(lambda v: v.sum(), 0, x), F)
 case("apply_along_axis-vector", lambda n, x: n.apply_along_axis(lambda v: n.cumsum(v), 1, x), F)
 case("apply_over_axes", lambda n, x: n.apply_over_axes(n.sum, x, [0, 2]), T)
