@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functad import numpy as jnp
 from functad.array import Array
 from functad.custom_derivatives import custom_jvp
@@ -142,12 +144,16 @@ def _on_domain(function: Callable[..., Any], where_p_is_zero: Callable[..., Any]
     return jnp.where(jnp.isnan(p) | jnp.isnan(q), jnp.nan, out)
 
 
+_SMALLEST = float(np.finfo(np.float64).tiny)
+
+
 @custom_jvp
 def _log_ratio(p: Any, q: Any) -> Any:
     ratio = p / q
     is_near = jnp.abs(ratio - 1) < 0.5
     near = jnp.log1p(jnp.where(is_near, p - q, 0.0) / jnp.where(is_near, q, 1.0))
-    representable = (ratio > 0) & (ratio < jnp.inf) | jnp.isinf(p) | jnp.isinf(q)
+    # A ratio below the normal numbers has lost digits.
+    representable = (ratio >= _SMALLEST) & (ratio < jnp.inf) | jnp.isinf(p) | jnp.isinf(q)
     return jnp.where(is_near, near, jnp.where(representable, jnp.log(ratio), jnp.log(p) - jnp.log(q)))
 
 

@@ -146,6 +146,7 @@ def _expn_fraction(n: Any, x: Any) -> Any:
 # --- Si and Ci ----------------------------------------------------------------------------------------
 
 _SICI_FAR = 4.0
+_LARGEST = float(np.finfo(np.float64).max)
 _SINE_SERIES = [(-1) ** k / ((2 * k + 1) * math.factorial(2 * k + 1)) for k in range(19)]
 _COSINE_SERIES = [0.0] + [(-1) ** k / (2 * k * math.factorial(2 * k)) for k in range(1, 19)]
 
@@ -156,7 +157,7 @@ def _sici(x: Any) -> tuple[Any, Any]:
     near = jnp.minimum(size, _SICI_FAR)
     square = near * near
     sine, cosine = near * polynomial(_SINE_SERIES, square), polynomial(_COSINE_SERIES, square)
-    far = jnp.clip(size, _SICI_FAR, 1e300)
+    far = jnp.clip(size, _SICI_FAR, _LARGEST)
     inverse = 1 / far
     # Si(x) = π/2 − f cos x − g sin x and Ci(x) = f sin x − g cos x, with f and g the parts of ∫ e^(−xt)/(t − i) dt
     scaled = [(point * inverse, weight) for point, weight in _laguerre()]
