@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from functad import debug as debug
     from functad import dtypes as dtypes
     from functad import errors as errors
+    from functad import experimental as experimental
     from functad import extend as extend
     from functad import flatten_util as flatten_util
     from functad import image as image
@@ -117,6 +118,7 @@ _SUBMODULES = (
     "debug",
     "dtypes",
     "errors",
+    "experimental",
     "extend",
     "flatten_util",
     "image",

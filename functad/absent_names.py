@@ -67,7 +67,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "monitoring": "functad.log_compiles says what is compiled",
         "print_environment_info": "python -m functad doctor",
         "softmax_custom_jvp": "functad.nn.softmax has such a derivative always",
-        "experimental": "io_callback, enable_x64 and the like are names of functad itself",
         "profiler": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
         "distributed": _ONE_DEVICE,
         "dlpack": "functad.numpy.asarray takes what has __dlpack__ through numpy.from_dlpack(x)",
@@ -109,6 +108,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "random": "functad.random, whose functions take a key",
         "ndarray_like": "functad.Array",
     },
+    "functad.experimental": {"enable_x64": "functad.enable_x64", "io_callback": "functad.io_callback"},
     "functad.lax.linalg": {"qdwh": "functad.scipy.linalg.polar"},
     "functad.nn": {
         "dot_product_attention": "functad.nn.softmax(scale * q @ k.T) @ v, heads by functad.vmap",

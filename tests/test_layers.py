@@ -30,7 +30,19 @@ LAYERS = [
     "api ad_checkpoint checkpoint_policies core custom_derivatives debug extend interpreters".split()
     + ["sharding", "stages", "test_util", "typing"],
     ["numpy", "lax", "random"],
-    ["nn", "optim", "data", "flatten_util", "image", "io", "ops", "user_kernels", "scipy", "custom_batching"],
+    [
+        "nn",
+        "optim",
+        "data",
+        "experimental",
+        "flatten_util",
+        "image",
+        "io",
+        "ops",
+        "user_kernels",
+        "scipy",
+        "custom_batching",
+    ],
     ["train"],
     ["", "__main__", "cli"],
 ]

@@ -1,0 +1,22 @@
+"""`functad.experimental`: what JAX keeps under this name; so far differential equations.
+
+Knows the names of its parts, which load at first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from functad.absent import absent
+
+if TYPE_CHECKING:
+    from functad.experimental import ode as ode
+
+__all__ = ["ode"]
+
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__, __all__)
+
+
+def __dir__() -> list[str]:
+    return __all__
