@@ -207,6 +207,11 @@ class Program:
         """The Program itself: JAX keeps constants apart (ClosedJaxpr), functad does not."""
         return self
 
+    @property
+    def literals(self) -> tuple[Any, ...]:
+        """JAX's other name for `consts`."""
+        return self.consts
+
     def replace(self, **changes: Any) -> Program:
         names = ("invars", "constvars", "consts", "eqns", "outvars", "name")
         return Program(**{**{name: getattr(self, name) for name in names}, **changes})

@@ -221,7 +221,7 @@ def test_what_an_implementation_raises_comes_out_as_it_is():
 def test_an_interpreter_over_a_program_meets_jaxs_names():
     """What tutorials on interpreters use: eqns, Literal.val, get_bind_params, bind, jaxpr_as_fun."""
     closed = functad.make_jaxpr(lambda x: jnp.exp(jnp.tanh(x)) * 2)(X)
-    env = dict(zip(closed.jaxpr.constvars, closed.consts)) | dict(zip(closed.jaxpr.invars, [X]))
+    env = dict(zip(closed.jaxpr.constvars, closed.literals)) | dict(zip(closed.jaxpr.invars, [X]))
     seen = []
     for eqn in closed.jaxpr.eqns:
         values = [v.val if type(v) is functad.extend.core.Literal else env[v] for v in eqn.invars]
