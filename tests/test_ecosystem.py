@@ -35,7 +35,9 @@ def test_a_library_written_for_jax_runs_over_functad(tmp_path: Path):
 
 
 def test_the_hook_is_strict():
-    code = "import as_jax\ntry:\n    import jax.pallas\nexcept ModuleNotFoundError as e:\n    print(e)"
+    code = (
+        "import as_jax\nas_jax.install()\ntry:\n    import jax.pallas\nexcept ModuleNotFoundError as e:\n    print(e)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, check=True,
         env={"PYTHONPATH": f"{HERE}:{HERE.parents[1]}", "PATH": ""},

@@ -60,4 +60,11 @@ class _Finder(MetaPathFinder, Loader):
         pass
 
 
-sys.meta_path.insert(0, _Finder())
+def install() -> None:
+    """From now on `import jax` gives functad."""
+    sys.meta_path.insert(0, _Finder())
+
+
+def pytest_configure(config: Any) -> None:
+    """Where this is a plugin; a run of functad's own tests that comes across this file changes nothing."""
+    install()
