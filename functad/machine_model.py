@@ -602,6 +602,9 @@ FFT_ROOTS = 64
 FFT_IN_KERNEL = 1 << 20
 """the longest axis that a kernel transforms, in 0.2 to 1.1 of NumPy's time, which does longer ones. Compared."""
 
+EINSUM_OPTIMAL = 8
+"""operands of an einsum whose best order is looked for among all: 3 to that power of ways to split them. Bound."""
+
 SMALL_MATRIX = 32
 """rows of matrices of a stack that NumPy factorises side by side, step by step, and no larger ones. Compared."""
 

@@ -1,6 +1,6 @@
 """`einsum`: index notation read into labels, and contracted pair by pair.
 
-Knows sums, diagonals, transpositions and `dot_general`; the order of contractions is found greedily.
+Knows sums, diagonals, transpositions and `dot_general`; in which order, `contraction_paths` says.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import linear
+from functad.numpy.contraction_paths import multiplications, path_of
 from functad.numpy.promotion import asarray, canonical_dtype, convert, operand, promote_dtypes
 from functad.primitives.common import broadcast_in_dim, reduce_sum
 from functad.primitives.common import transpose as permute
@@ -37,7 +36,8 @@ def einsum(
         subscripts: such as `"ij,jk->ik"`; without `->` the labels that occur once, sorted, are kept. `...` stands
             for any axes. Lists of integers after each operand are accepted too.
         operands: one array for each group of labels.
-        optimize: accepted for NumPy's sake; with three operands or more the cheapest pair is contracted first.
+        optimize: in which order three operands or more are multiplied: "auto" or "optimal" (the fewest
+            multiplications), "greedy", False (from left to right), or what `einsum_path` gives.
         preferred_element_type: the dtype of the result.
 
     Raises:
@@ -47,38 +47,59 @@ def einsum(
     >>> jnp.einsum("ij,j->i", jnp.ones((2, 3)), jnp.arange(3.))
     Array([3., 3.], dtype=float32)
     """
-    if isinstance(subscripts, str):
-        text = subscripts.replace(" ", "")
-        given: Sequence[Any] = operands
-    else:
-        text, given = _text_of_lists((subscripts, *operands))
+    text, given = _text_and_operands(subscripts, operands)
     arrays = [asarray(x) for x in promote_dtypes(*[operand("einsum", x) for x in given])]
     inputs, output = _read(text, arrays)
     sizes = _sizes(text, inputs, arrays)
+    path = path_of(inputs, output, sizes, optimize)
     terms = [
         _reduced(x, labels, sizes, inputs[:i] + inputs[i + 1 :], output)
         for i, (x, labels) in enumerate(zip(arrays, inputs))
     ]
-    while len(terms) > 1:
-        left, right = _cheapest_pair([labels for _, labels in terms], sizes)
-        (x, x_labels), (y, y_labels) = terms[left], terms[right]
-        rest = [t for i, t in enumerate(terms) if i not in (left, right)]
-        kept = set(output).union(*(labels for _, labels in rest))
-        pair = _contract(x, x_labels, y, y_labels, kept, output if not rest else "", preferred_element_type)
-        terms = [*rest, pair]
+    for step in path:
+        product, *more = [terms[place] for place in step]
+        rest = [term for place, term in enumerate(terms) if place not in step]
+        for number, other in enumerate(more):
+            later = [*rest, *more[number + 1 :]]
+            kept = set(output).union(*(labels for _, labels in later))
+            product = _contract(*product, *other, kept, "" if later else output, preferred_element_type)
+        terms = [*rest, product]
     result, labels = terms[0]
     result = permute(result, [labels.index(c) for c in output])
     wanted = canonical_dtype(preferred_element_type)
     return result if wanted is None else convert(result, wanted)
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[Any], str]:
-    """The order in which `einsum` contracts its operands, as pairs of positions, and a text that says it."""
-    shapes = [np.empty(asarray(x).shape, np.int8) for x in operands]
-    return np.einsum_path(subscripts, *shapes, optimize="greedy")
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[tuple[int, ...]], str]:
+    """The order in which `einsum` multiplies its operands, and a text that says what it costs.
+
+    Returns:
+        a list of the positions that each product takes, whose result is put behind the operands that are left; and a
+        text.
+
+    >>> import functad.numpy as jnp
+    >>> x, y, z = jnp.ones((2, 100)), jnp.ones((100, 100)), jnp.ones((100, 2))
+    >>> jnp.einsum_path("ij,jk,kl->il", x, y, z)[0]
+    [(0, 1), (0, 1)]
+    """
+    text, given = _text_and_operands(subscripts, operands)
+    arrays = [asarray(operand("einsum_path", x)) for x in given]
+    inputs, output = _read(text, arrays)
+    sizes = _sizes(text, inputs, arrays)
+    path = path_of(inputs, output, sizes, optimize)
+    at_once = math.prod(sizes.values()) * max(len(inputs) - 1, 1)
+    lines = [f"{','.join(inputs)}->{output}", f"multiplications, all at once: {at_once:,}"]
+    lines.append(f"multiplications, in this order: {multiplications(inputs, output, sizes, path):,}")
+    return list(path), "\n".join(lines)
 
 
 # --- reading the notation ---------------------------------------------------------------------------
+
+
+def _text_and_operands(subscripts: Any, operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    if isinstance(subscripts, str):
+        return subscripts.replace(" ", ""), operands
+    return _text_of_lists((subscripts, *operands))
 
 
 def _text_of_lists(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -159,12 +180,6 @@ def _reduced(x: Any, labels: str, sizes: dict[str, int], others: Sequence[str], 
     labels = "".join(c for c in labels if c in wanted)
     shape = tuple(sizes[c] for c in labels)  # a size of 1 is repeated where another operand has more
     return broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(len(shape))), labels
-
-
-def _cheapest_pair(terms: Sequence[str], sizes: dict[str, int]) -> tuple[int, int]:
-    """The two operands whose product takes the fewest multiplications; of equals the first ones."""
-    pairs = [(i, j) for i in range(len(terms)) for j in range(i + 1, len(terms))]
-    return min(pairs, key=lambda p: math.prod(sizes[c] for c in set(terms[p[0]] + terms[p[1]])))
 
 
 def _contract(
