@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 
 import numpy as np
 import pytest
@@ -98,3 +99,27 @@ def test_samples():
     for use in (lambda: estimate.integrate_box(0, 1), lambda: estimate.set_bandwidth(1)):
         with pytest.raises(NotImplementedError):
             use()
+
+
+@pytest.mark.parametrize("name", [*OF_REALS, *WITHOUT_SCALE, *OF_COUNTS])
+def test_nan_gives_nan(name):
+    """In any argument, un-jitted and compiled; comparisons with it would put it outside of the support."""
+    module = importlib.import_module(f"functad.scipy.stats.{name}")
+    for method in module.__all__:
+        call = getattr(module, method)
+        count = len(inspect.signature(call).parameters)
+        shape = OF_COUNTS[name] if name in OF_COUNTS else (OF_REALS | WITHOUT_SCALE)[name][0]
+        args = (2.5,) if method == "entropy" else (0.5, *shape)
+        args = [*args, 0.0, 1.0][:count] if name in OF_REALS else [*args, 0.0][:count]
+        for position in range(len(args)):
+            given = [np.array(np.nan if k == position else a) for k, a in enumerate(args)]
+            for form in (call, functad.jit(call)):
+                assert np.isnan(float(form(*given))), (name, method, position)
+        assert np.isnan(float(call(float("nan"), *args[1:])))
+
+
+def test_far_quantiles_in_32_bits():
+    q = np.array([1e-3, 1e-5, 0.999], np.float32)
+    for method in ("ppf", "isf"):
+        found, exact = (np.asarray(getattr(stats.cauchy, method)(q.astype(t))) for t in (np.float32, np.float64))
+        np.testing.assert_allclose(found, exact, rtol=2e-7)

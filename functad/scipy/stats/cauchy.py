@@ -12,7 +12,7 @@ import numpy as np
 from functad import numpy as jnp
 from functad.absent import absent
 from functad.array import Array
-from functad.scipy.stats.shared import elementwise, fractions
+from functad.scipy.stats.shared import elementwise, fractions, in_float64_once
 
 
 @elementwise
@@ -73,7 +73,7 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return jnp.log(sf(x, loc, scale))
 
 
-@elementwise
+@in_float64_once
 def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """What is not exceeded with probability q; NaN outside of 0 … 1.
 
@@ -83,7 +83,7 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return loc + scale * jnp.tan(np.pi * (fractions(q) - 0.5))
 
 
-@elementwise
+@in_float64_once
 def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """What is exceeded with probability q; NaN outside of 0 … 1.
 

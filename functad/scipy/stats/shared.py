@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -23,7 +23,7 @@ PI_TWICE_LOG = math.log(2 * math.pi)
 
 
 def elementwise(fun: Callable[P, Array]) -> Callable[P, Array]:
-    """The function with its arguments as floating arrays of one dtype."""
+    """The function with its arguments as floating arrays of one dtype; NaN where one of them is."""
     name, signature = _name(fun), inspect.signature(fun)
 
     @wraps(fun)
@@ -31,7 +31,8 @@ def elementwise(fun: Callable[P, Array]) -> Callable[P, Array]:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         call: Any = fun
-        return jnp.asarray(call(*map(jnp.asarray, promote_args_inexact(name, *given.args))))
+        operands = [jnp.asarray(x) for x in promote_args_inexact(name, *given.args)]
+        return _unless_nan(given.args, operands, jnp.asarray(call(*operands)))
 
     return promoted
 
@@ -45,10 +46,23 @@ def in_float64_once(fun: Callable[P, Array]) -> Callable[P, Array]:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         call: Any = fun
-        found: Array = in_float64(name, lambda *operands: call(*map(jnp.asarray, operands)), *given.args)
+
+        def of_arrays(*operands: Any) -> Any:
+            arrays = [jnp.asarray(x) for x in operands]
+            return _unless_nan(given.args, arrays, call(*arrays))
+
+        found: Array = in_float64(name, of_arrays, *given.args)
         return found
 
     return widened
+
+
+def _unless_nan(given: Sequence[Any], operands: Sequence[Any], found: Any) -> Any:
+    """NaN where an operand is NaN: comparisons with it are false, so that it would be outside of every support."""
+    for x, operand in zip(given, operands):
+        if not isinstance(x, (int, float)) or x != x:
+            found = jnp.where(operand != operand, np.nan, found)
+    return found
 
 
 def _name(fun: Callable[..., Any]) -> str:
