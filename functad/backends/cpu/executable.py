@@ -19,7 +19,7 @@ from functad import machine_model
 from functad.backends.cpu import kept_plans
 from functad.backends.cpu.compile import shared_kernels
 from functad.backends.cpu.products.blas import named_handle
-from functad.backends.cpu.runtime.linking import FreshArrays, Plan, ResultPlaces, linked
+from functad.backends.cpu.runtime.linking import FreshArrays, Plan, ResultPlaces, linked, prepare
 from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, settle
 from functad.errors import TooLargeError
 from functad.ir import Program
@@ -50,7 +50,7 @@ def compile_program(
         return CpuExecutable(plan, addresses, lowering)
     lowered = lowering()
     plan = lowered.assembled().plan
-    executable = CpuExecutable(plan, lowered.compiled(), lowering)
+    executable = CpuExecutable(plan, lowered.compiled(lambda: prepare(plan.entries)), lowering)
     if key is not None:
         kept_plans.keep(key, plan)
     return executable

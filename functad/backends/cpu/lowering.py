@@ -6,7 +6,7 @@ never imports this.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -96,14 +96,16 @@ class CpuLowering:
         """A slot for each piece of memory."""
         return Slots(self.schedule, self.memory_plan.offsets, plan.leaves(self.generated.instructions))
 
-    def compiled(self) -> Mapping[str, int]:
-        """The addresses of the kernels, which are compiled now if they have not been before."""
+    def compiled(self, meanwhile: Callable[[], object] = lambda: None) -> Mapping[str, int]:
+        """The addresses of the kernels, which are compiled now if they have not been before: then calls `meanwhile`."""
         generated = self.generated
 
         def make(path: str, exports: Mapping[str, str]) -> bytes:
             machine = imported("functad.backends.cpu.compile.machine")  # takes the time that a warm cache saves
             signatures = {name: generated.signatures[name] for name in exports}
-            made: bytes = machine.compile_kernels(generated.source, path, signatures, exports, fused=self.fused)
+            made: bytes = machine.compile_kernels(
+                generated.source, path, signatures, exports, fused=self.fused, meanwhile=meanwhile
+            )
             return made
 
         return kernels.get(generated.source, self._texts, make)

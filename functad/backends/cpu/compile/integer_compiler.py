@@ -15,7 +15,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from functad.backends.cpu.compile.loader import PREFIX, run_passes, target_machine
+from functad.backends.cpu.compile.loader import PREFIX, emitted, run_passes, target_machine
 
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)
@@ -47,7 +47,7 @@ def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str])
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     run_passes(passes, parsed, builder)
-    return bytes(machine.emit_object(parsed))
+    return emitted(machine, parsed)
 
 
 class _Translation:

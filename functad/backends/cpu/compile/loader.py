@@ -5,13 +5,14 @@ This file must not import Numba: with a warm cache a process never does.
 
 from __future__ import annotations
 
+import ctypes
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
-from llvmlite.binding.ffi import ObjectRef, lib
+from llvmlite.binding.ffi import ObjectRef, OutputString, lib
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from functad.backends.cpu.compile.symbols import undefined_symbols
@@ -22,6 +23,11 @@ from functad.system.once import hold_over_forks
 _lock: Any = getattr(lib, "_lock", None)
 if _lock is not None:
     hold_over_forks(_lock.__enter__, lambda: _lock.__exit__(None, None, None), inner=True)
+
+# LLVM's long calls, which take that lock for nothing: what lies in one LLVM context is one thread's alone.
+_unlocked: Any = ctypes.CDLL(lib._name)
+_unlocked.LLVMPY_RunNewModulePassManager.restype = None
+_unlocked.LLVMPY_TargetMachineEmitToMemory.restype = lib.LLVMPY_TargetMachineEmitToMemory.restype
 
 # Before the name of every function that an object exports: so none can be taken for one of the C library.
 PREFIX = "functad_"
@@ -108,13 +114,25 @@ def target_machine(effort: int = 3) -> llvm.TargetMachine:
 
 def run_passes(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
     """Run passes over a module, and give their memory back."""
-    passes.run(module, builder)
+    _unlocked.LLVMPY_RunNewModulePassManager(passes, module, builder)
     if type(passes)._dispose is ObjectRef._dispose:
         # The base class that does nothing hides the one that knows how: 100 kB would stay.
         NewPassManager._dispose(passes)
         passes.detach()
     else:
         passes.close()
+
+
+def emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+    """The object file that LLVM makes of a module for a machine."""
+    with OutputString() as problem:
+        buffer = _unlocked.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, problem)
+        if not buffer:
+            raise CompilationError(f"LLVM makes no object file: {problem}")
+    try:
+        return ctypes.string_at(lib.LLVMPY_GetBufferStart(buffer), lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 @cache

@@ -5,7 +5,8 @@ This file must not know what a kernel computes, nor where object files are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -14,8 +15,10 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
+from functad import machine_model
+from functad.backends.cpu.compile.behind import do_behind
 from functad.backends.cpu.compile.frontend import Library, PythonFunction, Specialization, lower, pointer_type, refresh
-from functad.backends.cpu.compile.loader import PREFIX, run_passes, target_machine
+from functad.backends.cpu.compile.loader import PREFIX, emitted, run_passes, target_machine
 from functad.backends.cpu.kernels.arguments import Argument, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba
@@ -35,6 +38,7 @@ def compile_kernels(
     exports: Mapping[str, str] | None = None,
     *,
     fused: bool = False,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> bytes:
     """Compile kernels, which are functions of pointers, numbers, `start` and `stop`, into one object file.
 
@@ -48,6 +52,7 @@ def compile_kernels(
         signatures: what each function to compile is given before `start` and `stop`.
         exports: the names under which the object exports them, if not under their own.
         fused: whether any product may be added without being rounded first.
+        meanwhile: called when Python has done its part, and LLVM perhaps not.
 
     Returns:
         The bytes of a relocatable object file for this machine's processor.
@@ -55,29 +60,14 @@ def compile_kernels(
     Raises:
         CompilationError: Numba does not understand a function.
     """
-    return _emit(optimized_kernels(source, filename, signatures, exports or {}, fused=fused))
-
-
-def optimized_kernels(
-    source: str,
-    filename: str,
-    signatures: Mapping[str, Sequence[Argument]],
-    exports: Mapping[str, str] = {},
-    *,
-    fused: bool = False,
-) -> llvm.ModuleRef:
-    """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text)."""
-    namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
-    exec(compile(source, filename, "exec"), namespace)
     with global_compiler_lock:
-        refresh()
-        parts = []
-        for name, signature in signatures.items():
-            arguments = (*map(_type_of, signature), types.int64, types.int64)
-            lowered = lower(namespace[name], arguments, distinct_pointers=True, fused=fused)
-            _add_trampoline(exports.get(name, name), signature, lowered)
-            parts.append(lowered)
-        return optimized_ir(parts)
+        return _object_file(_kernels(source, filename, signatures, exports or {}, fused=fused), meanwhile)
+
+
+def optimized_kernels(source: str, filename: str, signatures: Mapping[str, Sequence[Argument]]) -> llvm.ModuleRef:
+    """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text)."""
+    with global_compiler_lock:
+        return optimized_ir(_kernels(source, filename, signatures, {}, fused=False))
 
 
 def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types.Type], types.Type]]) -> bytes:
@@ -101,43 +91,102 @@ def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types
             lowered = lower(function, tuple(arguments))
             _add_wrapper(name, lowered, result)
             parts.append(lowered)
-        return _emit(optimized_ir(parts))
+        return _object_file(parts)
 
 
 def optimized_ir(parts: Iterable[Specialization]) -> llvm.ModuleRef:
     """One optimised LLVM module of all the parts and of everything that they call."""
-    module = _link(parts)
+    context = llvm.create_context()
+    return _joined([_optimized(batch, context) for batch in _batches(parts)])
+
+
+def _object_file(parts: Iterable[Specialization], meanwhile: Callable[[], object] = lambda: None) -> bytes:
+    """One object file of all the parts: LLVM works on some while Python makes the next ones."""
+    context = llvm.create_context()
+
+    modules: list[llvm.ModuleRef] = []
+    made: list[bytes] = []
+
+    def optimize(batch: Sequence[str]) -> None:
+        modules.append(_optimized(batch, context))
+
+    def emit() -> None:
+        made.append(emitted(target_machine(), _joined(modules)))
+
+    def jobs() -> Iterator[Callable[[], None]]:
+        for batch in _batches(parts):
+            yield partial(optimize, batch)
+        yield emit
+        meanwhile()
+
+    do_behind(jobs())
+    return made[0]
+
+
+def _kernels(
+    source: str,
+    filename: str,
+    signatures: Mapping[str, Sequence[Argument]],
+    exports: Mapping[str, str],
+    *,
+    fused: bool,
+) -> Iterator[Specialization]:
+    namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
+    exec(compile(source, filename, "exec"), namespace)
+    refresh()
+    for name, signature in signatures.items():
+        arguments = (*map(_type_of, signature), types.int64, types.int64)
+        lowered = lower(namespace[name], arguments, distinct_pointers=True, fused=fused)
+        _add_trampoline(exports.get(name, name), signature, lowered)
+        yield lowered
+
+
+def _batches(parts: Iterable[Specialization]) -> Iterator[list[str]]:
+    """The texts of parts and of what they call, some parts at a time: a function of the parts alone, not of time."""
+    libraries: list[Any] = []
+    size = 0
+    for part in parts:
+        libraries.append(part.library)
+        size += len(part.library.get_llvm_str())
+        if size > machine_model.BATCH_FOR_LLVM:
+            yield _with_callees(libraries)
+            libraries, size = [], 0
+    if libraries:
+        yield _with_callees(libraries)
+
+
+def _with_callees(libraries: Iterable[Any]) -> list[str]:
+    """The texts of libraries and of all that they call."""
+    pending = list(libraries)
+    seen: dict[int, Any] = {}
+    while pending:
+        library = pending.pop()
+        if id(library) not in seen:
+            seen[id(library)] = library
+            pending.extend(library.linked if isinstance(library, Library) else [])
+    # A function compiled by Numba itself (njit, overload) has linked what it calls.
+    return [
+        one.get_llvm_str() if isinstance(one, Library) else str(one._get_module_for_linking()) for one in seen.values()
+    ]
+
+
+def _optimized(texts: Iterable[str], context: llvm.ContextRef) -> llvm.ModuleRef:
+    module = _joined([llvm.parse_assembly(text, context) for text in ("", *texts)])
     # Level 3 and unrolling double the time of this call; the kernels of whole training steps ran no faster with them.
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.loop_unrolling = False
     tuning.loop_vectorization = True
     tuning.slp_vectorization = True
-    machine = target_machine()
-    builder = llvm.create_pass_builder(machine, tuning)
+    builder = llvm.create_pass_builder(target_machine(), tuning)
     run_passes(builder.getModulePassManager(), module, builder)
     return module
 
 
-def _emit(module: llvm.ModuleRef) -> bytes:
-    return bytes(target_machine().emit_object(module))
-
-
-def _link(parts: Iterable[Specialization]) -> llvm.ModuleRef:
-    whole = llvm.parse_assembly("")
-    pending: list[Any] = [part.library for part in parts]
-    seen: set[int] = set()
-    while pending:
-        library = pending.pop()
-        if id(library) in seen:
-            continue
-        seen.add(id(library))
-        if isinstance(library, Library):
-            pending.extend(library.linked)
-            whole.link_in(llvm.parse_assembly(library.get_llvm_str()))
-        else:
-            # A function compiled by Numba itself (njit, overload), which has linked what it calls.
-            whole.link_in(library._get_module_for_linking(), preserve=True)
-    return whole
+def _joined(modules: Sequence[llvm.ModuleRef]) -> llvm.ModuleRef:
+    first, *others = modules
+    for other in others:
+        first.link_in(other)
+    return first
 
 
 def _type_of(argument: Argument) -> types.Type:

@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from functad import machine_model
-from functad.backends.cpu.compile.loader import PREFIX, target_machine
+from functad.backends.cpu.compile.loader import PREFIX, emitted, target_machine
 from functad.backends.cpu.products.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
 
 _VECTOR_BYTES = machine_model.VECTOR_BYTES
@@ -39,14 +39,14 @@ def compile_vectors(dtype: np.dtype[Any]) -> bytes:
     _copy_any(code)
     _merge(code)
     # It is written as the processor shall run it: LLVM's passes would find nothing to do but take their time.
-    return bytes(target_machine().emit_object(llvm.parse_assembly(str(code.module))))
+    return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
 
 
 def compile_places(dtype: np.dtype[Any]) -> bytes:
     """The object file of `multiply_places`, through which kernel text calls `gemm_scalars.gemm_places`."""
     code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
     _multiply_places(code)
-    return bytes(target_machine().emit_object(llvm.parse_assembly(str(code.module))))
+    return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
 
 
 class _Code:

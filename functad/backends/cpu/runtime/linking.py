@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.backends.cpu.products.gemm import Matrix, gemm_instruction
 from functad.backends.cpu.runtime.calls import PythonCall
-from functad.backends.cpu.runtime.tape import Repeat, TapeBlock, TapeEntry, TapeInstruction, Words
+from functad.backends.cpu.runtime.tape import Repeat, TapeBlock, TapeEntry, TapeInstruction, Words, runtime
 
 FreshArrays = Sequence[tuple[tuple[int, ...], np.dtype]]
 ResultPlaces = Sequence[tuple[int, tuple[int, ...] | None]]
@@ -40,6 +40,11 @@ class ProductCall(NamedTuple):
     split: str
     token: int
     scale: int = 1
+
+    def instruction(self) -> TapeInstruction:
+        """Who computes it is loaded, and compiled if it never was."""
+        made = gemm_instruction(self.dtype, self.a, self.b, self.c, split=self.split, token=self.token, **self.sizes)
+        return made._replace(scale=self.scale)
 
 
 class Plan(NamedTuple):
@@ -69,6 +74,16 @@ class Plan(NamedTuple):
     stacks: Sequence[int]
 
 
+def prepare(entries: Iterable[TapeEntry]) -> None:
+    """Load what `linked` needs besides kernels: the runtime, and who computes products."""
+    runtime()
+    for entry in entries:
+        block = entry.block if isinstance(entry, Repeat) else entry
+        for one in block.instructions if isinstance(block, TapeBlock) else ():
+            if isinstance(one, ProductCall):
+                one.instruction()
+
+
 def linked(entries: Iterable[TapeEntry], addresses: Mapping[str, int]) -> list[TapeEntry]:
     """The entries with the addresses of kernels and products in the place of their names."""
 
@@ -76,8 +91,7 @@ def linked(entries: Iterable[TapeEntry], addresses: Mapping[str, int]) -> list[T
         if isinstance(one, KernelCall):
             return TapeInstruction(addresses[one.function], *one[1:])
         if isinstance(one, ProductCall):
-            made = gemm_instruction(one.dtype, one.a, one.b, one.c, split=one.split, token=one.token, **one.sizes)
-            return made._replace(scale=one.scale)
+            return one.instruction()
         if isinstance(one, PythonCall):
             return one.instruction()
         assert isinstance(one, TapeInstruction)

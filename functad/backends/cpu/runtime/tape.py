@@ -8,9 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +23,7 @@ from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.pool import Pool
 from functad.config import config
 from functad.errors import ArgumentError
-from functad.system.once import hold_over_forks
+from functad.system.once import unforked
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
 BoundTape = Callable[[list[np.ndarray[Any, Any]]], int]
@@ -239,17 +237,14 @@ class Runtime:
 
 def runtime() -> Runtime:
     """The runtime of this process, loaded (and, without a cached object file, compiled) at the first call."""
-    with _lock:
-        return _load()
+    if not _runtime:
+        with unforked:
+            if not _runtime:
+                _runtime.append(Runtime())
+    return _runtime[0]
 
 
-@cache
-def _load() -> Runtime:
-    return Runtime()
-
-
-_lock = threading.RLock()
-hold_over_forks(_lock.acquire, _lock.release)
+_runtime: list[Runtime] = []
 
 
 class _Frame(np.ndarray[Any, Any]):

@@ -1,0 +1,149 @@
+"""Jobs that are done behind the thread that makes them: order, errors, and who works; kernels compiled in batches."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="Numba is not installed: the compiled kernels need it")
+
+from functad import machine_model
+from functad.backends.cpu.compile import behind, machine
+from functad.backends.cpu.compile.behind import do_behind
+from functad.backends.cpu.compile.loader import load
+from tests.backends.cpu.test_cpu_machine import run
+
+
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    count = {"count": 2}
+    monkeypatch.setattr(behind, "available_cores", lambda: (count["count"], "a test"))
+    return count
+
+
+def test_jobs_are_made_while_others_are_done(cores: dict[str, int]) -> None:
+    started, made = threading.Event(), threading.Event()
+    workers = []
+
+    def jobs() -> Iterator[Callable[[], None]]:
+        yield lambda: job(0)
+        assert started.wait(20)
+        made.set()
+        yield lambda: job(1)
+
+    def job(number: int) -> None:
+        workers.append(threading.current_thread())
+        done.append(number)
+        started.set()
+        assert made.wait(20)
+
+    done: list[int] = []
+    interval = sys.getswitchinterval()
+    do_behind(jobs())
+    assert done == [0, 1]
+    here = threading.current_thread()
+    assert [worker is here for worker in workers] == [False, False]
+    assert not workers[0].is_alive() and sys.getswitchinterval() == interval
+
+
+def test_one_core_needs_no_other_thread(cores: dict[str, int]) -> None:
+    cores["count"] = 1
+    workers: list[threading.Thread] = []
+    do_behind((lambda: workers.append(threading.current_thread())) for _ in range(3))
+    assert workers == [threading.current_thread()] * 3
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("bad", range(4))
+def test_what_a_job_raises_is_raised(cores: dict[str, int], count: int, bad: int) -> None:
+    cores["count"] = count
+    interval = sys.getswitchinterval()
+    done: list[float] = []
+    with pytest.raises(ZeroDivisionError):
+        do_behind((lambda k=k: done.append(1 // (k - bad))) for k in range(4))
+    assert len(done) == bad and sys.getswitchinterval() == interval
+
+
+def test_who_does_not_wait_waits_for_one_job_only(cores: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    started, joined = threading.Event(), threading.Event()
+    join = threading.Thread.join
+    done: list[int] = []
+
+    def job(number: int) -> None:
+        started.set()
+        assert joined.wait(20)
+        done.append(number)
+
+    def jobs() -> Iterator[Callable[[], None]]:
+        yield from (partial(job, number) for number in range(3))
+        assert started.wait(20)
+
+    def interrupted(thread: threading.Thread) -> None:
+        if not joined.is_set():
+            monkeypatch.setattr(threading.Thread, "join", lambda thread: (joined.set(), join(thread)))
+            raise KeyboardInterrupt
+        join(thread)
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    interval = sys.getswitchinterval()
+    with pytest.raises(KeyboardInterrupt):
+        do_behind(jobs())
+    assert done == [0] and sys.getswitchinterval() == interval
+
+
+def test_what_makes_jobs_may_fail_too(cores: dict[str, int]) -> None:
+    workers = []
+
+    def jobs() -> Iterator[Callable[[], None]]:
+        yield lambda: workers.append(threading.current_thread())
+        raise KeyError("no more")
+
+    interval = sys.getswitchinterval()
+    with pytest.raises(KeyError, match="no more"):
+        do_behind(jobs())
+    assert not any(worker.is_alive() for worker in workers) and sys.getswitchinterval() == interval
+
+
+def test_python_goes_on_while_llvm_works(cores: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its passes only begin when `meanwhile` is under way, which itself calls LLVM.
+    goes_on = threading.Event()
+    passes = machine.run_passes
+    monkeypatch.setattr(machine, "run_passes", lambda *given: goes_on.wait(20) and passes(*given))
+
+    def meanwhile() -> None:
+        assert "i32" in str(llvm.parse_assembly("define i32 @f() {\n ret i32 0\n}"))
+        goes_on.set()
+
+    source = "def copy(x, out, start, stop):\n    for i in range(start, stop):\n        out[i] = x[i]\n"
+    made = machine.compile_kernels(source, "k.py", {"copy": [np.dtype("float32")] * 2}, meanwhile=meanwhile)
+    assert goes_on.is_set()
+    run(load(made, ["copy"]), "copy", x := np.arange(5, dtype="f4"), out := np.empty_like(x))
+    np.testing.assert_array_equal(out, x)
+
+
+def test_kernels_of_several_batches_are_one_object_file(cores: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_model, "BATCH_FOR_LLVM", 1)
+    names = [f"kernel{k}" for k in range(5)]
+    source = "import math\n" + "".join(
+        f"def {name}(x, out, start, stop):\n    for i in range(start, stop):\n        out[i] = {k} * math.exp(x[i])\n"
+        for k, name in enumerate(names)
+    )
+    signatures = dict.fromkeys(names, [np.dtype("float32")] * 2)
+    batches = []
+    optimized = machine._optimized
+    monkeypatch.setattr(machine, "_optimized", lambda *given: batches.append(given) or optimized(*given))
+    made = machine.compile_kernels(source, "kernels.py", signatures)
+    assert len(batches) == 5
+    cores["count"] = 1
+    assert machine.compile_kernels(source, "kernels.py", signatures) == made
+    addresses = load(made, names)
+    x = np.linspace(-2, 2, 33, dtype="f4")
+    for k, name in enumerate(names):
+        run(addresses, name, x, out := np.empty_like(x))
+        np.testing.assert_allclose(out, k * np.exp(x), rtol=1e-6)
