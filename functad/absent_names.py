@@ -111,7 +111,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad.experimental": {"enable_x64": "functad.enable_x64", "io_callback": "functad.io_callback"},
     "functad.lax.linalg": {"qdwh": "functad.scipy.linalg.polar"},
     "functad.nn": {
-        "dot_product_attention": "functad.nn.softmax(scale * q @ k.T) @ v, heads by functad.vmap",
         **dict.fromkeys(("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"), _BLOCK_SCALES),
     },
     "functad.ad_checkpoint": {

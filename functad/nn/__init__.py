@@ -25,6 +25,7 @@ from functad.nn.activations import (
     Softplus,
     Tanh,
 )
+from functad.nn.attention import dot_product_attention
 from functad.nn.cells import gru_cell, lstm_cell, rnn_cell
 from functad.nn.combining import parallel, residual, serial
 from functad.nn.convolution import Conv
@@ -114,6 +115,7 @@ __all__ = [
     "Tanh",
     "accuracy",
     "celu",
+    "dot_product_attention",
     "each_step",
     "elu",
     "gelu",

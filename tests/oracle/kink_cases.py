@@ -351,7 +351,8 @@ WITHOUT_KINKS = {
     unravel_index unstack vdot vecdot vecmat vectorize vsplit vstack zeros zeros_like
     """.split(),
     "nn": """
-    accuracy each_step gru_cell huber_loss l2_loss length_mask lstm_cell one_hot parallel residual rnn_cell serial
+    accuracy dot_product_attention each_step gru_cell huber_loss l2_loss length_mask lstm_cell one_hot parallel
+    residual rnn_cell serial
     sigmoid_binary_cross_entropy softmax_cross_entropy softmax_cross_entropy_with_integer_labels squared_error
     stacked truncated_bptt windows Activation AvgPool Bidirectional Celu Conv Dense Dropout Elu Embedding Flatten
     GRU Gelu Identity LSTM LeakyRelu LogSoftmax MaxPool Mish RNN Relu Relu6 Selu Sigmoid Silu Softmax Softplus Tanh
