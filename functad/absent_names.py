@@ -201,9 +201,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "key_dtype": "keys are uint32 arrays of shape (2,), without a dtype of their own",
         "key_impl": "all keys are of one kind, threefry2x32",
     },
-    "functad.scipy": {
-        "spatial": "rotations are matrices: functad.numpy.matmul",
-    },
     "functad.tree_util": {
         "KeyEntry": "a key is one of DictKey, GetAttrKey, SequenceKey, FlattenedIndexKey",
         "default_registry": "functad.tree_util.register_pytree_node registers, for all",
