@@ -14,6 +14,7 @@ from benchmarks.workloads import (
     convolution,
     equations,
     lstm,
+    mathematics,
     mnist_cnn,
     mnist_rnn,
     operations,
@@ -57,7 +58,8 @@ CALLS = {
     "call-tree": Workload("call with a pytree of ten leaves", calls.ten_leaves),
     "call-numpy": Workload("call with a NumPy batch of 100×784", calls.numpy_batch),
 }
-OPERATIONS = {name: Workload(row.title, row.task) for name, row in operations.OPERATIONS.items()}
+ROWS = {**operations.OPERATIONS, **mathematics.MATHEMATICS}
+OPERATIONS = {name: Workload(row.title, row.task) for name, row in ROWS.items()}
 SIZES = (125, 250, 500, 1000, 2000)
 EQUATIONS = {
     f"{kind}-{size}": Workload(f"{title}, {unit.format(size)}", partial(make, size))
