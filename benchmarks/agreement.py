@@ -34,7 +34,7 @@ def _names(reference: Outcome, other: Outcome) -> Arrays:
 def _relative(a: np.ndarray, b: np.ndarray, where: np.ndarray | None = None) -> float:
     if a.shape != b.shape:
         return np.inf
-    difference = np.abs(a.astype(np.float64) - b)
+    difference = np.abs(a.astype(np.promote_types(a.dtype, np.float64)) - b)
     if where is not None:
         difference = difference[where]
     largest = np.abs(a).max(initial=0)

@@ -594,6 +594,10 @@ ONE_THREAD_PRODUCT = 1 << 24
 """multiplications of an un-jitted product that stay on one thread. At most some 0.3 ms, of which two threads save half
 on a quiet machine; beside busy processes they took 80 ms where one took 0.27. Compared."""
 
+ONE_THREAD_MATRIX = 512
+"""rows of matrices that are factorised on one thread. A second saves nothing of Cholesky's and QR's time, a third of
+eigh's; beside busy processes two took 348 ms for eigh of 200 rows, one 2.3. Compared."""
+
 PIECE_ROWS = 256
 """rows or columns of such a piece, at least: the other operand is packed anew for each. Compared."""
 

@@ -16,6 +16,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad import machine_model
 from functad.system.blas_library import numpys_blas, on_one_thread
 
 
@@ -52,6 +53,26 @@ def test_products_of_medium_size_run_on_one_thread(threads, monkeypatch):
     x = jnp.ones((128, 128))
     assert jnp.array_equal(x @ x, jnp.full((128, 128), 128.0))
     assert seen == [1] and threads() == 3
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("name", ["cholesky", "eigh", "qr", "svd"])
+def test_matrices_of_medium_size_are_factorised_on_one_thread(threads, monkeypatch, name, jit):
+    seen = []
+    function = getattr(np.linalg, name)
+
+    def spy(*args, **kwargs):
+        seen.append(threads())
+        return function(*args, **kwargs)
+
+    monkeypatch.setattr(np.linalg, name, spy)
+    factorise = functad.jit(getattr(jnp.linalg, name)) if jit else getattr(jnp.linalg, name)
+    factorise(jnp.eye(64))
+    assert seen == [1] and threads() == 3
+    monkeypatch.setattr(machine_model, "ONE_THREAD_MATRIX", 63)
+    if not jit:  # beside compiled kernels the library's threads would fight with functad's
+        factorise(jnp.eye(64))
+        assert seen == [1, 3]
 
 
 def test_the_number_comes_back_whoever_else_multiplies(threads):

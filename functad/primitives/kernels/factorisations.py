@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from functad import machine_model
 from functad.system import lapack
+from functad.system.blas_library import on_one_thread
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def each_matrix(function: Callable[[np.ndarray], Sequence[np.ndarray]], a: np.ndarray) -> list[np.ndarray]:
@@ -25,6 +29,18 @@ def each_matrix(function: Callable[[np.ndarray], Sequence[np.ndarray]], a: np.nd
             return [np.full_like(r, np.nan) for r in function(np.eye(*a.shape, dtype=a.dtype))]
     parts = [each_matrix(function, m) for m in a.reshape(-1, *a.shape[-2:])]
     return [np.stack(p).reshape(*a.shape[:-2], *p[0].shape) for p in zip(*parts)]
+
+
+def threads_for_large(function: Kernel) -> Kernel:
+    """The function of stacks of matrices, during which LAPACK uses threads for large ones only."""
+
+    @wraps(function)
+    def call(a: np.ndarray, *rest: Any, **params: Any) -> Any:
+        if min(a.shape[-2:]) > machine_model.ONE_THREAD_MATRIX:
+            return function(a, *rest, **params)
+        return on_one_thread(function, a, *rest, **params)
+
+    return cast(Kernel, call)
 
 
 def check_square(a: np.ndarray) -> None:
@@ -57,6 +73,7 @@ def one_by_one(count: int, size: int, routine: str, dtype: Any) -> bool:
 # --- Cholesky -----------------------------------------------------------------------------------------
 
 
+@threads_for_large
 def cholesky(a: np.ndarray) -> np.ndarray:
     """The lower factor; only the lower triangles are read."""
     check_square(a)
@@ -70,6 +87,7 @@ def cholesky(a: np.ndarray) -> np.ndarray:
 # --- LU -----------------------------------------------------------------------------------------------
 
 
+@threads_for_large
 def lu(a: np.ndarray) -> list[np.ndarray]:
     """Both factors in one matrix, the row that each step took, and the order of the rows."""
     m, n = a.shape[-2:]
@@ -119,6 +137,7 @@ def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
 # --- QR -----------------------------------------------------------------------------------------------
 
 
+@threads_for_large
 def qr(a: np.ndarray, *, full_matrices: bool) -> list[np.ndarray]:
     q, r = np.linalg.qr(a, mode="complete" if full_matrices else "reduced")
     return [q, r]
@@ -141,6 +160,7 @@ def _same(work: np.ndarray, count: int) -> np.ndarray:
     return np.broadcast_to(work, (count, *work.shape[1:]))
 
 
+@threads_for_large
 def geqrf(a: np.ndarray) -> list[np.ndarray]:
     """R, below it the vectors of the reflections that make it, and their factors."""
     if not a.size:
@@ -149,6 +169,7 @@ def geqrf(a: np.ndarray) -> list[np.ndarray]:
     return [np.ascontiguousarray(np.swapaxes(packed, -1, -2)), taus]
 
 
+@threads_for_large
 def geqp3(a: np.ndarray, jpvt: np.ndarray) -> list[np.ndarray]:
     """The same with columns in an order in which the diagonal decreases; those with jpvt ≠ 0 come first."""
     m, n = a.shape[-2:]
@@ -163,6 +184,7 @@ def geqp3(a: np.ndarray, jpvt: np.ndarray) -> list[np.ndarray]:
     return [packed, order.astype(np.int32).reshape(jpvt.shape), taus.reshape(*a.shape[:-2], k)]
 
 
+@threads_for_large
 def householder_product(a: np.ndarray, taus: np.ndarray) -> np.ndarray:
     """The first columns of the product of reflections, whose vectors lie below the diagonal of a."""
     m, n = a.shape[-2:]

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.kernels.factorisations import check_square, columns_first, each_matrix, stack
+from functad.primitives.kernels.factorisations import check_square, columns_first, each_matrix, stack, threads_for_large
 from functad.system import lapack
 
 
+@threads_for_large
 def eigh(a: np.ndarray, *, lower: bool) -> list[np.ndarray]:
     """Eigenvectors and ascending eigenvalues; only one triangle is read."""
     check_square(a)
@@ -20,6 +21,7 @@ def eigh(a: np.ndarray, *, lower: bool) -> list[np.ndarray]:
     return [v, w]
 
 
+@threads_for_large
 def svd(a: np.ndarray, *, full_matrices: bool, compute_uv: bool) -> list[np.ndarray]:
     """Singular values; and before and behind them U and Vᴴ."""
     if not compute_uv:
@@ -28,6 +30,7 @@ def svd(a: np.ndarray, *, full_matrices: bool, compute_uv: bool) -> list[np.ndar
     return [s, u, vt]
 
 
+@threads_for_large
 def eig(a: np.ndarray, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool) -> list[np.ndarray]:
     """Eigenvalues, left and right eigenvectors, always complex."""
     check_square(a)
@@ -77,6 +80,7 @@ def _same(work: np.ndarray, count: int) -> np.ndarray:
     return np.broadcast_to(work, (count, *work.shape[1:]))
 
 
+@threads_for_large
 def schur(a: np.ndarray, *, compute_schur_vectors: bool) -> list[np.ndarray]:
     """The Schur form T, and Q with a = Q T Qᴴ."""
     check_square(a)
@@ -98,6 +102,7 @@ def schur(a: np.ndarray, *, compute_schur_vectors: bool) -> list[np.ndarray]:
     return [np.ascontiguousarray(np.swapaxes(x, -1, -2)).reshape(a.shape) for x in results]
 
 
+@threads_for_large
 def hessenberg(a: np.ndarray) -> list[np.ndarray]:
     """The Hessenberg form, below it the vectors of the reflections that make it, and their factors."""
     check_square(a)
@@ -114,6 +119,7 @@ def hessenberg(a: np.ndarray) -> list[np.ndarray]:
     return [packed, taus.reshape(*a.shape[:-2], taus.shape[-1])]
 
 
+@threads_for_large
 def tridiagonal(a: np.ndarray, *, lower: bool) -> list[np.ndarray]:
     """The vectors of reflections that make a Hermitian matrix tridiagonal, its two diagonals, and their factors."""
     check_square(a)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.primitives.kernels.factorisations import one_by_one, shaped, stack
+from functad.primitives.kernels.factorisations import one_by_one, shaped, stack, threads_for_large
 from functad.system import lapack
 
 
+@threads_for_large
 def triangular_solve(
     a: np.ndarray,
     b: np.ndarray,
