@@ -16,7 +16,7 @@ from functad import machine_model
 from functad.system import lapack
 from functad.system.blas_library import on_one_thread
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+Factorisation = TypeVar("Factorisation", bound=Callable[..., Any])
 
 
 def each_matrix(function: Callable[[np.ndarray], Sequence[np.ndarray]], a: np.ndarray) -> list[np.ndarray]:
@@ -31,7 +31,7 @@ def each_matrix(function: Callable[[np.ndarray], Sequence[np.ndarray]], a: np.nd
     return [np.stack(p).reshape(*a.shape[:-2], *p[0].shape) for p in zip(*parts)]
 
 
-def threads_for_large(function: Kernel) -> Kernel:
+def threads_for_large(function: Factorisation) -> Factorisation:
     """The function of stacks of matrices, during which LAPACK uses threads for large ones only."""
 
     @wraps(function)
@@ -40,7 +40,7 @@ def threads_for_large(function: Kernel) -> Kernel:
             return function(a, *rest, **params)
         return on_one_thread(function, a, *rest, **params)
 
-    return cast(Kernel, call)
+    return cast(Factorisation, call)
 
 
 def check_square(a: np.ndarray) -> None:
