@@ -7,6 +7,7 @@ sort keys: a number has one, a complex number three. All sorts are stable.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -294,18 +295,20 @@ for j in range({kept}):
 
 
 def _keep_largest(kernel: _Kernel, key: Key, values: Any, indices: Any, kept: int) -> None:
-    """Read each row once, and keep the largest elements so far in their order."""
+    """Read each row once, and keep the largest elements so far in their order.
+
+    If few are kept of many, most blocks of elements have none that is larger than the last one kept: the largest of a
+    block, a reduction of vectors, tells so.
+    """
     rows, m = kernel.rows, kernel.rows.length
+    block = machine_model.BLOCK_OF_LARGEST
+    in_blocks = m // block * block if m >= machine_model.LARGEST_AMONG * kept else 0
     kernel.write("values", values)
     kernel.write("indices", indices)
     kernel.scratch("largest", kept, key.word)
     kernel.scratch("places", kept, index_dtype(m))
     to = rows.at("to", "j")
-    kernel.add(f"""
-base = {rows.base(m)}
-row = {kept} * group
-count = 0
-for j in range({m}):
+    consider = f"""
     key = {key.of(rows.at("base", "j"))}
     k = count
     if count < {kept}:
@@ -323,7 +326,24 @@ for j in range({m}):
             else:
                 break
         largest[row + k] = key
-        places[row + k] = j
+        places[row + k] = j"""
+    kernel.add(f"""
+base = {rows.base(m)}
+row = {kept} * group
+count = 0""")
+    if in_blocks:
+        kernel.add(f"""
+for first in range(0, {in_blocks}, {block}):
+    best = {cast(key.word)}(0)
+    for i in range({block}):
+        key = {key.of(rows.at("base", "(first + i)"))}
+        best = where(key > best, key, best)
+    if count < {kept} or best > largest[row + {kept - 1}]:
+        for j in range(first, first + {block}):{indent(consider, "        ")}""")
+    if in_blocks < m:
+        kernel.add(f"""
+for j in range({in_blocks}, {m}):{consider}""")
+    kernel.add(f"""
 to = {rows.base(kept)}
 for j in range({kept}):
     place = i64(places[row + j])
