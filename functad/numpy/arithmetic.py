@@ -388,11 +388,16 @@ def fmin(x1: Any, x2: Any, /) -> Array:
 def clip(arr: Any, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002
     """Values below `min` become `min`, values above `max` become `max`.
 
+    Raises:
+        ArgumentError: one of the three is complex, and has no order.
+
     >>> import functad.numpy as jnp
     >>> jnp.clip(jnp.array([-1., 0.5, 2.]), 0, 1)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
     x = asarray(arr)
+    if any(isinstance(bound, complex) or np.iscomplexobj(bound) for bound in (x, min, max)):
+        raise ArgumentError("clip: complex numbers have no order; clip x.real and x.imag, or scale by abs(x)")
     if min is not None:
         x = maximum(min, x)
     if max is not None:

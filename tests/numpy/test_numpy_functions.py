@@ -184,3 +184,12 @@ def test_einsum_contracts_in_the_cheapest_order():
 def test_vectorize_excludes_arguments():
     function = jnp.vectorize(lambda x, n: x**n, excluded={1})
     assert function(V, 2).tolist() == [0, 1, 4, 9]
+
+
+@pytest.mark.parametrize(
+    "bounds", [(np.ones(2, complex), 0, 1), (np.ones(2), 1j, None), (np.ones(2), 0, np.complex64(1))]
+)
+def test_complex_numbers_have_no_order_to_clip_by(bounds):
+    for clip in (jnp.clip, functad.jit(jnp.clip, static_argnums=(1, 2))):
+        with pytest.raises(ArgumentError, match="complex numbers have no order"):
+            clip(*bounds)
