@@ -121,6 +121,10 @@ class CallbackError(FunctadError, RuntimeError):
     """A Python function called from traced or compiled code raised, or returned what was not announced."""
 
 
+class CheckError(FunctadError, ValueError):
+    """What `checkify.check` asks for does not hold, and nobody made a value of the error."""
+
+
 class DataError(FunctadError, OSError):
     """A data file is missing, truncated, damaged, or could not be downloaded."""
 

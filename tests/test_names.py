@@ -148,7 +148,7 @@ MODULES = ["", "numpy", "numpy.linalg", "lax", "random", "nn", "optim", "data", 
     "numpy.fft", "scipy", "scipy.fft", "scipy.signal", "scipy.special", "debug", "core", "typing", "sharding",
     "flatten_util", "ad_checkpoint", "checkpoint_policies", "custom_derivatives", "custom_batching", "errors", "stages",
     "extend", "extend.core", "interpreters", "interpreters.ad", "interpreters.batching", "scipy.linalg",
-    "scipy.optimize", "experimental", "experimental.ode",
+    "scipy.optimize", "experimental", "experimental.checkify", "experimental.ode",
 ]  # fmt: skip
 
 

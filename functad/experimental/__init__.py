@@ -1,4 +1,4 @@
-"""`functad.experimental`: what JAX keeps under this name; so far differential equations.
+"""`functad.experimental`: what JAX keeps under this name; errors as values, differential equations.
 
 Knows the names of its parts, which load at first use.
 """
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from functad.absent import absent
 
 if TYPE_CHECKING:
+    from functad.experimental import checkify as checkify
     from functad.experimental import ode as ode
 
-__all__ = ["ode"]
+__all__ = ["checkify", "ode"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, __all__)
