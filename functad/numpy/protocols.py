@@ -1,18 +1,20 @@
-"""NumPy's protocols: `np.sin(x)` and `np.concatenate([x])` of traced values call the function of that name here.
+"""NumPy's protocols: `np.sin(x)`, `np.concatenate([x])` and `scipy.special.erf(x)` of traced values call the function
+of that name here.
 
 Knows names only, their arguments are mapped by `forwarding`; what has no counterpart raises and says so.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from functad.array import Array, install_methods
 from functad.errors import DTypeError, UnsupportedNumpyError
-from functad.numpy import array_methods
 from functad.numpy.forwarding import forward
 from functad.numpy.promotion import convert
 from functad.tracing import Tracer
@@ -34,66 +36,89 @@ _UPDATES = {
     "power": "power",
     "subtract": "subtract",
 }
+# Names that ufuncs of scipy.special give themselves, where SciPy's and JAX's users know another.
+_NAMES_OF_SCIPYS = {"psi": "digamma"}
 # Keywords of ufuncs about how NumPy computes, which change no value here.
 _IGNORED = ("casting", "order", "subok", "signature", "like")
 
 
 def _ufunc_of_traced(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    name = ufunc.__name__
-    _refuse_out(name, kwargs)
+    module, name = _home(ufunc)
+    full_name = f"{module}.{name}"
+    _refuse_out(full_name, kwargs)
     for ignored in _IGNORED:
         kwargs.pop(ignored, None)
-    counterpart = _counterpart("numpy", name)
+    counterpart = _counterpart(module, name)
     if method == "__call__":
         dtype = kwargs.pop("dtype", None)
         if kwargs.pop("where", True) is not True:
             raise UnsupportedNumpyError(
-                f"numpy.{name} with where= leaves elements undefined; "
-                f"use functad.numpy.where(mask, functad.numpy.{name}(x), other)"
+                f"{full_name} with where= leaves elements undefined; "
+                f"use functad.numpy.where(mask, functad.{full_name}(x), other)"
             )
-        result = forward(f"numpy.{name}", ufunc, counterpart, inputs, kwargs)
+        result = forward(full_name, ufunc, counterpart, inputs, kwargs)
         return result if dtype is None else convert(result, np.dtype(dtype))
     function = getattr(counterpart, method, None)
     if function is None or method == "at":
-        updated = f"x.at[i].{_UPDATES[name]}(v)" if name in _UPDATES else f"x.at[i].set(functad.numpy.{name}(x[i], v))"
+        updated = f"x.at[i].{_UPDATES[name]}(v)" if name in _UPDATES else f"x.at[i].set(functad.{full_name}(x[i], v))"
         instead = updated if method == "at" else "functions of functad.numpy"
-        raise UnsupportedNumpyError(f"numpy.{name}.{method} has no counterpart in functad; write it with {instead}")
+        raise UnsupportedNumpyError(f"{full_name}.{method} has no counterpart in functad; write it with {instead}")
     if kwargs.get("where") is True:
         del kwargs["where"]
     return function(*inputs, **kwargs)
+
+
+def _home(ufunc: np.ufunc) -> tuple[str, str]:
+    """The module that has the ufunc, and its name there: another library's of the same name is another function."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:
+        return "numpy", name
+    if getattr(sys.modules.get("scipy.special"), name, None) is ufunc:
+        return "scipy.special", _NAMES_OF_SCIPYS.get(name, name)
+    raise UnsupportedNumpyError(
+        f"the ufunc {name!r}, neither NumPy's nor SciPy's, was called on a functad value, and what it computes "
+        "cannot be traced. Write it with functions of functad.numpy; or call the Python function it was made of, under "
+        "functad.vmap; or, if no derivative is wanted through it, call it in functad.pure_callback"
+    )
 
 
 def _array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     name = func.__name__
     if Tracer not in types or name in _READERS:
         return func(*_known(args), **_known(kwargs))
-    _refuse_out(name, kwargs)
     module = func.__module__ or "numpy"
+    _refuse_out(f"{module}.{name}", kwargs)
     return forward(f"{module}.{name}", func, _counterpart(module, name), args, kwargs)
 
 
-def _refuse_out(name: str, kwargs: dict[str, Any]) -> None:
+def _refuse_out(full_name: str, kwargs: dict[str, Any]) -> None:
     out = kwargs.pop("out", None)  # of a ufunc a tuple
     if any(o is not None for o in (out if isinstance(out, tuple) else (out,))):
         raise UnsupportedNumpyError(
-            f"numpy.{name} with out= (as in `a += x`) writes into an array, but functad's are immutable, and a NumPy "
-            f"array would drop out of the trace; use the result: y = functad.numpy.{name}(...), or `a = a + x`"
+            f"{full_name} with out= (as in `a += x`) writes into an array, but functad's are immutable, and a NumPy "
+            f"array would drop out of the trace; use the result: y = functad.{full_name}(...), or `a = a + x`"
         )
 
 
 def _counterpart(module: str, name: str) -> Callable[..., Any]:
-    namespace = array_methods.namespace()
-    for part in module.split(".")[1:]:  # "numpy.linalg" -> linalg
-        namespace = getattr(namespace, part, None)
-    function = getattr(namespace, name, None)
-    if function is None:
-        where = module if module.startswith("numpy") else "numpy"
-        raise UnsupportedNumpyError(
-            f"{where}.{name} was called on a functad value, but functad has no function of that name. Write it with "
-            "other functions of functad.numpy; or, if no derivative is wanted through it and the value is known, "
-            f"convert first: {where}.{name}(numpy.asarray(x))"
-        )
-    return function
+    """The function of that name in the module of that name: of "numpy.linalg" in `functad.numpy.linalg`."""
+    for place in (module, "numpy") if module == "scipy.special" else (module,):  # SciPy has a log1p of its own
+        function = getattr(_module(f"functad.{place}"), name, None)
+        if function is not None:
+            return function
+    raise UnsupportedNumpyError(
+        f"{module}.{name} was called on a functad value, but functad has no function of that name. Write it with "
+        "other functions of functad.numpy; or, if no derivative is wanted through it and the value is known, "
+        f"convert first: {module}.{name}(numpy.asarray(x))"
+    )
+
+
+def _module(name: str) -> Any:
+    """The module, imported at the first call that asks for it; None where there is none of that name."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        return None
 
 
 def _known(values: Any) -> Any:

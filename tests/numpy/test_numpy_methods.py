@@ -189,6 +189,7 @@ def test_a_loss_in_plain_numpy_differentiates():
         (lambda x: np.add.at(x, 0, 1), "numpy.add.at has no counterpart"),
         (lambda x: np.sin(x, where=np.ones((2, 3), bool)), "where= leaves elements undefined"),
         (lambda x: np.busday_count(x, x), "numpy.busday_count was called on a functad value"),
+        (np.frompyfunc(lambda x: x, 1, 1), r"the ufunc '<lambda> \(vectorized\)', neither NumPy's nor SciPy's"),
     ],
 )
 def test_what_has_no_counterpart_is_named(call, text):

@@ -1,0 +1,58 @@
+"""Calls of SciPy's own ufuncs on traced values: recorded, computed and differentiated as functad's of that name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+special = pytest.importorskip("scipy.special", reason="SciPy is not installed: these tests call its functions")
+
+import functad  # noqa: E402
+from functad.errors import UnsupportedNumpyError  # noqa: E402
+
+X = np.float32([0.25, 0.5, 0.875])
+
+
+def counterpart_of(name):
+    return getattr(functad.scipy.special, name, None) or getattr(functad.numpy, name, None)
+
+
+NAMES = [n for n in dir(special) if isinstance(getattr(special, n), np.ufunc) and counterpart_of(n)]
+
+
+def test_the_list_of_names_is_the_one_meant():
+    assert {"digamma", "erf", "betainc", "sici", "log1p"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_ufunc_of_scipy_computes_what_scipy_does(name):
+    ufunc = getattr(special, name)
+    operands = [X] * ufunc.nin
+    if name == "expn":
+        operands[0] = np.int32([1, 2, 3])
+    found = functad.jit(lambda *xs: ufunc(*xs))(*operands)
+    expected = ufunc(*operands)
+    for f, e in zip(*((r if isinstance(r, tuple) else (r,)) for r in (found, expected)), strict=True):
+        assert isinstance(f, functad.Array)
+        np.testing.assert_allclose(np.asarray(f), e, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["digamma", "erf", "expit", "gammaln", "i0", "log1p", "ndtr"])
+def test_a_ufunc_of_scipy_differentiates(name):
+    theirs, ours = getattr(special, name), counterpart_of(name)
+    found, expected = (functad.grad(lambda x, f=f: f(x).sum())(X) for f in (theirs, ours))
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (special.airy, "scipy.special.airy was called on a functad value"),
+        (lambda x: special.erf(x, out=np.zeros(3)), r"y = functad.scipy.special.erf\("),
+        (lambda x: special.erf(x, where=X > 0.3), r"functad.scipy.special.erf\(x\), other"),
+        (lambda x: special.xlogy.reduce(x), "scipy.special.xlogy.reduce has no counterpart"),
+    ],
+)
+def test_what_has_no_counterpart_is_named(call, text):
+    with pytest.raises(UnsupportedNumpyError, match=text):
+        functad.jit(call)(X)
