@@ -37,7 +37,7 @@ _UPDATES = {
     "subtract": "subtract",
 }
 # Names that ufuncs of scipy.special give themselves, where SciPy's and JAX's users know another.
-_NAMES_OF_SCIPYS = {"psi": "digamma"}
+_NAMES_OF_SCIPYS = {"psi": "digamma", "_zeta": "zeta", "_riemann_zeta": "zeta"}
 # Keywords of ufuncs about how NumPy computes, which change no value here.
 _IGNORED = ("casting", "order", "subok", "signature", "like")
 
@@ -73,8 +73,9 @@ def _home(ufunc: np.ufunc) -> tuple[str, str]:
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:
         return "numpy", name
-    if getattr(sys.modules.get("scipy.special"), name, None) is ufunc:
-        return "scipy.special", _NAMES_OF_SCIPYS.get(name, name)
+    for place in ("scipy.special", "scipy.special._ufuncs"):  # the latter has what `scipy.special.zeta` calls
+        if getattr(sys.modules.get(place), name, None) is ufunc:
+            return "scipy.special", _NAMES_OF_SCIPYS.get(name, name)
     raise UnsupportedNumpyError(
         f"the ufunc {name!r}, neither NumPy's nor SciPy's, was called on a functad value, and what it computes "
         "cannot be traced. Write it with functions of functad.numpy; or call the Python function it was made of, under "
@@ -103,7 +104,7 @@ def _refuse_out(full_name: str, kwargs: dict[str, Any]) -> None:
 def _counterpart(module: str, name: str) -> Callable[..., Any]:
     """The function of that name in the module of that name: of "numpy.linalg" in `functad.numpy.linalg`."""
     for place in (module, "numpy") if module == "scipy.special" else (module,):  # SciPy has a log1p of its own
-        function = getattr(_module(f"functad.{place}"), name, None)
+        function = getattr(_module_like(place), name, None)
         if function is not None:
             return function
     raise UnsupportedNumpyError(
@@ -113,12 +114,16 @@ def _counterpart(module: str, name: str) -> Callable[..., Any]:
     )
 
 
-def _module(name: str) -> Any:
-    """The module, imported at the first call that asks for it; None where there is none of that name."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
+def _module_like(name: str) -> Any:
+    """functad's module like NumPy's or SciPy's, imported at the first call that asks for it; None if there is none."""
+    if name.partition(".")[0] not in ("numpy", "scipy"):  # another library may have a module named as one of functad's
         return None
+    try:
+        return import_module(f"functad.{name}")
+    except ModuleNotFoundError as problem:
+        if problem.name and f"functad.{name}".startswith(problem.name):
+            return None
+        raise
 
 
 def _known(values: Any) -> Any:

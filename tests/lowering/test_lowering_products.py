@@ -99,6 +99,15 @@ def test_differences_of_products_keep_their_signs() -> None:
 # --- when it must not --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("terms", [0, 1, 2])
+def test_complex_products_of_a_single_term_are_no_librarys(dtype: Any, terms: int) -> None:
+    x, y = np.ones((3, max(terms, 1)), dtype), np.ones((max(terms, 1), 4), dtype)
+    contracted = ((1,), (0,)) if terms else ((), ())  # without one, it is an outer product
+    found = taken(lambda x, y: [lax.dot_general(x, y, (contracted, ((), ())))], x, y)
+    assert len(found) == (dtype is np.float32 or terms == 2)
+
+
 def test_what_others_need_is_left_alone() -> None:
     twice = np.float32(2)
 

@@ -44,6 +44,11 @@ def test_a_ufunc_of_scipy_differentiates(name):
     np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
 
 
+def test_zeta_is_made_of_ufuncs_with_names_of_their_own():
+    found = functad.jit(lambda x: special.zeta(x, 2.0))(X + 1)
+    np.testing.assert_allclose(np.asarray(found), special.zeta(X + 1, 2.0), rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

@@ -123,7 +123,7 @@ def _distribute(
 
 
 def _is_blas(eqn: Eqn) -> bool:
-    """Whether a library may compute a product: of complex numbers only a true sum, as they sign other zeros unlike."""
+    """Whether a library may compute a product: a complex one of a single term it may give with a wrong sign of zero."""
     dtype = eqn.outvars[0].aval.dtype
     (contracted, _), _ = eqn.params["dimension_numbers"]
     if dtype.kind == "c" and all(eqn.invars[0].aval.shape[i] == 1 for i in contracted):
