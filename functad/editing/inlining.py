@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from functad.ir import Atom, Eqn, Primitive, Program, Var, memoised, subprograms
+from functad.editing.substitution import Substitution
+from functad.ir import Eqn, Primitive, Program, Var, memoised, subprograms
 from functad.lowering_rules import Call, ControlFlow, Defined
 from functad.primitives.barrier import optimization_barrier_p
 
@@ -30,12 +31,9 @@ def inline_calls(program: Program, kept: Callable[[Primitive], bool] = _none) ->
 def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
     if not any(any(subprograms(e.params)) or isinstance(e.primitive.lower, Defined) for e in program.eqns):
         return program
-    known: dict[Var, Atom] = {}
+    known = Substitution()
     eqns: list[Eqn] = []
     constvars, consts = list(program.constvars), list(program.consts)
-
-    def read(atom: Atom) -> Atom:
-        return known.get(atom, atom) if isinstance(atom, Var) else atom
 
     def as_operands(inner: Program) -> list[Var]:
         """The constants of an inner Program as constants of this one."""
@@ -45,7 +43,7 @@ def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
         return fresh
 
     for eqn in program.eqns:
-        eqn = eqn.replace(invars=[read(a) for a in eqn.invars])
+        (eqn,) = known.within([eqn])
         rule = eqn.primitive.lower
         if isinstance(rule, ControlFlow):
             eqns.append(rule.closed(eqn, lambda p: inline_calls(p, kept), as_operands))
@@ -57,16 +55,10 @@ def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
         if isinstance(rule, Call) and rule.again(**eqn.params):
             barrier, eqn = _behind_barrier(eqn)
             eqns.append(barrier)
-        names: dict[Var, Atom] = dict(zip(inner.invars, eqn.invars))
-        names.update(zip(inner.constvars, as_operands(inner)))
-        for e in inner.eqns:
-            made = [Var(v.aval) for v in e.outvars]
-            invars = [names[a] if isinstance(a, Var) else a for a in e.invars]
-            eqns.append(e.replace(invars=invars, outvars=made))
-            names.update(zip(e.outvars, made))
-        for var, atom in zip(eqn.outvars, inner.outvars):
-            known[var] = names[atom] if isinstance(atom, Var) else atom
-    outvars = [read(a) for a in program.outvars]
+        names = Substitution(zip((*inner.invars, *inner.constvars), (*eqn.invars, *as_operands(inner))))
+        eqns += names.copied(inner.eqns)
+        known.update(zip(eqn.outvars, names.read_all(inner.outvars)))
+    outvars = known.read_all(program.outvars)
     return program.replace(eqns=eqns, outvars=outvars, constvars=constvars, consts=consts)
 
 
@@ -82,6 +74,6 @@ def _behind_barrier(eqn: Eqn) -> tuple[Eqn, Eqn]:
     The cotangents are among them, so nothing is computed again before they are there; and nothing that was computed
     from the operands before is found to be the same.
     """
-    passed = {a: Var(a.aval) for a in eqn.invars if isinstance(a, Var)}
+    passed = Substitution((a, Var(a.aval)) for a in eqn.invars if isinstance(a, Var))
     barrier = eqn.replace(primitive=optimization_barrier_p, invars=list(passed), params={}, outvars=passed.values())
-    return barrier, eqn.replace(invars=[passed[a] if isinstance(a, Var) else a for a in eqn.invars])
+    return barrier, passed.within([eqn])[0]

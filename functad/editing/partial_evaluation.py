@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from functad import machine_model
-from functad.ir import Atom, Eqn, Program, Var, has_effects, subprograms
+from functad.editing.substitution import Substitution
+from functad.ir import Eqn, Program, Var, has_effects, subprograms
 from functad.lowering_rules import ControlFlow, Indexed
 from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import operations_of
@@ -91,21 +92,13 @@ def recompute_cheap(
     order = [e for e in forward.eqns if any(v in computed for v in e.outvars)]
     reads = [a for e in order for a in e.invars if isinstance(a, Var) and a not in computed]
     wanted += [a for a in dict.fromkeys(reads) if a not in wanted]
-    fresh = {v: Var(v.aval) for v in (*wanted, *computed)}
-    again = [
-        e.replace(invars=[fresh[a] if isinstance(a, Var) else a for a in e.invars], outvars=[fresh[e.outvars[0]]])
-        for e in order
-    ]
-    renamed = {inner: fresh[outer] for inner, outer in zip(linear.invars, residuals)}
-
-    def read(atom: Atom) -> Atom:
-        return renamed.get(atom, atom) if isinstance(atom, Var) else atom
-
-    body = [e.replace(invars=[read(a) for a in e.invars]) for e in linear.eqns]
+    fresh = Substitution((v, Var(v.aval)) for v in wanted)
+    again = fresh.copied(order)
+    renamed = Substitution(zip(linear.invars, fresh.read_all(residuals)))
     made = linear.replace(
-        invars=[*(fresh[v] for v in wanted), *linear.invars[len(residuals) :]],
-        eqns=[*again, *body],
-        outvars=[read(a) for a in linear.outvars],
+        invars=[*fresh.read_all(wanted), *linear.invars[len(residuals) :]],
+        eqns=[*again, *renamed.within(linear.eqns)],
+        outvars=renamed.read_all(linear.outvars),
     )
     return made, wanted
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from functad.editing.splicing import splice
+from functad.editing.substitution import Substitution
 from functad.errors import ProgramError
 from functad.ir import Atom, Eqn, Primitive, Program, Var
 
@@ -25,17 +26,17 @@ class View:
         self.program = program
         self.eqns: list[Eqn] = []
         self.made: dict[Any, Any] = {}  # what rules keep for one another: results that several of them want
-        self._known: dict[Var, Atom] = {}
+        self._known = Substitution()
         self._definitions: dict[Var, Eqn] = {}
 
     def read(self, atom: Atom) -> Atom:
         """What stands for an atom now."""
-        return self._known.get(atom, atom) if isinstance(atom, Var) else atom
+        return self._known.read(atom)
 
     def read_all(self, eqn: Eqn) -> Eqn:
         """The equation with what stands for its operands now."""
-        invars = tuple(self.read(a) for a in eqn.invars)
-        return eqn if invars == eqn.invars else eqn.replace(invars=invars)
+        (found,) = self._known.within([eqn])
+        return found
 
     def definition(self, atom: Atom, *primitives: Primitive) -> Eqn | None:
         """The equation that an atom is a result of; if primitives are given, only an equation of theirs."""
@@ -63,7 +64,7 @@ class View:
 
     def finish(self) -> Program:
         """The rewritten Program."""
-        outvars = [self.read(a) for a in self.program.outvars]
+        outvars = self._known.read_all(self.program.outvars)
         if self.eqns == list(self.program.eqns) and outvars == list(self.program.outvars):
             return self.program
         return self.program.replace(eqns=self.eqns, outvars=outvars)
@@ -124,10 +125,6 @@ def _first(rules: Sequence[Rule], eqn: Eqn, view: View) -> Atom | list[Eqn] | No
 def spliced(fun: Callable[..., Sequence[Any]], operands: Sequence[Atom], eqn: Eqn) -> list[Eqn]:
     """The equations of a function of operands, which give the results of one equation, with its source."""
     made, results = splice(fun, operands, eqn)
-    outs = dict(zip(results, eqn.outvars))
-    assert len(outs) == len(eqn.outvars) and all(isinstance(a, Var) for a in outs), "each result is computed"
-
-    def read(atoms: Sequence[Atom]) -> list[Any]:
-        return [outs.get(a, a) for a in atoms]
-
-    return [e.replace(invars=read(e.invars), outvars=read(e.outvars)) for e in made]
+    outs = Substitution((r, v) for r, v in zip(results, eqn.outvars) if isinstance(r, Var))
+    assert len(outs) == len(eqn.outvars), "each result is computed"
+    return [e.replace(outvars=outs.read_all(e.outvars)) for e in outs.within(made)]

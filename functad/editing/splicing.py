@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.ir import Atom, Eqn, Var
+from functad.editing.substitution import Substitution
+from functad.ir import Atom, Eqn
 from functad.tracing import trace_to_program
+from functad.user_source import set_source, transforming
 
 
 def splice(fun: Callable[..., Sequence[Any]], operands: Sequence[Atom], eqn: Eqn) -> tuple[list[Eqn], list[Atom]]:
     """The equations of a function of operands, with the source of an equation, and its results as atoms."""
-    program = trace_to_program(fun, [a.aval for a in operands])
+    with transforming():
+        set_source(eqn.source)
+        program = trace_to_program(fun, [a.aval for a in operands])
     assert not program.consts
-    names: dict[Var, Atom] = dict(zip(program.invars, operands))
-
-    def read(atom: Atom) -> Atom:
-        return names[atom] if isinstance(atom, Var) else atom
-
-    found = []
-    for e in program.eqns:
-        outs = [Var(v.aval) for v in e.outvars]
-        found.append(e.replace(invars=[read(a) for a in e.invars], outvars=outs, source=e.source or eqn.source))
-        names.update(zip(e.outvars, outs))
-    return found, [read(a) for a in program.outvars]
+    names = Substitution(zip(program.invars, operands))
+    eqns = [e.replace(source=e.source or eqn.source) for e in names.copied(program.eqns)]
+    return eqns, names.read_all(program.outvars)

@@ -11,7 +11,8 @@ from functad import lax, machine_model
 from functad.editing.dead_code import eliminate_dead_code
 from functad.execution import optimized
 from functad.ir import Literal
-from functad.optimize.loops import moves as loop_passes
+from functad.optimize.loops import moves
+from functad.optimize.loops.linear_recurrences import rewrite_linear_recurrence
 from functad.tracing import eval_program
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
@@ -26,16 +27,21 @@ def compiled_program(fun, *args):
     return made
 
 
+def set_move(monkeypatch, name, apply):
+    """Put another function in the place of what a move does to scans."""
+    table = [m._replace(apply=apply) if m.name == name else m for m in moves.MOVES]
+    monkeypatch.setattr(moves, "MOVES", table)
+
+
 @pytest.fixture
 def all_linear(monkeypatch):
     """Lets all scans pass for derivatives, so that a body can be written as it is."""
-    passes = loop_passes.shorten_chains
 
-    def marked(scan, *args):
+    def marked(scan, simplify):
         scan.origin = scan.origin.replace(params={**scan.origin.params, "linear": True})
-        passes(scan, *args)
+        rewrite_linear_recurrence(scan, simplify)
 
-    monkeypatch.setattr(loop_passes, "shorten_chains", marked)
+    set_move(monkeypatch, "linear recurrences", marked)
 
 
 def loops(program):
@@ -67,7 +73,7 @@ def is_rewritten(monkeypatch, fun, *args):
     """Whether the pass makes another Program of a function."""
     made = operations_of_all(fun, *args)
     with monkeypatch.context() as patch:
-        patch.setattr(loop_passes, "shorten_chains", lambda *args: None)
+        set_move(patch, "linear recurrences", lambda *args: None)
         return operations_of_all(fun, *args) != made
 
 
@@ -224,7 +230,7 @@ def test_float32_is_as_exact_as_before(monkeypatch):
             exact = np.array(gradient(*(np.array(a, float) for a in (x, v, stiffness))))
             errors[name].append(np.max(np.abs(np.array(found(x, v, stiffness)) - exact)) / np.max(np.abs(exact)))
         rng = np.random.default_rng(1)
-        monkeypatch.setattr(loop_passes, "shorten_chains", lambda *args: None)
+        set_move(monkeypatch, "linear recurrences", lambda *args: None)
     assert np.median(errors["rewritten"]) < 3 * np.median(errors["plain"]) < 1e-5
 
 

@@ -2,74 +2,44 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from functad.editing.partial_evaluation import split_invariant
-from functad.editing.splicing import splice
-from functad.ir import Atom, Eqn, Literal, Program, Var
+from functad.editing.substitution import Substitution
+from functad.ir import Atom, Literal, Var
 from functad.optimize.loops.parts import Scan
 from functad.tracing import eval_program
 
 
-def fix_invariant_carries(scan: Scan, results: dict[Var, Atom]) -> None:
+def fix_invariant_carries(scan: Scan) -> None:
     """A carry that the body hands on as it is, is a constant."""
     for carry in list(scan.carries):
         if carry.given is carry.read:
             scan.carries.remove(carry)
             scan.consts.append((carry.init, carry.read))
-            results[carry.result] = carry.init
+            scan.standing[carry.result] = carry.init
 
 
-def share_operands(scan: Scan, results: dict[Var, Atom]) -> None:
+def share_operands(scan: Scan) -> None:
     """Pass equal operands in once, and stack equal results once."""
-    renamed: dict[Var, Atom] = {}
-    for group in ("consts", "xs"):
-        kept: list[tuple[Atom, Var]] = []
-        first: dict[Any, Var] = {}
-        for operand, var in getattr(scan, group):
-            if isinstance(operand, Literal) and group == "consts":
-                renamed[var] = operand
-            elif isinstance(operand, Var) and operand in first:
-                renamed[var] = first[operand]
-            else:
-                if isinstance(operand, Var):
-                    first[operand] = var
-                kept.append((operand, var))
-        setattr(scan, group, kept)
-    if renamed:
-        scan.eqns = [
-            e.replace(invars=[renamed.get(a, a) if isinstance(a, Var) else a for a in e.invars]) for e in scan.eqns
-        ]
-        for carry in scan.carries:
-            carry.given = renamed.get(carry.given, carry.given) if isinstance(carry.given, Var) else carry.given
-        scan.ys = [(renamed.get(a, a) if isinstance(a, Var) else a, v) for a, v in scan.ys]
-    of_slice = {v: a for a, v in scan.xs}
-    stacked: dict[Var, Var] = {}
-    ys: list[tuple[Atom, Var]] = []
-    for given, result in scan.ys:
-        if isinstance(given, Var) and given in of_slice:
-            results[result] = of_slice[given]  # it is there already
-        elif isinstance(given, Var) and given in stacked:
-            results[result] = stacked[given]
-        else:
-            if isinstance(given, Var):
-                stacked[given] = result
-            ys.append((given, result))
+    renamed = Substitution((v, a) for a, v in scan.consts if isinstance(a, Literal))
+    scan.consts = [(a, v) for a, v in scan.consts if v not in renamed]
+    for pairs in (scan.consts, scan.xs):
+        first: dict[Atom, Var] = {}
+        renamed.update((v, first[a]) for a, v in pairs if first.setdefault(a, v) is not v)
+        pairs[:] = [(a, v) for a, v in pairs if v not in renamed]
+    scan.substitute(renamed)
+    known: dict[Atom, Any] = {v: a for a, v in scan.xs}  # what is there already, or is stacked before
+    ys = [(a, v) for a, v in scan.ys if isinstance(a, Literal) or known.setdefault(a, v) is v]
+    scan.standing.update((v, known[a]) for a, v in scan.ys if (a, v) not in ys)
     scan.ys = ys
 
 
-def hoist_invariants(scan: Scan, before: list[Eqn]) -> None:
+def hoist_invariants(scan: Scan) -> None:
     """Compute before the loop what depends on its constants alone."""
     body = scan.body()
     first, rest = split_invariant(body, [i < len(scan.consts) for i in range(len(body.invars))])
-    if not first.eqns:
-        return
-    made, hoisted = splice(partial(run, first), [a for a, _ in scan.consts], scan.origin)
-    before += made
-    scan.consts = [*zip(hoisted, rest.invars[: len(hoisted)]), *scan.consts]
-    scan.eqns = list(rest.eqns)
-
-
-def run(program: Program, *args: Any) -> list[Any]:
-    return eval_program(program, args)
+    if first.eqns:
+        hoisted = scan.before(lambda *args: eval_program(first, args), [a for a, _ in scan.consts])
+        scan.consts = [*zip(hoisted, rest.invars), *scan.consts]
+        scan.eqns = list(rest.eqns)

@@ -1,15 +1,25 @@
-"""A `scan` taken apart, for passes to change, and put together again."""
+"""Loops taken apart, for passes to change, and put together again; with what a pass computes around a scan."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from functad.ir import Atom, Eqn, Program, Var
+from functad.editing.common_subexpressions import atom_key, share_common_subexpressions
+from functad.editing.rewriting import View
+from functad.editing.splicing import splice
+from functad.editing.substitution import Substitution, copied
+from functad.ir import Atom, Eqn, Program, Var, has_effects
+from functad.primitives.common import move_axis
+from functad.tracing import eval_program
+from functad.transforms.programs import batch_program
 
 
 @dataclass
 class Carry:
-    """A value that a scan carries along: where it starts, what the body reads and gives, and the result."""
+    """A value that a loop carries along: where it starts, what the body reads and gives, and the result."""
 
     init: Atom
     read: Var
@@ -18,19 +28,57 @@ class Carry:
 
 
 @dataclass
-class Scan:
-    """A `scan` equation taken apart. Passes change the lists; `eqn()` puts it together.
+class Body:
+    """What the body of a loop reads and gives. Passes change the lists.
 
-    consts, xs: pairs (operand, variable of the body). ys: pairs (what the body gives, result).
+    consts: pairs (operand, variable of the body). ys: pairs (what the body gives, result).
     """
 
     origin: Eqn
     consts: list[tuple[Atom, Var]]
     carries: list[Carry]
-    xs: list[tuple[Atom, Var]]
     ys: list[tuple[Atom, Var]]
     eqns: list[Eqn]
-    changed: bool = field(default=False)
+
+    @property
+    def given(self) -> list[Atom]:
+        return [*(c.given for c in self.carries), *(a for a, _ in self.ys)]
+
+    @property
+    def results(self) -> list[Var]:
+        return [*(c.result for c in self.carries), *(v for _, v in self.ys)]
+
+    def substitute(self, names: Substitution) -> None:
+        """Let the body read other atoms in the place of variables."""
+        self.eqns = names.within(self.eqns)
+        for carry in self.carries:
+            carry.given = names.read(carry.given)
+        self.ys = [(names.read(a), v) for a, v in self.ys]
+
+    def join(self, other: Body) -> None:
+        """Run the steps of another loop, too, whose body has variables of its own."""
+        self.consts += other.consts
+        self.carries += other.carries
+        self.ys += other.ys
+        self.eqns += other.eqns
+
+    def uses(self) -> Counter[Atom]:
+        """How often each atom of the body is read, by its equations and as what it gives."""
+        return Counter([*(a for e in self.eqns for a in e.invars), *self.given])
+
+
+@dataclass
+class Scan(Body):
+    """A `scan` equation taken apart.
+
+    xs: pairs (operand, variable of the body). view: the Program around it, rewritten as far as the loop. after: what is
+    computed once, behind the loop. standing: what stands for results.
+    """
+
+    xs: list[tuple[Atom, Var]]
+    view: View
+    after: list[Eqn] = field(default_factory=list)
+    standing: Substitution = field(default_factory=Substitution)
 
     @property
     def length(self) -> int:
@@ -42,46 +90,132 @@ class Scan:
         name: str = self.origin.params["jaxpr"].name
         return name
 
+    @property
+    def operands(self) -> list[Atom]:
+        return [*(a for a, _ in self.consts), *(c.init for c in self.carries), *(a for a, _ in self.xs)]
+
     def body(self) -> Program:
         reads = [*(v for _, v in self.consts), *(c.read for c in self.carries), *(v for _, v in self.xs)]
-        gives = [*(c.given for c in self.carries), *(a for a, _ in self.ys)]
-        return Program(reads, (), (), self.eqns, gives, self.name)
+        return Program(reads, (), (), self.eqns, self.given, self.name)
 
-    def eqn(self, body: Program | None = None) -> Eqn:
-        """The equation; with `body`, which has the same inputs and outputs, instead of the own one."""
-        params = {
-            **self.origin.params,
-            "jaxpr": body or self.body(),
-            "num_consts": len(self.consts),
-            "num_carry": len(self.carries),
-        }
-        operands = [*(a for a, _ in self.consts), *(c.init for c in self.carries), *(a for a, _ in self.xs)]
-        results = [*(c.result for c in self.carries), *(v for _, v in self.ys)]
-        return self.origin.replace(invars=operands, outvars=results, params=params)
+    def replace_body(self, body: Program) -> None:
+        """Let the loop run another Program with the same inputs and outputs."""
+        n, m = len(self.consts), len(self.carries)
+        self.consts = [(a, v) for (a, _), v in zip(self.consts, body.invars)]
+        self.xs = [(a, v) for (a, _), v in zip(self.xs, body.invars[n + m :])]
+        self.ys = [(a, v) for a, (_, v) in zip(body.outvars[m:], self.ys)]
+        for carry, read, given in zip(self.carries, body.invars[n:], body.outvars):
+            carry.read, carry.given = read, given
+        self.eqns = list(body.eqns)
 
-    def uses_in_body(self) -> dict[Var, int]:
-        """How often each variable of the body is read, by its equations and as what it gives."""
-        uses: dict[Var, int] = {}
-        atoms = [a for e in self.eqns for a in e.invars]
-        atoms += [*(c.given for c in self.carries), *(a for a, _ in self.ys)]
-        for a in atoms:
-            if isinstance(a, Var):
-                uses[a] = uses.get(a, 0) + 1
-        return uses
+    def eqn(self) -> Eqn:
+        numbers = {"num_consts": len(self.consts), "num_carry": len(self.carries)}
+        params = {**self.origin.params, "jaxpr": self.body(), **numbers}
+        return self.origin.replace(invars=self.operands, outvars=self.results, params=params)
+
+    def before(self, fun: Callable[..., Sequence[Any]], operands: Sequence[Atom]) -> list[Atom]:
+        """What a function gives that is computed in front of the loop."""
+        made, results = splice(fun, operands, self.origin)
+        for eqn in made:
+            self.view.emit(eqn)
+        return results
+
+    def behind(self, fun: Callable[..., Sequence[Any]], operands: Sequence[Atom], results: Sequence[Var]) -> None:
+        """Compute results behind the loop, first of all that is computed there."""
+        made, found = splice(fun, operands, self.origin)
+        self.after[:0] = made
+        self.standing.update(zip(results, found))
+
+    def for_all_steps(self, program: Program) -> AllSteps | None:
+        """What a Program of the body's constants and slices gives in all steps, if that needs no array constants."""
+        dims = (*[None] * len(self.consts), *[0] * len(self.xs))
+        mapped = batch_program(program, self.length, dims)
+
+        def run(*args: Any) -> list[Any]:
+            outs = zip(eval_program(mapped.program, args), mapped.out_dims)
+            return [o if d is None else move_axis(o, d, 0) for o, d in outs]
+
+        operands = [a for a, _ in (*self.consts, *self.xs)]
+        return None if mapped.program.consts else AllSteps(run, operands, [d is not None for d in mapped.out_dims])
 
 
-def take_apart(eqn: Eqn) -> Scan:
-    """The parts of a `scan` equation, in lists of their own."""
-    body: Program = eqn.params["jaxpr"]
+class AllSteps(NamedTuple):
+    """Results for all steps, as a function of operands of the loop, and which differ from step to step: stacks."""
+
+    run: Callable[..., list[Any]]
+    operands: list[Atom]
+    stacked: list[bool]
+
+
+def take_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan:
+    """The parts of a `scan` equation, in lists of their own; with variables of their own, too, where asked for."""
+    body: Program = copied(eqn.params["jaxpr"]) if copy else eqn.params["jaxpr"]
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
-    carries = [
-        Carry(*parts) for parts in zip(eqn.invars[n : n + m], body.invars[n : n + m], body.outvars, eqn.outvars[:m])
-    ]
-    return Scan(
-        eqn,
-        list(zip(eqn.invars[:n], body.invars[:n])),
-        carries,
-        list(zip(eqn.invars[n + m :], body.invars[n + m :])),
-        list(zip(body.outvars[m:], eqn.outvars[m:])),
-        list(body.eqns),
+    pairs = list(zip(eqn.invars, body.invars))
+    carries = [Carry(*pair, *end) for pair, end in zip(pairs[n : n + m], zip(body.outvars, eqn.outvars))]
+    ys = list(zip(body.outvars[m:], eqn.outvars[m:]))
+    return Scan(eqn, pairs[:n], carries, ys, list(body.eqns), pairs[n + m :], view or View(body))
+
+
+@dataclass
+class While(Body):
+    """A `while` equation taken apart.
+
+    cond_consts: as consts, of the condition. cond_eqns, goes_on: the condition, of those and of what the body reads.
+    """
+
+    cond_consts: list[tuple[Atom, Var]]
+    cond_eqns: list[Eqn]
+    goes_on: Atom
+
+    def eqn(self) -> Eqn:
+        """The equation; what its body computes twice is computed once."""
+        cond, body = self.origin.params["cond_jaxpr"], self.origin.params["body_jaxpr"]
+        carried = [c.read for c in self.carries]
+        first, inside = [v for _, v in self.cond_consts], [v for _, v in self.consts]
+        joined = body.replace(invars=[*inside, *carried], eqns=self.eqns, outvars=self.given)
+        params = {
+            "cond_jaxpr": cond.replace(invars=[*first, *carried], eqns=self.cond_eqns, outvars=[self.goes_on]),
+            "cond_nconsts": len(first),
+            "body_jaxpr": share_common_subexpressions(joined),
+            "body_nconsts": len(inside),
+        }
+        operands = [*(a for a, _ in (*self.cond_consts, *self.consts)), *(c.init for c in self.carries)]
+        return self.origin.replace(invars=operands, outvars=self.results, params=params)
+
+
+def take_while_apart(eqn: Eqn) -> While:
+    """The parts of a `while` equation, in lists of their own, with variables of their own."""
+    cond, body = copied(eqn.params["cond_jaxpr"]), copied(eqn.params["body_jaxpr"])
+    n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    pairs = list(zip(eqn.invars[n:], body.invars))
+    ends = list(zip(body.outvars, eqn.outvars))
+    carries = [Carry(*pair, *end) for pair, end in zip(pairs[m:], ends)]
+    names = Substitution(zip(cond.invars[n:], body.invars[m:]))
+    cond_consts = list(zip(eqn.invars[:n], cond.invars))
+    goes_on = names.read(cond.outvars[0])
+    return While(
+        eqn, pairs[:m], carries, ends[len(carries) :], list(body.eqns), cond_consts, names.within(cond.eqns), goes_on
     )
+
+
+def first_of_equal(pairs: Iterable[tuple[Atom, Var]]) -> Substitution:
+    """For the variable of each pair that of the first pair with an equal operand."""
+    first: dict[Any, Var] = {}
+    return Substitution((v, first.setdefault(atom_key(a), v)) for a, v in pairs)
+
+
+def brought_together(eqns: list[Eqn], i: int, j: int, own: Iterable[Atom]) -> tuple[list[Eqn], list[Eqn]] | None:
+    """What comes before equation i and after equation j if they stand side by side.
+
+    None if an operand that the latter has of its `own` waits for the former, or if something has effects.
+    """
+    if any(has_effects(e) for e in eqns[i : j + 1]):
+        return None
+    before, waiting = eqns[:i], set(eqns[i].outvars)
+    after: list[Eqn] = []
+    for eqn in eqns[i + 1 : j]:
+        waits = not waiting.isdisjoint(eqn.invars)
+        waiting.update(eqn.outvars if waits else ())
+        (after if waits else before).append(eqn)
+    return None if not waiting.isdisjoint(own) else (before, [*after, *eqns[j + 1 :]])

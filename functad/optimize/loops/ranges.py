@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.ir import Atom, Eqn, Literal, Var
+from functad.ir import Atom, Eqn
 from functad.optimize.loops.parts import Scan
 from functad.primitives.arithmetic import abs as abs_
-from functad.primitives.arithmetic import add, div, mul
+from functad.primitives.arithmetic import add, mul
 from functad.primitives.logic import and_, eq, ge, le, lt, select_n
 from functad.primitives.ordering import max as max_
 
@@ -42,82 +42,51 @@ _SIZES: dict[str, Callable[..., Any]] = {
 
 
 class Measured(NamedTuple):
-    """A number of a body whose largest size over all steps is asked for, or that of its reciprocal."""
+    """A number of a body that does not depend on carries: its largest size is asked for, or that of its reciprocal."""
 
-    var: Var
+    atom: Atom
     inverted: bool = False
 
 
 def to_measure(scan: Scan) -> list[Measured]:
-    """What `bound_of_steps` asks for."""
+    """What `bound_of_step` asks for."""
     asked: dict[Measured, Any] = {}
-    bound_of_steps(scan, lambda measured: asked.setdefault(measured, _one(scan)))
+    bound_of_step(scan, lambda measured: asked.setdefault(measured, _one(scan)))
     return list(asked)
 
 
-def bound_of_steps(scan: Scan, size_of: Callable[[Measured], Any]) -> Any:
-    """How many times larger than what is read, or than 1, a number of two steps can be, in any order of factors."""
+def bound_of_step(scan: Scan, size: Callable[[Measured], Any]) -> Any:
+    """How many times larger than what is read, or than 1, a number of a step can be, in any order of factors."""
     one = _one(scan)
-    linear = _linear(scan)
-    gives = [*(c.given for c in scan.carries), *(a for a, _ in scan.ys if a in linear)]
-    needed = _needed(scan, linear, gives)
-    sizes: dict[Var, Any] = {c.read: one for c in scan.carries}
+    bounds: dict[Atom, Any] = {c.read: one for c in scan.carries}  # of what depends on them
+    definitions: dict[Atom, Eqn] = {e.outvars[0]: e for e in scan.eqns}
+    sizes: dict[Atom, Any] = {}
 
-    def size(atom: Atom) -> Any:
-        if isinstance(atom, Literal):
-            return abs_(atom.value)
-        return sizes[atom] if atom in sizes else size_of(Measured(atom))
+    def largest(atom: Atom) -> Any:
+        """The largest size, from those of operands where that is simple."""
+        eqn = definitions.get(atom)
+        if eqn is None or eqn.primitive.name not in _SIZES:
+            return size(Measured(atom))
+        if atom not in sizes:
+            sizes[atom] = _SIZES[eqn.primitive.name](*map(largest, eqn.invars))
+        return sizes[atom]
 
-    def bound(atom: Atom) -> Any:
-        return size(atom) if atom in linear else max_(one, size(atom))
+    def bound(atom: Atom, inverted: bool = False) -> Any:
+        return bounds[atom] if atom in bounds else max_(one, size(Measured(atom, True)) if inverted else largest(atom))
 
     for eqn in scan.eqns:
-        name, made = eqn.primitive.name, eqn.outvars[0]
-        if made not in linear:
-            if made in needed and name in _SIZES:
-                sizes[made] = _SIZES[name](*map(size, eqn.invars))
-        elif name == "mul":
-            sizes[made] = mul(*map(bound, eqn.invars))
-        elif name == "div":
-            x, by = eqn.invars
-            inverse = size_of(Measured(by, True)) if isinstance(by, Var) else abs_(div(one, by.value))
-            sizes[made] = mul(bound(x), max_(one, inverse))
+        if bounds.keys().isdisjoint(eqn.invars):
+            continue
+        name, (first, *others) = eqn.primitive.name, eqn.invars
+        if name in ("mul", "div"):
+            bounds[eqn.outvars[0]] = mul(bound(first), bound(others[0], name == "div"))
         else:  # a sum, or one of several cases
-            sizes[made] = reduce(add, map(bound, _read_as_numbers(eqn)))
-    of_step = reduce(add, map(bound, gives))
-    return mul(of_step, of_step)
+            bounds[eqn.outvars[0]] = reduce(add, map(bound, others if name == "select_n" else eqn.invars))
+    return reduce(add, [*(bound(c.given) for c in scan.carries), *(bounds[a] for a, _ in scan.ys if a in bounds)])
 
 
 def _one(scan: Scan) -> Any:
     return scan.carries[0].read.aval.dtype.type(1)
-
-
-def _linear(scan: Scan) -> set[Atom]:
-    """What depends on the carries."""
-    linear: set[Atom] = {c.read for c in scan.carries}
-    for eqn in scan.eqns:
-        if not linear.isdisjoint(eqn.invars):
-            linear.update(eqn.outvars)
-    return linear
-
-
-def _needed(scan: Scan, linear: set[Atom], gives: Iterable[Atom]) -> set[Atom]:
-    """What a size is asked for: factors and terms, and what their sizes follow from."""
-    needed = set(gives)
-    for eqn in reversed(scan.eqns):
-        made = eqn.outvars[0]
-        if made in linear or (made in needed and eqn.primitive.name in _SIZES):
-            needed.update(_read_as_numbers(eqn))
-    return needed
-
-
-def _read_as_numbers(eqn: Eqn) -> Sequence[Atom]:
-    """The operands whose sizes count, without the predicate of a choice, and without a divisor."""
-    name = eqn.primitive.name
-    return eqn.invars[1:] if name == "select_n" else eqn.invars[:1] if name == "div" else eqn.invars
-
-
-# --- in the loop, and behind it ---------------------------------------------------------------------------
 
 
 class Watched(NamedTuple):
@@ -142,10 +111,10 @@ class Watched(NamedTuple):
 
         scan: as it was written. bound: of its steps. starts, sums: of the carries that are only added to.
         """
-        info = np.finfo(scan.carries[0].read.aval.dtype)
+        info = np.finfo(self.total.dtype)
         steps, operations = scan.length, 4 * (len(scan.eqns) + len(scan.carries) + 4) ** 2
         one = info.dtype.type(1)
-        reach = mul(bound, reduce(add, map(abs_, starts), add(one, self.total)))
+        reach = mul(mul(bound, bound), reduce(add, map(abs_, starts), add(one, self.total)))
         lost = info.dtype.type(float(info.smallest_subnormal) / float(info.eps) * steps * operations)
         least = self.least
         for number in sums:

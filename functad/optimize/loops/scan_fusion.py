@@ -1,13 +1,14 @@
-"""Joins a scan with a later one that reads what it stacks, so that it need not be stacked: forward mode stores nothing.
+"""Loop fusion: joins a scan with a later one that reads what it stacks, which need not be stacked then.
 
-Knows `scan` equations by their parts; nothing of what bodies compute.
+Knows `scan` equations by their parts; nothing of what bodies compute. So forward mode stores nothing.
 """
 
 from __future__ import annotations
 
 from functad.control import scan_p
-from functad.ir import UNKNOWN, Atom, Eqn, Program, Var, has_effects
-from functad.optimize.loops.parts import Carry, Scan, take_apart
+from functad.editing.substitution import Substitution
+from functad.ir import UNKNOWN, Atom, Eqn, Program
+from functad.optimize.loops.parts import brought_together, take_apart
 
 
 def fuse_scans(program: Program) -> Program:
@@ -30,12 +31,11 @@ def fuse_scans(program: Program) -> Program:
 
 def _fuse_one(eqns: list[Eqn]) -> list[Eqn] | None:
     """The equations with one pair of scans joined, or None where there is no such pair."""
-    stacked: dict[Var, int] = {}  # by which scan
+    stacked: dict[Atom, int] = {}  # by which scan
     for j, eqn in enumerate(eqns):
         if eqn.primitive is not scan_p:
             continue
-        operands = eqn.invars[eqn.params["num_consts"] + eqn.params["num_carry"] :]
-        for i in sorted({stacked[a] for a in operands if isinstance(a, Var) and a in stacked}, reverse=True):
+        for i in sorted({stacked[a] for a in eqn.invars if a in stacked}, reverse=True):
             joined = _join(eqns, i, j)
             if joined is not None:
                 return joined
@@ -45,56 +45,24 @@ def _fuse_one(eqns: list[Eqn]) -> list[Eqn] | None:
 
 def _join(eqns: list[Eqn], i: int, j: int) -> list[Eqn] | None:
     first, second = eqns[i], eqns[j]
+    if first.params["length"] == UNKNOWN:
+        return None
     if any(first.params[name] != second.params[name] for name in ("length", "reverse", "unroll")):
         return None
-    if first.params["length"] == UNKNOWN or any(has_effects(e) for e in eqns[i : j + 1]):
-        return None
     stacks = set(first.outvars[first.params["num_carry"] :])
-    dependent = set(first.outvars)
-    before: list[Eqn] = []
-    after: list[Eqn] = []
-    for eqn in eqns[i + 1 : j]:
-        if any(a in dependent for a in eqn.invars if isinstance(a, Var)):
-            dependent.update(eqn.outvars)
-            after.append(eqn)
-        else:
-            before.append(eqn)
     at = second.params["num_consts"] + second.params["num_carry"]
     own = [*second.invars[:at], *(a for a in second.invars[at:] if a not in stacks)]
-    if any(a in dependent for a in own if isinstance(a, Var)):
-        return None
-    return [*eqns[:i], *before, _joined(take_apart(first), take_apart(second)).eqn(), *after, *eqns[j + 1 :]]
+    around = brought_together(eqns, i, j, own)
+    return None if around is None else [*around[0], _joined(first, second), *around[1]]
 
 
-def _joined(first: Scan, second: Scan) -> Scan:
+def _joined(first: Eqn, second: Eqn) -> Eqn:
     """One scan whose body runs both; slices that the second reads of the first's results are those results."""
-    given = {result: atom for atom, result in first.ys}
-    names: dict[Var, Atom] = {}
-
-    def fresh(var: Var) -> Var:
-        names[var] = made = Var(var.aval)
-        return made
-
-    def read(atom: Atom) -> Atom:
-        return names[atom] if isinstance(atom, Var) else atom
-
-    consts = [(a, fresh(v)) for a, v in second.consts]
-    starts = [(c, fresh(c.read)) for c in second.carries]
-    xs: list[tuple[Atom, Var]] = []
-    for operand, var in second.xs:
-        if isinstance(operand, Var) and operand in given:
-            names[var] = given[operand]
-        else:
-            xs.append((operand, fresh(var)))
-    eqns = []
-    for e in second.eqns:
-        invars = [read(a) for a in e.invars]
-        eqns.append(e.replace(invars=invars, outvars=[fresh(v) for v in e.outvars]))
-    first.consts += consts
-    first.carries += [Carry(c.init, var, read(c.given), c.result) for c, var in starts]
-    first.xs += xs
-    first.ys += [(read(a), v) for a, v in second.ys]
-    first.eqns += eqns
-    is_linear = first.origin.params["linear"] and second.origin.params["linear"]
-    first.origin = first.origin.replace(params={**first.origin.params, "linear": is_linear})
-    return first
+    scan, other = take_apart(first), take_apart(second, copy=True)
+    given: dict[Atom, Atom] = {result: atom for atom, result in scan.ys}
+    other.substitute(Substitution((v, given[a]) for a, v in other.xs if a in given))
+    scan.xs += [(a, v) for a, v in other.xs if a not in given]
+    scan.join(other)
+    is_linear = first.params["linear"] and second.params["linear"]
+    scan.origin = first.replace(params={**first.params, "linear": is_linear})
+    return scan.eqn()

@@ -6,11 +6,9 @@ are such stacks: the loop reads slices of what they are computed from instead.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-
 from functad import machine_model
 from functad.control import scan_p
+from functad.editing.rewriting import View
 from functad.ir import UNKNOWN, Atom, Eqn, Program, Var
 from functad.lowering_rules import Contraction, Indexed, Scalar
 from functad.optimize.loops.parts import Scan, take_apart
@@ -32,25 +30,21 @@ def sink_into_scans(program: Program) -> Program:
     >>> [e.primitive.name for e in scan.params["jaxpr"].eqns]
     ['mul', 'sin', 'add']
     """
-    reads = Counter(a for e in program.eqns for a in e.invars if isinstance(a, Var))
-    reads.update(a for a in program.outvars if isinstance(a, Var))
-    definitions = {v: e for e in program.eqns for v in e.outvars}
-    eqns = []
+    view = View(program)
     for eqn in program.eqns:
         if eqn.primitive is scan_p and eqn.params["length"] != UNKNOWN:
-            scan = take_apart(eqn)
-            sunk = [_sink(scan, a, v, definitions, reads) for a, v in list(scan.xs) if isinstance(a, Var)]
+            scan = take_apart(eqn, view)
+            sunk = [_sink(scan, a, v) for a, v in list(scan.xs)]
             eqn = scan.eqn() if any(sunk) else eqn
-        eqns.append(eqn)
-    return program.replace(eqns=eqns)
+        view.emit(eqn)
+    return view.finish()
 
 
-def _sink(scan: Scan, operand: Var, var: Var, definitions: Mapping[Var, Eqn], reads: Mapping[Var, int]) -> bool:
+def _sink(scan: Scan, operand: Atom, var: Var) -> bool:
     """Let the body compute `var`, its slices of an operand, if nothing more need be stored for that."""
-    given = [*(c.given for c in scan.carries), *(a for a, _ in scan.ys)]
-    if var.aval.size < machine_model.SMALLEST_SUNK_SLICE or any(a is var for a in given):
+    if var.aval.size < machine_model.SMALLEST_SUNK_SLICE or var in scan.given:
         return False
-    chain = _Chain(scan, definitions, reads)
+    chain = _Chain(scan)
     if not (chain.takes(operand) and chain.compute(operand, var) and chain.pays):
         return False
     scan.eqns = [*chain.eqns, *scan.eqns]
@@ -65,24 +59,25 @@ class _Chain:
     more_xs, more_consts: what the scan has to read for that. pays: whether all stacks among it lie in memory anyway.
     """
 
-    def __init__(self, scan: Scan, definitions: Mapping[Var, Eqn], reads: Mapping[Var, int]) -> None:
-        self.definitions, self.reads = definitions, reads
+    def __init__(self, scan: Scan) -> None:
+        self.view = scan.view
         self.eqns: list[Eqn] = []
         self.more_xs: list[tuple[Atom, Var]] = []
         self.more_consts: list[tuple[Atom, Var]] = []
         self.slices, self.consts = dict(scan.xs), dict(scan.consts)  # the variables of the body, by operands
         self.pays = True
 
-    def takes(self, stack: Var) -> bool:
+    def takes(self, stack: Atom) -> bool:
         """Whether slices of a stack can be computed at next to no cost, and are for nobody else."""
-        eqn = self.definitions.get(stack)
+        eqn = self.view.definition(stack)
         if eqn is None or eqn.primitive is broadcast_in_dim_p:
             return eqn is not None
-        return operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS and self.reads[stack] == 1
+        return operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS and self.view.uses[eqn.outvars[0]] == 1
 
-    def compute(self, stack: Var, var: Var) -> bool:
+    def compute(self, stack: Atom, var: Var) -> bool:
         """Add the equations for a slice, unless they mix slices."""
-        made = slice_of(self.definitions[stack], var, self._read)
+        eqn = self.view.definition(stack)
+        made = None if eqn is None else slice_of(eqn, var, self._read)
         if made is not None:
             self.eqns.append(made)
         return made is not None
@@ -98,16 +93,14 @@ class _Chain:
                 self.pays = self.pays and self._is_stored(operand)
         return known[operand]
 
-    def _is_stored(self, stack: Var) -> bool:
+    def _is_stored(self, stack: Atom) -> bool:
         """Whether a stack lies in memory even if the scan does not read it, and is not in the cache by chance.
 
         What follows a product or moves of elements is done with them, chunk by chunk.
         """
-        eqn = self.definitions.get(stack)
-        while eqn is not None and eqn.primitive is reshape_p and isinstance(eqn.invars[0], Var):
+        while (eqn := self.view.definition(stack)) is not None and eqn.primitive is reshape_p:
             stack = eqn.invars[0]
-            eqn = self.definitions.get(stack)
         if eqn is None:
             return True
-        is_made_for_this = isinstance(eqn.primitive.lower, Scalar | Contraction) and self.reads[stack] == 1
+        is_made_for_this = isinstance(eqn.primitive.lower, Scalar | Contraction) and self.view.uses[eqn.outvars[0]] == 1
         return not (is_made_for_this or isinstance(eqn.primitive.lower, Indexed))

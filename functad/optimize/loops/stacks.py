@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from functad.editing.substitution import Substitution
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
 from functad.optimize.loops.parts import Scan
 from functad.primitives.common import broadcast_in_dim_p
 
 
-def compute_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
-    """Replace stacks that are computed, and those that hold the same number in all slices, by equations in the body.
-
-    definitions: the equations that the scan's operands come from.
-    """
+def compute_inside(scan: Scan, simplify: Callable[[Program], Program]) -> None:
+    """Replace stacks that are computed, and those that hold the same number in all slices, by equations in the body."""
     kept: list[tuple[Atom, Var]] = []
-    constants: dict[Var, Literal] = {}
+    constants = Substitution()
     pending = list(scan.xs)
 
     def read(operand: Var, is_stack: bool) -> Var:
@@ -30,8 +28,8 @@ def compute_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
 
     while pending:
         operand, var = pending.pop()
-        eqn = definitions.get(operand) if isinstance(operand, Var) else None
-        number = None if eqn is None else _repeated(eqn, operand)
+        eqn = scan.view.definition(operand)
+        number = None if eqn is None else _stacked_number(eqn, operand)
         made = None if eqn is None else slice_of(eqn, var, read)
         if number is not None:
             constants[var] = number
@@ -43,36 +41,24 @@ def compute_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
         operand, var = next((a, v) for a, v in scan.xs if v in constants)
         kept.append((operand, Var(var.aval)))
     scan.xs = kept[::-1]
-
-    def read_constant(atom: Atom) -> Atom:
-        return constants.get(atom, atom) if isinstance(atom, Var) else atom
-
-    scan.eqns = [e.replace(invars=[read_constant(a) for a in e.invars]) for e in scan.eqns]
-    scan.ys = [(read_constant(a), v) for a, v in scan.ys]
-    for carry in scan.carries:
-        carry.given = read_constant(carry.given)
+    scan.substitute(constants)
+    scan.replace_body(simplify(scan.body()))
 
 
-def fill_inside(scan: Scan, definitions: dict[Var, Eqn]) -> None:
+def fill_inside(scan: Scan) -> None:
     """Let the body repeat a number itself, instead of reading it from an array that holds nothing else."""
-    for group in ("consts", "xs") if scan.length != UNKNOWN else ("consts",):
-        kept = []
-        for operand, var in getattr(scan, group):
-            eqn = definitions.get(operand) if isinstance(operand, Var) else None
-            if eqn is None or eqn.primitive is not broadcast_in_dim_p or not isinstance(eqn.invars[0], Literal):
-                kept.append((operand, var))
-                continue
-            number = eqn.invars[0]
-            params = {**eqn.params, "shape": var.aval.shape, "broadcast_dimensions": ()}
-            scan.eqns.insert(0, eqn.replace(invars=[number], outvars=[var], params=params))
-        setattr(scan, group, kept)
+    for pairs in (scan.consts, scan.xs) if scan.length != UNKNOWN else (scan.consts,):
+        for operand, var in list(pairs):
+            eqn = scan.view.definition(operand, broadcast_in_dim_p)
+            if eqn is not None and isinstance(eqn.invars[0], Literal):
+                params = {"shape": var.aval.shape, "broadcast_dimensions": ()}
+                scan.eqns.insert(0, eqn.replace(outvars=[var], params=params))
+                pairs.remove((operand, var))
 
 
-def _repeated(eqn: Eqn, operand: Atom) -> Literal | None:
+def _stacked_number(eqn: Eqn, operand: Atom) -> Literal | None:
     """The number that a loop stacks in each step."""
-    body: Program | None = {"scan": eqn.params.get("jaxpr"), "while": eqn.params.get("body_jaxpr")}.get(
-        eqn.primitive.name
-    )
+    body = eqn.params.get("jaxpr", eqn.params.get("body_jaxpr"))
     if body is None:
         return None
     given = body.outvars[next(i for i, v in enumerate(eqn.outvars) if v is operand)]

@@ -7,43 +7,31 @@ a library packs one that lies otherwise each time. What is the same in all steps
 from __future__ import annotations
 
 from functad import machine_model
-from functad.ir import Eqn, Var
+from functad.ir import Var
 from functad.optimize.loops.parts import Scan
-from functad.primitives.common import transpose_p
+from functad.primitives.common import transpose
 from functad.primitives.contraction import dot_general_p
 
 
-def transpose_weights(scan: Scan, before: list[Eqn]) -> None:
+def transpose_weights(scan: Scan) -> None:
     """Let products with a transposed constant of the loop read a copy that is made before it."""
     if scan.length < machine_model.FEWEST_STEPS:
         return
     operands = {v: a for a, v in scan.consts}
     copies: dict[Var, Var] = {}  # constants of the body, and the copies that the body reads
-
-    def copy_of(weight: Var) -> Var:
-        if weight not in copies:
-            aval = weight.aval
-            kind = type(aval)(aval.shape[::-1], aval.dtype, aval.weak_type)
-            made, copies[weight] = Var(kind), Var(kind)
-            before.append(
-                scan.origin.replace(
-                    primitive=transpose_p, invars=[operands[weight]], outvars=[made], params={"permutation": (1, 0)}
-                )
-            )
-            scan.consts.append((made, copies[weight]))
-        return copies[weight]
-
     for i, eqn in enumerate(scan.eqns):
         if eqn.primitive is not dot_general_p:
             continue
         (lhs_sum, rhs_sum), batch = eqn.params["dimension_numbers"]
-        weight = eqn.invars[1]
+        lhs, weight = eqn.invars
         if not isinstance(weight, Var) or weight not in operands or batch != ((), ()) or tuple(rhs_sum) != (1,):
             continue
         if weight.aval.ndim == 2 and weight.aval.size >= machine_model.SMALLEST_WEIGHT:
-            numbers = ((lhs_sum, (0,)), batch)
-            scan.eqns[i] = eqn.replace(
-                invars=[eqn.invars[0], copy_of(weight)], params={**eqn.params, "dimension_numbers": numbers}
-            )
-    used = scan.uses_in_body()
-    scan.consts = [(a, v) for a, v in scan.consts if v not in copies or v in used]
+            if weight not in copies:
+                (copy,) = scan.before(lambda w: [transpose(w, (1, 0))], [operands[weight]])
+                copies[weight] = Var(copy.aval)
+                scan.consts.append((copy, copies[weight]))
+            params = {**eqn.params, "dimension_numbers": ((lhs_sum, (0,)), batch)}
+            scan.eqns[i] = eqn.replace(invars=[lhs, copies[weight]], params=params)
+    uses = scan.uses()
+    scan.consts = [(a, v) for a, v in scan.consts if v not in copies or uses[v]]
