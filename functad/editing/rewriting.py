@@ -25,7 +25,6 @@ class View:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.eqns: list[Eqn] = []
-        self.made: dict[Any, Any] = {}  # what rules keep for one another: results that several of them want
         self._known = Substitution()
         self._definitions: dict[Var, Eqn] = {}
 

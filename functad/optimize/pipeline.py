@@ -53,8 +53,9 @@ def simplify_products(program: Program) -> Program:
 
 
 def multiply_before_gathering(program: Program) -> Program:
-    """Tables are multiplied instead of the rows gathered from them."""
-    return rewrite(program, ROW_RULES)
+    """Tables are multiplied instead of the rows gathered from them. Several products want the same sums."""
+    made = rewrite(program, ROW_RULES)
+    return program if made is program else share_common_subexpressions(made)
 
 
 def sum_few_terms(program: Program) -> Program:

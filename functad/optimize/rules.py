@@ -69,6 +69,9 @@ PRODUCT_RULES = (
 """Matrix products: after equal equations have become one, as it matters who else reads a product."""
 
 ROW_RULES = (
+    _rule("transposed rows", transpose_p, gathered_products.moved_rows, _SAME_ELEMENTS),
+    _rule("reshaped rows", reshape_p, gathered_products.moved_rows, _SAME_ELEMENTS),
+    _rule("sum of moved rows", scatter_add_p, gathered_products.added_moved_rows, "the same terms in the same places"),
     _rule("product of gathered rows", dot_general_p, gathered_products.rows_times_matrix, _ONCE),
     _rule("gradient of a table", scatter_add_p, gathered_products.rows_added_to_table, _ONCE),
 )  # fmt: skip
