@@ -89,7 +89,7 @@ def negates_instead_of_subtracting(patch: pytest.MonkeyPatch) -> None:
         zero = getattr(eqn.invars[0], "value", None) == 0
         return eqn.replace(primitive=registry["neg"], invars=eqn.invars[1:]) if zero else None
 
-    wrong = Rule(name="0 − x", of=registry["sub"], make=sub, because="it is not")
+    wrong = Rule(name="0 − x", of=(registry["sub"],), make=sub, because="it is not")
     patch.setattr(pipeline, "SCALAR_RULES", (wrong, *pipeline.SCALAR_RULES))
 
 

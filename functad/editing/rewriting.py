@@ -74,13 +74,13 @@ class Rule:
     """What equations of some primitives become.
 
     name:    what it does, in a few words
-    of:      the primitive whose equations it is asked about; None for all
+    of:      the primitives whose equations it is asked about; None for all
     make:    `(equation, view)`; gives an atom that is the result, an equation or several that compute it, or None
     because: why the results are the same: NaN, infinities and signed zeros included
     """
 
     name: str
-    of: Primitive | None
+    of: tuple[Primitive, ...] | None
     make: Callable[[Eqn, View], Atom | Eqn | Sequence[Eqn] | None]
     because: str
 
@@ -107,7 +107,7 @@ def rewrite(program: Program, rules: Sequence[Rule]) -> Program:
 
 def _first(rules: Sequence[Rule], eqn: Eqn, view: View) -> Atom | list[Eqn] | None:
     for rule in rules:
-        if rule.of is not None and rule.of is not eqn.primitive:
+        if rule.of is not None and eqn.primitive not in rule.of:
             continue
         made = rule.make(eqn, view)
         if made is None or made is eqn:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from functad.editing.rewriting import View
-from functad.ir import Atom, Eqn, Literal, subprograms
-from functad.primitives.arithmetic import mul_p, neg_p
+from functad.ir import Atom, Eqn, Literal, Primitive, subprograms
+from functad.lowering_rules import Scalar
+from functad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from functad.primitives.common import broadcast_in_dim_p
+from functad.primitives.logic import and_p
 
 
 def fold(eqn: Eqn, view: View) -> Atom | None:
@@ -28,14 +32,16 @@ def fold(eqn: Eqn, view: View) -> Atom | None:
     return Literal(np.asarray(value)[()], eqn.outvars[0].aval)
 
 
-def times_one(eqn: Eqn, view: View) -> Atom | None:
-    x, y = eqn.invars
-    return y if _is_literal(x, 1) else x if _is_literal(y, 1) else None
-
-
-def over_one(eqn: Eqn, view: View) -> Atom | None:
-    x, y = eqn.invars
-    return x if _is_literal(y, 1) else None
+def neutral(eqn: Eqn, view: View) -> Atom | None:
+    """The operand beside a number that changes nothing. Complex products by 1 change infinities."""
+    number_of, sides = NEUTRAL[eqn.primitive]
+    dtype = eqn.outvars[0].aval.dtype
+    number = np.asarray(number_of(dtype.type)).tobytes()
+    for side in sides if dtype.kind != "c" else ():
+        atom = eqn.invars[side]
+        if isinstance(atom, Literal) and np.asarray(atom.value).tobytes() == number:
+            return eqn.invars[1 - side]
+    return None
 
 
 def over_power_of_two(eqn: Eqn, view: View) -> Eqn | None:
@@ -50,19 +56,9 @@ def over_power_of_two(eqn: Eqn, view: View) -> Eqn | None:
     return eqn.replace(primitive=mul_p, invars=(x, Literal(y.aval.dtype.type(1 / y.value), y.aval)))
 
 
-def minus_zero(eqn: Eqn, view: View) -> Atom | None:
-    return eqn.invars[0] if _is_literal(eqn.invars[1], 0.0) else None
-
-
-def plus_zero(eqn: Eqn, view: View) -> Atom | None:
-    x, y = eqn.invars
-    zero = -0.0 if eqn.outvars[0].aval.dtype.kind in "fc" else 0
-    return y if _is_literal(x, zero) else x if _is_literal(y, zero) else None
-
-
 def plus_zero_cotangent(eqn: Eqn, view: View) -> Atom | None:
     x, y = eqn.invars
-    return y if _is_any_zeros(x, view) else x if _is_any_zeros(y, view) else plus_zero(eqn, view)
+    return y if _is_any_zeros(x, view) else x if _is_any_zeros(y, view) else None
 
 
 def negated_twice(eqn: Eqn, view: View) -> Atom | None:
@@ -70,24 +66,15 @@ def negated_twice(eqn: Eqn, view: View) -> Atom | None:
     return inner.invars[0] if inner else None
 
 
-def and_true(eqn: Eqn, view: View) -> Atom | None:
-    x, y = eqn.invars
-    if eqn.outvars[0].aval.dtype != bool:
-        return None
-    return y if _is_literal(x, True) else x if _is_literal(y, True) else None
-
-
 def known_case(eqn: Eqn, view: View) -> Atom | None:
     which, *cases = eqn.invars
     return cases[min(max(int(which.value), 0), len(cases) - 1)] if isinstance(which, Literal) else None
 
 
-def same_dtype(eqn: Eqn, view: View) -> Atom | None:
-    return eqn.invars[0] if eqn.invars[0].aval.dtype == eqn.params["new_dtype"] else None
-
-
-def operand(eqn: Eqn, view: View) -> Atom:
-    return eqn.invars[0]
+def same_value(eqn: Eqn, view: View) -> Atom | None:
+    """The operand of what is computed by giving it back."""
+    rule = eqn.primitive.lower
+    return eqn.invars[0] if isinstance(rule, Scalar) and len(eqn.invars) == 1 and rule.text(eqn) == "{0}" else None
 
 
 def repeated_number(atom: Atom, view: View) -> Literal | None:
@@ -107,7 +94,11 @@ def _is_any_zeros(atom: Atom, view: View) -> bool:
     return isinstance(number, Literal) and number.aval.dtype.kind == "f" and bool(number.value == 0)
 
 
-def _is_literal(atom: Atom, value: float) -> bool:
-    if not isinstance(atom, Literal) or atom.aval.dtype.kind == "c" or atom.value != value:
-        return False  # complex products and quotients by 1 are not the identity for infinities
-    return value != 0 or math.copysign(1.0, atom.value) == math.copysign(1.0, value)
+NEUTRAL: dict[Primitive, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    add_p: (lambda of: of(-0.0), (0, 1)),  # x + (+0) is not x for x = −0
+    sub_p: (lambda of: of(0), (1,)),
+    mul_p: (lambda of: of(1), (0, 1)),
+    div_p: (lambda of: of(1), (1,)),
+    and_p: (lambda of: ~of(0), (0, 1)),
+}
+"""The number, made by a dtype, that changes nothing as an operand of an operation, on these sides of it."""

@@ -9,8 +9,7 @@ import numpy as np
 from functad.editing.rewriting import View
 from functad.ir import Atom, Aval, Eqn, Literal
 from functad.primitives.common import broadcast_in_dim_p, reshape_p, transpose_p
-from functad.primitives.joining import concatenate_p, stack_p
-from functad.primitives.slice_update import update_slice_p
+from functad.primitives.joining import stack_p
 from functad.primitives.structure import iota_p, slice_p
 
 
@@ -25,15 +24,10 @@ def transposed_twice(eqn: Eqn, view: View) -> Atom | Eqn | None:
 
 def reshaped_twice(eqn: Eqn, view: View) -> Atom | Eqn | None:
     inner = view.definition(eqn.invars[0], reshape_p)
-    if inner:
-        eqn = eqn.replace(invars=inner.invars)
-    return eqn.invars[0] if eqn.invars[0].aval.shape == eqn.params["new_sizes"] else eqn
-
-
-def squeezed_reshape(eqn: Eqn, view: View) -> Eqn | None:
-    if not view.definition(eqn.invars[0], reshape_p):
-        return None
-    return eqn.replace(primitive=reshape_p, params={"new_sizes": eqn.outvars[0].aval.shape})
+    operand, shape = (inner or eqn).invars[0], eqn.outvars[0].aval.shape
+    if operand.aval.shape == shape:
+        return operand
+    return eqn.replace(primitive=reshape_p, invars=[operand], params={"new_sizes": shape}) if inner else None
 
 
 def slice_of_stack(eqn: Eqn, view: View) -> Eqn | None:
@@ -46,23 +40,6 @@ def slice_of_stack(eqn: Eqn, view: View) -> Eqn | None:
     if shape[axis] != 1 or part.aval.size != math.prod(shape):
         return None
     return eqn.replace(primitive=reshape_p, invars=[part], params={"new_sizes": shape})
-
-
-def slice_of_joined(eqn: Eqn, view: View) -> Eqn | None:
-    """A slice of one of the arrays that were joined, instead of a part of the whole."""
-    joined = view.definition(eqn.invars[0], concatenate_p)
-    if not joined or not eqn.outvars[0].aval.size:
-        return None
-    starts, limits, strides = (eqn.params[k] for k in ("start_indices", "limit_indices", "strides"))
-    axis, before = joined.params["dimension"], 0
-    for part in joined.invars:
-        end = before + part.aval.shape[axis]
-        if before <= starts[axis] and limits[axis] <= end:
-            moved = [tuple(n - before * (d == axis) for d, n in enumerate(ends)) for ends in (starts, limits)]
-            params = {"start_indices": moved[0], "limit_indices": moved[1], "strides": strides}
-            return eqn.replace(invars=[part], params=params)
-        before = end
-    return None
 
 
 def element_of_range(eqn: Eqn, view: View) -> Eqn | None:
@@ -90,14 +67,3 @@ def slice_at_known_place(eqn: Eqn, view: View) -> Atom | Eqn | None:
     limits = tuple([start + size for start, size in zip(starts, sizes)])
     params = {"start_indices": tuple(starts), "limit_indices": limits, "strides": None}
     return eqn.replace(primitive=slice_p, invars=[operand], params=params)
-
-
-def update_at_known_place(eqn: Eqn, view: View) -> Eqn | None:
-    """A slice replaced at a known place, where it fuses with what is around it."""
-    operand, update, *places = eqn.invars
-    if not all(isinstance(a, Literal) for a in places):
-        return None
-    lasts = [n - size for n, size in zip(operand.aval.shape, update.aval.shape)]
-    starts = [min(max(int(a.value), 0), last) for a, last in zip(places, lasts) if isinstance(a, Literal)]
-    params = {"start_indices": tuple(starts), "strides": None}
-    return eqn.replace(primitive=update_slice_p, invars=[operand, update], params=params)

@@ -142,7 +142,7 @@ def test_products_in_a_batch_with_a_repeated_number_stay():
     assert equations(simplify_products(program), "dot_general")
 
 
-# --- parts of what was joined ----------------------------------------------------------------------------
+# --- steps of stacks ----------------------------------------------------------------------------
 
 
 def test_a_step_of_a_stack_is_what_was_stacked():
@@ -153,17 +153,6 @@ def test_a_step_of_a_stack_is_what_was_stacked():
     a, b = RNG.normal(size=(2, 4, 3)).astype(np.float32)
     program = optimized_program(fun, a, b)
     assert program.outvars[1] is next(e for e in program.eqns if e.primitive.name == "add").outvars[0]
-
-
-def test_a_part_of_one_of_the_arrays_that_were_joined():
-    def fun(a, b):
-        joined = jnp.concatenate([a, b], 1)
-        return joined[:, 1:3], joined[2:, 5:], joined[::2, 3::2], joined[:, 2:4], joined[:, 3:3]
-
-    program = optimized_program(fun, RNG.normal(size=(4, 3)), RNG.normal(size=(4, 4)))
-    (joined,) = equations(program, "concatenate")  # for the part that lies in both
-    slices = equations(program, "slice")
-    assert sum(e.invars[0] is joined.outvars[0] for e in slices) == 2
 
 
 def test_an_unrolled_recurrent_network_stacks_nothing():

@@ -11,11 +11,9 @@ import pytest
 import functad
 import functad.numpy as jnp
 from benchmarks.switches import SWITCHES, Switch
-from functad import ad_checkpoint, lax
+from functad import lax
 from functad.backends.cpu import kept_plans
 from functad.backends.cpu.products.blas import reads_in_place
-from functad.ir import registry
-from functad.tracing import bind
 
 X = np.linspace(-2, 2, 12, dtype=np.float32)
 M = X.reshape(3, 4)
@@ -45,21 +43,12 @@ def _recurrent(weights: Any, xs: Any) -> Any:
     return lax.scan(step, jnp.zeros((8, 64)), xs)[1].sum()
 
 
-def _with_twos(x: Any) -> Any:
-    two = jnp.full(64, 2.0)
-    return lax.scan(lambda c, x: (jnp.tanh(c * x + two), None), x[0], x)[0]
-
-
 def _newton(x: Any) -> Any:
     return lax.while_loop(lambda s: jnp.abs(s * s - x) > 1e-3, lambda s: 0.5 * (s + x / s), x)
 
 
 def _small_program(x: Any) -> Any:
     return lax.fori_loop(0, 100, lambda i, c: jnp.sin(c) * 0.5 + 0.1, x)
-
-
-def _converted(x: Any) -> Any:
-    return bind(registry["convert_element_type"], x, new_dtype=X.dtype, weak_type=False)
 
 
 PARTS = np.linspace(-1, 1, 40 * 8 * 64, dtype=np.float32).reshape(40, 8, 64)
@@ -70,34 +59,29 @@ EXAMPLES: dict[str, Example] = {
     "rule: broadcast of a number": Example(lambda x: jnp.broadcast_to(jnp.full(12, 2.0), (3, 12)) + x, (X,)),
     "rule: numbers for arrays": Example(lambda x: x + jnp.full(12, 2.0), (X,)),
     "rule: known numbers": Example(lambda x: x * (lax.add(np.float32(2), np.float32(1))), (X,)),
-    "rule: x · 1": Example(lambda x: x * 1.0, (X,)),
-    "rule: x / 1": Example(lambda x: lax.div(x, np.int32(1)), (np.arange(5, dtype=np.int32),)),
+    "rule: neutral number": Example(lambda x: x * 1.0, (X,)),
     "rule: x / 2ⁿ": Example(lambda x: x / 4.0, (X,)),
-    "rule: x − 0": Example(lambda x: x - 0.0, (X,)),
-    "rule: x + 0": Example(lambda x: x + -0.0, (X,)),
     "rule: ct + 0": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS[:3])),
     "rule: −(−x)": Example(lambda x: lax.neg(lax.neg(x)), (X,)),
-    "rule: p and True": Example(lambda x: (x > 0) & np.bool_(True), (X,)),
     "rule: known case": Example(lambda x: lax.select_n(np.bool_(True), x, x + 1), (X,)),
-    "rule: no conversion": Example(lambda x: _converted(x) + 1, (X,)),
-    "rule: stop_gradient": Example(lambda x: lax.stop_gradient(x) * 2, (X,)),
-    "rule: copy": Example(lambda x: jnp.copy(x) * 2, (X,)),
-    "rule: name": Example(lambda x: ad_checkpoint.checkpoint_name(x, "a") * 2, (X,)),
+    "rule: the same value": Example(lambda x: lax.stop_gradient(x) * 2, (X,)),
     "rule: transposed twice": Example(lambda m: lax.transpose(lax.transpose(m, (1, 0)), (1, 0)) * 2, (M,)),
     "rule: reshaped twice": Example(lambda m: lax.reshape(lax.reshape(m, (12,)), (4, 3)) * 2, (M,)),
-    "rule: squeezed after a reshape": Example(lambda x: lax.squeeze(lax.reshape(x, (12, 1, 1)), (2,)) * 2, (X,)),
     "rule: slice of stacked arrays": Example(lambda x, y: jnp.stack([x, y * 2])[1] + 1, (X, X)),
-    "rule: slice of joined arrays": Example(lambda x, y: jnp.concatenate([x, y * 2])[12:15] + 1, (X, X)),
     "rule: reshape of a number": Example(lambda x: lax.reshape(jnp.full((3, 4), 3.0), (12,)) * x, (X,)),
-    "rule: squeeze of a number": Example(lambda x: x[jnp.arange(10)[3]], (X,)),
     "rule: element of a range": Example(lambda x: jnp.arange(10)[3:4] * x, (X,)),
     "rule: slice at a known place": Example(lambda x: lax.dynamic_slice(x, (np.int32(2),), (3,)) + 1, (X,)),
-    "rule: update at a known place": Example(
-        lambda x: lax.dynamic_update_slice(x, x[:3] * 2, (np.int32(2),)) + 1, (X,)
-    ),
     "rule: product of transposed arrays": Example(lambda a, b: jnp.transpose(a) @ b, (ROWS, ROWS)),
     "rule: transposed product": Example(lambda a, b: jnp.transpose(a @ b), (ROWS, WEIGHTS)),
     "rule: product with one number": Example(lambda a: a @ jnp.ones((64, 64)), (ROWS,)),
+    "rule: moved rows": Example(
+        lambda t, i, w: t[i].reshape(2000, -1) @ w,
+        (np.tile(ROWS[:20], (1, 8)), np.arange(2000).reshape(2, 1000) % 20, np.tile(WEIGHTS, (8, 1))),
+    ),
+    "rule: sum of moved rows": Example(
+        functad.grad(lambda t, i, w: jnp.sum(jnp.tanh(t[i].reshape(2000, -1) @ w))),
+        (np.tile(ROWS[:20], (1, 8)), np.arange(2000).reshape(2, 1000) % 20, np.tile(WEIGHTS, (8, 1))),
+    ),
     "rule: product of gathered rows": Example(
         lambda t, i, w: t[i] @ w, (np.tile(ROWS[:20], (1, 8)), np.arange(2000) % 20, np.tile(WEIGHTS, (8, 1)))
     ),
@@ -109,10 +93,6 @@ EXAMPLES: dict[str, Example] = {
     "pass: share_common_subexpressions": Example(lambda x: jnp.sin(x) + jnp.sin(x), (X,)),
     "pass: merge_whiles": Example(functad.value_and_grad(_newton), (np.float32(2),)),
     "loop: stacks computed slice by slice": Example(functad.grad(lambda x: _newton(x * x)), (np.float32(2),)),
-    "loop: constant carries": Example(
-        lambda x: lax.scan(lambda c, x: ((c[0] * x[0], c[1] * 1.0), c[0] + jnp.sin(c[1])), (1.0, x.sum()), x), (ROWS,)
-    ),
-    "loop: repeated numbers": Example(_with_twos, (ROWS,)),
     "loop: loop-invariant code": Example(
         lambda x, y: lax.scan(lambda c, x: (jnp.tanh(c * x + jnp.sin(y)), None), x[0], x), (ROWS, ROWS[0])
     ),
@@ -124,9 +104,6 @@ EXAMPLES: dict[str, Example] = {
     "loop: sums over steps": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
     "loop: transposed weights": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
     "loop: linear recurrences": Example(functad.grad(_simulated), (np.float32(0.3),)),
-    "loop: operands once": Example(
-        lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), (jnp.sin(c), jnp.sin(c))), x[0], x), (ROWS,)
-    ),
     "loop: scan fusion": Example(lambda x: functad.jvp(lambda x: lax.scan(
         lambda c, x: (jnp.tanh(c + x),) * 2, x[0], x)[1], (x,), (x,))[1], (ROWS,)),
     "loop: sinking": Example(

@@ -1,7 +1,7 @@
 """All that is done to one scan, as a table of contents: what leaves it, goes into it, and how it is laid out.
 
 Knows the moves by name; each stands beside what it is about. What makes one loop of two stands in `scan_fusion.py` and
-`merged_whiles.py`, and what goes from all Programs around into their scans in `sinking.py`.
+`merged_whiles.py`, and what goes from all Programs around into their scans in `slices.py`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from functad.ir import UNKNOWN, Program
-from functad.optimize.loops.invariants import fix_invariant_carries, hoist_invariants, share_operands
+from functad.optimize.loops.invariants import hoist_invariants
 from functad.optimize.loops.linear_recurrences import rewrite_linear_recurrence
 from functad.optimize.loops.parts import Scan
 from functad.optimize.loops.products import hoist_products, sink_sums
-from functad.optimize.loops.stacks import compute_inside, fill_inside
+from functad.optimize.loops.slices import compute_inside
 from functad.optimize.loops.starts import start_from_first_slices
 from functad.optimize.loops.weights import transpose_weights
 
@@ -50,14 +50,11 @@ _LINEAR = "derivatives only; as written where a number could leave the range of 
 
 MOVES: tuple[ScanMove, ...] = (
     ScanMove("stacks computed slice by slice", "inside", "unknown", compute_inside, _EACH_STEP),
-    ScanMove("constant carries", "before", "any", _only(fix_invariant_carries), _ONCE),
-    ScanMove("repeated numbers", "inside", "any", _only(fill_inside), _EACH_STEP),
     ScanMove("loop-invariant code", "before", "any", _only(hoist_invariants), _ONCE),
     ScanMove("starts from first slices", "laid out", "known", _only(start_from_first_slices), "x + 0 at other steps"),
     ScanMove("small products", "before", "known", _only(hoist_products), _JOINT),
     ScanMove("sums over steps", "after", "known", _only(sink_sums), _JOINT),
     ScanMove("transposed weights", "laid out", "known", _only(transpose_weights), _SAME),
     ScanMove("linear recurrences", "before", "known", rewrite_linear_recurrence, _LINEAR),
-    ScanMove("operands once", "laid out", "any", _only(share_operands), _ONCE),
 )
 """In this order. Each sees what those before it have left."""

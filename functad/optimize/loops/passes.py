@@ -21,8 +21,8 @@ from functad.optimize.loops import moves
 from functad.optimize.loops.moves import Simplify
 from functad.optimize.loops.parts import take_apart
 from functad.optimize.loops.scan_fusion import fuse_scans
-from functad.optimize.loops.sinking import sink_into_scans
-from functad.optimize.loops.unrolling import is_short, unrolled, unrolled_in_part
+from functad.optimize.loops.slices import sink_into_scans
+from functad.optimize.loops.unrolling import is_short, steps_at_once, unrolled, unrolled_in_part
 from functad.tracing import eval_program
 
 
@@ -34,7 +34,7 @@ def optimize_loops(program: Program, simplify: Simplify) -> Program:
     waiting = deque(view.program.eqns)
     while waiting:
         eqn = view.read_all(waiting.popleft())
-        if eqn.primitive is scan_p and 1 < eqn.params["unroll"] < eqn.params["length"]:
+        if eqn.primitive is scan_p and not is_short(eqn) and steps_at_once(eqn) > 1:
             made, results = splice(partial(unrolled_in_part, eqn), eqn.invars, eqn)
             waiting.extendleft(reversed(made))
         else:

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from functad import machine_model
-from functad.ir import UNKNOWN, Eqn, Program, subprograms
+from functad.ir import UNKNOWN, Aval, Eqn, Program, subprograms
 from functad.primitives.common import full, reshape
-from functad.primitives.joining import concatenate, stack
+from functad.primitives.joining import stack
 from functad.primitives.structure import slice_
 from functad.tracing import bind, eval_program, trace_to_program
 
@@ -49,40 +49,28 @@ def unrolled(eqn: Eqn, *args: Any) -> list[Any]:
     return [*carry, *stacked]
 
 
+def steps_at_once(eqn: Eqn) -> int:
+    """How many of a scan's steps become one: `unroll`, or fewer that divide all."""
+    length: int = eqn.params["length"]
+    return 1 if length == UNKNOWN else max(k for k in range(1, eqn.params["unroll"] + 1) if length % k == 0)
+
+
 def unrolled_in_part(eqn: Eqn, *args: Any) -> list[Any]:
-    """A scan of `unroll` steps at a time, and the steps that are left over by themselves."""
-    body: Program = eqn.params["jaxpr"]
-    length, reverse, at_once = eqn.params["length"], eqn.params["reverse"], eqn.params["unroll"]
+    """A scan of several steps at a time."""
+    length, at_once = eqn.params["length"], steps_at_once(eqn)
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
-    consts, carry, xs = list(args[:n]), list(args[n : n + m]), args[n + m :]
-    rounds, rest = divmod(length, at_once)
-    first = rest if reverse else 0  # where the rounds begin; what is left over comes last
+    consts, carry, xs = args[:n], args[n : n + m], args[n + m :]
+    heads = [reshape(x, (length // at_once, at_once, *x.shape[1:])) for x in xs]
     piece = eqn.replace(params={**eqn.params, "length": at_once})
-    avals = [a.aval for a in body.invars]
-    wide = [type(a)((at_once, *a.shape), a.dtype, a.weak_type) for a in avals[n + m :]]
-    several = trace_to_program(partial(unrolled, piece), [*avals[: n + m], *wide], name=body.name)
-    heads = [
-        reshape(_steps_of(x, first, first + rounds * at_once), (rounds, at_once, *x.shape[1:])) for x in xs
-    ]  # fmt: skip
-    params = {**eqn.params, "jaxpr": several, "length": rounds, "unroll": 1}
+    avals = [*(a.aval for a in args[: n + m]), *(Aval(x.shape[1:], x.dtype) for x in heads)]
+    several = trace_to_program(partial(unrolled, piece), avals, name=eqn.params["jaxpr"].name)
+    params = {**eqn.params, "jaxpr": several, "length": length // at_once, "unroll": 1}
     outs = bind(eqn.primitive, *consts, *carry, *heads, **params)
-    ys = [reshape(y, (rounds * at_once, *y.shape[2:])) for y in outs[m:]]
-    if not rest:
-        return [*outs[:m], *ys]
-    left = 0 if reverse else rounds * at_once
-    tails = [_steps_of(x, left, left + rest) for x in xs]
-    piece = eqn.replace(params={**eqn.params, "length": rest}, outvars=eqn.outvars)
-    last = unrolled(piece, *consts, *outs[:m], *tails)
-    joined = [concatenate([t, y] if reverse else [y, t], 0) for y, t in zip(ys, last[m:])]
-    return [*last[:m], *joined]
+    return [*outs[:m], *(reshape(y, (length, *y.shape[2:])) for y in outs[m:])]
 
 
 def _step_of(x: Any, i: int) -> Any:
-    return reshape(_steps_of(x, i, i + 1), x.shape[1:])
-
-
-def _steps_of(x: Any, start: int, stop: int) -> Any:
-    return slice_(x, (start, *[0] * (x.ndim - 1)), (stop, *x.shape[1:]))
+    return reshape(slice_(x, (i, *[0] * (x.ndim - 1)), (i + 1, *x.shape[1:])), x.shape[1:])
 
 
 def _nothing(aval: Any) -> Any:

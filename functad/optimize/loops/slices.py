@@ -1,0 +1,166 @@
+"""Slices of stacks that a scan computes itself, where others would have computed them from whole stacks before.
+
+Knows `scan` equations by their parts. Inputs that are scaled first, or the derivative of a squared error at every step,
+are cheap to compute so: nobody makes the stack. And nothing but loops can take stacks of unknown length when a Program
+is compiled; what transforms do with them, such as adding up two cotangents, goes into the loops that read the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from functad import machine_model
+from functad.control import scan_p
+from functad.editing.rewriting import View
+from functad.editing.substitution import Substitution
+from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var
+from functad.lowering_rules import Contraction, Indexed, Scalar
+from functad.optimize.loops.parts import Scan, take_apart
+from functad.primitives.common import broadcast_in_dim_p, reshape_p
+from functad.primitives.cost import operations_of
+
+
+def sink_into_scans(program: Program) -> Program:
+    """Move cheap element-wise equations into the body of the one scan that reads their results.
+
+    >>> import functad
+    >>> import functad.numpy as jnp
+    >>> from functad import lax
+    >>> def total(xs, scale):
+    ...     return lax.scan(lambda s, x: (s + jnp.sin(x), None), jnp.zeros(100), scale * xs)[0]
+    >>> types = [functad.ShapeDtypeStruct(shape, "float32") for shape in ((50, 100), ())]
+    >>> (scan,) = [e for e in sink_into_scans(functad.make_jaxpr(total)(*types)).eqns if e.primitive.name == "scan"]
+    >>> [e.primitive.name for e in scan.params["jaxpr"].eqns]
+    ['mul', 'sin', 'add']
+    """
+    view = View(program)
+    for eqn in program.eqns:
+        if eqn.primitive is scan_p and eqn.params["length"] != UNKNOWN:
+            scan = take_apart(eqn, view)
+            sunk = [_is_worth_it(scan, v) and _compute(scan, a, v, cheap=True) for a, v in list(scan.xs)]
+            eqn = scan.eqn() if any(sunk) else eqn
+        view.emit(eqn)
+    return view.finish()
+
+
+def compute_inside(scan: Scan, simplify: Callable[[Program], Program]) -> None:
+    """Replace stacks that are computed, and those that hold the same number in all slices, by equations in the body."""
+    for operand, var in list(scan.xs):
+        _compute(scan, operand, var, cheap=False)
+    numbers = Substitution((v, n) for a, v in scan.xs if (n := _stacked_number(scan.view.definition(a), a)) is not None)
+    lengths = [(a, Var(v.aval)) for a, v in scan.xs[:1]]  # one must tell the number of steps
+    scan.xs = [(a, v) for a, v in scan.xs if v not in numbers] or lengths
+    scan.substitute(numbers)
+    scan.replace_body(simplify(scan.body()))
+
+
+def _stacked_number(eqn: Eqn | None, stack: Atom) -> Literal | None:
+    """The number that a loop stacks in each step."""
+    body = eqn and eqn.params.get("jaxpr", eqn.params.get("body_jaxpr"))
+    given = body.outvars[eqn.outvars.index(stack)] if eqn and body else None
+    return given if isinstance(given, Literal) else None
+
+
+def _is_worth_it(scan: Scan, var: Var) -> bool:
+    return var.aval.size >= machine_model.SMALLEST_SUNK_SLICE and var not in scan.given
+
+
+def _compute(scan: Scan, stack: Atom, var: Var, cheap: bool) -> bool:
+    """Let the body compute `var`, its slices of a stack.
+
+    cheap: only at next to no cost, and if nothing more need be stored for that.
+    """
+    chain = _Chain(scan, cheap)
+    if not (chain.takes(stack) and chain.compute(stack, var) and chain.pays):
+        return False
+    scan.eqns = [*chain.eqns, *scan.eqns]
+    scan.xs = [*((a, v) for a, v in scan.xs if v is not var), *chain.more_xs]
+    scan.consts += chain.more_consts
+    return True
+
+
+class _Chain:
+    """The equations of a body that compute slices of a stack.
+
+    more_xs, more_consts: what the scan has to read for that. pays: whether all stacks among it lie in memory anyway.
+    """
+
+    def __init__(self, scan: Scan, cheap: bool) -> None:
+        self.view, self.cheap = scan.view, cheap
+        self.eqns: list[Eqn] = []
+        self.more_xs: list[tuple[Atom, Var]] = []
+        self.more_consts: list[tuple[Atom, Var]] = []
+        self.slices, self.consts = dict(scan.xs), dict(scan.consts)  # the variables of the body, by operands
+        self.pays = True
+
+    def takes(self, stack: Atom) -> bool:
+        """Whether slices of a stack are to be computed; cheap ones are for nobody else."""
+        eqn = self.view.definition(stack)
+        if eqn is None or eqn.primitive is broadcast_in_dim_p or not self.cheap:
+            return eqn is not None
+        return operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS and self.view.uses[eqn.outvars[0]] == 1
+
+    def compute(self, stack: Atom, var: Var) -> bool:
+        """Add the equations for a slice, unless they mix slices."""
+        eqn = self.view.definition(stack)
+        made = None if eqn is None else _slice_of(eqn, var, self._read)
+        if made is not None:
+            self.eqns.append(made)
+        return made is not None
+
+    def _read(self, operand: Var, is_stack: bool) -> Var:
+        known = self.slices if is_stack else self.consts
+        if operand not in known:
+            known[operand] = var = Var(_slice_aval(operand.aval) if is_stack else operand.aval)
+            if not is_stack:
+                self.more_consts.append((operand, var))
+            elif not (self.takes(operand) and self.compute(operand, var)):
+                self.more_xs.append((operand, var))
+                self.pays = self.pays and (not self.cheap or self._is_stored(operand))
+        return known[operand]
+
+    def _is_stored(self, stack: Atom) -> bool:
+        """Whether a stack lies in memory even if the scan does not read it, and is not in the cache by chance.
+
+        What follows a product or moves of elements is done with them, chunk by chunk.
+        """
+        while (eqn := self.view.definition(stack)) is not None and eqn.primitive is reshape_p:
+            stack = eqn.invars[0]
+        if eqn is None:
+            return True
+        is_made_for_this = isinstance(eqn.primitive.lower, Scalar | Contraction) and self.view.uses[eqn.outvars[0]] == 1
+        return not (is_made_for_this or isinstance(eqn.primitive.lower, Indexed))
+
+
+def _slice_of(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | None:
+    """An equation for one slice, `var`, of what another computes from stacks; None if slices mix.
+
+    read: gives the variable of the body for an operand that is a stack (True), or that is the same for all slices.
+    """
+    name, params, (whole, *_) = eqn.primitive.name, dict(eqn.params), eqn.outvars
+    if name == "broadcast_in_dim":
+        dims, shape = params["broadcast_dimensions"], eqn.invars[0].aval.shape
+        has_slices = dims[:1] == (0,) and shape[0] == whole.aval.shape[0]
+        rest = dims[1:] if has_slices else dims
+        if 0 in rest:
+            return None
+        params |= {"shape": var.aval.shape, "broadcast_dimensions": tuple(d - 1 for d in rest)}
+    elif name == "transpose":
+        first, *others = params["permutation"]
+        if first != 0:
+            return None
+        params["permutation"] = tuple(d - 1 for d in others)
+    elif name == "reduce_sum":
+        if 0 in params["axes"]:
+            return None
+        params["axes"] = tuple(d - 1 for d in params["axes"])
+    elif not isinstance(eqn.primitive.lower, Scalar) or len(eqn.outvars) != 1:
+        return None
+    is_stack = [bool(a.aval.shape) and (name != "broadcast_in_dim" or has_slices) for a in eqn.invars]
+    invars = [read(a, s) if isinstance(a, Var) else a for a, s in zip(eqn.invars, is_stack)]
+    return eqn.replace(invars=invars, outvars=[var], params=params)
+
+
+def _slice_aval(aval: Aval) -> Aval:
+    """The type of a slice of a stack."""
+    return Aval(aval.shape[1:], aval.dtype, aval.weak_type)
