@@ -79,21 +79,15 @@ def Conv(
     if use_bias:
         wanted_params["bias"] = (features,)
     dimension_numbers = (layout, _KERNEL_LAYOUTS[rank], layout)
-    channels_axis = layout.index("C")
 
     def init(key: Any, x: Any) -> dict[str, Any]:
         x = struct_of(x)
         check_floats(x, name)
         check_input(x.shape, layout, name)
-        channels = x.shape[channels_axis]
-        if channels % groups:
-            raise ShapeError(
-                f"{name}: groups={groups} does not divide the {channels} channels (axis {channels_axis} of "
-                f"layout {layout}) of the input of shape {x.shape}"
-            )
+        channels = _channels_of_group(x.shape, layout, groups, name)
         check_window(x.shape, layout, window, dilation_, padding_, name)
         kernel_key, bias_key = random.split(key)
-        params = {"kernel": kernel_init(kernel_key, (*window, channels // groups, features), x.dtype)}
+        params = {"kernel": kernel_init(kernel_key, (*window, channels, features), x.dtype)}
         if use_bias:
             params["bias"] = bias_init(bias_key, (features,), x.dtype)
         return params
@@ -104,27 +98,35 @@ def Conv(
         x = jnp.asarray(x)
         check_floats(x, name)
         check_input(x.shape, layout, name)
-        kernel = params["kernel"]
-        wanted = kernel.shape[-2] * groups
-        if x.shape[channels_axis] != wanted:
-            raise ShapeError(
-                f"{name}: the input of shape {x.shape} has {x.shape[channels_axis]} channels (axis "
-                f"{channels_axis} of layout {layout}), but the kernel of shape {kernel.shape} takes "
-                f"{wanted}; is the layout right, or were the params made for other inputs?"
-            )
+        _check_channels(x.shape, layout, params["kernel"].shape, groups, name)
         check_window(x.shape, layout, window, dilation_, padding_, name)
         y = lax.conv_general_dilated(
-            x,
-            kernel,
-            window_strides=strides_,
-            padding=padding_,
-            rhs_dilation=dilation_,
-            dimension_numbers=dimension_numbers,
+            x, params["kernel"], strides_, padding_, rhs_dilation=dilation_, dimension_numbers=dimension_numbers,
             feature_group_count=groups,
-        )
+        )  # fmt: skip
         if not use_bias:
             return y
         bias_shape = tuple(features if axis == "C" else 1 for axis in layout)
         return y + jnp.reshape(params["bias"], bias_shape)
 
     return Layer(init, apply)
+
+
+def _channels_of_group(shape: tuple[int, ...], layout: str, groups: int, name: str) -> int:
+    axis = layout.index("C")
+    if shape[axis] % groups:
+        raise ShapeError(
+            f"{name}: groups={groups} does not divide the {shape[axis]} channels (axis {axis} of layout {layout}) of "
+            f"the input of shape {shape}"
+        )
+    return shape[axis] // groups
+
+
+def _check_channels(shape: tuple[int, ...], layout: str, kernel_shape: tuple[int, ...], groups: int, name: str) -> None:
+    axis, wanted = layout.index("C"), kernel_shape[-2] * groups
+    if shape[axis] != wanted:
+        raise ShapeError(
+            f"{name}: the input of shape {shape} has {shape[axis]} channels (axis {axis} of layout {layout}), but the "
+            f"kernel of shape {kernel_shape} takes {wanted}; is the layout right, or were the params made for other "
+            "inputs?"
+        )

@@ -49,49 +49,37 @@ def random_function(seed):
     return fun
 
 
+def _softmax(np_, a, b):
+    e = np_.exp(np_.tanh(a))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+STEPS = {
+    "logistic": lambda np_, a, b: 1 / (1 + np_.exp(-a)),
+    "softabs": lambda np_, a, b: np_.sqrt(a * a + 1.0),
+    "neg": lambda np_, a, b: -a,
+    "exp": lambda np_, a, b: np_.exp(-np_.abs(a + 0.1)),
+    "add": lambda np_, a, b: a + b,
+    "sub": lambda np_, a, b: a - b,
+    "mul": lambda np_, a, b: np_.tanh(a) * b,
+    "div": lambda np_, a, b: a / (b * b + 1),
+    "where": lambda np_, a, b: np_.where(a > b, a, 2 * b),
+    "transpose": lambda np_, a, b: a.T,
+    "flip": lambda np_, a, b: np_.flip(a, axis=0),
+    "cumsum": lambda np_, a, b: np_.cumsum(a, axis=1),
+    "matmul": lambda np_, a, b: np_.tanh(a) @ np_.tanh(b),
+    "softmax": _softmax,
+    "slice": lambda np_, a, b: np_.concatenate([a[1:], b[:1, ::-1]], axis=0),
+    "concatenate": lambda np_, a, b: np_.concatenate([a, b], axis=1)[:, 1:4],
+    "sort": lambda np_, a, b: np_.sort(a, axis=1),
+    "gather": lambda np_, a, b: a[np.array([2, 0, 2]), :],
+    "reduce": lambda np_, a, b: np_.broadcast_to(a.max(axis=0) + b.sum(axis=0), (3, 3)),
+    "maximum": lambda np_, a, b: np_.maximum(a, b),
+}
+
+
 def step(np_, name, a, b):
-    if name == "logistic":
-        return 1 / (1 + np_.exp(-a))
-    if name == "softabs":
-        return np_.sqrt(a * a + 1.0)
-    if name == "neg":
-        return -a
-    if name == "exp":
-        return np_.exp(-np_.abs(a + 0.1))
-    if name == "add":
-        return a + b
-    if name == "sub":
-        return a - b
-    if name == "mul":
-        return np_.tanh(a) * b
-    if name == "div":
-        return a / (b * b + 1)
-    if name == "where":
-        return np_.where(a > b, a, 2 * b)
-    if name == "transpose":
-        return a.T
-    if name == "flip":
-        return np_.flip(a, axis=0)
-    if name == "cumsum":
-        return np_.cumsum(a, axis=1)
-    if name == "matmul":
-        return np_.tanh(a) @ np_.tanh(b)
-    if name == "softmax":
-        e = np_.exp(np_.tanh(a))
-        return e / e.sum(axis=-1, keepdims=True)
-    if name == "slice":
-        return np_.concatenate([a[1:], b[:1, ::-1]], axis=0)
-    if name == "concatenate":
-        return np_.concatenate([a, b], axis=1)[:, 1:4]
-    if name == "sort":
-        return np_.sort(a, axis=1)
-    if name == "gather":
-        return a[np.array([2, 0, 2]), :]
-    if name == "reduce":
-        return np_.broadcast_to(a.max(axis=0) + b.sum(axis=0), (3, 3))
-    if name == "maximum":
-        return np_.maximum(a, b)
-    return getattr(np_, name)(a)
+    return STEPS[name](np_, a, b) if name in STEPS else getattr(np_, name)(a)
 
 
 def summed(fun, np_):

@@ -171,32 +171,39 @@ def test_memory_is_used_again() -> None:
     assert addresses and addresses == [int(context.slots[slot]) for slot in run.executable.plan.stacks]
 
 
-def test_loops_in_loops_and_branches() -> None:
-    def inner(x: Any, a: Any) -> Any:
-        return lax.while_loop(lambda v: v < 20 + a, lambda v: v * a + 0.3 * jnp.sin(v), x)
+def inner(x: Any, a: Any) -> Any:
+    return lax.while_loop(lambda v: v < 20 + a, lambda v: v * a + 0.3 * jnp.sin(v), x)
 
-    def inner_in_python(x: Any, a: Any) -> Any:
-        while x < 20 + a:
-            x = x * a + 0.3 * jnp.sin(x)
-        return x
 
-    def scanned(xs: Any, a: Any) -> Any:
-        return lax.scan(lambda total, x: (total * 0.5 + inner(x, a), total), 0.0 * a, xs)[0]
+def inner_in_python(x: Any, a: Any) -> Any:
+    while x < 20 + a:
+        x = x * a + 0.3 * jnp.sin(x)
+    return x
 
-    def scanned_in_python(xs: Any, a: Any) -> Any:
-        total = 0.0 * a
-        for x in jnp.asarray(xs):
-            total = total * 0.5 + inner_in_python(x, a)
-        return total
 
-    def nested(x: Any, a: Any) -> Any:
-        return lax.while_loop(lambda v: v < 500, lambda v: inner(v * 0.1, a) + v, x)
+def nested(x: Any, a: Any) -> Any:
+    return lax.while_loop(lambda v: v < 500, lambda v: inner(v * 0.1, a) + v, x)
 
-    def nested_in_python(x: Any, a: Any) -> Any:
-        while x < 500:
-            x = inner_in_python(x * 0.1, a) + x
-        return x
 
+def nested_in_python(x: Any, a: Any) -> Any:
+    while x < 500:
+        x = inner_in_python(x * 0.1, a) + x
+    return x
+
+
+def branched(x: Any, a: Any) -> Any:
+    return lax.cond(x > 1, lambda v: inner(v, a) * a, lambda v: inner(v + 1, a) - v, x)
+
+
+def branched_in_python(x: Any, a: Any) -> Any:
+    return inner_in_python(x, a) * a if x > 1 else inner_in_python(x + 1, a) - x
+
+
+TEN = np.array([1.5, 30.0, 2.0, 0.7, 19.0, 5.0, 1.0, 1.2, 1.9, 2.2])
+ORDERS = (lambda f: value_and_grad(f, (0, 1)), lambda f: grad(grad(f, 1), 1))
+
+
+def test_loops_in_loops() -> None:
     def around_scan(x: Any, a: Any) -> Any:
         def step(v: Any) -> Any:
             return lax.scan(lambda c, y: (c * a + y, c), v, jnp.arange(10.0) * v)[0]
@@ -210,22 +217,28 @@ def test_loops_in_loops_and_branches() -> None:
                 x = x * a + k * start
         return x
 
-    def branched(x: Any, a: Any) -> Any:
-        return lax.cond(x > 1, lambda v: inner(v, a) * a, lambda v: inner(v + 1, a) - v, x)
+    for order in ORDERS:
+        check_against(order(nested_in_python), order(nested), F64(1.5), F64(1.3))
+        check_against(order(around_scan_in_python), order(around_scan), F64(1.5), F64(1.3))
+    check(vmap(grad(nested), (0, None)), TEN, F64(1.3))
+    check(grad(lambda x, a: jnp.sum(lax.map(lambda y: grad(inner)(y, a), x))), TEN, F64(1.3))
 
-    def branched_in_python(x: Any, a: Any) -> Any:
-        return inner_in_python(x, a) * a if x > 1 else inner_in_python(x + 1, a) - x
 
-    xs = np.array([1.5, 30.0, 2.0, 0.7, 19.0, 5.0, 1.0, 1.2, 1.9, 2.2])
-    for order in (lambda f: value_and_grad(f, (0, 1)), lambda f: grad(grad(f, 1), 1)):
-        check_against(order(scanned_in_python), order(scanned), xs, F64(1.4))
-        for one, two in ((nested_in_python, nested), (around_scan_in_python, around_scan)):
-            check_against(order(one), order(two), F64(1.5), F64(1.3))
+def test_loops_in_scans_and_branches() -> None:
+    def scanned(xs: Any, a: Any) -> Any:
+        return lax.scan(lambda total, x: (total * 0.5 + inner(x, a), total), 0.0 * a, xs)[0]
+
+    def scanned_in_python(xs: Any, a: Any) -> Any:
+        total = 0.0 * a
+        for x in jnp.asarray(xs):
+            total = total * 0.5 + inner_in_python(x, a)
+        return total
+
+    for order in ORDERS:
+        check_against(order(scanned_in_python), order(scanned), TEN, F64(1.4))
         for x in (F64(0.5), F64(1.5)):
             check_against(order(branched_in_python), order(branched), x, F64(1.4))
-    check(vmap(grad(nested), (0, None)), xs, F64(1.3))
-    check(vmap(grad(branched), (0, None)), xs, F64(1.3))
-    check(grad(lambda x, a: jnp.sum(lax.map(lambda y: grad(inner)(y, a), x))), xs, F64(1.3))
+    check(vmap(grad(branched), (0, None)), TEN, F64(1.3))
 
 
 def test_examples_that_have_no_use_for_a_loop_do_not_wait_for_it() -> None:

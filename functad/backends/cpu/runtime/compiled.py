@@ -72,17 +72,13 @@ def run_tape(tape, slots) -> int:
     status = 0
     owner = 0
     token = room(w.CANCELLATION_SIZE)
-    token[w.CANCELLATION_POLL] = pool[w.POLL]
-    token[w.CANCELLATION_POOL] = pool
-    token[w.CANCELLATION_STOPPED] = 0
-    token[w.CANCELLATION_DUE] = 0
+    fill_token(token, pool)
     if tape[w.TAPE_CANCELLATION] >= 0:
         slots[tape[w.TAPE_CANCELLATION]] = token
     if tape[w.TAPE_PARALLEL] == 1:
         if load(pool, w.HELPERS) < load(pool, w.WANTED):
             status = w.HELPERS_MISSING
-        if load(pool, w.HELPERS) > 0 and load(pool, w.OWNER) == 0:
-            owner = claim(pool, w.OWNER, 0, 1)
+        owner = claim_helpers(pool)
     if tape[w.TAPE_BLAS] == 1:
         enter_blas(pool)
     position = w.TAPE_HEAD
@@ -115,10 +111,30 @@ def run_tape(tape, slots) -> int:
     if owner == 1:
         store(pool, w.OWNER, 0)
     if load(token, w.CANCELLATION_STOPPED) == 1:
-        status = w.RAISED
-        if load(pool, w.ENDING) == 1 and get_word(pool[w.THREAD]) != pool[w.MAIN_THREAD]:
-            status = w.ENDED
+        status = why_stopped(pool)
     return status
+
+
+def claim_helpers(pool) -> int:
+    """Become the one whom the helpers work for: 1, or 0 if there are none, or another call has them."""
+    if load(pool, w.HELPERS) > 0 and load(pool, w.OWNER) == 0:
+        return claim(pool, w.OWNER, 0, 1)
+    return 0
+
+
+def fill_token(token, pool) -> None:
+    """Let a token be that of a call which nobody has stopped."""
+    token[w.CANCELLATION_POLL] = pool[w.POLL]
+    token[w.CANCELLATION_POOL] = pool
+    token[w.CANCELLATION_STOPPED] = 0
+    token[w.CANCELLATION_DUE] = 0
+
+
+def why_stopped(pool) -> int:
+    """RAISED, or ENDED in another thread than the main one while the process ends."""
+    if load(pool, w.ENDING) == 1 and get_word(pool[w.THREAD]) != pool[w.MAIN_THREAD]:
+        return w.ENDED
+    return w.RAISED
 
 
 def poll(token) -> int:
