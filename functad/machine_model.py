@@ -560,6 +560,13 @@ for 32 of 100,000, as long for 10 of 1,000, more for 32 of 1,000. Compared."""
 KEPT_LARGEST = 32
 """largest elements that are kept in order while a row is read; for more the row is sorted. Compared."""
 
+MOST_FACTORS = 16
+"""factors of an integer power that is written out as products; of more, a function makes a loop. Bound."""
+
+FEW_COUNTED = 10
+"""events of a Poisson or binomial distribution, on average, below which they are counted one by one; from here on
+rejection is faster. Random numbers depend on it. Chosen: as in JAX."""
+
 # ---- memory
 
 KEPT_FREED_BYTES = 1 << 28

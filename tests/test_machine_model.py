@@ -12,7 +12,7 @@ from functad.cli.measure import descriptions
 
 PACKAGE = Path(__file__).parent.parent / "functad"
 ROOMS = ("editing", "calls", "control", "optimize", "lowering", "backends")
-ROOMS += ("primitives/cost.py", "primitives/loops")
+ROOMS += ("primitives/arithmetic.py", "primitives/cost.py", "primitives/loops", "random")
 # Of the NumPy kernels those that work block by block; the others are formulas, with their coefficients.
 ROOMS += tuple(f"primitives/kernels/{f}.py" for f in "convolution indexing pieces sums strict_math threefry".split())
 NAMES = [name for name in vars(machine_model) if name.isupper()]
@@ -36,6 +36,9 @@ NOT_TUNED = {
     "_LARGEST_STEP": "the range of an integer",
     "NEVER": "a time after all others",
     "SPARE": "no number of a result",
+    "AWAY_FROM_ZERO": "an enumeration",
+    "TO_NEAREST_EVEN": "an enumeration",
+    "_STIRLING_RESTS": "coefficients",
     "PRE": "an enumeration",
     "POST": "an enumeration",
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
+from functad import dtypes, machine_model
 from functad.errors import ArgumentError, DTypeError
 from functad.ir import Absent, Aval, Example, Zero, ZeroDerivative
 from functad.lowering_rules import Scalar
@@ -219,9 +219,6 @@ def _integer_pow_jvp(t: Any, out: Any, x: Any, *, y: int) -> Any:
     return mul(t, mul(scalar_like(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
-_MOST_FACTORS = 16
-
-
 def _power_text(dtype: np.dtype, *, y: int) -> str:
     """The products of `_integer_pow_impl` written out, or a call that loops where that would be long."""
     if y == 0:
@@ -229,7 +226,7 @@ def _power_text(dtype: np.dtype, *, y: int) -> str:
     size = -y if y < 0 else y
     if dtype == dtypes.float16:  # rounded as often as its values in memory are
         power = f"integer_power_f16({{0}}, {size})"
-    elif dtype.kind == "c" or dtype == np.int64 or size > _MOST_FACTORS:
+    elif dtype.kind == "c" or dtype == np.int64 or size > machine_model.MOST_FACTORS:
         power = f"integer_power({{0}}, {size})"
     else:
         power = _product_text(size)

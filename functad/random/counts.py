@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
+from functad import dtypes, machine_model
 from functad import numpy as jnp
 from functad.array import Array
 from functad.lax.loops import scan, while_loop
@@ -21,8 +21,6 @@ from functad.primitives import strict
 from functad.random.continuous import float_dtype, uniform
 from functad.random.keys import split
 from functad.random.parameters import integer_dtype, parameters
-
-_FEW = 10  # the expected count from which rejection is faster
 
 
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -47,7 +45,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
     """
     dtype = integer_dtype("poisson", dtype)
     shape, (lam,) = parameters("poisson", dtypes.as_dtype("float32"), shape, lam)
-    is_few = jnp.isnan(lam) | (lam < _FEW)
+    is_few = jnp.isnan(lam) | (lam < machine_model.FEW_COUNTED)
     few = _few_of_poisson(key, jnp.where(is_few, lam, 0.0))
     many = _many_of_poisson(key, jnp.where(is_few | jnp.isinf(lam), 1e5, lam))
     count = jnp.where(lam == 0, 0, jnp.where(is_few, few, many))
@@ -137,7 +135,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     q = jnp.where(is_rare, p, 1 - p)  # the rarer of success and failure is counted
     is_below = q < 0
     q = jnp.where(no_chance | is_below, 0.01, q)
-    is_few = no_count | (n * q <= _FEW)
+    is_few = no_count | (n * q <= machine_model.FEW_COUNTED)
     n = jnp.floor(n)
     few = _few_of_binomial(key, jnp.where(is_few, n, 0.0), q)
     is_regular = ~is_few & jnp.isfinite(n)

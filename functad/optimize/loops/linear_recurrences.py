@@ -41,10 +41,8 @@ from functad.primitives.structure import slice_
 from functad.tracing import bind, trace_to_program
 from functad.user_source import set_source, transforming
 
-Form = dict[int, Any]
-"""A sum of carries, by their numbers, times factors, and of a constant, under the number CONSTANT."""
-
-CONSTANT = -1
+Form = dict[int | None, Any]
+"""A sum of carries, by their numbers, times factors, and of a constant, under None."""
 
 
 class _NotLinearError(Exception):
@@ -102,7 +100,7 @@ def _coefficients(scan: Scan, simplify: Callable[[Program], Program]) -> tuple[l
     inputs = [v for _, v in (*scan.consts, *scan.xs)]
     one = scan.carries[0].read.aval.dtype.type(1)
     asked = to_measure(scan)
-    keys: list[list[int]] = []  # of each form
+    keys: list[list[int | None]] = []  # of each form
 
     def run(*args: Any) -> list[Any]:
         values: dict[Var, Any] = dict(zip(inputs, args))
@@ -155,7 +153,7 @@ def _applied(eqn: Eqn, operands: Sequence[Any]) -> Any:
 
 
 def _as_form(value: Any) -> Form:
-    return value if isinstance(value, dict) else {CONSTANT: value}
+    return value if isinstance(value, dict) else {None: value}
 
 
 def _map(fun: Callable[[Any], Any], form: Form) -> Form:
@@ -185,7 +183,7 @@ def _may_vanish(forms: Sequence[Form], program: Program) -> bool:
             continue
         zeros = [(eqn.invars[0], k) for k, a in enumerate(eqn.invars[1:]) if isinstance(a, Literal) and a.value == 0]
         cases[eqn.outvars[0]] = frozenset(zeros if name == "select_n" else ()).union(*found)
-    return any(cases.get(a) for form in forms for i, a in form.items() if i != CONSTANT)
+    return any(cases.get(a) for form in forms for i, a in form.items() if i is not None)
 
 
 # --- what it costs ----------------------------------------------------------------------------------------
@@ -210,7 +208,7 @@ def _longest_path(scan: Scan, chain: Sequence[int]) -> int:
 
 def _operations(form: Form) -> int:
     """The same for a sum of products, in the order in which `_value` computes it."""
-    factors = [f for i, f in form.items() if i != CONSTANT]
+    factors = [f for i, f in form.items() if i is not None]
     return any(not isinstance(f, Literal) or f.value != 1 for f in factors) + len(form) - 1
 
 
@@ -258,7 +256,7 @@ class _Recurrence(NamedTuple):
         """
         count, length, reverse = len(starts), self.scan.length, self.scan.origin.params["reverse"]
         stacks = {v: x for v, x in values.items() if x.ndim}
-        ready = {k: stacks.get(form[CONSTANT]) for k, form in enumerate(self.forms) if [*form] == [CONSTANT]}
+        ready = {k: stacks.get(form[None]) for k, form in enumerate(self.forms) if [*form] == [None]}
         places = [k for k in range(len(self.forms)) if k < count or ready.get(k) is None]
         order: Sequence[int | None] = (None,)
         if len(self.chain) <= machine_model.MOST_IN_PAIRS and len(places) == count and length % 2 == 0:
@@ -289,10 +287,12 @@ class _Recurrence(NamedTuple):
             before, outs = outs, [_composed(self.forms[k], here, outs) for k in places]
         numbers = [_value(form, carries) for form in outs]
         read = {i: abs_(carries[i]) for i in self.chain}
-        read |= {count + i: abs_(before[i][CONSTANT]) for i in self.chain if CONSTANT in before[i]}  # the step between
+        read |= {count + i: abs_(before[i][None]) for i in self.chain if None in before[i]}  # the step between
         gives = []
         for i in (*self.chain, *range(count, len(outs))):
-            sizes = [read[k] for k in (*outs[i], *(count + k for k in self.forms[places[i]] if k >= 0)) if k in read]
+            sizes = [
+                read[k] for k in (*outs[i], *(count + k for k in self.forms[places[i]] if k is not None)) if k in read
+            ]
             gives += [(numbers[i], sizes)] if sizes else []
         return [*numbers[:count], *watched.after(read.values(), gives), *numbers[count:]]
 
@@ -306,14 +306,14 @@ def _composed(form: Form, values: dict[Atom, Any], of: Sequence[Form]) -> Form:
     total: Form = {}
     for i, atom in form.items():
         factor = atom.value if isinstance(atom, Literal) else values[atom]
-        total = _sum(total, {CONSTANT: factor} if i == CONSTANT else _map(partial(_product, factor), of[i]))
+        total = _sum(total, {None: factor} if i is None else _map(partial(_product, factor), of[i]))
     return total
 
 
 def _value(form: Form, carries: Sequence[Any]) -> Any:
     """A form as a number. What is only added comes last, so that the next step waits for one addition."""
-    terms = [(f, carries[i]) for i, f in form.items() if i != CONSTANT]
+    terms = [(f, carries[i]) for i, f in form.items() if i is not None]
     products = [mul(f, c) for f, c in terms if not _is_one(f)]
     sums = [c for f, c in terms if _is_one(f)]
-    constants = [form[CONSTANT]] if CONSTANT in form else []
+    constants = [form[None]] if None in form else []
     return reduce(add, [*products[:1], *constants, *products[1:], *sums])

@@ -28,7 +28,7 @@ class Carry:
 
 
 @dataclass
-class Body:
+class LoopBody:
     """What the body of a loop reads and gives. Passes change the lists.
 
     consts: pairs (operand, variable of the body). ys: pairs (what the body gives, result).
@@ -55,7 +55,7 @@ class Body:
             carry.given = names.read(carry.given)
         self.ys = [(names.read(a), v) for a, v in self.ys]
 
-    def join(self, other: Body) -> None:
+    def join(self, other: LoopBody) -> None:
         """Run the steps of another loop, too, whose body has variables of its own."""
         self.consts += other.consts
         self.carries += other.carries
@@ -68,7 +68,7 @@ class Body:
 
 
 @dataclass
-class Scan(Body):
+class Scan(LoopBody):
     """A `scan` equation taken apart.
 
     xs: pairs (operand, variable of the body). view: the Program around it, rewritten as far as the loop. after: what is
@@ -158,7 +158,7 @@ def take_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan:
 
 
 @dataclass
-class While(Body):
+class WhileLoop(LoopBody):
     """A `while` equation taken apart.
 
     cond_consts: as consts, of the condition. cond_eqns, goes_on: the condition, of those and of what the body reads.
@@ -184,7 +184,7 @@ class While(Body):
         return self.origin.replace(invars=operands, outvars=self.results, params=params)
 
 
-def take_while_apart(eqn: Eqn) -> While:
+def take_while_apart(eqn: Eqn) -> WhileLoop:
     """The parts of a `while` equation, in lists of their own, with variables of their own."""
     cond, body = copied(eqn.params["cond_jaxpr"]), copied(eqn.params["body_jaxpr"])
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
@@ -194,7 +194,7 @@ def take_while_apart(eqn: Eqn) -> While:
     names = Substitution(zip(cond.invars[n:], body.invars[m:]))
     cond_consts = list(zip(eqn.invars[:n], cond.invars))
     goes_on = names.read(cond.outvars[0])
-    return While(
+    return WhileLoop(
         eqn, pairs[:m], carries, ends[len(carries) :], list(body.eqns), cond_consts, names.within(cond.eqns), goes_on
     )
 
