@@ -37,9 +37,9 @@ def set_move(monkeypatch, name, apply):
 def all_linear(monkeypatch):
     """Lets all scans pass for derivatives, so that a body can be written as it is."""
 
-    def marked(scan, simplify):
+    def marked(scan):
         scan.origin = scan.origin.replace(params={**scan.origin.params, "linear": True})
-        rewrite_linear_recurrence(scan, simplify)
+        rewrite_linear_recurrence(scan)
 
     set_move(monkeypatch, "linear recurrences", marked)
 

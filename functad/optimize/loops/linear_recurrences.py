@@ -49,12 +49,12 @@ class _NotLinearError(Exception):
     """A body is not linear in what it carries, or not in a way that is known here."""
 
 
-def rewrite_linear_recurrence(scan: Scan, simplify: Callable[[Program], Program]) -> None:
+def rewrite_linear_recurrence(scan: Scan) -> None:
     """Let the results of a scan of tangents or cotangents that are a few numbers be those of a shorter chain."""
     if not scan.origin.params["linear"] or not _is_of_numbers(scan):
         return
     try:
-        forms, computed, program = _coefficients(scan, simplify)
+        forms, computed, program = _coefficients(scan)
     except _NotLinearError:
         return
     count = len(scan.carries)
@@ -92,7 +92,7 @@ def _repeats(eqn: Eqn) -> bool:
 # --- what a body gives, as sums of products ---------------------------------------------------------------
 
 
-def _coefficients(scan: Scan, simplify: Callable[[Program], Program]) -> tuple[list[Form], list[Var], Program]:
+def _coefficients(scan: Scan) -> tuple[list[Form], list[Var], Program]:
     """The forms of all that a body gives, the variables among their factors and constants, and the Program of these.
 
     Its inputs are the constants and slices of the scan. Its last results are sizes, for the bound of a step.
@@ -119,7 +119,7 @@ def _coefficients(scan: Scan, simplify: Callable[[Program], Program]) -> tuple[l
             sizes = [abs_(div(one, x) if inverted else x) for x, inverted in sizes]
             return [*(x for form in forms for x in form.values()), *sizes]
 
-    program = simplify(trace_to_program(run, [v.aval for v in inputs], name=f"coefficients_{scan.name}"))
+    program = scan.simplify(trace_to_program(run, [v.aval for v in inputs], name=f"coefficients_{scan.name}"))
     atoms = iter(program.outvars)
     forms = [{i: next(atoms) for i in form} for form in keys]
     computed = dict.fromkeys(a for form in forms for a in form.values() if isinstance(a, Var))

@@ -9,37 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from functad.ir import UNKNOWN, Program
-from functad.optimize.loops.invariants import hoist_invariants
+from functad.ir import UNKNOWN
+from functad.optimize.loops.layout import hoist_invariants, start_from_first_slices, transpose_weights
 from functad.optimize.loops.linear_recurrences import rewrite_linear_recurrence
 from functad.optimize.loops.parts import Scan
 from functad.optimize.loops.products import hoist_products, sink_sums
 from functad.optimize.loops.slices import compute_inside
-from functad.optimize.loops.starts import start_from_first_slices
-from functad.optimize.loops.weights import transpose_weights
-
-Simplify = Callable[[Program], Program]
 
 
 class ScanMove(NamedTuple):
     """A change of a scan that keeps its results.
 
     way: where work goes. lengths: of which scans, those of known lengths or those over the stacks of a `while`.
-    apply: is given the optimiser for bodies, too. because: why the results are the same.
+    because: why the results are the same.
     """
 
     name: str
     way: Literal["before", "after", "inside", "laid out"]
     lengths: Literal["known", "unknown", "any"]
-    apply: Callable[[Scan, Simplify], None]
+    apply: Callable[[Scan], None]
     because: str
 
     def fits(self, scan: Scan) -> bool:
         return self.lengths == "any" or (self.lengths == "unknown") == (scan.length == UNKNOWN)
-
-
-def _only(move: Callable[[Scan], None]) -> Callable[[Scan, Simplify], None]:
-    return lambda scan, simplify: move(scan)
 
 
 _EACH_STEP = "each step computes the same from the same slices"
@@ -50,11 +42,11 @@ _LINEAR = "derivatives only; as written where a number could leave the range of 
 
 MOVES: tuple[ScanMove, ...] = (
     ScanMove("stacks computed slice by slice", "inside", "unknown", compute_inside, _EACH_STEP),
-    ScanMove("loop-invariant code", "before", "any", _only(hoist_invariants), _ONCE),
-    ScanMove("starts from first slices", "laid out", "known", _only(start_from_first_slices), "x + 0 at other steps"),
-    ScanMove("small products", "before", "known", _only(hoist_products), _JOINT),
-    ScanMove("sums over steps", "after", "known", _only(sink_sums), _JOINT),
-    ScanMove("transposed weights", "laid out", "known", _only(transpose_weights), _SAME),
+    ScanMove("loop-invariant code", "before", "any", hoist_invariants, _ONCE),
+    ScanMove("starts from first slices", "laid out", "known", start_from_first_slices, "x + 0 at other steps"),
+    ScanMove("small products", "before", "known", hoist_products, _JOINT),
+    ScanMove("sums over steps", "after", "known", sink_sums, _JOINT),
+    ScanMove("transposed weights", "laid out", "known", transpose_weights, _SAME),
     ScanMove("linear recurrences", "before", "known", rewrite_linear_recurrence, _LINEAR),
 )
 """In this order. Each sees what those before it have left."""

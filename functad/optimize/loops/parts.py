@@ -16,6 +16,8 @@ from functad.primitives.common import move_axis
 from functad.tracing import eval_program
 from functad.transforms.programs import batch_program
 
+Simplify = Callable[[Program], Program]
+
 
 @dataclass
 class Carry:
@@ -72,13 +74,14 @@ class Scan(LoopBody):
     """A `scan` equation taken apart.
 
     xs: pairs (operand, variable of the body). view: the Program around it, rewritten as far as the loop. after: what is
-    computed once, behind the loop. standing: what stands for results.
+    computed once, behind the loop. standing: what stands for results. simplify: the optimiser, for bodies.
     """
 
     xs: list[tuple[Atom, Var]]
     view: View
     after: list[Eqn] = field(default_factory=list)
     standing: Substitution = field(default_factory=Substitution)
+    simplify: Simplify = lambda program: program
 
     @property
     def length(self) -> int:

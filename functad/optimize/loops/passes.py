@@ -18,8 +18,7 @@ from functad.editing.substitution import Substitution
 from functad.ir import Atom, Eqn, Literal, Program, memoised
 from functad.lowering_rules import ControlFlow
 from functad.optimize.loops import moves
-from functad.optimize.loops.moves import Simplify
-from functad.optimize.loops.parts import take_apart
+from functad.optimize.loops.parts import Simplify, take_apart
 from functad.optimize.loops.scan_fusion import fuse_scans
 from functad.optimize.loops.slices import sink_into_scans
 from functad.optimize.loops.unrolling import is_short, steps_at_once, unrolled, unrolled_in_part
@@ -93,9 +92,10 @@ def _optimized_scan(eqn: Eqn, view: View, simplify: Simplify) -> tuple[list[Eqn]
     if is_short(eqn):  # its few products are as fast one by one, where the arrays lie
         return splice(partial(unrolled, eqn), eqn.invars, eqn)
     scan = take_apart(eqn, view)
+    scan.simplify = simplify
     for move in moves.MOVES:
         if move.fits(scan):
-            move.apply(scan, simplify)
+            move.apply(scan)
     made = [scan.eqn()]
     if is_short(made[0]):
         made, found = splice(partial(unrolled, made[0]), made[0].invars, eqn)

@@ -43,7 +43,7 @@ def sink_into_scans(program: Program) -> Program:
     return view.finish()
 
 
-def compute_inside(scan: Scan, simplify: Callable[[Program], Program]) -> None:
+def compute_inside(scan: Scan) -> None:
     """Replace stacks that are computed, and those that hold the same number in all slices, by equations in the body."""
     for operand, var in list(scan.xs):
         _compute(scan, operand, var, cheap=False)
@@ -51,7 +51,7 @@ def compute_inside(scan: Scan, simplify: Callable[[Program], Program]) -> None:
     lengths = [(a, Var(v.aval)) for a, v in scan.xs[:1]]  # one must tell the number of steps
     scan.xs = [(a, v) for a, v in scan.xs if v not in numbers] or lengths
     scan.substitute(numbers)
-    scan.replace_body(simplify(scan.body()))
+    scan.replace_body(scan.simplify(scan.body()))
 
 
 def _stacked_number(eqn: Eqn | None, stack: Atom) -> Literal | None:

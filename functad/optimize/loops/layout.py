@@ -1,0 +1,90 @@
+"""What a scan reads, computed or laid out once before it: invariants, weights, and where its carries start.
+
+Knows `scan` equations by their parts.
+"""
+
+from __future__ import annotations
+
+from functad import machine_model
+from functad.editing.partial_evaluation import split_invariant
+from functad.editing.substitution import Substitution
+from functad.ir import Atom, Literal, Var
+from functad.optimize.loops.parts import Scan
+from functad.primitives.common import add_any_p, add_cotangents, reshape, transpose
+from functad.primitives.contraction import dot_general_p
+from functad.primitives.structure import pad_p
+from functad.tracing import eval_program
+
+
+def hoist_invariants(scan: Scan) -> None:
+    """Compute before the loop what depends on its constants alone."""
+    body = scan.body()
+    first, rest = split_invariant(body, [i < len(scan.consts) for i in range(len(body.invars))])
+    if first.eqns:
+        hoisted = scan.before(lambda *args: eval_program(first, args), [a for a, _ in scan.consts])
+        scan.consts = [*zip(hoisted, rest.invars), *scan.consts]
+        scan.eqns = list(rest.eqns)
+
+
+def transpose_weights(scan: Scan) -> None:
+    """Let products with a transposed constant of the loop read a copy that is made before it.
+
+    A matrix product reads its right operand fastest if the summed axis comes first; a library packs one that lies
+    otherwise each time. What is the same in all steps is worth transposing once.
+    """
+    if scan.length < machine_model.FEWEST_STEPS:
+        return
+    operands = {v: a for a, v in scan.consts}
+    copies: dict[Var, Var] = {}  # constants of the body, and the copies that the body reads
+    for i, eqn in enumerate(scan.eqns):
+        if eqn.primitive is not dot_general_p:
+            continue
+        (lhs_sum, rhs_sum), batch = eqn.params["dimension_numbers"]
+        lhs, weight = eqn.invars
+        if not isinstance(weight, Var) or weight not in operands or batch != ((), ()) or tuple(rhs_sum) != (1,):
+            continue
+        if weight.aval.ndim == 2 and weight.aval.size >= machine_model.SMALLEST_WEIGHT:
+            if weight not in copies:
+                (copy,) = scan.before(lambda w: [transpose(w, (1, 0))], [operands[weight]])
+                copies[weight] = Var(copy.aval)
+                scan.consts.append((copy, copies[weight]))
+            params = {**eqn.params, "dimension_numbers": ((lhs_sum, (0,)), batch)}
+            scan.eqns[i] = eqn.replace(invars=[lhs, copies[weight]], params=params)
+    uses = scan.uses()
+    scan.consts = [(a, v) for a, v in scan.consts if v not in copies or uses[v]]
+
+
+def start_from_first_slices(scan: Scan) -> None:
+    """Add the first slice of a stack to a carry's start, where the others are zeros, and the body only adds them.
+
+    Such is the cotangent of `ys[-1]`: the backward loop would read zeros in all steps but one.
+    """
+    uses = scan.uses()
+    for operand, var in list(scan.xs):
+        first = _first_slice(scan, operand)
+        if first is None or uses[var] != 1 or len(scan.xs) == 1:
+            continue
+        for carry in scan.carries:
+            adding = next((e for e in scan.eqns if var in e.invars and carry.read in e.invars), None)
+            if adding is None or adding.primitive is not add_any_p or uses[carry.read] != 1:
+                continue
+            shape = var.aval.shape
+            operands = [carry.init, first]
+            (carry.init,) = scan.before(lambda c, x, s=shape: [add_cotangents(c, reshape(x, s))], operands)
+            scan.xs.remove((operand, var))
+            scan.eqns.remove(adding)
+            scan.substitute(Substitution({adding.outvars[0]: carry.read}))
+            break
+
+
+def _first_slice(scan: Scan, operand: Atom) -> Atom | None:
+    """The one slice that is not zero, if that is the one read first."""
+    eqn = scan.view.definition(operand, pad_p)
+    if eqn is None:
+        return None
+    part, value = eqn.invars
+    steps, *others = eqn.params["padding_config"]
+    wanted = (scan.length - 1, 0, 0) if scan.origin.params["reverse"] else (0, scan.length - 1, 0)
+    if part.aval.shape[0] != 1 or tuple(steps) != wanted or any(tuple(c) != (0, 0, 0) for c in others):
+        return None
+    return part if isinstance(value, Literal) and not value.value else None
