@@ -69,7 +69,7 @@ class View:
         return self.program.replace(eqns=self.eqns, outvars=outvars)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Rule:
     """What equations of some primitives become.
 

@@ -5,10 +5,7 @@ A table of contents: the functions stand in the files beside this one, each besi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from functad.editing.rewriting import Rule, View
-from functad.ir import Atom, Eqn, Primitive
+from functad.editing.rewriting import Rule
 from functad.optimize import algebra, broadcasts, gathered_products, moves, products, scatters
 from functad.primitives.arithmetic import div_p, neg_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape_p, transpose_p
@@ -18,52 +15,45 @@ from functad.primitives.gather_scatter import scatter_add_p
 from functad.primitives.logic import select_n_p
 from functad.primitives.structure import slice_p, squeeze_p
 
-Make = Callable[[Eqn, View], Atom | Eqn | Sequence[Eqn] | None]
-
-
-def _rule(name: str, of: Primitive | tuple[Primitive, ...] | None, make: Make, because: str) -> Rule:
-    return Rule(name=name, of=(of,) if isinstance(of, Primitive) else of, make=make, because=because)
-
-
 _SAME_ELEMENTS = "the same elements in the same places"
 _ONCE = "one product or sum for all uses of a row; as written where values are not moderate"
 
 SCALAR_RULES = (
-    _rule("one of each row", scatter_add_p, scatters.one_of_each_row, "each sum has one term; 0 + −0 is 0"),
-    _rule("broadcast of a number", broadcast_in_dim_p, broadcasts.broadcast_of_repeated, _SAME_ELEMENTS),
-    _rule("reshape of a number", (reshape_p, squeeze_p), broadcasts.reshaped_repeated, _SAME_ELEMENTS),
-    _rule("numbers for arrays", None, broadcasts.scalars_for_repeated, "each element is of the same numbers"),
-    _rule("known numbers", None, algebra.fold, "computed by the primitive's own implementation"),
-    _rule("neutral number", (*algebra.NEUTRAL,), algebra.neutral, "NaN and −0 stay: x + 0 is not x for x = −0"),
-    _rule("x / 2ⁿ", div_p, algebra.over_power_of_two, "1 / 2ⁿ is exact: the product is the quotient, rounded once"),
-    _rule("ct + 0", add_any_p, algebra.plus_zero_cotangent, "loops sum up from zeros; no sign of zero matters there"),
-    _rule("−(−x)", neg_p, algebra.negated_twice, "a sign that changes twice"),
-    _rule("known case", select_n_p, algebra.known_case, "the case that is chosen, out-of-range indices clamped"),
-    _rule("the same value", None, algebra.same_value, "`stop_gradient`, `copy`, and a name give their operand"),
-    _rule("transposed twice", transpose_p, moves.transposed_twice, _SAME_ELEMENTS),
-    _rule("reshaped twice", (reshape_p, squeeze_p), moves.reshaped_twice, _SAME_ELEMENTS),
-    _rule("slice of stacked arrays", slice_p, moves.slice_of_stack, _SAME_ELEMENTS),
-    _rule("element of a range", slice_p, moves.element_of_range, "a range has its places as elements"),
-    _rule("slice at a known place", dynamic_slice_p, moves.slice_at_known_place, "the place is clamped alike"),
+    Rule("one of each row", (scatter_add_p,), scatters.one_of_each_row, "each sum has one term; 0 + −0 is 0"),
+    Rule("broadcast of a number", (broadcast_in_dim_p,), broadcasts.broadcast_of_repeated, _SAME_ELEMENTS),
+    Rule("reshape of a number", (reshape_p, squeeze_p), broadcasts.reshaped_repeated, _SAME_ELEMENTS),
+    Rule("numbers for arrays", None, broadcasts.scalars_for_repeated, "each element is of the same numbers"),
+    Rule("known numbers", None, algebra.fold, "computed by the primitive's own implementation"),
+    Rule("neutral number", (*algebra.NEUTRAL,), algebra.neutral, "NaN and −0 stay: x + 0 is not x for x = −0"),
+    Rule("x / 2ⁿ", (div_p,), algebra.over_power_of_two, "1 / 2ⁿ is exact: the product is the quotient, rounded once"),
+    Rule("ct + 0", (add_any_p,), algebra.plus_zero_cotangent, "loops sum up from zeros; no sign of zero matters there"),
+    Rule("−(−x)", (neg_p,), algebra.negated_twice, "a sign that changes twice"),
+    Rule("known case", (select_n_p,), algebra.known_case, "the case that is chosen, out-of-range indices clamped"),
+    Rule("the same value", None, algebra.same_value, "`stop_gradient`, `copy`, and a name give their operand"),
+    Rule("transposed twice", (transpose_p,), moves.transposed_twice, _SAME_ELEMENTS),
+    Rule("reshaped twice", (reshape_p, squeeze_p), moves.reshaped_twice, _SAME_ELEMENTS),
+    Rule("slice of stacked arrays", (slice_p,), moves.slice_of_stack, _SAME_ELEMENTS),
+    Rule("element of a range", (slice_p,), moves.element_of_range, "a range has its places as elements"),
+    Rule("slice at a known place", (dynamic_slice_p,), moves.slice_at_known_place, "the place is clamped alike"),
 )  # fmt: skip
 """Numbers and moves: for every Program."""
 
 PRODUCT_RULES = (
-    _rule("product of transposed arrays", dot_general_p, products.of_transposed, "the same sums of the same products"),
-    _rule("transposed product", transpose_p, products.transposed, "the same sums, factors exchanged"),
-    _rule("product with one number", dot_general_p, products.with_repeated_number, "the same terms in another order"),
+    Rule("product of transposed arrays", (dot_general_p,), products.of_transposed, "the same sums of products"),
+    Rule("transposed product", (transpose_p,), products.transposed, "the same sums, factors exchanged"),
+    Rule("product with one number", (dot_general_p,), products.with_repeated_number, "the same terms in another order"),
 )  # fmt: skip
 """Matrix products: after equal equations have become one, as it matters who else reads a product."""
 
 ROW_RULES = (
-    _rule("moved rows", (transpose_p, reshape_p), gathered_products.moved_rows, _SAME_ELEMENTS),
-    _rule("sum of moved rows", scatter_add_p, gathered_products.added_moved_rows, "the same terms in the same places"),
-    _rule("product of gathered rows", dot_general_p, gathered_products.rows_times_matrix, _ONCE),
-    _rule("gradient of a table", scatter_add_p, gathered_products.rows_added_to_table, _ONCE),
+    Rule("moved rows", (transpose_p, reshape_p), gathered_products.moved_rows, _SAME_ELEMENTS),
+    Rule("sum of moved rows", (scatter_add_p,), gathered_products.added_moved_rows, "the same terms"),
+    Rule("product of gathered rows", (dot_general_p,), gathered_products.rows_times_matrix, _ONCE),
+    Rule("gradient of a table", (scatter_add_p,), gathered_products.rows_added_to_table, _ONCE),
 )  # fmt: skip
 """Products of gathered rows: once transposes have become part of products."""
 
 SUM_RULES = (
-    _rule("product of few terms", dot_general_p, products.as_sum, "the same terms, rounded, in another order"),
+    Rule("product of few terms", (dot_general_p,), products.as_sum, "the same terms, rounded, in another order"),
 )  # fmt: skip
 """Dots and tiny products, just before fusion."""
