@@ -209,7 +209,7 @@ class _Scheduler:
         ins: list[Buffer] = []
         computed: dict[tuple[int, ...], list[tuple[Atom, Part]]] = {}  # by shape
         for atom, part in parts_in(eqn):
-            root = self.fusion.alias_root(atom) if isinstance(atom, Var) else None
+            root = self.fusion.inlining.alias_root(atom) if isinstance(atom, Var) else None
             if root not in self.places:
                 if (root and self.assignment.find(root)) or not runs_by_rows(part, atom.aval.size):
                     ins.append(self.values.in_memory(atom))

@@ -90,7 +90,7 @@ def test_what_a_product_or_the_caller_needs_has_a_buffer(monkeypatch: pytest.Mon
     for fun in (returned, multiplied):
         fusion = fusion_of(fun, few, few)
         (far,) = [v for v in fusion.stored if v.aval.shape == (64, 64)]
-        assert fusion.program.eqns[fusion.producer[far]].primitive.name == "tanh"
+        assert fusion.program.eqns[fusion.inlining.producer[far]].primitive.name == "tanh"
 
 
 def test_what_is_reduced_is_not_cut() -> None:
@@ -137,7 +137,7 @@ def test_transposes_reshapes_slices_and_constants_have_no_kernel() -> None:
 
     fusion = fusion_of(fun, ROWS)
     assert kinds(fusion) == ["nest"]
-    names = {e.primitive.name for e in fusion.inline.values()}
+    names = {e.primitive.name for e in fusion.inlining.inline.values()}
     assert {"transpose", "reshape", "slice", "iota"} <= names
 
 
@@ -171,7 +171,7 @@ def test_units_do_not_grow_without_bound() -> None:
         return outs
 
     fusion = fusion_of(fun, VECTOR, VECTOR)
-    assert sum(len(u.members) for u in fusion.units) + len(fusion.inline) == 600
+    assert sum(len(u.members) for u in fusion.units) + len(fusion.inlining.inline) == 600
     for unit in fusion.units:
         assert unit.weight <= machine_model.LARGEST_NEST
         assert len(unit.reads) + unit.results <= machine_model.MOST_BUFFERS
@@ -197,7 +197,7 @@ def test_constants_that_double_are_not_written_out_again_and_again() -> None:
         return x + k
 
     fusion = fusion_of(fun, VECTOR)
-    assert max(fusion.weight.values()) <= machine_model.LARGEST_INLINE
+    assert max(fusion.inlining.weight.values()) <= machine_model.LARGEST_INLINE
 
 
 def test_a_primitive_that_cannot_be_lowered_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_every_equation_is_in_one_unit_or_computed_where_it_is_used() -> None:
         members = [i for u in fusion.units for i in u.members]
         assert len(members) == len(set(members)), f"seed {seed}"
         for i, eqn in enumerate(program.eqns):
-            inline = eqn.outvars[0] in fusion.inline
+            inline = eqn.outvars[0] in fusion.inlining.inline
             empty = all(v.aval.size == 0 for v in eqn.outvars)
             assert (i in members) != (inline or empty), f"seed {seed}: {eqn.primitive.name}"
 

@@ -39,15 +39,16 @@ class _Reads:
         return self.aligned | self.elsewhere
 
 
-class Fusion(Inlining):
+class Fusion:
     """The partition of one Program.
 
-    units: in an order in which they can run. stored: the variables that need a buffer. name: of each variable.
+    inlining: what is computed where it is used; the rest is for units. units: in an order in which they can run.
+    stored: the variables that need a buffer. name: of each variable.
     """
 
     def __init__(self, program: Program, name: Callable[[Var], str], phases: Sequence[int] = ()) -> None:
-        super().__init__(program, phases)
-        self.name = name
+        self.program, self.name = program, name
+        self.inlining = Inlining(program, phases)
         self._known_reads: dict[int, _Reads] = {}
         self.all_units: list[Unit] = []
         self.unit_of: dict[Var, Unit] = {}
@@ -55,8 +56,8 @@ class Fusion(Inlining):
         for i in range(len(program.eqns)):
             self._place(i)
         live = [u for u in self.all_units if u.kind != "gone"]
-        let_readers_go_first(program, live, self.unit_of, self.outputs)
-        self.units = ordered(program, live, self.unit_of, self.phase)
+        let_readers_go_first(program, live, self.unit_of, self.inlining.outputs)
+        self.units = ordered(program, live, self.unit_of, self.inlining.phase)
         self.stored = self._stored()
 
     def __str__(self) -> str:
@@ -68,7 +69,7 @@ class Fusion(Inlining):
             kind += f", carried along axis {unit.direction.axis}" if unit.direction else ""
             lines.append(f"{number}: {unit.kind}{domain}{kind}")
             lines += [f"     {self._line(self.program.eqns[i])}" for i in unit.members]
-        within = list(dict.fromkeys(self.inline.values()))
+        within = list(dict.fromkeys(self.inlining.inline.values()))
         lines += ["where they are used:"] * bool(within)
         return "\n".join([*lines, *(f"     {self._line(e)}" for e in within)])
 
@@ -81,11 +82,11 @@ class Fusion(Inlining):
 
     def _place(self, i: int) -> None:
         eqn = self.program.eqns[i]
-        if i in self.products:
-            self._new_product(self.products[i])
+        if i in self.inlining.products:
+            self._new_product(self.inlining.products[i])
         elif has_effects(eqn):
             self._act(self._new_unit(_KINDS[type(eqn.primitive.lower)], [i]), eqn)
-        elif i in self.absorbed or _is_empty(eqn) or eqn.outvars[0] in self.inline:
+        elif i in self.inlining.absorbed or _is_empty(eqn) or eqn.outvars[0] in self.inlining.inline:
             pass
         elif isinstance(eqn.primitive.lower, tuple(_KINDS)):
             unit = self._new_unit(_KINDS[type(eqn.primitive.lower)], [i])
@@ -116,7 +117,7 @@ class Fusion(Inlining):
     def _depend(self, unit: Unit, variables: object) -> None:
         """Note that a unit reads variables, following free moves to what lies in a buffer."""
         for var in variables:  # type: ignore[attr-defined]
-            for root in self.roots(var):
+            for root in self.inlining.roots(var):
                 unit.reads.add(root)
                 owner = self.unit_of.get(root)
                 if owner is not None and owner is not unit:
@@ -129,15 +130,15 @@ class Fusion(Inlining):
         flat = not (reads.elsewhere or isinstance(eqn.primitive.lower, (Reduction, Running)))
         unit = Unit("nest", -1, [i], shape=shape, axes=axes, direction=direction, flat=flat, levels={i: PRE})
         unit.reads = set(reads.all)
-        unit.weight, unit.pieces, unit.by_pieces = self._weight_of(eqn), reads.pieces, reads.by_pieces
+        unit.weight, unit.pieces, unit.by_pieces = self.inlining.weight_of(eqn), reads.pieces, reads.by_pieces
         unit.across = reads.across
-        unit.results = sum(v in self.outputs for v in eqn.outvars)
+        unit.results = sum(v in self.inlining.outputs for v in eqn.outvars)
         for root in reads.all:
             owner = self.unit_of.get(root)
             if owner is not None:
                 unit.before |= owner.before | (1 << owner.number)
         joined: Unit | None = None
-        unit.spread = self.spread_in(eqn)
+        unit.spread = self.inlining.spread_in(eqn)
         for other in self._candidates(reads, unit):
             if joined is None:
                 if self._can_join(unit, reads, other):
@@ -183,7 +184,7 @@ class Fusion(Inlining):
 
     def _can_join(self, unit: Unit, reads: _Reads, other: Unit) -> bool:
         (i,) = unit.members
-        if self.phase(i) != self.phase(other.members[0]):
+        if self.inlining.phase(i) != self.inlining.phase(other.members[0]):
             return False  # the earlier one would have to wait, and what it reads would be kept
         level = self._joining_level(unit, reads, other)
         if level is None or _do_not_fit(unit, other) or self._would_cycle(unit, other):
@@ -205,7 +206,7 @@ class Fusion(Inlining):
 
     def level_of(self, var: Var, unit: Unit) -> int:
         """Whether a variable of a nest is known at each of its points, or after its reduction."""
-        i = self.producer[var]
+        i = self.inlining.producer[var]
         return POST if isinstance(self.program.eqns[i].primitive.lower, Reduction) else unit.levels[i]
 
     def _would_cycle(self, unit: Unit, other: Unit) -> bool:
@@ -220,7 +221,7 @@ class Fusion(Inlining):
         return any(u is not None and u is not earlier and u is not later and u.before & bit for u in last)
 
     def _can_unite(self, joined: Unit, other: Unit) -> bool:
-        if self.phase(joined.members[0]) != self.phase(other.members[0]):
+        if self.inlining.phase(joined.members[0]) != self.inlining.phase(other.members[0]):
             return False
         if joined.points != other.points or _do_not_fit(joined, other):
             return False
@@ -270,7 +271,7 @@ class Fusion(Inlining):
 
     def _stored(self) -> set[Var]:
         """The variables that are read by another unit than their own, or returned."""
-        stored = {root for out in self.outputs for root in (out, *self.roots(out))}
+        stored = {root for out in self.inlining.outputs for root in (out, *self.inlining.roots(out))}
         for unit in self.units:
             for var in unit.reads:
                 if self.unit_of.get(var) is not unit:
@@ -307,7 +308,7 @@ class Fusion(Inlining):
 
         def build(box: Box) -> NestBuilder:
             nonlocal builder
-            builder = NestBuilder(shape, axes, self.definition, lies_in, self.name, box, direction)
+            builder = NestBuilder(shape, axes, self.inlining.definition, lies_in, self.name, box, direction)
             for eqn, level in members:
                 if isinstance(eqn.primitive.lower, Reduction):
                     builder.add_reduction(eqn)

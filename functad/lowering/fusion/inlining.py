@@ -88,7 +88,7 @@ class Inlining:
                     self._make_inline(eqn)
             elif isinstance(rule, Loops) and self._is_joined_where_read(eqn):
                 self._make_inline(eqn)
-            elif isinstance(rule, Scalar) and self._weight_of(eqn) <= machine_model.LARGEST_INLINE:
+            elif isinstance(rule, Scalar) and self.weight_of(eqn) <= machine_model.LARGEST_INLINE:
                 if self._is_constant_result(eqn) or self._flows_on(eqn):
                     self._make_inline(eqn)
                 elif self._comes_from_few(eqn):
@@ -102,7 +102,7 @@ class Inlining:
     def _make_inline(self, eqn: Eqn) -> None:
         operands = [a for a in eqn.invars if isinstance(a, Var)]
         roots = list(dict.fromkeys(root for a in operands for root in self.roots(a)))
-        weight = self._weight_of(eqn) if isinstance(eqn.primitive.lower, Scalar) else self._heaviest(operands)
+        weight = self.weight_of(eqn) if isinstance(eqn.primitive.lower, Scalar) else self._heaviest(operands)
         depth, constant = self._depth_of(eqn), self._is_constant_result(eqn)
         for var in eqn.outvars:
             self.inline[var] = eqn
@@ -157,7 +157,7 @@ class Inlining:
         aval = eqn.outvars[0].aval
         if aval.size * aval.dtype.itemsize < machine_model.SMALLEST_RECOMPUTED:
             return False
-        if self._weight_of(eqn) > machine_model.LARGEST_RECOMPUTED or not self._is_read_at_points(eqn.outvars[0]):
+        if self.weight_of(eqn) > machine_model.LARGEST_RECOMPUTED or not self._is_read_at_points(eqn.outvars[0]):
             return False
         roots = {root for a in eqn.invars if isinstance(a, Var) for root in self.roots(a)}
         return machine_model.ELEMENTS_FROM_ONE * sum(root.aval.size for root in roots) <= aval.size
@@ -207,7 +207,7 @@ class Inlining:
     def _arrays_read(self, eqn: Eqn) -> set[Var]:
         return {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a) if r.aval.shape}
 
-    def _weight_of(self, eqn: Eqn) -> int:
+    def weight_of(self, eqn: Eqn) -> int:
         """How many operations of element-wise equations are computed where this one is."""
         return weight_of(eqn) + sum(self.weight.get(a, 0) for a in eqn.invars if isinstance(a, Var))
 

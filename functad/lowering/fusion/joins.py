@@ -41,7 +41,7 @@ def find_places(fusion: Fusion) -> dict[Var, Places]:
     joining = [u for u in fusion.units if joins(fusion.program.eqns[u.members[0]])]
     if not joining:
         return {}
-    returned = {root for out in fusion.outputs for root in (out, *fusion.roots(out))}
+    returned = {root for out in fusion.inlining.outputs for root in (out, *fusion.inlining.roots(out))}
     readers: dict[Var, list[Unit]] = {}
     for unit in fusion.units:
         for var in unit.reads:
@@ -54,9 +54,9 @@ def find_places(fusion: Fusion) -> dict[Var, Places]:
         moved: set[Var] = set()  # what is also read in another order
         for atom, part in parts_in(eqn):
             if isinstance(atom, Var) and atom.aval.size:
-                root = fusion.alias_root(atom)
+                root = fusion.inlining.alias_root(atom)
                 parts.setdefault(root, []).append(part)
-                moved.update(r for r in fusion.roots(root) if r is not root)
+                moved.update(r for r in fusion.inlining.roots(root) if r is not root)
         alone = [v for v in parts if v not in returned | moved and readers.get(v) == [unit]]
         fitting = [v for v in alone if _fits(fusion, v, parts[v], unit)]
         found.update((v, Places(eqn, parts[v])) for v in _without_waiting(fusion, fitting, eqn))
@@ -85,7 +85,7 @@ def _fits(fusion: Fusion, var: Var, parts: list[Part], joining: Unit) -> bool:
     owner = fusion.unit_of.get(var)
     if owner is None or owner.kind != "nest":
         return False
-    if fusion.phase(owner.members[0]) != fusion.phase(joining.members[0]):
+    if fusion.inlining.phase(owner.members[0]) != fusion.inlining.phase(joining.members[0]):
         return False  # all of the result would be kept until then
     at_points = fusion.level_of(var, owner) == PRE
     if len(parts) > (machine_model.MOST_JOINED if at_points else 1):

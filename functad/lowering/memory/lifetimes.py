@@ -61,7 +61,9 @@ class Lifetimes:
         taken = {v for v, b in zip(self._program.invars, self._inputs) if self._takers.get(b.storage) is not None}
         later = range(self._passes, len(self._program.outvars))
         return [
-            k for k in later if isinstance(a := self._program.outvars[k], Var) and self._fusion.alias_root(a) in taken
+            k
+            for k in later
+            if isinstance(a := self._program.outvars[k], Var) and self._fusion.inlining.alias_root(a) in taken
         ]
 
     def _last_uses(self) -> dict[Var, int]:
@@ -86,7 +88,7 @@ class Lifetimes:
 
     def _memory_roots(self, var: Var) -> list[Var]:
         """The variables whose buffers a reader of this one may read: its own, if it gets one, included."""
-        return [var, self._fusion.alias_root(var), *self._fusion.roots(var)]
+        return [var, self._fusion.inlining.alias_root(var), *self._fusion.inlining.roots(var)]
 
     def _claims(self) -> dict[Var, int]:
         """The results whose buffer can be an output from the start."""
@@ -96,14 +98,19 @@ class Lifetimes:
         for k in (*range(self._passes, count), *range(self._passes)):
             atom = self._program.outvars[k]
             if isinstance(atom, Var):
-                root = self._fusion.alias_root(atom)
-                if root not in external and root not in self._fusion.inline and root not in claims and root.aval.size:
+                root = self._fusion.inlining.alias_root(atom)
+                if (
+                    root not in external
+                    and root not in self._fusion.inlining.inline
+                    and root not in claims
+                    and root.aval.size
+                ):
                     claims[root] = k
         return claims
 
     def _own_inputs(self) -> dict[int, Buffer]:
         """For the number of a result the input whose memory it alone may take, unless it is returned twice."""
         taken = {k: b for b in self._inputs if (k := self._takers.get(b.storage)) is not None}
-        count = Counter(self._fusion.alias_root(a) for a in self._program.outvars if isinstance(a, Var))
+        count = Counter(self._fusion.inlining.alias_root(a) for a in self._program.outvars if isinstance(a, Var))
         alone = {k for var, k in self.claims.items() if count[var] == 1}
         return {k: b for k, b in taken.items() if k in alone}

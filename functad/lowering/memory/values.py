@@ -41,11 +41,11 @@ class Values:
 
     def nest(self, shape: Sequence[int], axes: Sequence[int] = ()) -> NestBuilder:
         """A new nest over a domain, which may use all values."""
-        return NestBuilder(shape, axes, self.fusion.definition, self.assignment.buffer, self.shared.name_of)
+        return NestBuilder(shape, axes, self.fusion.inlining.definition, self.assignment.buffer, self.shared.name_of)
 
     def present(self, atom: Atom) -> Buffer | None:
         """The buffer in which a value lies already, if it does."""
-        if isinstance(atom, Var) and (self.assignment.find(atom) is not None or atom in self.fusion.alias):
+        if isinstance(atom, Var) and (self.assignment.find(atom) is not None or atom in self.fusion.inlining.alias):
             return self.in_memory(atom)
         return None
 
@@ -58,8 +58,8 @@ class Values:
         found = self.assignment.find(atom)
         if found is not None:
             return found
-        if atom in self.fusion.alias:
-            buffer = self.in_memory(self.fusion.alias[atom]).view(atom.aval.shape)
+        if atom in self.fusion.inlining.alias:
+            buffer = self.in_memory(self.fusion.inlining.alias[atom]).view(atom.aval.shape)
             self.assignment.place(atom, buffer)
             return buffer
         buffer = new_buffer(f"tmp_{self.names[atom]}", atom.aval.shape, atom.aval.dtype)
@@ -72,7 +72,7 @@ class Values:
         """Write a value to a buffer, from where it lies or as it is computed."""
         if not buffer.size:
             return
-        root = self.fusion.alias_root(atom) if isinstance(atom, Var) else atom
+        root = self.fusion.inlining.alias_root(atom) if isinstance(atom, Var) else atom
         source = self.present(atom) if isinstance(root, Var) and self.assignment.find(root) is not None else None
         if source is None:
             self._compute_into(root, buffer.view(root.aval.shape), name)
