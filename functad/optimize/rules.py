@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from functad.editing.rewriting import Rule, View
 from functad.ir import Atom, Eqn, Primitive
-from functad.optimize import algebra, broadcasts, gathered_products, moves, products, scatters
+from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters
 from functad.primitives.arithmetic import add_p, copy_p, div_p, mul_p, neg_p, stop_gradient_p, sub_p
 from functad.primitives.barrier import name_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, convert_element_type_p, reshape_p, transpose_p
@@ -76,5 +76,8 @@ ROW_RULES = (
 
 SUM_RULES = (
     _rule("product of few terms", dot_general_p, products.as_sum, "the same terms, rounded, in another order"),
+    _rule("few terms of pairs", None, pairs.few_terms, "as reductions of few terms are computed"),
+    _rule("part of pairs", slice_p, pairs.part_of_pairs, _SAME_ELEMENTS),
+    _rule("few sums of pairs", None, pairs.few_kept, "each of the reductions apart"),
 )  # fmt: skip
 """Dots and tiny products, just before fusion."""
