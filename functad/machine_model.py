@@ -130,7 +130,7 @@ ELEMENTS_WORTH_THREADS = 1 << 14
 POINTS_WORTH_PARTS = 1 << 16
 """points of a reduction that is cut into parts for threads; some SMALLEST_SHARE of reading. Compared."""
 
-POINTS_WORTH_LANES = 1 << 13
+POINTS_WORTH_LANES = 1 << 12
 """points of a reduction into few sums that is done in lanes, which are summed in the end. Compared."""
 
 LONGEST_SUM = 1 << 20
