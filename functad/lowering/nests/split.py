@@ -52,7 +52,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
 
 
 def _ends_in_short_rows(nest: Nest) -> bool:
-    """Whether one short row after another is summed, of as many terms as vectors have: these are better side by side."""
+    """Whether one short row after another is summed, of as many terms as vectors have: these are better as lanes."""
     if nest.points < machine_model.POINTS_WORTH_LANES or nest.reduced[-2:] != [True, True]:
         return False
     terms, vector = nest.loops[-1].extent, machine_model.FEWEST_COLUMNS
