@@ -130,7 +130,7 @@ ELEMENTS_WORTH_THREADS = 1 << 14
 POINTS_WORTH_PARTS = 1 << 16
 """points of a reduction that is cut into parts for threads; some SMALLEST_SHARE of reading. Compared."""
 
-POINTS_WORTH_LANES = 1 << 13
+POINTS_WORTH_LANES = 1 << 12
 """points of a reduction into few sums that is done in lanes, which are summed in the end. Compared."""
 
 LONGEST_SUM = 1 << 20
@@ -228,8 +228,11 @@ SMALLEST_RECOMPUTED = 1 << 28
 """bytes of a value, such as one for each pair of few numbers, that each nest computes anew rather than reads. Chosen:
 to store it is up to three times as fast, but from here on memory is what a user runs out of."""
 
-LARGEST_RECOMPUTED = 2 * FUNCTION_OPERATIONS
-"""operations of such a value. Derived: one function such as `exp`, and as many sums and products as take as long."""
+LARGEST_RECOMPUTED = 4 * FUNCTION_OPERATIONS
+"""operations of such a value. Chosen: a distance, a function or two of it, and what their derivative multiplies."""
+
+SMALLEST_PAIRS = 1 << 10
+"""bytes of such a value, from which its short axes are written out: vectors then run along the long ones. Compared."""
 
 ELEMENTS_FROM_ONE = 16
 """elements of such a value for each number that it is computed from, at least. Chosen: it is memory that is saved."""

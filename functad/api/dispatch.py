@@ -21,6 +21,7 @@ from functad.ir import Aval
 from functad.pretty import escaped
 from functad.pytrees.nodes import KINDS, is_namedtuple
 from functad.pytrees.treedef import fold
+from functad.system.freed_memory import LargeBlock, empty_for, large_empty
 from functad.tree_util import PyTreeDef, tree_unflatten
 
 MISS: Any = object()  # what a call returns that does not have the known structure, static values and types
@@ -163,6 +164,8 @@ class _Text:
             "ndarray": np.ndarray,
             "array": np.array,
             "empty": np.empty,
+            "large_empty": large_empty,
+            "LargeBlock": LargeBlock,
             "new": object.__new__,
             "convert": convert,
             "exact_key": exact_key,
@@ -297,13 +300,14 @@ class _Text:
         donated = [(i, name) for i, name in enumerate(arguments.donated) if name is not None]
         for i, _ in donated:
             # Only memory that nobody else can see may be overwritten.
-            shows = f"type({self.leaves[i]}) is not Array or getrefcount(v{i}) != SOLE_OWNER or v{i}.base is not None"
-            self.add(f"if {shows}: v{i} = v{i}.copy()")
+            shows = f"type({self.leaves[i]}) is not Array or getrefcount(v{i}) != SOLE_OWNER"
+            part = f"v{i}.base is not None and type(v{i}.base) is not LargeBlock"
+            self.add(f"if {shows} or {part}: v{i} = v{i}.copy()")
         # What is not contiguous would be copied by each call.
         given = [self.object(np.asarray(c, order="C")) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
         plain = not hasattr(executable, "fresh")
         fresh = [] if plain else executable.fresh
-        given += [f"empty({self.object(shape)}, {self.object(dtype)})" for shape, dtype in fresh]
+        given += [f"{empty_for(*t).__name__}({self.object(t[0])}, {self.object(t[1])})" for t in fresh]
         values = f"values = [{', '.join(given)}]"
         if fresh:
             self.objects["too_large"] = executable.too_large

@@ -46,13 +46,9 @@ class StepWriter:
         collapse(builder.nest)
         part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
-        nests = split_reduction(builder.nest)
-        if nests is None:
-            self.steps.append(NestStep(name, builder.nest, eqns))
-            return
-        for nest, suffix in zip(nests, ("parts", "whole") if len(nests) == 2 else ("parts", "rest", "whole")):
+        for suffix, nest in split_reduction(builder.nest):
             collapse(nest)
-            self.steps.append(NestStep(f"{name}_{suffix}", nest, eqns))
+            self.steps.append(NestStep(name + suffix, nest, eqns))
 
     def add_buffer_copy(self, source: Buffer, target: Buffer, name: str) -> None:
         var = Var(Aval(source.shape, source.dtype))

@@ -60,7 +60,7 @@ def multiply_before_gathering(program: Program) -> Program:
 
 def sum_few_terms(program: Program) -> Program:
     """Dots and tiny products become sums: just before fusion, as what is done to loops looks for products."""
-    return rewrite(program, SUM_RULES)
+    return eliminate_dead_code(rewrite(program, SUM_RULES))
 
 
 PASSES: tuple[Callable[[Program], Program], ...] = (

@@ -11,6 +11,7 @@ from functad import machine_model
 from functad.editing.rewriting import View, spliced
 from functad.ir import Eqn
 from functad.optimize.algebra import repeated_number
+from functad.optimize.pairs import are_pairs, would_be_pairs
 from functad.primitives.arithmetic import mul
 from functad.primitives.common import broadcast_in_dim, reduce_sum, scalar_like, transpose, transpose_p
 from functad.primitives.contraction import dot_general_p
@@ -75,7 +76,7 @@ def with_repeated_number(eqn: Eqn, view: View) -> list[Eqn] | None:
 
 
 def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
-    """Sums of element-wise products, which fuse with what is around them: dots, also in a batch, and tiny matrices.
+    """Sums of element-wise products, which fuse with what is around them: dots, tiny matrices, those for each pair.
 
     And outer products, which sum nothing: a matrix library would add each of them to +0, so that no −0 were left.
     """
@@ -90,7 +91,7 @@ def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
     rows, columns = (math.prod(s[d] for d in free) for s, free in zip(shapes, frees))
     terms = math.prod(shapes[0][d] for d in contract[0])
     is_small = rows * columns == 1 or rows * columns * terms <= machine_model.LARGEST_SMALL_PRODUCT
-    if not out.size or not terms or (contract[0] and not is_small):
+    if not out.size or not terms or (contract[0] and not is_small and not _of_pairs(eqn, view, terms, (rows, columns))):
         return None
     full = (*out.shape, *[shapes[0][d] for d in contract[0]])
     n, m = len(batch[0]), len(frees[0])
@@ -105,3 +106,11 @@ def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
         return [reduce_sum(mul(*repeated), axes=tuple(summed)) if summed else mul(*repeated)]
 
     return spliced(sums, eqn.invars, eqn)
+
+
+def _of_pairs(eqn: Eqn, view: View, terms: int, free: tuple[int, int]) -> bool:
+    """Whether a product is one of few terms for each pair of rows, or sums few columns over such pairs."""
+    few, least = machine_model.MOST_SUMMED_AT_ONCE, machine_model.SMALLEST_RECOMPUTED
+    if terms <= few and would_be_pairs(eqn.outvars[0].aval, eqn.invars, least):
+        return True
+    return any(others <= few and are_pairs(a, view, least) for a, others in zip(eqn.invars, reversed(free)))

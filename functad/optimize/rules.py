@@ -6,7 +6,7 @@ A table of contents: the functions stand in the files beside this one, each besi
 from __future__ import annotations
 
 from functad.editing.rewriting import Rule
-from functad.optimize import algebra, broadcasts, gathered_products, moves, products, scatters
+from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters
 from functad.primitives.arithmetic import div_p, neg_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape_p, transpose_p
 from functad.primitives.contraction import dot_general_p
@@ -55,5 +55,8 @@ ROW_RULES = (
 
 SUM_RULES = (
     Rule("product of few terms", (dot_general_p,), products.as_sum, "the same terms, rounded, in another order"),
+    Rule("few terms of pairs", None, pairs.few_terms, "as reductions of few terms are computed"),
+    Rule("part of pairs", (slice_p,), pairs.part_of_pairs, _SAME_ELEMENTS),
+    Rule("few sums of pairs", None, pairs.few_kept, "each of the reductions apart"),
 )  # fmt: skip
 """Dots and tiny products, just before fusion."""

@@ -20,6 +20,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "DEEPEST_INLINE": (2,),
     "SMALLEST_RECOMPUTED": (1,),
     "LARGEST_RECOMPUTED": (60, 1),
+    "SMALLEST_PAIRS": (1,),
     "ELEMENTS_FROM_ONE": (0, 1),
     "LARGEST_WAIT": (100, 0),
     "FEWEST_ROWS": (1, 2),

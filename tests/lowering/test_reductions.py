@@ -130,3 +130,22 @@ def test_few_terms_are_added_in_their_order(terms: list[float]) -> None:
 
     rows = np.tile(x, (50, 1))
     np.testing.assert_array_equal(functad.jit(steps)(rows), steps(rows))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "complex64"])
+@pytest.mark.parametrize("width", [2, 3, 8, 24])
+def test_sums_over_short_rows_run_side_by_side(width: int, dtype: str) -> None:
+    x, table, i = (
+        array(3000, width, dtype=dtype),
+        array(10, width, dtype=dtype, seed=1),
+        array(3000, dtype="int32") % 10,
+    )
+
+    def f(x: Any, table: Any, i: Any) -> Any:
+        return jnp.sum((x - table[i]) ** 2), jnp.max(jnp.abs(x - table[i]))
+
+    text = kernels(lambda *args: f(*args)[0], x, table, i)
+    assert ("_lanes" in text) == (width != 3)
+    for found, wanted in zip(functad.jit(f)(x, table, i), f(*map(jnp.asarray, (x, table, i))), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert "_lanes" not in kernels(lambda x: jnp.sum(x**2), x)  # one loop through memory

@@ -19,6 +19,7 @@ X = np.linspace(-2, 2, 12, dtype=np.float32)
 M = X.reshape(3, 4)
 LONG = np.linspace(0, 1, 200_000, dtype=np.float32)
 ROWS = np.linspace(-1, 1, 40 * 64, dtype=np.float32).reshape(40, 64)
+POINTS = np.linspace(-1, 1, 20 * 3, dtype=np.float32).reshape(20, 3)
 WEIGHTS = np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
 
 
@@ -90,6 +91,9 @@ EXAMPLES: dict[str, Example] = {
         (np.tile(ROWS[:20], (1, 8)), np.arange(2000) % 20, np.tile(WEIGHTS, (8, 1))),
     ),
     "rule: product of few terms": Example(lambda a, b: jnp.sin(a @ b), (X, X)),
+    "rule: few terms of pairs": Example(lambda p: ((p[:, None] - p[None]) ** 2).sum(-1), (POINTS,)),
+    "rule: part of pairs": Example(lambda p: jnp.tanh(p[:, None] - p[None])[..., 1] * 2.0, (POINTS,)),
+    "rule: few sums of pairs": Example(lambda p: jnp.tanh(p[:, None] - p[None]).sum(1), (POINTS,)),
     "pass: share_common_subexpressions": Example(lambda x: jnp.sin(x) + jnp.sin(x), (X,)),
     "pass: merge_whiles": Example(functad.value_and_grad(_newton), (np.float32(2),)),
     "loop: stacks computed slice by slice": Example(functad.grad(lambda x: _newton(x * x)), (np.float32(2),)),

@@ -7,11 +7,15 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from functad.system.freed_memory import _SETTINGS, keep_freed_memory
+import functad
+from functad import machine_model
+from functad.system import freed_memory
+from functad.system.freed_memory import _SETTINGS, LARGEST_OF_THE_HEAP, keep_freed_memory, large_empty
 
-pytestmark = pytest.mark.skipif(
+needs_glibc = pytest.mark.skipif(
     not keep_freed_memory(), reason="not glibc, or the environment has settings for its malloc"
 )
 
@@ -43,13 +47,65 @@ def counted(**settings: str) -> list[str]:
     return ran.stdout.split()
 
 
+@needs_glibc
 def test_large_results_of_call_after_call_use_the_same_memory() -> None:
     kept, *faults = counted()
     assert kept == "True"
     assert all(int(n) < NEEDED / 4 for n in faults), faults
 
 
+@needs_glibc
 def test_settings_of_the_environment_stay() -> None:
     kept, *faults = counted(MALLOC_TRIM_THRESHOLD_="131072")
     assert kept == "False"
     assert max(map(int, faults)) > NEEDED / 2, faults
+
+
+def address(x: np.ndarray) -> int:
+    return x.__array_interface__["data"][0]
+
+
+SHAPE = (LARGEST_OF_THE_HEAP // 4 + 1000,)
+
+
+def test_a_large_array_takes_the_memory_of_a_dead_one_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freed_memory, "_kept", {})
+    first = large_empty(SHAPE, "float32")
+    first[-1] = 3.0
+    part, place = first[5:], address(first)
+    del first
+    second = large_empty(SHAPE, "float32")
+    assert address(second) != place and part[-1] == 3.0  # somebody still reads it
+    del part
+    third = large_empty((SHAPE[0] // 2, 2), "int32")
+    assert address(third) == place and third.dtype == np.int32 and third.flags.writeable
+    assert large_empty((SHAPE[0] + 1,), "float32").shape == (SHAPE[0] + 1,)
+
+
+def test_no_more_is_kept_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freed_memory, "_kept", {})
+    monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 4 * SHAPE[0] * 4)
+    arrays = [large_empty(SHAPE, "float32") for _ in range(6)]
+    newest = address(arrays[-1])
+    while arrays:
+        del arrays[0]
+    assert sum(memory.nbytes for memory in freed_memory._kept.values()) == 4 * SHAPE[0] * 4
+    assert newest in {memory.ctypes.data for memory in freed_memory._kept.values()}
+    monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 1000)
+    large_empty((SHAPE[0] + 7,), "float32")
+    assert SHAPE[0] + 7 not in {memory.nbytes // 4 for memory in freed_memory._kept.values()}
+
+
+def test_large_results_are_donated_in_place_and_are_nobody_elses() -> None:
+    twice = functad.jit(lambda x: 2 * x)
+    once_more = functad.jit(lambda x: 2 * x, donate_argnums=0)
+    x = twice(np.ones(SHAPE, np.float32))
+    kept = twice(x)
+    place = address(np.asarray(x))
+    x = once_more(x)
+    assert address(np.asarray(x)) == place
+    view = np.asarray(x)[:3]
+    x = once_more(x)
+    assert address(np.asarray(x)) != place
+    np.testing.assert_array_equal(view, 4)
+    assert float(x[0]) == 8 and float(kept[-1]) == 4

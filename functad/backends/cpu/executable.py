@@ -23,6 +23,7 @@ from functad.backends.cpu.runtime.linking import FreshArrays, Plan, ResultPlaces
 from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, settle
 from functad.errors import TooLargeError
 from functad.ir import Program
+from functad.system.freed_memory import empty_for
 from functad.system.once import imported
 
 
@@ -104,7 +105,7 @@ class CallableProgram:
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         try:
-            given = [*args, *(np.empty(shape, dtype) for shape, dtype in self.fresh)]
+            given = [*args, *(empty_for(*t)(*t) for t in self.fresh)]
         except (MemoryError, ValueError) as problem:
             raise self.too_large() from problem
         try:

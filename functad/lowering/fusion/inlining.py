@@ -48,6 +48,7 @@ class Inlining:
         self.constants: set[Var] = set()  # inline ones that come from literals alone
         self.alias: dict[Var, Var] = {}
         self._roots: dict[Var, list[Var]] = {}
+        self._steps: dict[Var, frozenset[tuple[int, ...]]] = {}
         self._choose_inline()
 
     def definition(self, var: Var) -> Eqn | None:
@@ -88,8 +89,9 @@ class Inlining:
                     self._make_inline(eqn)
             elif isinstance(rule, Loops) and self._is_joined_where_read(eqn):
                 self._make_inline(eqn)
-            elif isinstance(rule, Scalar) and self.weight_of(eqn) <= machine_model.LARGEST_INLINE:
-                if self._is_constant_result(eqn) or self._flows_on(eqn):
+            elif isinstance(rule, Scalar):
+                is_light = self.weight_of(eqn) <= machine_model.LARGEST_INLINE
+                if is_light and (self._is_constant_result(eqn) or self._flows_on(eqn)):
                     self._make_inline(eqn)
                 elif self._comes_from_few(eqn):
                     self._make_inline(eqn)
@@ -157,10 +159,24 @@ class Inlining:
         aval = eqn.outvars[0].aval
         if aval.size * aval.dtype.itemsize < machine_model.SMALLEST_RECOMPUTED:
             return False
-        if self.weight_of(eqn) > machine_model.LARGEST_RECOMPUTED or not self._is_read_at_points(eqn.outvars[0]):
+        if self._weight_once(eqn) > machine_model.LARGEST_RECOMPUTED or not self._is_read_at_points(eqn.outvars[0]):
             return False
         roots = {root for a in eqn.invars if isinstance(a, Var) for root in self.roots(a)}
         return machine_model.ELEMENTS_FROM_ONE * sum(root.aval.size for root in roots) <= aval.size
+
+    def _weight_once(self, eqn: Eqn) -> int:
+        """How many operations compute a result where it is read, what several operands come from counted once."""
+        return sum(weight_of(self.program.eqns[i]) for *_, i in self._steps_of(eqn))
+
+    def _steps_of(self, eqn: Eqn) -> frozenset[tuple[int, ...]]:
+        """The element-wise equations that compute a result where it is read, each behind those that move it there."""
+        if eqn.outvars[0] not in self._steps:
+            i, is_scalar = self.producer[eqn.outvars[0]], isinstance(eqn.primitive.lower, Scalar)
+            found: set[tuple[int, ...]] = {(i,)} if is_scalar else set()
+            for inner in (self.inline[a] for a in eqn.invars if isinstance(a, Var) and a in self.inline):
+                found.update(step if is_scalar else (i, *step) for step in self._steps_of(inner))
+            self._steps[eqn.outvars[0]] = frozenset(found)
+        return self._steps[eqn.outvars[0]]
 
     def _is_read_at_points(self, var: Var) -> bool:
         """Whether only element-wise equations and reductions read a variable, or what is moved from it, once each."""

@@ -16,8 +16,8 @@ from functad.lowering.nests.affine import Affine, Symbol, linear, loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Load, Nest, Store, names_of
 
 
-def split_reduction(nest: Nest) -> list[Nest] | None:
-    """Nests that do the same in order, or None if there is nothing to gain.
+def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
+    """Nests that do the same in order, and what is added to the name for each: itself, if there is nothing to gain.
 
     A reduced loop of N steps becomes loops over parts q, positions r, and lanes p, and a rest of less than P·Q steps:
     n = (q·R + r)·P + p. The first nest gathers over r into rows of partial results, the next one the rest into another
@@ -25,11 +25,14 @@ def split_reduction(nest: Nest) -> list[Nest] | None:
     Products of floats are not split: in another order they would over- or underflow elsewhere.
     """
     if not nest.accumulators or any(a.kind == "prod" and a.dtype.kind in "fc" for a in nest.accumulators):
-        return None
+        return [("", nest)]
     reduced = [s for s, r in zip(nest.loops, nest.reduced) if r]
     terms = math.prod(s.extent for s in reduced)
     if not reduced or not nest.points:
-        return None
+        return [("", nest)]
+    if _ends_in_short_rows(nest):
+        first, whole = _Split(nest, reduced[-1], 1, reduced[-1].extent).nests()
+        return [(f"_lanes{suffix}", n) for suffix, n in split_reduction(first)] + [("_whole", whole)]
     parts = 1
     rounds = any(a.kind == "sum" and a.dtype.kind in "fc" for a in nest.accumulators)
     if rounds and terms > 2 * machine_model.LONGEST_SUM:
@@ -39,10 +42,21 @@ def split_reduction(nest: Nest) -> list[Nest] | None:
         if nest.points >= machine_model.POINTS_WORTH_PARTS:
             parts = max(parts, machine_model.MOST_PARTS)
     elif parts == 1:
-        return None
+        return [("", nest)]
     long = next((s for s in reduced if s.extent >= parts), max(reduced, key=lambda s: s.extent))
     parts, lanes = _cut(long.extent, parts, _most_lanes(nest, long))
-    return None if parts == lanes == 1 else _Split(nest, long, parts, lanes).nests()
+    if parts == lanes == 1:
+        return [("", nest)]
+    first, *rest, whole = _Split(nest, long, parts, lanes).nests()
+    return [("_parts", first), *(("_rest", n) for n in rest), ("_whole", whole)]
+
+
+def _ends_in_short_rows(nest: Nest) -> bool:
+    """Whether one short row after another is summed, of as many terms as vectors have: these are better as lanes."""
+    if nest.points < machine_model.POINTS_WORTH_LANES or nest.reduced[-2:] != [True, True]:
+        return False
+    terms, vector = nest.loops[-1].extent, machine_model.FEWEST_COLUMNS
+    return terms < machine_model.NARROW_SUMS and (vector % terms == 0 or terms % vector == 0)
 
 
 def _most_lanes(nest: Nest, long: Symbol) -> int:

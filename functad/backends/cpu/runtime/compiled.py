@@ -18,6 +18,7 @@ HEAD = object.__basicsize__ // 8
 ARRAY_FLAGS = HEAD + 6
 USABLE = 0x0101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 CLAIM_MASK = w.CLAIM_SIZE - 1
+EPOCH_MASK = w.CLAIM_SIZE * w.CLAIM_SIZE - 1
 
 
 def call(frame, arrays) -> int:
@@ -327,12 +328,11 @@ def run_job(pool, block, slots, chunks, token) -> None:
     store(pool, w.DONE, 0)
     store(pool, w.JOB_BLOCK, block)
     store(pool, w.JOB_SLOTS, slots)
-    store(pool, w.JOB_CHUNKS, chunks)
     store(pool, w.JOB_CANCELLATION, token)
-    publish(pool, w.CLAIM, (load(pool, w.CLAIM) | CLAIM_MASK) + 1 + chunks)
+    publish(pool, w.CLAIM, (load(pool, w.CLAIM) | EPOCH_MASK) + 1 + chunks)
     if load(pool, w.SLEEPERS) > 0:
         wake(pool, chunks - 1)
-    work(pool)
+    work(pool, w.CLAIM_SIZE - 1)
     spins = 0
     while load(pool, w.DONE) != chunks:
         pause()
@@ -342,8 +342,12 @@ def run_job(pool, block, slots, chunks, token) -> None:
             poll(token)
 
 
-def work(pool) -> int:
-    """Claim and run chunks of the current job until all are claimed; how many this thread did."""
+def work(pool, step) -> int:
+    """Claim and run chunks of the current job until all are claimed; how many this thread did.
+
+    step: what a claim adds to the word: `CLAIM_SIZE - 1` takes the first chunk that is left, `-1` the last one. Owner
+    and helpers come from both ends, so that job after job most rows lie in the caches of the core that has them again.
+    """
     done = 0
     worked = 0
     word = load(pool, w.CLAIM)
@@ -351,11 +355,13 @@ def work(pool) -> int:
         # A claim that succeeds proves that these belong to the word's epoch: the job cannot end before the chunk.
         block = load(pool, w.JOB_BLOCK)
         slots = load(pool, w.JOB_SLOTS)
-        chunks = load(pool, w.JOB_CHUNKS)
         token = load(pool, w.JOB_CANCELLATION)
-        if claim(pool, w.CLAIM, word, word - 1) == 1:
+        if claim(pool, w.CLAIM, word, word + step) == 1:
             if load(token, w.CANCELLATION_STOPPED) == 0:
-                run_chunk(block, slots, chunks - (word & CLAIM_MASK), token)
+                chunk = (word & EPOCH_MASK) // w.CLAIM_SIZE
+                if step < 0:
+                    chunk += (word & CLAIM_MASK) - 1
+                run_chunk(block, slots, chunk, token)
                 worked = counted(token, worked + block[w.BLOCK_WORK])
             done += 1
         word = load(pool, w.CLAIM)
@@ -369,7 +375,7 @@ def helper(pool, own) -> None:
     add(pool, w.LIVING, 1)
     spins = 0
     while load(pool, w.STOP) == 0:
-        if work(pool) > 0:
+        if work(pool, -1) > 0:
             spins = 0
         pause()
         spins += 1

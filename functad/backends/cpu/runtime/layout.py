@@ -19,12 +19,11 @@ TO_PYTHON = 9  # PyObject* to_python(int64),
 ARRAY_TYPE = 10  # and of the type numpy.ndarray
 REALLOC = 12  # void* realloc(void*, size_t),
 STOP = 11  # 1: helpers leave
-CLAIM = 16  # epoch * CLAIM_SIZE + chunks that nobody has claimed
+CLAIM = 16  # (epoch * CLAIM_SIZE + first chunk that nobody has claimed) * CLAIM_SIZE + how many there are
 DONE = 24  # chunks of the current job that are done
 OWNER = 32  # 1: a caller has the pool
 JOB_BLOCK = 40  # the current job: address of a block,
 JOB_SLOTS = 41  # address of the slots,
-JOB_CHUNKS = 42  # number of chunks
 JOB_CANCELLATION = 43  # address of the cancellation token of the call
 SLEEPERS = 48  # helpers that sleep
 BLAS_LOCK = 56  # the threads of the BLAS library: 1 while the next two words change
@@ -48,7 +47,7 @@ DECREF = 76  # void decref(PyObject*)
 POLL = 77  # and of `runtime.compiled.poll`
 POOL_HELPER = 80  # for each helper 8 words: asleep (0 or 1), address of its lock
 HELPER_SIZE = 8
-CLAIM_SIZE = 1 << 20
+CLAIM_SIZE = 1 << 16
 
 # What a bound tape needs for one call.
 FRAME_TAPE = 0

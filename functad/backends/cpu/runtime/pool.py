@@ -143,7 +143,7 @@ class Pool:
         words[w.MAIN_THREAD] = threading.get_ident()
         words[w.LIVING] = 0
         words[w.OWNER] = 0
-        words[w.CLAIM] = (words[w.CLAIM] | (w.CLAIM_SIZE - 1)) + 1
+        words[w.CLAIM] = (words[w.CLAIM] | (w.CLAIM_SIZE**2 - 1)) + 1
         words[w.BLAS_LOCK] = 0
         if words[w.BLAS_CALLERS] > 0:
             words[w.BLAS_CALLERS] = 0

@@ -1,0 +1,145 @@
+"""Large values that come from few numbers, such as one for each pair of points, and rules for how they are reduced.
+
+Fusion computes such a value anew in each loop that reads it, so that no buffer holds it, if only element-wise
+equations and reductions of long axes read it. These rules make such of what else reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from itertools import product
+from typing import Any
+
+from functad import machine_model
+from functad.editing.rewriting import View, spliced
+from functad.ir import Atom, Aval, Eqn, Var
+from functad.lowering_rules import Indexed, Reduction, Scalar
+from functad.primitives import ordering
+from functad.primitives.arithmetic import add, mul
+from functad.primitives.common import broadcast_in_dim, broadcast_in_dim_p, scalar_like
+from functad.primitives.joining import stack
+from functad.primitives.reduction import slice_along
+from functad.primitives.structure import slice_, squeeze
+from functad.tracing import bind
+
+_COMBINED_BY = {"sum": add, "prod": mul, "max": ordering.max, "min": ordering.min}
+
+
+def few_terms(eqn: Eqn, view: View) -> list[Eqn] | None:
+    """A reduction of few terms, such as a distance, as an element-wise expression of slices."""
+    rule = eqn.primitive.lower
+    if not isinstance(rule, Reduction) or rule.kind not in _COMBINED_BY or not are_pairs(eqn.invars[0], view):
+        return None
+    (operand,), axes = eqn.invars, eqn.params["axes"]
+    extents = [operand.aval.shape[d] for d in axes]
+    if not 1 < math.prod(extents) <= machine_model.MOST_SUMMED_AT_ONCE or not _is_rounded_once(operand.aval):
+        return None
+
+    def expression(x: Any) -> list[Any]:
+        terms = [_at(x, axes, place) for place in product(*map(range, extents))]
+        start = [scalar_like(x, 0)] if rule.kind == "sum" else []
+        return [reduce(_COMBINED_BY[rule.kind], [*start, *terms])]
+
+    return spliced(expression, [operand], eqn)
+
+
+def few_kept(eqn: Eqn, view: View) -> list[Eqn] | None:
+    """A reduction that keeps a short axis, such as the coordinates of a force: one for each place, all in one loop."""
+    if not isinstance(eqn.primitive.lower, Reduction) or not are_pairs(eqn.invars[0], view):
+        return None
+    (operand,), axes = eqn.invars, eqn.params["axes"]
+    kept = [d for d in range(operand.aval.ndim) if d not in axes]
+    short = [d for d in kept if 1 < operand.aval.shape[d] <= machine_model.MOST_SUMMED_AT_ONCE]
+    if not short:
+        return None
+    (axis, *_) = short
+    within = [d - (d > axis) for d in axes]
+
+    def each(x: Any) -> list[Any]:
+        parts = [_at(x, [axis], [k]) for k in range(operand.aval.shape[axis])]
+        return [stack([bind(eqn.primitive, part, axes=tuple(within)) for part in parts], kept.index(axis))]
+
+    return spliced(each, [operand], eqn)
+
+
+def part_of_pairs(eqn: Eqn, view: View) -> Atom | list[Eqn] | None:
+    """A slice of an element-wise or repeated value, as that of slices: nothing is computed that nobody reads."""
+    (operand,), part = eqn.invars, eqn.outvars[0]
+    origin = view.definition(operand)
+    if origin is None or len(origin.outvars) > 1 or not are_pairs(operand, view):
+        return None
+    if not isinstance(origin.primitive.lower, Scalar) and origin.primitive is not broadcast_in_dim_p:
+        return None
+    if origin.primitive is broadcast_in_dim_p and origin.invars[0].aval.shape == part.aval.shape:
+        return origin.invars[0]  # which is repeated along the axis that is cut
+    key = ("part", operand, *eqn.params.values())
+    known: Var = view.made.setdefault(key, part)
+    if known is not part:
+        return view.read(known)
+    dims = origin.params.get("broadcast_dimensions")
+
+    def of_slices(*operands: Any) -> list[Any]:
+        if dims is None:
+            return [
+                bind(origin.primitive, *[_sliced(x, range(part.aval.ndim), eqn) for x in operands], **origin.params)
+            ]
+        (x,) = operands
+        return [broadcast_in_dim(_sliced(x, dims, eqn), shape=part.aval.shape, broadcast_dimensions=dims)]
+
+    return spliced(of_slices, origin.invars, eqn)
+
+
+def _sliced(x: Any, dims: Sequence[int], eqn: Eqn) -> Any:
+    """The part of an operand, whose axes are some of those that an equation slices, or repeated along them."""
+    starts, limits, strides = (eqn.params[k] for k in ("start_indices", "limit_indices", "strides"))
+    bounds = [(starts[d], limits[d], strides[d] if strides else 1) for d in dims]
+    if not x.shape or all(bound == (0, n, 1) or n == 1 for n, bound in zip(x.shape, bounds)):
+        return x
+    return slice_(x, *zip(*[(0, 1, 1) if n == 1 else bound for n, bound in zip(x.shape, bounds)]))
+
+
+def are_pairs(atom: Atom, view: View, least: int | None = None) -> bool:
+    """Whether an array has at least so many bytes, and is computed from few numbers by what can be computed again."""
+    least = machine_model.SMALLEST_PAIRS if least is None else least
+    return _bytes(atom.aval) >= least and _numbers(_sources(atom, view, 0)) <= atom.aval.size
+
+
+def would_be_pairs(out: Aval, operands: Sequence[Atom], least: int) -> bool:
+    """Whether a result of at least so many bytes comes from operands of few numbers."""
+    return _bytes(out) >= least and _numbers(operands) <= out.size
+
+
+def _bytes(aval: Aval) -> int:
+    return aval.size * aval.dtype.itemsize
+
+
+def _numbers(sources: Sequence[Atom]) -> int:
+    return machine_model.ELEMENTS_FROM_ONE * sum(a.aval.size for a in sources if isinstance(a, Var))
+
+
+def _sources(atom: Atom, view: View, depth: int) -> list[Atom]:
+    """What an array is computed from, through what is computed where it is read."""
+    key = ("sources", atom)
+    if key not in view.made:
+        eqn = view.definition(atom)
+        rule = None if eqn is None else eqn.primitive.lower
+        if eqn is None or depth > machine_model.DEEPEST_INLINE or not isinstance(rule, (Scalar, Indexed)):
+            return [atom]
+        found = [s for a in eqn.invars if isinstance(a, Var) for s in _sources(a, view, depth + 1)]
+        view.made[key] = list(dict.fromkeys(found))
+    sources: list[Atom] = view.made[key]
+    return sources
+
+
+def _at(x: Any, axes: Sequence[int], place: Sequence[int]) -> Any:
+    """An array at one place of some axes, which it loses."""
+    for d, k in zip(axes, place):
+        x = slice_along(x, d, k, k + 1)
+    return squeeze(x, axes)
+
+
+def _is_rounded_once(aval: Aval) -> bool:
+    """Whether a sum of two in the dtype is what an accumulator takes in: those of float16 are kept in float32."""
+    return aval.dtype.kind in "iuf" and aval.dtype.itemsize > 2
