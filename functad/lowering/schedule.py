@@ -25,7 +25,8 @@ from functad.lowering.memory.assignment import BufferAssignment
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.memory.lifetimes import NEVER, Lifetimes
 from functad.lowering.memory.values import Values
-from functad.lowering.nests.nest import PRE, Load, NestBuilder
+from functad.lowering.nests.builder import NestBuilder
+from functad.lowering.nests.nest import PRE, Load
 from functad.lowering.shared import Shared
 from functad.lowering.steps import CallStep, Step
 from functad.lowering.target import PlaceColumns, StepWriter, Target, no_places

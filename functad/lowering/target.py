@@ -13,8 +13,9 @@ import numpy as np
 from functad.ir import Aval, Eqn, Var
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine
+from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.collapse import collapse, part
-from functad.lowering.nests.nest import PRE, Load, Nest, NestBuilder, Store
+from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
 from functad.lowering.python_functions import NumpyFunction
 from functad.lowering.steps import CallStep, GemmStep, KernelStep, NestStep, Step

@@ -14,7 +14,8 @@ from functad.errors import NoRuleError
 from functad.ir import Absent, Atom, Eqn, Literal, Program, Var
 from functad.lowering.fusion.products import find_products
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.nest import PRE, NestBuilder
+from functad.lowering.nests.builder import NestBuilder
+from functad.lowering.nests.nest import PRE
 from functad.lowering_rules import Call, Defined, Indexed, Loops, Reduction, Running, Scalar
 from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import weight_of
