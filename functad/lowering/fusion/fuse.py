@@ -19,10 +19,16 @@ from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.nest import POST, PRE
 from functad.lowering.nests.pieces import Box, in_pieces
-from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction, Running
+from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction, Running, Scattered
 from functad.pretty import literal_text
 
-_KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", ControlFlow: "control", Callback: "call"}
+_KINDS: dict[type, str] = {
+    Loops: "loops",
+    Scattered: "scatter",
+    Contraction: "contraction",
+    ControlFlow: "control",
+    Callback: "call",
+}
 
 
 @dataclass(frozen=True)

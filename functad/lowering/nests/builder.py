@@ -27,10 +27,11 @@ from functad.lowering.nests.nest import (
     Nest,
     Place,
     Store,
+    Update,
     literal_text,
 )
 from functad.lowering.nests.pieces import Box, Cuts, index_in, whole
-from functad.lowering_rules import Indexed, Loops, Reduction, Running, Scalar
+from functad.lowering_rules import Indexed, Loops, Reduction, Running, Scalar, Scattered
 from functad.primitives.loops.text import CASTS, rounding
 
 LOOP_NAMES = "ijklmnopqrst"
@@ -157,6 +158,15 @@ class NestBuilder:
         self.nest.eqns.append(eqn)
         self.nest.accumulators.append(Accumulator(total, "or" if out.kind == "b" else "sum", out, name, eqn))
         self._local[eqn.outvars[0]] = (self._total(total, eqn), POST)
+
+    def add_update(self, eqn: Eqn, buffer: Callable[[NestBuilder], Buffer]) -> None:
+        """Updates, over the loops that their rule names, of a buffer that is asked for when all others are known."""
+        rule = eqn.primitive.lower
+        assert isinstance(rule, Scattered)
+        place, guard, value = rule.rule(Context(self, eqn, PRE), self.index, **eqn.params)
+        self.nest.eqns.append(eqn)
+        offset = linear(place, eqn.outvars[0].aval.shape)
+        self.nest.stores.append(Update(buffer(self), offset, value, PRE, rule.kind, guard))
 
     def _total(self, name: str, eqn: Eqn) -> str:
         """What an accumulator has become, as a value of the result's dtype: those of float16 are kept in float32."""

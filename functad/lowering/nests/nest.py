@@ -60,6 +60,14 @@ class Store:
 
 
 @dataclass(eq=False)
+class Update(Store):
+    """`buffer[offset]` combined by `kind` with `value`, if `guard` holds, a name or "": the place may be data."""
+
+    kind: str = "set"
+    guard: str = ""
+
+
+@dataclass(eq=False)
 class Accumulator:
     """`name` gathers `value` over the reduction loops; a sum of `few` terms adds them in their order."""
 
@@ -91,6 +99,13 @@ def names_of(s: Statement) -> tuple[str, ...]:
     return s.names if isinstance(s, Let) else (s.name,)
 
 
+class Owners(NamedTuple):
+    """Who owns the element that an update goes to: the name of a number, below `count`."""
+
+    name: str
+    count: int
+
+
 class CarriedAxis(NamedTuple):
     """The axis of a domain along which values are carried, and whether from its end."""
 
@@ -109,6 +124,9 @@ class Nest:
     run at every point of the reduced loops, then the POST statements once.
 
     carried: the loop whose steps must run in their order, as each goes on from what the one before has come to.
+    ordered: the loops whose steps must run in their order, as updates of several may meet at one place. Such a nest has
+    one update and no other stores.
+    owners: if threads shall share such a nest by what they write to, each looking at all updates.
     constants: numbers that the nest is given under names, so that nests which differ in them alone have one text.
     """
 
@@ -120,6 +138,13 @@ class Nest:
     eqns: list[Eqn] = field(default_factory=list)
     constants: dict[str, np.generic] = field(default_factory=dict)
     carried: Symbol | None = None
+    ordered: set[Symbol] = field(default_factory=set)
+    owners: Owners | None = None
+
+    @property
+    def update(self) -> Update | None:
+        """The update of a nest that has one."""
+        return next((s for s in self.stores if isinstance(s, Update)), None)
 
     @property
     def carries(self) -> list[Carried]:
@@ -135,13 +160,15 @@ class Nest:
     def accesses(self) -> list[tuple[Buffer, Affine, bool]]:
         """Every buffer with the position at which it is accessed, and whether it is written."""
         loads = [(s.buffer, s.offset, False) for s in self.statements if isinstance(s, Load)]
+        loads += [(s.buffer, s.offset, False) for s in self.stores if isinstance(s, Update)]  # some elements stay
         return loads + [(s.buffer, s.offset, True) for s in self.stores]
 
     def drop_unused(self) -> None:
         """Forget statements and accumulators that no store needs, and stores of what lies there already."""
         loads = {s.name: (s.buffer.storage, s.offset) for s in self.statements if isinstance(s, Load)}
         self.stores = [s for s in self.stores if loads.get(s.value) != (s.buffer.storage, s.offset)]
-        needed = {s.value for s in self.stores}
+        needed = {s.value for s in self.stores} | {x.name for s in self.stores for x in s.offset.symbols()}
+        needed.update(s.guard for s in self.stores if isinstance(s, Update))
         kept: set[Statement] = set()
         later = [s for s in self.statements if s.level == POST]
         before = [s for s in self.statements if s.level == PRE]

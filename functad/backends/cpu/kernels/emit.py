@@ -15,8 +15,8 @@ from functad import machine_model
 from functad.backends.cpu.kernels.tile import tiled
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
-from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store, names_of
-from functad.lowering.nests.printing import carried_on, combined, identity, parameters
+from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store, Update, names_of
+from functad.lowering.nests.printing import carried_on, combined, identity, parameters, updated
 from functad.lowering.nests.reductions import (
     at_point,
     by_keys,
@@ -65,6 +65,8 @@ class _Emitter:
         self.together = 1  # how many of its steps are one step of the parallel range
 
     def kernel(self) -> CpuKernel:
+        if self.nest.update is not None:
+            return self._finished(*self._updates(self.nest.update))
         if self.nest.carried is not None:
             by_rows = self.nest.loops[-1] is self.nest.carried
             return self._finished(*(self._rows() if by_rows else self._carried_columns()))
@@ -117,6 +119,29 @@ class _Emitter:
         else:
             self._stores(PRE, base)
         return (self.outer[0].extent if self.outer else 1), (self.outer[0] if self.outer else None)
+
+    def _updates(self, update: Update) -> tuple[int, Symbol | None]:
+        """Loops in their order around an update; what only those need that count stands under the condition for it."""
+        loops, owners = self.nest.loops, self.nest.owners
+        self._place(loops)
+        parallel = loops[0] if loops and loops[0] not in self.nest.ordered else None
+        conditions = {update.guard: update.guard} if update.guard else {}
+        if owners is not None:
+            conditions[owners.name] = f"({owners.name} >= start) & ({owners.name} < stop)"
+        level = 0
+        for depth in range(len(loops) + 1):
+            if depth:
+                self._open(loops[depth - 1], level, parallel=loops[depth - 1] is parallel)
+                level += 1
+            for s in self.nest.statements:
+                if self._printed_depth(s) == depth:
+                    self._line(level, self._text(s))
+                    for name in conditions.keys() & {*names_of(s)}:
+                        self._line(level, f"if {conditions[name]}:")
+                        level += 1
+        element = self._element(update)
+        self._line(level, f"{element} = {updated(update, element)}")
+        return owners.count if owners else parallel.extent if parallel else 1, parallel
 
     def _carry_along(self, carried: Symbol, base: int) -> None:
         """The totals in registers: the first step, groups of elements as far as they go, and one step after another."""
