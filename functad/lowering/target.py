@@ -63,7 +63,7 @@ class StepWriter:
         part(nest)
         for suffix, one in shared_updates(nest, self.threads):
             collapse(one)
-            self.steps.append(NestStep(f"{name}{suffix}", one, list(dict.fromkeys(nest.eqns))))
+            self.steps.append(NestStep(f"{name}{suffix}", one, list(dict.fromkeys(one.eqns))))
 
     def add_buffer_copy(self, source: Buffer, target: Buffer, name: str) -> None:
         var = Var(Aval(source.shape, source.dtype))

@@ -81,7 +81,7 @@ class _Parts:
 
     def __init__(self, nest: Nest, update: Update, parts: int) -> None:
         self._nest, self._update = nest, update
-        self._long = nest.loops[0]
+        self._long, self._eqns = nest.loops[0], nest.eqns[-1:]
         self._parts, _ = cut(self._long.extent, parts, 1)
         apart = machine_model.APART_BYTES // update.buffer.dtype.itemsize
         self._size = -(-update.buffer.size // apart) * apart
@@ -133,12 +133,12 @@ class _Parts:
         part, i = loop("part", self._parts), loop("i", self._size)
         value = _neutral(self._update.kind, self._copies.dtype)
         store = Store(self._copies, part * self._size + i, value, PRE)
-        return Nest(_symbols(part, i), [False] * 2, stores=[store], eqns=self._nest.eqns)
+        return Nest(_symbols(part, i), [False] * 2, stores=[store], eqns=self._eqns)
 
     def _together(self) -> Nest:
         """What lies in the result, and to each element of it those of the copies."""
         buffer, kind, i = self._update.buffer, self._update.kind, loop("i", self._update.buffer.size)
-        nest = Nest(_symbols(i), [False] * len(i.terms), eqns=self._nest.eqns)
+        nest = Nest(_symbols(i), [False] * len(i.terms), eqns=self._eqns)
         total = "before"
         nest.statements.append(Load(total, buffer, i, PRE))
         for k in range(self._parts):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class CpuKernel:
 
 def emit(nest: Nest) -> CpuKernel:
     """The kernel of a nest whose loops have been merged."""
-    return _Emitter(interchanged(tiled(unrolled(by_keys(columns_written_out(nest)))))).kernel()
+    return _Emitter(_reading_first(interchanged(tiled(unrolled(by_keys(columns_written_out(nest))))))).kernel()
 
 
 class _Emitter:
@@ -125,22 +125,23 @@ class _Emitter:
         loops, owners = self.nest.loops, self.nest.owners
         self._place(loops)
         parallel = loops[0] if loops and loops[0] not in self.nest.ordered else None
-        conditions = {update.guard: update.guard} if update.guard else {}
-        if owners is not None:
-            conditions[owners.name] = f"({owners.name} >= start) & ({owners.name} < stop)"
         level = 0
         for depth in range(len(loops) + 1):
             if depth:
                 self._open(loops[depth - 1], level, parallel=loops[depth - 1] is parallel)
                 level += 1
             for s in self.nest.statements:
-                if self._printed_depth(s) == depth:
-                    self._line(level, self._text(s))
-                    for name in conditions.keys() & {*names_of(s)}:
-                        self._line(level, f"if {conditions[name]}:")
-                        level += 1
-        element = self._element(update)
-        self._line(level, f"{element} = {updated(update, element)}")
+                if self._printed_depth(s) != depth:
+                    continue
+                if isinstance(s, Let) and s.names == (update.guard,):
+                    self._line(level, f"if {s.text}:")
+                    level += 1
+                    continue
+                self._line(level, self._text(s))
+                if owners is not None and owners.name in names_of(s):
+                    self._line(level, f"if ({owners.name} >= start) & ({owners.name} < stop):")
+                    level += 1
+        self._store(update, level)
         return owners.count if owners else parallel.extent if parallel else 1, parallel
 
     def _carry_along(self, carried: Symbol, base: int) -> None:
@@ -349,6 +350,18 @@ class _Emitter:
             known = sizes.get(buffer.storage, size)
             sizes[buffer.storage] = size if known == size else None
         return sizes
+
+
+def _reading_first(nest: Nest) -> Nest:
+    """The nest that reads what it updates as soon as it knows where: that takes longest, as it may lie anywhere."""
+    update = nest.update
+    if update is None or update.kind == "set":
+        return nest
+    known = {update.guard, nest.owners.name if nest.owners else "", *(s.name for s in update.offset.symbols())}
+    at = 1 + max((k for k, s in enumerate(nest.statements) if not known.isdisjoint(names_of(s))), default=-1)
+    before = Load(fresh("before", names_in_nest(nest)), update.buffer, update.offset, PRE)
+    after = replace(update, value=updated(update, before.name), kind="set")
+    return replace(nest, statements=[*nest.statements[:at], before, *nest.statements[at:]], stores=[after])
 
 
 def _may_be_grouped(c: Carried) -> bool:
