@@ -25,7 +25,16 @@ from functad.lowering.nests.nest import (
     Update,
     literal_text,
 )
-from functad.lowering.nests.printing import Parameter, carried_on, combined, depths, identity, parameters, start_of, updated
+from functad.lowering.nests.printing import (
+    Parameter,
+    carried_on,
+    combined,
+    depths,
+    identity,
+    parameters,
+    start_of,
+    updated,
+)
 
 SHARED_TYPES = {"bool": "boolean", "float16": "float32"}  # where an accumulator's type is not called like its dtype
 

@@ -13,10 +13,21 @@ import numpy as np
 from functad import machine_model
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, loop
-from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Owners, Statement, Store, Update, names_of
-from functad.lowering.nests.nest import literal_text as literal
+from functad.lowering.nests.nest import (
+    PRE,
+    IndexLet,
+    Let,
+    Load,
+    Nest,
+    Owners,
+    Statement,
+    Store,
+    Update,
+    literal_text,
+    names_of,
+)
 from functad.lowering.nests.split import cut
-from functad.primitives.loops.text import combined
+from functad.primitives.loops.text import cast, combined
 
 
 def shared_updates(nest: Nest, threads: int) -> list[tuple[str, Nest]]:
@@ -156,9 +167,11 @@ def _symbols(*indices: Affine) -> list[Symbol]:
 
 def _neutral(kind: str, dtype: np.dtype) -> str:
     """What changes nothing that is put to it: −0 + x is x, for x = −0, too."""
+    if kind == "add" and dtype.kind == "c":
+        return f"{cast(dtype)}(complex_of(f64(-0.0), f64(-0.0)))"
     if kind == "add":
-        return literal(complex(-0.0, -0.0) if dtype.kind == "c" else -0.0 if dtype.kind == "f" else 0, dtype)
+        return literal_text(-0.0 if dtype.kind == "f" else 0, dtype)
     if dtype.kind == "f":
-        return literal(-np.inf if kind == "max" else np.inf, dtype)
+        return literal_text(-np.inf if kind == "max" else np.inf, dtype)
     limits = np.iinfo(dtype)
-    return literal(limits.min if kind == "max" else limits.max, dtype)
+    return literal_text(limits.min if kind == "max" else limits.max, dtype)

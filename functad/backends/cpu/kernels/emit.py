@@ -15,8 +15,20 @@ from functad import machine_model
 from functad.backends.cpu.kernels.tile import tiled
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
-from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store, Update, names_of
-from functad.lowering.nests.printing import carried_on, combined, identity, parameters, updated
+from functad.lowering.nests.nest import (
+    POST,
+    PRE,
+    Carried,
+    IndexLet,
+    Let,
+    Load,
+    Nest,
+    Statement,
+    Store,
+    Update,
+    names_of,
+)
+from functad.lowering.nests.printing import carried_on, combined, depths, identity, parameters, updated
 from functad.lowering.nests.reductions import (
     at_point,
     by_keys,
@@ -141,7 +153,8 @@ class _Emitter:
                 if owners is not None and owners.name in names_of(s):
                     self._line(level, f"if ({owners.name} >= start) & ({owners.name} < stop):")
                     level += 1
-        self._store(update, level)
+        element = self._element(update)
+        self._line(level, f"{element} = {updated(update, element)}")
         return owners.count if owners else parallel.extent if parallel else 1, parallel
 
     def _carry_along(self, carried: Symbol, base: int) -> None:
@@ -361,7 +374,10 @@ def _reading_first(nest: Nest) -> Nest:
     at = 1 + max((k for k, s in enumerate(nest.statements) if not known.isdisjoint(names_of(s))), default=-1)
     before = Load(fresh("before", names_in_nest(nest)), update.buffer, update.offset, PRE)
     after = replace(update, value=updated(update, before.name), kind="set")
-    return replace(nest, statements=[*nest.statements[:at], before, *nest.statements[at:]], stores=[after])
+    reading = replace(nest, statements=[*nest.statements[:at], before, *nest.statements[at:]], stores=[after])
+    within = max((d for d, s in enumerate(nest.loops, 1) if s in nest.ordered), default=0)
+    is_known_before = depths(reading, {s: d for d, s in enumerate(nest.loops, 1)})[before] < within
+    return nest if is_known_before else reading  # what a step updates is not what the one before has read
 
 
 def _may_be_grouped(c: Carried) -> bool:
