@@ -161,17 +161,20 @@ class Inlining:
         return is_once and var is not operand and self._lies_in(operand) not in roots
 
     def _pays_one_by_one(self, scatter: Eqn, var: Var, eqn: Eqn) -> bool:
-        """Whether an element-wise equation had better be computed one by one, where a scatter reads it, than stored.
+        """Whether an element-wise equation had better be computed where a scatter reads it than stored.
 
-        It had not if that took many operations for each update, or if what it reads were stored for this only.
+        It had not if that took many operations for each update, one by one, or if what it reads were stored for this.
         """
         rule = scatter.primitive.lower
         assert isinstance(rule, Scattered)
         loops = rule.loops(*[a.aval for a in scatter.invars], **scatter.params)
-        own = loops.ordered.index(True) if True in loops.ordered else 0
-        updates = math.prod(loops.shape[own:])
-        if self._weight_of(eqn) * var.aval.size > machine_model.SCATTERED_OPERATIONS * updates:
-            return False
+        if True in loops.ordered:
+            first, end = loops.ordered.index(True), len(loops.ordered) - loops.ordered[::-1].index(True)
+            updates, row = math.prod(loops.shape[first:]), math.prod(loops.shape[end:])
+            work = self._weight_of(eqn) * var.aval.size
+            in_vectors = row >= machine_model.FLOATS_OF_VECTOR and var is scatter.invars[-1]
+            if work > machine_model.SCATTERED_OPERATIONS * updates and not in_vectors:
+                return False
         roots = {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a)} - self.outputs
         makers = (self.program.eqns[self.producer[r]] for r in roots if r in self.producer)
         return not any(isinstance(maker.primitive.lower, Scalar) for maker in makers)

@@ -1,4 +1,4 @@
-"""Where each update of a scatter goes: scatter, scatter-add, -mul, -min, -max.
+"""Where each update goes: of scatter, scatter-add, -mul, -min, -max, and of dynamic_update_slice.
 
 Knows dimension numbers and index arithmetic; no loops but their order.
 """
@@ -89,3 +89,17 @@ def scatter_rule(
             place[d] = place[d] + context.index(context.let(start), 0, last)
     guard = context.let(" & ".join(conditions)) if conditions else ""
     return place, guard, context.read(2, [at[a] for a in range(len(updates.shape))])
+
+
+def slice_loops(operand: Any, update: Any, *starts: Any) -> UpdateLoops:
+    """The loops over a slice that is replaced: each of its elements goes to a place of its own."""
+    return UpdateLoops(tuple(update.shape), (False,) * len(update.shape))
+
+
+def update_slice_at_rule(context: Any, index: Index) -> tuple[Sequence[Any], str, str]:
+    _, update, *starts = context.avals
+    place = []
+    for d, (i, n, size, aval) in enumerate(zip(index, context.out.shape, update.shape, starts)):
+        start = clamped(context.read(2 + d, ()), aval.dtype, n - size)
+        place.append(i + context.index(context.let(start), 0, n - size) if n > size else i)
+    return place, "", context.read(1, index)
