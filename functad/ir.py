@@ -26,6 +26,7 @@ from functad.lowering_rules import (
     Reduction,
     Running,
     Scalar,
+    Scattered,
 )
 
 T = TypeVar("T")
@@ -339,7 +340,18 @@ class Primitive:
     transpose: Callable[..., Any] | Absent
     batch: Callable[..., Any] | Absent
     lower: (
-        Scalar | Indexed | Reduction | Running | Contraction | Loops | ControlFlow | Call | Defined | Callback | Absent
+        Scalar
+        | Indexed
+        | Reduction
+        | Running
+        | Contraction
+        | Scattered
+        | Loops
+        | ControlFlow
+        | Call
+        | Defined
+        | Callback
+        | Absent
     )
     examples: Callable[[], list[Example]] | Absent
 

@@ -5,9 +5,9 @@ A rule knows neither the CPU nor CUDA, and no compiler: it gives the text of sca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,34 @@ class Running:
     def kept_in(self, dtype: np.dtype) -> np.dtype:
         """The dtype in which the total of elements of some dtype is carried along."""
         return np.dtype(_WIDE.get(dtype.name, dtype) if self.kind in ("sum", "prod") else dtype)
+
+
+class UpdateLoops(NamedTuple):
+    """The loops over updates: their shape, and which of them are `ordered`.
+
+    Updates at different steps of a loop that is not ordered never meet at one place.
+    """
+
+    shape: tuple[int, ...]
+    ordered: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """An operation that puts updates to elements of its first operand, one after another, at places that may be data.
+
+    loops: `(*avals, **params) -> UpdateLoops`, whose order is that in which updates are put to one element.
+    rule: `(context, index, **params) -> (place, condition, update)` at an index of these loops: the index in the
+        result, the name of a condition under which the update counts, or "", and the update; `context` is that of
+        `Indexed` rules.
+    kind: how an update is put to what lies there: set, add, mul, min, max.
+    accumulator: `(*avals, **params) -> dtype` in which that is done, before it is rounded once; the result's if None.
+    """
+
+    loops: Callable[..., UpdateLoops]
+    rule: Callable[..., tuple[Sequence[Any], str, str]]
+    kind: str = "set"
+    accumulator: Callable[..., np.dtype] | None = None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from functad import machine_model
 from functad.array import ArrayImpl
 from functad.ir import Atom, Aval, Eqn, Literal, Primitive, Program, Var
-from functad.lowering_rules import Call, Callback, Defined, Indexed, Loops, Reduction, Running, Scalar
+from functad.lowering_rules import Call, Callback, Defined, Indexed, Loops, Reduction, Running, Scalar, Scattered
 
 _AS_THEY_PRINT = {bool, int, str, bytes, type(None), type(Ellipsis)}
 
@@ -92,7 +92,7 @@ def _primitive(primitive: Primitive) -> str:
     rule = primitive.lower
     if isinstance(rule, (Reduction, Running)):
         return f"{primitive.name} {rule.kind}"
-    if isinstance(rule, (Indexed, Loops)) and not _is_of_functad(rule.rule):
+    if isinstance(rule, (Indexed, Scattered, Loops)) and not _is_of_functad(rule.rule):
         raise _NoTextError
     return primitive.name
 

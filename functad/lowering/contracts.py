@@ -72,7 +72,8 @@ class _Memory:
         for buffer, is_written in _accesses(step):
             if buffer.size and buffer.storage.is_data:
                 (writes if is_written else reads).append(buffer.storage)
-        own = set(writes)  # partial sums, which a nest starts itself
+        updates = isinstance(step, NestStep) and step.nest.update is not None
+        own = set() if updates else set(writes)  # partial sums, which a nest starts itself
         for storage in reads:
             if storage not in own:
                 self.read(storage, step.name)
@@ -99,6 +100,8 @@ def _accesses(step: PlainStep) -> Iterator[tuple[Buffer, bool]]:
             raise ProgramError(f"{step.name} stores something after a reduction, and reduces nothing")
         if nest.carried not in nest.loops and nest.carries:
             raise ProgramError(f"{step.name} carries `{nest.carries[0].name}` along none of its loops")
+        if nest.ordered and (nest.update is None or len(nest.stores) > 1):
+            raise ProgramError(f"{step.name} has an order of its steps, but not one update and nothing else")
         for buffer, offset, is_written in nest.accesses():
             if nest.points and not (0 <= offset.low and offset.high < buffer.size):
                 reach = f"{offset.low} to {offset.high} of `{buffer.name}`"

@@ -25,7 +25,9 @@ from functad.lowering.memory.assignment import BufferAssignment
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.memory.lifetimes import NEVER, Lifetimes
 from functad.lowering.memory.values import Values
-from functad.lowering.nests.nest import PRE, Load, NestBuilder
+from functad.lowering.nests.builder import NestBuilder
+from functad.lowering.nests.nest import PRE, Load
+from functad.lowering.scatters import write_scatter
 from functad.lowering.shared import Shared
 from functad.lowering.steps import CallStep, Step
 from functad.lowering.target import PlaceColumns, StepWriter, Target, no_places
@@ -119,6 +121,7 @@ class _Scheduler:
         write = {
             "nest": self._nest,
             "loops": self._loops,
+            "scatter": self._scatter,
             "product": self._product,
             "contraction": self._contraction,
             "control": self._control,
@@ -225,6 +228,9 @@ class _Scheduler:
                 builder.nest.eqns.append(eqn)
                 self.writer.add_nest(builder, f"{eqn.primitive.name}_{self.values.names[eqn.outvars[0]]}")
         return ins
+
+    def _scatter(self, unit: Unit) -> None:
+        write_scatter(self.values, self.program.eqns[unit.members[0]])
 
     def _call(self, unit: Unit) -> None:
         eqn = self.program.eqns[unit.members[0]]

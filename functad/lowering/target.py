@@ -13,9 +13,11 @@ import numpy as np
 from functad.ir import Aval, Eqn, Var
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine
+from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.collapse import collapse, part
-from functad.lowering.nests.nest import PRE, Load, Nest, NestBuilder, Store
+from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
+from functad.lowering.nests.updates import shared_updates
 from functad.lowering.python_functions import NumpyFunction
 from functad.lowering.steps import CallStep, GemmStep, KernelStep, NestStep, Step
 
@@ -49,6 +51,15 @@ class StepWriter:
         for suffix, nest in split_reduction(builder.nest):
             collapse(nest)
             self.steps.append(NestStep(name + suffix, nest, eqns))
+
+    def add_updates(self, nest: Nest, name: str) -> None:
+        """A nest of updates, or several so that threads share them."""
+        nest.drop_unused()
+        collapse(nest)
+        part(nest)
+        for suffix, one in shared_updates(nest, self.threads):
+            collapse(one)
+            self.steps.append(NestStep(f"{name}{suffix}", one, list(dict.fromkeys(one.eqns))))
 
     def add_buffer_copy(self, source: Buffer, target: Buffer, name: str) -> None:
         var = Var(Aval(source.shape, source.dtype))

@@ -13,7 +13,7 @@ import numpy as np
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal
-from functad.lowering_rules import Indexed, Loops
+from functad.lowering_rules import Indexed, Scattered
 from functad.primitives.common import (
     broadcast_in_dim,
     convert_element_type,
@@ -34,7 +34,8 @@ from functad.primitives.dimension_numbers import (
 from functad.primitives.gather_scatter import gather_batch, scatter_batch
 from functad.primitives.joining import concatenate, insert
 from functad.primitives.kernels import indexing as kernels
-from functad.primitives.loops import joining, moving
+from functad.primitives.loops import moving
+from functad.primitives.loops.scattering import slice_loops, update_slice_at_rule
 from functad.tracing import bind
 
 # --- dynamic_slice ----------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ dynamic_update_slice_p = Primitive(
     jvp=_dynamic_update_slice_jvp,
     transpose=_dynamic_update_slice_transpose,
     batch=_dynamic_update_slice_batch,
-    lower=Loops(joining.dynamic_update_slice_rule, in_place=((0, 0),)),
+    lower=Scattered(slice_loops, update_slice_at_rule),
     examples=lambda: [
         Example(args=(normal(3, 4), normal(2, 1, seed=1), np.int32(1), np.int32(2)), params={}),
         Example(args=(normal(3, 4), normal(1, 4, seed=1), np.int32(7), np.int32(-1)), params={}),

@@ -13,7 +13,7 @@ import numpy as np
 
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
-from functad.lowering_rules import Indexed, Loops
+from functad.lowering_rules import Indexed, Scattered
 from functad.primitives import elementwise as el
 from functad.primitives.builders import Agreed
 from functad.primitives.common import (
@@ -44,7 +44,7 @@ from functad.primitives.dimension_numbers import (
 )
 from functad.primitives.kernels import indexing as kernels
 from functad.primitives.loops.gathering import gather_rule
-from functad.primitives.loops.scattering import scatter_rule
+from functad.primitives.loops.scattering import scatter_loops, scatter_rule
 from functad.primitives.structure import iota, reshape
 from functad.tracing import bind
 
@@ -467,6 +467,13 @@ def _scatter_examples() -> list[Example]:
     ]
 
 
+def _accumulator(
+    kind: str, operand: Aval, indices: Aval, updates: Aval, *, dimension_numbers: ScatterDimensionNumbers, **_: Any
+) -> np.dtype:
+    batching = dimension_numbers.scatter_indices_batching_dims
+    return kernels.scatter_accumulator(kind, operand, indices, updates, batching)
+
+
 def _scatter(
     kind: str,
     combine: Callable[..., Any],
@@ -504,7 +511,7 @@ def _scatter(
         jvp=jvp,
         transpose=transpose,
         batch=partial(scatter_batch, combine=combine),
-        lower=Loops(scatter_rule(kind), in_place=((0, 0),)),
+        lower=Scattered(scatter_loops, scatter_rule, kind, accumulator=partial(_accumulator, kind)),
         examples=lambda: _scatter_examples() + agreed(),
     )
 

@@ -23,9 +23,13 @@ import numpy as np
 
 from functad.backends.cpu.compile import loader, machine
 from functad.backends.cpu.kernels import generate
+from functad.backends.cpu.kernels.emit import emit
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.ir import Aval, Primitive
-from functad.lowering_rules import Loops
+from functad.lowering.schedule import make_schedule
+from functad.lowering.steps import NestStep
+from functad.lowering_rules import Loops, Scattered
+from functad.tracing import bind, trace_to_program
 
 CASTS = set("b1 i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64 c64 c128".split())
 INTRINSICS = {word: getattr(importlib.import_module(module), word) for word, module in generate.VOCABULARY.items()}
@@ -57,8 +61,7 @@ def check_loops(
             results = primitive.impl(*[a.copy() for a in arrays], **params)
         expected = results if primitive.multiple_results else [results]
     rule = primitive.lower
-    assert isinstance(rule, Loops), f"{primitive.name} has no Loops rule but {rule}"
-    for share in [False, True] if rule.in_place else [False]:
+    for share in [False, True] if isinstance(rule, Scattered) or rule.in_place else [False]:
         recorded = record(primitive, arrays, params, share=share)
         run = Compiled(recorded).run if compiled else partial(run_plain, recorded)
         for pieces in (1, 3, MOST_PIECES):
@@ -221,8 +224,13 @@ class Recorded:
 def record(
     primitive: Primitive, args: Sequence[np.ndarray], params: dict[str, Any], *, share: bool = False
 ) -> Recorded:
-    """Call a primitive's `Loops` rule; with `share`, results lie in the operands that its `in_place` names."""
+    """Call a primitive's `Loops` rule; with `share`, results lie in the operands that its `in_place` names.
+
+    A rule that becomes nests is lowered; with `share`, as if its first operand were not needed again.
+    """
     rule = primitive.lower
+    if isinstance(rule, Scattered):
+        return record_nests(primitive, args, params, share=share)
     assert isinstance(rule, Loops)
     avals = primitive.abstract_eval(*[Aval(a.shape, a.dtype) for a in args], **params)
     target = Recorded()
@@ -234,6 +242,32 @@ def record(
         if fits and target.ins[i] not in target.outs:
             target.outs[o] = target.ins[i]
     rule.rule(target, list(target.ins), list(target.outs), **params)
+    return target
+
+
+def record_nests(primitive: Primitive, args: Sequence[np.ndarray], params: dict[str, Any], *, share: bool) -> Recorded:
+    """The kernels of the nests of one equation."""
+    avals = [Aval(a.shape, a.dtype) for a in args]
+    program = trace_to_program(lambda *xs: [bind(primitive, *xs, **params)], avals)
+    schedule = make_schedule(program, donated=[share and k == 0 for k in range(len(args))], threads=2)
+    target = Recorded()
+    buffers: dict[Any, Buffer] = {}
+
+    def of(buffer: Any) -> Buffer:
+        if buffer.storage not in buffers:
+            buffers[buffer.storage] = Buffer(buffer.shape, buffer.dtype, buffer.name)
+        return buffers[buffer.storage]
+
+    target.ins = [of(b) for b in schedule.inputs]
+    target.outs = [of(b) for b in schedule.outputs]
+    for step in schedule.steps:
+        assert isinstance(step, NestStep), step
+        kernel = emit(step.nest)
+        assert not kernel.constants
+        parameters = {name: (of(buffer), mode) for name, buffer, mode in kernel.parameters}
+        offsets = dict(zip(parameters, kernel.offsets, strict=True))
+        target.kernel(step.name, kernel.body, parameters, kernel.n, offsets=offsets)
+    target.scratches = [b for b in buffers.values() if b not in (*target.ins, *target.outs)]
     return target
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from functad import machine_model
 from functad.lowering.memory.buffers import Buffer
@@ -22,9 +22,19 @@ from functad.lowering.nests.nest import (
     Nest,
     Statement,
     Store,
+    Update,
     literal_text,
 )
-from functad.lowering.nests.printing import Parameter, carried_on, combined, depths, identity, parameters, start_of
+from functad.lowering.nests.printing import (
+    Parameter,
+    carried_on,
+    combined,
+    depths,
+    identity,
+    parameters,
+    start_of,
+    updated,
+)
 
 SHARED_TYPES = {"bool": "boolean", "float16": "float32"}  # where an accumulator's type is not called like its dtype
 
@@ -47,7 +57,7 @@ def emit(nest: Nest, threads: int) -> CudaKernel:
 
     A kernel does all of its work on a grid of any size. One thread computes one result, unless it is reduced from many
     elements that lie side by side, or there are few results: then a block computes it, by a tree in shared memory.
-    What is carried along a loop is one thread's work for all of the loop.
+    What is carried along a loop, or updated in the order of its steps, is one thread's work for all of the loop.
     """
     return _Emitter(nest, threads).kernel()
 
@@ -57,12 +67,13 @@ class _Emitter:
         self.nest = nest
         self.lines: list[str] = []
         self.parameters = parameters(nest)
-        self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r or s is nest.carried]
+        in_order = {nest.carried, *nest.ordered}
+        self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r or s in in_order]
         self.outer = [s for s in nest.loops if s not in self.inner]
         self.work = math.prod(s.extent for s in self.outer)
         self.terms = nest.points // max(self.work, 1)
         adjacent = bool(self.inner) and nest.loops[-1] is self.inner[-1]
-        enough = self.terms >= 2 * threads and nest.carried is None
+        enough = self.terms >= 2 * threads and bool(nest.accumulators)
         self.by_block = enough and (adjacent or self.work < machine_model.CUDA_FEW_POINTS)
 
     def kernel(self) -> CudaKernel:
@@ -166,15 +177,29 @@ class _Emitter:
             assert self.nest.carried is not None
             return f"{s.name} = {carried_on(s, s.name, s.value, self.nest.carried.name)}"
         element = self._element(s.buffer, s.offset)
-        return f"{s.name} = {f'from_bits_f16({element})' if s.buffer.dtype.name == 'float16' else element}"
+        return f"{s.name} = {_loaded(s.buffer, element)}"
 
     def _stores(self, level: int, depth: int) -> None:
         for store in self.nest.stores:
-            if store.level == level:
+            if store.level == level and isinstance(store, Update):
+                self._update(store, depth)
+            elif store.level == level:
                 self._line(depth, f"{self._element(store.buffer, store.offset)} = {_stored(store)}")
+
+    def _update(self, update: Update, depth: int) -> None:
+        if update.guard:
+            self._line(depth, f"if {update.guard}:")
+            depth += 1
+        element = self._element(update.buffer, update.offset)
+        after = updated(update, _loaded(update.buffer, element))
+        self._line(depth, f"{element} = {_stored(replace(update, value=after))}")
 
     def _element(self, buffer: Buffer, offset: Affine) -> str:
         return f"{self.parameters[buffer.storage][0]}[{offset.text()}]"
+
+
+def _loaded(buffer: Buffer, element: str) -> str:
+    return f"from_bits_f16({element})" if buffer.dtype.name == "float16" else element
 
 
 def _stored(store: Store) -> str:

@@ -31,7 +31,17 @@ from functad.lowering.memory.arena import plan_memory
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import GemmStep
-from functad.lowering_rules import Callback, Contraction, ControlFlow, Indexed, Loops, Reduction, Running, Scalar
+from functad.lowering_rules import (
+    Callback,
+    Contraction,
+    ControlFlow,
+    Indexed,
+    Loops,
+    Reduction,
+    Running,
+    Scalar,
+    Scattered,
+)
 
 # The simulator starts a Python thread for every thread of the grid.
 THREADS = 4 if SIMULATED else machine_model.CUDA_THREADS
@@ -178,7 +188,7 @@ def _check_operations(program: Program) -> None:
     eqns = take_composites_apart(program).eqns
     missing = sorted({e.primitive.name for e in eqns if isinstance(e.primitive.lower, unknown)})
     if missing:
-        kinds = (Scalar, Indexed, Reduction, Running, Contraction)
+        kinds = (Scalar, Indexed, Reduction, Running, Contraction, Scattered)
         known = ", ".join(sorted(name for name, p in registry.items() if isinstance(p.lower, kinds)))
         raise NoRuleError(
             f"the CUDA backend does not have {', '.join(f'`{name}`' for name in missing)} yet: compile this function "

@@ -16,12 +16,19 @@ from functad.lowering.fusion.order import let_readers_go_first, ordered
 from functad.lowering.fusion.products import Product
 from functad.lowering.fusion.units import Domain, Unit, domain_of, domains_fit
 from functad.lowering.memory.buffers import Buffer
-from functad.lowering.nests.nest import POST, PRE, NestBuilder
+from functad.lowering.nests.builder import NestBuilder
+from functad.lowering.nests.nest import POST, PRE
 from functad.lowering.nests.pieces import Box, in_pieces
-from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction, Running
+from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction, Running, Scattered
 from functad.pretty import literal_text
 
-_KINDS: dict[type, str] = {Loops: "loops", Contraction: "contraction", ControlFlow: "control", Callback: "call"}
+_KINDS: dict[type, str] = {
+    Loops: "loops",
+    Scattered: "scatter",
+    Contraction: "contraction",
+    ControlFlow: "control",
+    Callback: "call",
+}
 
 
 @dataclass(frozen=True)

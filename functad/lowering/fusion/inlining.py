@@ -5,6 +5,7 @@ Knows the kinds of lowering rules; neither units nor memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,8 +15,9 @@ from functad.errors import NoRuleError
 from functad.ir import Absent, Atom, Eqn, Literal, Program, Var
 from functad.lowering.fusion.products import find_products
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.nest import PRE, NestBuilder
-from functad.lowering_rules import Call, Defined, Indexed, Loops, Reduction, Running, Scalar
+from functad.lowering.nests.builder import NestBuilder
+from functad.lowering.nests.nest import PRE
+from functad.lowering_rules import Call, Defined, Indexed, Loops, Reduction, Running, Scalar, Scattered
 from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import weight_of
 from functad.primitives.loops.joining import Part, parts_of
@@ -82,8 +84,7 @@ class Inlining:
                 one = not eqn.primitive.multiple_results  # several results are always computed where they are used
                 if one and (self._is_run_through_across(eqn) or self._depth_of(eqn) > machine_model.DEEPEST_INLINE):
                     continue
-                same = rule.same_memory or (eqn.primitive is broadcast_in_dim_p and _only_adds_unit_axes(eqn))
-                if same and isinstance(eqn.invars[0], Var):
+                if _same_memory(eqn, rule) and isinstance(eqn.invars[0], Var):
                     self.alias[eqn.outvars[0]] = self.alias.get(eqn.invars[0], eqn.invars[0])
                 if rule.free or self._used_once(eqn):
                     self._make_inline(eqn)
@@ -139,6 +140,8 @@ class Inlining:
                 return True
             if isinstance(rule, Loops):
                 return self._is_joined_where_read(user)
+            if isinstance(rule, Scattered):
+                return self._may_be_read_by(user, var, eqn) and self._pays_one_by_one(user, var, eqn)
             if isinstance(rule, Indexed) and rule.once:  # most of the points of its pieces are such as read it
                 return 2 * var.aval.size >= user.outvars[0].aval.size
             if len(user.outvars) != 1 or user.outvars[0].aval.size != var.aval.size:
@@ -148,6 +151,45 @@ class Inlining:
             if not isinstance(rule, Indexed) or not rule.free:
                 return False
             (var,) = user.outvars
+
+    def _may_be_read_by(self, scatter: Eqn, var: Var, eqn: Eqn) -> bool:
+        """Whether a scatter may compute one of its operands by an equation: the one that it updates lies in memory.
+
+        What reads that memory would keep the result from taking it.
+        """
+        operand, *others = scatter.invars
+        roots = {self.alias_root(r) for a in eqn.invars if isinstance(a, Var) for r in self.roots(a)}
+        is_once = sum(a is var for a in others) == 1
+        return is_once and var is not operand and self._lies_in(operand) not in roots
+
+    def _pays_one_by_one(self, scatter: Eqn, var: Var, eqn: Eqn) -> bool:
+        """Whether an element-wise equation had better be computed where a scatter reads it than stored.
+
+        It had not if that took many operations for each update, one by one, or if what it reads were stored for this.
+        """
+        rule = scatter.primitive.lower
+        assert isinstance(rule, Scattered)
+        loops = rule.loops(*[a.aval for a in scatter.invars], **scatter.params)
+        if True in loops.ordered:
+            first, end = loops.ordered.index(True), len(loops.ordered) - loops.ordered[::-1].index(True)
+            updates, row = math.prod(loops.shape[first:]), math.prod(loops.shape[end:])
+            work = self._weight_of(eqn) * var.aval.size
+            in_vectors = row >= machine_model.FLOATS_OF_VECTOR and var is scatter.invars[-1]
+            if work > machine_model.SCATTERED_OPERATIONS * updates and not in_vectors:
+                return False
+        roots = {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a)} - self.outputs
+        makers = (self.program.eqns[self.producer[r]] for r in roots if r in self.producer)
+        return not any(isinstance(maker.primitive.lower, Scalar) for maker in makers)
+
+    def _lies_in(self, atom: Atom) -> Atom:
+        """The value whose memory an atom shares, as far as moves that keep the order of elements tell."""
+        while isinstance(atom, Var) and atom in self.producer:
+            eqn = self.program.eqns[self.producer[atom]]
+            rule = eqn.primitive.lower
+            if not isinstance(rule, Indexed) or not _same_memory(eqn, rule):
+                break
+            atom = eqn.invars[0]
+        return atom
 
     def _comes_from_few(self, eqn: Eqn) -> bool:
         """Whether a large element-wise result comes from few numbers, as one for each pair does, and needs no buffer.
@@ -244,6 +286,8 @@ class Inlining:
         user = self.program.eqns[users[0]]
         if isinstance(user.primitive.lower, (Scalar, Reduction)):
             return True
+        if isinstance(user.primitive.lower, Scattered):
+            return self._may_be_read_by(user, out, eqn)
         return isinstance(user.primitive.lower, Indexed) and user.outvars[0].aval.size <= out.aval.size
 
 
@@ -273,5 +317,7 @@ def parts_in(eqn: Eqn) -> list[tuple[Atom, Part]]:
     return list(zip(eqn.invars, parts_of([a.aval.size for a in eqn.invars], shape, eqn.params[rule.joins])))
 
 
-def _only_adds_unit_axes(eqn: Eqn) -> bool:
-    return eqn.invars[0].aval.size == eqn.outvars[0].aval.size
+def _same_memory(eqn: Eqn, rule: Indexed) -> bool:
+    """Whether the result can be the operand's memory; a broadcast may add nothing but axes of one element."""
+    adds_unit_axes = eqn.primitive is broadcast_in_dim_p and eqn.invars[0].aval.size == eqn.outvars[0].aval.size
+    return rule.same_memory or adds_unit_axes

@@ -53,6 +53,9 @@ def _updates(program: Program, unit: Unit, var: Var, outputs: set[Var]) -> bool:
         return unit.product.start is var
     if unit.kind == "control":
         return _carries(program.eqns[unit.members[0]], var, outputs)
+    if unit.kind == "scatter":
+        eqn = program.eqns[unit.members[0]]
+        return eqn.invars[0] is var and eqn.outvars[0] in outputs
     outs = (v for i in unit.members for v in program.eqns[i].outvars)
     return unit.kind == "nest" and any(v in outputs and v.aval.same_type(var.aval) for v in outs)
 
@@ -124,7 +127,7 @@ def _rows(program: Program, unit: Unit) -> int:
         return 0
     if unit.product is not None:
         return unit.product.out.aval.shape[0] if unit.product.out.aval.shape else 0
-    if unit.kind == "loops":
+    if unit.kind in ("loops", "scatter"):
         return outs[0].shape[0] if outs[0].shape else 0
     waiting = [*unit.axes, *([unit.direction.axis] if unit.direction is not None else [])]
     return next((n for d, n in enumerate(unit.shape) if n != 1 and d not in waiting), 0)

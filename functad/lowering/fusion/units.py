@@ -21,8 +21,8 @@ from functad.lowering_rules import Reduction, Running
 class Unit:
     """What becomes one kernel or a few: equations, in program order.
 
-    kind: "nest", "product", "contraction" (a product of a dtype that no matrix library knows), "loops" (kernels of its
-        own), "control" (a loop or branch) or "call" (of a Python function).
+    kind: "nest", "product", "contraction" (a product of a dtype that no matrix library knows), "scatter" (a nest of
+        updates), "loops" (kernels of its own), "control" (a loop or branch) or "call" (of a Python function).
     """
 
     kind: str

@@ -82,7 +82,7 @@ class Lifetimes:
         return last
 
     def _direct_operands(self, unit: Unit) -> list[Var]:
-        if unit.kind in ("loops", "control", "call"):
+        if unit.kind in ("loops", "scatter", "control", "call"):
             return [a for a in self._program.eqns[unit.members[0]].invars if isinstance(a, Var)]
         return unit.product.operands() if unit.product is not None else []
 

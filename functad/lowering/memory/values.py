@@ -12,7 +12,7 @@ from functad.lowering.fusion.fuse import Fusion
 from functad.lowering.memory.assignment import BufferAssignment
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.memory.lifetimes import NEVER, Lifetimes
-from functad.lowering.nests.nest import NestBuilder
+from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.shared import Shared
 from functad.lowering.target import StepWriter
 

@@ -14,14 +14,20 @@ def collapse(nest: Nest) -> None:
     """Merge neighbouring loops of a nest in place, as far as its accesses allow."""
     d = len(nest.loops) - 2
     while d >= 0:
-        if nest.reduced[d] == nest.reduced[d + 1] and nest.carried not in nest.loops[d : d + 2]:
+        pair = nest.loops[d : d + 2]
+        alike = nest.reduced[d] == nest.reduced[d + 1] and (pair[0] in nest.ordered) == (pair[1] in nest.ordered)
+        if alike and nest.carried not in pair:
             _try_merge(nest, d)
         d -= 1
 
 
 def part(nest: Nest) -> None:
     """Part loops in place whose variable is divided by a factor of their extent, as where an array is repeated."""
-    kept = [s for s, is_reduced in zip(nest.loops, nest.reduced) if not is_reduced and s is not nest.carried]
+    kept = [
+        s
+        for s, is_reduced in zip(nest.loops, nest.reduced)
+        if not is_reduced and s is not nest.carried and s not in nest.ordered
+    ]
     for symbol in kept:
         divisors = {
             d.divisor
@@ -62,7 +68,10 @@ def _try_merge(nest: Nest, d: int) -> None:
         changed.append(new)
     for (holder, attribute), new in zip(_holders(nest), changed):
         setattr(holder, attribute, new)
-    nest.loops[d : d + 2] = [merged.terms[0][0]]
+    symbol = merged.terms[0][0]
+    if outer in nest.ordered:
+        nest.ordered = {symbol, *nest.ordered} - {outer, inner}
+    nest.loops[d : d + 2] = [symbol]
     del nest.reduced[d]
 
 

@@ -33,12 +33,12 @@ def work_of(nest: Nest) -> Work:
     lets = [s for s in nest.statements if isinstance(s, Let)]
     calls = sum(len(_CALL.findall(s.text)) for s in lets)
     simple = len(lets) + len(nest.accumulators) + len(nest.carries)
-    nbytes = 0.0
+    nbytes, scattered = 0.0, nest.update.buffer if nest.update is not None else None
     for buffer, offset, _ in nest.accesses():
         reached = 1
         symbols = offset.symbols()
         for symbol in nest.loops:
-            reached *= symbol.extent if symbol in symbols else 1
+            reached *= symbol.extent if symbol in symbols or buffer is scattered else 1
         nbytes += min(reached, max(nest.points, nest.outer_points)) * buffer.dtype.itemsize
-    one_by_one = nest.carried is not None and nest.loops[-1] is nest.carried
+    one_by_one = bool(nest.loops) and (nest.loops[-1] is nest.carried or nest.loops[-1] in nest.ordered)
     return Work(simple, calls, float(nest.points * (simple + 10 * calls)), nbytes, one_by_one)

@@ -14,7 +14,7 @@ import numpy as np
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Symbol
-from functad.lowering.nests.nest import CASTS, Accumulator, Carried, Let, Load, Nest, Statement, names_of
+from functad.lowering.nests.nest import CASTS, Accumulator, Carried, Let, Load, Nest, Statement, Update, names_of
 from functad.pretty import literal_text
 from functad.primitives.loops.text import combined as put_to
 
@@ -107,6 +107,11 @@ def combined(a: Accumulator, total: str, x: str) -> str:
     text = UPDATE[a.kind].format(a=total, x=x, c="complex_" if a.dtype.kind == "c" else "")
     # Operators give Numba's integers of 64 bits.
     return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind not in ("max", "min") else text
+
+
+def updated(update: Update, element: str) -> str:
+    """What lies at the place of an update after it, which is the text `element` before."""
+    return put_to(update.kind, update.buffer.dtype, element, update.value)
 
 
 def comments(eqns: Sequence[Eqn], names: Mapping[Var, str]) -> str:

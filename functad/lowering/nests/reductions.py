@@ -196,7 +196,7 @@ def at_point(s: Statement, at: Mapping[Symbol, Affine], names: Mapping[str, str]
 
 
 def store_at(s: Store, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Store:
-    return Store(s.buffer, _placed(s.offset, at, names), names.get(s.value, s.value), PRE)
+    return replace(s, offset=_placed(s.offset, at, names), value=names.get(s.value, s.value), level=PRE)
 
 
 def _placed(value: Affine, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Affine:

@@ -44,7 +44,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
     elif parts == 1:
         return [("", nest)]
     long = next((s for s in reduced if s.extent >= parts), max(reduced, key=lambda s: s.extent))
-    parts, lanes = _cut(long.extent, parts, _most_lanes(nest, long))
+    parts, lanes = cut(long.extent, parts, _most_lanes(nest, long))
     if parts == lanes == 1:
         return [("", nest)]
     first, *rest, whole = _Split(nest, long, parts, lanes).nests()
@@ -68,7 +68,7 @@ def _most_lanes(nest: Nest, long: Symbol) -> int:
     return max(machine_model.SUMS_AT_ONCE // side_by_side, 1) if side_by_side < machine_model.NARROW_SUMS else 1
 
 
-def _cut(n: int, parts: int, lanes: int) -> tuple[int, int]:
+def cut(n: int, parts: int, lanes: int) -> tuple[int, int]:
     """Numbers of parts and lanes, so that nothing is left over if that takes no more than half of them away."""
     exact_parts = _divisor(n, parts)
     exact_lanes = _divisor(n // exact_parts, lanes)

@@ -1,4 +1,4 @@
-"""Kernels that copy whole stretches of memory: concatenate, stack, dynamic_update_slice.
+"""Kernels that copy whole stretches of memory: concatenate, stack.
 
 Knows the interface of a target; nothing of positions that differ from row to row.
 """
@@ -11,7 +11,6 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from functad import machine_model
-from functad.primitives.loops.moving import clamped
 from functad.primitives.loops.text import indented
 
 
@@ -108,57 +107,3 @@ def _copy_columns(x: str, first: int, length: int, width: int, rows: int) -> lis
         f"    for i in {bounds}:",
         f"        out[{width} * r + i] = {x}[{length} * r + i - {first}]",
     ]
-
-
-# --- dynamic_update_slice -----------------------------------------------------------------------------------
-
-
-def dynamic_update_slice_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-    (operand, update, *starts), (out,) = ins, outs
-    if update.size == out.size:
-        target.copy(update, out)
-        return
-    target.start_from(out, operand)
-    if update.size == 0:
-        return
-    free = [d for d in range(len(out.shape)) if update.shape[d] < out.shape[d]]  # the others start at 0
-    inner = free[-1]  # from here on a row of the update is contiguous in the result
-    length = math.prod(update.shape[inner:])
-    buffers = {"update": (update, "r"), "out": (out, "rw")}
-    lines, position = [], []
-    for d in free:
-        pointer = next((name for name, (b, _) in buffers.items() if b is starts[d]), f"start_{d}")
-        buffers[pointer] = (starts[d], "r")
-        stride = math.prod(out.shape[d + 1 :])
-        lines.append(f"first_{d} = {clamped(f'{pointer}[0]', starts[d].dtype, out.shape[d] - update.shape[d])}")
-        position.append(f"{stride} * first_{d}")
-    rows = update.size // length
-    after = rows
-    for d in range(inner):
-        after //= update.shape[d]
-        if update.shape[d] > 1:
-            stride = math.prod(out.shape[d + 1 :])
-            coordinate = f"r // {after}" if after > 1 else "r"
-            wrap = f" % {update.shape[d]}" if after * update.shape[d] < rows else ""
-            position.append(f"{stride} * ({coordinate}{wrap})")
-    costs = {"bytes": 2 * update.size * out.dtype.itemsize}
-    if rows < machine_model.FEW_ROWS:
-        lines += _update_columns(rows, length, position)
-        target.kernel("update_slice", "\n".join(lines), buffers, length, **costs)
-        return
-    copy = [f"place = {' + '.join(position)}", *_copy_elements(length)]
-    lines += indented("for r in range(start, stop):", copy)
-    target.kernel("update_slice", "\n".join(lines), buffers, rows, **costs)
-
-
-def _update_columns(rows: int, length: int, position: Sequence[str]) -> list[str]:
-    copy = [
-        f"place = {' + '.join(position)}",
-        "for i in range(start, stop):",
-        f"    out[place + i] = update[{length} * r + i]",
-    ]
-    return indented(f"for r in range({rows}):", copy)
-
-
-def _copy_elements(length: int) -> list[str]:
-    return [f"for i in range({length}):", f"    out[place + i] = update[{length} * r + i]"]

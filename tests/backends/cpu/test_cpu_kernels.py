@@ -8,7 +8,8 @@ import functad.numpy as jnp
 from functad import lax, nn
 from functad.backends.cpu.compile import machine, objects
 from functad.backends.cpu.compile import shared_kernels as kernels
-from functad.lowering.nests.nest import NestBuilder, literal_text
+from functad.lowering.nests.builder import NestBuilder
+from functad.lowering.nests.nest import literal_text
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
 

@@ -22,11 +22,11 @@ from functad.backends.cuda import executable as cuda_backend
 from functad.errors import ArgumentError, NoRuleError
 from functad.evaluation import aval_of
 from functad.ir import Absent, registry
-from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Running, Scalar
+from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Running, Scalar, Scattered
 from functad.optimize.pipeline import inline_calls
 from functad.tracing import trace_to_program
 
-KINDS = (Scalar, Indexed, Reduction, Running, Contraction)
+KINDS = (Scalar, Indexed, Reduction, Running, Contraction, Scattered)
 NAMES = sorted(n for n, p in registry.items() if isinstance(p.lower, KINDS) and not isinstance(p.examples, Absent))
 
 

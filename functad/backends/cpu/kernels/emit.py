@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,8 +15,20 @@ from functad import machine_model
 from functad.backends.cpu.kernels.tile import tiled
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
-from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store, names_of
-from functad.lowering.nests.printing import carried_on, combined, identity, parameters
+from functad.lowering.nests.nest import (
+    POST,
+    PRE,
+    Carried,
+    IndexLet,
+    Let,
+    Load,
+    Nest,
+    Statement,
+    Store,
+    Update,
+    names_of,
+)
+from functad.lowering.nests.printing import carried_on, combined, depths, identity, parameters, updated
 from functad.lowering.nests.reductions import (
     at_point,
     by_keys,
@@ -48,7 +60,7 @@ class CpuKernel:
 
 def emit(nest: Nest) -> CpuKernel:
     """The kernel of a nest whose loops have been merged."""
-    return _Emitter(interchanged(tiled(unrolled(by_keys(columns_written_out(nest)))))).kernel()
+    return _Emitter(_reading_first(interchanged(tiled(unrolled(by_keys(columns_written_out(nest))))))).kernel()
 
 
 class _Emitter:
@@ -65,6 +77,8 @@ class _Emitter:
         self.together = 1  # how many of its steps are one step of the parallel range
 
     def kernel(self) -> CpuKernel:
+        if self.nest.update is not None:
+            return self._finished(*self._updates(self.nest.update))
         if self.nest.carried is not None:
             by_rows = self.nest.loops[-1] is self.nest.carried
             return self._finished(*(self._rows() if by_rows else self._carried_columns()))
@@ -117,6 +131,31 @@ class _Emitter:
         else:
             self._stores(PRE, base)
         return (self.outer[0].extent if self.outer else 1), (self.outer[0] if self.outer else None)
+
+    def _updates(self, update: Update) -> tuple[int, Symbol | None]:
+        """Loops in their order around an update; what only those need that count stands under the condition for it."""
+        loops, owners = self.nest.loops, self.nest.owners
+        self._place(loops)
+        parallel = loops[0] if loops and loops[0] not in self.nest.ordered else None
+        level = 0
+        for depth in range(len(loops) + 1):
+            if depth:
+                self._open(loops[depth - 1], level, parallel=loops[depth - 1] is parallel)
+                level += 1
+            for s in self.nest.statements:
+                if self._printed_depth(s) != depth:
+                    continue
+                if isinstance(s, Let) and s.names == (update.guard,):
+                    self._line(level, f"if {s.text}:")
+                    level += 1
+                    continue
+                self._line(level, self._text(s))
+                if owners is not None and owners.name in names_of(s):
+                    self._line(level, f"if ({owners.name} >= start) & ({owners.name} < stop):")
+                    level += 1
+        element = self._element(update)
+        self._line(level, f"{element} = {updated(update, element)}")
+        return owners.count if owners else parallel.extent if parallel else 1, parallel
 
     def _carry_along(self, carried: Symbol, base: int) -> None:
         """The totals in registers: the first step, groups of elements as far as they go, and one step after another."""
@@ -324,6 +363,21 @@ class _Emitter:
             known = sizes.get(buffer.storage, size)
             sizes[buffer.storage] = size if known == size else None
         return sizes
+
+
+def _reading_first(nest: Nest) -> Nest:
+    """The nest that reads what it updates as soon as it knows where: that takes longest, as it may lie anywhere."""
+    update = nest.update
+    if update is None or update.kind == "set":
+        return nest
+    known = {update.guard, nest.owners.name if nest.owners else "", *(s.name for s in update.offset.symbols())}
+    at = 1 + max((k for k, s in enumerate(nest.statements) if not known.isdisjoint(names_of(s))), default=-1)
+    before = Load(fresh("before", names_in_nest(nest)), update.buffer, update.offset, PRE)
+    after = replace(update, value=updated(update, before.name), kind="set")
+    reading = replace(nest, statements=[*nest.statements[:at], before, *nest.statements[at:]], stores=[after])
+    within = max((d for d, s in enumerate(nest.loops, 1) if s in nest.ordered), default=0)
+    is_known_before = depths(reading, {s: d for d, s in enumerate(nest.loops, 1)})[before] < within
+    return nest if is_known_before else reading  # what a step updates is not what the one before has read
 
 
 def _may_be_grouped(c: Carried) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,8 @@ from functad.backends.cpu.kernels.small_loops import LoopLayout, UnfitError, ele
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store
-from functad.lowering.nests.printing import carried_on, combined, comments, depths, identity, start_of
+from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store, Update
+from functad.lowering.nests.printing import carried_on, combined, comments, depths, identity, start_of, updated
 from functad.lowering.steps import BranchStep, ControlStep, CountedBy, LoopStep, NestStep, Step, UnlessSameStep
 from functad.lowering_rules import Scalar
 from functad.primitives.loops.text import constant, rounding
@@ -367,6 +368,9 @@ class _NestWriter:
 
     def _store(self, store: Store, value: str) -> None:
         writer, buffer, offset = self.writer, store.buffer, self._known(store.offset)
+        if isinstance(store, Update):
+            self._update(store, offset, value)
+            return
         base = buffer.storage.memory
         if writer.is_variable(base):
             if writer.layout.writes[base] == buffer.size and value in self.lasting:
@@ -378,6 +382,17 @@ class _NestWriter:
         target = writer.element(buffer, offset, self.names, writes=True)
         if target != value:
             writer.line(f"{target} = {value}")
+
+    def _update(self, update: Update, offset: Affine, value: str) -> None:
+        writer, dtype = self.writer, update.buffer.dtype
+        after = updated(replace(update, value=value), writer.element(update.buffer, offset, self.names))
+        if writer.is_variable(update.buffer.storage) and (dtype.kind in "iu" or dtype == np.float16):
+            after = f"{rounding(dtype)}({after})"
+        if update.guard:
+            writer.line(f"if {self.names[update.guard]}:")
+        writer.depth += bool(update.guard)
+        writer.line(f"{writer.element(update.buffer, offset, self.names, writes=True)} = {after}")
+        writer.depth -= bool(update.guard)
 
     def _known(self, value: Affine) -> Affine:
         return value.substitute(self.values) if self.values else value

@@ -5,9 +5,11 @@ Knows nests as data. LLVM knows that a square has a fixed size, and moves it wit
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from functad import machine_model
 from functad.lowering.nests.affine import Symbol, loop
-from functad.lowering.nests.nest import Carried, IndexLet, Let, Load, Nest, Statement, Store
+from functad.lowering.nests.nest import Carried, IndexLet, Let, Load, Nest, Statement
 
 
 def tiled(nest: Nest) -> Nest:
@@ -15,7 +17,7 @@ def tiled(nest: Nest) -> Nest:
 
     Their extents must be multiples of the square's side.
     """
-    if len(nest.loops) < 2 or any(nest.reduced) or nest.accumulators or nest.carried is not None:
+    if len(nest.loops) < 2 or any(nest.reduced) or nest.accumulators or nest.carried is not None or nest.ordered:
         return nest
     rows, columns = nest.loops[-2:]
     if (
@@ -36,7 +38,7 @@ def tiled(nest: Nest) -> Nest:
         return Load(statement.name, statement.buffer, statement.offset.substitute(parts), statement.level)
 
     loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*squares, *within) if x.terms)]
-    stores = [Store(s.buffer, s.offset.substitute(parts), s.value, s.level) for s in nest.stores]
+    stores = [replace(s, offset=s.offset.substitute(parts)) for s in nest.stores]
     statements = [moved(s) for s in nest.statements]
     return Nest(loops, [False] * len(loops), statements, [], stores, nest.eqns, nest.constants)
 

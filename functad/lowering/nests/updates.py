@@ -1,0 +1,177 @@
+"""How threads share updates of which several may meet at one place: schedules of the same nest.
+
+Knows nests as data; no target. Updates of one element are put to it in their order, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from functad import machine_model
+from functad.lowering.memory.buffers import Buffer, new_buffer
+from functad.lowering.nests.affine import Affine, Symbol, loop
+from functad.lowering.nests.nest import (
+    PRE,
+    IndexLet,
+    Let,
+    Load,
+    Nest,
+    Owners,
+    Statement,
+    Store,
+    Update,
+    literal_text,
+    names_of,
+)
+from functad.lowering.nests.split import cut
+from functad.primitives.loops.text import cast, combined
+
+
+def shared_updates(nest: Nest, threads: int) -> list[tuple[str, Nest]]:
+    """Nests, with suffixes of their names, that do the same in order, as many threads as there are can share them.
+
+    Threads share the first loop if its steps write to places of their own. If not, but rows are long, each owns a part
+    of the result, and looks at all updates. Where many updates meet, and their order does not matter, each of several
+    parts of them goes to a copy of the result; then the copies are put together. What remains is one thread's.
+    """
+    update = nest.update
+    if update is None or not nest.loops or nest.loops[0] not in nest.ordered:
+        return [("", nest)]
+    row = _row(nest)
+    is_large = nest.points >= machine_model.ELEMENTS_WORTH_THREADS
+    if is_large and row * update.buffer.dtype.itemsize >= machine_model.SHARED_ROW_BYTES:
+        return [("", _owned(nest, update, _next_power_of_two(max(2, threads)), row))]
+    parts = _parts(nest, update, row) if is_large else 1
+    return _Parts(nest, update, parts).nests() if parts > 1 else [("", nest)]
+
+
+def _row(nest: Nest) -> int:
+    """How many elements that lie side by side an update has, in the loops that are not ordered."""
+    return math.prod(s.extent for s in nest.loops if s not in nest.ordered)
+
+
+def _next_power_of_two(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+def _owned(nest: Nest, update: Update, owners: int, row: int) -> Nest:
+    """The nest with the owner of each row of the result: every so many-th block of rows.
+
+    The rows of a table are seldom used equally, and often sorted by use: contiguous shares would be unequal.
+    """
+    first = update.offset.substitute({s: Affine(0) for s in nest.loops if s not in nest.ordered})
+    rows = _next_power_of_two(-(-machine_model.APART_BYTES // (row * update.buffer.dtype.itemsize)))
+    text = f"(row_of_result >> {rows.bit_length() - 1}) & {owners - 1}"
+    owner = Let(("owner",), text, ("row_of_result",), PRE, None)
+    known = {update.guard, *(s.name for s in first.symbols())}
+    at = 1 + max((k for k, s in enumerate(nest.statements) if not known.isdisjoint(names_of(s))), default=-1)
+    statements: list[Statement] = [*nest.statements]
+    statements[at:at] = [IndexLet("row_of_result", first // row, PRE), owner]
+    return replace(nest, statements=statements, owners=Owners("owner", owners))
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def _parts(nest: Nest, update: Update, row: int) -> int:
+    """Into how many parts the updates fall, each with a copy of the result."""
+    kind, dtype = update.kind, update.buffer.dtype
+    in_any_order = kind == "add" and dtype.kind in "iufc" or kind in ("max", "min") and dtype.kind in "iuf"
+    if not in_any_order:
+        return 1
+    work = nest.points // row * max(row, machine_model.FLOATS_OF_VECTOR)
+    most: int = work // (machine_model.UPDATES_OF_PART * update.buffer.size)
+    return min(most, machine_model.MOST_SCATTER_PARTS, nest.loops[0].extent)
+
+
+class _Parts:
+    """The nests for one whose first loop is cut: each part into a copy, all of them together, and what is left over."""
+
+    def __init__(self, nest: Nest, update: Update, parts: int) -> None:
+        self._nest, self._update = nest, update
+        self._long, self._eqns = nest.loops[0], nest.eqns[-1:]
+        self._parts, _ = cut(self._long.extent, parts, 1)
+        apart = machine_model.APART_BYTES // update.buffer.dtype.itemsize
+        self._size = -(-update.buffer.size // apart) * apart
+        name = f"copies_{update.buffer.name}"
+        self._copies = new_buffer(name, (self._parts, self._size), update.buffer.dtype)
+
+    def nests(self) -> list[tuple[str, Nest]]:
+        length, rest = divmod(self._long.extent, self._parts)
+        part, inner = self._loop("part", self._parts), self._loop(self._long.name, length)
+        offset = part * self._size + self._update.offset
+        scattered = self._at(part * length + inner, [part, inner], self._copies, offset)
+        nests = [("_fill", self._filled()), ("_parts", scattered), ("_together", self._together())]
+        if rest:
+            inner = self._loop(self._long.name, rest)
+            place = inner + (self._long.extent - rest)
+            nests.append(("_rest", self._at(place, [inner], self._update.buffer, self._update.offset)))
+        return nests
+
+    def _loop(self, name: str, extent: int) -> Affine:
+        taken = {n for s in self._nest.statements for n in names_of(s)} | {s.name for s in self._nest.loops[1:]}
+        while name in taken:
+            name += "_"
+        return loop(name, extent)
+
+    def _at(self, place: Affine, loops: list[Affine], buffer: Buffer, offset: Affine) -> Nest:
+        """The nest at some places of its first loop, into a buffer."""
+        nest, at = self._nest, {self._long: place}
+        statements: list[Statement] = []
+        for s in nest.statements:
+            if isinstance(s, Load):
+                statements.append(replace(s, offset=s.offset.substitute(at)))
+            elif isinstance(s, IndexLet):
+                statements.append(replace(s, value=s.value.substitute(at)))
+            else:
+                statements.append(s)
+        symbols = [s for index in loops for s, _ in index.terms]
+        update = replace(self._update, buffer=buffer, offset=offset.substitute(at))
+        return replace(
+            nest,
+            loops=[*symbols, *nest.loops[1:]],
+            reduced=[False] * (len(symbols) + len(nest.loops) - 1),
+            statements=statements,
+            stores=[update],
+            ordered={*symbols[-1:], *nest.ordered} - {self._long},
+        )
+
+    def _filled(self) -> Nest:
+        """All copies as nothing was put to them."""
+        part, i = loop("part", self._parts), loop("i", self._size)
+        value = _neutral(self._update.kind, self._copies.dtype)
+        store = Store(self._copies, part * self._size + i, value, PRE)
+        return Nest(_symbols(part, i), [False] * 2, stores=[store], eqns=self._eqns)
+
+    def _together(self) -> Nest:
+        """What lies in the result, and to each element of it those of the copies."""
+        buffer, kind, i = self._update.buffer, self._update.kind, loop("i", self._update.buffer.size)
+        nest = Nest(_symbols(i), [False] * len(i.terms), eqns=self._eqns)
+        total = "before"
+        nest.statements.append(Load(total, buffer, i, PRE))
+        for k in range(self._parts):
+            nest.statements.append(Load(f"of_part_{k}", self._copies, i + k * self._size, PRE))
+            text = combined(kind, buffer.dtype, total, f"of_part_{k}")
+            nest.statements.append(Let((f"total_{k}",), text, (total, f"of_part_{k}"), PRE, None))
+            total = f"total_{k}"
+        nest.stores.append(Store(buffer, i, total, PRE))
+        return nest
+
+
+def _symbols(*indices: Affine) -> list[Symbol]:
+    return [s for index in indices for s, _ in index.terms]
+
+
+def _neutral(kind: str, dtype: np.dtype) -> str:
+    """What changes nothing that is put to it: −0 + x is x, for x = −0, too."""
+    if kind == "add" and dtype.kind == "c":
+        return f"{cast(dtype)}(complex_of(f64(-0.0), f64(-0.0)))"
+    if kind == "add":
+        return literal_text(-0.0 if dtype.kind == "f" else 0, dtype)
+    if dtype.kind == "f":
+        return literal_text(-np.inf if kind == "max" else np.inf, dtype)
+    limits = np.iinfo(dtype)
+    return literal_text(limits.min if kind == "max" else limits.max, dtype)
