@@ -356,6 +356,7 @@ C_FUNCTIONS = {
     "call_six": ("v", "w" * 6),
     "call_eight": ("v", "w" * 8),
     "call_nine": ("v", "w" * 9),
+    "call_eleven": ("v", "w" * 11),
     "call_gemm": ("v", "w" * 14),
     # order, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc. Libraries with 32-bit integers read the
     # lower halves: the calling conventions of 64-bit systems leave the upper half of an int unspecified.

@@ -5,7 +5,8 @@ know how a panel is packed or multiplied: that is in `gemm_vectors`, whose funct
 
 C has a longer and a shorter side. The operand of the shorter one is packed, in parts that stay in a core's second
 cache; the operand of the longer one passes by, panel after panel. While a panel is multiplied, the next one is fetched
-from memory and packed, slice by slice: so no time is spent waiting for a large matrix.
+from memory and packed, slice by slice: so no time is spent waiting for a large matrix. A panel whose rows lie in memory
+as they are multiplied is packed by the first tile that reads it, at no cost.
 """
 
 # ruff: noqa: F821
@@ -19,7 +20,7 @@ EXPORTS = ("multiply", "multiply_or_pass")
 # A tile of C, which the processor keeps in 24 of its 32 registers: 12 rows of two vectors of 64 bytes.
 ROWS, TILE_BYTES = machine_model.TILE_ROWS, machine_model.TILE_BYTES
 # A tile with fewer rows is made in parts of so many.
-FEW_ROWS = machine_model.FEW_TILE_ROWS
+FEW_ROWS, FEWEST_ROWS = machine_model.FEW_TILE_ROWS, machine_model.FEWEST_TILE_ROWS
 # So many elements of a sum at a time, and always a multiple of the unit (zeros are added at the end).
 DEPTH, DEPTH_UNIT = machine_model.PANEL_DEPTH, machine_model.PANEL_DEPTH_UNIT
 RESIDENT_BYTES, PANEL_BYTES = machine_model.RESIDENT_BYTES, machine_model.PANEL_BYTES
@@ -35,19 +36,21 @@ COLUMNS = TABLE  # of a tile
 YIELD = TABLE + 1  # address of void yield()
 ZERO = TABLE + 2  # 0 as an element
 MULTIPLY_ROWS = TABLE + 3  # addresses of functions of `gemm_vectors`
-MULTIPLY_HALF = TABLE + 4  # as many rows, but half the columns
-MULTIPLY_FEW_ROWS = TABLE + 5
-COPY_ROWS = TABLE + 6
-COPY_COLUMNS = TABLE + 7
-COPY_PART_ROWS = TABLE + 8
-COPY_PART_COLUMNS = TABLE + 9
-TRANSPOSE = TABLE + 10
-COPY_ANY = TABLE + 11
-MERGE = TABLE + 12
-OTHERS = TABLE + 13  # address of the handle of who computes what has a short side
-ROOM = TABLE + 14  # address of the first room
-ROOMS = TABLE + 15  # how many there are
-TAKEN = TABLE + 16  # then for each room: 1 if somebody uses it
+MULTIPLY_AND_PACK = TABLE + 4  # the same, and pack the panel of B
+MULTIPLY_HALF = TABLE + 5  # as many rows, but half the columns
+MULTIPLY_FEW_ROWS = TABLE + 6
+MULTIPLY_FEWEST_ROWS = TABLE + 7
+COPY_ROWS = TABLE + 8
+COPY_COLUMNS = TABLE + 9
+COPY_PART_ROWS = TABLE + 10
+COPY_PART_COLUMNS = TABLE + 11
+TRANSPOSE = TABLE + 12
+COPY_ANY = TABLE + 13
+MERGE = TABLE + 14
+OTHERS = TABLE + 15  # address of the handle of who computes what has a short side
+ROOM = TABLE + 16  # address of the first room
+ROOMS = TABLE + 17  # how many there are
+TAKEN = TABLE + 18  # then for each room: 1 if somebody uses it
 
 
 def multiply_or_pass(
@@ -123,22 +126,31 @@ def sweep(
     slice = rounded(up(padded, up(size, width)), DEPTH_UNIT)
     panel = room + ROOM_PANELS
     spare = panel + PANEL_BYTES
-    # The first panel is packed before anything is multiplied, each of the others during the one before it.
+    # Whether the first tile packs full panels: it has all rows, and no zeros to add.
+    itself = 1 if tall == 0 and right == item and size >= ROWS and padded == depth else 0
+    # Other panels are packed before anything is multiplied with them: the first one at once, each of the others during
+    # the one before it.
     i = 0 - step
     while i < length:
         wide = min(step, length - i - step)
         source = passing + (i + step) * right
-        packed = 0 if wide > 0 else padded
+        packed = padded if wide <= 0 or (itself == 1 and wide == step) else 0
+        fetched = 0 if wide > 0 else padded
         j = 0
         while j < size:
             if i >= 0:
-                fetch = source + packed * down if packed < padded else room
-                fetch_pitch = down + right - item if packed < padded else 0
+                fetch = source + fetched * down if fetched < padded else room
+                fetch_pitch = down + right - item if fetched < padded else 0
                 strip = room + item * padded * j
                 if tall == 1:
                     tile(
                         table, min(step, length - i), min(width, size - j), padded, alpha, panel, strip,
                         beta, c + i * pitch + j * item, pitch, fetch, fetch_pitch, room + ROOM_TILE,
+                    )  # fmt: skip
+                elif j == 0 and itself == 1 and length - i >= step:
+                    call_eleven(
+                        table[MULTIPLY_AND_PACK], padded, strip, passing + i * right, alpha, beta, c + i * item, pitch,
+                        fetch, fetch_pitch, down, panel,
                     )  # fmt: skip
                 else:
                     tile(
@@ -149,6 +161,7 @@ def sweep(
                 end = min(packed + slice, padded)
                 pack(table, step, packed, end, depth, wide, source, down, right, spare)
                 packed = end
+            fetched = min(fetched + slice, padded)
             j += width
         full = spare
         spare = panel
@@ -158,16 +171,19 @@ def sweep(
 
 def tile(table, rows, columns, depth, alpha, a, b, beta, c, pitch, fetch, fetch_pitch, edge) -> None:
     """One tile of C, or the part of it that lies within C."""
-    function = table[MULTIPLY_ROWS]
     width = table[COLUMNS]
+    function = table[MULTIPLY_ROWS]
     height = ROWS
-    if rows <= 2 * FEW_ROWS:
-        function = table[MULTIPLY_FEW_ROWS]
-        height = FEW_ROWS
-    elif columns <= width // 2:
+    if rows > 2 * FEW_ROWS + FEWEST_ROWS and columns <= width // 2:
         function = table[MULTIPLY_HALF]
         width = width // 2
     while rows > 0:
+        if rows <= FEWEST_ROWS:
+            function = table[MULTIPLY_FEWEST_ROWS]
+            height = FEWEST_ROWS
+        elif rows <= 2 * FEW_ROWS + FEWEST_ROWS:
+            function = table[MULTIPLY_FEW_ROWS]
+            height = FEW_ROWS
         if rows >= height and columns == width:
             call_nine(function, depth, a, b, alpha, beta, c, pitch, fetch, fetch_pitch)
         else:
