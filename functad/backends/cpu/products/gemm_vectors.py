@@ -144,10 +144,11 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, pa
     It stays in registers while `depth` products are summed. Meanwhile the caches are told what comes next: the tile's
     rows in C, and rows of memory from `fetch` on that the caller will need soon.
 
+    a_pitch: from one row of A's panel to the next; A may be a part of a matrix, too, which is read where it lies.
     packs: B is not a panel, its rows are `b_pitch` apart, and on the way they are written to `panel`.
     """
-    parameters = "depth a b alpha beta c c_pitch fetch fetch_pitch" + (" b_pitch panel" if packs else "")
-    depth, a, b, alpha, beta, c, c_pitch, fetch, fetch_pitch, *packing = code.begin(name, parameters)
+    parameters = "depth a a_pitch b alpha beta c c_pitch fetch fetch_pitch" + (" b_pitch panel" if packs else "")
+    depth, a, a_pitch, b, alpha, beta, c, c_pitch, fetch, fetch_pitch, *packing = code.begin(name, parameters)
     builder, item = code.builder, code.item
     places = [c]
     for _ in range(rows - 1):
@@ -172,12 +173,12 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, pa
         for step in range(unrolled):
             rights = read(b, step, panel)
             for r in range(rows):
-                left = code.everywhere(code.load(code.offset(a, (step * ROWS + r) * item), code.scalar))
+                left = code.everywhere(code.load(code.offset(a, r * item), code.scalar))
                 for v in range(vectors):
                     tile[r * vectors + v] = code.fma(left, rights[v], tile[r * vectors + v])
+            a = builder.add(a, a_pitch)
         # Below the tile the prefetching stays at its last row.
         down = builder.select(builder.icmp_signed("<", i, _word(rows - 1)), c_pitch, _word(0))
-        a = code.offset(a, unrolled * ROWS * item)
         b = builder.add(b, builder.mul(packing[0], _word(unrolled)) if packs else _word(unrolled * TILE_BYTES))
         panel = [code.offset(place, unrolled * TILE_BYTES) for place in panel]
         return [a, b, builder.add(fetch, fetch_pitch), builder.add(row, down), *tile, *panel]
