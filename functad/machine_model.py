@@ -427,9 +427,6 @@ TILE_ROWS = 12
 FEW_TILE_ROWS = 4
 """rows of the tiles in which fewer rows than that are done. Compared."""
 
-FEWEST_TILE_ROWS = 2
-"""rows of the tile of what then is left: 50 rows take 24/25 of the time they took in tiles of 12 and 4. Compared."""
-
 TILE_BYTES = 2 * VECTOR_BYTES
 """bytes of a row of such a tile. Derived."""
 

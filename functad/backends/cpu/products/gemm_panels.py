@@ -20,7 +20,7 @@ EXPORTS = ("multiply", "multiply_or_pass")
 # A tile of C, which the processor keeps in 24 of its 32 registers: 12 rows of two vectors of 64 bytes.
 ROWS, TILE_BYTES = machine_model.TILE_ROWS, machine_model.TILE_BYTES
 # A tile with fewer rows is made in parts of so many.
-FEW_ROWS, FEWEST_ROWS = machine_model.FEW_TILE_ROWS, machine_model.FEWEST_TILE_ROWS
+FEW_ROWS = machine_model.FEW_TILE_ROWS
 # So many elements of a sum at a time, and always a multiple of the unit (zeros are added at the end).
 DEPTH, DEPTH_UNIT = machine_model.PANEL_DEPTH, machine_model.PANEL_DEPTH_UNIT
 RESIDENT_BYTES, PANEL_BYTES = machine_model.RESIDENT_BYTES, machine_model.PANEL_BYTES
@@ -40,18 +40,17 @@ MULTIPLY_ROWS = TABLE + 3  # addresses of functions of `gemm_vectors`
 MULTIPLY_AND_PACK = TABLE + 4  # the same, and pack the panel of B
 MULTIPLY_HALF = TABLE + 5  # as many rows, but half the columns
 MULTIPLY_FEW_ROWS = TABLE + 6
-MULTIPLY_FEWEST_ROWS = TABLE + 7
-COPY_ROWS = TABLE + 8
-COPY_COLUMNS = TABLE + 9
-COPY_PART_ROWS = TABLE + 10
-COPY_PART_COLUMNS = TABLE + 11
-TRANSPOSE = TABLE + 12
-COPY_ANY = TABLE + 13
-MERGE = TABLE + 14
-OTHERS = TABLE + 15  # address of the handle of who computes what has a short side
-ROOM = TABLE + 16  # address of the first room
-ROOMS = TABLE + 17  # how many there are
-TAKEN = TABLE + 18  # then for each room: 1 if somebody uses it
+COPY_ROWS = TABLE + 7
+COPY_COLUMNS = TABLE + 8
+COPY_PART_ROWS = TABLE + 9
+COPY_PART_COLUMNS = TABLE + 10
+TRANSPOSE = TABLE + 11
+COPY_ANY = TABLE + 12
+MERGE = TABLE + 13
+OTHERS = TABLE + 14  # address of the handle of who computes what has a short side
+ROOM = TABLE + 15  # address of the first room
+ROOMS = TABLE + 16  # how many there are
+TAKEN = TABLE + 17  # then for each room: 1 if somebody uses it
 
 
 def multiply_or_pass(
@@ -197,16 +196,13 @@ def tile(table, rows, columns, depth, alpha, a, a_pitch, b, beta, c, pitch, fetc
     width = table[COLUMNS]
     function = table[MULTIPLY_ROWS]
     height = ROWS
-    if rows > 2 * FEW_ROWS + FEWEST_ROWS and columns <= width // 2:
+    if rows <= 2 * FEW_ROWS:
+        function = table[MULTIPLY_FEW_ROWS]
+        height = FEW_ROWS
+    elif columns <= width // 2:
         function = table[MULTIPLY_HALF]
         width = width // 2
     while rows > 0:
-        if rows <= FEWEST_ROWS:
-            function = table[MULTIPLY_FEWEST_ROWS]
-            height = FEWEST_ROWS
-        elif rows <= 2 * FEW_ROWS + FEWEST_ROWS:
-            function = table[MULTIPLY_FEW_ROWS]
-            height = FEW_ROWS
         if rows >= height and columns == width:
             call_ten(function, depth, a, a_pitch, b, alpha, beta, c, pitch, fetch, fetch_pitch)
         else:

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from functad import machine_model
 from functad.backends.cpu.compile.loader import PREFIX, emitted, target_machine
-from functad.backends.cpu.products.gemm_panels import DEPTH_UNIT, FEW_ROWS, FEWEST_ROWS, ROWS, TILE_BYTES
+from functad.backends.cpu.products.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
 
 _VECTOR_BYTES = machine_model.VECTOR_BYTES
 _VECTORS = TILE_BYTES // _VECTOR_BYTES
@@ -32,7 +32,6 @@ def compile_vectors(dtype: np.dtype[Any]) -> bytes:
     _multiply(code, "multiply_and_pack", ROWS, _VECTORS, unrolled=4, packs=True)
     _multiply(code, "multiply_half", ROWS, _VECTORS // 2, unrolled=2)
     _multiply(code, "multiply_few_rows", FEW_ROWS, _VECTORS, unrolled=2)
-    _multiply(code, "multiply_fewest_rows", FEWEST_ROWS, _VECTORS, unrolled=4)
     _copy(code, "copy_rows", ROWS)
     _copy(code, "copy_columns", TILE_BYTES // dtype.itemsize)
     _copy_part(code, "copy_part_rows", ROWS)
