@@ -449,6 +449,10 @@ RESIDENT_BYTES = SECOND_CACHE // 2
 PANEL_BYTES = FIRST_CACHE
 """bytes of a panel of the other, which passes by. Derived."""
 
+NEAR_BYTES = RESIDENT_BYTES // PANEL_DEPTH
+"""bytes from one row to the next up to which a tile reads its rows where they lie, unpacked: with larger ones they
+would not stay in the second cache. Derived."""
+
 # ---- kernels of primitives
 
 APART_BYTES = 16 * CACHE_LINE

@@ -19,7 +19,18 @@ from functad.lowering.memory.assignment import SPARE
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.memory.shifted_stacks import shift_stacks
 from functad.lowering.memory.values import Values
-from functad.lowering.steps import BranchStep, CountedBy, LoopStep, Move, Stack, Step, UnlessSameStep
+from functad.lowering.steps import (
+    BranchStep,
+    CountedBy,
+    GemmStep,
+    LoopStep,
+    Move,
+    NestStep,
+    Stack,
+    Step,
+    UnlessSameStep,
+    written_by,
+)
 from functad.lowering.target import StepWriter
 from functad.lowering_rules import ControlFlow, Indexed
 
@@ -86,7 +97,20 @@ def _scan(around: Values, eqn: Eqn, schedule: ScheduleBody) -> None:
     results = [around.assignment.find(var) or around.assignment.result(var, ()) for var in ys]
     for pointer, whole in zip([*(s.storage for s in slices), *stacked], [*arrays, *results]):
         loop.slide(pointer, whole, length, eqn.params["reverse"])
-    around.writer.steps.append(loop.step(length, (), None, steps))
+    step = loop.step(length, (), None, steps)
+    if not shifted:
+        step.unread = _unread_steps(steps, loop.read_later(eqn.outvars) | {s.memory for s in stacked})
+    around.writer.steps.append(step)
+
+
+def _unread_steps(body: Sequence[Step], read_later: set[Storage]) -> int:
+    """How many steps at the end of a body write nothing that is read after the loop."""
+    count = 0
+    for step in reversed(body):
+        if not isinstance(step, NestStep | GemmStep) or written_by(step) & read_later:
+            break
+        count += 1
+    return count
 
 
 def _while(around: Values, eqn: Eqn, schedule: ScheduleBody) -> None:
@@ -298,6 +322,11 @@ class _Loop:
         copy = StepWriter()
         copy.add_buffer_copy(carry, result, name)
         self.after.steps.append(UnlessSameStep(f"copy_{name}", carry.storage, result.storage, copy.steps, []))
+
+    def read_later(self, results: Sequence[Var]) -> set[Storage]:
+        """Where the body leaves those carries that somebody reads after the loop."""
+        last_use = self.around.lifetimes.last_use
+        return {out.storage.memory for out, var in zip(self.outs, results) if var in last_use}
 
     def slide(self, pointer: Storage, whole: Buffer, length: int, reverse: bool) -> None:
         """Let a pointer go over the slices of an array."""

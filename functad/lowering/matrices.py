@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Any
 
+from functad import machine_model
 from functad.ir import Atom, Eqn, Var
 from functad.lowering.fusion.products import Matrices, Product, as_matrices
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.memory.values import Values
+from functad.lowering.memory.values import ReadingOrder, Values
 from functad.lowering.nests.affine import Affine
 from functad.lowering.nests.nest import PRE
 from functad.lowering.steps import GemmStep
@@ -72,7 +73,7 @@ def write_product(values: Values, product: Product, eqns: list[Eqn]) -> None:
 
 def _matrix(values: Values, atom: Atom, groups: Groups, sizes: tuple[int, int, int]) -> tuple[Buffer, Matrices, int]:
     """A buffer in which an operand lies as matrices that a BLAS takes, and whether they are transposed."""
-    found = _matrix_in_place(values, atom, groups)
+    found = _matrix_in_place(values, atom, groups) or _packed_before(values, atom, groups, sizes)
     if found is not None:
         return found
     _, rows, columns = sizes
@@ -86,7 +87,36 @@ def _matrix(values: Values, atom: Atom, groups: Groups, sizes: tuple[int, int, i
         index[d] = i
     builder.copy_element(builder.value(atom, index, PRE), buffer)
     values.writer.add_nest(builder, f"pack_{name}")
+    order = _reading_order(values, atom, permutation)
+    if order is not None and buffer.nbytes <= machine_model.MOST_EXTRA_BYTES:
+        values.packed[order] = buffer
     return buffer, Matrices(0, rows * columns, columns, 1), 0
+
+
+def _packed_before(
+    values: Values, atom: Atom, groups: Groups, sizes: tuple[int, int, int]
+) -> tuple[Buffer, Matrices, int] | None:
+    """The same, if another product needed the operand packed, or its transpose."""
+    batch, row, column = groups
+    _, rows, columns = sizes
+    found = values.packed.get(_reading_order(values, atom, [*batch, *row, *column]))
+    if found is not None:
+        return found, Matrices(0, rows * columns, columns, 1), 0
+    found = values.packed.get(_reading_order(values, atom, [*batch, *column, *row]))
+    return None if found is None else (found, Matrices(0, rows * columns, 1, rows), 1)
+
+
+def _reading_order(values: Values, atom: Atom, permutation: Sequence[int]) -> ReadingOrder | None:
+    """In which order the elements of one buffer are read to pack an operand; None if it is computed."""
+    builder = values.nest(atom.aval.shape)
+    builder.value(atom, builder.index, PRE)
+    if len(builder.nest.statements) != 1 or len(builder.loaded) != 1:
+        return None
+    ((var, position),) = builder.loaded
+    symbols = [builder.index[d].terms[0][0] for d in permutation if builder.index[d].terms]
+    if any(s not in symbols for s, _ in position.terms):
+        return None
+    return var, position.constant, tuple((s.extent, position.coefficient(s)) for s in symbols)
 
 
 def _matrix_in_place(values: Values, atom: Atom, groups: Groups) -> tuple[Buffer, Matrices, int] | None:

@@ -158,6 +158,7 @@ class LoopStep:
     starts: moves of pointers before the first step; moves: after each, one after the other.
     condition: what computes `predicate`, one bool, before each step. body: one step. after: copies behind the loop.
     counters: if there are any, the condition holds just until one of them has come to its limit.
+    unread: how many steps at the end of the body the last step of the loop leaves out: nobody reads what they write.
     holds: memory that is in use from the start of the loop to the end of those copies.
     """
 
@@ -174,6 +175,7 @@ class LoopStep:
     count: Storage | None = None
     stacks: Sequence[Stack] = ()
     counters: Sequence[CountedBy] = ()
+    unread: int = 0
 
     @property
     def parts(self) -> list[list[Step]]:
@@ -247,6 +249,23 @@ def inner_steps(steps: Sequence[Step]) -> Iterator[Step]:
         if isinstance(step, ControlStep):
             for part in step.parts:
                 yield from inner_steps(part)
+
+
+def written_by(step: Step) -> set[Storage]:
+    """What a step may write to; of a loop or branch, all that it touches."""
+    found: set[Storage] = set()
+    for one in inner_steps([step]):
+        if isinstance(one, ControlStep):
+            found.update(s.memory for s in one.holds)
+        elif isinstance(one, NestStep):
+            found.update(s.buffer.storage.memory for s in one.nest.stores)
+        elif isinstance(one, GemmStep):
+            found.add(one.c.storage.memory)
+        elif isinstance(one, KernelStep):
+            found.update(b.storage.memory for _, b, mode in one.parameters if mode != "r")
+        else:
+            found.update(b.storage.memory for b in one.outs)
+    return found
 
 
 def _indented(steps: Sequence[Step], indent: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ import functad
 import functad.numpy as jnp
 from functad import machine_model
 from functad.backends.cpu.lowering import CpuLowering
+from functad.lowering import blocks
 from functad.lowering.blocks import Block, Instruction, make_blocks
 from functad.lowering.memory.arena import plan_memory
 from functad.lowering.memory.buffers import new_buffer
@@ -130,7 +131,19 @@ def test_memory_is_used_again() -> None:
     assert memory.unshared_bytes == 6 * 4032 and memory.arena_bytes == memory.live_bytes == 2 * 4032
 
 
-def test_a_gap_is_given_to_the_storage_that_fits_best() -> None:
+def test_a_small_temporary_keeps_no_large_one_from_the_place_of_another() -> None:
+    first, small, second = buffer("first", 160), buffer("small", 16), buffer("second", 160)
+    steps = [
+        instruction(1, (first, "w", None)),
+        instruction(1, (small, "w", None)),
+        instruction(1, (second, "w", None), (small, "r", None)),
+    ]
+    memory = plan_memory([Block(1, [s], [1]) for s in steps])
+    assert memory.arena_bytes == memory.live_bytes == 640 + 64
+    assert memory.offsets[first.storage] == memory.offsets[second.storage]
+
+
+def test_a_gap_is_given_to_a_storage_that_fits() -> None:
     small, large, keep, new = buffer("small", 16), buffer("large", 160), buffer("keep", 16), buffer("new", 16)
     steps = [
         instruction(1, (large, "w", None), (keep, "w", None), (small, "w", None)),
@@ -209,6 +222,16 @@ def test_little_work_is_not_shared_among_threads() -> None:
     (large,) = make_blocks([instruction(64, (a, "w", 1), cost=1e6)])
     assert not small.parallel and small.chunk == 64
     assert large.parallel and large.chunk < 64
+
+
+def test_chunks_are_shared_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "available_cores", lambda: (2, "for this test"))
+    a = buffer("a", 28)
+    for cost, chunk in ((4 * machine_model.COARSE_CHUNK, 7), (8 * machine_model.COARSE_CHUNK, 2)):
+        coarse = instruction(28, (a, "w", 1), cost=cost)
+        coarse.coarse = True
+        (block,) = make_blocks([coarse])
+        assert block.chunk == chunk  # in chunks of 4 one of two cores would do 16 of 28 rows
 
 
 def test_making_blocks_of_many_instructions_takes_linear_time() -> None:

@@ -207,6 +207,25 @@ def test_other_operands_are_packed(view: Any) -> None:
     assert any(isinstance(s, NestStep) for s in steps)
 
 
+def test_an_operand_is_packed_once() -> None:
+    def forward_and_backward(x: Any, y: Any, z: Any) -> Any:
+        steps_first = lax.transpose(x, (1, 0, 2))
+        out = lax.dot_general(steps_first, y, (((2,), (0,)), ((), ())))
+        return [out, lax.dot_general(x, lax.mul(out, z), (((1, 0), (0, 1)), ((), ())))]
+
+    steps = steps_of(forward_and_backward, array(7, 5, 6), array(6, 9), array(5, 7, 9))
+    assert sum(s.name.startswith("pack_") for s in steps) == 1
+    one, two = (s for s in steps if isinstance(s, GemmStep))
+    assert one.a is two.a and (one.ta, two.ta) == (0, 1)
+
+    def other_elements(x: Any, y: Any) -> Any:
+        one, two = (lax.slice(x, (0, i), (12, 12), (1, 2)) for i in (0, 1))
+        return [matmul(one, y), matmul(two, y)]
+
+    steps = steps_of(other_elements, array(12, 12), array(6, 9))
+    assert sum(s.name.startswith("pack_") for s in steps) == 2
+
+
 @pytest.mark.parametrize("lhs_axes", list(itertools.permutations(range(3))))
 @pytest.mark.parametrize("rhs_axes", list(itertools.permutations(range(3))))
 def test_batches_in_any_order_of_axes(lhs_axes: tuple[int, ...], rhs_axes: tuple[int, ...]) -> None:

@@ -5,9 +5,11 @@ Knows blocks by what they touch, and when; no text and no addresses.
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
 
 from functad import machine_model
 from functad.lowering.blocks import Block, ControlPlan, Instruction
@@ -59,26 +61,9 @@ def plan_memory(items: Sequence[Block | ControlPlan]) -> MemoryPlan:
     spans = {s: span for s, span in lifetimes.items() if s.whole is None}  # how long a place is taken
     for storage, leader in leaders.items():
         spans[leader] = spans[leader][0], max(spans[leader][1], spans.pop(storage)[1])
-    births: dict[int, list[Storage]] = {}
-    deaths: dict[int, list[Storage]] = {}
-    for storage, (first, last) in spans.items():
-        births.setdefault(first, []).append(storage)
-        deaths.setdefault(last, []).append(storage)
-    free: list[tuple[int, int]] = []  # (offset, size), ordered, never adjacent
-    offsets: dict[Storage, int] = {}
-    top = live = most = 0
-    for time in range(len(blocks)):
-        for storage in sorted(births.get(time, []), key=lambda s: -s.nbytes):
-            size = _rounded(storage.nbytes)
-            offset = _take(free, size)
-            if offset is None:
-                offset, top = _extend(free, top, size)
-            offsets[storage] = offset
-            live += size
-        most = max(most, live)
-        for storage in deaths.get(time, []):
-            _release(free, offsets[storage], _rounded(storage.nbytes))
-            live -= _rounded(storage.nbytes)
+    offsets = _places(spans)
+    top = max((offset + _rounded(s.nbytes) for s, offset in offsets.items()), default=0)
+    most = _most_alive(spans, len(blocks))
     offsets.update((storage, offsets[leader]) for storage, leader in leaders.items())
     offsets.update((s, offsets[s.whole] + s.start) for s in lifetimes if s.whole is not None)
     unshared = sum(_rounded(s.nbytes) for s in lifetimes if s.whole is None)
@@ -148,34 +133,29 @@ def _rounded(nbytes: int) -> int:
     return max(-(-nbytes // machine_model.CACHE_LINE) * machine_model.CACHE_LINE, machine_model.CACHE_LINE)
 
 
-def _take(free: list[tuple[int, int]], size: int) -> int | None:
-    """The place of the smallest gap that fits."""
-    fitting = [(gap, i) for i, (_, gap) in enumerate(free) if gap >= size]
-    if not fitting:
-        return None
-    gap, i = min(fitting)
-    offset = free[i][0]
-    if gap == size:
-        del free[i]
-    else:
-        free[i] = (offset + size, gap - size)
-    return offset
+def _places(spans: Mapping[Storage, tuple[int, int]]) -> dict[Storage, int]:
+    """Offsets, lowest first, at which nothing lies that is alive at the same time; large ones choose before small ones.
+
+    So small ones fill the gaps between large ones, and never keep a large one from the place of another.
+    """
+    order = sorted(spans, key=lambda s: (-_rounded(s.nbytes), spans[s]))
+    first, last = np.array([spans[s] for s in order], np.int64).reshape(-1, 2).T
+    starts, ends = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
+    for k, storage in enumerate(order):
+        (meeting,) = np.nonzero((first[:k] <= last[k]) & (last[:k] >= first[k]))
+        size, place = _rounded(storage.nbytes), 0
+        for other in meeting[np.argsort(starts[meeting], kind="stable")].tolist():
+            if place + size <= starts[other]:
+                break
+            place = max(place, int(ends[other]))
+        starts[k], ends[k] = place, place + size
+    return dict(zip(order, starts.tolist()))
 
 
-def _extend(free: list[tuple[int, int]], top: int, size: int) -> tuple[int, int]:
-    """A place at the end of the arena, which grows; a gap that lies there is used."""
-    if free and sum(free[-1]) == top:
-        offset, _ = free.pop()
-        return offset, offset + size
-    return top, top + size
-
-
-def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
-    i = bisect.bisect(free, (offset, 0))
-    if i < len(free) and free[i][0] == offset + size:
-        size += free.pop(i)[1]
-    if i > 0 and sum(free[i - 1]) == offset:
-        before, gap = free.pop(i - 1)
-        offset, size = before, gap + size
-        i -= 1
-    free.insert(i, (offset, size))
+def _most_alive(spans: Mapping[Storage, tuple[int, int]], times: int) -> int:
+    """The largest number of bytes that are alive at one time."""
+    changes = [0] * (times + 1)
+    for storage, (first, last) in spans.items():
+        changes[first] += _rounded(storage.nbytes)
+        changes[last + 1] -= _rounded(storage.nbytes)
+    return max(accumulate(changes))

@@ -16,12 +16,16 @@ from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.shared import Shared
 from functad.lowering.target import StepWriter
 
+# The variable that is read, from which element on, and for each loop, from the outermost in, its extent and stride.
+ReadingOrder = tuple[Var, int, tuple[tuple[int, int], ...]]
+
 
 class Values:
     """What the writers of steps ask for operands and results of one Program.
 
     shared: names and stacks. fusion: how values are computed that have no buffer. lifetimes: until when they are read.
     assignment: the buffers of all others. writer: where steps are written to, those that copy a value included.
+    packed: copies of operands of products that lie otherwise, by what has been copied in which order.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class Values:
         self.lifetimes = lifetimes
         self.assignment = assignment
         self.writer = writer
+        self.packed: dict[ReadingOrder | None, Buffer] = {}
 
     def nest(self, shape: Sequence[int], axes: Sequence[int] = ()) -> NestBuilder:
         """A new nest over a domain, which may use all values."""

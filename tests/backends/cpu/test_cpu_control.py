@@ -19,6 +19,7 @@ import functad
 import functad.numpy as jnp
 from functad import grad, interpreter, jit, jvp, lax, machine_model, vmap
 from functad.backends.cpu.lowering import CpuLowering
+from functad.backends.cpu.runtime.tape import Repeat
 from functad.config import config
 from functad.evaluation import aval_of
 from functad.ir import Program
@@ -441,6 +442,34 @@ def test_small_bodies_run_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
     run = check(changes_places, w, u, xs)
     assert [item.by_rows for item in run.blocks if isinstance(item, ControlPlan)] == [True]
+
+
+def test_the_last_step_computes_no_carry_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "available_cores", lambda: (2, "for this test"))
+    monkeypatch.setattr(machine_model, "SMALLEST_SHARE", 1000.0)
+    monkeypatch.setattr(machine_model, "SMALLEST_CHUNK", 100.0)
+    monkeypatch.setattr(machine_model, "FEWEST_ROWS_OF_PRODUCTS", 4)
+    rng = np.random.default_rng(0)
+    w, xs = rng.normal(size=(8, 8)).astype(F32), rng.normal(size=(12, 16, 8)).astype(F32)
+
+    def left_out(results: Callable[..., Any]) -> list[int]:
+        def fun(w: Any, xs: Any) -> Any:
+            def step(state: Any, x: Any) -> Any:
+                h, c = state
+                out = jnp.tanh(x + h)
+                return (out @ w, c + out), out
+
+            return results(*lax.scan(step, (jnp.zeros((16, 8)), jnp.ones((16, 8))), xs))
+
+        run = check(fun, w, xs)
+        assert [item.by_rows for item in run.blocks if isinstance(item, ControlPlan)] == [True]
+        repeats = [e for e in run.assembled().plan.entries if isinstance(e, Repeat)]
+        return [len(r.block.instructions) - r.last for r in repeats]
+
+    assert left_out(lambda last, outs: outs) == [1]
+    assert left_out(lambda last, outs: (outs, last[1])) == [1]
+    assert left_out(lambda last, outs: (outs, last[0])) == [0]
+    assert left_out(lambda last, outs: (outs[0], last[0].sum())) == [0]
 
 
 def _blocks(run: CpuLowering) -> list[Any]:

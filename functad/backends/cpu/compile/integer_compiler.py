@@ -355,7 +355,8 @@ C_FUNCTIONS = {
     "call_five": ("v", "w" * 5),
     "call_six": ("v", "w" * 6),
     "call_eight": ("v", "w" * 8),
-    "call_nine": ("v", "w" * 9),
+    "call_ten": ("v", "w" * 10),
+    "call_twelve": ("v", "w" * 12),
     "call_gemm": ("v", "w" * 14),
     # order, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc. Libraries with 32-bit integers read the
     # lower halves: the calling conventions of 64-bit systems leave the upper half of an int unspecified.

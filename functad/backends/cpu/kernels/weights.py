@@ -13,7 +13,7 @@ from functad.backends.cpu.products.blas import reads_in_place
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import loop
 from functad.lowering.nests.nest import PRE, Load, Nest, Store
-from functad.lowering.steps import ControlStep, GemmStep, KernelStep, NestStep, Step, inner_steps
+from functad.lowering.steps import GemmStep, NestStep, Step, written_by
 
 
 def with_plain_weights(steps: Sequence[Step]) -> list[Step]:
@@ -24,7 +24,7 @@ def with_plain_weights(steps: Sequence[Step]) -> list[Step]:
         if isinstance(step, GemmStep) and _may_read_copy(step) and step.b.storage.memory not in written:
             key = (step.b.storage.memory, step.b_offset, step.ldb, step.n, step.k)
             products.setdefault(key, []).append(step)
-        written |= _written(step)
+        written |= written_by(step)
     copies: list[Step] = []
     changed: dict[Step, GemmStep] = {}
     for (_, offset, pitch, n, k), readers in products.items():
@@ -49,23 +49,6 @@ def _may_read_copy(step: GemmStep) -> bool:
         and step.m * step.n * step.k >= machine_model.COPIED_WEIGHT_PRODUCT
         and reads_in_place(step.b.dtype)
     )
-
-
-def _written(step: Step) -> set[Storage]:
-    """What a step may write to; of a loop or branch, all that it touches."""
-    found: set[Storage] = set()
-    for one in inner_steps([step]):
-        if isinstance(one, ControlStep):
-            found.update(s.memory for s in one.holds)
-        elif isinstance(one, NestStep):
-            found.update(s.buffer.storage.memory for s in one.nest.stores)
-        elif isinstance(one, GemmStep):
-            found.add(one.c.storage.memory)
-        elif isinstance(one, KernelStep):
-            found.update(b.storage.memory for _, b, mode in one.parameters if mode != "r")
-        else:
-            found.update(b.storage.memory for b in one.outs)
-    return found
 
 
 def _transposed(weight: Buffer, offset: int, pitch: int, n: int, k: int) -> NestStep:

@@ -5,7 +5,8 @@ know how a panel is packed or multiplied: that is in `gemm_vectors`, whose funct
 
 C has a longer and a shorter side. The operand of the shorter one is packed, in parts that stay in a core's second
 cache; the operand of the longer one passes by, panel after panel. While a panel is multiplied, the next one is fetched
-from memory and packed, slice by slice: so no time is spent waiting for a large matrix.
+from memory and packed, slice by slice: so no time is spent waiting for a large matrix. A panel whose rows lie in memory
+as they are multiplied is packed by the first tile that reads it, at no cost.
 """
 
 # ruff: noqa: F821
@@ -23,6 +24,7 @@ FEW_ROWS = machine_model.FEW_TILE_ROWS
 # So many elements of a sum at a time, and always a multiple of the unit (zeros are added at the end).
 DEPTH, DEPTH_UNIT = machine_model.PANEL_DEPTH, machine_model.PANEL_DEPTH_UNIT
 RESIDENT_BYTES, PANEL_BYTES = machine_model.RESIDENT_BYTES, machine_model.PANEL_BYTES
+NEAR_BYTES = machine_model.NEAR_BYTES
 
 # What a caller needs room for: the resident operand (rounded up to a panel), two panels that pass by, a tile.
 ROOM_PANELS = RESIDENT_BYTES + PANEL_BYTES
@@ -35,19 +37,20 @@ COLUMNS = TABLE  # of a tile
 YIELD = TABLE + 1  # address of void yield()
 ZERO = TABLE + 2  # 0 as an element
 MULTIPLY_ROWS = TABLE + 3  # addresses of functions of `gemm_vectors`
-MULTIPLY_HALF = TABLE + 4  # as many rows, but half the columns
-MULTIPLY_FEW_ROWS = TABLE + 5
-COPY_ROWS = TABLE + 6
-COPY_COLUMNS = TABLE + 7
-COPY_PART_ROWS = TABLE + 8
-COPY_PART_COLUMNS = TABLE + 9
-TRANSPOSE = TABLE + 10
-COPY_ANY = TABLE + 11
-MERGE = TABLE + 12
-OTHERS = TABLE + 13  # address of the handle of who computes what has a short side
-ROOM = TABLE + 14  # address of the first room
-ROOMS = TABLE + 15  # how many there are
-TAKEN = TABLE + 16  # then for each room: 1 if somebody uses it
+MULTIPLY_AND_PACK = TABLE + 4  # the same, and pack the panel of B
+MULTIPLY_HALF = TABLE + 5  # as many rows, but half the columns
+MULTIPLY_FEW_ROWS = TABLE + 6
+COPY_ROWS = TABLE + 7
+COPY_COLUMNS = TABLE + 8
+COPY_PART_ROWS = TABLE + 9
+COPY_PART_COLUMNS = TABLE + 10
+TRANSPOSE = TABLE + 11
+COPY_ANY = TABLE + 12
+MERGE = TABLE + 13
+OTHERS = TABLE + 14  # address of the handle of who computes what has a short side
+ROOM = TABLE + 15  # address of the first room
+ROOMS = TABLE + 16  # how many there are
+TAKEN = TABLE + 17  # then for each room: 1 if somebody uses it
 
 
 def multiply_or_pass(
@@ -114,52 +117,84 @@ def sweep(
     item = table[w.GEMM_ITEM]
     padded = rounded(depth, DEPTH_UNIT)
     width = table[COLUMNS] if tall == 1 else ROWS
+    step = ROWS if tall == 1 else table[COLUMNS]
+    # Whether strips of A are read where they lie, and whether panels of B are packed by the first tile: if they have
+    # all rows or columns, side by side, and no zeros are to be added.
+    full = 1 if padded == depth else 0
+    lies = full if a_lies(tall, item, resident_down, resident_right, down, right) == 1 else 0
+    itself = full if tall == 0 and right == item and size >= ROWS else 0
     for i in range(up(size, width)):
         j = i * width
-        source = resident + j * resident_right
-        target = room + item * padded * j
-        pack(table, width, 0, padded, depth, min(width, size - j), source, resident_down, resident_right, target)
-    step = ROWS if tall == 1 else table[COLUMNS]
+        if tall == 1 or lies == 0 or size - j < ROWS:
+            source = resident + j * resident_right
+            target = room + item * padded * j
+            pack(table, width, 0, padded, depth, min(width, size - j), source, resident_down, resident_right, target)
     slice = rounded(up(padded, up(size, width)), DEPTH_UNIT)
     panel = room + ROOM_PANELS
     spare = panel + PANEL_BYTES
-    # The first panel is packed before anything is multiplied, each of the others during the one before it.
+    # Other panels are packed before anything is multiplied with them: the first one at once, each of the others during
+    # the one before it.
     i = 0 - step
     while i < length:
         wide = min(step, length - i - step)
         source = passing + (i + step) * right
-        packed = 0 if wide > 0 else padded
+        packed = 0
+        if wide <= 0 or (wide == step and (itself == 1 or (tall == 1 and lies == 1))):
+            packed = padded
+        fetched = 0 if wide > 0 else padded
         j = 0
         while j < size:
             if i >= 0:
-                fetch = source + packed * down if packed < padded else room
-                fetch_pitch = down + right - item if packed < padded else 0
+                fetch = source + fetched * down if fetched < padded else room
+                fetch_pitch = down + right - item if fetched < padded else 0
                 strip = room + item * padded * j
+                a_pitch = ROWS * item
                 if tall == 1:
+                    left = panel
+                    if lies == 1 and length - i >= step:
+                        left = passing + i * right
+                        a_pitch = down
                     tile(
-                        table, min(step, length - i), min(width, size - j), padded, alpha, panel, strip,
+                        table, min(step, length - i), min(width, size - j), padded, alpha, left, a_pitch, strip,
                         beta, c + i * pitch + j * item, pitch, fetch, fetch_pitch, room + ROOM_TILE,
                     )  # fmt: skip
                 else:
-                    tile(
-                        table, min(width, size - j), min(step, length - i), padded, alpha, strip, panel,
-                        beta, c + j * pitch + i * item, pitch, fetch, fetch_pitch, room + ROOM_TILE,
-                    )  # fmt: skip
+                    if lies == 1 and size - j >= ROWS:
+                        strip = resident + j * resident_right
+                        a_pitch = resident_down
+                    if j == 0 and itself == 1 and length - i >= step:
+                        call_twelve(
+                            table[MULTIPLY_AND_PACK], padded, strip, a_pitch, passing + i * right, alpha, beta,
+                            c + i * item, pitch, fetch, fetch_pitch, down, panel,
+                        )  # fmt: skip
+                    else:
+                        tile(
+                            table, min(width, size - j), min(step, length - i), padded, alpha, strip, a_pitch, panel,
+                            beta, c + j * pitch + i * item, pitch, fetch, fetch_pitch, room + ROOM_TILE,
+                        )  # fmt: skip
             if packed < padded:
                 end = min(packed + slice, padded)
                 pack(table, step, packed, end, depth, wide, source, down, right, spare)
                 packed = end
+            fetched = min(fetched + slice, padded)
             j += width
-        full = spare
+        other = spare
         spare = panel
-        panel = full
+        panel = other
         i += step
 
 
-def tile(table, rows, columns, depth, alpha, a, b, beta, c, pitch, fetch, fetch_pitch, edge) -> None:
+def a_lies(tall, item, resident_down, resident_right, down, right) -> int:
+    """Whether A's strips lie in memory so that a tile may read them there: its rows side by side, not far apart."""
+    if tall == 1:
+        return 1 if right == item and down <= NEAR_BYTES else 0
+    return 1 if resident_right == item and resident_down <= NEAR_BYTES else 0
+
+
+def tile(table, rows, columns, depth, alpha, a, a_pitch, b, beta, c, pitch, fetch, fetch_pitch, edge) -> None:
     """One tile of C, or the part of it that lies within C."""
-    function = table[MULTIPLY_ROWS]
     width = table[COLUMNS]
+    function = table[MULTIPLY_ROWS]
     height = ROWS
     if rows <= 2 * FEW_ROWS:
         function = table[MULTIPLY_FEW_ROWS]
@@ -169,10 +204,10 @@ def tile(table, rows, columns, depth, alpha, a, b, beta, c, pitch, fetch, fetch_
         width = width // 2
     while rows > 0:
         if rows >= height and columns == width:
-            call_nine(function, depth, a, b, alpha, beta, c, pitch, fetch, fetch_pitch)
+            call_ten(function, depth, a, a_pitch, b, alpha, beta, c, pitch, fetch, fetch_pitch)
         else:
             # What would lie beyond C is computed elsewhere.
-            call_nine(function, depth, a, b, alpha, table + 8 * ZERO, edge, TILE_BYTES, fetch, fetch_pitch)
+            call_ten(function, depth, a, a_pitch, b, alpha, table + 8 * ZERO, edge, TILE_BYTES, fetch, fetch_pitch)
             call_six(table[MERGE], min(rows, height), columns, edge, beta, c, pitch)
         a += height * table[w.GEMM_ITEM]
         c += height * pitch

@@ -23,7 +23,7 @@ from functad.config import available_cores
 
 # The functions of `gemm_vectors`, in the order of their words in the table.
 _VECTORS = (
-    "multiply_rows", "multiply_half", "multiply_few_rows",
+    "multiply_rows", "multiply_and_pack", "multiply_half", "multiply_few_rows",
     "copy_rows", "copy_columns", "copy_part_rows", "copy_part_columns", "transpose", "copy_any", "merge",
 )  # fmt: skip
 _kept: list[Any] = []

@@ -29,6 +29,7 @@ def compile_vectors(dtype: np.dtype[Any]) -> bytes:
     code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
     # Unrolling takes time to compile: only the function that does most of the work is worth much of it.
     _multiply(code, "multiply_rows", ROWS, _VECTORS, unrolled=4)
+    _multiply(code, "multiply_and_pack", ROWS, _VECTORS, unrolled=4, packs=True)
     _multiply(code, "multiply_half", ROWS, _VECTORS // 2, unrolled=2)
     _multiply(code, "multiply_few_rows", FEW_ROWS, _VECTORS, unrolled=2)
     _copy(code, "copy_rows", ROWS)
@@ -136,42 +137,54 @@ class _Code:
         return self.builder.add(address, _word(count)) if count else address
 
 
-def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int) -> None:
+def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, packs: bool = False) -> None:
     """A tile of C, or a part of it, from a panel of A and one of B: C = alpha A B + beta C; only written if beta is 0.
 
     It stays in registers while `depth` products are summed. Meanwhile the caches are told what comes next: the tile's
     rows in C, and rows of memory from `fetch` on that the caller will need soon.
+
+    a_pitch: from one row of A's panel to the next; A may be a part of a matrix, too, which is read where it lies.
+    packs: B is not a panel, its rows are `b_pitch` apart, and on the way they are written to `panel`.
     """
-    depth, a, b, alpha, beta, c, c_pitch, fetch, fetch_pitch = code.begin(
-        name, "depth a b alpha beta c c_pitch fetch fetch_pitch"
-    )
+    parameters = "depth a a_pitch b alpha beta c c_pitch fetch fetch_pitch" + (" b_pitch panel" if packs else "")
+    depth, a, a_pitch, b, alpha, beta, c, c_pitch, fetch, fetch_pitch, *packing = code.begin(name, parameters)
     builder, item = code.builder, code.item
     places = [c]
     for _ in range(rows - 1):
         places.append(builder.add(places[-1], c_pitch))
 
-    def body(i: ir.Value, a: ir.Value, b: ir.Value, fetch: ir.Value, row: ir.Value, *sums: ir.Value) -> list[ir.Value]:
-        tile = list(sums)
+    def read(b: ir.Value, step: int, panel: Sequence[ir.Value]) -> list[ir.Value]:
+        offsets = [(step * _VECTORS + v) * _VECTOR_BYTES for v in range(vectors)]
+        if not packs:
+            return [code.load(code.offset(b, offset), code.vector, _VECTOR_BYTES) for offset in offsets]
+        row = builder.add(b, builder.mul(packing[0], _word(step)))
+        found = [code.load(code.offset(row, v * _VECTOR_BYTES), code.vector) for v in range(vectors)]
+        for offset, value in zip(offsets, found):
+            code.store(value, code.offset(panel[0], offset))
+        return found
+
+    def body(
+        i: ir.Value, a: ir.Value, b: ir.Value, fetch: ir.Value, row: ir.Value, *others: ir.Value
+    ) -> list[ir.Value]:
+        tile, panel = list(others[: rows * vectors]), others[rows * vectors :]
         code.prefetch(fetch)
         code.prefetch(row)
         for step in range(unrolled):
-            rights = [
-                code.load(code.offset(b, (step * _VECTORS + v) * _VECTOR_BYTES), code.vector, _VECTOR_BYTES)
-                for v in range(vectors)
-            ]
+            rights = read(b, step, panel)
             for r in range(rows):
-                left = code.everywhere(code.load(code.offset(a, (step * ROWS + r) * item), code.scalar))
+                left = code.everywhere(code.load(code.offset(a, r * item), code.scalar))
                 for v in range(vectors):
                     tile[r * vectors + v] = code.fma(left, rights[v], tile[r * vectors + v])
+            a = builder.add(a, a_pitch)
         # Below the tile the prefetching stays at its last row.
         down = builder.select(builder.icmp_signed("<", i, _word(rows - 1)), c_pitch, _word(0))
-        a = code.offset(a, unrolled * ROWS * item)
-        b = code.offset(b, unrolled * TILE_BYTES)
-        return [a, b, builder.add(fetch, fetch_pitch), builder.add(row, down), *tile]
+        b = builder.add(b, builder.mul(packing[0], _word(unrolled)) if packs else _word(unrolled * TILE_BYTES))
+        panel = [code.offset(place, unrolled * TILE_BYTES) for place in panel]
+        return [a, b, builder.add(fetch, fetch_pitch), builder.add(row, down), *tile, *panel]
 
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
     steps = builder.udiv(depth, _word(unrolled))
-    sums = code.loop(steps, body, a, b, fetch, c, *[zero] * (rows * vectors))[4:]
+    sums = code.loop(steps, body, a, b, fetch, c, *[zero] * (rows * vectors), *packing[1:])[4:]
     factor = code.load(beta, code.scalar)
     alphas, betas = code.everywhere(code.load(alpha, code.scalar)), code.everywhere(factor)
     targets = [code.offset(place, v * _VECTOR_BYTES) for place in places for v in range(vectors)]

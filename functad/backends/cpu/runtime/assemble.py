@@ -175,7 +175,9 @@ class Assembler:
         self._add_moves(self._moves(step.starts))
         instructions = [self._instruction(i, s) for i, s in zip(block.instructions, block.scales)]
         moves = Moves(self._moves(step.moves))
-        self.entries.append(Repeat(TapeBlock(block.rows, instructions, block.chunk), step.length, moves))
+        unread = step.body[len(step.body) - step.unread :]
+        last = sum(i.step not in unread for i in block.instructions)
+        self.entries.append(Repeat(TapeBlock(block.rows, instructions, block.chunk), step.length, moves, last))
         self.add(after)
 
     def _grow(self, step: LoopStep, extra: int) -> None:

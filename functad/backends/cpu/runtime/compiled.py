@@ -278,16 +278,17 @@ def repeat_block(pool, owner, block, slots, token) -> int:
 def run_chunk(block, slots, chunk, token) -> None:
     """Run all instructions of the block over one chunk of its rows, once or as often as it repeats."""
     if block[0] == w.BLOCK:
-        run_rows(block, slots, chunk, token)
+        run_rows(block, slots, chunk, block[w.BLOCK_INSTRUCTIONS], token)
         return
     repeat = block + 8 * (w.BLOCK_HEAD + w.INSTRUCTION_SIZE * block[w.BLOCK_INSTRUCTIONS])
-    count = repeat[w.REPEAT_COUNT]
-    own = slots + 8 * (repeat[w.REPEAT_PRIVATE] + chunk * count)
-    copy_words(own, slots, count)
+    words = repeat[w.REPEAT_COUNT]
+    own = slots + 8 * (repeat[w.REPEAT_PRIVATE] + chunk * words)
+    copy_words(own, slots, words)
     worked = 0
     left = repeat[w.REPEAT_STEPS]
     while left > 0:
-        run_rows(block, own, chunk, token)
+        count = repeat[w.REPEAT_LAST] if left == 1 else block[w.BLOCK_INSTRUCTIONS]
+        run_rows(block, own, chunk, count, token)
         run_moves(repeat + 8 * w.REPEAT_SIZE, own)
         left -= 1
         worked = counted(token, worked + block[w.BLOCK_WORK])
@@ -295,13 +296,13 @@ def run_chunk(block, slots, chunk, token) -> None:
             left = 0
 
 
-def run_rows(block, slots, chunk, token) -> None:
-    """Run all instructions of the block over one chunk of its rows."""
+def run_rows(block, slots, chunk, count, token) -> None:
+    """Run the first `count` instructions of the block over one chunk of its rows."""
     size = block[w.BLOCK_CHUNK]
     start = chunk * size
     stop = min(start + size, block[w.BLOCK_ROWS])
     position = w.BLOCK_HEAD
-    for _ in range(block[w.BLOCK_INSTRUCTIONS]):
+    for _ in range(count):
         scale = block[position + w.INSTRUCTION_SCALE]
         params = block[position + w.INSTRUCTION_PARAMS]
         address = block[position + w.INSTRUCTION_ADDRESS]

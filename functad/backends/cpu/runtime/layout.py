@@ -90,7 +90,8 @@ INSTRUCTION_SIZE = 4
 REPEAT_STEPS = 0
 REPEAT_PRIVATE = 1
 REPEAT_COUNT = 2
-REPEAT_SIZE = 3
+REPEAT_LAST = 3  # with how many instructions the last step is done
+REPEAT_SIZE = 4
 
 # Moves: for each one three words, slots[target] = slots[source] + offset.
 MOVES_COUNT = 1

@@ -109,11 +109,13 @@ class Repeat(NamedTuple):
 
     private: the first of the slots that chunks have for themselves, `words` for each: copies of the first `words`
     slots, on which the moves work. Afterwards the slots are what they have become for the first chunk.
+    last: so many instructions the last step runs.
     """
 
     block: TapeBlock
     steps: int
     moves: Moves
+    last: int
     private: int = 0
     words: int = 0
 
@@ -298,7 +300,7 @@ def _size(entry: TapeEntry) -> int:
 def _words(entry: TapeEntry, places: Sequence[int]) -> list[int]:
     """An entry as it stands on the tape. places: where each entry begins, and the end."""
     if isinstance(entry, Repeat):
-        repeat = [entry.steps, entry.private, entry.words]
+        repeat = [entry.steps, entry.private, entry.words, entry.last]
         return [w.REPEAT, *_words(entry.block, places)[1:], *repeat, *_words(entry.moves, places)]
     if isinstance(entry, Moves):
         return [w.MOVES, len(entry.moves), *(word for move in entry.moves for word in move)]
