@@ -143,8 +143,27 @@ def _tobytes(self: Any) -> bytes:
     return _known(self, "`.tobytes()`").tobytes()
 
 
-def _dlpack(self: Any, **kwargs: Any) -> Any:
-    return np.array(_known(self, "`__dlpack__`")).__dlpack__(**kwargs)
+def _dlpack(
+    self: Any,
+    *,
+    stream: int | Any | None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """The elements for other libraries: copied, since most do not ask whether they may write, but for `copy=False`."""
+    known = _known(self, "`__dlpack__`")
+    if dl_device not in (None, _DLPACK_CPU):
+        raise BufferError(f"__dlpack__: {self._describe()} is in the memory of the CPU; {dl_device} is another device")
+    if copy is not False:
+        return np.array(known).__dlpack__(stream=stream)
+    if max_version is None or max_version < (1, 0):
+        raise BufferError("__dlpack__: with copy=False a consumer must know arrays that are read-only: DLPack 1.0")
+    exporter: Any = known
+    return exporter.__dlpack__(stream=stream, max_version=max_version, copy=False)
+
+
+_DLPACK_CPU = (1, 0)  # kDLCPU, device 0
 
 
 def _round_protocol(self: Any, ndigits: int | None = None) -> Any:
@@ -348,7 +367,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "__array_namespace__": _namespace,
     "__contains__": _contains,
     "__dlpack__": _dlpack,
-    "__dlpack_device__": lambda self: (1, 0),  # kDLCPU, device 0
+    "__dlpack_device__": lambda self: _DLPACK_CPU,
     "__getitem__": indexing.getitem,
     "__invert__": logic.bitwise_not,
     "__iter__": _iter,

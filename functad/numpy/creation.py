@@ -381,6 +381,7 @@ def identity(n: Any, dtype: Any = None) -> Array:
 
 def _diagonal_mask(sizes: tuple[int, ...], k: int, compare: Callable[[Any, Any], Any]) -> Any:
     """Compare row + k with column."""
+    k = max(-sizes[0], min(int(k), sizes[1]))
     rows = structure.iota(dtypes.int32, sizes, 0)
     columns = structure.iota(dtypes.int32, sizes, 1)
     return compare(el.add(rows, np.int32(k)), columns)
