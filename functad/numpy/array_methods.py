@@ -14,9 +14,10 @@ import numpy as np
 from functad import dtypes
 from functad.api.devices import CPU, Device, SingleDeviceSharding, check_device
 from functad.array import Array, install_methods
-from functad.errors import ArgumentError, TracerError
+from functad.errors import ArgumentError, CopyError, TracerError
 from functad.numpy import (
     arithmetic,
+    array_api,
     indexing,
     linear,
     logic,
@@ -154,11 +155,14 @@ def _dlpack(
     """The elements for other libraries: copied, since most do not ask whether they may write, but for `copy=False`."""
     known = _known(self, "`__dlpack__`")
     if dl_device not in (None, _DLPACK_CPU):
-        raise BufferError(f"__dlpack__: {self._describe()} is in the memory of the CPU; {dl_device} is another device")
+        raise CopyError(f"__dlpack__: {self._describe()} is in the memory of the CPU; {dl_device} is another device")
     if copy is not False:
         return np.array(known).__dlpack__(stream=stream)
     if max_version is None or max_version < (1, 0):
-        raise BufferError("__dlpack__: with copy=False a consumer must know arrays that are read-only: DLPack 1.0")
+        raise CopyError(
+            "__dlpack__: arrays are immutable, and a consumer who asks for no DLPack version is not told so; with "
+            "copy=False it must ask for one, max_version=(1, 0)"
+        )
     exporter: Any = known
     return exporter.__dlpack__(stream=stream, max_version=max_version, copy=False)
 
@@ -282,7 +286,12 @@ def _devices(self: Any) -> set[Device]:
     return {CPU}
 
 
-def _namespace(self: Any, *, api_version: str | None = None) -> Any:
+def _namespace(self: Any, /, *, api_version: str | None = None) -> Any:
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", array_api.__array_api_version__):
+        raise ArgumentError(
+            f"__array_namespace__: functad.numpy follows the Array API standard {array_api.__array_api_version__}, "
+            f"not {api_version!r}; leave api_version= out"
+        )
     return namespace()
 
 
