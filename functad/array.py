@@ -234,7 +234,7 @@ def consume(array: ArrayImpl, name: str) -> None:
 
 def _index_text(index: Any) -> str:
     if isinstance(index, tuple):
-        return ", ".join(_index_text(i) for i in index)
+        return ", ".join(_index_text(i) for i in index) or "()"
     if isinstance(index, slice):
         parts = ["" if p is None else str(p) for p in (index.start, index.stop)]
         return ":".join(parts) + (f":{index.step}" if index.step is not None else "")

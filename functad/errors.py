@@ -22,6 +22,18 @@ class ArgumentError(FunctadError, ValueError):
     """An argument has a value that the function does not take."""
 
 
+class AxisError(ArgumentError, IndexError):
+    """An axis was named that the array does not have."""
+
+
+class MaskError(ShapeError, IndexError):
+    """A boolean index does not fit the array."""
+
+
+class CopyError(ArgumentError, BufferError):
+    """Memory was to be shared that cannot be."""
+
+
 class AbsentNameError(FunctadError, AttributeError):
     """A module was asked for a name that it does not have."""
 

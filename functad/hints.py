@@ -65,10 +65,32 @@ write
     y = x * 2                      # arithmetic on the traced value itself; x.astype(dtype) converts
 or compute the Python number outside of the transformed function and pass it in as an argument."""
 
-DERIVATIVE = """Instead of
-    a = numpy.ones(3); a[0] = x            # or float(x), math.sin(x), numpy.float64(x)
+_WRITTEN = """Elements of a NumPy array are known numbers. Instead of
+    a = numpy.zeros(3); a[0] = x
 write
-    a = functad.numpy.ones(3).at[0].set(x)  # functad.numpy.sin(x), x itself
+    a = functad.numpy.zeros(3).at[0].set(x)         # or numpy.stack([x, y, z]), when all of them are computed"""
+
+_LISTED = """Elements of a NumPy array are known numbers, and NumPy does not look for traced ones in lists. Instead of
+    a = numpy.array([x, y])                         # or numpy.sum([x, y])
+write
+    a = functad.numpy.array([x, y])                 # or numpy.stack([x, y]), numpy.sum(numpy.stack([x, y]))"""
+
+_FULL = """Elements of a NumPy array are known numbers. Instead of
+    a = numpy.full(3, x)
+write
+    a = functad.numpy.full(3, x)                    # or numpy.full(3, x, like=x)"""
+
+_AS_ARRAY = """It is an array already: leave the conversion out, or write functad.numpy.asarray(x)."""
+
+_MATH = """Python's `math` computes with known numbers alone. Instead of
+    y = math.sin(x)
+write
+    y = numpy.sin(x)                                # functad.numpy.sin; math.erf is functad.scipy.special.erf"""
+
+_FUNCTION = """Use the function of the same name in `functad.numpy`, or keep this computation out of the
+transformed function."""
+
+NO_DERIVATIVE = """
 or, where no derivative is wanted, take the value of functad.lax.stop_gradient(x)."""
 
 FORMAT = """Instead of
@@ -100,6 +122,29 @@ def index_hint(line: str, transform: str) -> str:
     else:
         rewrite = _LIST
     return rewrite + _ending(transform)
+
+
+def number_hint(line: str) -> str:
+    """What to write instead of a line that makes a Python number of a traced value."""
+    if _WRITES.match(line):
+        return _WRITTEN
+    return _MATH if re.search(r"\bc?math\.\w+\(", line) else SCALAR
+
+
+def array_hint(line: str) -> str:
+    """What to write instead of a line that makes a NumPy array of a traced value."""
+    if _WRITES.match(line):
+        return _WRITTEN
+    if re.search(r"\bfull\(", line):
+        return _FULL
+    if re.search(r"\b\w+\((\[|\(|list\()", line):
+        return _LISTED
+    if re.search(r"\b(u?int|float|complex)\d+\(", line):
+        return SCALAR
+    return _AS_ARRAY if re.search(r"\b(as(any|contiguous)?)?array(_chkfinite)?\(", line) else _FUNCTION
+
+
+_WRITES = re.compile(r"\s*[\w.]+\[.*\]\s*=[^=]")
 
 
 def _ending(transform: str) -> str:

@@ -102,9 +102,13 @@ class Trace:
         _state.trace = self
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, kind: Any, problem: BaseException | None, where: Any) -> None:
         self.alive = False
         _state.trace = self.parent
+        if type(problem) is ValueError and str(problem).startswith("setting an array element with a sequence"):
+            why = problem.__cause__ or problem.__context__  # NumPy's words for any error of `__float__`
+            if isinstance(why, TracerError):
+                raise why.with_traceback(where) from None
 
     def take_ops(self) -> list[Op]:
         """The finished recording, which the trace then no longer holds: tracers know their trace, so it would
@@ -256,24 +260,24 @@ class Tracer(Array):
         return bool(self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", hint))
 
     def __int__(self) -> int:
-        return int(self.concrete("`int()`", hints.SCALAR))
+        return int(self.concrete("`int()`", hints.number_hint(self._line())))
 
     def __float__(self) -> float:
-        return float(self.constant("`float()`"))
+        return float(self.constant("`float()`", hints.number_hint(self._line())))
 
     def __complex__(self) -> complex:
-        return complex(self.constant("`complex()`"))
+        return complex(self.constant("`complex()`", hints.number_hint(self._line())))
 
     def __index__(self) -> int:
         hint = index_hint(self._line(), self.owner.name)
         return self.concrete("Using it as a Python index or a size", hint).__index__()
 
-    def constant(self, wanted: str, rewrite: str = hints.SCALAR) -> np.ndarray:
+    def constant(self, wanted: str, rewrite: str) -> np.ndarray:
         """As `concrete`, but refused where the value is being differentiated: as a constant it has no derivative."""
         if self.value is not None and self.owner.alive:
             raise ConcretizationError(
                 f"{wanted} would make a constant of {self._describe()}, and its derivative would be lost without a "
-                f"word.{self._where()}\n{hints.DERIVATIVE}"
+                f"word.{self._where()}\n{rewrite}{hints.NO_DERIVATIVE}"
             )
         return self.concrete(wanted, rewrite)
 
@@ -296,14 +300,17 @@ class Tracer(Array):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if not self.owner.alive:
             raise leak_error(self)
+        rewrite = self._instead_of_scipys() or hints.array_hint(self._line())
         if self.value is not None:
-            return self.constant("Making a NumPy array of it")
+            return self.constant("Making a NumPy array of it", rewrite)
         raise ConcretizationError(
-            f"NumPy asked for the values of {self._describe()} (`numpy.asarray`, or a NumPy function that functad "
-            f"cannot trace).{self._where()}\n"
-            "Use the function of the same name in `functad.numpy`, or keep this computation out of the "
-            "transformed function."
+            f"NumPy asked for the values of {self._describe()} (`numpy.asarray`, or a function that functad cannot "
+            f"trace).{self._where()}\n{rewrite}"
         )
+
+    def _instead_of_scipys(self) -> str:
+        """What to write instead of the function of SciPy that is running, if one is; `functad.numpy` knows."""
+        return ""
 
 
 # --- bind -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from functad.ir import Source
 
-_PACKAGE = __name__.partition(".")[0]
+_LIBRARIES = (__name__.partition(".")[0], "numpy", "scipy", "contextlib")
 _is_library: dict[str, bool] = {}
 
 
@@ -29,7 +29,7 @@ def set_source(source: Source | None) -> None:
 
 
 def user_source(callers: int = 1) -> Source | None:
-    """The innermost frame outside of functad and NumPy, or that of the equation being transformed.
+    """The innermost frame outside of functad, NumPy and SciPy, or that of the equation being transformed.
 
     callers: from which caller on to look; those before are known to be functad's.
     """
@@ -40,7 +40,7 @@ def user_source(callers: int = 1) -> Source | None:
         module = frame.f_globals.get("__name__") or ""
         library = _is_library.get(module)
         if library is None:
-            library = _is_library[module] = module.partition(".")[0] in (_PACKAGE, "numpy", "contextlib")
+            library = _is_library[module] = module.partition(".")[0] in _LIBRARIES
         if not library:
             return Source(frame.f_code, frame.f_lineno, state.scopes)
         frame = frame.f_back  # type: ignore[assignment]

@@ -21,6 +21,8 @@ from functad.numpy import array_methods as _array_methods
 from functad.numpy import protocols as _protocols
 from functad.numpy import ufunc_methods as _ufunc_methods
 from functad.numpy.arithmetic import *
+from functad.numpy.array_api import __array_api_version__ as __array_api_version__
+from functad.numpy.array_api import __array_namespace_info__ as __array_namespace_info__
 from functad.numpy.array_methods import *
 from functad.numpy.bits import *
 from functad.numpy.creation import *

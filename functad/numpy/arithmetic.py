@@ -26,6 +26,7 @@ from functad.numpy.promotion import (
     promote_pair,
     promote_shapes,
 )
+from functad.primitives import bitcast
 from functad.primitives import elementwise as el
 
 __all__ = [
@@ -119,8 +120,10 @@ def fabs(x: Any, /) -> Array:
 
 
 def sign(x: Any, /) -> Array:
-    """-1, 0 or 1 after the sign of x, element-wise."""
-    return el.sign(asarray(x))
+    """-1, 0 or 1 after the sign of x, element-wise; 0 for -0.0, too."""
+    x = asarray(x)
+    result = el.sign(x)
+    return select(el.eq(x, scalar(x, 0)), scalar(x, 0), result) if x.dtype.kind == "f" else result
 
 
 def signbit(x: Any, /) -> Array:
@@ -130,8 +133,8 @@ def signbit(x: Any, /) -> Array:
         return filled(np.bool_(False), x.shape)
     if x.dtype.kind == "i":
         return el.lt(x, scalar(x, 0))
-    # 1/x tells -0.0 from 0.0; NaNs have no sign that arithmetic could see.
-    return el.or_(el.lt(x, scalar(x, 0)), el.lt(el.div(scalar(x, 1), x), scalar(x, 0)))
+    bits = bitcast.bitcast_convert_type(x, np.dtype(f"i{x.dtype.itemsize}"))  # NaN and -0.0 have a sign bit, too
+    return el.lt(bits, scalar(bits, 0))
 
 
 def copysign(x1: Any, x2: Any, /) -> Array:
@@ -172,7 +175,14 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
     wrong_side = el.and_(el.ne(remainder, scalar(x, 0)), el.ne(el.sign(y), el.sign(remainder)))
     remainder = select(wrong_side, el.add(remainder, y), remainder)
     whole = select(wrong_side, el.sub(whole, scalar(x, 1)), whole)
-    return el.round(whole, 0), remainder
+    zero = el.mul(el.div(x, y), scalar(x, 0))  # with the sign of the quotient
+    return el.round(select(el.eq(whole, scalar(x, 0)), zero, whole), 0), _zero_signed_as(y, remainder)
+
+
+def _zero_signed_as(y: Any, remainder: Any) -> Any:
+    """A remainder of y, where it is a zero with the sign of y; the slopes of both choices are 1."""
+    zero = scalar(y, 0)
+    return select(el.lt(y, zero), el.neg(el.sub(zero, remainder)), el.add(remainder, zero))
 
 
 def remainder(x1: Any, x2: Any, /) -> Array:
@@ -184,7 +194,8 @@ def remainder(x1: Any, x2: Any, /) -> Array:
     if x.dtype.kind == "u":
         return truncated
     opposite = el.ne(el.lt(truncated, zero), el.lt(y, zero))
-    return select(el.and_(opposite, el.ne(truncated, zero)), el.add(truncated, y), truncated)
+    result = select(el.and_(opposite, el.ne(truncated, zero)), el.add(truncated, y), truncated)
+    return _zero_signed_as(y, result) if x.dtype.kind == "f" else result
 
 
 mod = remainder

@@ -14,9 +14,10 @@ import numpy as np
 from functad import dtypes
 from functad.api.devices import CPU, Device, SingleDeviceSharding, check_device
 from functad.array import Array, install_methods
-from functad.errors import ArgumentError, TracerError
+from functad.errors import ArgumentError, CopyError, TracerError
 from functad.numpy import (
     arithmetic,
+    array_api,
     indexing,
     linear,
     logic,
@@ -143,8 +144,30 @@ def _tobytes(self: Any) -> bytes:
     return _known(self, "`.tobytes()`").tobytes()
 
 
-def _dlpack(self: Any, **kwargs: Any) -> Any:
-    return np.array(_known(self, "`__dlpack__`")).__dlpack__(**kwargs)
+def _dlpack(
+    self: Any,
+    *,
+    stream: int | Any | None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """The elements for other libraries: copied, since most do not ask whether they may write, but for `copy=False`."""
+    known = _known(self, "`__dlpack__`")
+    if dl_device not in (None, _DLPACK_CPU):
+        raise CopyError(f"__dlpack__: {self._describe()} is in the memory of the CPU; {dl_device} is another device")
+    if copy is not False:
+        return np.array(known).__dlpack__(stream=stream)
+    if max_version is None or max_version < (1, 0):
+        raise CopyError(
+            "__dlpack__: arrays are immutable, and a consumer who asks for no DLPack version is not told so; with "
+            "copy=False it must ask for one, max_version=(1, 0)"
+        )
+    exporter: Any = known
+    return exporter.__dlpack__(stream=stream, max_version=max_version, copy=False)
+
+
+_DLPACK_CPU = (1, 0)  # kDLCPU, device 0
 
 
 def _round_protocol(self: Any, ndigits: int | None = None) -> Any:
@@ -263,7 +286,12 @@ def _devices(self: Any) -> set[Device]:
     return {CPU}
 
 
-def _namespace(self: Any, *, api_version: str | None = None) -> Any:
+def _namespace(self: Any, /, *, api_version: str | None = None) -> Any:
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", array_api.__array_api_version__):
+        raise ArgumentError(
+            f"__array_namespace__: functad.numpy follows the Array API standard {array_api.__array_api_version__}, "
+            f"not {api_version!r}; leave api_version= out"
+        )
     return namespace()
 
 
@@ -348,7 +376,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "__array_namespace__": _namespace,
     "__contains__": _contains,
     "__dlpack__": _dlpack,
-    "__dlpack_device__": lambda self: (1, 0),  # kDLCPU, device 0
+    "__dlpack_device__": lambda self: _DLPACK_CPU,
     "__getitem__": indexing.getitem,
     "__invert__": logic.bitwise_not,
     "__iter__": _iter,

@@ -14,7 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.api.devices import check_device
 from functad.array import Array, ArrayImpl
-from functad.errors import ArgumentError, TooLargeError
+from functad.errors import ArgumentError, CopyError, TooLargeError
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled, scalar, select
 from functad.numpy.promotion import (
@@ -381,6 +381,7 @@ def identity(n: Any, dtype: Any = None) -> Array:
 
 def _diagonal_mask(sizes: tuple[int, ...], k: int, compare: Callable[[Any, Any], Any]) -> Any:
     """Compare row + k with column."""
+    k = max(-sizes[0], min(int(k), sizes[1]))
     rows = structure.iota(dtypes.int32, sizes, 0)
     columns = structure.iota(dtypes.int32, sizes, 1)
     return compare(el.add(rows, np.int32(k)), columns)
@@ -522,12 +523,14 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of another library's array, copied; so `copy=False` raises.
+    """An array of another library's array, copied: with `copy=False` it must be immutable, as functad's are.
 
     Raises:
-        ArgumentError: a copy is refused. DeviceError: a device other than the CPU is asked for.
+        CopyError: a copy is needed but refused. DeviceError: a device other than the CPU is asked for.
     """
     check_device(device, "from_dlpack")
+    if isinstance(x, Array):
+        return el.copy(x) if copy else x
     if copy is not None and not copy:
-        raise ArgumentError("from_dlpack: copy=False: arrays are immutable, so they copy what others may change")
+        raise CopyError("from_dlpack: copy=False: arrays are immutable, so they copy what others may change")
     return asarray(np.from_dlpack(x))

@@ -68,7 +68,7 @@ class ScalarType:
 def _dtype_or_none(spec: Any) -> np.dtype | None:
     try:
         return np.dtype(spec)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # NumPy parses any text
         return None
 
 

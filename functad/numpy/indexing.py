@@ -15,7 +15,7 @@ from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.debug.bounds import check_positions
-from functad.errors import ArgumentError, ConcretizationError, DTypeError, OutOfBoundsError, ShapeError
+from functad.errors import ArgumentError, ConcretizationError, DTypeError, MaskError, OutOfBoundsError
 from functad.evaluation import aval_of
 from functad.numpy.building import filled
 from functad.numpy.index_plan import NEW, IndexEntry, indices_of, layout_of
@@ -125,8 +125,8 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None)
     if type(part) is slice:
         return _read_slice(part, size)
     if isinstance(part, _Positions):
-        if part.size != size:
-            raise ShapeError(
+        if part.size not in (size, 0):  # one without elements selects none, as NumPy has it
+            raise MaskError(
                 f"a boolean index of size {part.size} does not fit axis {axis} of an array of shape {shape}"
             )
         return IndexEntry("array", value=ArrayImpl(part.values.astype(np.int32)))

@@ -218,7 +218,7 @@ def squeeze(a: Any, axis: Any = None) -> Array:
         axes = canonical_axes("squeeze", axis, x.ndim)
         for i in axes:
             if x.shape[i] != 1:
-                raise ShapeError(f"squeeze: axis {i} of an array of shape {x.shape} has size {x.shape[i]}, not 1")
+                raise ArgumentError(f"squeeze: axis {i} of an array of shape {x.shape} has size {x.shape[i]}, not 1")
     return structure.squeeze(x, axes) if axes else x
 
 

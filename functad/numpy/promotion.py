@@ -13,9 +13,9 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
-from functad.errors import ArgumentError, DTypeError, FunctadError, ShapeError, TooLargeError
+from functad.errors import ArgumentError, AxisError, CopyError, DTypeError, FunctadError, ShapeError, TooLargeError
 from functad.evaluation import aval_of
-from functad.primitives import joining
+from functad.primitives import elementwise, joining
 from functad.primitives.common import broadcast_in_dim, convert_element_type
 from functad.primitives.kernels.conversion import converted
 from functad.tracing import Tracer
@@ -40,16 +40,26 @@ def asarray(
             values.
         dtype: the dtype to convert to; by default that of `a`, and 32 bits for Python numbers.
         order: accepted for NumPy's sake; arrays have no visible memory order.
-        copy: accepted for NumPy's sake; an Array is immutable, so it never needs a copy.
+        copy: True for memory of its own; False to refuse a copy, which all but an Array of that dtype need.
         device: accepted for JAX's sake; there is one device.
+
+    Raises:
+        CopyError: a copy is refused, but needed.
 
     >>> import functad.numpy as jnp
     >>> jnp.asarray([1, 2.5])
     Array([1. , 2.5], dtype=float32)
     """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if copy is False and not (isinstance(a, Array) and wanted in (None, a.dtype)):
+        raise CopyError(
+            f"asarray: copy=False: making an Array of {type(a).__name__!r}"
+            + (f" with dtype {wanted}" if wanted else "")
+            + " needs a copy; leave copy= out"
+        )
     if isinstance(a, Array):
-        return a if wanted is None else convert_element_type(a, wanted)
+        array = a if wanted is None else convert_element_type(a, wanted)
+        return elementwise.copy(array) if copy else array
     a = dtypes.adaptable(a)
     if type(a) in SCALARS:
         own, weak = dtypes.dtype_of(a)
@@ -358,7 +368,7 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
     except (AttributeError, TypeError):
         raise ArgumentError(f"{name}: axis must be an integer, got {axis!r}") from None
     if not -ndim <= index < ndim:
-        raise ArgumentError(f"{name}: axis {index} is out of bounds for an array with {ndim} axes")
+        raise AxisError(f"{name}: axis {index} is out of bounds for an array with {ndim} axes")
     return index % ndim
 
 

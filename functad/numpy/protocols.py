@@ -107,6 +107,11 @@ def _counterpart(module: str, name: str) -> Callable[..., Any]:
         function = getattr(_module_like(place), name, None)
         if function is not None:
             return function
+    if module == "numpy" and name in _WRITERS:
+        raise UnsupportedNumpyError(
+            f"numpy.{name} writes into an array, but functad's are immutable, and a NumPy array would drop out of the "
+            f"trace; use the result of {_WRITERS[name]}"
+        )
     raise UnsupportedNumpyError(
         f"{module}.{name} was called on a functad value, but functad has no function of that name. Write it with "
         "other functions of functad.numpy; or, if no derivative is wanted through it and the value is known, "
@@ -124,6 +129,45 @@ def _module_like(name: str) -> Any:
         if problem.name and f"functad.{name}".startswith(problem.name):
             return None
         raise
+
+
+# What to write instead of functions that write into the array they are given.
+_WRITERS = {
+    "copyto": "functad.numpy.where(mask, x, a)",
+    "putmask": "functad.numpy.where(mask, values, a)",
+}
+# Functions of SciPy whose counterpart has another name, or stands in another place.
+_ELSEWHERE = {"scipy.integrate.odeint": "functad.experimental.ode.odeint"}
+
+
+def _instead_of_scipys(self: Any) -> str:
+    """What to write instead of the function of SciPy that is running: one that is no ufunc takes no tracer."""
+    frame, found = sys._getframe(1), ""
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("scipy."):
+            decorated = frame.f_locals.get("f")  # by SciPy's `_apply_over_batch`
+            owner = type(frame.f_locals.get("self")).__name__.removesuffix("_gen")  # a distribution, of class norm_gen
+            found = (
+                _name_of_ours(module, frame.f_code.co_name, owner)
+                or _name_of_ours(getattr(decorated, "__module__", None), getattr(decorated, "__name__", ""), owner)
+                or found
+            )
+        elif module.partition(".")[0] not in ("functad", "numpy"):
+            break
+        frame = frame.f_back  # type: ignore[assignment]
+    return found and f"SciPy's own functions, but for ufuncs, take known values alone. Write {found}(...)"
+
+
+def _name_of_ours(module: str | None, name: str, owner: str) -> str:
+    """functad's name for a function of SciPy, or for a method of one of its distributions."""
+    place = ".".join((module or "").split(".")[:2])
+    home = _module_like(place)
+    if callable(getattr(home, name, None)):
+        return f"functad.{place}.{name}"
+    if callable(getattr(getattr(home, owner, None), name, None)):
+        return f"functad.{place}.{owner}.{name}"
+    return _ELSEWHERE.get(f"{place}.{name}", "")
 
 
 def _known(values: Any) -> Any:
@@ -150,4 +194,5 @@ def install() -> None:
     """
     install_methods({"__array_function__": _array_function})
     setattr(Tracer, "__array_ufunc__", _ufunc_of_traced)  # noqa: B010
+    setattr(Tracer, "_instead_of_scipys", _instead_of_scipys)  # noqa: B010
     setattr(Tracer, "_data", property(_data_of_traced))  # noqa: B010

@@ -513,6 +513,9 @@ def _array_api_cumulative(
     if axis is None and x.ndim != 1:
         raise ArgumentError(f"{name}: an array of shape {x.shape} has not one axis, so axis= must name one")
     index = canonical_axis(name, 0 if axis is None else axis, x.ndim)
+    default = dtypes.default_int_dtype()
+    if dtype is None and x.dtype.kind in "iu" and x.dtype.itemsize < default.itemsize:
+        dtype = np.dtype(f"{x.dtype.kind}{default.itemsize}")
     result = fun(x, index, dtype)
     if not include_initial:
         return result

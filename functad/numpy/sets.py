@@ -14,7 +14,7 @@ from functad.array import Array, ArrayImpl
 from functad.numpy import manipulation, selecting
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import constant, convert, operand, promote_dtypes
-from functad.numpy.sorting import isin, unique
+from functad.numpy.sorting import from_elements, isin, unique
 from functad.primitives import elementwise as el
 from functad.primitives import joining, sorting, structure
 
@@ -52,11 +52,12 @@ def intersect1d(
     """
     if size is None:
         numpy_intersect: Any = np.intersect1d
-        result = numpy_intersect(*_known_values("intersect1d", ar1, ar2), assume_unique, return_indices)
+        operands, known = _known_values("intersect1d", ar1, ar2)
+        result = numpy_intersect(*known, assume_unique, return_indices)
         if not return_indices:
-            return ArrayImpl(np.asarray(result))
+            return from_elements(result, *operands)
         values, *positions = result
-        return (ArrayImpl(values), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in positions))
+        return (from_elements(values, *operands), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in positions))
     x, y = _flat("intersect1d", ar1, ar2)
     values, first, order = _sorted(x)
     chosen, found = _some(values, el.and_(first, isin(values, y)), size, fill_value)
@@ -78,8 +79,8 @@ def setdiff1d(
         size: the number of values, needed where the arrays are traced: cut, or filled up with `fill_value` (or 0).
     """
     if size is None:
-        known, other = _known_values("setdiff1d", ar1, ar2)
-        return ArrayImpl(np.setdiff1d(known, other, assume_unique))
+        operands, (known, other) = _known_values("setdiff1d", ar1, ar2)
+        return from_elements(np.setdiff1d(known, other, assume_unique), operands[0])
     x, y = _flat("setdiff1d", ar1, ar2)
     values, first = (x, filled(np.bool_(True), x.shape)) if assume_unique else _sorted(x)[:2]
     keep = el.and_(first, isin(values, y, invert=True))
@@ -96,8 +97,8 @@ def setxor1d(
             smallest value).
     """
     if size is None:
-        known, other = _known_values("setxor1d", ar1, ar2)
-        return ArrayImpl(np.setxor1d(known, other, assume_unique))
+        operands, (known, other) = _known_values("setxor1d", ar1, ar2)
+        return from_elements(np.setxor1d(known, other, assume_unique), *operands)
     x, y = _flat("setxor1d", ar1, ar2)
     sides = [_sorted(x)[:2], _sorted(y)[:2]]
     values = joining.concatenate([side[0] for side in sides], 0)
@@ -107,10 +108,11 @@ def setxor1d(
     return _some(values, el.eq(dropped, np.int32(0)), size, fill_value)[0]
 
 
-def _known_values(name: str, *arrays: Any) -> list[Any]:
+def _known_values(name: str, *arrays: Any) -> tuple[list[Any], list[Any]]:
+    """The arrays in their common dtype, and their values."""
     rewrite = f"Give {name} the size of its result, which depends on the values: {name}(x, y, size=largest)."
     promoted = promote_dtypes(*[as_array(name, a) for a in arrays])
-    return [constant(x, name, rewrite) for x in promoted]
+    return promoted, [constant(x, name, rewrite) for x in promoted]
 
 
 def _flat(name: str, *arrays: Any) -> list[Any]:

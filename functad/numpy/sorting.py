@@ -18,6 +18,7 @@ from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import asarray, canonical_axis, constant, convert, operand, promote_dtypes
 from functad.primitives import cumulative, joining, sorting, structure
 from functad.primitives import elementwise as el
+from functad.tracing import Tracer
 
 __all__ = [
     "argpartition",
@@ -116,8 +117,8 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 
 def sort_complex(a: Any) -> Array:
-    """The elements sorted by real, then imaginary part, as complex numbers."""
-    x = sort(a, 0)
+    """The elements sorted along the last axis by real, then imaginary part, as complex numbers."""
+    x = sort(a)
     return convert(x, dtypes.lattice_join((x.dtype, False), (dtypes.complex64, False))[0])
 
 
@@ -241,12 +242,31 @@ def unique(
         numpy_unique: Any = np.unique
         parts = numpy_unique(known, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
         if not (return_index or return_inverse or return_counts):
-            return ArrayImpl(np.asarray(parts))
-        first, *others = parts
-        return (ArrayImpl(first), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in others))
+            parts = (parts,)
+        values = from_elements(parts[0], x) if axis is None else _unique_slices(x, parts[0], axis, equal_nan)
+        others = [ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in parts[1:]]
+        return (values, *others) if others else values
     if axis is not None:
         raise ArgumentError("unique: size= is for elements; with axis= leave it out and keep the array untraced")
     return _unique_of_size(x, return_index, return_inverse, return_counts, equal_nan, size, fill_value)
+
+
+def from_elements(values: np.ndarray, *arrays: Any) -> Any:
+    """Known values as the elements they come from: of equal ones the first, whose derivative they have."""
+    if not any(isinstance(x, Tracer) for x in arrays):
+        return ArrayImpl(np.asarray(values))
+    flat = manipulation.concatenate([manipulation.ravel(x) for x in arrays])
+    known = constant(flat, "unique", _SIZE_REWRITE)
+    order = np.argsort(known, kind="stable")
+    return selecting.take(flat, order[np.searchsorted(known[order], values)], 0)
+
+
+def _unique_slices(x: Any, values: np.ndarray, axis: int, equal_nan: bool) -> Any:
+    if not isinstance(x, Tracer):
+        return ArrayImpl(values)
+    numpy_unique: Any = np.unique
+    known = constant(x, "unique", _SIZE_REWRITE)
+    return selecting.take(x, numpy_unique(known, return_index=True, axis=axis, equal_nan=equal_nan)[1], axis)
 
 
 def _unique_of_size(

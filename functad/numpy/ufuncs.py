@@ -15,7 +15,7 @@ from functad.api import custom_jvp
 from functad.array import Array
 from functad.errors import ArgumentError, DTypeError
 from functad.numpy.building import binary_inexact, filled, named, real_scalar, scalar, select, unary_inexact
-from functad.numpy.promotion import asarray, convert, operand, promote_args_inexact
+from functad.numpy.promotion import asarray, constant, convert, operand, promote_args_inexact
 from functad.primitives import elementwise as el
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "rad2deg",
     "radians",
     "real",
+    "real_if_close",
     "rint",
     "round",
     "sin",
@@ -320,6 +321,25 @@ def real(val: Any, /) -> Array:
     """The real part; of a real array the array itself."""
     x = asarray(val)
     return el.real(x) if x.dtype.kind == "c" else x
+
+
+def real_if_close(a: Any, tol: float = 100) -> Array:
+    """The real part of a complex array whose imaginary part is small everywhere, and any other array itself.
+
+    Args:
+        a: array; a complex one must have a known value, which decides the dtype of the result.
+        tol: what is small: above 1 in units of the dtype's machine epsilon.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.real_if_close(jnp.array([1 + 1e-7j]))
+    Array([1.], dtype=float32)
+    """
+    x = asarray(a)
+    if x.dtype.kind != "c":
+        return x
+    rewrite = "Write functad.numpy.real(x): the dtype of a result cannot depend on values."
+    size = np.abs(constant(x, "real_if_close", rewrite).imag)
+    return el.real(x) if np.all(size < (tol * np.finfo(x.dtype).eps if tol > 1 else tol)) else x
 
 
 def imag(val: Any, /) -> Array:

@@ -125,7 +125,7 @@ exp2_p = unary(
 )
 expm1_p = unary(
     "expm1",
-    _by_double(np.expm1),
+    lambda x: special.expm1(x) if x.dtype.kind == "c" else _by_double(np.expm1)(x),
     jvp=lambda t, out, x: mul(t, _plus(out, 1)),  # d(e^x − 1) = e^x dx
     kinds=INEXACT,
     complex_data=_complex,
@@ -483,7 +483,7 @@ cosh_p = unary(
 )
 tanh_p = unary(
     "tanh",
-    np.tanh,
+    special.tanh,
     # d tanh(x) = (1 + tanh(x)) (1 − tanh(x)) dx, which loses no digits where tanh(x) is near 1
     jvp=lambda t, out, x: mul(add(t, mul(t, out)), _minus_from(1, out)),
     kinds=INEXACT,

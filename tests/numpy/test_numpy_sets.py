@@ -56,3 +56,25 @@ def test_weights_of_quantiles_are_checked():
     np.testing.assert_array_equal(np.asarray(found(np.array([0.0, 1.0, 2.0, 0.0]))), [1, 2, 2])
     expected = np.quantile(np.arange(4.0), [0.0, 0.5, 1.0], method="inverted_cdf", weights=[0.0, 1.0, 2.0, 0.0])
     np.testing.assert_array_equal(expected, [1, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("function", "slopes"),
+    [
+        (lambda x, y: jnp.unique(x), ([3, 1, 0, 2], [0, 0])),
+        (lambda x, y: jnp.unique(x, return_counts=True)[0], ([3, 1, 0, 2], [0, 0])),
+        (lambda x, y: jnp.unique(x[None], axis=1)[0], ([3, 1, 0, 2], [0, 0])),
+        (lambda x, y: jnp.union1d(x, y), ([3, 1, 0, 2], [0, 4])),
+        (lambda x, y: jnp.intersect1d(x, y), ([0, 0, 0, 1], [0, 0])),
+        (lambda x, y: jnp.setdiff1d(x, y), ([2, 1, 0, 0], [0, 0])),
+        (lambda x, y: jnp.setxor1d(x, y), ([2, 1, 0, 0], [0, 3])),
+    ],
+)
+def test_values_have_the_derivative_of_the_elements_they_come_from(function, slopes):
+    def loss(x, y):
+        values = function(x, y)
+        return jnp.sum(values * np.arange(1.0, values.size + 1))
+
+    x, y = jnp.array([3.0, 1.0, 3.0, 2.0]), jnp.array([2.0, 5.0])
+    found = functad.grad(loss, (0, 1))(x, y)
+    assert tuple(g.tolist() for g in found) == slopes

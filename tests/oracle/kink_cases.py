@@ -344,6 +344,7 @@ WITHOUT_KINKS = {
     less_equal lexsort load logical_and logical_not logical_or logical_xor mask_indices matmul matrix_transpose
     matvec meshgrid moveaxis nanargmax nanargmin ndim nextafter nonzero not_equal ones ones_like outer pad
     permute_dims place polyadd polyder polyint polymul polysub printoptions promote_types put put_along_axis ravel
+    real_if_close
     ravel_multi_index repeat reshape resize result_type right_shift roll rollaxis rot90 save savez searchsorted
     set_printoptions setdiff1d setxor1d shape signbit size sort_complex spacing split squeeze stack swapaxes
     take_along_axis tensordot tile trace transpose tri tril tril_indices tril_indices_from trim_zeros triu

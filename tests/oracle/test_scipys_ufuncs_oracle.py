@@ -1,4 +1,4 @@
-"""Calls of SciPy's own ufuncs on traced values: recorded, computed and differentiated as functad's of that name."""
+"""Calls of SciPy on traced values: its ufuncs are functad's of that name; for its other functions errors name ours."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import pytest
 
 special = pytest.importorskip("scipy.special", reason="SciPy is not installed: these tests call its functions")
 
+import scipy.integrate  # noqa: E402
+import scipy.linalg  # noqa: E402
+import scipy.signal  # noqa: E402
+import scipy.stats  # noqa: E402
+
 import functad  # noqa: E402
-from functad.errors import UnsupportedNumpyError  # noqa: E402
+from functad.errors import ConcretizationError, UnsupportedNumpyError  # noqa: E402
 
 X = np.float32([0.25, 0.5, 0.875])
 
@@ -61,3 +66,28 @@ def test_zeta_is_made_of_ufuncs_with_names_of_their_own():
 def test_what_has_no_counterpart_is_named(call, text):
     with pytest.raises(UnsupportedNumpyError, match=text):
         functad.jit(call)(X)
+
+
+@pytest.mark.parametrize(
+    ("call", "ours"),
+    [
+        (lambda x: scipy.stats.norm.logpdf(x), "stats.norm.logpdf"),
+        (lambda x: scipy.stats.multivariate_normal.logpdf(x, X, np.eye(3)), "stats.multivariate_normal.logpdf"),
+        (lambda x: scipy.stats.poisson.logpmf(2, x), "stats.poisson.logpmf"),
+        (lambda x: scipy.linalg.solve_triangular(np.eye(3), x), "linalg.solve_triangular"),
+        (lambda x: scipy.linalg.expm(x[:, None] * X), "linalg.expm"),
+        (lambda x: scipy.special.logsumexp(x), "special.logsumexp"),
+        (lambda x: scipy.signal.convolve(x, X), "signal.convolve"),
+        (lambda x: scipy.integrate.trapezoid(x), "integrate.trapezoid"),
+    ],
+)
+@pytest.mark.parametrize("transform", [functad.jit, functad.grad])
+def test_errors_of_functions_that_are_no_ufuncs_name_ours(call, ours, transform):
+    with pytest.raises(ConcretizationError, match=rf"Write functad\.scipy\.{ours}\(") as info:
+        transform(call)(X)
+    assert "test_scipys_ufuncs_oracle.py" in str(info.value)
+
+
+def test_the_error_of_odeint_names_ours():
+    with pytest.raises(ConcretizationError, match=r"Write functad\.experimental\.ode\.odeint\("):
+        functad.jit(lambda x: scipy.integrate.odeint(lambda y, t: -y, x, np.linspace(0, 1, 3)))(X)

@@ -209,13 +209,14 @@ def eig(a: Any) -> EigResult:
     Args:
         a: array of shape (..., n, n).
 
-    `eigvals` has a derivative; that of eigenvectors is given by `lax.linalg.eig(…, enable_eigvec_derivs=True)`.
+    An eigenvector has length 1, and its largest component is real; its derivative keeps both. It has one where all
+    eigenvalues differ.
 
     >>> import functad.numpy as jnp
     >>> jnp.linalg.eig(jnp.array([[1., 0.], [0., 2.]])).eigenvalues
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
-    w, v = spectra.eig(square("eig", a), compute_left_eigenvectors=False)
+    w, v = spectra.eig(square("eig", a), compute_left_eigenvectors=False, enable_eigvec_derivs=True)
     return EigResult(w, v)
 
 

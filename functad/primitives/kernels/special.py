@@ -115,6 +115,28 @@ def log1p(x: np.ndarray) -> np.ndarray:
     return result.astype(x.dtype, copy=False)
 
 
+def expm1(x: np.ndarray) -> np.ndarray:
+    """`e^x − 1`; of a complex x with the values at infinities and NaN that the Array API standard gives."""
+    if x.dtype.kind != "c":
+        return np.asarray(np.expm1(x))
+    result = np.array(np.expm1(x))
+    a, b = x.real, x.imag
+    unknown_angle = np.isinf(a) & ~np.isfinite(b)  # the size still decides
+    result.real = np.where(unknown_angle, np.where(a < 0, -1, a), result.real) + 0.0
+    result.imag = np.where(b == 0, b, np.where(unknown_angle & (a < 0), 0, result.imag))  # an angle of 0 is kept
+    return result
+
+
+def tanh(x: np.ndarray) -> np.ndarray:
+    """NumPy's; at an infinite real part the zero has the sign of the imaginary one, as the Array API standard says."""
+    if x.dtype.kind != "c":
+        return np.asarray(np.tanh(x))
+    result = np.array(np.tanh(x))
+    far = np.isinf(x.real) & np.isfinite(x.imag)
+    result.imag = np.where(far, np.copysign(0, x.imag), result.imag)
+    return result
+
+
 def cumulative_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
     """Running `log(sum(exp(x)))` along `axis`, pairwise stable: no common shift, so nothing underflows."""
     work = x.astype(np.float64) if x.dtype.itemsize < 8 else x

@@ -127,7 +127,6 @@ complex_acos = _libm("acos")
 complex_atan = _libm("atan")
 complex_sinh = _libm("sinh")
 complex_cosh = _libm("cosh")
-complex_tanh = _libm("tanh")
 complex_asinh = _libm("asinh")
 complex_acosh = _libm("acosh")
 complex_atanh = _libm("atanh")
@@ -147,8 +146,23 @@ def complex_expm1(k: Any, z: Any) -> Any:
     """e^z − 1."""
     x, y = k.cast(z.real, np.float64), k.cast(z.imag, np.float64)
     half = k.libm("sin", y * 0.5)
-    real = k.libm("expm1", x) * k.libm("cos", y) - half * half * 2
-    return k.cast(k.make_complex(real, k.libm("exp", x) * k.libm("sin", y)), z.dtype)
+    real = k.libm("expm1", x) * k.libm("cos", y) - half * half * 2 + 0.0
+    imaginary = k.libm("exp", x) * k.libm("sin", y)
+    # Where the angle is no number, the size still decides; and an angle of 0 is kept.
+    known, far = k.absolute(y) < np.inf, k.absolute(x) == np.inf
+    real = k.where(known | (x != x) | (k.absolute(x) < np.inf), real, k.where(x < 0, k.constant(-1, real.dtype), x))
+    imaginary = k.where((x < 0) & far & (y - y != 0), k.constant(0, real.dtype), imaginary)
+    return k.cast(k.make_complex(real, k.where(y == 0, y, imaginary)), z.dtype)
+
+
+@plain
+def complex_tanh(k: Any, z: Any) -> Any:
+    """The C library's; but at an infinite real part the zero has the sign of the imaginary one: `special.tanh`."""
+    found = k.complex_libm("tanh", k.cast(z, np.complex128))
+    x, y = k.cast(z.real, np.float64), k.cast(z.imag, np.float64)
+    far = (k.absolute(x) == np.inf) & (k.absolute(y) < np.inf)
+    imaginary = k.where(far, k.copysign(k.constant(0, y.dtype), y), found.imag)
+    return k.cast(k.make_complex(found.real, imaginary), z.dtype)
 
 
 @routine
