@@ -29,6 +29,9 @@ _unlocked: Any = ctypes.CDLL(lib._name)
 _unlocked.LLVMPY_RunNewModulePassManager.restype = None
 _unlocked.LLVMPY_TargetMachineEmitToMemory.restype = lib.LLVMPY_TargetMachineEmitToMemory.restype
 
+# The first bytes of an archive of object files, and how long the head of each is.
+_ARCHIVE, _HEAD = b"!<arch>\n", 60
+
 # Before the name of every function that an object exports: so none can be taken for one of the C library.
 PREFIX = "functad_"
 
@@ -67,12 +70,13 @@ define half @__truncdfhf2(double %x) {
 
 
 def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
-    """Load the object file and look up the functions `names`, which it must export.
+    """Load an object file, or an archive of some, and look up the functions `names`, which it must export.
 
     Raises:
-        CompilationError: the object needs functions that this process does not have.
+        CompilationError: the object needs functions that this process does not have, or is damaged.
     """
-    undefined = undefined_symbols(object_bytes)
+    members = _members(object_bytes)
+    undefined = dict.fromkeys(name for member in members for name in undefined_symbols(member))
     own = [name for name in undefined if name in _CONVERSIONS]
     # The first engine makes LLVM look up the functions of this process, such as memset.
     module = llvm.parse_assembly("".join(_CONVERSIONS[name] for name in own))
@@ -81,9 +85,36 @@ def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
     if missing:
         # LLVM would end the whole process on the first symbol that it cannot resolve.
         raise CompilationError(f"compiled code needs functions that this process does not have: {', '.join(missing)}")
-    engine.add_object_file(llvm.ObjectFileRef.from_data(object_bytes))
+    for member in members:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(member))
     engine.finalize_object()
     return Loaded(engine, names)
+
+
+def archive(members: Sequence[bytes]) -> bytes:
+    """Object files as one: a single one as it is, others as an archive, which `ar`, `nm` and `objdump` read."""
+    if len(members) == 1:
+        return members[0]
+    parts = [_ARCHIVE]
+    for number, member in enumerate(members):
+        head = f"{number}.o/".ljust(16) + "0".ljust(12) + "0".ljust(6) * 2 + "644".ljust(8) + f"{len(member):<10}`\n"
+        parts += [head.encode(), member, b"\n" * (len(member) % 2)]
+    return b"".join(parts)
+
+
+def _members(content: bytes) -> list[bytes]:
+    if not content.startswith(_ARCHIVE):
+        return [content]
+    members = []
+    at = len(_ARCHIVE)
+    while at < len(content):
+        head = content[at : at + _HEAD]
+        size = head[48:58].strip()
+        if len(head) < _HEAD or not head.endswith(b"`\n") or not size.isdigit():
+            raise CompilationError("damaged archive of object files")
+        members.append(content[at + _HEAD : at + _HEAD + int(size)])
+        at += _HEAD + int(size) + int(size) % 2
+    return members
 
 
 def missing_symbols(symbols: Sequence[str]) -> list[str]:
