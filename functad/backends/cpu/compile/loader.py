@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -29,8 +30,9 @@ _unlocked: Any = ctypes.CDLL(lib._name)
 _unlocked.LLVMPY_RunNewModulePassManager.restype = None
 _unlocked.LLVMPY_TargetMachineEmitToMemory.restype = lib.LLVMPY_TargetMachineEmitToMemory.restype
 
-# The first bytes of an archive of object files, and how long the head of each is.
-_ARCHIVE, _HEAD = b"!<arch>\n", 60
+# The first bytes of an archive of object files, and the head of each: name, time, owner, group, mode, size, an end.
+_ARCHIVE = b"!<arch>\n"
+_HEAD = struct.Struct("16s12s6s6s8s10s2s")
 
 # Before the name of every function that an object exports: so none can be taken for one of the C library.
 PREFIX = "functad_"
@@ -92,13 +94,14 @@ def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
 
 
 def archive(members: Sequence[bytes]) -> bytes:
-    """Object files as one: a single one as it is, others as an archive, which `ar`, `nm` and `objdump` read."""
+    """Object files as one: a single one as it is, others as an archive, which `objdump` reads."""
     if len(members) == 1:
         return members[0]
     parts = [_ARCHIVE]
     for number, member in enumerate(members):
-        head = f"{number}.o/".ljust(16) + "0".ljust(12) + "0".ljust(6) * 2 + "644".ljust(8) + f"{len(member):<10}`\n"
-        parts += [head.encode(), member, b"\n" * (len(member) % 2)]
+        fields = (f"{number}.o/", "0", "0", "0", "644", str(len(member)), "`\n")
+        head = _HEAD.pack(*(field.encode() for field in fields)).replace(b"\0", b" ")
+        parts += [head, member, b"\n" * (len(member) % 2)]
     return b"".join(parts)
 
 
@@ -107,13 +110,14 @@ def _members(content: bytes) -> list[bytes]:
         return [content]
     members = []
     at = len(_ARCHIVE)
-    while at < len(content):
-        head = content[at : at + _HEAD]
-        size = head[48:58].strip()
-        if len(head) < _HEAD or not head.endswith(b"`\n") or not size.isdigit():
-            raise CompilationError("damaged archive of object files")
-        members.append(content[at + _HEAD : at + _HEAD + int(size)])
-        at += _HEAD + int(size) + int(size) % 2
+    try:
+        while at < len(content):
+            size = int(_HEAD.unpack_from(content, at)[-2])
+            at += _HEAD.size
+            members.append(content[at : at + size])
+            at += size + size % 2
+    except (struct.error, ValueError) as problem:
+        raise CompilationError(f"damaged archive of object files: {problem}") from problem
     return members
 
 
@@ -170,6 +174,12 @@ def emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
 def processor() -> tuple[str, str]:
     """LLVM's name of the processor at hand and its features, such as `"+avx2,-sse4a"`."""
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@cache
+def has_masked_vectors() -> bool:
+    """Whether the processor loads and stores any elements of a vector, and not the others, at no cost."""
+    return "+avx512f" in processor()[1].split(",")
 
 
 def _is_x86() -> bool:
