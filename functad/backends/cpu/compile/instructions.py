@@ -40,16 +40,11 @@ class KernelLower(Lower):
             name = inst.target.name
             self.storevar(self.lower_assign(self.typeof(name), inst), name)
         elif isinstance(inst, ir.Jump):
-            self._jump(self.blkmap[inst.target])
+            target = self.blkmap[inst.target]
+            # Blocks are lowered in the order of the text: one that is done already is where a loop begins.
+            (end_loop if target.is_terminated else llvm_ir.IRBuilder.branch)(self.builder, target)
         else:
             super().lower_inst(inst)
-
-    def _jump(self, target: llvm_ir.Block) -> None:
-        repeats = target.is_terminated  # blocks are lowered in the order of the text: so far, a loop ends here
-        is_long = repeats and _instructions(self.builder.block) >= machine_model.LONG_LOOP and has_masked_vectors()
-        jump = self.builder.branch(target)
-        if is_long:
-            jump.set_metadata("llvm.loop", _one_masked_loop(self.module))
 
     def storevar(self, value: llvm_ir.Value, name: str, argidx: int | None = None) -> None:
         if name in self._singly_assigned_vars:
@@ -60,6 +55,14 @@ class KernelLower(Lower):
     def alloca_lltype(self, name: str, lltype: llvm_ir.Type, datamodel: Any = None) -> llvm_ir.Value:
         with self.builder.goto_entry_block():
             return self.builder.alloca(lltype, name=name)
+
+
+def end_loop(builder: llvm_ir.IRBuilder, head: llvm_ir.Block) -> None:
+    """Go back to where the loop begins."""
+    is_long = has_masked_vectors() and _instructions(builder.block) >= machine_model.LONG_LOOP
+    jump = builder.branch(head)
+    if is_long:
+        jump.set_metadata("llvm.loop", _one_masked_loop(builder.module))
 
 
 def _instructions(block: llvm_ir.Block) -> int:

@@ -5,6 +5,7 @@ This file must not know what a kernel computes, nor where object files are kept.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -17,7 +18,15 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from functad import machine_model
 from functad.backends.cpu.compile.behind import do_behind
-from functad.backends.cpu.compile.frontend import Library, PythonFunction, Specialization, lower, pointer_type, refresh
+from functad.backends.cpu.compile.frontend import (
+    Library,
+    PythonFunction,
+    Specialization,
+    lower,
+    lower_kernel,
+    pointer_type,
+    refresh,
+)
 from functad.backends.cpu.compile.loader import PREFIX, archive, emitted, run_passes, target_machine
 from functad.backends.cpu.kernels.arguments import Argument, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
@@ -134,11 +143,13 @@ def _kernels(
     fused: bool,
 ) -> Iterator[Specialization]:
     namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
-    exec(compile(source, filename, "exec"), namespace)
+    text = ast.parse(source, filename)
+    exec(compile(text, filename, "exec"), namespace)
+    nodes = {node.name: node for node in text.body if isinstance(node, ast.FunctionDef)}
     refresh()
     for name, signature in signatures.items():
         arguments = (*map(_type_of, signature), types.int64, types.int64)
-        lowered = lower(namespace[name], arguments, distinct_pointers=True, fused=fused)
+        lowered = lower_kernel(nodes[name], namespace, arguments, fused=fused)
         _add_trampoline(exports.get(name, name), signature, lowered)
         yield lowered
 
