@@ -57,9 +57,9 @@ class KernelLower(Lower):
             return self.builder.alloca(lltype, name=name)
 
 
-def end_loop(builder: llvm_ir.IRBuilder, head: llvm_ir.Block) -> None:
-    """Go back to where the loop begins."""
-    is_long = has_masked_vectors() and _instructions(builder.block) >= machine_model.LONG_LOOP
+def end_loop(builder: llvm_ir.IRBuilder, head: llvm_ir.Block, body: llvm_ir.Block | None = None) -> None:
+    """Go back to where the loop begins. body: the last block of its body, if that is not this one."""
+    is_long = has_masked_vectors() and _instructions(body or builder.block) >= machine_model.LONG_LOOP
     jump = builder.branch(head)
     if is_long:
         jump.set_metadata("llvm.loop", _one_masked_loop(builder.module))

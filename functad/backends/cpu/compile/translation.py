@@ -92,6 +92,16 @@ class Translation:
         else:
             raise NotSimple(type(target).__name__)
 
+    def do_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            self.set(node.target.id, self.operation(node.op, self.of_Name(node.target), self.value(node.value)))
+        elif isinstance(node.target, ast.Subscript):
+            element = self.element(node.target)
+            new = self.operation(node.op, self.call(operator.getitem, element), self.value(node.value))
+            self.call(operator.setitem, [*element, new])
+        else:
+            raise NotSimple("an attribute")
+
     def do_Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):
             self.value(node.value)
@@ -127,27 +137,56 @@ class Translation:
         self.builder.branch(head)
         self.builder.position_at_end(head)
         self.branch(node.test, body, after)
-        self.repeat(node, head, body, after)
+        self.builder.position_at_end(body)
+        self.repeated(node, head, after)
+        if not self.builder.block.is_terminated:
+            self.builder.branch(head)
+        self.builder.position_at_end(after)
 
     def do_For(self, node: ast.For) -> None:
-        start, count, step = self.range(node)
+        first, last, step = self.range(node)
         assert isinstance(node.target, ast.Name)
-        head, body, after = self.block("for"), self.block("do"), self.block("after")
-        at, left = self.place("at", _WORD), self.place("left", _WORD)
-        self.builder.store(start, at)
-        self.builder.store(count, left)
+        known = [getattr(bound.type, "literal_value", None) for bound in (first, last)]
+        if None not in known and len(range(*known, step)) == 1:
+            self.once(node, node.target.id, first)
+            return
+        start, stop = (self.cast(bound, types.int64) for bound in (first, last))
+        before = self.builder.block
+        head, body, following, after = (self.block(name) for name in ("for", "do", "next", "after"))
         self.builder.branch(head)
         self.builder.position_at_end(head)
-        number, remain = self.builder.load(at), self.builder.load(left)
-        self.builder.cbranch(self.builder.icmp_signed(">", remain, ir.Constant(_WORD, 0)), body, after)
+        number = self.builder.phi(_WORD, node.target.id)
+        number.add_incoming(start, before)
+        self.builder.cbranch(self.builder.icmp_signed("<", number, stop), body, after)
         self.builder.position_at_end(body)
-        self.builder.store(self.builder.sub(remain, ir.Constant(_WORD, 1), flags=["nsw"]), left)
-        self.builder.store(self.builder.add(number, ir.Constant(_WORD, step)), at)
         self.set(node.target.id, Value(types.int64, number))
-        self.repeat(node, head, body, after)
+        self.repeated(node, following, after)
+        end = self.builder.block
+        if not end.is_terminated:
+            self.builder.branch(following)
+        self.builder.position_at_end(following)
+        number.add_incoming(self.builder.add(number, ir.Constant(_WORD, step), flags=["nsw"]), following)
+        end_loop(self.builder, head, end)
+        self.builder.position_at_end(after)
 
-    def range(self, node: ast.For) -> tuple[ir.Value, ir.Value, int]:
-        """Of a `range` of int64 that counts upwards: where it starts, how many there are, its step."""
+    def once(self, node: ast.For, name: str, number: Value) -> None:
+        """A loop with one step, which LLVM would look at as one in all its passes."""
+        self.set(name, number)
+        after = self.block("after")
+        self.repeated(node, after, after)
+        if not self.builder.block.is_terminated:
+            self.builder.branch(after)
+        self.builder.position_at_end(after)
+
+    def repeated(self, node: ast.For | ast.While, following: ir.Block, after: ir.Block) -> None:
+        if node.orelse:
+            raise NotSimple("else")
+        self.loops.append((following, after))
+        self.statements(node.body)
+        self.loops.pop()
+
+    def range(self, node: ast.For) -> tuple[Value, Value, int]:
+        """Where a `range` of int64 starts and stops, and its step, if it counts upwards."""
         call = node.iter
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and isinstance(node.target, ast.Name)):
             raise NotSimple("no range")
@@ -157,23 +196,7 @@ class Translation:
         step = getattr(given[2].type, "literal_value", 0) if len(given) == 3 else 1
         if step <= 0 or any(types.unliteral(bound.type) != types.int64 for bound in given):
             raise NotSimple("another range")
-        bounds = [self.cast(bound, types.int64) for bound in given[:2]]
-        start, stop = bounds if len(bounds) == 2 else (ir.Constant(_WORD, 0), bounds[0])
-        count = stop if len(bounds) == 1 else self.builder.sub(stop, start)
-        if step > 1:
-            count = self.builder.sdiv(self.builder.add(count, ir.Constant(_WORD, step - 1)), ir.Constant(_WORD, step))
-        return start, count, step
-
-    def repeat(self, node: ast.For | ast.While, head: ir.Block, body: ir.Block, after: ir.Block) -> None:
-        if node.orelse:
-            raise NotSimple("else")
-        self.builder.position_at_end(body)
-        self.loops.append((head, after))
-        self.statements(node.body)
-        self.loops.pop()
-        if not self.builder.block.is_terminated:
-            end_loop(self.builder, head)
-        self.builder.position_at_end(after)
+        return (self.constant(0), given[0], step) if len(given) == 1 else (given[0], given[1], step)
 
     def branch(self, test: ast.expr, then: ir.Block, otherwise: ir.Block) -> None:
         """Go to one block or the other; `and` and `or` look at no more than they must."""
@@ -228,23 +251,25 @@ class Translation:
         return self.constant(self.names[node.id])
 
     def of_BinOp(self, node: ast.BinOp) -> Value:
-        return self.operation(node.op, node.left, node.right)
+        return self.operation(node.op, self.value(node.left), self.value(node.right))
 
     def of_Compare(self, node: ast.Compare) -> Value:
         if len(node.ops) != 1:
             raise NotSimple("a chain of comparisons")
-        return self.operation(node.ops[0], node.left, node.comparators[0])
+        return self.operation(node.ops[0], self.value(node.left), self.value(node.comparators[0]))
 
     def of_UnaryOp(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
             if type(node.operand.value) in (int, float):
                 return self.constant(-node.operand.value)
-        return self.operation(node.op, node.operand)
+        return self.operation(node.op, self.value(node.operand))
 
-    def operation(self, kind: ast.AST, *nodes: ast.expr) -> Value:
+    def operation(self, kind: ast.AST, *operands: Value) -> Value:
         if type(kind) not in _OPERATORS:
             raise NotSimple(type(kind).__name__)
-        operands = [self.value(node) for node in nodes]
+        known = _known(kind, operands)
+        if known is not None:
+            return known if isinstance(known, Value) else self.constant(known)
         plain = [Value(types.unliteral(operand.type), operand.value) for operand in operands]
         return self.call(_OPERATORS[type(kind)], plain)
 
@@ -330,6 +355,20 @@ class Translation:
         return self.builder.append_basic_block(name)
 
 
+def _known(kind: ast.AST, operands: Sequence[Value]) -> int | Value | None:
+    """A sum, difference or product of integers that needs no instruction, if it is known or one of the operands."""
+    if type(kind) not in (ast.Add, ast.Sub, ast.Mult) or any(types.unliteral(x.type) != types.int64 for x in operands):
+        return None
+    left, right = (getattr(operand.type, "literal_value", None) for operand in operands)
+    if left is not None and right is not None:
+        result: int = _OPERATORS[type(kind)](left, right)
+        return result if -(1 << 63) <= result < 1 << 63 else None
+    neutral = 1 if isinstance(kind, ast.Mult) else 0
+    if right == neutral:
+        return operands[0]
+    return operands[1] if left == neutral and not isinstance(kind, ast.Sub) else None
+
+
 class _Usage:
     """The variables of a function, and which of them are no single value: set twice, or read where that may not be."""
 
@@ -363,6 +402,8 @@ class _Usage:
         self._seen = before
 
     def _reads(self, statement: ast.stmt) -> None:
+        if isinstance(statement, ast.AugAssign):
+            self._again.update(_targets(statement))
         for node in _own_expressions(statement):
             for name in ast.walk(node):
                 if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and name.id not in self._seen:
@@ -370,10 +411,7 @@ class _Usage:
 
 
 def _targets(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, ast.For):
-        targets = [statement.target]
-    else:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
