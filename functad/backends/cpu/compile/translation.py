@@ -1,8 +1,9 @@
 """From the text of a kernel to LLVM IR in one go: statement by statement, each value with its type as Numba gives it.
 
-Numba's own front end goes by bytecode, finds the types of all variables at once and rewrites: three times the work. What
-kernels seldom have (a variable of two types, tuples, other ranges) raises `NotSimple`, and is Numba's. What an operation
-is, in types and instructions, is asked of Numba's tables (`contexts`); this file must not know, nor what is computed.
+Numba's own front end goes by bytecode, finds the types of all variables at once and rewrites: six times the work. What
+kernels seldom have (a variable of two types, tuples, other ranges) raises `NotSimple`, and is Numba's. What an
+operation is, in types and instructions, is asked of Numba's tables (`contexts`); this file must not know, nor what is
+computed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from functad.backends.cpu.compile.instructions import end_loop
 
 _WORD = ir.IntType(64)
 _DONE = ir.Constant(ir.IntType(32), RETCODE_OK.constant)
-_OPERATORS = {
+_OPERATORS: dict[type[ast.AST], Any] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
     ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
@@ -144,20 +145,23 @@ class Translation:
         self.builder.position_at_end(after)
 
     def do_For(self, node: ast.For) -> None:
-        first, last, step = self.range(node)
+        first, last, step = self.bounds(node)
         assert isinstance(node.target, ast.Name)
         known = [getattr(bound.type, "literal_value", None) for bound in (first, last)]
         if None not in known and len(range(*known, step)) == 1:
             self.once(node, node.target.id, first)
             return
         start, stop = (self.cast(bound, types.int64) for bound in (first, last))
+        count = stop if known[0] == 0 else self.builder.sub(stop, start)
+        if step > 1:
+            count = self.builder.sdiv(self.builder.add(count, ir.Constant(_WORD, step - 1)), ir.Constant(_WORD, step))
         before = self.builder.block
         head, body, following, after = (self.block(name) for name in ("for", "do", "next", "after"))
         self.builder.branch(head)
         self.builder.position_at_end(head)
-        number = self.builder.phi(_WORD, node.target.id)
-        number.add_incoming(start, before)
-        self.builder.cbranch(self.builder.icmp_signed("<", number, stop), body, after)
+        number, left = (self.builder.phi(_WORD) for _ in range(2))
+        # How many are left, so that LLVM sees that `range(i, i + 8)` are 8.
+        self.builder.cbranch(self.builder.icmp_signed(">", left, ir.Constant(_WORD, 0)), body, after)
         self.builder.position_at_end(body)
         self.set(node.target.id, Value(types.int64, number))
         self.repeated(node, following, after)
@@ -165,7 +169,10 @@ class Translation:
         if not end.is_terminated:
             self.builder.branch(following)
         self.builder.position_at_end(following)
-        number.add_incoming(self.builder.add(number, ir.Constant(_WORD, step), flags=["nsw"]), following)
+        for phi, initial, change in ((number, start, step), (left, count, -1)):
+            phi.add_incoming(initial, before)
+            changed = self.builder.add(phi, ir.Constant(_WORD, change), flags=["nsw"])
+            phi.add_incoming(changed, following)
         end_loop(self.builder, head, end)
         self.builder.position_at_end(after)
 
@@ -185,7 +192,7 @@ class Translation:
         self.statements(node.body)
         self.loops.pop()
 
-    def range(self, node: ast.For) -> tuple[Value, Value, int]:
+    def bounds(self, node: ast.For) -> tuple[Value, Value, int]:
         """Where a `range` of int64 starts and stops, and its step, if it counts upwards."""
         call = node.iter
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and isinstance(node.target, ast.Name)):
@@ -259,9 +266,9 @@ class Translation:
         return self.operation(node.ops[0], self.value(node.left), self.value(node.comparators[0]))
 
     def of_UnaryOp(self, node: ast.UnaryOp) -> Value:
-        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-            if type(node.operand.value) in (int, float):
-                return self.constant(-node.operand.value)
+        number = getattr(node.operand, "value", None)
+        if isinstance(node.op, ast.USub) and type(number) in (int, float):
+            return self.constant(-number)
         return self.operation(node.op, self.value(node.operand))
 
     def operation(self, kind: ast.AST, *operands: Value) -> Value:
@@ -304,9 +311,9 @@ class Translation:
     def of_Attribute(self, node: ast.Attribute) -> Value:
         kind, value = self.value(node.value)
         wanted = self.typing.resolve_getattr(kind, node.attr) if isinstance(kind, types.Number) else None
-        found = None if wanted is None else self.target.get_getattr(kind, node.attr)
-        if found is None:
+        if wanted is None:
             raise NotSimple("another attribute")
+        found = self.target.get_getattr(kind, node.attr)
         return Value(wanted, found(self.target, self.builder, kind, value, node.attr))
 
     def of_Call(self, node: ast.Call) -> Value:
