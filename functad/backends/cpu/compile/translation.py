@@ -148,7 +148,7 @@ class Translation:
         first, last, step = self.bounds(node)
         assert isinstance(node.target, ast.Name)
         known = [getattr(bound.type, "literal_value", None) for bound in (first, last)]
-        if None not in known and len(range(*known, step)) == 1:
+        if known[0] is not None and known[1] is not None and len(range(known[0], known[1], step)) == 1:
             self.once(node, node.target.id, first)
             return
         start, stop = (self.cast(bound, types.int64) for bound in (first, last))
@@ -169,10 +169,9 @@ class Translation:
         if not end.is_terminated:
             self.builder.branch(following)
         self.builder.position_at_end(following)
-        for phi, initial, change in ((number, start, step), (left, count, -1)):
+        for phi, initial, change, flags in ((number, start, step, ()), (left, count, -1, ("nsw",))):
             phi.add_incoming(initial, before)
-            changed = self.builder.add(phi, ir.Constant(_WORD, change), flags=["nsw"])
-            phi.add_incoming(changed, following)
+            phi.add_incoming(self.builder.add(phi, ir.Constant(_WORD, change), flags=flags), following)
         end_loop(self.builder, head, end)
         self.builder.position_at_end(after)
 
@@ -266,7 +265,7 @@ class Translation:
         return self.operation(node.ops[0], self.value(node.left), self.value(node.comparators[0]))
 
     def of_UnaryOp(self, node: ast.UnaryOp) -> Value:
-        number = getattr(node.operand, "value", None)
+        number: Any = getattr(node.operand, "value", None)
         if isinstance(node.op, ast.USub) and type(number) in (int, float):
             return self.constant(-number)
         return self.operation(node.op, self.value(node.operand))
