@@ -19,8 +19,9 @@ from llvmlite import ir
 from numba import types
 from numba.core.typing.templates import AbstractTemplate, signature
 
+from functad import machine_model
 from functad.backends.cpu.compile import frontend, machine
-from functad.backends.cpu.compile.loader import PREFIX, load, missing_symbols, target_machine
+from functad.backends.cpu.compile.loader import PREFIX, has_masked_vectors, load, missing_symbols, target_machine
 from functad.backends.cpu.compile.symbols import undefined_symbols
 from functad.backends.cpu.scalars.registry_numba import declare, implement
 from functad.errors import CompilationError
@@ -169,6 +170,23 @@ def scale_rows(x, out, start, stop):
     assert "vector.scevcheck" not in text
     if platform.machine().lower() in ("x86_64", "amd64"):
         assert "masked.gather" not in text and "masked.scatter" not in text
+
+
+@pytest.mark.parametrize("limit", [1, 10_000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+def test_the_last_elements_of_a_long_loop_are_a_vector_with_a_mask(dtype, limit, monkeypatch):
+    monkeypatch.setattr(machine_model, "LONG_LOOP", limit)
+    masked = limit == 1 and has_masked_vectors()
+    text = optimized(ARITHMETIC, "arithmetic", dtype, dtype, dtype)
+    assert ("masked.store" in text) == masked
+    loops = len(re.findall(r"store (<\d+ x )?(float|double|i16)", text))  # else there is one without vectors, too
+    assert (loops == 0) if masked else (loops >= 2)
+    addresses = compiled(ARITHMETIC, "arithmetic", dtype, dtype, dtype)
+    for n in (1, 7, 16, 33, 70):
+        x, y, out = values(dtype, n), values(dtype, n, seed=1), np.full(n + 40, 3, dtype)
+        run(addresses, "arithmetic", x, y, out[:n])
+        np.testing.assert_allclose(out[:n], x * y + x, rtol=1e-6)
+        assert (out[n:] == 3).all()
 
 
 def test_sums_are_not_reordered():

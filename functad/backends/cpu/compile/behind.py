@@ -1,4 +1,4 @@
-"""Work that another thread does while this one prepares the next piece: LLVM's, which leaves Python to others.
+"""Work that other threads do while this one prepares the next piece: LLVM's, which leaves Python to others.
 
 Knows threads; not what the work is.
 """
@@ -17,55 +17,69 @@ Job = Callable[[], object]
 
 
 def do_behind(jobs: Iterable[Job]) -> None:
-    """Do the jobs in order, each while `jobs` makes those after it, if there is a core for that.
+    """Do the jobs, in any order, while `jobs` makes more of them; all cores take part, at last this thread, too.
 
     Raises what a job or `jobs` raises; nothing is at work then.
 
-    >>> squares = []
-    >>> do_behind(lambda k=k: squares.append(k * k) for k in range(4))
-    >>> squares
+    >>> squares = set()
+    >>> do_behind(lambda k=k: squares.add(k * k) for k in range(4))
+    >>> sorted(squares)
     [0, 1, 4, 9]
     """
-    if available_cores()[0] == 1:
+    workers = available_cores()[0] - 1
+    if workers == 0:
         for job in jobs:
             job()
         return
-    with _Worker() as worker:
+    with _Workers(workers) as behind:
         for job in jobs:
-            worker.jobs.put(job)
+            behind.add(job)
 
 
-class _Worker:
-    """The thread; as long as it lives, threads leave Python to one another soon."""
+class _Workers:
+    """The threads; as long as they live, threads leave Python to one another soon."""
 
-    def __init__(self) -> None:
-        self.jobs: SimpleQueue[Job | None] = SimpleQueue()  # None ends it
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()  # None ends a thread
         self._goes_on = True
         self._problem: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="functad-behind", daemon=True)
+        self._threads: list[threading.Thread] = []
 
-    def __enter__(self) -> _Worker:
+    def add(self, job: Job) -> None:
+        self._jobs.put(job)
+        if len(self._threads) < self._most:
+            thread = threading.Thread(target=self._run, name="functad-behind", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def __enter__(self) -> _Workers:
         self._interval = sys.getswitchinterval()
         sys.setswitchinterval(min(self._interval, machine_model.SWITCH_S))
-        self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        self._goes_on = kind is None
-        self.jobs.put(None)
+        self._goes_on = self._goes_on and kind is None
+        for _ in range(len(self._threads) + 1):
+            self._jobs.put(None)
         try:
-            self._thread.join()
-        except BaseException:  # somebody does not want to wait: only for the job that it is at
+            self._run()
+            self._join()
+        except BaseException:  # somebody does not want to wait: only for the jobs that are being done
             self._goes_on = False
-            self._thread.join()
+            self._join()
             raise
         finally:
             sys.setswitchinterval(self._interval)
         if kind is None and self._problem is not None:
             raise self._problem
 
+    def _join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
     def _run(self) -> None:
-        while job := self.jobs.get():
+        while job := self._jobs.get():
             if self._goes_on:
                 try:
                     job()

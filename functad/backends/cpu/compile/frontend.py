@@ -5,8 +5,9 @@ This file must not know what a kernel computes, nor how IR becomes machine code.
 
 from __future__ import annotations
 
+import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu_options import FastMathOptions
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
+from numba.core.errors import NumbaError
 from numba.core.funcdesc import FunctionDescriptor, PythonFunctionDescriptor
 from numba.core.interpreter import Interpreter
 from numba.core.targetconfig import ConfigStack
@@ -25,6 +27,7 @@ from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.compile.contexts import KernelTarget, KernelTyping
 from functad.backends.cpu.compile.instructions import KernelLower
+from functad.backends.cpu.compile.translation import NotSimple, Translation
 from functad.backends.cpu.scalars.registry_numba import declare, implement, template
 from functad.errors import CompilationError
 
@@ -32,19 +35,19 @@ PythonFunction = Callable[..., Any]
 
 
 class Specialization(NamedTuple):
-    """One Python function for one list of argument types, as an LLVM module that is not yet text."""
+    """One Python function for one list of argument types, as an LLVM module that is not yet text.
+
+    fndesc: how other functions call it; a kernel is called by none.
+    """
 
     library: Library
-    fndesc: FunctionDescriptor
+    function: ir.Function
     return_type: types.Type
+    fndesc: FunctionDescriptor | None
 
     @property
     def module(self) -> ir.Module:
         return self.library.module
-
-    @property
-    def function(self) -> ir.Function:
-        return self.module.get_global(self.fndesc.mangled_name)
 
 
 class PackedPointer(types.Type):
@@ -91,7 +94,7 @@ def lower(
     with global_compiler_lock:
         library = Library(_target.codegen(), function.__name__)
         try:
-            fndesc, return_type = _lower_into(library, function, arguments, result, _flags(distinct_pointers, fused))
+            return _lower_into(library, function, arguments, result, _flags(distinct_pointers, fused))
         except CompilationError:
             raise
         except (
@@ -99,7 +102,39 @@ def lower(
         ) as problem:  # Numba also raises KeyError, AssertionError and so on for what it does not foresee
             where = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
             raise CompilationError(f"{function.__name__} ({where}) cannot be compiled: {problem}") from problem
-    return Specialization(library, fndesc, return_type)
+
+
+def lower_kernel(
+    node: ast.FunctionDef, names: Mapping[str, Any], arguments: tuple[types.Type, ...], *, fused: bool
+) -> Specialization:
+    """The LLVM module of a kernel, whose pointers never reach the same memory.
+
+    Args:
+        node: its text.
+        names: what the names mean that are not its own; its own name is the Python function.
+        arguments: the Numba types of its arguments.
+        fused: whether any product may be added without being rounded first.
+
+    Raises:
+        CompilationError: Numba does not understand the function.
+    """
+    flags = _flags(distinct_pointers=True, fused=fused)
+    with global_compiler_lock, ConfigStack().enter(flags):
+        target = compiler._make_subtarget(_target, flags)
+        library = Library(target.codegen(), node.name)
+        module = library.create_ir_module(node.name)
+        kind = target.call_conv.get_function_type(types.none, arguments)
+        function = ir.Function(module, kind, f"kernel.{node.name}")
+        names_of_arguments = [argument.arg for argument in node.args.args]
+        target.call_conv.decorate_function(function, names_of_arguments, arguments, noalias=True)
+        try:
+            with target.push_code_library(library):
+                Translation(target, names, node).write(function, arguments)
+        except (NotSimple, NumbaError):
+            return lower(names[node.name], arguments, distinct_pointers=True, fused=fused)
+        target.post_lowering(module, library)
+        library.add_ir_module(module)
+        return Specialization(library, function, types.none, None)
 
 
 def _flags(distinct_pointers: bool, fused: bool) -> compiler.Flags:
@@ -117,7 +152,7 @@ def _lower_into(
     arguments: tuple[types.Type, ...],
     result: types.Type | None,
     flags: Any,
-) -> tuple[FunctionDescriptor, types.Type]:
+) -> Specialization:
     # Numba's four stages, without its driver, which analyses and checks between any two of them, without SSA, rewrites,
     # and the lifetimes of variables, which matter where references are counted: a third of the usual time.
     with ConfigStack().enter(flags):
@@ -137,7 +172,7 @@ def _lower_into(
         )
         with target.push_code_library(library):
             KernelLower(target, library, fndesc, numba_ir, metadata={}).lower()
-    return fndesc, typed.return_type
+    return Specialization(library, library.get_function(fndesc.mangled_name), typed.return_type, fndesc)
 
 
 def refresh() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -28,6 +29,10 @@ if _lock is not None:
 _unlocked: Any = ctypes.CDLL(lib._name)
 _unlocked.LLVMPY_RunNewModulePassManager.restype = None
 _unlocked.LLVMPY_TargetMachineEmitToMemory.restype = lib.LLVMPY_TargetMachineEmitToMemory.restype
+
+# The first bytes of an archive of object files, and the head of each: name, time, owner, group, mode, size, an end.
+_ARCHIVE = b"!<arch>\n"
+_HEAD = struct.Struct("16s12s6s6s8s10s2s")
 
 # Before the name of every function that an object exports: so none can be taken for one of the C library.
 PREFIX = "functad_"
@@ -67,12 +72,13 @@ define half @__truncdfhf2(double %x) {
 
 
 def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
-    """Load the object file and look up the functions `names`, which it must export.
+    """Load an object file, or an archive of some, and look up the functions `names`, which it must export.
 
     Raises:
-        CompilationError: the object needs functions that this process does not have.
+        CompilationError: the object needs functions that this process does not have, or is damaged.
     """
-    undefined = undefined_symbols(object_bytes)
+    members = _members(object_bytes)
+    undefined = dict.fromkeys(name for member in members for name in undefined_symbols(member))
     own = [name for name in undefined if name in _CONVERSIONS]
     # The first engine makes LLVM look up the functions of this process, such as memset.
     module = llvm.parse_assembly("".join(_CONVERSIONS[name] for name in own))
@@ -81,9 +87,38 @@ def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
     if missing:
         # LLVM would end the whole process on the first symbol that it cannot resolve.
         raise CompilationError(f"compiled code needs functions that this process does not have: {', '.join(missing)}")
-    engine.add_object_file(llvm.ObjectFileRef.from_data(object_bytes))
+    for member in members:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(member))
     engine.finalize_object()
     return Loaded(engine, names)
+
+
+def archive(members: Sequence[bytes]) -> bytes:
+    """Object files as one: a single one as it is, others as an archive, which `objdump` reads."""
+    if len(members) == 1:
+        return members[0]
+    parts = [_ARCHIVE]
+    for number, member in enumerate(members):
+        fields = (f"{number}.o/", "0", "0", "0", "644", str(len(member)), "`\n")
+        head = _HEAD.pack(*(field.encode() for field in fields)).replace(b"\0", b" ")
+        parts += [head, member, b"\n" * (len(member) % 2)]
+    return b"".join(parts)
+
+
+def _members(content: bytes) -> list[bytes]:
+    if not content.startswith(_ARCHIVE):
+        return [content]
+    members = []
+    at = len(_ARCHIVE)
+    try:
+        while at < len(content):
+            size = int(_HEAD.unpack_from(content, at)[-2])
+            at += _HEAD.size
+            members.append(content[at : at + size])
+            at += size + size % 2
+    except (struct.error, ValueError) as problem:
+        raise CompilationError(f"damaged archive of object files: {problem}") from problem
+    return members
 
 
 def missing_symbols(symbols: Sequence[str]) -> list[str]:
@@ -139,6 +174,12 @@ def emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
 def processor() -> tuple[str, str]:
     """LLVM's name of the processor at hand and its features, such as `"+avx2,-sse4a"`."""
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@cache
+def has_masked_vectors() -> bool:
+    """Whether the processor loads and stores any elements of a vector, and not the others, at no cost."""
+    return "+avx512f" in processor()[1].split(",")
 
 
 def _is_x86() -> bool:

@@ -1,10 +1,11 @@
-"""From Python functions to the bytes of one object file: trampolines, linking, optimisation, code generation.
+"""From Python functions to the bytes of object files: trampolines, linking, optimisation, code generation.
 
 This file must not know what a kernel computes, nor where object files are kept.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -17,8 +18,16 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from functad import machine_model
 from functad.backends.cpu.compile.behind import do_behind
-from functad.backends.cpu.compile.frontend import Library, PythonFunction, Specialization, lower, pointer_type, refresh
-from functad.backends.cpu.compile.loader import PREFIX, emitted, run_passes, target_machine
+from functad.backends.cpu.compile.frontend import (
+    Library,
+    PythonFunction,
+    Specialization,
+    lower,
+    lower_kernel,
+    pointer_type,
+    refresh,
+)
+from functad.backends.cpu.compile.loader import PREFIX, archive, emitted, run_passes, target_machine
 from functad.backends.cpu.kernels.arguments import Argument, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba
@@ -40,9 +49,9 @@ def compile_kernels(
     fused: bool = False,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> bytes:
-    """Compile kernels, which are functions of pointers, numbers, `start` and `stop`, into one object file.
+    """Compile kernels, which are functions of pointers, numbers, `start` and `stop`, into object files.
 
-    The object exports each kernel, to be looked up under its name with `loader.load`, as
+    They export each kernel, to be looked up under its name with `loader.load`, as
     `void kernel(int64_t* slots, int64_t* params, int64_t start, int64_t stop)`; `arguments` says what the words in
     `params` are. A pointer is `slots[word]`. All pointers of one call must be distinct buffers.
 
@@ -50,12 +59,12 @@ def compile_kernels(
         source: the text of a Python module that defines the functions.
         filename: the file that tracebacks shall name; it need not exist.
         signatures: what each function to compile is given before `start` and `stop`.
-        exports: the names under which the object exports them, if not under their own.
+        exports: the names under which they are exported, if not under their own.
         fused: whether any product may be added without being rounded first.
         meanwhile: called when Python has done its part, and LLVM perhaps not.
 
     Returns:
-        The bytes of a relocatable object file for this machine's processor.
+        What `loader.archive` makes of relocatable object files for this machine's processor.
 
     Raises:
         CompilationError: Numba does not understand a function.
@@ -71,7 +80,7 @@ def optimized_kernels(source: str, filename: str, signatures: Mapping[str, Seque
 
 
 def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types.Type], types.Type]]) -> bytes:
-    """Compile functions of any scalars and pointers into one object file.
+    """Compile functions of any scalars and pointers into object files.
 
     Args:
         functions: for each exported name a Python function, the Numba types of its arguments (integers, floats
@@ -79,7 +88,7 @@ def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types
             that `frontend.subroutine` has registered.
 
     Returns:
-        The bytes of a relocatable object file, which exports C functions of the given types.
+        What `loader.archive` makes of relocatable object files, which export C functions of the given types.
 
     Raises:
         CompilationError: Numba does not understand a function, or it returns another type.
@@ -101,26 +110,28 @@ def optimized_ir(parts: Iterable[Specialization]) -> llvm.ModuleRef:
 
 
 def _object_file(parts: Iterable[Specialization], meanwhile: Callable[[], object] = lambda: None) -> bytes:
-    """One object file of all the parts: LLVM works on some while Python makes the next ones."""
-    context = llvm.create_context()
+    """The object files of all the parts: LLVM works on some parts while Python makes the next ones."""
+    made: dict[int, bytes] = {}
 
-    modules: list[llvm.ModuleRef] = []
-    made: list[bytes] = []
-
-    def optimize(batch: Sequence[str]) -> None:
-        modules.append(_optimized(batch, context))
-
-    def emit() -> None:
-        made.append(emitted(target_machine(), _joined(modules)))
+    def compile_batch(number: int, texts: Sequence[str]) -> None:
+        module = _optimized(texts, llvm.create_context())
+        _keep_apart(module)
+        made[number] = emitted(target_machine(), module)
 
     def jobs() -> Iterator[Callable[[], None]]:
-        for batch in _batches(parts):
-            yield partial(optimize, batch)
-        yield emit
+        for number, batch in enumerate(_batches(parts)):
+            yield partial(compile_batch, number, batch)
         meanwhile()
 
     do_behind(jobs())
-    return made[0]
+    return archive([made[number] for number in sorted(made)])
+
+
+def _keep_apart(module: llvm.ModuleRef) -> None:
+    """Export nothing but what is looked up by name: other object files have what is called by many, too."""
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and not value.name.startswith(PREFIX):
+            value.linkage = "internal"
 
 
 def _kernels(
@@ -132,11 +143,13 @@ def _kernels(
     fused: bool,
 ) -> Iterator[Specialization]:
     namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
-    exec(compile(source, filename, "exec"), namespace)
+    text = ast.parse(source, filename)
+    exec(compile(text, filename, "exec"), namespace)
+    nodes = {node.name: node for node in text.body if isinstance(node, ast.FunctionDef)}
     refresh()
     for name, signature in signatures.items():
         arguments = (*map(_type_of, signature), types.int64, types.int64)
-        lowered = lower(namespace[name], arguments, distinct_pointers=True, fused=fused)
+        lowered = lower_kernel(nodes[name], namespace, arguments, fused=fused)
         _add_trampoline(exports.get(name, name), signature, lowered)
         yield lowered
 
