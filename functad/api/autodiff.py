@@ -31,6 +31,8 @@ from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Program, UndefinedPrimal, Zero
 from functad.primitives.common import convert_element_type, instantiate
+from functad.tracing import runs_at_once
+from functad.transforms.backward import linearize_once
 from functad.transforms.forward import is_differentiable, jvp_flat
 from functad.transforms.reverse import LinearMap, ReplayedLinearMap, linearize_flat, transpose_flat
 from functad.tree_util import (
@@ -247,7 +249,8 @@ def value_and_grad(
             name=function_name(fun),
             keeps_numbers=True,
         )
-        outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), lambda: 1)
+        linearize = linearize_once if runs_at_once() else linearize_flat
+        outs, linear = linearize(flat_fun, values, active, names.origins(len(values)), lambda: 1)
         assert flat_fun.out_tree is not None
         check_scalar(fun, outs, flat_fun.out_tree)
         out = aval_of(outs[0])
