@@ -24,8 +24,8 @@ class BackwardPass:
     """The derivative of a function that has run, to be transposed once: it forgets operations as it goes.
 
     It gives the cotangents that a `LinearMap` gives; those of rules that apply several factors to a tangent differ by
-    rounding. But it linearizes an operation only when its cotangent has arrived, and not at all where the rule says what
-    the transposed derivative is.
+    rounding. But it linearizes an operation only when its cotangent has arrived, and not at all where the rule says
+    what the transposed derivative is.
     """
 
     def __init__(self, trace: Trace, inputs: Sequence[Tracer], outs: Sequence[Any]) -> None:
