@@ -80,7 +80,7 @@ class ArrayImpl(Array):
     def __init__(self, value: Any, weak_type: bool = False) -> None:
         if type(value) is not np.ndarray:
             value = np.asarray(value)
-        value.setflags(write=False)
+        value.setflags(False)  # to be written; by position, in half the time
         self._value: np.ndarray = value
         self.weak_type: bool = weak_type
         self._aval: Aval | None = None
@@ -174,7 +174,7 @@ def read_only_view(value: np.ndarray) -> np.ndarray:
 def wrap(value: np.ndarray, aval: Aval) -> ArrayImpl:
     """An Array of an ndarray that nobody else has, of a type that is known."""
     array = _new(ArrayImpl)
-    value.setflags(write=False)
+    value.setflags(False)  # type: ignore[call-arg]  # to be written; NumPy takes it by position
     array._value = value
     array._aval = aval
     array.weak_type = aval.weak_type

@@ -19,6 +19,9 @@ from functad.ir import Aval, Primitive
 from functad.system.quiet import QUIET
 from functad.user_source import user_source
 
+_new = object.__new__
+_quiet_copy = QUIET.copy
+
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run a primitive's NumPy implementation on concrete arguments."""
@@ -45,7 +48,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             with np.errstate(all="ignore"):  # the context variables are the user's
                 result = primitive.impl(*values, **params)
         else:
-            result = QUIET.copy().run(primitive.impl, *values, **params)
+            result = _quiet_copy().run(primitive.impl, *values, **params)
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
         # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
         _explain_size(problem, primitive, args, params)
@@ -61,7 +64,13 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         weak = params["weak_type"]
     elif weak and (strong or result.dtype != values[0].dtype):
         weak = _stays_weak(result.dtype, [aval_of(a) for a in args])
-    return ArrayImpl(result, weak)
+    # What ArrayImpl(result, weak) does, without the call: every operation ends here.
+    array = _new(ArrayImpl)
+    if type(result) is not np.ndarray:
+        result = np.asarray(result)
+    result.setflags(False)
+    array._value, array._aval, array.weak_type = result, None, weak
+    return array
 
 
 def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
@@ -111,21 +120,33 @@ def _unaliased(result: Any, values: Sequence[Any]) -> Any:
 
 def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> list[Aval]:
     """The types of a primitive's results."""
-    out = primitive.abstract_eval(*avals, **params)
-    for a in out if primitive.multiple_results else (out,):
-        if math.prod(a.shape) >= 1 << 63:
-            raise TooLargeError(
-                f"`{primitive.name}` would make {a.str_short()}, which has {a.size:,} elements, more than any array "
-                "can have (2**63 - 1); check the shapes of its operands"
-            )
-    if primitive.multiple_results:
-        return list(out)
+    if not primitive.multiple_results:
+        return [infer_aval(primitive, avals, params)]
+    out = list(primitive.abstract_eval(*avals, **params))
+    for a in out:
+        _check_size(primitive, a)
+    return out
+
+
+def infer_aval(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> Aval:
+    """The type of a primitive's only result."""
+    out: Aval = primitive.abstract_eval(*avals, **params)
+    if out.shape:
+        _check_size(primitive, out)
     if "weak_type" in params:
-        return [Aval(out.shape, out.dtype, params["weak_type"])]
+        return Aval(out.shape, out.dtype, params["weak_type"])
     for a in avals:
         if a.weak_type:
-            return [Aval(out.shape, out.dtype, _stays_weak(out.dtype, avals))]
-    return [out]
+            return Aval(out.shape, out.dtype, _stays_weak(out.dtype, avals))
+    return out
+
+
+def _check_size(primitive: Primitive, result: Aval) -> None:
+    if math.prod(result.shape) >= 1 << 63:
+        raise TooLargeError(
+            f"`{primitive.name}` would make {result.str_short()}, which has {result.size:,} elements, more than any "
+            "array can have (2**63 - 1); check the shapes of its operands"
+        )
 
 
 def aval_of(x: Any) -> Aval:

@@ -300,6 +300,27 @@ class Linearize:
     rule: Callable[..., tuple[Sequence[Any], Callable[[Sequence[Any]], Sequence[Any]]]]
 
 
+@dataclass(frozen=True)
+class OwnDerivative:
+    """The jvp rule of an operation that is linear in its only operand: its derivative is itself, of the tangent."""
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """The jvp rule of an element-wise operation; calling it runs `rule`, the sum of what its operands contribute.
+
+    shares: for each operand `(tangent, output, *primals, **params) -> its share of the tangent`, None where that is
+        zero. Its Jacobian is diagonal, and so its own transpose: where all is real, a share also takes the cotangent of
+        the result to that of the operand.
+    """
+
+    rule: Callable[..., Any]
+    shares: Sequence[Callable[..., Any] | None]
+
+    def __call__(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any], **params: Any) -> Any:
+        return self.rule(primals, output, tangents, **params)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Example:
     """One input on which the table-driven tests check a primitive.
@@ -336,7 +357,7 @@ class Primitive:
     multiple_results: bool
     abstract_eval: Callable[..., Any]
     impl: Callable[..., Any]
-    jvp: Callable[..., Any] | Linearize | ZeroDerivative | Absent
+    jvp: Callable[..., Any] | OwnDerivative | Linearize | ZeroDerivative | Absent
     transpose: Callable[..., Any] | Absent
     batch: Callable[..., Any] | Absent
     lower: (

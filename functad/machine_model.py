@@ -600,6 +600,10 @@ LARGEST_KNOWN_CONSTANT = 1 << 20
 THREEFRY_BLOCK = SECOND_CACHE // 128
 """elements whose random bits are made at a time: five buffers stay in the second cache. Derived."""
 
+THREEFRY_PACKED = 160
+"""counters up to which random bits are made of Python's integers, that hold all of them, not by NumPy. Compared: 1
+takes 8 µs instead of 80, 10 9 instead of 38, 100 25 instead of 38, 250 as long."""
+
 STRICT_BLOCK = SECOND_CACHE // 64
 """elements of a strict formula at a time: its temporaries stay in the second cache. Derived."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from functad import hints
 from functad.array import Array, ArrayImpl
 from functad.errors import ConcretizationError, LeakedTracerError, TracerError
-from functad.evaluation import aval_of, evaluate, infer_avals
+from functad.evaluation import aval_of, evaluate, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
 from functad.ir import (
     Atom,
@@ -116,7 +116,7 @@ class Trace:
         ops, self.ops = self.ops, []
         return ops
 
-    def new_input(self, aval: Aval | None, name: Origin, value: Any = None) -> Tracer:
+    def new_input(self, aval: Aval, name: Origin, value: Any = None) -> Tracer:
         return Tracer(self, aval, value, name)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -130,13 +130,19 @@ class Trace:
                 avals.append(a.aval)
             else:
                 avals.append(aval_of(a))
-        source = user_source(3)
+        source = user_source(4)
+        if not primitive.multiple_results:
+            out = Tracer(self, infer_aval(primitive, avals, params), None, primitive, source)
+            self.ops.append(Op(primitive, args, params, (out,), source))
+            return out
         outs = [Tracer(self, aval, None, primitive, source) for aval in infer_avals(primitive, avals, params)]
         self.ops.append(Op(primitive, args, params, outs, source))
-        return outs if primitive.multiple_results else outs[0]
+        return outs
 
     def _record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        values = [a.value if type(a) is Tracer and a.owner is self else a for a in args]
+        values = []
+        for a in args:
+            values.append(a.value if type(a) is Tracer and a.owner is self else a)
         rule = primitive.jvp
         pushforward = None
         if isinstance(rule, Linearize):
@@ -147,13 +153,14 @@ class Trace:
             results = bind_in(self.parent, primitive, values, params)
             if isinstance(rule, ZeroDerivative):
                 return results
-        source = user_source(4)
-        if primitive.multiple_results:
-            outs = [self._own(r, primitive, source) for r in results]
-        else:
-            outs = [self._own(results, primitive, source)]
+        source = user_source(5)
+        if not primitive.multiple_results:
+            out = self._own(results, primitive, source)
+            self.ops.append(Op(primitive, args, params, (out,), source, values, results, pushforward))
+            return out
+        outs = [self._own(r, primitive, source) for r in results]
         self.ops.append(Op(primitive, args, params, outs, source, values, results, pushforward))
-        return outs if primitive.multiple_results else outs[0]
+        return outs
 
     def _refuse_own(self, results: Sequence[Any], params: dict[str, Any]) -> None:
         """Raise where a call's result is a tracer of this trace, or of one within: it got there by a closure."""
@@ -170,28 +177,21 @@ class Trace:
 
     def _own(self, result: Any, primitive: Primitive, source: Source | None) -> Any:
         """A tracer for a result that can have a derivative; any other is a plain value."""
-        return Tracer(self, None, result, primitive, source) if result.dtype.kind in "fc" else result
+        aval = result.aval
+        return Tracer(self, aval, result, primitive, source) if aval.dtype.kind in "fc" else result
 
 
 class Tracer(Array):
     """Stands for an array while a function is traced."""
 
-    __slots__ = ("__weakref__", "_aval", "origin", "owner", "source", "value")
+    __slots__ = ("__weakref__", "aval", "origin", "owner", "source", "value")
 
-    def __init__(
-        self, trace: Trace, aval: Aval | None, value: Any, origin: Origin, source: Source | None = None
-    ) -> None:
+    def __init__(self, trace: Trace, aval: Aval, value: Any, origin: Origin, source: Source | None = None) -> None:
         self.owner = trace
-        self._aval = aval
+        self.aval = aval
         self.value = value
         self.origin = origin
         self.source = source
-
-    @property
-    def aval(self) -> Aval:  # type: ignore[override]
-        if self._aval is None:
-            self._aval = self.value.aval
-        return self._aval
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -321,7 +321,8 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
 
     args are Arrays, tracers, ndarrays or NumPy scalars of the dtypes the primitive takes; params are static.
     """
-    return bind_in(_state.trace, primitive, args, params)
+    trace = _state.trace
+    return evaluate(primitive, args, params) if trace is None else bind_in(trace, primitive, args, params)
 
 
 def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -357,6 +358,14 @@ def has_value(x: Any) -> bool:
 
 def current_trace() -> Trace | None:
     return _state.trace
+
+
+def runs_at_once() -> bool:
+    """Whether all operations run now: no trace is active that only records."""
+    trace = _state.trace
+    while trace is not None and trace.keeps_values:
+        trace = trace.parent
+    return trace is None
 
 
 # --- functions to Programs ------------------------------------------------------------------------

@@ -9,11 +9,22 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from functad.ir import Source
 
 _LIBRARIES = (__name__.partition(".")[0], "numpy", "scipy", "contextlib")
-_is_library: dict[str, bool] = {}
+
+
+class _Libraries(dict[str | None, bool]):
+    """By the name of a module, whether its frames are none of the user's."""
+
+    def __missing__(self, module: str | None) -> bool:
+        found = self[module] = (module or "").partition(".")[0] in _LIBRARIES
+        return found
+
+
+_is_library = _Libraries()
 
 
 class _State(threading.local):
@@ -33,17 +44,14 @@ def user_source(callers: int = 1) -> Source | None:
 
     callers: from which caller on to look; those before are known to be functad's.
     """
-    if state.source is not None:
-        return state.source
-    frame = sys._getframe(callers)
+    source = state.source
+    if source is not None:
+        return source
+    frame: FrameType | None = sys._getframe(callers)
     while frame is not None:
-        module = frame.f_globals.get("__name__") or ""
-        library = _is_library.get(module)
-        if library is None:
-            library = _is_library[module] = module.partition(".")[0] in _LIBRARIES
-        if not library:
+        if not _is_library[frame.f_globals.get("__name__")]:
             return Source(frame.f_code, frame.f_lineno, state.scopes)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 

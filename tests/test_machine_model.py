@@ -33,6 +33,7 @@ NOT_TUNED = {
     "_HALF_PI_HIGH": "a coefficient",
     "_HALF_PI_LOW": "a coefficient",
     "primitives/kernels/sums.py": "how sums are rounded",
+    "primitives/kernels/threefry.py": "numbers of the cipher",
     "_LARGEST_STEP": "the range of an integer",
     "NEVER": "a time after all others",
     "SPARE": "no number of a result",

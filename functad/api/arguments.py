@@ -20,7 +20,7 @@ from functad.ir import Aval
 from functad.pytrees.nodes import KINDS, NodeKind, register
 from functad.pytrees.treedef import LEAF, node_def
 from functad.tracing import Origin, Tracer, leak_error
-from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path
 
 P = ParamSpec("P")  # of a function that a transform is given, and what it returns
 R = TypeVar("R")
@@ -257,6 +257,7 @@ def of_positions(
 class FlatFunction:
     """A function of pytrees as one of leaves: `flat(*leaves) -> list of output values`.
 
+    in_tree: the structure of `(args, kwargs)`, or that of `args` where `keywords` is False.
     After a call `out_tree` is the structure of what the function returned, and `aux` the auxiliary output.
     With `keeps_numbers` a Python number that the function returns is not made an Array.
     """
@@ -270,8 +271,10 @@ class FlatFunction:
         transform: str = "the transform",
         name: str | None = None,
         keeps_numbers: bool = False,
+        keywords: bool = True,
     ) -> None:
         self.fun = fun
+        self.keywords = keywords
         self.as_output = as_known if keeps_numbers else as_value
         self.in_tree = in_tree
         self.has_aux = has_aux
@@ -281,8 +284,8 @@ class FlatFunction:
         self.aux_tree: PyTreeDef | None = None
 
     def __call__(self, *leaves: Any) -> list[Any]:
-        args, kwargs = tree_unflatten(self.in_tree, leaves)
-        result = self.fun(*args, **kwargs)
+        given = self.in_tree.unflatten(list(leaves))
+        result = self.fun(*given[0], **given[1]) if self.keywords else self.fun(*given)
         aux_leaves: list[Any] = []
         if self.has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):

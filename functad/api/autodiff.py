@@ -31,6 +31,8 @@ from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Program, UndefinedPrimal, Zero
 from functad.primitives.common import convert_element_type, instantiate
+from functad.tracing import runs_at_once
+from functad.transforms.backward import linearize_once
 from functad.transforms.forward import is_differentiable, jvp_flat
 from functad.transforms.reverse import LinearMap, ReplayedLinearMap, linearize_flat, transpose_flat
 from functad.tree_util import (
@@ -232,8 +234,8 @@ def value_and_grad(
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
         numbers = normalize_argnums(argnums, len(args), "grad", function_name(fun))
         dynamic = tuple(args[n] for n in numbers)
-        flat, in_tree = tree_flatten((dynamic, {}))
-        names = LeafNames(fun, {n: args[n] for n in numbers})
+        flat, in_tree = tree_flatten(dynamic)
+        names = LeafNames(fun, dict(zip(numbers, dynamic)))
         values = _primals(flat, names)
         avals = [aval_of(v) for v in values]
         active = [is_differentiable(a) for a in avals]
@@ -246,15 +248,17 @@ def value_and_grad(
             transform="grad",
             name=function_name(fun),
             keeps_numbers=True,
+            keywords=False,
         )
-        outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), lambda: 1)
+        linearize = linearize_once if runs_at_once() else linearize_flat
+        outs, linear = linearize(flat_fun, values, active, names.origins(len(values)), lambda: 1)
         assert flat_fun.out_tree is not None
         check_scalar(fun, outs, flat_fun.out_tree)
         out = aval_of(outs[0])
         check_outputs("grad", fun, [out], holomorphic)
-        found = iter(linear.transpose([ArrayImpl(np.ones((), out.dtype), out.weak_type)]))
+        found = iter(linear.transpose([ArrayImpl(out.dtype.type(1), out.weak_type)]))
         gradients = [materialised(next(found) if a else Zero(aval), aval) for a, aval in zip(active, avals)]
-        grads, _ = tree_unflatten(in_tree, gradients)
+        grads = in_tree.unflatten(gradients)
         if isinstance(argnums, (int, np.integer)):
             (grads,) = grads
         if has_aux:
@@ -439,11 +443,11 @@ def linearized(
 
 def _primals(leaves: Sequence[Any], names: LeafNames) -> list[Any]:
     """The point at which a function is differentiated; Python's integers and booleans are given to it as they are."""
-    values = [as_value(leaf, names.describe(i)) for i, leaf in enumerate(leaves)]
-    return [
-        leaf if is_python_number(leaf) and not is_differentiable(value.aval) else value
-        for leaf, value in zip(leaves, values)
-    ]
+    values: list[Any] = []
+    for i, leaf in enumerate(leaves):
+        value = leaf if type(leaf) is ArrayImpl else as_value(leaf, names.describe(i))
+        values.append(leaf if is_python_number(leaf) and not is_differentiable(value.aval) else value)
+    return values
 
 
 def _flatten_call(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

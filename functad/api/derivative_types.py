@@ -12,8 +12,9 @@ from functad.api.arguments import LeafNames, function_name
 from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Aval
+from functad.pytrees.treedef import LEAF
 from functad.transforms.forward import is_differentiable
-from functad.tree_util import PyTreeDef, tree_structure
+from functad.tree_util import PyTreeDef
 
 _OPEN = "pass holomorphic=True if it is complex differentiable"
 
@@ -77,7 +78,7 @@ def check_outputs(transform: str, fun: Callable[..., Any], avals: Sequence[Aval]
 def check_scalar(fun: Callable[..., Any], outs: Sequence[Any], out_tree: PyTreeDef) -> None:
     """Raise unless grad's function has returned one array of rank 0."""
     name = function_name(fun)
-    if out_tree.num_leaves != 1 or out_tree != tree_structure(0):
+    if out_tree is not LEAF:
         raise DifferentiationError(
             f"grad: {name} must return one scalar, but returned a pytree {out_tree}. Return the loss alone, or "
             "(loss, other outputs) with has_aux=True; `functad.jacrev` differentiates several outputs"

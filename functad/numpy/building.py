@@ -16,6 +16,7 @@ from functad.numpy.promotion import asarray, operand, promote_args_inexact, prom
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.kernels.conversion import converted
+from functad.tracing import Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,6 +66,8 @@ def unary_inexact(name: str, doc: str, primitive: str = "") -> Callable[[Any], A
     apply = getattr(el, primitive or name)
 
     def fun(x: Any, /) -> Any:
+        if (type(x) is Tracer or type(x) is ArrayImpl) and x.dtype.kind in "fc":
+            return apply(x)
         return apply(*promote_args_inexact(name, x))
 
     return named(fun, name, doc)

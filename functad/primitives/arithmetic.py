@@ -76,10 +76,10 @@ def _sub_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
 
 
 def _mul_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    if not is_linear(x):
+        return [None, unbroadcast(mul(x, ct), y)]
     check_bilinear("mul", x, y)
-    if is_linear(x):
-        return [unbroadcast(mul(ct, y), x), None]
-    return [None, unbroadcast(mul(x, ct), y)]
+    return [unbroadcast(mul(ct, y), x), None]
 
 
 def _div_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
@@ -161,6 +161,10 @@ div_p = binary(
         lambda t, out, x, y: mul(mul(neg(t), out), div(scalar_like(y, 1), y)),  # ∂(x/y)/∂y = −(x/y)/y
     ],
     transpose=_div_transpose,
+    pullbacks=[
+        lambda ct, out, x, y: div(ct, y),
+        lambda ct, out, x, y: neg(mul(mul(ct, div(scalar_like(y, 1), y)), out)),
+    ],
     data=lambda: (np.array([[1, -2, 3]], np.float32), np.array([[2, 0.5, -4]], np.float32)),
     lower=Scalar(_quotient_text),
     doc="x / y; for integers, truncated towards zero.",

@@ -13,7 +13,7 @@ import numpy as np
 
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import Absent, Aval, Example, Primitive, Zero, ZeroDerivative
+from functad.ir import Absent, Aval, Diagonal, Example, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Scalar
 from functad.primitives.common import (
     NOT_LINEAR,
@@ -51,16 +51,17 @@ _SUGGESTED = {"f": "float32", "i": "int32", "b": "bool", "c": "complex64"}
 def elementwise_aval(name: str, kinds: str, result_dtype: ResultDtype, *avals: Aval, **params: Any) -> Aval:
     """The shape rule of every element-wise operation: equal dtypes, and equal shapes or rank 0."""
     first, shape = avals[0].dtype, avals[0].shape
-    for a in avals[1:]:
-        dtype_fits = a.dtype is first or a.dtype == first
-        shape_fits = a.shape == shape or not a.shape or not shape
-        if not (dtype_fits and shape_fits):
-            raise _operand_error(name, kinds, avals)
-        shape = shape or a.shape
+    if len(avals) > 1:
+        for a in avals:
+            dtype_fits = a.dtype is first or a.dtype == first
+            shape_fits = a.shape == shape or not a.shape or not shape
+            if not (dtype_fits and shape_fits):
+                raise _operand_error(name, kinds, avals)
+            shape = shape or a.shape
     if first.kind not in kinds:
         raise _operand_error(name, kinds, avals)
     if result_dtype is None:
-        return Aval(shape, first)
+        return avals[0] if shape is avals[0].shape and not avals[0].weak_type else Aval(shape, first)
     return Aval(shape, result_dtype(first) if callable(result_dtype) else result_dtype)
 
 
@@ -155,12 +156,9 @@ def kinks_of_rows(rows: RowKinks, **params: Any) -> list[Example]:
     ]
 
 
-def _jvp_of_one(jvps: Any) -> Callable[..., Any] | None:
+def _rule_of_one(share: Callable[..., Any]) -> Callable[..., Any]:
     """The jvp rule of an operation with one operand, whose tangent is never `Zero` (the rule would not run)."""
-    if isinstance(jvps, (ZeroDerivative, Absent)) or len(jvps) != 1 or isinstance(jvps[0], Absent):
-        return None
-    (rule,) = jvps
-    return lambda primals, out, tangents, **params: rule(tangents[0], out, primals[0], **params)
+    return lambda primals, out, tangents, **params: share(tangents[0], out, primals[0], **params)
 
 
 def nary(
@@ -175,12 +173,15 @@ def nary(
     transpose: Any = NOT_LINEAR,
     lower: Scalar,
     examples: Callable[[], list[Example]],
+    pullbacks: Sequence[Callable[..., Any] | None] | None = None,
 ) -> Primitive:
     """An element-wise operation of any number of operands of one dtype.
 
     jvps: for each operand `(tangent, out, *primals, **params) -> its share of the tangent` (or `Zero`);
     None for an operand whose derivative is zero, `Absent` for one that has none.
     abstract_eval: a shape rule where `elementwise_aval` of the accepted kinds does not do.
+    pullbacks: the same shares, with their factors in the order in which a transposed share takes them, where results
+        are to be the same to the bit.
     """
 
     def jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any], **params: Any) -> Any:
@@ -199,13 +200,19 @@ def nary(
             total = term if total is None else add_cotangents(total, term)
         return Zero(Aval(out.shape, out.dtype)) if total is None else total
 
+    rule: Any = jvp
+    if isinstance(jvps, (ZeroDerivative, Absent)):
+        rule = jvps
+    elif not any(isinstance(share, Absent) for share in jvps):
+        rule = Diagonal(_rule_of_one(jvps[0]) if len(jvps) == 1 and jvps[0] else jvp, pullbacks or jvps)
+
     made = Primitive(
         name=name,
         doc=doc,
         multiple_results=False,
         abstract_eval=abstract_eval or partial(elementwise_aval, name, kinds, result_dtype),
         impl=impl,
-        jvp=_jvp_of_one(jvps) or (jvps if isinstance(jvps, (ZeroDerivative, Absent)) else jvp),
+        jvp=rule,
         transpose=transpose,
         batch=lambda size, args, dims, **params: elementwise_batch(lambda: made, size, args, dims, **params),
         lower=lower,
@@ -280,6 +287,7 @@ def binary(
     data: Callable[[], tuple[np.ndarray, np.ndarray]] = lambda: (normal(2, 3), normal(2, 3, seed=1)),
     tolerance: float = 1e-5,
     kinks: Kinks = NO_KINKS,
+    pullbacks: Sequence[Callable[..., Any] | None] | None = None,
 ) -> Primitive:
     """An element-wise operation of two operands; each of `jvps` is `(tangent, out, x, y)`.
 
@@ -307,4 +315,5 @@ def binary(
         transpose=transpose,
         lower=lower,
         examples=examples,
+        pullbacks=pullbacks,
     )

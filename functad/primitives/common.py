@@ -15,7 +15,7 @@ from functad import dtypes
 from functad.array import ArrayImpl
 from functad.errors import DifferentiationError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import UNKNOWN, Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Reduction, Scalar
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.pieces import in_pieces
@@ -133,7 +133,7 @@ broadcast_in_dim_p: Primitive = Primitive(
     multiple_results=False,
     abstract_eval=_broadcast_in_dim_aval,
     impl=_broadcast_in_dim_impl,
-    jvp=lambda primals, out, tangents, **params: bind(broadcast_in_dim_p, tangents[0], **params),
+    jvp=OwnDerivative(),
     transpose=_broadcast_in_dim_transpose,
     batch=_broadcast_in_dim_batch,
     lower=Indexed(_broadcast_in_dim_element, free=True),
@@ -193,7 +193,7 @@ reduce_sum_p = Primitive(
     multiple_results=False,
     abstract_eval=lambda x, *, axes: reduced_aval("reduce_sum", x, axes),
     impl=in_pieces(_reduce_sum_impl),
-    jvp=lambda primals, out, tangents, *, axes: reduce_sum(tangents[0], axes=axes),
+    jvp=OwnDerivative(),
     transpose=lambda ct, x, *, axes: [expand_reduced(ct, axes, x.shape)],
     batch=_reduce_sum_batch,
     lower=Reduction("sum"),
@@ -241,7 +241,7 @@ transpose_p = Primitive(
     multiple_results=False,
     abstract_eval=_transpose_aval,
     impl=lambda x, *, permutation: np.transpose(x, permutation),
-    jvp=lambda primals, out, tangents, *, permutation: transpose(tangents[0], permutation),
+    jvp=OwnDerivative(),
     transpose=lambda ct, x, *, permutation: [transpose(ct, _inverse(permutation))],
     batch=_transpose_batch,
     lower=Indexed(
@@ -279,7 +279,7 @@ reshape_p = Primitive(
     multiple_results=False,
     abstract_eval=_reshape_aval,
     impl=lambda x, *, new_sizes: np.reshape(x, new_sizes),
-    jvp=lambda primals, out, tangents, *, new_sizes: reshape(tangents[0], new_sizes),
+    jvp=OwnDerivative(),
     transpose=lambda ct, x, *, new_sizes: [reshape(ct, x.shape)],
     batch=_reshape_batch,
     lower=Indexed(
@@ -388,7 +388,7 @@ def move_batch_axis_to_front(x: Any, dim: int | None, axis_size: int) -> Any:
     return broadcast_in_dim(x, shape=(axis_size, *shape), broadcast_dimensions=range(1, len(shape) + 1))
 
 
-def unbroadcast(ct: Any, x: UndefinedPrimal) -> Any:
+def unbroadcast(ct: Any, x: Any) -> Any:
     """The cotangent of an operand that was repeated from rank 0 to the shape of the result."""
     if isinstance(ct, Zero) or ct.shape == x.aval.shape:
         return ct

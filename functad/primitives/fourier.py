@@ -14,7 +14,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.errors import DTypeError, ShapeError
-from functad.ir import Aval, Example, Primitive
+from functad.ir import Aval, Example, OwnDerivative, Primitive
 from functad.lowering_rules import Loops
 from functad.primitives.arithmetic import conj, div, mul
 from functad.primitives.common import broadcast_in_dim, move_axis, normal, scalar_like
@@ -162,7 +162,7 @@ fft_p = Primitive(
     multiple_results=False,
     abstract_eval=_abstract_eval,
     impl=fourier_transform,
-    jvp=lambda primals, out, tangents, **params: fft(tangents[0], **params),
+    jvp=OwnDerivative(),
     transpose=_transpose,
     batch=_batch,
     lower=Loops(_rule, composite=_axis_by_axis),

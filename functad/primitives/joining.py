@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import DTypeError, ShapeError
-from functad.ir import Aval, Example, Primitive, UndefinedPrimal
+from functad.ir import Aval, Example, OwnDerivative, Primitive, UndefinedPrimal
 from functad.lowering_rules import Indexed, Loops
 from functad.primitives.common import (
     instantiate,
@@ -115,7 +115,7 @@ split_p = Primitive(
     multiple_results=True,
     abstract_eval=_split_aval,
     impl=_split_impl,
-    jvp=lambda primals, outs, tangents, *, sizes, axis: split(tangents[0], sizes, axis),
+    jvp=OwnDerivative(),
     transpose=lambda cts, x, *, sizes, axis: [concatenate([instantiate(ct) for ct in cts], axis)],
     batch=_split_batch,
     lower=Indexed(moving.split_rule, free=True),
@@ -191,7 +191,7 @@ unstack_p = Primitive(
     multiple_results=True,
     abstract_eval=_unstack_aval,
     impl=lambda x, *, axis: list(np.moveaxis(x, axis, 0) if axis else x),
-    jvp=lambda primals, outs, tangents, *, axis: unstack(tangents[0], axis),
+    jvp=OwnDerivative(),
     transpose=lambda cts, x, *, axis: [stack([instantiate(ct) for ct in cts], axis)],
     batch=_unstack_batch,
     lower=Indexed(moving.unstack_rule, free=True),
@@ -234,7 +234,7 @@ tile_p = Primitive(
     multiple_results=False,
     abstract_eval=_tile_aval,
     impl=lambda x, *, reps: np.tile(x, reps),
-    jvp=lambda primals, out, tangents, *, reps: tile(tangents[0], reps),
+    jvp=OwnDerivative(),
     transpose=_tile_transpose,
     batch=_tile_batch,
     lower=Indexed(moving.tile_rule),

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, ZeroDerivative
+from functad.ir import Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, ZeroDerivative
 from functad.lowering_rules import Indexed
 from functad.primitives import elementwise
 from functad.primitives.common import (
@@ -107,7 +107,7 @@ squeeze_p = Primitive(
     multiple_results=False,
     abstract_eval=_squeeze_aval,
     impl=_squeeze_impl,
-    jvp=lambda primals, out, tangents, *, dimensions: squeeze(tangents[0], dimensions),
+    jvp=OwnDerivative(),
     transpose=lambda ct, x, *, dimensions: [expand_dims(ct, dimensions)],
     batch=_squeeze_batch,
     lower=Indexed(moving.same_order_rule, free=True, same_memory=True),
@@ -213,7 +213,7 @@ slice_p = Primitive(
     multiple_results=False,
     abstract_eval=_slice_aval,
     impl=_slice_impl,
-    jvp=lambda primals, out, tangents, **params: slice_(tangents[0], **params),
+    jvp=OwnDerivative(),
     transpose=_slice_transpose,
     batch=_slice_batch,
     lower=Indexed(moving.slice_rule, free=True),
@@ -370,7 +370,7 @@ rev_p = Primitive(
     multiple_results=False,
     abstract_eval=_rev_aval,
     impl=lambda x, *, dimensions: np.flip(x, dimensions),
-    jvp=lambda primals, out, tangents, *, dimensions: rev(tangents[0], dimensions),
+    jvp=OwnDerivative(),
     transpose=lambda ct, x, *, dimensions: [rev(ct, dimensions)],
     batch=_rev_batch,
     lower=Indexed(moving.rev_rule, free=True),

@@ -13,7 +13,7 @@ import numpy as np
 
 from functad.errors import DTypeError
 from functad.evaluation import aval_of
-from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal
+from functad.ir import Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal
 from functad.lowering_rules import Loops
 from functad.primitives.builders import RowKinks, kinks_of_rows
 from functad.primitives.common import integers, normal, zeros_of
@@ -137,7 +137,7 @@ def _windows_with_ties(kinks: RowKinks) -> list[Example]:
 
 
 def _reduce_window(
-    op: str, kinds: str, jvp: Callable[..., Any], transpose: Any, doc: str, kinks: RowKinks = ()
+    op: str, kinds: str, jvp: Callable[..., Any] | OwnDerivative, transpose: Any, doc: str, kinks: RowKinks = ()
 ) -> Primitive:
     name = f"reduce_window_{op}"
     made: Primitive = Primitive(
@@ -160,7 +160,7 @@ _NOT_LINEAR = Absent("a window's maximum or minimum is not linear; its derivativ
 reduce_window_sum_p: Primitive = _reduce_window(
     "sum",
     "fciu",
-    jvp=lambda primals, out, tangents, **params: bind(reduce_window_sum_p, tangents[0], **params),
+    jvp=OwnDerivative(),
     transpose=_reduce_window_sum_transpose,
     doc="The sum of each window.",
 )

@@ -362,6 +362,10 @@ def describe(tree: Any) -> str:
 
 
 def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
+    if KINDS[type(tree)] is None:
+        leaves.append(tree)
+        return LEAF
+
     def opened(tree: Any) -> tuple[Any, Sequence[Any] | None]:
         kind = KINDS[type(tree)]
         if kind is None:
@@ -404,6 +408,10 @@ def _with_children(node: PyTreeDef, children: Iterable[PyTreeDef]) -> PyTreeDef:
 
 
 def _build(treedef: PyTreeDef, leaves: list[Any]) -> Any:
+    if treedef._kind is None:
+        return leaves[0]
+    if treedef._is_flat:
+        return treedef._kind.unflatten(treedef._metadata, leaves[:])
     rest = iter(leaves)
 
     def opened(node: PyTreeDef) -> tuple[Any, Sequence[PyTreeDef] | None]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.array import Array
 from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
-from functad.ir import Absent, Aval, Zero
-from functad.tracing import Op, Origin, Trace, Tracer
-from functad.user_source import set_source, transforming
+from functad.ir import Absent, Aval, OwnDerivative, Zero
+from functad.tracing import Op, Origin, Trace, Tracer, bind
+from functad.user_source import state as lines
+from functad.user_source import transforming
 
 
 def trace_with_values(
@@ -29,10 +29,7 @@ def trace_with_values(
     """
     with Trace(name, keeps_values=True) as trace:
         names = arg_names or [f"argument {i}" for i in range(len(primals))]
-        inputs = [
-            trace.new_input(None if isinstance(p, Array) else aval_of(p), n, p) if a else None
-            for p, a, n in zip(primals, active, names)
-        ]
+        inputs = [trace.new_input(aval_of(p), n, p) if a else None for p, a, n in zip(primals, active, names)]
         outs = list(fun(*[p if t is None else t for p, t in zip(primals, inputs)]))
     return outs, trace, inputs
 
@@ -41,32 +38,35 @@ def push_forward(ops: Sequence[Op], tangents: dict[int, Any]) -> None:
     """Extend `tangents` (by tracer id; absent means zero) from the inputs of a trace to all its tracers."""
     with transforming():
         for op in ops:
-            incoming = [tangents.get(id(a)) for a in op.args]
-            known = [t for t in incoming if t is not None]
-            if not known:
+            incoming: list[Any] = []
+            moves = False
+            for a in op.args:
+                t = tangents.get(id(a))
+                moves = moves or t is not None
+                incoming.append(Zero(aval_of(a)) if t is None else t)
+            if not moves:
                 continue
-            if len(known) < len(incoming):
-                incoming = [Zero(aval_of(a)) if t is None else t for a, t in zip(op.args, incoming)]
-            set_source(op.source)
-            if op.pushforward is not None:
-                outgoing = op.pushforward(incoming)
-            else:
-                outgoing = _jvp_rule(op)(op.values, op.results, incoming, **op.params)
-                if not op.primitive.multiple_results:
-                    outgoing = (outgoing,)
-            for out, t in zip(op.outs, outgoing):
+            lines.source = op.source
+            for out, t in zip(op.outs, push_through(op, incoming)):
                 if type(t) is not Zero:
                     tangents[id(out)] = t
 
 
-def _jvp_rule(op: Op) -> Callable[..., Any]:
+def push_through(op: Op, tangents: Sequence[Any]) -> Sequence[Any]:
+    """Tangents of an operation's results for one tangent (or `Zero`) an operand."""
+    if op.pushforward is not None:
+        return op.pushforward(tangents)
     rule = op.primitive.jvp
     if isinstance(rule, Absent):
         raise DifferentiationError(
             f"`{op.primitive.name}` at {op.source} cannot be differentiated: {rule.why}. "
             "Use `functad.lax.stop_gradient` on its input if no derivative is wanted through it."
         )
-    return rule  # type: ignore[return-value]  # the trace has dealt with Linearize and ZeroDerivative
+    if isinstance(rule, OwnDerivative):
+        outgoing = bind(op.primitive, tangents[0], **op.params)
+    else:  # the trace has dealt with Linearize and ZeroDerivative
+        outgoing = rule(op.values, op.results, tangents, **op.params)  # type: ignore[operator]
+    return outgoing if op.primitive.multiple_results else (outgoing,)
 
 
 def is_differentiable(aval: Aval) -> bool:

@@ -12,9 +12,10 @@ from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Program, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, instantiate
-from functad.tracing import Origin, Trace, Tracer, bind, eval_program, program_from_ops
+from functad.tracing import Op, Origin, Trace, Tracer, bind, eval_program, program_from_ops
 from functad.transforms.forward import push_forward, trace_with_values, untrace
-from functad.user_source import set_source, transforming
+from functad.user_source import state as lines
+from functad.user_source import transforming
 
 
 class LinearMap:
@@ -32,7 +33,7 @@ class LinearMap:
         self._drop_unused()
         with transforming():
             for op in self.ops:
-                set_source(op.source)
+                lines.source = op.source
                 args = [env[id(a)] if self._owns(a) else a for a in op.args]
                 result = bind(op.primitive, *args, **op.params)
                 env.update(zip(map(id, op.outs), result if op.primitive.multiple_results else (result,)))
@@ -43,13 +44,13 @@ class LinearMap:
         env: dict[int, Any] = {}
         trace = self.trace
 
-        def accumulate(tracer: Tracer, cotangent: Any) -> None:
-            present = env.get(id(tracer))
-            env[id(tracer)] = cotangent if present is None else add_cotangents(present, cotangent)
+        def accumulate(xs: Sequence[Any], cotangents: Sequence[Any]) -> None:
+            for x, cotangent in zip(xs, cotangents):
+                if cotangent is not None and type(x) is Tracer and x.owner is trace and type(cotangent) is not Zero:
+                    present = env.get(id(x))
+                    env[id(x)] = cotangent if present is None else add_cotangents(present, cotangent)
 
-        for out, cotangent in zip(self.outs, cotangents):
-            if self._owns(out) and type(cotangent) is not Zero:
-                accumulate(out, cotangent)
+        accumulate(self.outs, cotangents)
         with transforming():
             for op in reversed(self.ops):
                 arriving: Any
@@ -62,16 +63,12 @@ class LinearMap:
                     arriving = env.pop(id(op.outs[0]), None)
                     if arriving is None:
                         continue
-                set_source(op.source)
+                lines.source = op.source
                 args = [UndefinedPrimal(a.aval) if type(a) is Tracer and a.owner is trace else a for a in op.args]
-                if isinstance(op.primitive.transpose, Absent):
-                    raise DifferentiationError(
-                        f"`{op.primitive.name}` at {op.source} cannot be transposed: {op.primitive.transpose.why}"
-                    )
-                leaving = op.primitive.transpose(arriving, *args, **op.params)
-                for a, arg, cotangent in zip(op.args, args, leaving):
-                    if type(arg) is UndefinedPrimal and cotangent is not None and type(cotangent) is not Zero:
-                        accumulate(a, cotangent)
+                rule = op.primitive.transpose
+                if isinstance(rule, Absent):
+                    raise DifferentiationError(f"`{op.primitive.name}` at {op.source} cannot be transposed: {rule.why}")
+                accumulate(op.args, rule(arriving, *args, **op.params))
         return [env[id(i)] if id(i) in env else Zero(i.aval) for i in self.inputs]
 
     def to_program(self, name: str) -> Program:
@@ -122,18 +119,21 @@ def linearize_flat(
     `differentiated`, asked after the function has run, says how many outputs are mapped; the others are auxiliary.
     """
     outs, trace, inputs = trace_with_values(fun, primals, active, "grad", arg_names)
+    mapped = outs if differentiated is None else outs[: differentiated()]
+    known_inputs = [i for i in inputs if i is not None]
+    return untrace(outs, trace), linear_map_of(trace.take_ops(), known_inputs, mapped)
+
+
+def linear_map_of(ops: Sequence[Op], inputs: Sequence[Tracer], outs: Sequence[Any]) -> LinearMap:
+    """The derivative of a recording with values, from its inputs to its outputs."""
     env: dict[int, Any] = {}
     with Trace("the linear part of grad") as linear:
         tangents = []
         for tracer in inputs:
-            if tracer is not None:
-                t = linear.new_input(tracer.aval, "tangent")
-                env[id(tracer)] = t
-                tangents.append(t)
-        push_forward(trace.take_ops(), env)
-    mapped = outs if differentiated is None else outs[: differentiated()]
-    linear_outs = [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in mapped]
-    return untrace(outs, trace), LinearMap(linear, tangents, linear_outs)
+            env[id(tracer)] = t = linear.new_input(tracer.aval, "tangent")
+            tangents.append(t)
+        push_forward(ops, env)
+    return LinearMap(linear, tangents, [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in outs])
 
 
 def transpose_flat(

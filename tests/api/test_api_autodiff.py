@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -306,3 +309,67 @@ def test_a_leaked_tracer_cannot_be_returned():
     for call in (lambda: grad(lambda x: saved[0])(1.0), lambda: grad(lambda x: (x, saved[0]), has_aux=True)(1.0)):
         with pytest.raises(functad.errors.LeakedTracerError, match="argument `x` of jit of <lambda>"):
             call()
+
+
+# --- the backward pass --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x, y: x * y + y,
+        lambda x, y: x / y - y / x,
+        lambda x, y: jnp.sqrt(x * x + y) / (y - x),
+        lambda x, y: jnp.square(x) - jnp.abs(y) ** 3,
+        lambda x, y: jnp.maximum(x, y) * jnp.where(x > y, x, y),
+        lambda x, y: (2.0 / x - x * y[0]) / y[1:].sum(),
+        lambda x, y: jnp.cumsum(x[::-1])[2:4].sum() * y.reshape(2, 3).T,
+    ],
+)
+def test_gradients_are_equal_to_the_bit_whatever_runs_them(fun: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (jnp.asarray(rng.uniform(1, 9, 6).astype(np.float32)) for _ in range(2))
+
+    def loss(x: Any, y: Any) -> Any:
+        return fun(x, y).ravel()[1:5].sum()
+
+    found = functad.grad(loss, argnums=(0, 1))(x, y)
+    value, pullback = functad.vjp(loss, x, y)
+    for ways in (pullback(jnp.ones_like(value)), functad.jit(functad.grad(loss, argnums=(0, 1)))(x, y)):
+        for one, other in zip(found, ways, strict=True):
+            assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+def test_what_has_no_derivative_is_refused_where_a_tangent_gets_there_only() -> None:
+    callback = functools.partial(functad.pure_callback, np.sin, functad.ShapeDtypeStruct((), np.float32))
+    with pytest.raises(DifferentiationError, match="test_api_autodiff"):
+        functad.grad(lambda x: callback(x) + x)(1.0)
+    with pytest.raises(DifferentiationError, match="test_api_autodiff"):  # though nothing uses it
+        functad.grad(lambda x: (callback(x), x)[1])(1.0)
+    assert functad.grad(lambda x: callback(functad.lax.stop_gradient(x)) * x)(1.0) == np.sin(np.float32(1))
+
+
+def test_a_gradient_frees_what_it_has_gone_back_over() -> None:
+    alive = []
+
+    @functad.custom_vjp
+    def probe(x: Any) -> Any:
+        return x
+
+    def backward(residual: Any, ct: Any) -> Any:
+        alive.append(first() is not None)
+        return (ct,)
+
+    probe.defvjp(lambda x: (x, None), backward)
+
+    def f(x: Any) -> Any:
+        nonlocal first
+        y = jnp.exp(probe(x))
+        first = weakref.ref(y.value)
+        z = jnp.exp(y)
+        del y
+        return jnp.exp(z).sum()
+
+    first: Any = None
+    functad.grad(f)(jnp.ones(3))
+    assert alive == [False]

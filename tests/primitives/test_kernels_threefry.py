@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from functad import machine_model
 from functad.primitives.kernels.threefry import threefry2x32
 
 # (key, counter, result) from the known-answer tests of the authors' Random123 library, 20 rounds.
@@ -48,3 +49,19 @@ def test_arguments_stay_as_they_were_and_shapes_are_kept():
     assert not counter.any()
     empty = threefry2x32(*[np.zeros((0, 2), np.uint32)] * 4)
     assert [(word.shape, word.dtype) for word in empty] == [((0, 2), np.uint32)] * 2
+
+
+@pytest.mark.parametrize("keys", ["one", "an element"])
+def test_few_counters_are_encrypted_as_many_are(keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    edges = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.uint32)
+    first, second = (np.concatenate([edges, rng.integers(0, 2**32, 120, np.uint32)]).reshape(5, 25) for _ in range(2))
+    key1, key2 = (first[::-1], second[:, ::-1]) if keys == "an element" else (first[0, 4], second[0, 4])
+    for part in (np.s_[:], np.s_[:, :1], np.s_[2, 3], np.s_[:, :0]):
+        words = [x if x.ndim == 0 else x[part] for x in (key1, key2, first, second)]
+        monkeypatch.setattr(machine_model, "THREEFRY_PACKED", 125)
+        packed = threefry2x32(*words)
+        monkeypatch.setattr(machine_model, "THREEFRY_PACKED", -1)
+        for found, expected in zip(packed, threefry2x32(*words), strict=True):
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+            np.testing.assert_array_equal(found, expected)

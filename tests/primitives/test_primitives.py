@@ -19,9 +19,10 @@ from primitive_checks import (
 )
 
 import functad.primitives  # noqa: F401  (fills the registry)
-from functad.ir import Absent, Aval, Example, Primitive, ZeroDerivative, registry
+from functad.ir import Absent, Aval, Diagonal, Example, Primitive, ZeroDerivative, registry
 from functad.primitives.common import broadcast_in_dim, normal, reduce_sum, reduce_sum_p, transpose
 from functad.primitives.elementwise import cos, cos_p, mul, mul_p, neg, sin_p
+from functad.primitives.structure import rev
 from functad.tracing import bind
 
 TABLE = [pytest.param(name, case, id=f"{case}-{name}") for case in cases() for name in checks_for(case)]
@@ -109,6 +110,14 @@ def _scalar_tangent(primals: tuple, out: object, tangents: tuple) -> object:
     return np.float32(0)
 
 
+def _reversed_share(t: object, out: object, x: object) -> object:
+    return mul(rev(t, (0,)), cos(x))  # of no element alone
+
+
+def _reversed_jvp(primals: tuple, out: object, tangents: tuple) -> object:
+    return _reversed_share(tangents[0], out, primals[0])
+
+
 def _sine_at_0(*agreed: float) -> list[Example]:
     return [Example(args=(np.float32(0),), params={}, along=(1.0,), agreed=agreed or (1, 0, -1))]  # type: ignore[arg-type]
 
@@ -128,6 +137,7 @@ WRONG = {
     "jvp_of_jvp": ("jvp_of_jvp", _case(sin_p, jvp=_first_order_only)),
     "vjp_of_vjp": ("vjp_of_vjp", _case(sin_p, jvp=_first_order_only)),
     "third_derivative": ("third_derivative", _case(sin_p, jvp=_to_second_order_only)),
+    "backward: not diagonal": ("backward", _case(sin_p, jvp=Diagonal(_reversed_jvp, [_reversed_share]))),
     "zero_derivative": ("zero_derivative", _case(sin_p, jvp=ZeroDerivative("wrong"))),
     "tangent_types": ("tangent_types", _case(sin_p, jvp=_scalar_tangent)),
     "jvp_absent": ("jvp_absent", _case(sin_p, jvp=ZeroDerivative("not absent"))),

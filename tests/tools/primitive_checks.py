@@ -58,6 +58,7 @@ from functad.ir import (
 )
 from functad.primitives.common import instantiate, uniform
 from functad.tracing import eval_program, trace_to_program
+from functad.transforms.backward import linearize_once
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import jvp_flat
 from functad.transforms.reverse import linearize_flat
@@ -110,7 +111,7 @@ def mutant(primitive: Primitive, **rules: Any) -> Primitive:
 def checks_for(case: Case) -> list[str]:
     """The names of the checks that apply to a case."""
     if case.example.agreed is not None:
-        return ["types", "agreed"]
+        return ["types", "agreed", "backward"]
     names = ["types", "program"]
     rule = case.primitive.jvp
     if float_positions(case.example.args):
@@ -124,6 +125,8 @@ def checks_for(case: Case) -> list[str]:
                 names.append("third_derivative")
         else:
             names.append("tangent_types")
+        if not isinstance(rule, (Absent, ZeroDerivative)):
+            names.append("backward")
         if not isinstance(case.primitive.transpose, Absent) and _linear_subsets(case):
             names.append("transpose")
     if case.example.args:
@@ -301,6 +304,33 @@ def check_vjp_of_vjp(case: Case, label: str) -> None:
 
     inputs = [*args, *cotangents.values()]
     _compare_vjp(pulled, inputs, [*active, *range(len(args), len(inputs))], case.example.tolerance, label)
+
+
+# Their rules apply several factors to a tangent, which the transposed rule applies in reverse order.
+REORDERED = {"atanh", "erf", "erf_inv", "erfc", "exp2", "strict_erf", "tanh"}
+
+
+@_checker("jvp, in the backward pass")
+def check_backward(case: Case, label: str) -> None:
+    """The backward pass gives the cotangents that the transposed linear map gives, to the bit or but for rounding."""
+    fun, args = function_of(case.primitive, case.example), to_arrays(case.example.args)
+    for active in _activations(fun, args):
+        flags = [i in active for i in range(len(args))]
+        outs, linear = linearize_flat(fun, args, flags)
+        names = [f"x{i}" for i in range(len(args))]
+        _, backward = linearize_once(fun, args, flags, names, lambda outs=outs: len(outs))
+        directions = random_directions(outs, float_positions(outs), seed=4)
+        cotangents = [directions[i] if i in directions else Zero(aval_of(o)) for i, o in enumerate(outs)]
+        pairs = zip(active, backward.transpose(cotangents), linear.transpose(cotangents), strict=True)
+        for i, found, expected in pairs:
+            here = f"{label}: the cotangent of argument {i} of {active}"
+            assert isinstance(found, Zero) == isinstance(expected, Zero), f"{here}: {found}, transposed {expected}"
+            assert aval_of(instantiate(found)) == aval_of(instantiate(expected)), here
+            found, expected = np.asarray(instantiate(found)), np.asarray(instantiate(expected))
+            if case.primitive.name in REORDERED:
+                assert_same(found, expected, here)
+            else:
+                assert found.tobytes() == expected.tobytes(), f"{here}: found\n{found}\ntransposed\n{expected}"
 
 
 @_checker("jvp")
@@ -548,6 +578,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "jvp_of_jvp": check_jvp_of_jvp,
     "vjp_of_vjp": check_vjp_of_vjp,
     "third_derivative": check_third_derivative,
+    "backward": check_backward,
     "zero_derivative": check_zero_derivative,
     "tangent_types": check_tangent_types,
     "jvp_absent": check_jvp_absent,

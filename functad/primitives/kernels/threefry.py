@@ -5,6 +5,8 @@ It must not know keys, random bits or distributions, only the cipher.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from functad import machine_model
@@ -15,9 +17,9 @@ def _words(*values: int) -> tuple[np.ndarray, ...]:
     return tuple(np.array(v, np.uint32) for v in values)
 
 
-# By how much the words are rotated in turn: to the left, and what is left of 32 to the right.
-_ROTATIONS = tuple(tuple(zip(_words(*r), _words(*(32 - n for n in r)))) for r in ((13, 15, 26, 6), (17, 29, 16, 24)))
-_PARITY = np.uint32(0x1BD11BDA)
+_LEFT = ((13, 15, 26, 6), (17, 29, 16, 24))  # by how much the words are rotated in turn
+_ROTATIONS = tuple(tuple(zip(_words(*r), _words(*(32 - n for n in r)))) for r in _LEFT)  # left, and what is left of 32
+_PARITY = 0x1BD11BDA
 _NUMBERS = _words(1, 2, 3, 4, 5)  # of the groups of rounds
 
 
@@ -28,6 +30,10 @@ def threefry2x32(k1: np.ndarray, k2: np.ndarray, x1: np.ndarray, x2: np.ndarray)
     """
     key1, key2, first, second = (np.asarray(x) for x in (k1, k2, x1, x2))
     shape = np.broadcast(key1, key2, first, second).shape
+    size = math.prod(shape)
+    if size <= machine_model.THREEFRY_PACKED:
+        words = [_packed(x, shape, size) for x in (key1, key2, first, second)]
+        return tuple(_unpacked(word, shape, size) for word in _encrypt_packed(*words, _packed_ones(size)))
     out1, out2 = (np.empty(shape, np.uint32) for _ in range(2))
     out1[...], out2[...] = first, second
     flat1, flat2 = out1.reshape(-1), out2.reshape(-1)
@@ -45,7 +51,7 @@ def threefry2x32(k1: np.ndarray, k2: np.ndarray, x1: np.ndarray, x2: np.ndarray)
 
 
 def _schedule(k1: np.ndarray, k2: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return k1, k2, k1 ^ k2 ^ _PARITY
+    return k1, k2, k1 ^ k2 ^ np.uint32(_PARITY)
 
 
 def _encrypt(keys: tuple[np.ndarray, np.ndarray, np.ndarray], x1: np.ndarray, x2: np.ndarray) -> None:
@@ -63,3 +69,39 @@ def _encrypt(keys: tuple[np.ndarray, np.ndarray, np.ndarray], x1: np.ndarray, x2
         x1 += keys[(group + 1) % 3]
         x2 += keys[(group + 2) % 3]
         x2 += number
+
+
+# --- few counters: Python's integers as vectors -----------------------------------------------------
+# An integer holds a word every 64 bits, of which it fills the lower half; the upper one takes carries and what is
+# shifted out. A call of NumPy takes longer than an operation on an integer of thousands of bits.
+
+
+def _packed_ones(size: int) -> int:
+    return int.from_bytes(b"\1\0\0\0\0\0\0\0" * size, "little")
+
+
+def _packed(words: np.ndarray, shape: tuple[int, ...], size: int) -> int:
+    if words.ndim == 0:
+        return int(words) * _packed_ones(size)
+    if words.shape != shape:
+        words = np.broadcast_to(words, shape)
+    return int.from_bytes(words.astype("<u8").tobytes(), "little")
+
+
+def _unpacked(words: int, shape: tuple[int, ...], size: int) -> np.ndarray:
+    return np.frombuffer(words.to_bytes(8 * size, "little"), "<u8").astype(np.uint32).reshape(shape)
+
+
+def _encrypt_packed(k1: int, k2: int, x1: int, x2: int, ones: int) -> tuple[int, int]:
+    lower = ones * 0xFFFFFFFF
+    keys = k1, k2, k1 ^ k2 ^ ones * _PARITY
+    x1 += k1
+    x2 = (x2 + k2) & lower
+    for group in range(5):
+        for left in _LEFT[group % 2]:
+            x1 += x2  # its carries are cut off at the end: they are fewer than 32 bits
+            shifted = x2 << left
+            x2 = ((shifted | shifted >> 32) ^ x1) & lower
+        x1 += keys[(group + 1) % 3]
+        x2 = (x2 + keys[(group + 2) % 3] + ones * (group + 1)) & lower
+    return x1 & lower, x2
