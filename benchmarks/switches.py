@@ -60,7 +60,7 @@ SWITCHES = [
     Switch("memory: shifted stacks", machine_model, "SMALLEST_SHIFTED_SLICE", 1 << 60),
     Switch("nests: short reductions written out", emit, "unrolled", _same),
     Switch("nests: rows instead of columns", emit, "interchanged", _same),
-    Switch("nests: split reductions", target, "split_reduction", lambda nest: None),
+    Switch("nests: split reductions", target, "split_reduction", lambda nest: [("", nest)]),
     Switch("kernels: squares of rows and columns", emit, "tiled", _same),
     Switch("kernels: small products", generate, "without_small_products", _same),
     Switch("kernels: loops of small steps", machine_model, "LONGEST_SMALL_STEP", -1.0),

@@ -76,7 +76,7 @@ def _write_nest(
     builder = NestBuilder(
         loops.shape,
         (),
-        lambda v: None if v in in_memory else values.fusion.definition(v),
+        lambda v: None if v in in_memory else values.fusion.inlining.definition(v),
         values.assignment.buffer,
         values.shared.name_of,
     )
@@ -88,5 +88,5 @@ def _write_nest(
 
 def _read_for(values: Values, var: Var) -> set[Storage]:
     """The memory that is read where a variable is computed."""
-    found = (values.assignment.find(values.fusion.alias_root(root)) for root in values.fusion.roots(var))
+    found = (values.assignment.find(values.fusion.inlining.alias_root(root)) for root in values.fusion.inlining.roots(var))
     return {buffer.storage for buffer in found if buffer is not None}

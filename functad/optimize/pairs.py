@@ -74,10 +74,6 @@ def part_of_pairs(eqn: Eqn, view: View) -> Atom | list[Eqn] | None:
         return None
     if origin.primitive is broadcast_in_dim_p and origin.invars[0].aval.shape == part.aval.shape:
         return origin.invars[0]  # which is repeated along the axis that is cut
-    key = ("part", operand, *eqn.params.values())
-    known: Var = view.made.setdefault(key, part)
-    if known is not part:
-        return view.read(known)
     dims = origin.params.get("broadcast_dimensions")
 
     def of_slices(*operands: Any) -> list[Any]:
@@ -103,34 +99,33 @@ def _sliced(x: Any, dims: Sequence[int], eqn: Eqn) -> Any:
 def are_pairs(atom: Atom, view: View, least: int | None = None) -> bool:
     """Whether an array has at least so many bytes, and is computed from few numbers by what can be computed again."""
     least = machine_model.SMALLEST_PAIRS if least is None else least
-    return _bytes(atom.aval) >= least and _numbers(_sources(atom, view, 0)) <= atom.aval.size
+    return _bytes(atom.aval) >= least and _comes_from_few(atom, view)
 
 
 def would_be_pairs(out: Aval, operands: Sequence[Atom], least: int) -> bool:
     """Whether a result of at least so many bytes comes from operands of few numbers."""
-    return _bytes(out) >= least and _numbers(operands) <= out.size
+    numbers = sum(a.aval.size for a in operands if isinstance(a, Var))
+    return _bytes(out) >= least and machine_model.ELEMENTS_FROM_ONE * numbers <= out.size
 
 
 def _bytes(aval: Aval) -> int:
     return aval.size * aval.dtype.itemsize
 
 
-def _numbers(sources: Sequence[Atom]) -> int:
-    return machine_model.ELEMENTS_FROM_ONE * sum(a.aval.size for a in sources if isinstance(a, Var))
-
-
-def _sources(atom: Atom, view: View, depth: int) -> list[Atom]:
-    """What an array is computed from, through what is computed where it is read."""
-    key = ("sources", atom)
-    if key not in view.made:
-        eqn = view.definition(atom)
-        rule = None if eqn is None else eqn.primitive.lower
-        if eqn is None or depth > machine_model.DEEPEST_INLINE or not isinstance(rule, (Scalar, Indexed)):
-            return [atom]
-        found = [s for a in eqn.invars if isinstance(a, Var) for s in _sources(a, view, depth + 1)]
-        view.made[key] = list(dict.fromkeys(found))
-    sources: list[Atom] = view.made[key]
-    return sources
+def _comes_from_few(atom: Atom, view: View) -> bool:
+    """Whether what an array is computed from, through what is computed where it is read, is a small part of it."""
+    waiting, seen, numbers = [atom], set[Var](), 0
+    while waiting and machine_model.ELEMENTS_FROM_ONE * numbers <= atom.aval.size:
+        reached = waiting.pop()
+        if not isinstance(reached, Var) or reached in seen:
+            continue
+        seen.add(reached)
+        eqn = view.definition(reached)
+        if eqn is not None and isinstance(eqn.primitive.lower, (Scalar, Indexed)):
+            waiting += eqn.invars
+        else:
+            numbers += reached.aval.size
+    return machine_model.ELEMENTS_FROM_ONE * numbers <= atom.aval.size
 
 
 def _at(x: Any, axes: Sequence[int], place: Sequence[int]) -> Any:

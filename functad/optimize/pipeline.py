@@ -60,7 +60,8 @@ def multiply_before_gathering(program: Program) -> Program:
 
 def sum_few_terms(program: Program) -> Program:
     """Dots and tiny products become sums: just before fusion, as what is done to loops looks for products."""
-    return eliminate_dead_code(rewrite(program, SUM_RULES))
+    made = rewrite(program, SUM_RULES)
+    return program if made is program else eliminate_dead_code(share_common_subexpressions(made))
 
 
 PASSES: tuple[Callable[[Program], Program], ...] = (

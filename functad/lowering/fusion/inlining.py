@@ -173,7 +173,7 @@ class Inlining:
         if True in loops.ordered:
             first, end = loops.ordered.index(True), len(loops.ordered) - loops.ordered[::-1].index(True)
             updates, row = math.prod(loops.shape[first:]), math.prod(loops.shape[end:])
-            work = self._weight_of(eqn) * var.aval.size
+            work = self.weight_of(eqn) * var.aval.size
             in_vectors = row >= machine_model.FLOATS_OF_VECTOR and var is scatter.invars[-1]
             if work > machine_model.SCATTERED_OPERATIONS * updates and not in_vectors:
                 return False
