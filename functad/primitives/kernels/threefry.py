@@ -32,8 +32,9 @@ def threefry2x32(k1: np.ndarray, k2: np.ndarray, x1: np.ndarray, x2: np.ndarray)
     shape = np.broadcast(key1, key2, first, second).shape
     size = math.prod(shape)
     if size <= machine_model.THREEFRY_PACKED:
-        words = [_packed(x, shape, size) for x in (key1, key2, first, second)]
-        return tuple(_unpacked(word, shape, size) for word in _encrypt_packed(*words, _packed_ones(size)))
+        a, b, c, d = (_packed(x, shape, size) for x in (key1, key2, first, second))
+        packed1, packed2 = _encrypt_packed(a, b, c, d, _packed_ones(size))
+        return _unpacked(packed1, shape, size), _unpacked(packed2, shape, size)
     out1, out2 = (np.empty(shape, np.uint32) for _ in range(2))
     out1[...], out2[...] = first, second
     flat1, flat2 = out1.reshape(-1), out2.reshape(-1)
