@@ -74,9 +74,10 @@ def known_case(eqn: Eqn, view: View) -> Atom | None:
 
 
 def same_value(eqn: Eqn, view: View) -> Atom | None:
-    """The operand of what is computed by giving it back."""
-    rule = eqn.primitive.lower
-    return eqn.invars[0] if isinstance(rule, Scalar) and rule.expression == "{0}" else None
+    """The operand of what is computed by giving it back, as a conversion to its own dtype is."""
+    rule, dtype = eqn.primitive.lower, eqn.params.get("new_dtype")
+    gives_back = isinstance(rule, Scalar) and rule.expression == "{0}"
+    return eqn.invars[0] if gives_back or (dtype is not None and eqn.invars[0].aval.dtype == dtype) else None
 
 
 def repeated_number(atom: Atom, view: View) -> Literal | None:
