@@ -43,7 +43,7 @@ def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
         return fresh
 
     for eqn in program.eqns:
-        (eqn,) = known.within([eqn])
+        eqn = known.within_one(eqn)
         rule = eqn.primitive.lower
         if isinstance(rule, ControlFlow):
             eqns.append(rule.closed(eqn, lambda p: inline_calls(p, kept), as_operands))
@@ -76,4 +76,4 @@ def _behind_barrier(eqn: Eqn) -> tuple[Eqn, Eqn]:
     """
     passed = Substitution((a, Var(a.aval)) for a in eqn.invars if isinstance(a, Var))
     barrier = eqn.replace(primitive=optimization_barrier_p, invars=list(passed), params={}, outvars=passed.values())
-    return barrier, passed.within([eqn])[0]
+    return barrier, passed.within_one(eqn)

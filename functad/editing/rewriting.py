@@ -34,8 +34,7 @@ class View:
 
     def read_all(self, eqn: Eqn) -> Eqn:
         """The equation with what stands for its operands now."""
-        (found,) = self._known.within([eqn])
-        return found
+        return self._known.within_one(eqn)
 
     def definition(self, atom: Atom, *primitives: Primitive) -> Eqn | None:
         """The equation that an atom is a result of; if primitives are given, only an equation of theirs."""
@@ -88,11 +87,14 @@ class Rule:
 def rewrite(program: Program, rules: Sequence[Rule]) -> Program:
     """Apply rules, the first that fits, to each equation in turn, and again to what it becomes."""
     view = View(program)
+    of: dict[Primitive, list[Rule]] = {}
     for eqn in program.eqns:
-        waiting, rewrites = [view.read_all(eqn)], 0
+        waiting, rewrites = [eqn], 0
         while waiting:
             eqn = view.read_all(waiting.pop())
-            made = _first(rules, eqn, view)
+            if eqn.primitive not in of:
+                of[eqn.primitive] = [r for r in rules if r.of is None or eqn.primitive in r.of]
+            made = _first(of[eqn.primitive], eqn, view)
             if made is None:
                 view.emit(eqn)
             elif isinstance(made, list):
@@ -107,8 +109,6 @@ def rewrite(program: Program, rules: Sequence[Rule]) -> Program:
 
 def _first(rules: Sequence[Rule], eqn: Eqn, view: View) -> Atom | list[Eqn] | None:
     for rule in rules:
-        if rule.of is not None and eqn.primitive not in rule.of:
-            continue
         made = rule.make(eqn, view)
         if made is None or made is eqn:
             continue

@@ -24,9 +24,10 @@ class Substitution(dict[Var, Atom]):
 
     def within(self, eqns: Iterable[Eqn]) -> list[Eqn]:
         """Equations with what stands for their operands; the same ones where that are the operands."""
-        return [self._within(e) for e in eqns]
+        return [self.within_one(e) for e in eqns]
 
-    def _within(self, eqn: Eqn) -> Eqn:
+    def within_one(self, eqn: Eqn) -> Eqn:
+        """An equation with what stands for its operands."""
         invars = tuple(self.read(a) for a in eqn.invars)
         return eqn if invars == eqn.invars else eqn.replace(invars=invars)
 

@@ -36,10 +36,12 @@ def neutral(eqn: Eqn, view: View) -> Atom | None:
     """The operand beside a number that changes nothing. Complex products by 1 change infinities."""
     number_of, sides = NEUTRAL[eqn.primitive]
     dtype = eqn.outvars[0].aval.dtype
-    number = np.asarray(number_of(dtype.type)).tobytes()
     for side in sides if dtype.kind != "c" else ():
         atom = eqn.invars[side]
-        if isinstance(atom, Literal) and np.asarray(atom.value).tobytes() == number:
+        if (
+            isinstance(atom, Literal)
+            and np.asarray(atom.value).tobytes() == np.asarray(number_of(dtype.type)).tobytes()
+        ):
             return eqn.invars[1 - side]
     return None
 
@@ -72,9 +74,10 @@ def known_case(eqn: Eqn, view: View) -> Atom | None:
 
 
 def same_value(eqn: Eqn, view: View) -> Atom | None:
-    """The operand of what is computed by giving it back."""
-    rule = eqn.primitive.lower
-    return eqn.invars[0] if isinstance(rule, Scalar) and len(eqn.invars) == 1 and rule.text(eqn) == "{0}" else None
+    """The operand of what is computed by giving it back, as a conversion to its own dtype is."""
+    rule, dtype = eqn.primitive.lower, eqn.params.get("new_dtype")
+    gives_back = isinstance(rule, Scalar) and rule.expression == "{0}"
+    return eqn.invars[0] if gives_back or (dtype is not None and eqn.invars[0].aval.dtype == dtype) else None
 
 
 def repeated_number(atom: Atom, view: View) -> Literal | None:

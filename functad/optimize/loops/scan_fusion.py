@@ -8,7 +8,7 @@ from __future__ import annotations
 from functad.control import scan_p
 from functad.editing.substitution import Substitution
 from functad.ir import UNKNOWN, Atom, Eqn, Program
-from functad.optimize.loops.parts import brought_together, take_apart
+from functad.optimize.loops.parts import brought_together, first_of_equal, take_apart
 
 
 def fuse_scans(program: Program) -> Program:
@@ -63,6 +63,10 @@ def _joined(first: Eqn, second: Eqn) -> Eqn:
     other.substitute(Substitution((v, given[a]) for a, v in other.xs if a in given))
     scan.xs += [(a, v) for a, v in other.xs if a not in given]
     scan.join(other)
+    for pairs in (scan.consts, scan.xs):  # both may read the same
+        names = first_of_equal(pairs)
+        pairs[:] = [(a, v) for a, v in pairs if names[v] is v]
+        scan.substitute(names)
     is_linear = first.params["linear"] and second.params["linear"]
     scan.origin = first.replace(params={**first.params, "linear": is_linear})
     return scan.eqn()
