@@ -1,4 +1,4 @@
-"""Scatters as nests: what is computed within them, how threads share them, and what keeps them from the operand's memory.
+"""Scatters as nests: what is computed within them, how threads share them, what keeps them from the operand's memory.
 
 Knows the printed kernels and steps; that results are right is checked with the primitives.
 """
