@@ -172,10 +172,9 @@ class Inlining:
         loops = rule.loops(*[a.aval for a in scatter.invars], **scatter.params)
         if True in loops.ordered:
             first, end = loops.ordered.index(True), len(loops.ordered) - loops.ordered[::-1].index(True)
-            updates, row = math.prod(loops.shape[first:]), math.prod(loops.shape[end:])
-            work = self.weight_of(eqn) * var.aval.size
-            in_vectors = row >= machine_model.FLOATS_OF_VECTOR and var is scatter.invars[-1]
-            if work > machine_model.SCATTERED_OPERATIONS * updates and not in_vectors:
+            in_vectors = math.prod(loops.shape[end:]) >= machine_model.FLOATS_OF_VECTOR and var is scatter.invars[-1]
+            most = machine_model.FUNCTION_OPERATIONS - 1 if in_vectors else machine_model.SCATTERED_OPERATIONS
+            if self.weight_of(eqn) * var.aval.size > most * math.prod(loops.shape[first:]):
                 return False
         roots = {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a)} - self.outputs
         makers = (self.program.eqns[self.producer[r]] for r in roots if r in self.producer)

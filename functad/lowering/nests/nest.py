@@ -100,10 +100,10 @@ def names_of(s: Statement) -> tuple[str, ...]:
 
 
 class Owners(NamedTuple):
-    """Who owns the element that an update goes to: the name of a number, below `count`."""
+    """Who owns the element that an update goes to: the name of a number, below `shares`."""
 
     name: str
-    count: int
+    shares: int
 
 
 class CarriedAxis(NamedTuple):

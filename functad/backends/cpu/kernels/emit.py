@@ -155,7 +155,7 @@ class _Emitter:
                     level += 1
         element = self._element(update)
         self._line(level, f"{element} = {updated(update, element)}")
-        return owners.count if owners else parallel.extent if parallel else 1, parallel
+        return owners.shares if owners else parallel.extent if parallel else 1, parallel
 
     def _carry_along(self, carried: Symbol, base: int) -> None:
         """The totals in registers: the first step, groups of elements as far as they go, and one step after another."""
