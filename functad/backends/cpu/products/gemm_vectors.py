@@ -179,8 +179,8 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, pa
         # Below the tile the prefetching stays at its last row.
         down = builder.select(builder.icmp_signed("<", i, _word(rows - 1)), c_pitch, _word(0))
         b = builder.add(b, builder.mul(packing[0], _word(unrolled)) if packs else _word(unrolled * TILE_BYTES))
-        panel = [code.offset(place, unrolled * TILE_BYTES) for place in panel]
-        return [a, b, builder.add(fetch, fetch_pitch), builder.add(row, down), *tile, *panel]
+        next_panel = [code.offset(place, unrolled * TILE_BYTES) for place in panel]
+        return [a, b, builder.add(fetch, fetch_pitch), builder.add(row, down), *tile, *next_panel]
 
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
     steps = builder.udiv(depth, _word(unrolled))
