@@ -14,9 +14,6 @@ from numba.core import ir
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.lowering import Lower
 
-from functad import machine_model
-from functad.backends.cpu.compile.loader import has_masked_vectors
-
 
 class KernelLower(Lower):
     """Numba's lowering for functions that count no references, raise nothing and are not debugged."""
@@ -40,9 +37,7 @@ class KernelLower(Lower):
             name = inst.target.name
             self.storevar(self.lower_assign(self.typeof(name), inst), name)
         elif isinstance(inst, ir.Jump):
-            target = self.blkmap[inst.target]
-            # Blocks are lowered in the order of the text: one that is done already is where a loop begins.
-            (end_loop if target.is_terminated else llvm_ir.IRBuilder.branch)(self.builder, target)
+            self.builder.branch(self.blkmap[inst.target])
         else:
             super().lower_inst(inst)
 
@@ -55,35 +50,6 @@ class KernelLower(Lower):
     def alloca_lltype(self, name: str, lltype: llvm_ir.Type, datamodel: Any = None) -> llvm_ir.Value:
         with self.builder.goto_entry_block():
             return self.builder.alloca(lltype, name=name)
-
-
-def end_loop(builder: llvm_ir.IRBuilder, head: llvm_ir.Block, body: llvm_ir.Block | None = None) -> None:
-    """Go back to where the loop begins. body: the last block of its body, if that is not this one."""
-    is_long = has_masked_vectors() and _instructions(body or builder.block) >= machine_model.LONG_LOOP
-    jump = builder.branch(head)
-    if is_long:
-        jump.set_metadata("llvm.loop", _one_masked_loop(builder.module))
-
-
-def _instructions(block: llvm_ir.Block) -> int:
-    """The instructions of a block and of all that they call."""
-    return len(block.instructions) + sum(
-        _instructions(inner)
-        for instruction in block.instructions
-        if isinstance(instruction, llvm_ir.CallInstr) and isinstance(instruction.callee, llvm_ir.Function)
-        for inner in instruction.callee.blocks
-    )
-
-
-def _one_masked_loop(module: llvm_ir.Module) -> llvm_ir.MDValue:
-    """What tells LLVM to do the last elements, too few for a vector, as a vector with a mask.
-
-    Else it writes the loop three times: with wide vectors, narrow ones, and none.
-    """
-    option = module.add_metadata(["llvm.loop.vectorize.predicate.enable", llvm_ir.IntType(1)(True)])
-    loop = llvm_ir.MDValue(module, [], name=str(len(module.metadata)))
-    loop.operands = (loop, option)  # by naming itself it differs from all others
-    return loop
 
 
 def _values(blocks: Mapping[int, ir.Block]) -> set[str]:

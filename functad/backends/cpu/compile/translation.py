@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.callconv import RETCODE_OK
 
-from functad.backends.cpu.compile.instructions import end_loop
+from functad.backends.cpu.compile.long_loops import end_loop
 
 _WORD = ir.IntType(64)
 _DONE = ir.Constant(ir.IntType(32), RETCODE_OK.constant)
@@ -172,7 +172,7 @@ class Translation:
         for phi, initial, change, flags in ((number, start, step, ()), (left, count, -1, ("nsw",))):
             phi.add_incoming(initial, before)
             phi.add_incoming(self.builder.add(phi, ir.Constant(_WORD, change), flags=flags), following)
-        end_loop(self.builder, head, end)
+        end_loop(self.builder, head, end, number)
         self.builder.position_at_end(after)
 
     def once(self, node: ast.For, name: str, number: Value) -> None:
@@ -399,7 +399,7 @@ class _Usage:
                 with self._within():
                     self._body(inner)
             if isinstance(statement, ast.For):
-                self._seen.discard(statement.target.id)  # type: ignore[attr-defined]
+                self._seen.difference_update(_targets(statement))
 
     @contextmanager
     def _within(self) -> Iterator[None]:
