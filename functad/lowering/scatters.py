@@ -88,5 +88,7 @@ def _write_nest(
 
 def _read_for(values: Values, var: Var) -> set[Storage]:
     """The memory that is read where a variable is computed."""
-    found = (values.assignment.find(values.fusion.inlining.alias_root(root)) for root in values.fusion.inlining.roots(var))
+    found = (
+        values.assignment.find(values.fusion.inlining.alias_root(root)) for root in values.fusion.inlining.roots(var)
+    )
     return {buffer.storage for buffer in found if buffer is not None}
