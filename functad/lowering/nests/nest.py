@@ -5,6 +5,7 @@ Knows no target: what prints a nest as a CPU loop or as a CUDA kernel is a backe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,6 +18,9 @@ from functad.lowering.nests.affine import Affine, Symbol
 from functad.primitives.loops.text import CASTS as CASTS
 
 PRE, POST = 0, 1  # a statement runs at each point of all loops, or after the reduction loops
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(eq=False)
@@ -153,7 +157,8 @@ class Nest:
 
     def used_constants(self) -> dict[str, np.generic]:
         """The constants that a statement needs, in order."""
-        used = {s.value for s in self.stores} | {a.value for a in self.accumulators} | {c.value for c in self.carries}
+        used = {word for s in self.stores for word in _WORD.findall(s.value)}  # an update's may be an expression
+        used |= {a.value for a in self.accumulators} | {c.value for c in self.carries}
         used.update(name for s in self.statements if isinstance(s, Let) for name in s.operands)
         return {name: value for name, value in self.constants.items() if name in used}
 
