@@ -235,7 +235,7 @@ SMALLEST_RECOMPUTED = 1 << 28
 to store it is up to three times as fast, but from here on memory is what a user runs out of."""
 
 LARGEST_RECOMPUTED = 4 * FUNCTION_OPERATIONS
-"""operations of such a value. Chosen: a distance, a function or two of it, and what their derivative multiplies."""
+"""operations of such a value. Derived: functions of a distance, and as many sums and products as take as long."""
 
 SMALLEST_PAIRS = 1 << 10
 """bytes of such a value, from which its short axes are written out: vectors then run along the long ones. Compared."""

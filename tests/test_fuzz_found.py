@@ -442,3 +442,12 @@ def test_what_is_split_off_is_run_through(reverse: bool) -> None:
 
     check(f, [np.arange(6, dtype=np.float32).reshape(2, 3)], "kernels")
     check(f, [np.arange(30_000, dtype=np.float32).reshape(100, 300)], "compiled")
+
+
+def test_a_carry_that_an_unrolled_scan_hands_on_unchanged() -> None:
+    def f(x: Any, y: Any) -> list[Any]:
+        step = lambda c, _: ((x, c[1]), c[1])  # noqa: E731
+        return [functad.lax.scan(step, (x, y), None, length=9, unroll=3)[0][0]]
+
+    check(f, [np.full((1, 1), True), np.zeros((1, 1))], "passes", seed=71)
+    check(f, [np.full((1, 1), True), np.zeros((1, 1))], "compiled")

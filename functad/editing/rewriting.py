@@ -30,11 +30,12 @@ class View:
 
     def read(self, atom: Atom) -> Atom:
         """What stands for an atom now."""
-        return self._known.read(atom)
+        return self._known.last(atom)
 
     def read_all(self, eqn: Eqn) -> Eqn:
         """The equation with what stands for its operands now."""
-        return self._known.within_one(eqn)
+        invars = tuple(map(self.read, eqn.invars))
+        return eqn if invars == eqn.invars else eqn.replace(invars=invars)
 
     def definition(self, atom: Atom, *primitives: Primitive) -> Eqn | None:
         """The equation that an atom is a result of; if primitives are given, only an equation of theirs."""
@@ -62,7 +63,7 @@ class View:
 
     def finish(self) -> Program:
         """The rewritten Program."""
-        outvars = self._known.read_all(self.program.outvars)
+        outvars = [*map(self.read, self.program.outvars)]
         if self.eqns == list(self.program.eqns) and outvars == list(self.program.outvars):
             return self.program
         return self.program.replace(eqns=self.eqns, outvars=outvars)

@@ -131,7 +131,7 @@ def signbit(x: Any, /) -> Array:
     x = asarray(x)
     if x.dtype.kind in "ub":
         return filled(np.bool_(False), x.shape)
-    if x.dtype.kind == "i":
+    if x.dtype.kind != "f":  # complex numbers are refused as by all comparisons
         return el.lt(x, scalar(x, 0))
     bits = bitcast.bitcast_convert_type(x, np.dtype(f"i{x.dtype.itemsize}"))  # NaN and -0.0 have a sign bit, too
     return el.lt(bits, scalar(bits, 0))

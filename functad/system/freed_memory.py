@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -67,6 +68,8 @@ def large_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An array of more than `LARGEST_OF_THE_HEAP` bytes that nothing was written to, as `numpy.empty`."""
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes > sys.maxsize:
+        raise MemoryError(f"an array of {nbytes:,} bytes")
     for key, memory in list(_kept.items()):
         if memory.nbytes == nbytes and _kept.pop(key, None) is not None:
             return np.asarray(LargeBlock(memory, shape, dtype))

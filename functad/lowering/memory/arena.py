@@ -140,7 +140,7 @@ def _places(spans: Mapping[Storage, tuple[int, int]]) -> dict[Storage, int]:
     """
     order = sorted(spans, key=lambda s: (-_rounded(s.nbytes), spans[s]))
     first, last = np.array([spans[s] for s in order], np.int64).reshape(-1, 2).T
-    starts, ends = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
+    starts, ends = np.zeros(len(order), object), np.zeros(len(order), object)  # Python's integers, of any size
     for k, storage in enumerate(order):
         (meeting,) = np.nonzero((first[:k] <= last[k]) & (last[:k] >= first[k]))
         size, place = _rounded(storage.nbytes), 0

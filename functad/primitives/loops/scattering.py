@@ -17,7 +17,7 @@ from functad.primitives.loops.moving import Index, clamped
 
 
 @dataclass(frozen=True)
-class _Axes:
+class _ScatterAxes:
     """The axes of the updates, in the order of the loops over them.
 
     batch: those of the indices. window: for axes of the operand that a window has.
@@ -36,7 +36,7 @@ class _Axes:
         return [*self.own, *self.crossed, *self.rows]
 
 
-def _axes(operand: Any, updates: Any, numbers: ScatterDimensionNumbers) -> _Axes:
+def _axes(operand: Any, updates: Any, numbers: ScatterDimensionNumbers) -> _ScatterAxes:
     dropped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
     rank = len(operand.shape)
     window = dict(zip([d for d in range(rank) if d not in dropped], numbers.update_window_dims))
@@ -53,7 +53,7 @@ def _axes(operand: Any, updates: Any, numbers: ScatterDimensionNumbers) -> _Axes
         own.append(paired[d] if d in paired else window[d])
     crossed = [a for a in batch if a not in own]
     crossed += [window[d] for d in range(len(own), first_row) if d in window]
-    return _Axes(batch, window, own, crossed, [window[d] for d in range(first_row, rank)])
+    return _ScatterAxes(batch, window, own, crossed, [window[d] for d in range(first_row, rank)])
 
 
 def scatter_loops(

@@ -27,7 +27,7 @@ from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.compile.contexts import KernelTarget, KernelTyping
 from functad.backends.cpu.compile.instructions import KernelLower
-from functad.backends.cpu.compile.translation import NotSimple, Translation
+from functad.backends.cpu.compile.translation import KernelTranslation, NotSimple
 from functad.backends.cpu.scalars.registry_numba import declare, implement, template
 from functad.errors import CompilationError
 
@@ -129,7 +129,7 @@ def lower_kernel(
         target.call_conv.decorate_function(function, names_of_arguments, arguments, noalias=True)
         try:
             with target.push_code_library(library):
-                Translation(target, names, node).write(function, arguments)
+                KernelTranslation(target, names, node).write(function, arguments)
         except (NotSimple, NumbaError):
             return lower(names[node.name], arguments, distinct_pointers=True, fused=fused)
         target.post_lowering(module, library)

@@ -43,7 +43,7 @@ class Value(NamedTuple):
     value: ir.Value
 
 
-class Translation:
+class KernelTranslation:
     """Writes one function into a basic block of its own.
 
     Args:
