@@ -52,7 +52,7 @@ def few_kept(eqn: Eqn, view: View) -> list[Eqn] | None:
     (operand,), axes = eqn.invars, eqn.params["axes"]
     kept = [d for d in range(operand.aval.ndim) if d not in axes]
     short = [d for d in kept if 1 < operand.aval.shape[d] <= machine_model.MOST_SUMMED_AT_ONCE]
-    if not short:
+    if not short or math.prod(operand.aval.shape[d] for d in short) > machine_model.MOST_SUMMED_AT_ONCE:
         return None
     (axis, *_) = short
     within = [d - (d > axis) for d in axes]
@@ -67,24 +67,53 @@ def few_kept(eqn: Eqn, view: View) -> list[Eqn] | None:
 def part_of_pairs(eqn: Eqn, view: View) -> Atom | list[Eqn] | None:
     """A slice of an element-wise or repeated value, as that of slices: nothing is computed that nobody reads."""
     (operand,), part = eqn.invars, eqn.outvars[0]
-    origin = view.definition(operand)
-    if origin is None or len(origin.outvars) > 1 or not are_pairs(operand, view):
+    steps = _steps_to(operand, view) if are_pairs(operand, view) else None
+    if steps is None or not (steps or view.definition(operand, broadcast_in_dim_p)):
         return None
-    if not isinstance(origin.primitive.lower, Scalar) and origin.primitive is not broadcast_in_dim_p:
-        return None
-    if origin.primitive is broadcast_in_dim_p and origin.invars[0].aval.shape == part.aval.shape:
-        return origin.invars[0]  # which is repeated along the axis that is cut
-    dims = origin.params.get("broadcast_dimensions")
+    made = {s.outvars[0] for s in steps}
+    leaves = [*{id(a): a for s in steps for a in s.invars if a not in made}.values()] if steps else [operand]
+    repeats = [view.definition(a, broadcast_in_dim_p) if a.aval.shape else None for a in leaves]
+    given = [a if r is None else r.invars[0] for a, r in zip(leaves, repeats)]
+    if not steps and given[0].aval.shape == part.aval.shape:
+        return given[0]  # which is repeated along the axis that is cut
 
-    def of_slices(*operands: Any) -> list[Any]:
-        if dims is None:
-            return [
-                bind(origin.primitive, *[_sliced(x, range(part.aval.ndim), eqn) for x in operands], **origin.params)
-            ]
-        (x,) = operands
-        return [broadcast_in_dim(_sliced(x, dims, eqn), shape=part.aval.shape, broadcast_dimensions=dims)]
+    def of_slices(*values: Any) -> list[Any]:
+        parts = {}
+        for leaf, repeat, x in zip(leaves, repeats, values):
+            if repeat is None:
+                parts[id(leaf)] = _sliced(x, range(leaf.aval.ndim), eqn)
+            else:
+                dims = repeat.params["broadcast_dimensions"]
+                x = _sliced(x, dims, eqn)
+                parts[id(leaf)] = broadcast_in_dim(x, shape=part.aval.shape, broadcast_dimensions=dims)
+        for s in steps:
+            parts[id(s.outvars[0])] = bind(s.primitive, *[parts[id(a)] for a in s.invars], **s.params)
+        return [parts[id(operand)]]
 
-    return spliced(of_slices, origin.invars, eqn)
+    return spliced(of_slices, given, eqn)
+
+
+def _steps_to(array: Atom, view: View) -> list[Eqn] | None:
+    """The element-wise equations that compute an array, in order; None if they are more than fusion follows."""
+    steps: dict[Var, Eqn] = {}
+    waiting = [array]
+    while waiting:
+        eqn = view.definition(waiting[-1])
+        if eqn is None or eqn.outvars[0] in steps or not _is_step(eqn, array.aval):
+            waiting.pop()
+            continue
+        inner = [d for d in map(view.definition, eqn.invars) if d is not None and _is_step(d, array.aval)]
+        missing = [d.outvars[0] for d in inner if d.outvars[0] not in steps]
+        waiting += missing
+        if not missing:
+            steps[eqn.outvars[0]] = eqn
+        if len(steps) + len(waiting) > machine_model.DEEPEST_INLINE:
+            return None
+    return [*steps.values()]
+
+
+def _is_step(eqn: Eqn, aval: Aval) -> bool:
+    return len(eqn.outvars) == 1 and isinstance(eqn.primitive.lower, Scalar) and eqn.outvars[0].aval.shape == aval.shape
 
 
 def _sliced(x: Any, dims: Sequence[int], eqn: Eqn) -> Any:

@@ -60,3 +60,37 @@ def test_results_are_those_without_jit(fun: Any, least: int, monkeypatch: pytest
     args = POINTS, POINTS[::-1] * 0.5, WEIGHTS
     for found, wanted in zip(functad.jit(lambda *args: gradient(*args))(*args), gradient(*args)):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_long_expressions_take_no_more_equations_than_they_have() -> None:
+    u, v = np.linspace(-1, 1, 64, dtype=np.float32)[:, None], np.linspace(-1, 1, 64, dtype=np.float32)
+
+    def often(times: int, wanted: Any) -> Any:
+        def f(u: Any, v: Any) -> Any:
+            x = u + v
+            for _ in range(times):
+                x = jnp.tanh(x) * x
+            return wanted(x)
+
+        return f
+
+    for times in (8, 30, 300):
+        f = often(times, lambda x: x[:4])
+        np.testing.assert_allclose(functad.jit(f)(u, v), f(u, v), rtol=1e-4, atol=1e-6)
+    wide = functad.jit(lambda x: jnp.sum(jnp.exp(jnp.tanh(x[:, None] - x[None])), 1))
+    for shape in ((64, 8), (32, 4, 8), (16, 2, 4, 8), (16, 8, 8, 8)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        wanted = np.exp(np.tanh(x[:, None] - x[None])).sum(1)
+        np.testing.assert_allclose(wide(x), wanted, rtol=1e-5)
+
+
+def test_what_many_read_is_cut_once_for_each() -> None:
+    def gelu(x: Any) -> Any:
+        return 0.5 * x * (1 + jnp.tanh(0.79788 * (x + 0.044715 * x * x * x)))
+
+    def energy(x: Any) -> Any:
+        return jnp.sqrt((gelu(gelu(x[:, None] - x[None])) ** 2).sum(-1) + 1e-3).sum()
+
+    x = np.random.default_rng(0).standard_normal((40, 8)).astype(np.float32)
+    gradient = functad.grad(energy)
+    np.testing.assert_allclose(functad.jit(gradient)(x), gradient(x), rtol=1e-4, atol=1e-4)
