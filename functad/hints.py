@@ -126,9 +126,9 @@ def index_hint(line: str, transform: str) -> str:
 
 def number_hint(line: str) -> str:
     """What to write instead of a line that makes a Python number of a traced value."""
-    if _WRITES.match(line):
-        return _WRITTEN
-    return _MATH if re.search(r"\bc?math\.\w+\(", line) else SCALAR
+    if re.search(r"\bc?math\.\w+\(", line):
+        return _MATH
+    return _WRITTEN if _WRITES.match(line) and not re.search(r"\b(float|int|complex)\(", line) else SCALAR
 
 
 def array_hint(line: str) -> str:

@@ -451,3 +451,49 @@ def test_a_carry_that_an_unrolled_scan_hands_on_unchanged() -> None:
 
     check(f, [np.full((1, 1), True), np.zeros((1, 1))], "passes", seed=71)
     check(f, [np.full((1, 1), True), np.zeros((1, 1))], "compiled")
+
+
+def test_a_derivative_at_the_end_of_its_own_loop() -> None:
+    def f(x: Any) -> list[Any]:
+        y, derivative = functad.linearize(lambda x: functad.lax.while_loop(lambda v: v < 100.0, _squared, x), x)
+        return [derivative(y)]
+
+    def _squared(v: Any) -> Any:
+        return v * v + 1.0
+
+    check(f, [np.float32(1.5)], "compiled")
+    np.testing.assert_allclose(functad.jit(lambda x: f(x)[0])(1.5), f(1.5)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("length", [100, 101])
+def test_an_array_that_each_step_stacks_is_no_stack(length: int) -> None:
+    def body(c: Any, w: Any) -> Any:
+        for _ in range(6):
+            c = w * 0.5 + c * 0.3
+        return c
+
+    def f(w: Any, v: Any) -> Any:
+        b, ys = functad.lax.scan(lambda c, t: (body(c, w), v), w * 0.1, None, length)
+        return b + (ys * jnp.arange(ys.size).reshape(ys.shape)).sum()
+
+    def slope(w: Any, v: Any) -> Any:
+        return functad.jvp(f, (w, v), (jnp.float32(2.0), jnp.full(4, 2.0)))[1]
+
+    given = jnp.float32(0.7), jnp.ones(4)
+    np.testing.assert_allclose(functad.jit(slope)(*given), slope(*given), rtol=1e-5)
+
+
+def test_a_number_that_each_step_of_an_unrolled_scan_stacks() -> None:
+    def f(w: Any) -> Any:
+        step = lambda c, _: (w * 0.5 + c * 0.3, w / 2)  # noqa: E731
+        b, ys = functad.lax.scan(step, w * 0.1, jnp.arange(100.0), unroll=4)
+        return b + ys[-1]
+
+    def slope(w: Any) -> Any:
+        return functad.jvp(f, (w,), (jnp.float32(1.0),))[1]
+
+    np.testing.assert_allclose(functad.jit(slope)(jnp.float32(0.7)), slope(jnp.float32(0.7)), rtol=1e-5)
+
+
+def test_places_of_ranges_that_wrap_around() -> None:
+    check(lambda: [functad.lax.iota(np.int8, 300)[299:300], functad.lax.iota(np.uint8, 300)[256:257]], [], "compiled")

@@ -49,7 +49,7 @@ def element_of_range(eqn: Eqn, view: View) -> Eqn | None:
     if not found or out.size != 1:
         return None
     place = eqn.params["start_indices"][found.params["dimension"]]
-    number = Literal(np.asarray(place, out.dtype)[()], Aval((), out.dtype, out.weak_type))
+    number = Literal(np.asarray(place).astype(out.dtype)[()], Aval((), out.dtype, out.weak_type))
     params = {"shape": out.shape, "broadcast_dimensions": ()}
     return eqn.replace(primitive=broadcast_in_dim_p, invars=[number], params=params)
 

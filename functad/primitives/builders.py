@@ -203,8 +203,9 @@ def nary(
     rule: Any = jvp
     if isinstance(jvps, (ZeroDerivative, Absent)):
         rule = jvps
-    elif not any(isinstance(share, Absent) for share in jvps):
-        rule = Diagonal(_rule_of_one(jvps[0]) if len(jvps) == 1 and jvps[0] else jvp, pullbacks or jvps)
+    else:
+        alone = None if len(jvps) > 1 or isinstance(jvps[0], Absent) else jvps[0]
+        rule = Diagonal(_rule_of_one(alone) if alone else jvp, pullbacks or jvps)
 
     made = Primitive(
         name=name,

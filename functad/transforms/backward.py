@@ -38,7 +38,9 @@ class BackwardPass:
         """Cotangents of the inputs (`Zero` where none arrives) for one cotangent an output."""
         ops, trace = self.ops, self.trace
         for op in ops:
-            if isinstance(op.primitive.jvp, Absent):  # an error, if a tangent gets there
+            rule = op.primitive.jvp
+            partly = type(rule) is Diagonal and any(isinstance(share, Absent) for share in rule.shares)
+            if partly or isinstance(rule, Absent):  # an error, if a tangent gets there
                 return linear_map_of(ops, self.inputs, self.outs).transpose(cotangents)
         env: dict[int, Any] = {}
 

@@ -373,3 +373,23 @@ def test_a_gradient_frees_what_it_has_gone_back_over() -> None:
     first: Any = None
     functad.grad(f)(jnp.ones(3))
     assert alive == [False]
+
+
+def test_an_operand_without_a_derivative_is_refused_in_the_same_cases_by_all():
+    split = functad.jit(lambda x: (functad.lax.stop_gradient(x), x))
+
+    def allowed(x):
+        return functad.lax.betainc(split(x)[0], 2.0, x * 0.3)
+
+    def refused(x):
+        return (functad.lax.betainc(x, 2.0, 0.5), x * 2)[1]
+
+    found = [functad.grad(allowed)(1.5), functad.jit(functad.grad(allowed))(1.5), functad.vjp(allowed, 1.5)[1](1.0)[0]]
+    np.testing.assert_allclose(found, 0.41507015, rtol=1e-5)
+    for transform in (
+        functad.grad(refused),
+        functad.jit(functad.grad(refused)),
+        lambda x: functad.vjp(refused, x)[1](1.0),
+    ):
+        with pytest.raises(functad.errors.DifferentiationError):
+            transform(1.5)

@@ -76,7 +76,7 @@ def rewrite_linear_recurrence(scan: Scan) -> None:
 def _is_of_numbers(scan: Scan) -> bool:
     """Whether a body is made of operations on single numbers, and carries floats of one dtype."""
     dtypes = {c.read.aval.dtype for c in scan.carries}
-    numbers = [*(c.read for c in scan.carries), *(v for e in scan.eqns for v in e.outvars)]
+    numbers = [*(c.read for c in scan.carries), *scan.given, *(v for e in scan.eqns for v in e.outvars)]
     return (
         dtypes in ({np.dtype(np.float32)}, {np.dtype(np.float64)})
         and not any(v.aval.shape for v in numbers)

@@ -92,7 +92,7 @@ def _joined(first: Eqn, second: Eqn) -> tuple[Eqn, Substitution] | None:
     """A loop with the steps of a scan that reads only what the loop stacks."""
     loop, scan = take_while_apart(first), take_apart(second, copy=True)
     given: dict[Atom, Atom] = {result: atom for atom, result in loop.ys}
-    if any((a in given) != (k >= len(scan.operands) - len(scan.xs)) for k, a in enumerate(scan.operands)):
+    if any((a in first.outvars) != (k >= len(scan.operands) - len(scan.xs)) for k, a in enumerate(scan.operands)):
         return None
     scan.substitute(Substitution((v, given[a]) for a, v in scan.xs))
     loop.join(scan)
