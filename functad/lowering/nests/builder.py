@@ -28,6 +28,7 @@ from functad.lowering.nests.nest import (
     Place,
     Store,
     Update,
+    fresh,
     literal_text,
 )
 from functad.lowering.nests.pieces import Box, Cuts, index_in, whole
@@ -282,11 +283,7 @@ class NestBuilder:
         return self._fresh(f"{_identifier(eqn.primitive.name)}_{self._name(eqn.outvars[result])}")
 
     def _fresh(self, wanted: str) -> str:
-        name, n = wanted, 2
-        while name in self._taken:
-            name, n = f"{wanted}_{n}", n + 1
-        self._taken.add(name)
-        return name
+        return fresh(wanted, self._taken)
 
 
 class Context:

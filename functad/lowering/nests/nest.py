@@ -103,6 +103,15 @@ def names_of(s: Statement) -> tuple[str, ...]:
     return s.names if isinstance(s, Let) else (s.name,)
 
 
+def fresh(wanted: str, taken: set[str]) -> str:
+    """A name that is not taken, and is from now on."""
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
 class Owners(NamedTuple):
     """Who owns the element that an update goes to: the name of a number, below `shares`."""
 

@@ -29,6 +29,7 @@ from functad.lowering.nests.nest import (
     Nest,
     Statement,
     Store,
+    fresh,
     names_of,
 )
 from functad.lowering.nests.printing import combined, identity
@@ -162,15 +163,6 @@ def _names_that_change(nest: Nest, inner: list[Symbol]) -> set[str]:
 def names_in_nest(nest: Nest) -> set[str]:
     names = {name for s in nest.statements for name in names_of(s)} | {a.name for a in nest.accumulators}
     return names | {s.name for s in nest.loops} | set(nest.constants)
-
-
-def fresh(wanted: str, taken: set[str]) -> str:
-    """A name that is not taken, and is from now on."""
-    name, number = wanted, 2
-    while name in taken:
-        name, number = f"{wanted}_{number}", number + 1
-    taken.add(name)
-    return name
 
 
 def _uses(s: Statement) -> set[str]:

@@ -26,6 +26,7 @@ from functad.lowering.nests.nest import (
     Statement,
     Store,
     Update,
+    fresh,
     names_of,
 )
 from functad.lowering.nests.printing import carried_on, combined, depths, identity, parameters, updated
@@ -33,7 +34,6 @@ from functad.lowering.nests.reductions import (
     at_point,
     by_keys,
     columns_written_out,
-    fresh,
     interchanged,
     names_in_nest,
     store_at,

@@ -20,7 +20,7 @@ from functad.backends.cpu.kernels.small_loops import LoopLayout, UnfitError, ele
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store, Update
+from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store, Update, fresh
 from functad.lowering.nests.printing import carried_on, combined, comments, depths, identity, start_of, updated
 from functad.lowering.steps import BranchStep, ControlStep, CountedBy, LoopStep, NestStep, Step, UnlessSameStep
 from functad.lowering_rules import Scalar
@@ -239,11 +239,7 @@ class _Writer:
         self.lines.append("    " * self.depth + text)
 
     def unique(self, wanted: str) -> str:
-        name, number = wanted, 2
-        while name in self.taken:
-            name, number = f"{wanted}_{number}", number + 1
-        self.taken.add(name)
-        return name
+        return fresh(wanted, self.taken)
 
     def constant(self, value: np.generic) -> str:
         """The name under which the function is given a number."""

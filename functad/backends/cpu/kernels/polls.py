@@ -16,6 +16,7 @@ from functad import machine_model
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.backends.cpu.scalars.user_functions import is_user_function
+from functad.lowering.nests.nest import fresh
 
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _OF_RANGE = re.compile(r"(\d+) \* start$")
@@ -62,11 +63,7 @@ class _Writer:
         self.asks = self.has_budget = False
 
     def unique(self, wanted: str) -> str:
-        name, number = wanted, 2
-        while name in self.taken:
-            name, number = f"{wanted}_{number}", number + 1
-        self.taken.add(name)
-        return name
+        return fresh(wanted, self.taken)
 
     def rewritten(self, lines: Sequence[str]) -> tuple[list[str], float]:
         """Lines of one depth, and what stands in them; and how many run."""
