@@ -48,8 +48,7 @@ def batches(
     >>> sorted(int(y) for x, labels in batches((images, labels), 2, key=random.key(0)) for y in labels)
     [0, 1, 2, 3, 4]
     """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-        raise ArgumentError(f"batches: batch_size is {batch_size!r}; it must be an int of at least 1.")
+    check_batch_size(batch_size, "batches", "batch_size")
     paths_and_leaves, structure = tree_flatten_with_path(data)
     # np.asarray copies nothing of an array on the CPU, and NumPy's indexing is cheap.
     arrays = [np.asarray(leaf) for _, leaf in paths_and_leaves]
@@ -89,6 +88,12 @@ class Batches:
             items = slice(start, min(start + self._starts.step, self._stop))
             index = items if self._order is None else self._order[items]
             yield tree_unflatten(self._structure, [array[index] for array in self._arrays])
+
+
+def check_batch_size(value: Any, function: str, name: str) -> None:
+    """Raise unless a number of items is an int of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ArgumentError(f"{function}: {name} is {value!r}; it must be an int of at least 1.")
 
 
 def _common_length(names: list[str], arrays: list[np.ndarray]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from functad import io, nn, random
 from functad.api import ShapeDtypeStruct
-from functad.data import MNIST, MissingMNISTError, mnist, synthetic_digits
+from functad.data import MNIST, MissingDataError, mnist, synthetic_digits
 from functad.train.cnn import cnn
 from functad.train.digits import digit_sets, on_pixels
 from functad.train.loop import Dataset, Epoch, fit
@@ -163,7 +163,7 @@ def _digits(choice: str, limit: int | None) -> tuple[MNIST, str]:
         print("Looking for MNIST; where it is not there yet, it is downloaded ...", flush=True)
         try:
             return mnist(pixels=True), "MNIST"
-        except MissingMNISTError as problem:
+        except MissingDataError as problem:
             if choice == "mnist":
                 raise
             print(f"{problem}\n\nSo this trains on drawn digits instead.\n", flush=True)
