@@ -14,6 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.config import config
+from functad.dtypes import kind_of
 from functad.errors import FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
 from functad.system.quiet import QUIET
@@ -41,7 +42,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             values.append(a)
             strong = True
             foreign = foreign or type(a) is np.ndarray
-    if values and values[0].dtype.kind == "c":  # NumPy orders complex numbers, where the shape rule refuses
+    if values and kind_of(values[0].dtype) == "c":  # NumPy orders complex numbers, where the shape rule refuses
         infer_avals(primitive, [aval_of(a) for a in args], params)
     try:
         if primitive.runs_functions:
@@ -91,7 +92,7 @@ def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any],
 def _check_values(primitive: Primitive, result: Any) -> None:
     """Raise where an operation made a NaN or an infinity, as far as `config` asks for it."""
     for r in result if primitive.multiple_results else (result,):
-        if r.dtype.kind not in "fc":
+        if kind_of(r.dtype) not in "fc":
             continue
         for wanted, test, what in (
             (config.debug_nans, np.isnan, "a NaN"),
