@@ -21,7 +21,7 @@ class MissingDataError(DataError):
 
 
 class DataFile(NamedTuple):
-    """A file of a data set: its name and the SHA-256, in hexadecimal, of its content, or of what its gzip stream holds."""
+    """A file of a data set: its name and the SHA-256, in hexadecimal, of it, or of what its gzip stream holds."""
 
     name: str
     sha256: str

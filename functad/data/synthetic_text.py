@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.data.batching import check_batch_size
+from functad.errors import ArgumentError
 
 _PRAISE = (
     "gripping moving brilliant warm clever subtle fresh honest superb charming tender bold sharp radiant masterful "
@@ -24,7 +24,9 @@ _THINGS = (
 ).split()
 _FILMS = "film movie drama comedy thriller sequel remake documentary western musical".split()
 _PLACES = "paris the_desert a_small_town the_sea the_city a_train a_school the_war the_theatre a_hospital".split()
-_PEOPLE = "a_widow two_brothers a_detective an_old_soldier a_painter three_friends a_boxer a_nurse a_thief a_king".split()
+_PEOPLE = (
+    "a_widow two_brothers a_detective an_old_soldier a_painter three_friends a_boxer a_nurse a_thief a_king".split()
+)
 _VERDICTS = (
     "the {thing} is {word}",
     "a {word} {film}",
@@ -55,19 +57,21 @@ def synthetic_reviews(n: int, seed: int) -> tuple[list[str], np.ndarray]:
     """`n` short reviews of films that nobody has made, half of them praise.
 
     Args:
-        n: how many, at least 1.
+        n: how many.
         seed: the same seed gives the same reviews.
 
     Returns:
         The texts, in lower case and cut into words by spaces; labels int32 of shape (n,), 0 against, 1 for.
 
     Raises:
-        ArgumentError: `n` is no int of at least 1.
+        ArgumentError: `n` or `seed` is negative.
 
-    >>> texts, labels = synthetic_reviews(2, seed=0)
-    >>> texts[0], labels
+    >>> texts, labels = synthetic_reviews(9, seed=0)
+    >>> print(labels[7], texts[7])
+    0 although the camera looks brilliant , a tedious western .
     """
-    check_batch_size(n, "synthetic_reviews", "n")
+    if n < 0 or seed < 0:
+        raise ArgumentError(f"synthetic_reviews: n = {n} and seed = {seed} must be at least 0.")
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(n) % 2).astype(np.int32)
     return [_review(rng, bool(label)) for label in labels], labels

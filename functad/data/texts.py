@@ -167,7 +167,9 @@ def _opened(archive: Path) -> tarfile.TarFile:
     try:
         return tarfile.open(archive)
     except tarfile.TarError as error:
-        raise DataError(f"{archive.name} could not be unpacked ({error}); what was downloaded is no such archive") from error
+        raise DataError(
+            f"{archive.name} could not be unpacked ({error}); what was downloaded is no such archive"
+        ) from error
 
 
 def _content_of(files: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -66,7 +66,9 @@ class Vocabulary:
             ArgumentError: a size below 2, or a text that is a string and no sequence of words.
         """
         if size is not None and size < len(_SPECIAL):
-            raise ArgumentError(f"Vocabulary.of: size is {size}; at least 2 numbers are needed, for padding and unknown")
+            raise ArgumentError(
+                f"Vocabulary.of: size is {size}; at least 2 numbers are needed, for padding and unknown"
+            )
         counts: Counter[str] = Counter()
         for text in texts:
             if isinstance(text, str):
