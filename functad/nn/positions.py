@@ -114,8 +114,9 @@ def rotary_embedding(x: Any, first: Any = 0, base: float = 10_000.0) -> Any:
     if x.ndim < 3 or x.shape[-1] % 2:
         raise ShapeError(f"rotary_embedding takes (…, steps, heads, extent) with an even extent, not {x.shape}")
     half = x.shape[-1] // 2
-    rates = jnp.exp(jnp.arange(half) * (-math.log(base) / half))
-    angles = ((first + jnp.arange(x.shape[-3]))[:, None] * rates)[:, None, :]
+    dtype = jnp.promote_types(x.dtype, "float32")
+    rates = jnp.exp(jnp.arange(half, dtype=dtype) * (-math.log(base) / half))
+    angles = ((first + jnp.arange(x.shape[-3])).astype(dtype)[:, None] * rates)[:, None, :]
     cos, sin = jnp.cos(angles).astype(x.dtype), jnp.sin(angles).astype(x.dtype)
     a, b = x[..., :half], x[..., half:]
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
