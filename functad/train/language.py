@@ -1,4 +1,4 @@
-"""Models of text, character by character: an LSTM, its loss, and text drawn from it.
+"""Models of text, character by character: an LSTM, a transformer, their loss, and text drawn from them.
 
 Knows nothing of where texts come from or how a model is trained.
 """
@@ -14,6 +14,7 @@ from functad import lax, nn, random
 from functad import numpy as jnp
 from functad.api import jit
 from functad.errors import ArgumentError
+from functad.nn.initializers import normal
 
 
 class Alphabet:
@@ -79,6 +80,28 @@ def lstm_model(characters: int, hidden: int = 256, layers: int = 1, dropout: flo
     return nn.stacked(nn.Embedding(characters, min(hidden, 64)), *inside, nn.Dense(characters))
 
 
+def transformer_model(
+    characters: int, features: int = 128, layers: int = 4, heads: int = 4, dropout: float = 0.0
+) -> nn.Layer:
+    """Embedding, blocks of a transformer that look back only, dense.
+
+    Returns:
+        A layer from int32 of shape (n, steps) to (n, steps, characters). Positions are rotary: any number of steps will
+        do.
+
+    >>> import functad
+    >>> model = transformer_model(65, features=8, layers=2)
+    >>> text = functad.numpy.zeros((2, 5), "int32")
+    >>> model.apply(model.init(functad.random.key(0), text), text).shape
+    (2, 5, 65)
+    """
+    blocks = {
+        f"block{i}": nn.TransformerBlock(heads, is_causal=True, rotary=True, dropout=dropout) for i in range(layers)
+    }
+    embedding = nn.Embedding(characters, features, normal(0.02 * features**0.5))
+    return nn.serial(embedding=embedding, **blocks, norm=nn.LayerNorm(), out=nn.Dense(characters))
+
+
 def language_model(model: nn.Layer) -> Callable[..., Any]:
     """The loss of a model of text, in nats a character; batches are pieces of text as `windows` makes them.
 
@@ -95,19 +118,25 @@ def language_model(model: nn.Layer) -> Callable[..., Any]:
     return loss
 
 
-def drawn_text(model: nn.Recurrent, params: Any, key: Any, prompt: Any, length: int, temperature: float = 1.0) -> Any:
+def drawn_text(
+    model: nn.Layer, params: Any, key: Any, prompt: Any, length: int, window: int = 64, temperature: float = 1.0
+) -> Any:
     """Characters drawn one after another, each from the scores that the model gives it after those before.
 
     Args:
-        model: a recurrent layer such as `lstm_model` makes.
+        model: a layer such as `lstm_model` and `transformer_model` make.
         params: of the model.
         key: a random key.
         prompt: the numbers of the characters to begin with, at least one.
         length: how many to draw.
+        window: how many characters before it a character is drawn from: as many as a piece to train on had.
         temperature: what scores are divided by; near 0 the likeliest character is taken.
 
     Returns:
         int32 of shape (length,).
+
+    Raises:
+        ArgumentError: the prompt is empty.
 
     >>> import functad
     >>> model = lstm_model(5, hidden=4)
@@ -115,20 +144,22 @@ def drawn_text(model: nn.Recurrent, params: Any, key: Any, prompt: Any, length: 
     >>> drawn_text(model, params, functad.random.key(1), [0, 1], 7).shape
     (7,)
     """
-    return _drawn(model, length)(params, key, jnp.asarray(prompt, "int32")[None], jnp.asarray(temperature, "float32"))
+    prompt = np.asarray(prompt, np.int32)[-window:]
+    if not len(prompt):
+        raise ArgumentError("drawn_text: the prompt is empty; give at least one character to begin with")
 
-
-def _drawn(model: nn.Recurrent, length: int) -> Any:
     @jit
-    def draw(params: Any, key: Any, prompt: Any, temperature: Any) -> Any:
+    def draw(params: Any, key: Any, seen: Any, count: Any, temperature: Any) -> Any:
         def step(carry: Any, key: Any) -> Any:
-            scores, state = carry
+            seen, count = carry
+            scores = model.apply(params, seen[None])[0, count - 1]
             character = random.categorical(key, scores / temperature).astype("int32")
-            scores, state = model.apply(params, character[None, None], state=state, return_state=True)
-            return (scores[0, -1], state), character
+            full = count == window
+            seen = jnp.where(full, jnp.roll(seen, -1), seen).at[jnp.where(full, window - 1, count)].set(character)
+            return (seen, jnp.minimum(count + 1, window)), character
 
-        scores, state = model.apply(params, prompt, return_state=True)
-        _, characters = lax.scan(step, (scores[0, -1], state), random.split(key, length))
-        return characters
+        return lax.scan(step, (seen, count), random.split(key, length))[1]
 
-    return draw
+    seen = np.zeros(window, np.int32)
+    seen[: len(prompt)] = prompt
+    return draw(params, key, seen, np.int32(len(prompt)), np.float32(temperature))

@@ -9,11 +9,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from functad import random
+from functad import nn, random
 from functad.api import ShapeDtypeStruct
 from functad.data import MissingDataError, Reviews, Text, imdb, rt_polarity, shakespeare, synthetic_reviews
 from functad.errors import DataError
-from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, windows
+from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, transformer_model, windows
 from functad.train.options import (
     Wording,
     add_flags,
@@ -86,9 +86,14 @@ _LANGUAGE_WORDING = Wording(
     None,
 )
 _LANGUAGE_DEFAULTS = {"epochs": 6, "batch": 64, "optimizer": "adam", "schedule": "linear"}
+_NETS: dict[str, dict[str, Any]] = {
+    "lstm": {**_LANGUAGE_DEFAULTS, "hidden": 256, "layers": 1},
+    "transformer": {**_LANGUAGE_DEFAULTS, "hidden": 128, "layers": 4, "lr": 2e-3},
+}
 _LANGUAGE_RATES = {"sgd": 1.0, "momentum": 0.3, "nesterov": 0.3, "adam": 4e-3}
 _LANGUAGE_EXAMPLES = """examples:
   python -m functad train language
+  python -m functad train language --net transformer --length 128 --batch 32
   python -m functad train language --data my_book.txt --layers 2 --dropout 0.2 --epochs 10
   python -m functad train language --temperature 0.5 --prompt "KING RICHARD:" --sample 1000
 """
@@ -120,8 +125,10 @@ def add_parsers(networks: Any) -> None:
     text.set_defaults(run=train_text)
     language = add_network(networks, "language", "a model of text, which then writes some", _LANGUAGE_EXAMPLES)
     for flag, help_text, settings in (
-        ("--hidden", "size of the state (default: 256)", {**number, "default": 256}),
-        ("--layers", "layers one after another (default: 1)", {**number, "default": 1}),
+        ("--net", "default: lstm", choice("lstm", "lstm", "transformer")),
+        ("--hidden", "features of a layer (default: 256, of a transformer 128)", number),
+        ("--layers", "layers one after another (default: 1, of a transformer 4)", number),
+        ("--heads", "heads of a transformer (default: 4)", {**number, "default": 4}),
         ("--length", "characters of a piece of text (default: 64)", {**number, "default": 64}),
         ("--dropout", "share of values that are left out between layers (default: 0)", {**share, "default": 0.0}),
         ("--sample", "characters to write at the end (default: 400)", {"type": whole_number, "default": 400}),
@@ -163,24 +170,27 @@ def train_text(options: argparse.Namespace) -> int:
 
 def train_language(options: argparse.Namespace) -> int:
     """Train a model of text as the command line says; returns the exit code of the program."""
-    complete(options, _LANGUAGE_DEFAULTS, _LANGUAGE_RATES)
+    complete(options, _NETS[options.net], _LANGUAGE_RATES)
     check_files(options)
     text, name = _text(options.data)
     alphabet = Alphabet(text.train + text.validation)
     prompt = alphabet.encode(options.prompt)
     train, test = (windows(alphabet.encode(part), options.length) for part in text)
-    model = lstm_model(len(alphabet), options.hidden, options.layers, options.dropout)
+    if options.net == "lstm":
+        model: nn.Layer = lstm_model(len(alphabet), options.hidden, options.layers, options.dropout)
+    else:
+        model = transformer_model(len(alphabet), options.hidden, options.layers, options.heads, options.dropout)
 
     def write(params: Any) -> None:
         if options.sample:
             key = random.key(options.seed)
-            drawn = drawn_text(model, params, key, prompt, options.sample, options.temperature)
+            drawn = drawn_text(model, params, key, prompt, options.sample, options.length, options.temperature)
             print(
                 f"\nAt temperature {options.temperature:g}, the model writes:\n{options.prompt}{alphabet.decode(drawn)}"
             )
 
     job = Job(
-        f"lstm: {options.layers} × {options.hidden} units, {len(alphabet)} characters",
+        f"{options.net}: {options.layers} × {options.hidden} features, {len(alphabet)} characters",
         f"{name}: {len(text.train):,} characters to train on, {len(text.validation):,} to test with",
         lambda key: model.init(key, ShapeDtypeStruct((options.batch, options.length), "int32")),
         language_model(model),
