@@ -15,6 +15,7 @@ from functad.dtypes import kind_of
 from functad.numpy.promotion import asarray
 
 __all__ = [
+    "bfloat16",
     "bool_",
     "can_cast",
     "cdouble",
@@ -86,6 +87,7 @@ uint8 = _fixed(dtypes.uint8)
 uint16 = _fixed(dtypes.uint16)
 uint32 = _fixed(dtypes.uint32)
 uint64 = _fixed(dtypes.uint64)
+bfloat16 = ScalarType("bfloat16", dtypes.bfloat16_dtype)
 float16 = _fixed(dtypes.float16)
 float32 = _fixed(dtypes.float32)
 float64 = _fixed(dtypes.float64)
