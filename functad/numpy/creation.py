@@ -510,7 +510,10 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
 def load(file: Any, **kwargs: Any) -> Any:
     """An array (or a dict-like of them) that `save` or `savez` wrote."""
     loaded = np.load(file, **kwargs)
-    return asarray(loaded) if isinstance(loaded, np.ndarray) else loaded
+    if isinstance(loaded, np.ndarray):
+        is_unnamed = loaded.dtype == np.dtype("V2")  # what NumPy writes of bfloat16
+        return asarray(loaded.view(dtypes.bfloat16_dtype()) if is_unnamed else loaded)
+    return loaded
 
 
 def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:  # noqa: A002
@@ -534,4 +537,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         return el.copy(x) if copy else x
     if copy is not None and not copy:
         raise CopyError("from_dlpack: copy=False: arrays are immutable, so they copy what others may change")
-    return asarray(np.from_dlpack(x))
+    try:
+        return asarray(np.from_dlpack(x))
+    except (BufferError, RuntimeError) as problem:
+        raise CopyError(
+            f"from_dlpack: NumPy, which does this, cannot take this: {problem}. If its dtype is bfloat16, "
+            "pass its bits as int16, and read the result as that: from_dlpack(bits).view('bfloat16')"
+        ) from problem

@@ -194,10 +194,10 @@ def check_mode(name: str, mode: str | None) -> str:
 
 def _uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype, minval: Any, maxval: Any) -> Any:
     # Random mantissa bits under the exponent of 1 make a number in [1, 2).
-    word = _UNSIGNED[dtype.itemsize]
-    mantissa = finfo(dtype).nmant
-    random = random_bits(name, key, word, shape)
-    random = el.shift_right_logical(random, word.type(8 * dtype.itemsize - mantissa))
+    word, mantissa = _UNSIGNED[dtype.itemsize], finfo(dtype).nmant
+    drawn = dtypes.uint8 if mantissa < 8 else word  # JAX draws no more bits for bfloat16
+    random = convert(random_bits(name, key, drawn, shape), word)
+    random = el.shift_right_logical(random, word.type(8 * drawn.itemsize - mantissa))
     random = el.or_(random, dtype.type(1).view(word))
     unit = el.sub(bitcast_convert_type(random, dtype), dtype.type(1))
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
