@@ -237,7 +237,8 @@ def linspace(
     """
     count = _count("linspace", num)
     result_dtype = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
-    computed = dtypes.to_inexact_dtype(result_dtype)
+    inexact = dtypes.to_inexact_dtype(result_dtype)
+    computed = dtypes.compute_dtype(inexact)
     first, last = (asarray(v, computed) for v in (start, stop))
     first, last = promote_shapes("linspace", first, last)
     shape = first.shape or last.shape
@@ -265,7 +266,7 @@ def linspace(
     if kind_of(result_dtype) in "iu":
         values = el.floor(values)
     values = convert(values, result_dtype)
-    return (values, step) if retstep else values
+    return (values, convert(step, inexact)) if retstep else values
 
 
 def _parts(*values: Any) -> list[Any]:
@@ -293,14 +294,15 @@ def logspace(
 ) -> Array:
     """`num` numbers whose logarithms to a base are at equal distances from `start` to `stop`."""
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
-    exponents = linspace(start, stop, num, endpoint, dtype=dtypes.to_inexact_dtype(wanted), axis=axis)
+    computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(wanted))
+    exponents = linspace(start, stop, num, endpoint, dtype=computed, axis=axis)
     return convert(arithmetic.power(asarray(base, exponents.dtype), exponents), wanted)
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Array:
     """`num` numbers with equal ratios from `start` to `stop`; both have the same sign."""
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
-    computed = dtypes.to_inexact_dtype(wanted)
+    computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(wanted))
     first, last = (asarray(v, computed) for v in (start, stop))
     sign = el.sign(first)
     first, last = arithmetic.divide(first, sign), arithmetic.divide(last, sign)
