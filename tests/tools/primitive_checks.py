@@ -46,7 +46,7 @@ from primitive_check_tools import (
 from functad import dtypes
 from functad.dtypes import kind_of
 from functad.errors import DifferentiationError, FunctadError, NoRuleError
-from functad.evaluation import aval_of
+from functad.evaluation import aval_of, implementation
 from functad.ir import (
     Absent,
     Example,
@@ -207,7 +207,7 @@ def _check_types_of(primitive: Primitive, args: Sequence[Any], params: dict[str,
         v.flags.writeable = False
     avals = as_list(primitive, primitive.abstract_eval(*[aval_of(v) for v in values], **params))
     with np.errstate(all="ignore"):
-        results = as_list(primitive, primitive.impl(*values, **params))
+        results = as_list(primitive, implementation(primitive, [v.dtype for v in values])(*values, **params))
     assert len(avals) == len(results), f"{label}: gives {len(avals)} results, impl {len(results)}"
     for i, (aval, result) in enumerate(zip(avals, results)):
         assert isinstance(result, (np.ndarray, np.generic)), f"{label}: impl returned a {type(result).__name__}"

@@ -104,6 +104,8 @@ def compare(expected: Any, got: np.ndarray, label: str) -> None:
         assert np.array_equal(got, expected), f"{label}: {got} instead of {expected}"
         return
     tolerance = {2: 4e-3, 4: 2e-5, 8: 1e-11}[expected.real.dtype.itemsize]
+    if expected.dtype.name == "bfloat16":
+        expected, got, tolerance = expected.astype(np.float32), got.astype(np.float32), 2.0**-6
     with np.errstate(all="ignore"):
         scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=1e-30)
         wrong = ~(np.isclose(got, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True))
