@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl
-from functad.dtypes import kind_of
+from functad.dtypes import is_narrow_float, kind_of
 from functad.errors import DifferentiationError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero, takes_narrow
@@ -312,7 +312,9 @@ def _convert_jvp(primals: Any, out: Any, tangents: Any, *, new_dtype: np.dtype, 
 def _convert_text(dtype: np.dtype, *, new_dtype: np.dtype, weak_type: bool) -> str:
     if kind_of(dtype) == "c" and kind_of(new_dtype) == "b":
         return "({0}.real != 0) | ({0}.imag != 0)"
-    return "{R}({0}.real)" if kind_of(dtype) == "c" and kind_of(new_dtype) != "c" else "{R}({0})"
+    number = "{0}.real" if kind_of(dtype) == "c" and kind_of(new_dtype) != "c" else "{0}"
+    # A float of 16 bits is rounded by the nest, and from float64 once only if not to float32 before.
+    return number if is_narrow_float(new_dtype) else f"{{R}}({number})"
 
 
 def _convert_batch(axis_size: int, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
