@@ -271,6 +271,15 @@ def program_has_effects(program: Program) -> bool:
 
 # --- primitives -----------------------------------------------------------------------------------
 
+F = TypeVar("F", bound=Callable[..., Any])
+_TAKING_NARROW: set[Callable[..., Any]] = set()
+
+
+def takes_narrow(impl: F) -> F:
+    """Mark an implementation that computes and wants floats of 16 bits as they are, for the sake of their bits."""
+    _TAKING_NARROW.add(impl)
+    return impl
+
 
 @dataclass(frozen=True)
 class Absent:
@@ -385,6 +394,17 @@ class Primitive:
     def runs_functions(self) -> bool:
         """Whether its implementation may call the user's functions: by a callback, maybe one within a Program."""
         return isinstance(self.lower, (Call, Callback, ControlFlow, Defined))
+
+    @cached_property
+    def takes_narrow(self) -> bool:
+        """Whether its implementation takes floats of 16 bits as they are: it computes nothing, or says so itself.
+
+        All others get them as float32, and what they give is rounded once: `evaluation.implementation`.
+        """
+        rule = self.lower
+        moves = isinstance(rule, Indexed) or (isinstance(rule, Loops) and (rule.joins or rule.indexed) is not None)
+        puts = isinstance(rule, Scattered) and rule.kind == "set"
+        return self.runs_functions or moves or puts or self.impl in _TAKING_NARROW
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation to arrays, traced ones too; a list of results if it may have several.
