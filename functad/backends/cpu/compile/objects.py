@@ -27,7 +27,8 @@ import llvmlite
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.compile.loader import Loaded, load, processor
+from functad.backends.cpu.compile.loader import Loaded, load
+from functad.backends.cpu.compile.processor import processor
 from functad.errors import CompilationError
 from functad.primitives import kernels as formulas
 from functad.system.cache import atomic_write, cache_dir, read_file
