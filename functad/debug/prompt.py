@@ -10,7 +10,7 @@ import linecache
 import pprint
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
@@ -19,6 +19,7 @@ from functad.api.callbacks import flat_callback
 from functad.array import Array
 from functad.errors import ArgumentError
 from functad.primitives.callback import debug_callback
+from functad.records import Record
 from functad.tracing import Tracer
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
@@ -91,8 +92,7 @@ class _TracedValue(int):
     """Stands for a traced value: its number among the operands."""
 
 
-@dataclass
-class _Local:
+class _Local(Record):
     """A local variable as a pytree; traced leaves are numbers of operands."""
 
     tree: PyTreeDef
@@ -102,8 +102,9 @@ class _Local:
         return tree_unflatten(self.tree, [arrays[x] if type(x) is _TracedValue else x for x in self.leaves])
 
 
-@dataclass
-class _Frame:
+class _Frame(Record):
+    """A call of a function that is shown, and its local variables."""
+
     filename: str
     line: int
     name: str

@@ -43,10 +43,10 @@ class ElfCode:
 
     def __init__(self, memory: mmap.mmap, symbols: dict[str, int], frames: Sequence[int]) -> None:
         self._memory, self._symbols = memory, symbols
-        register, forget = _unwinder() if frames else (None, None)
-        for frame in frames:
-            register(ctypes.c_void_p(frame))
-            weakref.finalize(self, _without, memory, forget, ctypes.c_void_p(frame)).atexit = False
+        for frame in map(ctypes.c_void_p, frames):
+            register, forget = _unwinder()
+            register(frame)
+            weakref.finalize(self, _without, memory, forget, frame).atexit = False
 
     def address(self, name: str) -> int:
         """Where a function begins; 0 if there is none of that name."""
