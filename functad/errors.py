@@ -161,7 +161,7 @@ def close_names(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.6
 
     >>> from functad.errors import close_names
     >>> close_names("tahn", ["tan", "tanh", "sin"])
-    ['tanh', 'tan']
+    ['tan', 'tanh']
     """
     # Most programs make no such mistake, and need not load what finds them.
     found: list[str] = import_module("difflib").get_close_matches(name, list(known), n=n, cutoff=cutoff)
