@@ -5,7 +5,6 @@ This file must not know what the options do: the files that read an option decid
 
 from __future__ import annotations
 
-import difflib
 import os
 import threading
 import time
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, close_names
 
 Value: TypeAlias = "bool | str | int"
 
@@ -355,7 +354,7 @@ def _option_name(name: str) -> str:
     plain = name.removeprefix("jax_")
     if plain in OPTIONS:
         return plain
-    close = difflib.get_close_matches(plain, OPTIONS, n=3) or difflib.get_close_matches(plain, ACCEPTED, n=3)
+    close = close_names(plain, OPTIONS) or close_names(plain, ACCEPTED)
     suggestion = f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
     known = "\n".join(f"  {known}: {option.doc}" for known, option in OPTIONS.items())
     raise ArgumentError(f"functad has no option {name!r}.{suggestion} The options are:\n{known}")

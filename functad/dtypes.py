@@ -6,7 +6,6 @@ but bfloat16, which the package ml_dtypes makes. It is loaded where bfloat16 is 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -15,7 +14,7 @@ import numpy as np
 
 from functad.absent import absent
 from functad.config import config
-from functad.errors import ArgumentError, DTypeError
+from functad.errors import ArgumentError, DTypeError, close_names
 from functad.errors import TypePromotionError as TypePromotionError
 
 bool_ = np.dtype(np.bool_)
@@ -403,7 +402,7 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
 def _unknown_dtype_text(spec: Any) -> str:
     names = [*_NAMES]
     short = {short: dtype.name for dtype, short in SHORT_NAMES.items()}
-    close = [short[spec]] if spec in short else difflib.get_close_matches(str(spec), names, n=2)
+    close = [short[spec]] if spec in short else close_names(str(spec), names, 2)
     suggestion = f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
     if isinstance(spec, int):
         suggestion = f" If it is a size, write all sizes as one tuple: zeros((2, {spec})), not zeros(2, {spec})."

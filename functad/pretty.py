@@ -6,7 +6,6 @@ where they fit in 80 columns) decides the line breaks; Wadler, "A prettier print
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
@@ -16,6 +15,7 @@ import numpy as np
 
 from functad.dtypes import kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var, set_formatter, subprograms
+from functad.system.once import imported
 
 WIDTH = 80
 
@@ -229,7 +229,7 @@ def escaped(text: str) -> str:
     >>> print(escaped('a "b" \\n'))
     a \\"b\\" \\n
     """
-    return json.dumps(text)[1:-1]
+    return str(imported("json").dumps(text)[1:-1])
 
 
 def letters(i: int) -> str:

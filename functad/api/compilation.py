@@ -6,7 +6,6 @@ Knows when a Program can be used again; the equation `jit_p` and its rules are i
 from __future__ import annotations
 
 import inspect
-import logging
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
@@ -43,6 +42,7 @@ from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.exact import exact_key
 from functad.execution import executable
 from functad.ir import Aval, Program
+from functad.system.log import logger
 from functad.system.once import Turn
 from functad.system.recent import Recent
 from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
@@ -153,8 +153,6 @@ _numbers = count()  # one for each jitted function: ids are used again
 _REMEMBERED = 8  # signatures with a short way, most recently compiled first
 _MANY_NESTED = 20  # jitted functions within each other, when these are to blame for a full stack
 _MOST_ENTRIES = 1024  # signatures of a function
-
-_logger = logging.getLogger("functad")
 
 
 class _CacheKey(NamedTuple):
@@ -446,7 +444,7 @@ class JitFunction(Generic[P, R]):
             _warn_of_widening(meetings[0])
         if config.log_compiles:
             types = ", ".join(a.str_short() for a in avals)
-            _logger.warning("traced %s for arguments of types %s", self._name(), types or "(none)")
+            logger().warning("traced %s for arguments of types %s", self._name(), types or "(none)")
         assert flat_fun.out_tree is not None
         out_tree, outs = without_float0(flat_fun.out_tree, outs)
         program = of_moderate_depth(program_from_ops(trace, trace.take_ops(), inputs, outs, self._name()))

@@ -15,7 +15,7 @@ from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, ZeroDerivative
 from functad.lowering_rules import Indexed
 from functad.primitives.common import NOT_LINEAR, integers, move_axis, normal
-from functad.primitives.loops.moving import bitcast_rule
+from functad.primitives.loops import moving
 from functad.tracing import bind
 
 
@@ -70,6 +70,6 @@ bitcast_convert_type_p = Primitive(
     jvp=ZeroDerivative("bits have no derivative"),
     transpose=NOT_LINEAR,
     batch=_bitcast_batch,
-    lower=Indexed(bitcast_rule),
+    lower=Indexed(moving.bitcast_rule),
     examples=_bitcast_examples,
 )

@@ -29,7 +29,7 @@ from functad.primitives.common import (
 )
 from functad.primitives.kernels import convolution as kernels
 from functad.primitives.kernels.convolution import Padding
-from functad.primitives.loops.convolution import lower_conv_general_dilated
+from functad.primitives.loops import convolution as loops
 from functad.primitives.structure import rev
 from functad.primitives.window_geometry import dilated, window_count
 from functad.tracing import bind
@@ -454,7 +454,7 @@ conv_general_dilated_p = Primitive(
     jvp=_conv_jvp,
     transpose=_conv_transpose,
     batch=_conv_batch,
-    lower=Loops(lower_conv_general_dilated),
+    lower=Loops(loops.lower_conv_general_dilated),
     examples=_conv_examples,
 )
 

@@ -31,7 +31,7 @@ from functad.primitives.elementwise import (
 )
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import sorting as kernels
-from functad.primitives.loops.running import cumulative_logsumexp_rule
+from functad.primitives.loops import running
 from functad.primitives.ordering import share_of_extremum
 from functad.primitives.reduction import slice_along
 from functad.primitives.structure import pad, rev
@@ -253,7 +253,7 @@ def _zero_where_infinite(x: Any) -> Any:
 cumlogsumexp_p = _cumulative(
     "cumlogsumexp",
     kernels.cumlogsumexp,
-    lower=Loops(cumulative_logsumexp_rule),
+    lower=Loops(running.cumulative_logsumexp_rule),
     jvp=_scan_jvp(_Combination(_logaddexp, _logaddexp_tangent)),
     kinds=FLOATS,
     doc="Running logarithm of the sum of exponentials.",

@@ -35,8 +35,7 @@ from functad.primitives.dimension_numbers import (
 from functad.primitives.gather_scatter import gather_batch, scatter_batch
 from functad.primitives.joining import concatenate, insert
 from functad.primitives.kernels import indexing as kernels
-from functad.primitives.loops import moving
-from functad.primitives.loops.scattering import slice_loops, update_slice_at_rule
+from functad.primitives.loops import moving, scattering
 from functad.tracing import bind
 
 # --- dynamic_slice ----------------------------------------------------------------------------------------
@@ -159,7 +158,7 @@ dynamic_update_slice_p = Primitive(
     jvp=_dynamic_update_slice_jvp,
     transpose=_dynamic_update_slice_transpose,
     batch=_dynamic_update_slice_batch,
-    lower=Scattered(slice_loops, update_slice_at_rule),
+    lower=Scattered(scattering.slice_loops, scattering.update_slice_at_rule),
     examples=lambda: [
         Example(args=(normal(3, 4), normal(2, 1, seed=1), np.int32(1), np.int32(2)), params={}),
         Example(args=(normal(3, 4), normal(1, 4, seed=1), np.int32(7), np.int32(-1)), params={}),

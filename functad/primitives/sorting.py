@@ -21,7 +21,7 @@ from functad.primitives.common import integers, move_batch_axis_to_front, normal
 from functad.primitives.gather_scatter import gather_along
 from functad.primitives.joining import check_axes
 from functad.primitives.kernels import sorting as kernels
-from functad.primitives.loops.sorting import sort_rule, top_k_rule
+from functad.primitives.loops import sorting as loops
 from functad.primitives.structure import iota
 from functad.tracing import bind
 
@@ -81,7 +81,7 @@ sort_p = Primitive(
     jvp=Linearize(_sort_linearize),
     transpose=Absent("sort is not linear; its derivative is a gather, which has a transpose"),
     batch=_sort_batch,
-    lower=Loops(sort_rule),
+    lower=Loops(loops.sort_rule),
     examples=lambda: [
         _sort_example(normal(2, 4), dimension=1),
         _sort_example(normal(3, 2), normal(3, 2, seed=1)),
@@ -151,7 +151,7 @@ top_k_p = Primitive(
     jvp=_top_k_jvp,
     transpose=Absent("top_k is not linear; its derivative is a gather, which has a transpose"),
     batch=_top_k_batch,
-    lower=Loops(top_k_rule),
+    lower=Loops(loops.top_k_rule),
     examples=lambda: [
         Example(args=(normal(2, 4),), params={"k": 2, "axis": 1}),
         Example(args=(normal(4, 2),), params={"k": 4, "axis": 0}),

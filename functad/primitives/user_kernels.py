@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import hashlib
 import math
-import uuid
+import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -112,7 +112,7 @@ def _parts(value: Any, seen: set[int]) -> list[str]:
         return [type(value).__name__, repr(value)]
     if isinstance(value, (ModuleType, BuiltinFunctionType, type, np.ufunc)):
         return [repr(value)]
-    return [uuid.uuid4().hex]  # who knows what it is: compiled anew in each process
+    return [os.urandom(16).hex()]  # who knows what it is: compiled anew in each process
 
 
 def _codes(code: CodeType) -> list[CodeType]:

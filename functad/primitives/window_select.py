@@ -26,8 +26,8 @@ from functad.primitives.common import (
     zeros_of,
 )
 from functad.primitives.kernels import convolution as kernels
-from functad.primitives.loops.window_work import padding_identity
-from functad.primitives.loops.windows import select_and_gather_add_rule, select_and_scatter_add_rule
+from functad.primitives.loops import window_work
+from functad.primitives.loops import windows as loops
 from functad.primitives.structure import concatenate, pad, slice_
 from functad.primitives.window_geometry import (
     dilated,
@@ -113,7 +113,7 @@ def _gather_transpose(
     if any(d != 1 for dilations in spread.values() for d in dilations):
         # Scattering knows no dilation: lay the windows out side by side instead.
         laid_out = _LaidOutWindows(tangents.shape, window_dimensions, window_strides, padding, **spread)
-        worst = padding_identity("max" if select_prim == "ge" else "min", operand.dtype)
+        worst = window_work.padding_identity("max" if select_prim == "ge" else "min", operand.dtype)
         scattered = bind(
             select_and_scatter_add_p,
             ct,
@@ -254,7 +254,7 @@ select_and_gather_add_p: Primitive = Primitive(
     jvp=partial(_selected_jvp, lambda: select_and_gather_add_p),
     transpose=_gather_transpose,
     batch=partial(_selected_batch, lambda: select_and_gather_add_p),
-    lower=Loops(select_and_gather_add_rule),
+    lower=Loops(loops.select_and_gather_add_rule),
     examples=partial(_select_examples, scatter=False),
 )
 
@@ -292,6 +292,6 @@ select_and_scatter_add_p: Primitive = Primitive(
     jvp=partial(_selected_jvp, lambda: select_and_scatter_add_p),
     transpose=_scatter_transpose,
     batch=partial(_selected_batch, lambda: select_and_scatter_add_p),
-    lower=Loops(select_and_scatter_add_rule, composite=scatter_as_taps),
+    lower=Loops(loops.select_and_scatter_add_rule, composite=scatter_as_taps),
     examples=partial(_select_examples, scatter=True),
 )

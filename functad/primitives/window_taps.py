@@ -19,7 +19,7 @@ from functad.ir import Aval
 from functad.primitives.bitcast import bitcast_convert_type
 from functad.primitives.common import full, full_like
 from functad.primitives.elementwise import add, and_, eq, ge, gt, le, lt, max, min, ne, or_, select_n
-from functad.primitives.loops.window_work import padding_identity
+from functad.primitives.loops import window_work
 from functad.primitives.structure import pad, slice_
 from functad.primitives.window_geometry import dilated, window_count
 
@@ -48,7 +48,7 @@ def as_taps(
         return None
 
     def fun(operand: Any) -> Any:
-        value = np.asarray(padding_identity(op, x.dtype), x.dtype)
+        value = np.asarray(window_work.padding_identity(op, x.dtype), x.dtype)
         padded = pad(operand, value, [(low, high, 0) for low, high in padding])
         taps = _slices(padded, window_dimensions, counts, window_strides, window_dilation)
         if op != "sum" and kind_of(x.dtype) == "f":
@@ -77,7 +77,9 @@ def scatter_as_taps(
     if not everywhere and _cut_off(along) < machine_model.WINDOWS_CUT_OFF:
         return None
     back = [window - 1 for window in window_dimensions]
-    last = np.asarray(padding_identity("max" if select_prim == "ge" else "min", operand.dtype), operand.dtype)
+    last = np.asarray(
+        window_work.padding_identity("max" if select_prim == "ge" else "min", operand.dtype), operand.dtype
+    )
 
     def around(ct: Any, nothing: Any) -> Any:
         before = [reach - low for reach, (low, _) in zip(back, padding)]

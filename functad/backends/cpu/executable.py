@@ -10,7 +10,6 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from functad.backends.cpu.runtime.linking import FreshArrays, Plan, ResultPlaces
 from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, settle
 from functad.errors import TooLargeError
 from functad.ir import Program
+from functad.records import Record
 from functad.system.freed_memory import empty_for
 from functad.system.once import imported
 
@@ -62,8 +62,7 @@ def lower_program(program: Program, donated: Sequence[bool] = ()) -> Any:
     return imported("functad.backends.cpu.lowering").CpuLowering(program, donated)
 
 
-@dataclass(frozen=True)
-class _Lowering:
+class _Lowering(Record):
     """Lowers a Program, as long as it lives."""
 
     program: weakref.ref[Program]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ import numpy as np
 from functad import machine_model
 from functad.dtypes import kind_of
 from functad.primitives.loops.order import ordered
+from functad.records import Record
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Record):
     """Unsigned integers that are ordered as elements of an operand are; `text` has {0} for the element."""
 
     pointer: str

@@ -15,7 +15,8 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from functad.backends.cpu.compile.loader import PREFIX, emitted, run_passes, target_machine
+from functad.backends.cpu.compile.loader import PREFIX
+from functad.backends.cpu.compile.target import emitted, run_passes, target_machine
 
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)
