@@ -53,7 +53,7 @@ def answer_to(pool, words, leaves) -> int:
     if held == count:
         results = entry + 8 * w.LEAF_SIZE * count
         answer = results_of(pool, tape, results, words[w.DIRECT_RESULTS], slots, constants + count)
-    for i in range(held):
+    for _ in range(held):
         call_word(pool[w.DECREF], entry[w.LEAF_ARRAY])
         entry += 8 * w.LEAF_SIZE
     return answer
@@ -133,7 +133,7 @@ def results_of(pool, tape, entry, count, slots, first) -> int:
         call_nothing(pool[w.CLEAR_ERROR])
     if status == 0 or status == w.HELPERS_MISSING:
         return wrapped(pool, entry, count)
-    for i in range(made):
+    for _ in range(made):
         call_word(pool[w.DECREF], entry[w.RESULT_ARRAY])
         entry += 8 * w.RESULT_SIZE
     if status == w.RAISED:
@@ -146,7 +146,9 @@ def new_arrays(pool, entry, count, slots) -> int:
     for i in range(count):
         dtype = entry[w.RESULT_DTYPE]
         call_word(pool[w.INCREF], dtype)  # which the array takes over
-        array = new_array(pool[w.NEW_ARRAY], pool[w.ARRAY_TYPE], dtype, entry[w.RESULT_RANK], entry[w.RESULT_SHAPE], 0, 0, 0, 0)
+        array = new_array(
+            pool[w.NEW_ARRAY], pool[w.ARRAY_TYPE], dtype, entry[w.RESULT_RANK], entry[w.RESULT_SHAPE], 0, 0, 0, 0
+        )
         if array == 0:
             return i
         entry[w.RESULT_ARRAY] = array

@@ -31,7 +31,7 @@ class DirectTypes(NamedTuple):
 
 
 def bind_directly(tape: Tape, slots: Words, arena: Any, types: DirectTypes) -> DirectCall | None:
-    """The function that runs the tape with these slots and this arena, which nobody else may use; None if there can be none.
+    """The function that runs the tape with these slots and this arena, which are its own; None if there can be none.
 
     It returns None, and has done nothing, for other leaves than Arrays or contiguous ndarrays of the known types and
     floats, while a call is under way, or where threads are to be started or memory is missing.

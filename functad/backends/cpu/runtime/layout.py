@@ -64,8 +64,8 @@ FRAME_TAPE = 0
 FRAME_SLOTS = 1
 FRAME_ARRAYS = 2  # number of arrays, whose addresses go to the first slots
 
-# What a tape that is entered directly needs besides, in place of that number. Addresses of constants follow, which go to
-# the first slots, then entries of leaves, then of results.
+# What a tape that is entered directly needs besides, in place of that number. Addresses of constants follow, which go
+# to the first slots, then entries of leaves, then of results.
 DIRECT_TAKEN = 2  # 1: a call is under way
 DIRECT_CONSTANTS = 3  # numbers of each
 DIRECT_LEAVES = 4

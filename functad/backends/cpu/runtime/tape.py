@@ -197,14 +197,16 @@ class Runtime:
     """The compiled runtime, loaded: addresses of its functions, the pool, and how Python enters."""
 
     def __init__(self) -> None:
-        modules = (compiled, compiled_entry, gemm_runtime)
-        source = "\n".join(Path(module.__file__).read_text(encoding="utf-8") for module in modules)
+        files = (compiled.__file__, compiled_entry.__file__, gemm_runtime.__file__)
+        source = "\n".join(Path(file).read_text(encoding="utf-8") for file in files)
         exports = compiled.EXPORTS + compiled_entry.EXPORTS + gemm_runtime.EXPORTS
 
         def make(_: str) -> bytes:
             # Loading the compiler takes time that a warm cache saves.
             words = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
-            return bytes(words.compile_words(source, vars(compiled_entry) | vars(compiled) | vars(gemm_runtime), exports))
+            return bytes(
+                words.compile_words(source, vars(compiled_entry) | vars(compiled) | vars(gemm_runtime), exports)
+            )
 
         self.kernels = objects.get(source, "runtime", exports, make)
         self.addresses = self.kernels.addresses
@@ -222,7 +224,9 @@ class Runtime:
     def bind(self, tape: Tape, slots: Words, arrays: int) -> BoundTape:
         if self.entry_problem:
             return self._bind_in_python(tape, slots, arrays)
-        return _new_function(ctypes.byref(self._method), _frame([tape.address, slots.ctypes.data, arrays], tape, slots), None)
+        return _new_function(
+            ctypes.byref(self._method), _frame([tape.address, slots.ctypes.data, arrays], tape, slots), None
+        )
 
     def bind_directly(self, words: Sequence[int], *kept: Any) -> Callable[..., Any]:
         """The function that `direct` describes, whose frame has these words and keeps what they point to."""
