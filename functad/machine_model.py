@@ -225,6 +225,10 @@ MOST_JOINED_WHERE_READ = 4
 SHORTEST_JOINED = 16
 """elements of a row of the result for each such array, at least: pieces are loops along them. Bound."""
 
+SHORTEST_FROM_VECTORS = 512
+"""elements of a row that begins amid a vector and is therefore cut where the next one begins, at least: the call of a
+kernel more takes as long as 100 of them save. Compared."""
+
 MOST_BUFFERS = 128
 """buffers that a nest reads, or that hold results of the Program. Bound."""
 
