@@ -247,7 +247,9 @@ class Inlining:
         """
         out = eqn.outvars[0]
         is_alone = len(self.uses.get(out, [])) == 1 and out not in self.outputs
-        if is_alone or not (self._has_long_pieces(eqn) and self._is_read_by_elements(out)):
+        if is_alone or out.aval.size * out.aval.dtype.itemsize < machine_model.SMALLEST_JOINED_IN_NEST:
+            return False
+        if not (self._has_long_pieces(eqn) and self._is_read_by_elements(out)):
             return False
         makers = [self.program.eqns[self.producer[a]] for a in eqn.invars if a in self.producer]
         return all(isinstance(maker.primitive.lower, (Scalar, Indexed)) for maker in makers)
@@ -257,8 +259,8 @@ class Inlining:
         if not joins(eqn) or self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
             return False
         (_, part), *_ = parts = parts_in(eqn)
-        return (
-            len(parts) <= machine_model.MOST_JOINED_WHERE_READ and part.width >= machine_model.SHORTEST_JOINED * len(parts)
+        return len(parts) <= machine_model.MOST_JOINED_WHERE_READ and part.width >= machine_model.SHORTEST_JOINED * len(
+            parts
         )
 
     def _is_read_by_elements(self, var: Var) -> bool:
