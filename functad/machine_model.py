@@ -174,6 +174,10 @@ POLL_WORK = 1 << 22
 """lines of kernels that run without a look at the clock: 50 ms at most, as most take less than 1 ns, those that wait
 for memory 10. Chosen: short kernels never look."""
 
+DIRECT_ARENA_BYTES = 1 << 20
+"""bytes of temporaries of which a compiled Program may have a second set, for calls that are entered directly. Chosen:
+with more of them a call takes so long that the way in does not matter."""
+
 JUMP_WORK = 16
 """lines that a jump, or the call of a kernel, takes as long as. Compared."""
 
@@ -220,6 +224,14 @@ MOST_JOINED_WHERE_READ = 4
 
 SHORTEST_JOINED = 16
 """elements of a row of the result for each such array, at least: pieces are loops along them. Bound."""
+
+SMALLEST_JOINED_IN_NEST = FIRST_CACHE // 2
+"""bytes of a joined array that the nests which read it compute, at least: what lies in the first cache is read again
+faster than two arrays are stored at once. Derived."""
+
+SHORTEST_FROM_VECTORS = 2048
+"""elements of a row that begins amid a vector and is therefore cut where the next begins, at least. Compared: stores
+across cache lines take twice as long, but one kernel more has to be called."""
 
 MOST_BUFFERS = 128
 """buffers that a nest reads, or that hold results of the Program. Bound."""
