@@ -67,7 +67,6 @@ from functad.nn.functions import (
 from functad.nn.layer import Buffered, Layer
 from functad.nn.linear import Dense
 from functad.nn.losses import (
-    accuracy,
     huber_loss,
     l2_loss,
     sigmoid_binary_cross_entropy,
@@ -75,6 +74,7 @@ from functad.nn.losses import (
     softmax_cross_entropy_with_integer_labels,
     squared_error,
 )
+from functad.nn.metrics import accuracy, confusion_matrix, f1_score, perplexity, precision, recall, top_k_accuracy
 from functad.nn.multi_head import Attention, KeyValueCache, MultiHeadAttention, TransformerBlock, empty_cache
 from functad.nn.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from functad.nn.pooling import AvgPool, MaxPool
@@ -131,10 +131,12 @@ __all__ = [
     "TransformerBlock",
     "accuracy",
     "celu",
+    "confusion_matrix",
     "dot_product_attention",
     "each_step",
     "elu",
     "empty_cache",
+    "f1_score",
     "gelu",
     "glu",
     "gru_cell",
@@ -157,6 +159,9 @@ __all__ = [
     "mish",
     "one_hot",
     "parallel",
+    "perplexity",
+    "precision",
+    "recall",
     "relu",
     "relu6",
     "residual",
@@ -181,6 +186,7 @@ __all__ = [
     "standardize",
     "swish",
     "tanh",
+    "top_k_accuracy",
     "truncated_bptt",
     "windows",
 ]

@@ -71,7 +71,7 @@ def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: in
     Array([0.6931472, 0.       ], dtype=float32)
     """
     name = "softmax_cross_entropy_with_integer_labels"
-    logits, labels = _logits_and_labels(logits, labels, axis, name)
+    logits, labels = logits_and_labels(logits, labels, axis, name)
     _check_where(where, logits.shape, name)
     _check_classes(labels, logits.shape[axis], name)
     chosen = jnp.take_along_axis(logits, jnp.expand_dims(labels, axis), axis)
@@ -137,23 +137,8 @@ def huber_loss(predictions: Any, targets: Any = None, delta: float = 1.0) -> Arr
     return 0.5 * jnp.square(quadratic) + delta * (size - quadratic)
 
 
-def accuracy(logits: Any, labels: Any, axis: int = -1) -> Array:
-    """The share of examples whose largest score is that of the right class: a scalar.
-
-    Args:
-        logits: one score a class along `axis`.
-        labels: integers, of the shape of `logits` without `axis`.
-        axis: the axis over the classes.
-
-    >>> import functad.numpy as jnp
-    >>> accuracy(jnp.array([[0., 1.], [2., 1.]]), jnp.array([1, 1]))
-    Array(0.5, dtype=float32)
-    """
-    logits, labels = _logits_and_labels(logits, labels, axis, "accuracy")
-    return jnp.mean(jnp.argmax(logits, axis) == labels)
-
-
-def _logits_and_labels(logits: Any, labels: Any, axis: int, name: str) -> tuple[Any, Any]:
+def logits_and_labels(logits: Any, labels: Any, axis: int, name: str) -> tuple[Any, Any]:
+    """Both as arrays, once they fit together."""
     logits, labels = jnp.asarray(logits), jnp.asarray(labels)
     if kind_of(labels.dtype) not in "iu":
         raise DTypeError(
