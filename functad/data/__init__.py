@@ -11,7 +11,7 @@ from functad.data.mnist_files import MNIST, mnist
 from functad.data.places import MissingDataError
 from functad.data.synthetic import synthetic_digits
 from functad.data.synthetic_text import synthetic_reviews
-from functad.data.texts import Reviews, Text, imdb, rt_polarity, shakespeare
+from functad.data.texts import Reviews, SplitText, imdb, rt_polarity, shakespeare
 from functad.data.words import Vocabulary, buckets, pad, tokenize
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "Batches",
     "MissingDataError",
     "Reviews",
-    "Text",
+    "SplitText",
     "Vocabulary",
     "batches",
     "buckets",

@@ -35,10 +35,10 @@ class Reviews(NamedTuple):
     test_labels: np.ndarray
 
 
-class Text(NamedTuple):
+class SplitText(NamedTuple):
     """One text in two parts.
 
-    >>> Text._fields
+    >>> SplitText._fields
     ('train', 'validation')
     """
 
@@ -106,7 +106,7 @@ def rt_polarity(fold: int = 0) -> Reviews:
     return Reviews(*parts[0], *parts[1])
 
 
-def shakespeare() -> Text:
+def shakespeare() -> SplitText:
     """Some 40,000 lines of Shakespeare's plays, 1,115,394 characters of 65 kinds: nine tenths to train on.
 
     Looked for and checked like the files of `mnist`, in the sub-folder `shakespeare`.
@@ -114,7 +114,7 @@ def shakespeare() -> Text:
     Source: A. Karpathy, char-rnn, 2015, who chose the lines.
 
     Returns:
-        `Text(train, validation)`: 1,003,854 and 111,540 characters of ASCII.
+        `SplitText(train, validation)`: 1,003,854 and 111,540 characters of ASCII.
 
     Raises:
         MissingDataError, DataError: as `imdb`.
@@ -126,7 +126,7 @@ def shakespeare() -> Text:
     (content,) = SHAKESPEARE.contents()
     text = content.decode("ascii")
     cut = len(text) * 9 // 10
-    return Text(text[:cut], text[cut:])
+    return SplitText(text[:cut], text[cut:])
 
 
 def _reviews_of(content: bytes) -> tuple[list[str], np.ndarray]:

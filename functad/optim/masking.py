@@ -22,7 +22,7 @@ from functad.tree_util import (
     tree_unflatten,
 )
 
-Mask = Any | Callable[[Any], Any]
+ParamMask = Any | Callable[[Any], Any]
 
 
 class MaskedState(NamedTuple):
@@ -49,7 +49,7 @@ def by_path(chosen: Callable[[str], bool]) -> Callable[[Any], Any]:
     return lambda params: tree_map_with_path(lambda path, _: bool(chosen(keystr(path))), params)
 
 
-def masked(inner: Optimizer, mask: Mask) -> Optimizer:
+def masked(inner: Optimizer, mask: ParamMask) -> Optimizer:
     """An optimizer for the params that a mask chooses; the gradients of others go through as they are.
 
     Args:
@@ -135,7 +135,7 @@ def multi_transform(transforms: Mapping[Any, Optimizer], param_labels: Any | Cal
     return Optimizer(init, update)
 
 
-def add_decayed_weights(weight_decay: float, mask: Mask | None = None) -> Optimizer:
+def add_decayed_weights(weight_decay: float, mask: ParamMask | None = None) -> Optimizer:
     """Adds `weight_decay * params`: before the learning rate in a chain, weights shrink.
 
     Args:
@@ -168,7 +168,7 @@ def set_to_zero() -> Optimizer:
     return stateless(lambda grads, params: tree_map(jnp.zeros_like, grads))
 
 
-def freeze(mask: Mask) -> Optimizer:
+def freeze(mask: ParamMask) -> Optimizer:
     """Updates of zero where a mask says so: the last link of a chain that trains the other params only.
 
     Args:

@@ -15,7 +15,7 @@ from functad.train.cnn import cnn
 from functad.train.digits import digit_sets, on_pixels
 from functad.train.options import Wording, add_flags, add_network, choice, complete, positive_float, positive_int
 from functad.train.rnn import CELLS, NONLINEARITIES, RECURRENT_INITS, rnn
-from functad.train.running import Job, check_files, run
+from functad.train.running import TrainingJob, check_files, run
 from functad.train.tasks import classifier
 
 _DRAWN_TRAIN, _DRAWN_TEST = 20_000, 4_000
@@ -115,7 +115,7 @@ def _train(options: argparse.Namespace, network: nn.Layer, title: str) -> int:
     train, test = digit_sets(data, options.limit)
     network = on_pixels(network)
     example = ShapeDtypeStruct((options.batch, *train.inputs.shape[1:]), "uint8")
-    job = Job(
+    job = TrainingJob(
         title,
         f"{name}: {len(train.labels):,} images to train on, {len(test.labels):,} to test with",
         lambda key: network.init(key, example),

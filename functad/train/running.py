@@ -20,7 +20,7 @@ from functad.tree_util import tree_leaves
 INTERRUPTED = 130  # the shell's exit code for a program that was stopped by Ctrl-C
 
 
-class Job(NamedTuple):
+class TrainingJob(NamedTuple):
     """What is trained.
 
     Attributes:
@@ -52,7 +52,7 @@ def check_files(options: argparse.Namespace) -> None:
             io.check_writable(path)
 
 
-def run(options: argparse.Namespace, job: Job) -> int:
+def run(options: argparse.Namespace, job: TrainingJob) -> int:
     """Train as the command line says; returns the exit code of the program."""
     check_files(options)
     items = len(tree_leaves(job.train)[0])

@@ -11,7 +11,7 @@ from typing import Any
 
 from functad import nn, random
 from functad.api import ShapeDtypeStruct
-from functad.data import MissingDataError, Reviews, Text, imdb, rt_polarity, shakespeare, synthetic_reviews
+from functad.data import MissingDataError, Reviews, SplitText, imdb, rt_polarity, shakespeare, synthetic_reviews
 from functad.errors import DataError
 from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, transformer_model, windows
 from functad.train.options import (
@@ -25,7 +25,7 @@ from functad.train.options import (
     probability,
     whole_number,
 )
-from functad.train.running import Job, check_files, run
+from functad.train.running import TrainingJob, check_files, run
 from functad.train.tasks import binary_classifier
 from functad.train.text import LENGTH, WORDS, review_sets, text_cnn
 
@@ -155,7 +155,7 @@ def train_text(options: argparse.Namespace) -> int:
     train, test, vocabulary = review_sets(reviews, options.words, options.length, options.keep, options.skip)
     network = text_cnn(len(vocabulary), word_dropout=options.word_dropout, dropout=options.dropout)
     example = ShapeDtypeStruct((options.batch, options.length), "int32")
-    job = Job(
+    job = TrainingJob(
         f"text: {len(vocabulary):,} words, the {options.keep} {options.length} of a review",
         f"{name}: {len(train.labels):,} reviews to train on, {len(test.labels):,} to test with",
         lambda key: network.init(key, example),
@@ -189,7 +189,7 @@ def train_language(options: argparse.Namespace) -> int:
                 f"\nAt temperature {options.temperature:g}, the model writes:\n{options.prompt}{alphabet.decode(drawn)}"
             )
 
-    job = Job(
+    job = TrainingJob(
         f"{options.net}: {options.layers} × {options.hidden} features, {len(alphabet)} characters",
         f"{name}: {len(text.train):,} characters to train on, {len(text.validation):,} to test with",
         lambda key: model.init(key, ShapeDtypeStruct((options.batch, options.length), "int32")),
@@ -218,7 +218,7 @@ def _reviews(chosen: str) -> tuple[Reviews, str]:
     return Reviews(*train, *test), "invented reviews"
 
 
-def _text(chosen: str) -> tuple[Text, str]:
+def _text(chosen: str) -> tuple[SplitText, str]:
     if chosen in ("auto", "shakespeare"):
         try:
             return shakespeare(), "Shakespeare"
@@ -230,7 +230,7 @@ def _text(chosen: str) -> tuple[Text, str]:
     else:
         text, name = _read(Path(chosen)), chosen
     cut = len(text) * 9 // 10
-    return Text(text[:cut], text[cut:]), name
+    return SplitText(text[:cut], text[cut:]), name
 
 
 def _read(path: Path) -> str:
