@@ -16,11 +16,11 @@ from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.errors import FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
-from functad.system.quiet import QUIET
+from functad.system.quiet import quiet_copy
 from functad.user_source import user_source
 
 _new = object.__new__
-_quiet_copy = QUIET.copy
+_asarray = np.asarray
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -48,14 +48,14 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             with np.errstate(all="ignore"):  # the context variables are the user's
                 result = primitive.impl(*values, **params)
         else:
-            result = _quiet_copy().run(primitive.impl, *values, **params)
+            result = quiet_copy().run(primitive.impl, *values, **params)
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
         # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
         _explain_size(problem, primitive, args, params)
         raise
     if foreign:
         result = _unaliased(result, values)
-    if config.debug_nans or config.debug_infs:
+    if config.may_check_values:
         _check_values(primitive, result)
     if primitive.multiple_results:
         inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
@@ -67,10 +67,19 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     # What ArrayImpl(result, weak) does, without the call: every operation ends here.
     array = _new(ArrayImpl)
     if type(result) is not np.ndarray:
-        result = np.asarray(result)
+        result = _asarray(result)
     result.setflags(False)
     array._value, array._aval, array.weak_type = result, None, weak
     return array
+
+
+def evaluate_bare(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """As `evaluate`, from ndarrays and NumPy scalars to such: for rules that make no Array, of operands that fit."""
+    try:
+        return primitive.impl(*args, **params)
+    except MemoryError as problem:
+        _explain_size(problem, primitive, args, params)
+        raise
 
 
 def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:

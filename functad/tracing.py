@@ -15,7 +15,7 @@ import numpy as np
 from functad import hints
 from functad.array import Array, ArrayImpl
 from functad.errors import ConcretizationError, LeakedTracerError, TracerError
-from functad.evaluation import aval_of, evaluate, infer_aval, infer_avals
+from functad.evaluation import aval_of, evaluate, evaluate_bare, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
 from functad.ir import (
     Atom,
@@ -30,6 +30,7 @@ from functad.ir import (
     ZeroDerivative,
 )
 from functad.lowering_rules import Callback
+from functad.system.quiet import quiet_copy
 from functad.user_source import state as lines
 from functad.user_source import user_source
 
@@ -120,8 +121,6 @@ class Trace:
         return Tracer(self, aval, value, name)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if self.keeps_values:
-            return self._record_with_values(primitive, args, params)
         avals = []
         for a in args:
             if type(a) is Tracer:
@@ -130,7 +129,7 @@ class Trace:
                 avals.append(a.aval)
             else:
                 avals.append(aval_of(a))
-        source = user_source(4)
+        source = user_source(3)
         if not primitive.multiple_results:
             out = Tracer(self, infer_aval(primitive, avals, params), None, primitive, source)
             self.ops.append(Op(primitive, args, params, (out,), source))
@@ -139,21 +138,23 @@ class Trace:
         self.ops.append(Op(primitive, args, params, outs, source))
         return outs
 
-    def _record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values = []
         for a in args:
             values.append(a.value if type(a) is Tracer and a.owner is self else a)
-        rule = primitive.jvp
+        rule, parent = primitive.jvp, self.parent
         pushforward = None
-        if isinstance(rule, Linearize):
+        if type(rule) is Linearize:
             active = [type(a) is Tracer and a.owner is self for a in args]
             results, pushforward = rule.rule(values, active, **params)
             self._refuse_own(results, params)
         else:
-            results = bind_in(self.parent, primitive, values, params)
-            if isinstance(rule, ZeroDerivative):
+            results = (
+                evaluate(primitive, values, params) if parent is None else bind_in(parent, primitive, values, params)
+            )
+            if type(rule) is ZeroDerivative:
                 return results
-        source = user_source(5)
+        source = user_source(4)
         if not primitive.multiple_results:
             out = self._own(results, primitive, source)
             self.ops.append(Op(primitive, args, params, (out,), source, values, results, pushforward))
@@ -322,7 +323,9 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
     args are Arrays, tracers, ndarrays or NumPy scalars of the dtypes the primitive takes; params are static.
     """
     trace = _state.trace
-    return evaluate(primitive, args, params) if trace is None else bind_in(trace, primitive, args, params)
+    if trace is None:
+        return evaluate(primitive, args, params)
+    return trace.record(primitive, args, params) if trace.records_all else bind_in(trace, primitive, args, params)
 
 
 def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -332,7 +335,8 @@ def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
             return trace.record(primitive, args, params)
         for a in args:
             if type(a) is Tracer and a.owner is trace:
-                return trace.record(primitive, args, params)
+                record = trace.record_with_values if trace.keeps_values else trace.record
+                return record(primitive, args, params)
         if trace.replays and _only_acts(primitive, args, params):
             return trace.record(primitive, args, params)
         trace = trace.parent
@@ -457,6 +461,29 @@ class in_trace:
 
     def __exit__(self, *exc: Any) -> None:
         _state.trace, lines.source, lines.scopes = self.before
+
+
+class _Bare:
+    """Stands for a trace while operations run at once, on what NumPy has."""
+
+    __slots__ = ()
+    records_all = True
+    record = staticmethod(evaluate_bare)
+
+
+_BARE: Any = _Bare()
+
+
+def run_bare(rule: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    """What a rule made of primitives gives, called while no trace is active with ndarrays in the place of Arrays.
+
+    No Array is made in between, and NumPy is told once that it shall not warn.
+    """
+    _state.trace = _BARE
+    try:
+        return quiet_copy().run(rule, *args, **params)
+    finally:
+        _state.trace = None
 
 
 def outside_traces() -> in_trace:

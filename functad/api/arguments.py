@@ -279,9 +279,13 @@ class FlatFunction:
         self.in_tree = in_tree
         self.has_aux = has_aux
         self.transform = transform
-        self.name = name or function_name(fun)
+        self._name = name
         self.out_tree: PyTreeDef | None = None
         self.aux_tree: PyTreeDef | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name or function_name(self.fun)
 
     def __call__(self, *leaves: Any) -> list[Any]:
         given = self.in_tree.unflatten(list(leaves))
@@ -296,7 +300,8 @@ class FlatFunction:
             result, aux = result
             aux_leaves, self.aux_tree = tree_flatten(aux)
         outs, self.out_tree = tree_flatten(result)
-        return [self._checked(o, i, result) for i, o in enumerate(outs)] + [_alive(x) for x in aux_leaves]
+        checked = [self._checked(o, i, result) for i, o in enumerate(outs)]
+        return checked + [_alive(x) for x in aux_leaves] if aux_leaves else checked
 
     def output_count(self) -> int:
         """The number of output leaves of the last call, without the auxiliary ones."""

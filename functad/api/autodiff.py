@@ -229,11 +229,12 @@ def value_and_grad(
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     check_callable(fun, "grad")
+    name = function_name(fun)
 
     @described_like(fun)
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(argnums, len(args), "grad", function_name(fun))
-        dynamic = tuple(args[n] for n in numbers)
+        numbers = normalize_argnums(argnums, len(args), "grad", name)
+        dynamic = tuple([args[n] for n in numbers])
         flat, in_tree = tree_flatten(dynamic)
         names = LeafNames(fun, dict(zip(numbers, dynamic)))
         values = _primals(flat, names)
@@ -246,7 +247,7 @@ def value_and_grad(
             in_tree,
             has_aux=has_aux,
             transform="grad",
-            name=function_name(fun),
+            name=name,
             keeps_numbers=True,
             keywords=False,
         )
@@ -445,7 +446,10 @@ def _primals(leaves: Sequence[Any], names: LeafNames) -> list[Any]:
     """The point at which a function is differentiated; Python's integers and booleans are given to it as they are."""
     values: list[Any] = []
     for i, leaf in enumerate(leaves):
-        value = leaf if type(leaf) is ArrayImpl else as_value(leaf, names.describe(i))
+        if type(leaf) is ArrayImpl:
+            values.append(leaf)
+            continue
+        value = as_value(leaf, names.describe(i))
         values.append(leaf if is_python_number(leaf) and not is_differentiable(value.aval) else value)
     return values
 
