@@ -139,6 +139,7 @@ class Trace:
         return outs
 
     def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Results that can have a derivative become tracers; others are plain values."""
         values = []
         for a in args:
             values.append(a.value if type(a) is Tracer and a.owner is self else a)
@@ -156,10 +157,12 @@ class Trace:
                 return results
         source = user_source(4)
         if not primitive.multiple_results:
-            out = self._own(results, primitive, source)
+            aval = results.aval
+            out = Tracer(self, aval, results, primitive, source) if aval.dtype.kind in "fc" else results
             self.ops.append(Op(primitive, args, params, (out,), source, values, results, pushforward))
             return out
-        outs = [self._own(r, primitive, source) for r in results]
+        avals = [r.aval for r in results]
+        outs = [Tracer(self, a, r, primitive, source) if a.dtype.kind in "fc" else r for a, r in zip(avals, results)]
         self.ops.append(Op(primitive, args, params, outs, source, values, results, pushforward))
         return outs
 
@@ -175,11 +178,6 @@ class Trace:
                         "as an argument"
                     )
             inner = inner.parent
-
-    def _own(self, result: Any, primitive: Primitive, source: Source | None) -> Any:
-        """A tracer for a result that can have a derivative; any other is a plain value."""
-        aval = result.aval
-        return Tracer(self, aval, result, primitive, source) if aval.dtype.kind in "fc" else result
 
 
 class Tracer(Array):

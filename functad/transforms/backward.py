@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.array import ArrayImpl
+from functad.array import ArrayImpl, wrap
 from functad.config import config
 from functad.evaluation import aval_of
 from functad.ir import Absent, Diagonal, OwnDerivative, UndefinedPrimal, Zero
@@ -97,14 +97,22 @@ def _pull_share(share: Callable[..., Any], x: Tracer, arriving: Any, op: Op) -> 
 
 def _pull_known_share(share: Callable[..., Any], x: Tracer, arriving: Any, op: Op) -> Any:
     """The same while all is known and nothing is checked: functad's own rules run on ndarrays."""
-    values = [v._value if type(v) is ArrayImpl else v for v in op.values]
-    given = arriving._value
+    values = []
+    for v in op.values:
+        values.append(v._value if type(v) is ArrayImpl else v)
+    if type(arriving) is not ArrayImpl:
+        return _pull_share(share, x, arriving, op)
+    given, aval = arriving._value, x.aval
     found = run_bare(share, given, op.results._value, *values, **op.params)
-    if found is given:
-        return unbroadcast(arriving, x)
     if type(found) is Zero:
         return found
-    return unbroadcast(ArrayImpl(found, arriving.weak_type and x.aval.weak_type), x)
+    if found is given:
+        return unbroadcast(arriving, x)
+    if type(found) is not np.ndarray:
+        found = np.asarray(found)
+    if found.shape == aval.shape and arriving.weak_type == aval.weak_type:
+        return wrap(found, aval)
+    return unbroadcast(ArrayImpl(found, arriving.weak_type and aval.weak_type), x)
 
 
 def _arriving(op: Op, env: dict[int, Any]) -> Any:
