@@ -74,9 +74,12 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
 
 
 def evaluate_bare(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """As `evaluate`, from ndarrays and NumPy scalars to such: for rules that make no Array, of operands that fit."""
+    """As `evaluate`, of operands that fit each other, and without making an Array of the result."""
+    values = []
+    for a in args:
+        values.append(a._value if type(a) is ArrayImpl or isinstance(a, Array) else a)  # type: ignore[attr-defined]
     try:
-        return primitive.impl(*args, **params)
+        return primitive.impl(*values, **params)
     except MemoryError as problem:
         _explain_size(problem, primitive, args, params)
         raise

@@ -5,15 +5,17 @@ Knows no particular primitive and no transform. There is one kind of tracer, and
 
 from __future__ import annotations
 
+import functools
 import linecache
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from functad import hints
 from functad.array import Array, ArrayImpl
+from functad.config import config
 from functad.errors import ConcretizationError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, evaluate_bare, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
@@ -33,6 +35,8 @@ from functad.lowering_rules import Callback
 from functad.system.quiet import quiet_copy
 from functad.user_source import state as lines
 from functad.user_source import user_source
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _State(threading.local):
@@ -462,26 +466,43 @@ class in_trace:
 
 
 class _Bare:
-    """Stands for a trace while operations run at once, on what NumPy has."""
+    """Stands for a trace while operations run at once and give what NumPy gives, which they take as well."""
 
     __slots__ = ()
-    records_all = True
+    parent = None
+    keeps_values = records_all = True
     record = staticmethod(evaluate_bare)
 
 
 _BARE: Any = _Bare()
 
 
-def run_bare(rule: Callable[..., Any], *args: Any, **params: Any) -> Any:
-    """What a rule made of primitives gives, called while no trace is active with ndarrays in the place of Arrays.
+def runs_bare() -> bool:
+    """Whether `run_bare` may be called: no trace is active, and nobody wants to look at each result."""
+    return _state.trace is None and not config.may_check_values
 
-    No Array is made in between, and NumPy is told once that it shall not warn.
+
+def run_bare(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What functad's own function of primitives gives, where no Array is made, and NumPy is told once not to warn.
+
+    The function takes and gives ndarrays and NumPy scalars where others see Arrays; it knows dtypes, but not whether
+    they are weak.
     """
     _state.trace = _BARE
     try:
-        return quiet_copy().run(rule, *args, **params)
+        return quiet_copy().run(fun, *args, **kwargs)
     finally:
         _state.trace = None
+
+
+def composed(fun: F) -> F:
+    """A decorator for a function of primitives, with one result whose dtype is not weak: outside of traces, run bare."""
+
+    @functools.wraps(fun)
+    def function(*args: Any) -> Any:
+        return ArrayImpl(run_bare(fun, *args)) if runs_bare() else fun(*args)
+
+    return cast(F, function)
 
 
 def outside_traces() -> in_trace:

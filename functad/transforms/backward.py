@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from functad.array import ArrayImpl, wrap
-from functad.config import config
 from functad.evaluation import aval_of
 from functad.ir import Absent, Diagonal, OwnDerivative, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, unbroadcast
-from functad.tracing import Op, Origin, Trace, Tracer, current_trace, run_bare
+from functad.tracing import Op, Origin, Trace, Tracer, run_bare, runs_bare
 from functad.transforms.forward import push_through, trace_with_values, untrace
 from functad.transforms.reverse import LinearMap, linear_map_of
 from functad.user_source import state as lines
@@ -45,7 +44,7 @@ class BackwardPass:
             if partly or type(rule) is Absent:  # an error, if a tangent gets there
                 return linear_map_of(ops, self.inputs, self.outs).transpose(cotangents)
         env: dict[int, Any] = {}
-        pull = _pull_share if current_trace() or config.may_check_values else _pull_known_share
+        pull = _pull_known_share if runs_bare() else _pull_share
 
         def accumulate(x: Any, cotangent: Any) -> None:
             if type(x) is Tracer and x.owner is trace and type(cotangent) is not Zero:
@@ -96,14 +95,11 @@ def _pull_share(share: Callable[..., Any], x: Tracer, arriving: Any, op: Op) -> 
 
 
 def _pull_known_share(share: Callable[..., Any], x: Tracer, arriving: Any, op: Op) -> Any:
-    """The same while all is known and nothing is checked: functad's own rules run on ndarrays."""
-    values = []
-    for v in op.values:
-        values.append(v._value if type(v) is ArrayImpl else v)
+    """The same where it may run bare: functad's own rules do."""
     if type(arriving) is not ArrayImpl:
         return _pull_share(share, x, arriving, op)
     given, aval = arriving._value, x.aval
-    found = run_bare(share, given, op.results._value, *values, **op.params)
+    found = run_bare(share, given, op.results._value, *op.values, **op.params)
     if type(found) is Zero:
         return found
     if found is given:

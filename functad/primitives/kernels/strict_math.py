@@ -15,7 +15,7 @@ import numpy as np
 from functad import machine_model
 from functad.primitives.kernels import error_coefficients as table
 from functad.primitives.kernels import vector_math, vector_trigonometry
-from functad.primitives.kernels.plain_arithmetic import Formula, plain
+from functad.primitives.kernels.plain_arithmetic import ARRAYS, Formula, plain
 
 _F32, _F64, _I32 = np.float32, np.float64, np.int32
 
@@ -35,13 +35,15 @@ def on_arrays(intrinsic: Callable[..., Any], *operands: np.ndarray) -> np.ndarra
     values = [np.asarray(x, working) for x in operands]
     shape = next((x.shape for x in values if x.shape), ())
     flat = [x.reshape(-1) if x.shape else x for x in values]
-    size, block = math.prod(shape), machine_model.STRICT_BLOCK
+    size, block, formula = math.prod(shape), machine_model.STRICT_BLOCK, intrinsic.formula  # type: ignore[attr-defined]
+    if not shape:
+        return np.asarray(intrinsic(*flat)).astype(dtype, copy=False)
     if size <= block:
-        return np.asarray(intrinsic(*flat)).reshape(shape).astype(dtype, copy=False)
+        return formula(ARRAYS, *flat).reshape(shape).astype(dtype, copy=False)
     out = np.empty(size, working)
     for start in range(0, size, block):
         part = slice(start, start + block)
-        out[part] = intrinsic(*(x[part] if x.shape else x for x in flat))
+        out[part] = formula(ARRAYS, *(x[part] if x.shape else x for x in flat))
     return out.reshape(shape).astype(dtype, copy=False)
 
 
