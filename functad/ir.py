@@ -309,7 +309,10 @@ class Linearize:
 
 @dataclass(frozen=True)
 class OwnDerivative:
-    """The jvp rule of an operation that is linear in its only operand: its derivative is itself, of the tangent."""
+    """The jvp rule of an operation that is linear in each operand: itself, of each tangent in its operand's place.
+
+    So its transpose takes cotangents of results to those of operands as it stands.
+    """
 
 
 @dataclass(frozen=True)

@@ -496,7 +496,7 @@ def run_bare(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def composed(fun: F) -> F:
-    """A decorator for a function of primitives, with one result whose dtype is not weak: outside of traces, run bare."""
+    """A decorator: outside of traces the function, made of primitives, with a result of no weak dtype, runs bare."""
 
     @functools.wraps(fun)
     def function(*args: Any) -> Any:

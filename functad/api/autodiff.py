@@ -23,7 +23,6 @@ from functad.api.arguments import (
     is_python_number,
     leaf_aval,
     normalize_argnums,
-    of_positions,
 )
 from functad.api.derivative_types import check_inputs, check_outputs, check_scalar
 from functad.array import ArrayImpl

@@ -84,12 +84,13 @@ def check_scalar(fun: Callable[..., Any], outs: Sequence[Any], out_tree: PyTreeD
     """Raise unless grad's function has returned one array of rank 0."""
     if out_tree is not LEAF:
         raise DifferentiationError(
-            f"grad: {function_name(fun)} must return one scalar, but returned a pytree {out_tree}. Return the loss alone, or "
-            "(loss, other outputs) with has_aux=True; `functad.jacrev` differentiates several outputs"
+            f"grad: {function_name(fun)} must return one scalar, but returned a pytree {out_tree}. Return the loss "
+            "alone, or (loss, other outputs) with has_aux=True; `functad.jacrev` differentiates several outputs"
         )
     aval = aval_of(outs[0])
     if aval.shape != ():
         raise DifferentiationError(
-            f"grad: {function_name(fun)} must return a scalar, but returned an array of type {aval.str_short()}. Reduce it, for "
-            "instance with `.sum()` or `.mean()`; `functad.jacrev` and `functad.vjp` differentiate array outputs"
+            f"grad: {function_name(fun)} must return a scalar, but returned an array of type {aval.str_short()}. "
+            "Reduce it, for instance with `.sum()` or `.mean()`; `functad.jacrev` and `functad.vjp` differentiate "
+            "array outputs"
         )

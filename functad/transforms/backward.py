@@ -44,7 +44,7 @@ class BackwardPass:
             if partly or type(rule) is Absent:  # an error, if a tangent gets there
                 return linear_map_of(ops, self.inputs, self.outs).transpose(cotangents)
         env: dict[int, Any] = {}
-        pull = _pull_known_share if runs_bare() else _pull_share
+        pull = _pull_known if runs_bare() else _pull
 
         def accumulate(x: Any, cotangent: Any) -> None:
             if type(x) is Tracer and x.owner is trace and type(cotangent) is not Zero:
@@ -66,11 +66,11 @@ class BackwardPass:
                     for i, share in rule.pullbacks:
                         x = op.args[i]
                         if type(x) is Tracer and x.owner is trace:
-                            accumulate(x, pull(share, x, arriving, op))
+                            accumulate(x, pull(x, arriving, share, op.results, *op.values, **op.params))
                 elif type(rule) is OwnDerivative:
-                    (x,) = op.args
-                    (cotangent,) = primitive.transpose(arriving, UndefinedPrimal(x.aval), **op.params)
-                    accumulate(x, cotangent)
+                    for i, x in enumerate(op.args):
+                        if type(x) is Tracer and x.owner is trace:
+                            accumulate(x, pull(x, arriving, _transposed, op, i))
                 else:
                     for x, cotangent in zip(op.args, self._pull_back(op, arriving)):
                         accumulate(x, cotangent)
@@ -89,17 +89,24 @@ class BackwardPass:
         return [next(found) if type(t) is Tracer else t for t in tangents]
 
 
-def _pull_share(share: Callable[..., Any], x: Tracer, arriving: Any, op: Op) -> Any:
-    """The cotangent of an operand by its share of an element-wise derivative."""
-    return unbroadcast(share(arriving, op.results, *op.values, **op.params), x)
+def _transposed(arriving: Any, op: Op, i: int) -> Any:
+    """The cotangent of the operand i of an operation that is linear in each."""
+    args = [*op.values]
+    args[i] = UndefinedPrimal(op.args[i].aval)
+    return op.primitive.transpose(arriving, *args, **op.params)[i]
 
 
-def _pull_known_share(share: Callable[..., Any], x: Tracer, arriving: Any, op: Op) -> Any:
-    """The same where it may run bare: functad's own rules do."""
-    if type(arriving) is not ArrayImpl:
-        return _pull_share(share, x, arriving, op)
+def _pull(x: Tracer, arriving: Any, rule: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    """The cotangent of an operand x by a rule of its operation that takes the cotangent of the result to it."""
+    return unbroadcast(rule(arriving, *args, **params), x)
+
+
+def _pull_known(x: Tracer, arriving: Any, rule: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    """The same where it may run bare, as functad's own rules do."""
+    if type(arriving) is not ArrayImpl:  # but several results, or one that NumPy has
+        return _pull(x, arriving, rule, *args, **params)
     given, aval = arriving._value, x.aval
-    found = run_bare(share, given, op.results._value, *op.values, **op.params)
+    found = run_bare(rule, given, *args, **params)
     if type(found) is Zero:
         return found
     if found is given:
