@@ -149,6 +149,7 @@ class Trace:
             values.append(a.value if type(a) is Tracer and a.owner is self else a)
         rule, parent = primitive.jvp, self.parent
         pushforward = None
+        results: Any
         if type(rule) is Linearize:
             active = [type(a) is Tracer and a.owner is self for a in args]
             results, pushforward = rule.rule(values, active, **params)

@@ -35,15 +35,18 @@ def on_arrays(intrinsic: Callable[..., Any], *operands: np.ndarray) -> np.ndarra
     values = [np.asarray(x, working) for x in operands]
     shape = next((x.shape for x in values if x.shape), ())
     flat = [x.reshape(-1) if x.shape else x for x in values]
-    size, block, formula = math.prod(shape), machine_model.STRICT_BLOCK, intrinsic.formula  # type: ignore[attr-defined]
+    size, block = math.prod(shape), machine_model.STRICT_BLOCK
+    formula: Callable[..., np.ndarray] = intrinsic.formula  # type: ignore[attr-defined]
+    out: np.ndarray
     if not shape:
-        return np.asarray(intrinsic(*flat)).astype(dtype, copy=False)
-    if size <= block:
-        return formula(ARRAYS, *flat).reshape(shape).astype(dtype, copy=False)
-    out = np.empty(size, working)
-    for start in range(0, size, block):
-        part = slice(start, start + block)
-        out[part] = formula(ARRAYS, *(x[part] if x.shape else x for x in flat))
+        out = np.asarray(intrinsic(*flat))
+    elif size <= block:
+        out = formula(ARRAYS, *flat)
+    else:
+        out = np.empty(size, working)
+        for start in range(0, size, block):
+            part = slice(start, start + block)
+            out[part] = formula(ARRAYS, *(x[part] if x.shape else x for x in flat))
     return out.reshape(shape).astype(dtype, copy=False)
 
 
