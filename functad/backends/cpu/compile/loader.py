@@ -134,8 +134,9 @@ def target_machine(effort: int = 3) -> llvm.TargetMachine:
     _initialize()
     name, features = processor()
     if _is_x86() and llvm.llvm_version_info[0] >= 17:
-        # LLVM thinks too well of them: loops over short rows take up to three times as long with gathers.
-        features += ",+prefer-no-gather,+prefer-no-scatter"
+        # LLVM thinks too well of gathers: loops over short rows take up to three times as long with them. Of vectors of
+        # 512 bits it thinks too ill on Intel's servers, where functions take up to twice as long with halves of them.
+        features += ",+prefer-no-gather,+prefer-no-scatter,-prefer-256-bit"
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=name,
         features=features,
