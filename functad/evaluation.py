@@ -77,7 +77,7 @@ def evaluate_bare(primitive: Primitive, args: Sequence[Any], params: dict[str, A
     """As `evaluate`, of operands that fit each other, and without making an Array of the result."""
     values = []
     for a in args:
-        values.append(a._value if type(a) is ArrayImpl or isinstance(a, Array) else a)  # type: ignore[attr-defined]
+        values.append(a if type(a) is np.ndarray or not isinstance(a, Array) else a._value)  # type: ignore[attr-defined]
     try:
         return primitive.impl(*values, **params)
     except MemoryError as problem:

@@ -128,7 +128,8 @@ def _arriving(op: Op, env: dict[int, Any]) -> Any:
 
 def _is_real(op: Op) -> bool:
     """Whether the operands and the result of an element-wise operation are real numbers of one type."""
-    dtype: np.dtype = op.args[0].dtype
+    first = op.args[0]
+    dtype: np.dtype = first.aval.dtype if type(first) is Tracer else first.dtype
     out: np.dtype = op.outs[0].aval.dtype
     return dtype.kind == "f" and (out is dtype or out == dtype)
 
