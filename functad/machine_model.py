@@ -571,8 +571,8 @@ BLOCK_OF_LARGEST = 32
 """elements of a row whose largest is found first, to tell whether any of them can be kept. Compared with 16 and 64."""
 
 LARGEST_AMONG = BLOCK_OF_LARGEST
-"""elements of a row for each that is kept, from which on there are blocks for all: 0.25 of the time without them for 1
-of 1,000, 0.55 for 10 and for 30 of 1,000, 0.3 for 32 of 100,000. Compared."""
+"""elements of a row for each that is kept, from which on there is a block for each: 0.25 of the time without them for 1
+of 1,000, 0.55 for 10 and for 30 of 1,000, 0.3 for 32 of 100,000. Derived."""
 
 KEPT_LARGEST = 32
 """largest elements that are kept in order while a row is read; for more the row is sorted. Compared."""
