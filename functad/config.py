@@ -159,6 +159,7 @@ class Config(threading.local):
     num_threads: int
     fuse_multiply_add: bool
     check_programs: bool
+    may_check_values: bool  # False where neither `debug_nans` nor `debug_infs` is set, which every operation asks
     jit_settings: tuple[Value, ...] | None  # of `JIT_OPTIONS`; None where this thread overrides some option
 
     def update(self, name: str, value: Value) -> None:
@@ -199,6 +200,7 @@ class Config(threading.local):
         outermost = "jit_settings" not in active
         active["jit_settings"] = None
         exceptional.append(None)
+        active["may_check_values"] = True
         for name in shared:
             _set_for_all(name, active.pop(name))
         try:
@@ -208,7 +210,7 @@ class Config(threading.local):
                 del active[name]
             active.update(previous)
             if outermost:
-                del active["jit_settings"]
+                del active["jit_settings"], active["may_check_values"]
             for name, value in shared.items():
                 _set_for_all(name, value)
             exceptional.pop()
@@ -255,6 +257,7 @@ def set_defaults(environment: Mapping[str, str]) -> None:
 
 def _set_for_all(name: str, value: Value) -> None:
     setattr(Config, name, value)
+    Config.may_check_values = any(getattr(Config, option, False) for option in ("debug_nans", "debug_infs"))
     Config.jit_settings = tuple(getattr(Config, option, OPTIONS[option].default) for option in JIT_OPTIONS)
     for changed in _watchers.get(name, ()):
         changed(value)

@@ -18,11 +18,11 @@ from functad.config import config
 from functad.dtypes import DtypeTable, compute_dtype, is_narrow_float, kind_of
 from functad.errors import FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
-from functad.system.quiet import QUIET
+from functad.system.quiet import quiet_copy
 from functad.user_source import user_source
 
 _new = object.__new__
-_quiet_copy = QUIET.copy
+_asarray = np.asarray
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -53,14 +53,14 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             with np.errstate(all="ignore"):  # the context variables are the user's
                 result = run(*values, **params)
         else:
-            result = _quiet_copy().run(run, *values, **params)
+            result = quiet_copy().run(run, *values, **params)
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
         # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
         _explain_size(problem, primitive, args, params)
         raise
     if foreign:
         result = _unaliased(result, values)
-    if config.debug_nans or config.debug_infs:
+    if config.may_check_values:
         _check_values(primitive, result)
     if primitive.multiple_results:
         inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
@@ -72,7 +72,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     # What ArrayImpl(result, weak) does, without the call: every operation ends here.
     array = _new(ArrayImpl)
     if type(result) is not np.ndarray:
-        result = np.asarray(result)
+        result = _asarray(result)
     result.setflags(False)
     array._value, array._aval, array.weak_type = result, None, weak
     return array
@@ -101,6 +101,21 @@ def _in_float32(primitive: Primitive, *values: Any, **params: Any) -> Any:
     if not primitive.multiple_results:
         return np.asarray(result).astype(avals[0].dtype, copy=False)
     return [np.asarray(r).astype(a.dtype, copy=False) for r, a in zip(result, avals)]
+
+
+def evaluate_bare(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """As `evaluate`, of operands that fit each other, and without making an Array of the result."""
+    values = []
+    for a in args:
+        values.append(a if type(a) is np.ndarray or not isinstance(a, Array) else a._value)  # type: ignore[attr-defined]
+    run = primitive.impl
+    if values and _is_special(values[0].dtype):
+        run = implementation(primitive, [v.dtype for v in values])
+    try:
+        return run(*values, **params)
+    except MemoryError as problem:
+        _explain_size(problem, primitive, args, params)
+        raise
 
 
 def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from types import CodeType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -128,14 +129,20 @@ Atom = Var | Literal
 
 
 class Source:
-    """The user's line that an equation came from; formatted only when asked for."""
+    """The user's line that an equation came from; worked out and formatted only when asked for."""
 
-    __slots__ = ("code", "line", "scopes")
+    __slots__ = ("at", "code", "scopes")
 
-    def __init__(self, code: Any, line: int, scopes: tuple[str, ...] = ()) -> None:
+    def __init__(self, code: CodeType, at: int, scopes: tuple[str, ...] = ()) -> None:
         self.code = code
-        self.line = line
+        self.at = at  # the offset of the instruction
         self.scopes = scopes  # the `named_scope`s it lies in
+
+    @property
+    def line(self) -> int:
+        """The number of the line in the file."""
+        lines = [line for start, end, line in self.code.co_lines() if start <= self.at < end and line is not None]
+        return lines[0] if lines else self.code.co_firstlineno
 
     def __str__(self) -> str:
         scopes = f" [{'/'.join(self.scopes)}]" if self.scopes else ""
@@ -307,7 +314,10 @@ class Linearize(Record):
 
 
 class OwnDerivative(Record):
-    """The jvp rule of an operation that is linear in its only operand: its derivative is itself, of the tangent."""
+    """The jvp rule of an operation that is linear in each operand: itself, of each tangent in its operand's place.
+
+    So its transpose takes cotangents of results to those of operands as it stands.
+    """
 
 
 class Diagonal(Record):
@@ -319,7 +329,17 @@ class Diagonal(Record):
     """
 
     rule: Callable[..., Any]
-    shares: Sequence[Callable[..., Any] | None]
+    shares: Sequence[Callable[..., Any] | Absent | None]
+
+    @cached_property
+    def is_partial(self) -> bool:
+        """Whether it has no derivative in some operand."""
+        return any(isinstance(share, Absent) for share in self.shares)
+
+    @cached_property
+    def pullbacks(self) -> list[tuple[int, Callable[..., Any]]]:
+        """The shares with the numbers of their operands, from the last operand to the first."""
+        return [(i, share) for i, share in reversed([*enumerate(self.shares)]) if share is not None]
 
     def __call__(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any], **params: Any) -> Any:
         return self.rule(primals, output, tangents, **params)

@@ -5,19 +5,20 @@ Knows no particular primitive and no transform. There is one kind of tracer, and
 
 from __future__ import annotations
 
+import functools
 import linecache
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from functad import hints
 from functad.array import Array, ArrayImpl
-from functad.config import exceptional
+from functad.config import config, exceptional
 from functad.dtypes import kind_of
 from functad.errors import ConcretizationError, LeakedTracerError, TracerError
-from functad.evaluation import aval_of, evaluate, infer_aval, infer_avals
+from functad.evaluation import aval_of, evaluate, evaluate_bare, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
 from functad.ir import (
     Atom,
@@ -32,8 +33,11 @@ from functad.ir import (
     ZeroDerivative,
 )
 from functad.lowering_rules import Callback
+from functad.system.quiet import quiet_copy
 from functad.user_source import state as lines
 from functad.user_source import user_source
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _State(threading.local):
@@ -124,8 +128,6 @@ class Trace:
         return Tracer(self, aval, value, name)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if self.keeps_values:
-            return self._record_with_values(primitive, args, params)
         avals = []
         for a in args:
             if type(a) is Tracer:
@@ -134,7 +136,7 @@ class Trace:
                 avals.append(a.aval)
             else:
                 avals.append(aval_of(a))
-        source = user_source(4)
+        source = user_source(3)
         if not primitive.multiple_results:
             out = Tracer(self, infer_aval(primitive, avals, params), None, primitive, source)
             self.ops.append(Op(primitive, args, params, (out,), source))
@@ -143,26 +145,34 @@ class Trace:
         self.ops.append(Op(primitive, args, params, outs, source))
         return outs
 
-    def _record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Results that can have a derivative become tracers; others are plain values."""
         values = []
         for a in args:
             values.append(a.value if type(a) is Tracer and a.owner is self else a)
-        rule = primitive.jvp
+        rule, parent = primitive.jvp, self.parent
         pushforward = None
-        if isinstance(rule, Linearize):
+        results: Any
+        if type(rule) is Linearize:
             active = [type(a) is Tracer and a.owner is self for a in args]
             results, pushforward = rule.rule(values, active, **params)
             self._refuse_own(results, params)
         else:
-            results = bind_in(self.parent, primitive, values, params)
-            if isinstance(rule, ZeroDerivative):
+            results = (
+                evaluate(primitive, values, params) if parent is None else bind_in(parent, primitive, values, params)
+            )
+            if type(rule) is ZeroDerivative:
                 return results
-        source = user_source(5)
+        source = user_source(4)
         if not primitive.multiple_results:
-            out = self._own(results, primitive, source)
+            aval = results.aval
+            out = Tracer(self, aval, results, primitive, source) if kind_of(aval.dtype) in "fc" else results
             self.ops.append(Op(primitive, args, params, (out,), source, values, results, pushforward))
             return out
-        outs = [self._own(r, primitive, source) for r in results]
+        avals = [r.aval for r in results]
+        outs = [
+            Tracer(self, a, r, primitive, source) if kind_of(a.dtype) in "fc" else r for a, r in zip(avals, results)
+        ]
         self.ops.append(Op(primitive, args, params, outs, source, values, results, pushforward))
         return outs
 
@@ -178,11 +188,6 @@ class Trace:
                         "as an argument"
                     )
             inner = inner.parent
-
-    def _own(self, result: Any, primitive: Primitive, source: Source | None) -> Any:
-        """A tracer for a result that can have a derivative; any other is a plain value."""
-        aval = result.aval
-        return Tracer(self, aval, result, primitive, source) if kind_of(aval.dtype) in "fc" else result
 
 
 class Tracer(Array):
@@ -326,7 +331,9 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
     args are Arrays, tracers, ndarrays or NumPy scalars of the dtypes the primitive takes; params are static.
     """
     trace = _state.trace
-    return evaluate(primitive, args, params) if trace is None else bind_in(trace, primitive, args, params)
+    if trace is None:
+        return evaluate(primitive, args, params)
+    return trace.record(primitive, args, params) if trace.records_all else bind_in(trace, primitive, args, params)
 
 
 def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -336,7 +343,8 @@ def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], para
             return trace.record(primitive, args, params)
         for a in args:
             if type(a) is Tracer and a.owner is trace:
-                return trace.record(primitive, args, params)
+                record = trace.record_with_values if trace.keeps_values else trace.record
+                return record(primitive, args, params)
         if trace.replays and _only_acts(primitive, args, params):
             return trace.record(primitive, args, params)
         trace = trace.parent
@@ -463,6 +471,46 @@ class in_trace:
     def __exit__(self, *exc: Any) -> None:
         _state.trace, lines.source, lines.scopes = self.before
         exceptional.pop()
+
+
+class _Bare:
+    """Stands for a trace while operations run at once and give what NumPy gives, which they take as well."""
+
+    __slots__ = ()
+    parent = None
+    keeps_values = records_all = True
+    record = staticmethod(evaluate_bare)
+
+
+_BARE: Any = _Bare()
+
+
+def runs_bare() -> bool:
+    """Whether `run_bare` may be called: no trace is active, and nobody wants to look at each result."""
+    return _state.trace is None and not config.may_check_values
+
+
+def run_bare(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What functad's own function of primitives gives, where no Array is made, and NumPy is told once not to warn.
+
+    The function takes and gives ndarrays and NumPy scalars where others see Arrays; it knows dtypes, but not whether
+    they are weak.
+    """
+    _state.trace = _BARE
+    try:
+        return quiet_copy().run(fun, *args, **kwargs)
+    finally:
+        _state.trace = None
+
+
+def composed(fun: F) -> F:
+    """A decorator: outside of traces the function, made of primitives, with a result of no weak dtype, runs bare."""
+
+    @functools.wraps(fun)
+    def function(*args: Any) -> Any:
+        return ArrayImpl(run_bare(fun, *args)) if runs_bare() else fun(*args)
+
+    return cast(F, function)
 
 
 def outside_traces() -> in_trace:

@@ -50,7 +50,7 @@ def user_source(callers: int = 1) -> Source | None:
     frame: FrameType | None = sys._getframe(callers)
     while frame is not None:
         if not _is_library[frame.f_globals.get("__name__")]:
-            return Source(frame.f_code, frame.f_lineno, state.scopes)
+            return Source(frame.f_code, frame.f_lasti, state.scopes)
         frame = frame.f_back
     return None
 

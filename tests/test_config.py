@@ -227,3 +227,16 @@ def test_available_cores_says_why():
     count, reason = available_cores()
     assert 1 <= count <= (os.cpu_count() or 1)
     assert reason
+
+
+def test_values_may_be_checked_wherever_an_override_could_hide_that_they_are():
+    assert not config.may_check_values
+    with config.context(enable_x64=True):
+        config.update("debug_infs", True)
+        assert config.may_check_values
+    assert config.may_check_values and _in_another_thread(lambda: config.may_check_values)
+    config.update("debug_infs", False)
+    assert not config.may_check_values
+    with debug_nans(True):
+        assert config.may_check_values and not _in_another_thread(lambda: config.may_check_values)
+    assert not config.may_check_values

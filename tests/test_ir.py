@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 import functad
 import functad.numpy as jnp
 from functad.errors import NoRuleError, ProgramError
-from functad.ir import Absent, Aval, Literal, Program, Var, check_program, registry
+from functad.ir import Absent, Aval, Literal, Program, Source, Var, check_program, registry
 
 
 def square_plus_one():
@@ -103,3 +105,19 @@ def test_primitive_names_are_unique_and_documented():
         type(registry["add"])(
             **{f: getattr(registry["add"], f) for f in registry["add"].__dataclass_fields__},
         )
+
+
+def test_the_line_of_a_source_is_that_of_its_instruction():
+    def here():
+        frame = sys._getframe(1)
+        return frame.f_lineno, Source(frame.f_code, frame.f_lasti).line
+
+    found = [
+        here(),
+        max(
+            here(),
+            here(),
+        ),
+        *[here() for _ in range(2)],
+    ]
+    assert all(number == line for number, line in found) and len({line for _, line in found}) > 2

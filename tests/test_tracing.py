@@ -10,14 +10,17 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.array import Array
 from functad.errors import (
     ConcretizationError,
+    DonatedArrayError,
     DTypeError,
     ImmutableArrayError,
     LeakedTracerError,
     UnhashableTracerError,
 )
-from functad.tracing import current_trace
+from functad.primitives import elementwise as el
+from functad.tracing import composed, current_trace
 
 THIS_FILE = "test_tracing.py"
 
@@ -248,3 +251,34 @@ def test_what_no_shape_rule_accepts_is_refused_in_the_same_words_with_and_withou
             f(*args)
         messages.append(str(raised.value))
     assert messages[0] == messages[1]
+
+
+@composed
+def _quotient_of_differences(x, y):
+    return el.div(el.sub(x, x), el.sub(y, y))
+
+
+def test_a_composed_function_gives_an_array_and_leaves_no_trace_behind():
+    x = jnp.ones(3)
+    assert isinstance(_quotient_of_differences(x, x), Array) and np.isnan(_quotient_of_differences(x, x)).all()
+    assert functad.make_jaxpr(_quotient_of_differences)(x, x).eqns[-1].primitive.name == "div"
+    with pytest.raises(ValueError, match="broadcast"):
+        _quotient_of_differences(x, jnp.ones(2))
+    assert current_trace() is None
+
+
+def test_where_values_are_looked_at_composed_functions_and_derivatives_run_operation_by_operation():
+    x = jnp.ones(3)
+    with functad.debug_nans(True):
+        with pytest.raises(FloatingPointError, match="`div` made a NaN"):
+            _quotient_of_differences(x, x)
+        with pytest.raises(FloatingPointError, match="`mul` made a NaN"):
+            functad.grad(lambda x: jnp.square(jnp.sqrt(x)))(0.0)  # 0 · 1/(2 · 0)
+    assert np.isnan(functad.grad(lambda x: jnp.square(jnp.sqrt(x)))(0.0))
+
+
+def test_a_composed_function_refuses_donated_arrays():
+    key = functad.random.key(0)
+    functad.jit(lambda key: key + 1, donate_argnums=0)(key)
+    with pytest.raises(DonatedArrayError, match="`key` of <lambda> was donated"):
+        functad.random.normal(key, (2,))

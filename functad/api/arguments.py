@@ -257,7 +257,7 @@ def of_positions(
 class FlatFunction:
     """A function of pytrees as one of leaves: `flat(*leaves) -> list of output values`.
 
-    in_tree: the structure of `(args, kwargs)`, or that of `args` where `keywords` is False.
+    in_tree: the structure of `(args, kwargs)`, or of all that `fun` takes as one argument where `whole` is set.
     After a call `out_tree` is the structure of what the function returned, and `aux` the auxiliary output.
     With `keeps_numbers` a Python number that the function returns is not made an Array.
     """
@@ -271,21 +271,25 @@ class FlatFunction:
         transform: str = "the transform",
         name: str | None = None,
         keeps_numbers: bool = False,
-        keywords: bool = True,
+        whole: bool = False,
     ) -> None:
         self.fun = fun
-        self.keywords = keywords
+        self.whole = whole
         self.as_output = as_known if keeps_numbers else as_value
         self.in_tree = in_tree
         self.has_aux = has_aux
         self.transform = transform
-        self.name = name or function_name(fun)
+        self._name = name
         self.out_tree: PyTreeDef | None = None
         self.aux_tree: PyTreeDef | None = None
 
+    @property
+    def name(self) -> str:
+        return self._name or function_name(self.fun)
+
     def __call__(self, *leaves: Any) -> list[Any]:
         given = self.in_tree.unflatten(list(leaves))
-        result = self.fun(*given[0], **given[1]) if self.keywords else self.fun(*given)
+        result = self.fun(given) if self.whole else self.fun(*given[0], **given[1])
         aux_leaves: list[Any] = []
         if self.has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):
@@ -296,7 +300,8 @@ class FlatFunction:
             result, aux = result
             aux_leaves, self.aux_tree = tree_flatten(aux)
         outs, self.out_tree = tree_flatten(result)
-        return [self._checked(o, i, result) for i, o in enumerate(outs)] + [_alive(x) for x in aux_leaves]
+        checked = [self._checked(o, i, result) for i, o in enumerate(outs)]
+        return checked + [_alive(x) for x in aux_leaves] if aux_leaves else checked
 
     def output_count(self) -> int:
         """The number of output leaves of the last call, without the auxiliary ones."""

@@ -23,7 +23,6 @@ from functad.api.arguments import (
     is_python_number,
     leaf_aval,
     normalize_argnums,
-    of_positions,
 )
 from functad.api.derivative_types import check_inputs, check_outputs, check_scalar
 from functad.array import ArrayImpl
@@ -230,26 +229,33 @@ def value_and_grad(
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     check_callable(fun, "grad")
+    name = function_name(fun)
+    alone = isinstance(argnums, (int, np.integer))
 
     @described_like(fun)
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(argnums, len(args), "grad", function_name(fun))
-        dynamic = tuple(args[n] for n in numbers)
-        flat, in_tree = tree_flatten(dynamic)
-        names = LeafNames(fun, dict(zip(numbers, dynamic)))
+        numbers = normalize_argnums(argnums, len(args), "grad", name)
+        flat, in_tree = tree_flatten(args[numbers[0]] if alone else tuple([args[n] for n in numbers]))
+        names = LeafNames(fun, {n: args[n] for n in numbers})
         values = _primals(flat, names)
         avals = [aval_of(v) for v in values]
         active = [is_differentiable(a) for a in avals]
         check_inputs("grad", fun, avals, names, holomorphic, allow_int)
 
+        def of_tree(given: Any) -> Any:
+            everything = list(args)
+            for n, arg in zip(numbers, (given,) if alone else given):
+                everything[n] = arg
+            return fun(*everything, **kwargs)
+
         flat_fun = FlatFunction(
-            of_positions(fun, args, kwargs, numbers),
+            of_tree,
             in_tree,
             has_aux=has_aux,
             transform="grad",
-            name=function_name(fun),
+            name=name,
             keeps_numbers=True,
-            keywords=False,
+            whole=True,
         )
         linearize = linearize_once if runs_at_once() else linearize_flat
         outs, linear = linearize(flat_fun, values, active, names.origins(len(values)), lambda: 1)
@@ -257,11 +263,9 @@ def value_and_grad(
         check_scalar(fun, outs, flat_fun.out_tree)
         out = aval_of(outs[0])
         check_outputs("grad", fun, [out], holomorphic)
-        found = iter(linear.transpose([ArrayImpl(out.dtype.type(1), out.weak_type)]))
+        found = iter(linear.transpose([ArrayImpl(np.array(1, out.dtype), out.weak_type)]))
         gradients = [materialised(next(found) if a else Zero(aval), aval) for a, aval in zip(active, avals)]
         grads = in_tree.unflatten(gradients)
-        if isinstance(argnums, (int, np.integer)):
-            (grads,) = grads
         if has_aux:
             assert flat_fun.aux_tree is not None
             return (outs[0], tree_unflatten(flat_fun.aux_tree, outs[1:])), grads
@@ -446,7 +450,10 @@ def _primals(leaves: Sequence[Any], names: LeafNames) -> list[Any]:
     """The point at which a function is differentiated; Python's integers and booleans are given to it as they are."""
     values: list[Any] = []
     for i, leaf in enumerate(leaves):
-        value = leaf if type(leaf) is ArrayImpl else as_value(leaf, names.describe(i))
+        if type(leaf) is ArrayImpl:
+            values.append(leaf)
+            continue
+        value = as_value(leaf, names.describe(i))
         values.append(leaf if is_python_number(leaf) and not is_differentiable(value.aval) else value)
     return values
 
@@ -505,6 +512,8 @@ def _checked_tangent(t: Any, aval: Aval, what: Callable[[], str], integers: bool
 
 def materialised(x: Any, aval: Aval) -> Any:
     """A tangent or cotangent as an array of the given type; `float0` zeros for one of an integer value."""
+    if type(x) is ArrayImpl and x.aval == aval:
+        return x
     if not is_differentiable(aval):
         return np.zeros(aval.shape, dtypes.float0)
     value = as_value(instantiate(x), lambda: "a derivative")

@@ -29,6 +29,8 @@ def check_inputs(
     allow_int: bool,
 ) -> None:
     """Raise unless the arguments may be differentiated by: complex ones if `holomorphic`, for jacfwd else real ones."""
+    if not holomorphic and all([kind_of(a.dtype) == "f" for a in avals]):
+        return
 
     def listed(accepted: Callable[[Aval], bool]) -> str:
         return ", ".join(f"`{names[i]}` of type {a.str_short()}" for i, a in enumerate(avals) if not accepted(a))
@@ -57,14 +59,17 @@ def check_inputs(
 def check_outputs(transform: str, fun: Callable[..., Any], avals: Sequence[Aval], holomorphic: bool) -> None:
     """Raise unless the outputs are real, or complex if `holomorphic`; jacfwd of real arguments takes both."""
     for aval in avals:
-        kind, name = kind_of(aval.dtype), function_name(fun)
-        if holomorphic and kind != "c":
+        kind = kind_of(aval.dtype)
+        if kind == ("c" if holomorphic else "f"):
+            continue
+        name = function_name(fun)
+        if holomorphic:
             raise DifferentiationError(
                 f"{transform}: with holomorphic=True {name} must return complex numbers, but returned "
                 f"{aval.str_short()}; a real function that is complex differentiable is constant: leave "
                 "holomorphic=True away"
             )
-        if kind == "c" and not holomorphic and transform != "jacfwd":
+        if kind == "c" and transform != "jacfwd":
             raise DifferentiationError(
                 f"{transform}: {name} must return real numbers, but returned {aval.str_short()}: {_OPEN}; otherwise "
                 "return a real number, such as `abs(y) ** 2`, or use `functad.vjp`"
@@ -78,15 +83,15 @@ def check_outputs(transform: str, fun: Callable[..., Any], avals: Sequence[Aval]
 
 def check_scalar(fun: Callable[..., Any], outs: Sequence[Any], out_tree: PyTreeDef) -> None:
     """Raise unless grad's function has returned one array of rank 0."""
-    name = function_name(fun)
     if out_tree is not LEAF:
         raise DifferentiationError(
-            f"grad: {name} must return one scalar, but returned a pytree {out_tree}. Return the loss alone, or "
-            "(loss, other outputs) with has_aux=True; `functad.jacrev` differentiates several outputs"
+            f"grad: {function_name(fun)} must return one scalar, but returned a pytree {out_tree}. Return the loss "
+            "alone, or (loss, other outputs) with has_aux=True; `functad.jacrev` differentiates several outputs"
         )
     aval = aval_of(outs[0])
     if aval.shape != ():
         raise DifferentiationError(
-            f"grad: {name} must return a scalar, but returned an array of type {aval.str_short()}. Reduce it, for "
-            "instance with `.sum()` or `.mean()`; `functad.jacrev` and `functad.vjp` differentiate array outputs"
+            f"grad: {function_name(fun)} must return a scalar, but returned an array of type {aval.str_short()}. "
+            "Reduce it, for instance with `.sum()` or `.mean()`; `functad.jacrev` and `functad.vjp` differentiate "
+            "array outputs"
         )

@@ -41,6 +41,8 @@ def _bitcast_aval(x: Aval, *, new_dtype: np.dtype) -> Aval:
 
 
 def _bitcast_impl(x: np.ndarray, *, new_dtype: np.dtype) -> np.ndarray:
+    if new_dtype.itemsize == x.dtype.itemsize:
+        return x.view(new_dtype)
     shape = _bitcast_aval(Aval(x.shape, x.dtype), new_dtype=new_dtype).shape
     return np.ascontiguousarray(x).reshape(-1).view(new_dtype).reshape(shape)
 

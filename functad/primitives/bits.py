@@ -45,9 +45,12 @@ def mulhi(x: Any, y: Any) -> Any:
     return bind(mulhi_p, x, y)
 
 
+_UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
 def _bits(x: np.ndarray) -> Any:
     """The same bits as an unsigned integer."""
-    return x.view(f"u{x.dtype.itemsize}")
+    return x.view(_UNSIGNED[x.dtype.itemsize])
 
 
 def _width(x: np.ndarray) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,9 @@ import numpy as np
 from functad.dtypes import compute_dtype, kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.ir import Aval, Example, OwnDerivative, Primitive, UndefinedPrimal
 from functad.lowering_rules import Contraction
 from functad.primitives.common import (
-    add_cotangents,
     check_bilinear,
     convert_element_type,
     integers,
@@ -92,6 +92,7 @@ def _dot_general_aval(
 _RANKS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
+@lru_cache(1024)
 def _others(ndim: int, *used: Dims) -> Dims:
     """The axes that are neither contracted nor paired, in order."""
     return tuple(i for i in range(ndim) if not any(i in axes for axes in used))
@@ -159,15 +160,6 @@ def _for_blas(x: np.ndarray) -> np.ndarray:
 # --- derivatives ----------------------------------------------------------------------------------------
 
 
-def _dot_general_jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any], **params: Any) -> Any:
-    # d(x · y) = dx · y + x · dy
-    (x, y), (tx, ty) = primals, tangents
-    if isinstance(tx, Zero):
-        return bind(dot_general_p, x, ty, **params)
-    left = bind(dot_general_p, tx, y, **params)
-    return left if isinstance(ty, Zero) else add_cotangents(left, bind(dot_general_p, x, ty, **params))
-
-
 def _dot_general_transpose(
     ct: Any,
     lhs: Any,
@@ -205,7 +197,7 @@ def _cotangent(
     other_free = _others(other.ndim, other_contract, other_batch)
     numbers = (other_free_in_ct, other_free), (tuple(range(len(x_batch))), other_batch)
     # The result's axes: batch, those of x that are free, then the contracted ones in the other's order.
-    contracted = [x_contract[i] for i in np.argsort(other_contract)]
+    contracted = [x for _, x in sorted(zip(other_contract, x_contract))]
     order = (*x_batch, *_others(x.ndim, x_contract, x_batch), *contracted)
     product = dot_general(
         ct,
@@ -296,7 +288,7 @@ dot_general_p = Primitive(
     multiple_results=False,
     abstract_eval=_dot_general_aval,
     impl=_dot_general_impl,
-    jvp=_dot_general_jvp,
+    jvp=OwnDerivative(),  # d(x · y) = dx · y + x · dy
     transpose=_dot_general_transpose,
     batch=_dot_general_batch,
     lower=Contraction(),

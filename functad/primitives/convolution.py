@@ -14,10 +14,9 @@ from functad import dtypes
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.ir import Aval, Example, OwnDerivative, Primitive, UndefinedPrimal
 from functad.lowering_rules import Loops
 from functad.primitives.common import (
-    add_cotangents,
     check_bilinear,
     convert_element_type,
     integers,
@@ -209,17 +208,6 @@ def _conv_impl(
 # --- derivatives ------------------------------------------------------------------------------------
 # In one spatial dimension, with x dilated by b to X, padded by p in front, stride s and window dilation r:
 #     y[n, o, i] = Σ_c Σ_k X[n, c, s i + r k - p] w[o, c, k]
-
-
-def _conv_jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any], **params: Any) -> Any:
-    # d conv(x, w) = conv(dx, w) + conv(x, dw)
-    (lhs, rhs), (lhs_dot, rhs_dot) = primals, tangents
-    terms = []
-    if not isinstance(lhs_dot, Zero):
-        terms.append(bind(conv_general_dilated_p, lhs_dot, rhs, **params))
-    if not isinstance(rhs_dot, Zero):
-        terms.append(bind(conv_general_dilated_p, lhs, rhs_dot, **params))
-    return terms[0] if len(terms) == 1 else add_cotangents(*terms)
 
 
 def _conv_transpose(ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]:
@@ -451,7 +439,7 @@ conv_general_dilated_p = Primitive(
     multiple_results=False,
     abstract_eval=_conv_aval,
     impl=_conv_impl,
-    jvp=_conv_jvp,
+    jvp=OwnDerivative(),  # d conv(x, w) = conv(dx, w) + conv(x, dw)
     transpose=_conv_transpose,
     batch=_conv_batch,
     lower=Loops(loops.lower_conv_general_dilated),

@@ -44,7 +44,9 @@ def erf(x: Any) -> Any:
     return bind(strict_erf_p, x)
 
 
-def _strict(primitive: Primitive, intrinsic: Callable[..., Any], text: str) -> Primitive:
+def _strict(
+    primitive: Primitive, intrinsic: Callable[..., Any], text: str, impl: Callable[..., Any] | None = None
+) -> Primitive:
     name, examples = f"strict_{primitive.name}", primitive.examples
     assert not isinstance(examples, Absent)
     return replace(
@@ -52,14 +54,14 @@ def _strict(primitive: Primitive, intrinsic: Callable[..., Any], text: str) -> P
         name=name,
         doc=f"As `{primitive.name}` of floats, with the same bits in every mode.",
         abstract_eval=partial(elementwise_aval, name, FLOATS, None),
-        impl=partial(strict_math.on_arrays, intrinsic),
+        impl=impl or partial(strict_math.on_arrays, intrinsic),
         batch=lambda size, args, dims: elementwise_batch(lambda: _RECORDS[name], size, args, dims),
         lower=Scalar(text),
         examples=lambda: [e for e in examples() if all(kind_of(np.asarray(x).dtype) == "f" for x in e.args)],
     )
 
 
-strict_mul_p = _strict(arithmetic.mul_p, strict_math.strict_product, "strict_product({0}, {1})")
+strict_mul_p = _strict(arithmetic.mul_p, strict_math.strict_product, "strict_product({0}, {1})", np.multiply)
 strict_log_p = _strict(transcendental.log_p, strict_math.strict_log, "strict_log({0})")
 strict_log1p_p = _strict(transcendental.log1p_p, strict_math.strict_log1p, "strict_log1p({0})")
 strict_tan_p = _strict(transcendental.tan_p, strict_math.strict_tan, "strict_tan({0})")

@@ -28,6 +28,7 @@ from functad.primitives import strict
 from functad.primitives.bitcast import bitcast_convert_type
 from functad.primitives.joining import unstack
 from functad.random.keys import random_bits, split
+from functad.tracing import composed
 
 _UNSIGNED: dict[int, np.dtype] = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 
@@ -71,6 +72,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     return _normal("normal", key, shape, float_dtype("normal", dtype))
 
 
+@composed
 def _normal(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     above_minus_one = np.nextafter(dtype.type(-1), dtype.type(0))
     u = _uniform(name, key, shape, dtype, above_minus_one, 1.0)
@@ -192,6 +194,7 @@ def check_mode(name: str, mode: str | None) -> str:
     return mode or "low"
 
 
+@composed
 def _uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype, minval: Any, maxval: Any) -> Any:
     # Random mantissa bits under the exponent of 1 make a number in [1, 2).
     word, mantissa = _UNSIGNED[dtype.itemsize], finfo(dtype).nmant

@@ -23,6 +23,7 @@ from functad.primitives.common import convert_element_type, reshape
 from functad.primitives.joining import stack, unstack
 from functad.primitives.random_bits import threefry2x32
 from functad.primitives.structure import iota
+from functad.tracing import composed
 
 _ZERO = np.uint32(0)
 
@@ -100,7 +101,11 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Array:
     Array([[1797259609, 2579123966],
            [ 928981903, 3453687069]], dtype=uint32)
     """
-    shape = canonical_shape("split", num)
+    return _split(key, canonical_shape("split", num))
+
+
+@composed
+def _split(key: Any, shape: tuple[int, ...]) -> Any:
     return stack(_encrypted_counters("split", key, shape), axis=len(shape))
 
 
@@ -148,6 +153,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     return random_bits("bits", key, dtype, canonical_shape("bits", shape))
 
 
+@composed
 def random_bits(name: str, key: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
     """Random bits for the function `name`, whose arguments but the key are checked."""
     high, low = _encrypted_counters(name, key, shape)

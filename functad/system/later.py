@@ -38,16 +38,24 @@ class LaterModule(ModuleType):
 
 
 class LaterFunction:
-    """A function of a module that is imported at the first call. It is pickled as the function itself is."""
+    """A function of a module that is imported when it is called or an attribute is read. It is pickled as it is."""
 
     def __init__(self, module: str, name: str) -> None:
         self.__module__, self.__name__ = module, name
         self._function: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._found()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._found(), name)
+
+    def _found(self) -> Callable[..., Any]:
         if self._function is None:
             self._function = _found(self.__module__, self.__name__)
-        return self._function(*args, **kwargs)
+        return self._function
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _found, (self.__module__, self.__name__)

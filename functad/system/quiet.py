@@ -15,12 +15,14 @@ import numpy as np
 QUIET = Context()
 """The context in which NumPy, which keeps these settings in a context variable, says nothing.
 
-`QUIET.copy().run(function, ...)` takes a twentieth of the time of `np.errstate`: a copy, because a signal handler may
+`quiet_copy().run(function, ...)` takes a twentieth of the time of `np.errstate`: a copy, because a signal handler may
 come here while another function runs. The function sees no other context variables.
 """
 QUIET.run(partial(np.seterr, all="ignore"))
 
+quiet_copy = QUIET.copy
+
 
 def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What the function returns, run in that context."""
-    return QUIET.copy().run(function, *args, **kwargs)
+    return quiet_copy().run(function, *args, **kwargs)

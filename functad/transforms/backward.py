@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from functad.array import ArrayImpl, wrap
 from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.ir import Absent, Diagonal, OwnDerivative, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, unbroadcast
-from functad.tracing import Op, Origin, Trace, Tracer
+from functad.tracing import Op, Origin, Trace, Tracer, run_bare, runs_bare
 from functad.transforms.forward import push_through, trace_with_values, untrace
 from functad.transforms.reverse import LinearMap, linear_map_of
 from functad.user_source import state as lines
@@ -40,35 +41,37 @@ class BackwardPass:
         ops, trace = self.ops, self.trace
         for op in ops:
             rule = op.primitive.jvp
-            partly = type(rule) is Diagonal and any(isinstance(share, Absent) for share in rule.shares)
-            if partly or isinstance(rule, Absent):  # an error, if a tangent gets there
+            partly = type(rule) is Diagonal and rule.is_partial
+            if partly or type(rule) is Absent:  # an error, if a tangent gets there
                 return linear_map_of(ops, self.inputs, self.outs).transpose(cotangents)
         env: dict[int, Any] = {}
+        pull = _pull_known if runs_bare() else _pull
 
         def accumulate(x: Any, cotangent: Any) -> None:
             if type(x) is Tracer and x.owner is trace and type(cotangent) is not Zero:
-                present = env.get(id(x))
-                env[id(x)] = cotangent if present is None else add_cotangents(present, cotangent)
+                key = id(x)
+                env[key] = add_cotangents(env[key], cotangent) if key in env else cotangent
 
         for out, cotangent in zip(self.outs, cotangents):
             accumulate(out, cotangent)
         with transforming():
             while ops:
                 op = ops.pop()
-                arriving = _arriving(op, env)
+                primitive = op.primitive
+                arriving = _arriving(op, env) if primitive.multiple_results else env.pop(id(op.outs[0]), None)
                 if arriving is None:
                     continue
                 lines.source = op.source
-                rule = op.primitive.jvp
+                rule = primitive.jvp
                 if type(rule) is Diagonal and _is_real(op):
-                    for x, share in zip(reversed(op.args), reversed(rule.shares)):
-                        if share is not None and type(x) is Tracer and x.owner is trace:
-                            cotangent = share(arriving, op.results, *op.values, **op.params)
-                            accumulate(x, unbroadcast(cotangent, x))
+                    for i, share in rule.pullbacks:
+                        x = op.args[i]
+                        if type(x) is Tracer and x.owner is trace:
+                            accumulate(x, pull(x, arriving, share, op.results, *op.values, **op.params))
                 elif type(rule) is OwnDerivative:
-                    (x,) = op.args
-                    (cotangent,) = op.primitive.transpose(arriving, UndefinedPrimal(x.aval), **op.params)
-                    accumulate(x, cotangent)
+                    for i, x in enumerate(op.args):
+                        if type(x) is Tracer and x.owner is trace:
+                            accumulate(x, pull(x, arriving, _transposed, op, i))
                 else:
                     for x, cotangent in zip(op.args, self._pull_back(op, arriving)):
                         accumulate(x, cotangent)
@@ -87,10 +90,37 @@ class BackwardPass:
         return [next(found) if type(t) is Tracer else t for t in tangents]
 
 
+def _transposed(arriving: Any, op: Op, i: int) -> Any:
+    """The cotangent of the operand i of an operation that is linear in each."""
+    args = [*op.values]
+    args[i] = UndefinedPrimal(op.args[i].aval)
+    return op.primitive.transpose(arriving, *args, **op.params)[i]
+
+
+def _pull(x: Tracer, arriving: Any, rule: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    """The cotangent of an operand x by a rule of its operation that takes the cotangent of the result to it."""
+    return unbroadcast(rule(arriving, *args, **params), x)
+
+
+def _pull_known(x: Tracer, arriving: Any, rule: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    """The same where it may run bare, as functad's own rules do."""
+    if type(arriving) is not ArrayImpl:  # but several results, or one that NumPy has
+        return _pull(x, arriving, rule, *args, **params)
+    given, aval = arriving._value, x.aval
+    found = run_bare(rule, given, *args, **params)
+    if type(found) is Zero:
+        return found
+    if found is given:
+        return unbroadcast(arriving, x)
+    if type(found) is not np.ndarray:
+        found = np.asarray(found)
+    if found.shape == aval.shape and arriving.weak_type == aval.weak_type:
+        return wrap(found, aval)
+    return unbroadcast(ArrayImpl(found, arriving.weak_type and aval.weak_type), x)
+
+
 def _arriving(op: Op, env: dict[int, Any]) -> Any:
-    """The cotangent of an operation's result, a list of them if it has several; None where nothing arrives."""
-    if not op.primitive.multiple_results:
-        return env.pop(id(op.outs[0]), None)
+    """The cotangents of the results of an operation that may have several; None where nothing arrives."""
     found = [env.pop(id(o), None) for o in op.outs]
     if all(ct is None for ct in found):
         return None
@@ -99,8 +129,10 @@ def _arriving(op: Op, env: dict[int, Any]) -> Any:
 
 def _is_real(op: Op) -> bool:
     """Whether the operands and the result of an element-wise operation are real numbers of one type."""
-    dtype: np.dtype = op.args[0].dtype
-    return kind_of(dtype) == "f" and op.outs[0].dtype == dtype
+    first = op.args[0]
+    dtype: np.dtype = first.aval.dtype if type(first) is Tracer else first.dtype
+    out: np.dtype = op.outs[0].aval.dtype
+    return kind_of(dtype) == "f" and (out is dtype or out == dtype)
 
 
 def linearize_once(

@@ -12,6 +12,7 @@ from functad.dtypes import kind_of
 from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, OwnDerivative, Zero
+from functad.primitives.common import add_cotangents
 from functad.tracing import Op, Origin, Trace, Tracer, bind
 from functad.user_source import state as lines
 from functad.user_source import transforming
@@ -64,10 +65,21 @@ def push_through(op: Op, tangents: Sequence[Any]) -> Sequence[Any]:
             "Use `functad.lax.stop_gradient` on its input if no derivative is wanted through it."
         )
     if isinstance(rule, OwnDerivative):
-        outgoing = bind(op.primitive, tangents[0], **op.params)
+        outgoing = _own_derivative(op, tangents)
     else:  # the trace has dealt with Linearize and ZeroDerivative
         outgoing = rule(op.values, op.results, tangents, **op.params)  # type: ignore[operator]
     return outgoing if op.primitive.multiple_results else (outgoing,)
+
+
+def _own_derivative(op: Op, tangents: Sequence[Any]) -> Any:
+    """The sum of an operation of each tangent in the place of its operand; several have one result."""
+    total: Any = None
+    for i, t in enumerate(tangents):
+        if type(t) is not Zero:
+            args = [*op.values[:i], t, *op.values[i + 1 :]]
+            term = bind(op.primitive, *args, **op.params)
+            total = term if total is None else add_cotangents(total, term)
+    return total
 
 
 def is_differentiable(aval: Aval) -> bool:

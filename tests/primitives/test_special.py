@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.kernels import special
+from functad.primitives.kernels import special, strict_math
 
 # Correctly rounded values, computed with 60 digits.
 KNOWN = {
@@ -286,3 +286,16 @@ def test_logarithms_of_sums_keep_their_digits_near_their_zeros():
         function = getattr(functad.numpy, name)
         for f in (function, functad.jit(function)):
             assert (np.abs(np.asarray(f(a, b)) - np.array(exact)) / np.spacing(size)).max() < 0.6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_strict_formulas_give_arrays_the_bits_that_they_give_scalars(dtype: type) -> None:
+    ends = [0.0, -0.0, 1.0, -1.0, 2.0, np.inf, np.nan, 1e-40, 1 - 2.0**-24, 0.999, -0.9999]
+    x = np.array([*np.random.default_rng(0).uniform(-1, 1, 300), *ends], dtype)
+    for name in ("erf_inv", "strict_log", "strict_log1p", "strict_tan", "strict_erf"):
+        intrinsic = getattr(strict_math, name)
+        single = np.array([intrinsic(one) for one in x], dtype)
+        for part in (slice(None), slice(0, 100)):  # with tails, and of the centre of the inverse error function alone
+            with np.errstate(all="ignore"):
+                found = strict_math.on_arrays(intrinsic, x[part])
+            assert found.tobytes() == single[part].tobytes(), name

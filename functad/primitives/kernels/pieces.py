@@ -13,6 +13,8 @@ import numpy as np
 from functad import machine_model
 from functad.system.blas_library import on_one_thread
 
+_COSTS = {np.dtype(name): cost for name, cost in machine_model.PRODUCT_COST.items()}
+
 
 def in_pieces(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """The reduction `reduce(x, axes=axes)`, which halves large arrays and reduces what it makes of the halves."""
@@ -41,7 +43,7 @@ def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _work(a: np.ndarray, b: np.ndarray) -> int:
-    return int(a.size * b.shape[-1] * machine_model.PRODUCT_COST.get(a.dtype.name, machine_model.OTHER_PRODUCT_COST))
+    return int(a.size * b.shape[-1] * _COSTS.get(a.dtype, machine_model.OTHER_PRODUCT_COST))
 
 
 def _fill(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:

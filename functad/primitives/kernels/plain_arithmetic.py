@@ -181,6 +181,51 @@ class PlainArithmetic:
         return _LIBM[name](*args)
 
 
+class ArrayArithmetic(PlainArithmetic):
+    """The same, strictly, on arrays with axes, in as few and as quick calls of NumPy as there are.
+
+    Constants are arrays of rank 0, which NumPy takes in two thirds of the time of its scalars.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(strict=True)
+        self._constants: dict[tuple[Any, Any], np.ndarray] = {}
+
+    def strictly(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        return (self, *operands)
+
+    def constant(self, value: Any, dtype: Any) -> Any:
+        found = self._constants.get((value, dtype)) if value else None  # ±0 are equal
+        if found is None:
+            found = self._constants[value, dtype] = np.array(value, dtype)
+        return found
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        return x.astype(dtype, copy=False) if kind_of(x.dtype) == "i" else super().cast(x, dtype)
+
+    def bits(self, x: Any) -> Any:
+        return x.view(_UNSIGNED[x.dtype.itemsize])
+
+    def from_bits(self, x: Any, dtype: Any) -> Any:
+        return x.view(dtype)
+
+    def where(self, condition: Any, x: Any, y: Any) -> Any:
+        return np.where(condition, x, y)
+
+    def either(self, condition: Any, pairs: Sequence[tuple[float, float]], dtype: Any) -> list[Any]:
+        if condition.all():
+            return [self.constant(first, dtype) for first, _ in pairs]
+        return super().either(condition, pairs, dtype)
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        total = x * y
+        total += z
+        return total
+
+
+_UNSIGNED = {size: np.dtype(f"u{size}") for size in (2, 4, 8)}
+
+
 def _halves(x: Any) -> tuple[Any, Any]:
     scaled = x * np.float64(2**27 + 1)
     high = scaled - (scaled - x)
@@ -213,6 +258,7 @@ _LIBM: dict[str, Callable[..., Any]] = {
 }
 
 PLAIN = PlainArithmetic()
+ARRAYS = ArrayArithmetic()
 
 
 def plain(formula: Formula, *, inline: bool = False) -> Callable[..., Any]:

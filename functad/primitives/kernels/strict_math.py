@@ -16,7 +16,7 @@ from functad import machine_model
 from functad.dtypes import compute_dtype
 from functad.primitives.kernels import error_coefficients as table
 from functad.primitives.kernels import vector_math, vector_trigonometry
-from functad.primitives.kernels.plain_arithmetic import Formula, plain
+from functad.primitives.kernels.plain_arithmetic import ARRAYS, Formula, plain
 
 _F32, _F64, _I32 = np.float32, np.float64, np.int32
 
@@ -37,12 +37,17 @@ def on_arrays(intrinsic: Callable[..., Any], *operands: np.ndarray) -> np.ndarra
     shape = next((x.shape for x in values if x.shape), ())
     flat = [x.reshape(-1) if x.shape else x for x in values]
     size, block = math.prod(shape), machine_model.STRICT_BLOCK
-    if size <= block:
-        return np.asarray(intrinsic(*flat)).reshape(shape).astype(dtype, copy=False)
-    out = np.empty(size, working)
-    for start in range(0, size, block):
-        part = slice(start, start + block)
-        out[part] = intrinsic(*(x[part] if x.shape else x for x in flat))
+    formula: Callable[..., np.ndarray] = intrinsic.formula  # type: ignore[attr-defined]
+    out: np.ndarray
+    if not shape:
+        out = np.asarray(intrinsic(*flat))
+    elif size <= block:
+        out = formula(ARRAYS, *flat)
+    else:
+        out = np.empty(size, working)
+        for start in range(0, size, block):
+            part = slice(start, start + block)
+            out[part] = formula(ARRAYS, *(x[part] if x.shape else x for x in flat))
     return out.reshape(shape).astype(dtype, copy=False)
 
 

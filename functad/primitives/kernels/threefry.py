@@ -6,6 +6,7 @@ It must not know keys, random bits or distributions, only the cipher.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -77,6 +78,7 @@ def _encrypt(keys: tuple[np.ndarray, np.ndarray, np.ndarray], x1: np.ndarray, x2
 # shifted out. A call of NumPy takes longer than an operation on an integer of thousands of bits.
 
 
+@lru_cache(64)
 def _packed_ones(size: int) -> int:
     return int.from_bytes(b"\1\0\0\0\0\0\0\0" * size, "little")
 

@@ -298,19 +298,19 @@ for j in range({kept}):
 def _keep_largest(kernel: _Kernel, key: Key, values: Any, indices: Any, kept: int) -> None:
     """Read each row once, and keep the largest elements so far in their order.
 
-    If few are kept of many, most blocks of elements have none that is larger than the last one kept: the largest of a
-    block, a reduction of vectors, tells so.
+    If few are kept of many, the largest of each block, reductions of vectors, come first: as many elements as are kept
+    are no less than the last of those that would be kept of these, so that nothing below counts.
     """
     rows, m = kernel.rows, kernel.rows.length
     block = machine_model.BLOCK_OF_LARGEST
-    in_blocks = m // block * block if m >= machine_model.LARGEST_AMONG * kept else 0
+    blocks = m // block if m >= machine_model.LARGEST_AMONG * kept else 0
     kernel.write("values", values)
     kernel.write("indices", indices)
     kernel.scratch("largest", kept, key.word)
     kernel.scratch("places", kept, index_dtype(m))
     to = rows.at("to", "j")
-    consider = f"""
-    key = {key.of(rows.at("base", "j"))}
+    read = f"key = {key.of(rows.at('base', 'j'))}"
+    insert = f"""
     k = count
     if count < {kept}:
         count = count + 1
@@ -332,18 +332,30 @@ def _keep_largest(kernel: _Kernel, key: Key, values: Any, indices: Any, kept: in
 base = {rows.base(m)}
 row = {kept} * group
 count = 0""")
-    if in_blocks:
+    if blocks:
+        kernel.scratch("tops", blocks, key.word)
         kernel.add(f"""
-for first in range(0, {in_blocks}, {block}):
+tops_row = {blocks} * group
+for b in range({blocks}):
     best = {cast(key.word)}(0)
     for i in range({block}):
-        key = {key.of(rows.at("base", "(first + i)"))}
+        key = {key.of(rows.at("base", f"({block} * b + i)"))}
         best = where(key > best, key, best)
-    if count < {kept} or best > largest[row + {kept - 1}]:
-        for j in range(first, first + {block}):{indent(consider, "        ")}""")
-    if in_blocks < m:
+    tops[tops_row + b] = best
+for j in range({blocks}):
+    key = tops[tops_row + j]{insert}
+limit = largest[row + {kept - 1}]
+count = 0
+for b in range({blocks}):
+    best = tops[tops_row + b]
+    if best >= limit and (count < {kept} or best > largest[row + {kept - 1}]):
+        for j in range({block} * b, {block} * b + {block}):
+            {read}
+            if key >= limit:{indent(insert, "            ")}""")
+    if block * blocks < m:
         kernel.add(f"""
-for j in range({in_blocks}, {m}):{consider}""")
+for j in range({block * blocks}, {m}):
+    {read}{insert}""")
     kernel.add(f"""
 to = {rows.base(kept)}
 for j in range({kept}):

@@ -1,4 +1,4 @@
-"""The largest elements of long rows, which blocks of elements without any are passed over for."""
+"""The largest elements of long rows: those of blocks tell which of these have any."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def test_rows_in_blocks_have_the_same_largest_as_un_jitted(kept: int, dtype: str
             np.testing.assert_array_equal(np.signbit(mine), np.signbit(other))
 
 
-def test_where_many_are_kept_each_element_is_looked_at() -> None:
-    x = rows("float32", 320)
-    assert "best" not in functad.jit(lambda x: lax.top_k(x, 10)).lower(x).kernels
+def test_where_there_are_fewer_blocks_than_elements_are_kept_each_element_is_looked_at() -> None:
+    for length, in_blocks in ((10 * BLOCK, True), (10 * BLOCK - 1, False)):
+        x = rows("float32", length)
+        assert ("best" in functad.jit(lambda x: lax.top_k(x, 10)).lower(x).kernels) == in_blocks
