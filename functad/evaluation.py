@@ -91,12 +91,15 @@ def implementation(primitive: Primitive, operands: Sequence[np.dtype]) -> Callab
     """
     if primitive.takes_narrow or not any(map(is_narrow_float, operands)):
         return primitive.impl
+    if isinstance(primitive.impl, np.ufunc) and all(dtype == dtypes.float16 for dtype in operands):
+        return primitive.impl  # one of NumPy's own, which does just that
     return partial(_in_float32, primitive)
 
 
 def _in_float32(primitive: Primitive, *values: Any, **params: Any) -> Any:
-    wide = [v.astype(compute_dtype(v.dtype)) if is_narrow_float(v.dtype) else v for v in values]
+    # First, because it refuses what takes float32 but no narrower floats.
     avals = infer_avals(primitive, [Aval(v.shape, v.dtype) for v in values], params)
+    wide = [v.astype(compute_dtype(v.dtype)) if is_narrow_float(v.dtype) else v for v in values]
     result = primitive.impl(*wide, **params)
     if not primitive.multiple_results:
         return np.asarray(result).astype(avals[0].dtype, copy=False)

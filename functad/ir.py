@@ -279,12 +279,11 @@ def program_has_effects(program: Program) -> bool:
 # --- primitives -----------------------------------------------------------------------------------
 
 F = TypeVar("F", bound=Callable[..., Any])
-_TAKING_NARROW: set[Callable[..., Any]] = set()
 
 
 def takes_narrow(impl: F) -> F:
     """Mark an implementation that computes and wants floats of 16 bits as they are, for the sake of their bits."""
-    _TAKING_NARROW.add(impl)
+    impl.takes_narrow = True  # type: ignore[attr-defined]
     return impl
 
 
@@ -417,7 +416,7 @@ class Primitive(Record, kw_only=True, eq=False):
         rule = self.lower
         moves = isinstance(rule, Indexed) or (isinstance(rule, Loops) and (rule.joins or rule.indexed) is not None)
         puts = isinstance(rule, Scattered) and rule.kind == "set"
-        return self.runs_functions or moves or puts or self.impl in _TAKING_NARROW
+        return self.runs_functions or moves or puts or getattr(self.impl, "takes_narrow", False)
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation to arrays, traced ones too; a list of results if it may have several.

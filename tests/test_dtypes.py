@@ -159,6 +159,11 @@ def test_without_its_package_bfloat16_can_be_named_compared_and_be_a_key(monkeyp
     assert repr(jnp.bfloat16) == "functad.numpy.bfloat16"
 
 
+def test_can_cast_takes_dtypes_and_arrays():
+    assert jnp.can_cast(np.dtype("float32"), "float64") and jnp.can_cast(jnp.ones(2), "float64")
+    assert not jnp.can_cast(np.dtype("float64"), np.float32) and not jnp.can_cast(jnp.float32, "float16")
+
+
 def test_nobody_loads_the_package_of_bfloat16_who_does_not_use_it():
     program = (
         "import sys, functad, functad.numpy as jnp; jnp.bfloat16; jnp.bfloat16 == jnp.float32; "

@@ -125,7 +125,8 @@ complex_ = ScalarType("complex_", dtypes.default_complex_dtype)
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether a dtype (or the dtype of an array) can be converted to another without loss."""
-    own = dtypes.dtype_of(from_)[0] if hasattr(from_, "shape") else dtypes.as_dtype(from_)
+    is_spec = isinstance(from_, np.dtype) or not hasattr(from_, "shape")  # a dtype has a shape, too
+    own = dtypes.as_dtype(from_) if is_spec else dtypes.dtype_of(from_)[0]
     return bool(np.can_cast(own, dtypes.as_dtype(to), casting))  # type: ignore[arg-type]
 
 

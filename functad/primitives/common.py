@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl
-from functad.dtypes import is_narrow_float, kind_of
+from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.errors import DifferentiationError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero, takes_narrow
@@ -183,7 +183,7 @@ def _reduce_sum_batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, 
 
 
 def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
-    return sum_over(x, axes, x.dtype)
+    return sum_over(x, axes, compute_dtype(x.dtype)).astype(x.dtype, copy=False)
 
 
 def expand_reduced(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:
@@ -197,7 +197,7 @@ reduce_sum_p = Primitive(
     doc="Sum over some axes.",
     multiple_results=False,
     abstract_eval=lambda x, *, axes: reduced_aval("reduce_sum", x, axes),
-    impl=in_pieces(_reduce_sum_impl),
+    impl=takes_narrow(in_pieces(_reduce_sum_impl)),  # NumPy converts as it sums
     jvp=OwnDerivative(),
     transpose=lambda ct, x, *, axes: [expand_reduced(ct, axes, x.shape)],
     batch=_reduce_sum_batch,

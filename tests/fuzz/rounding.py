@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functad import interpreter
-from functad.ir import Eqn, Primitive, Program, subprograms
+from functad.ir import Eqn, Primitive, Program, subprograms, takes_narrow
 from functad.lowering_rules import Indexed
 from functad.optimize.pipeline import inline_calls
 
@@ -183,7 +183,7 @@ def _noisy_impl(p: Primitive, noise: Noise) -> Callable[..., Any]:
             return np.asarray(p.impl(*sizes, **_real(params)))
         return None
 
-    return impl
+    return takes_narrow(impl) if p.takes_narrow else impl
 
 
 def _terms(p: Primitive, args: Sequence[Any], out: Any) -> float:

@@ -291,7 +291,7 @@ def test_loops_and_maps():
 
 
 def test_layers_and_optimizers_stay_in_bfloat16():
-    net = nn.serial(nn.Dense(16), nn.Relu, nn.Dense(1))
+    net = nn.serial(nn.Dense(16), nn.Relu(), nn.Dense(1))
     x = jnp.asarray(uniform(64, 4))
     y = jnp.sum(x, axis=1, keepdims=True)
     params, optimizer = net.init(random.key(0), x), optim.adam(0.02)

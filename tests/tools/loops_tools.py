@@ -25,6 +25,7 @@ from functad.backends.cpu.compile import loader, machine
 from functad.backends.cpu.kernels import generate
 from functad.backends.cpu.kernels.emit import emit
 from functad.backends.cpu.scalars import elementary as scalars
+from functad.evaluation import implementation
 from functad.ir import Aval, Primitive
 from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import NestStep
@@ -58,7 +59,7 @@ def check_loops(
     arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in args]
     if expected is None:
         with np.errstate(all="ignore"):
-            results = primitive.impl(*[a.copy() for a in arrays], **params)
+            results = implementation(primitive, [a.dtype for a in arrays])(*[a.copy() for a in arrays], **params)
         expected = results if primitive.multiple_results else [results]
     rule = primitive.lower
     for share in [False, True] if isinstance(rule, Scattered) or rule.in_place else [False]:
