@@ -54,7 +54,6 @@ INSTEAD: dict[str, dict[str, str]] = {
             _ONE_DEVICE,
         ),
         "ad": "functad.interpreters.ad",
-        "api_util": "functad.tree_util flattens; functad.make_jaxpr traces",
         "check_tracer_leaks": "functad.checking_leaks; a tracer that leaks always raises when it is used",
         "collect_profile": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
         "ds": "functad.lax.dynamic_slice(x, start, sizes)",
@@ -108,7 +107,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "random": "functad.random, whose functions take a key",
         "ndarray_like": "functad.Array",
     },
-    "functad.experimental": {"enable_x64": "functad.enable_x64", "io_callback": "functad.io_callback"},
+    "functad.experimental": {"enable_x64": "functad.enable_x64"},
     "functad.lax.linalg": {"qdwh": "functad.scipy.linalg.polar"},
     "functad.nn": {
         **dict.fromkeys(("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"), _BLOCK_SCALES),
@@ -149,7 +148,6 @@ INSTEAD: dict[str, dict[str, str]] = {
             ("backend", "lowering", "mlir", "pallas", "sharding"), "functad compiles for the CPU by Numba, itself"
         ),
         "random": "there is one kind of keys, threefry2x32",
-        "source_info_util": "eqn.source is the user's line of an equation",
     },
     "functad.extend.core": {
         **dict.fromkeys(
@@ -173,7 +171,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "functad.interpreters": {
         **dict.fromkeys(
-            ("partial_eval", "xla", "pxla"), "functad.make_jaxpr makes Programs, functad.eval_jaxpr runs them"
+            ("xla", "pxla"), "functad.make_jaxpr makes Programs, functad.eval_jaxpr runs them"
         ),
     },
     "functad.interpreters.ad": {
@@ -182,7 +180,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "get_primitive_transpose": "functad.interpreters.ad.primitive_transposes[primitive]",
     },
     "functad.interpreters.batching": {
-        "axis_primitive_batchers": "functad.interpreters.batching.fancy_primitive_batchers",
         **dict.fromkeys(
             ("register_vmappable", "unregister_vmappable"),
             "functad.tree_util.register_pytree_node makes what functad.vmap maps over",

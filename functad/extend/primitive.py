@@ -102,7 +102,10 @@ class OpenPrimitive(Primitive):
 
     def _callback(self, count: int, results: int, params: dict[str, Any]) -> FlatCallback:
         if self.implementation is None:
-            raise NoRuleError(f"`{self.name}` has no implementation: {self.name}_p.def_impl(function)")
+            raise NoRuleError(
+                f"`{self.name}` has no implementation: {self.name}_p.def_impl(function), or register "
+                "functad.interpreters.mlir.lower_fun(function, multiple_results=…); rules that write MLIR are not used"
+            )
         in_tree = tree_structure(((0,) * count, {}))
         out_tree = tree_structure((0,) * results)
         implementation = self.implementation

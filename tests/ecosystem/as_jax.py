@@ -14,6 +14,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+import private_names
+
 import functad
 
 VERSION = "0.10.1"
@@ -28,7 +30,7 @@ class _Jax(ModuleType):
     __path__: Sequence[str] = ()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(functad, name)
+        return _found(functad, ROOT, name)
 
     def __dir__(self) -> list[str]:
         return dir(functad)
@@ -45,19 +47,70 @@ class _Finder(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if spec.name == ROOT:
             return _Jax(ROOT)
+        for table in (private_names.PRIVATE, private_names.REGISTRIES):
+            if spec.name in table and spec.name != "jax.core":
+                return _filled(spec.name, table[spec.name])
+        if spec.name == f"{ROOT}.version":
+            return _filled(spec.name, {n: getattr(_Jax, n) for n in ("__version__", "__version_info__")})
         name = f"functad{spec.name.removeprefix(ROOT)}"
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as problem:
+            if spec.name in private_names.MENTIONED:
+                return _filled(spec.name, {n: _mentioned(spec.name, n) for n in private_names.MENTIONED[spec.name]})
             raise ModuleNotFoundError(f"No module named {spec.name!r}: functad has none", name=spec.name) from problem
         alias = ModuleType(spec.name, module.__doc__)
-        alias.__getattr__ = lambda attribute: getattr(module, attribute)  # type: ignore[method-assign]
+        alias.__getattr__ = lambda attribute: _found(module, spec.name, attribute)  # type: ignore[method-assign]
         alias.__dir__ = lambda: dir(module)  # type: ignore[method-assign]
         alias.__all__ = list(getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")]))  # type: ignore[attr-defined]
         return alias
 
     def exec_module(self, module: ModuleType) -> None:
         pass
+
+
+def _filled(name: str, names: dict[str, Any]) -> ModuleType:
+    module = ModuleType(name)
+    vars(module).update(names)
+    return module
+
+
+def _found(module: ModuleType, jax_name: str, name: str) -> Any:
+    """functad's; or what stands for a name that libraries mention, though functad has it not."""
+    full = f"{jax_name}.{name}"
+    if any(full in table for table in (private_names.PRIVATE, private_names.REGISTRIES, private_names.MENTIONED)):
+        return importlib.import_module(full)
+    try:
+        found = getattr(module, name)
+        own = isinstance(found, ModuleType) and found.__name__ == f"functad{jax_name.removeprefix(ROOT)}.{name}"
+        return importlib.import_module(full) if own else found
+    except AttributeError:
+        if name in private_names.REGISTRIES.get(jax_name, ()):
+            return private_names.REGISTRIES[jax_name][name]
+        if name in private_names.MENTIONED.get(jax_name, ()):
+            return _mentioned(jax_name, name)
+        raise
+
+
+def _mentioned(jax_name: str, name: str) -> type:
+    """A class that can be named, in annotations and `isinstance`, and raises when it is called or looked into."""
+    text = f"{jax_name}.{name} was used: {private_names.MENTIONED[jax_name][name]}"
+
+    class Absent(type):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            if args and callable(args[0]):  # a transform, whose result may never be called
+                return lambda *_, **__: cls()
+            raise NotImplementedError(text)
+
+        def __getattr__(cls, attribute: str) -> Any:
+            raise AttributeError(f"{text} (.{attribute})")
+
+        def __or__(cls, other: Any) -> Any:
+            return cls
+
+        __ror__ = __or__
+
+    return Absent(name, (), {"__module__": jax_name})
 
 
 def install() -> None:
