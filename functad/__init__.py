@@ -53,6 +53,7 @@ from functad.api import (
 )
 from functad.array import Array
 from functad.config import (
+    check_tracer_leaks,
     checking_leaks,
     config,
     debug_infs,
@@ -82,6 +83,7 @@ _keep_freed_memory()
 
 if TYPE_CHECKING:
     from functad import ad_checkpoint as ad_checkpoint
+    from functad import api_util as api_util
     from functad import checkpoint_policies as checkpoint_policies
     from functad import core as core
     from functad import custom_batching as custom_batching
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
 
 _SUBMODULES = (
     "ad_checkpoint",
+    "api_util",
     "checkpoint_policies",
     "core",
     "custom_batching",
@@ -144,6 +147,7 @@ __all__ = [
     "ShapeDtypeStruct",
     "block_until_ready",
     "check_program",
+    "check_tracer_leaks",
     "checking_leaks",
     "checkpoint",
     "clear_caches",

@@ -54,7 +54,6 @@ INSTEAD: dict[str, dict[str, str]] = {
             _ONE_DEVICE,
         ),
         "ad": "functad.interpreters.ad",
-        "check_tracer_leaks": "functad.checking_leaks; a tracer that leaks always raises when it is used",
         "collect_profile": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
         "ds": "functad.lax.dynamic_slice(x, start, sizes)",
         "enable_checks": "functad.config.update('check_programs', True)",

@@ -199,6 +199,31 @@ def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
     return known
 
 
+def joint_dtype(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
+    """As `lattice_join`, of a user's operands, whose dtypes `config.numpy_dtype_promotion` may not let differ.
+
+    Raises:
+        DTypeError: it is `"strict"`, and an operand that is not weak would change its dtype.
+    """
+    if config.numpy_dtype_promotion == "strict":
+        _check_strict(operands)
+    return lattice_join(*operands)
+
+
+_STRICT_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+
+def _check_strict(operands: tuple[tuple[np.dtype, bool], ...]) -> None:
+    strong = sorted({dtype for dtype, weak in operands if not weak}, key=str)
+    weak_kinds = [_STRICT_KINDS.get(dtype.kind, 0) for dtype, weak in operands if weak]
+    if len(strong) > 1 or (strong and max(weak_kinds, default=0) > _STRICT_KINDS.get(strong[0].kind, 0)):
+        names = [dtype.name for dtype in strong] + sorted({f"weak {dtype.name}" for dtype, weak in operands if weak})
+        raise DTypeError(
+            f"{' and '.join(names)} have no joint dtype while numpy_dtype_promotion is 'strict': convert one of them "
+            "with x.astype(dtype)"
+        )
+
+
 def promote_types(a: Any, b: Any) -> np.dtype:
     """The dtype that holds both `a` and `b`, which are dtypes in any form that `as_dtype` takes.
 
@@ -207,7 +232,7 @@ def promote_types(a: Any, b: Any) -> np.dtype:
     >>> promote_types("uint8", "int8"), promote_types("float16", float)
     (dtype('int16'), dtype('float16'))
     """
-    return lattice_join(_pair_of_spec(a), _pair_of_spec(b))[0]
+    return joint_dtype(_pair_of_spec(a), _pair_of_spec(b))[0]
 
 
 def result_type(*args: Any) -> np.dtype:
@@ -219,7 +244,7 @@ def result_type(*args: Any) -> np.dtype:
     >>> result_type(np.zeros(3, "float16"), 2.0, np.int64)
     dtype('float16')
     """
-    return lattice_join(*[_pair_of_argument(arg) for arg in args])[0]
+    return joint_dtype(*[_pair_of_argument(arg) for arg in args])[0]
 
 
 def to_inexact_dtype(dtype: Any) -> np.dtype:

@@ -35,7 +35,6 @@ from functad.errors import (
         ("traceback_filtering", "off"),
         ("check_tracer_leaks", False),
         ("compilation_cache_dir", "/tmp"),
-        ("numpy_rank_promotion", "allow"),
         ("threefry_partitionable", True),
         ("default_prng_impl", "threefry2x32"),
         ("default_device", functad.devices()[0]),
@@ -49,12 +48,12 @@ def test_harmless_options_are_accepted_and_kept(name, value, request):
 
 
 def test_options_that_would_decide_something_are_refused():
-    for name, value in (("platform_name", "gpu"), ("numpy_rank_promotion", "raise"), ("default_prng_impl", "rbg")):
+    for name, value in (("platform_name", "gpu"), ("debug_key_reuse", True), ("default_prng_impl", "rbg")):
         with pytest.raises(ArgumentError, match=f"jax_{name}.*decides nothing in functad.*only, got '{value}'"):
             functad.config.update(f"jax_{name}", value)
     with pytest.raises(ArgumentError, match="Did you mean 'default_matmul_precision'"):
         functad.config.update("jax_default_matmul_precison", "float32")
-    with functad.default_matmul_precision("float32"), functad.checking_leaks(), functad.numpy_rank_promotion("allow"):
+    with functad.default_matmul_precision("float32"), functad.checking_leaks():
         assert functad.config.jax_default_matmul_precision == "float32"
     assert functad.config.jax_default_matmul_precision is None
     functad.config.update("jax_enable_x64", True)

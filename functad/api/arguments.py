@@ -235,9 +235,9 @@ def described_like(fun: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def description_of(fun: Any) -> list[str]:
-    """What `functools.update_wrapper` can copy of a callable."""
-    texts = ("__name__", "__qualname__", "__module__")
-    return [a for a in WRAPPER_ASSIGNMENTS if a not in texts or isinstance(getattr(fun, a, None), str)]
+    """What `functools.update_wrapper` can copy of a callable: an object's class may have anything under these names."""
+    kinds = {"__name__": str, "__qualname__": str, "__module__": str, "__annotations__": dict}
+    return [a for a in WRAPPER_ASSIGNMENTS if isinstance(getattr(fun, a, None), kinds.get(a, object))]
 
 
 def of_positions(

@@ -6,6 +6,7 @@ Knows no function in particular; everything else in this package is built on it.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.config import config
 from functad.errors import ArgumentError, AxisError, CopyError, DTypeError, FunctadError, ShapeError, TooLargeError
 from functad.evaluation import aval_of
 from functad.primitives import elementwise, joining
@@ -132,7 +134,7 @@ def _common_dtype(leaves: Sequence[Any]) -> np.dtype:
     scalar_types = {type(leaf) for leaf in leaves} & SCALARS
     pairs = {dtypes.dtype_of(scalar_type()) for scalar_type in scalar_types}
     pairs.update(dtypes.dtype_of(leaf) for leaf in leaves if type(leaf) not in SCALARS)
-    return dtypes.lattice_join(*pairs)[0]
+    return dtypes.joint_dtype(*pairs)[0]
 
 
 def _without_arrays(x: Any) -> Any:
@@ -203,7 +205,7 @@ def promote_dtypes(*args: Any) -> list[Array]:
     types = [_type_of(a) for a in args]
     if types.count(types[0]) == len(types) and all(isinstance(a, Array) for a in args):
         return list(args)
-    dtype, weak = dtypes.lattice_join(*types)
+    dtype, weak = dtypes.joint_dtype(*types)
     if dtype in _WIDE_FLOATS:
         note_meeting(args)
     return [convert(a, dtype, weak) for a in args]
@@ -211,7 +213,7 @@ def promote_dtypes(*args: Any) -> list[Array]:
 
 def promote_dtypes_inexact(*args: Any) -> list[Array]:
     """As `promote_dtypes`, but integers and booleans become floats."""
-    dtype, weak = dtypes.lattice_join(*[_type_of(a) for a in args])
+    dtype, weak = dtypes.joint_dtype(*[_type_of(a) for a in args])
     inexact = dtypes.to_inexact_dtype(dtype)
     if dtype in _WIDE_FLOATS:
         note_meeting(args)
@@ -292,8 +294,20 @@ def promote_shapes(name: str, *args: Any) -> list[Any]:
     largest = max(shapes, key=len)
     if all(s == largest or not s for s in shapes):
         return list(args)
+    if config.numpy_rank_promotion != "allow" and len({len(s) for s in shapes if s}) > 1:
+        _say_rank_promotion(name, shapes)
     joint = joint_shape(name, shapes)
     return [broadcast_operand(a, joint) if s else a for a, s in zip(args, shapes)]
+
+
+def _say_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    text = (
+        f"{name}: operands of shapes {', '.join(map(str, shapes))} have different ranks, while numpy_rank_promotion is "
+        f"{config.numpy_rank_promotion!r}: write the missing axes with x[None] or reshape"
+    )
+    if config.numpy_rank_promotion == "raise":
+        raise ArgumentError(text)
+    warnings.warn(text, stacklevel=2)
 
 
 # --- both, as most functions want it ----------------------------------------------------------------

@@ -15,8 +15,10 @@ from types import ModuleType
 from typing import Any
 
 import private_names
+import pytest
 
 import functad
+from functad.config import ACCEPTED
 
 VERSION = "0.10.1"
 ROOT = "jax"
@@ -114,10 +116,13 @@ def _mentioned(jax_name: str, name: str) -> type:
 
 
 def install() -> None:
-    """From now on `import jax` gives functad."""
+    """From now on `import jax` gives functad; tests that ask for several devices get one."""
+    options = ACCEPTED
+    options["num_cpu_devices"] = options["num_cpu_devices"]._replace(harmless=None)
     sys.meta_path.insert(0, _Finder())
 
 
-def pytest_configure(config: Any) -> None:
-    """Where this is a plugin; a run of functad's own tests that comes across this file changes nothing."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Where `-p as_jax` names this plugin, before any conftest; a run that comes across the file changes nothing."""
     install()
