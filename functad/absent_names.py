@@ -157,7 +157,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "DebugInfo": "eqn.source is the user's line of an equation",
         "InconclusiveDimensionOperation": "all sizes are numbers, so that none is inconclusive",
         "call_impl": "call the function",
-        "find_top_trace": "functad.core.get_opaque_trace_state",
         "gensym": "variables are functad.extend.core.Var objects, named when printed",
         **dict.fromkeys(
             ("nonempty_axis_env_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE"),
@@ -169,12 +168,9 @@ INSTEAD: dict[str, dict[str, str]] = {
         ),
     },
     "functad.interpreters": {
-        **dict.fromkeys(
-            ("xla", "pxla"), "functad.make_jaxpr makes Programs, functad.eval_jaxpr runs them"
-        ),
+        **dict.fromkeys(("xla", "pxla"), "functad.make_jaxpr makes Programs, functad.eval_jaxpr runs them"),
     },
     "functad.interpreters.ad": {
-        **dict.fromkeys(("JVPTrace", "JVPTracer"), "there is one kind of tracer: functad.core.Tracer"),
         **dict.fromkeys(("jvp", "linearize"), "use functad.jvp, or functad.linearize"),
         "get_primitive_transpose": "functad.interpreters.ad.primitive_transposes[primitive]",
     },

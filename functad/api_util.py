@@ -18,7 +18,7 @@ from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with
 class DebugInfo(NamedTuple):
     """What is known of a function and its arguments, for errors.
 
-    traced_for: the transform that it is given to. func_src_info: its name. arg_names: one for each leaf of the arguments.
+    traced_for: the transform that it is given to. func_src_info: its name. arg_names: one a leaf of the arguments.
     """
 
     traced_for: str
@@ -96,7 +96,7 @@ def shaped_abstractify(x: Any) -> Aval:
     """The type of an argument.
 
     >>> shaped_abstractify(2.)
-    f32[]~
+    Aval(float32[], weak_type=True)
     """
     return leaf_aval(x, lambda: "the argument of shaped_abstractify")
 

@@ -67,7 +67,9 @@ OPTIONS: dict[str, Option] = {
         False, _SWITCH, "jitted functions may add a product that they have not rounded, as no un-jitted one does"
     ),
     "numpy_dtype_promotion": Option(
-        "standard", ("standard", "strict"), "'strict' raises where operands of different dtypes meet, but Python's numbers"
+        "standard",
+        ("standard", "strict"),
+        "'strict' raises where operands of different dtypes meet, but Python's numbers",
     ),
     "numpy_rank_promotion": Option(
         "allow", ("allow", "warn", "raise"), "whether operands of different ranks, none of them 0, broadcast silently"

@@ -82,6 +82,16 @@ class Aval:
         """The same with another `shape`, `dtype` or `weak_type`."""
         return Aval(**{**{name: getattr(self, name) for name in ("shape", "dtype", "weak_type")}, **changes})
 
+    def strip_weak_type(self) -> Aval:
+        """The same, not weak."""
+        return Aval(self.shape, self.dtype)
+
+    def to_tangent_aval(self) -> Aval:
+        """The type of tangents: the same of floats and complex numbers, float0 of all others."""
+        return Aval(self.shape, self.dtype if self.dtype.kind in "fc" else dtypes.float0, self.weak_type)
+
+    at_least_vspace = to_tangent_aval
+
     def same_type(self, other: Aval) -> bool:
         """Equal shape and dtype, weakness aside."""
         return self.shape == other.shape and self.dtype == other.dtype

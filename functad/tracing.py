@@ -110,6 +110,11 @@ class Trace:
             if isinstance(why, TracerError):
                 raise why.with_traceback(where) from None
 
+    @property
+    def main(self) -> Trace:
+        """The trace itself: what tells it from others, under JAX's name."""
+        return self
+
     def take_ops(self) -> list[Op]:
         """The finished recording, which the trace then no longer holds: tracers know their trace, so it would
         otherwise be a cycle that only the garbage collector frees."""
@@ -192,6 +197,10 @@ class Tracer(Array):
         self.value = value
         self.origin = origin
         self.source = source
+
+    @property
+    def _trace(self) -> Trace:
+        return self.owner
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -462,6 +471,33 @@ class in_trace:
 def outside_traces() -> in_trace:
     """Entered while a function of the user's runs that no trace shall see."""
     return in_trace(None)
+
+
+class _Evaluating(Trace):
+    """Runs what depends on known values alone, though a function is being traced; the parent gets the rest."""
+
+    __slots__ = ()
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if any(map(is_tracer, args)):
+            return bind_in(self.parent, primitive, args, params)
+        return evaluate(primitive, args, params)
+
+
+def ensure_compile_time_eval() -> Trace:
+    """A context in which what is computed of known values is computed at once, while a function is being traced.
+
+    Operations on traced values are recorded as ever.
+
+    >>> import functad, functad.numpy as jnp
+    >>> def f(x):
+    ...     with functad.ensure_compile_time_eval():
+    ...         n = int(jnp.sum(jnp.arange(4)))
+    ...     return x[:n]
+    >>> functad.jit(f)(jnp.ones(10)).shape
+    (6,)
+    """
+    return _Evaluating("ensure_compile_time_eval", records_all=True)
 
 
 def leak_error(tracer: Tracer) -> TracerError:

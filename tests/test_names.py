@@ -48,7 +48,7 @@ def test_harmless_options_are_accepted_and_kept(name, value, request):
 
 
 def test_options_that_would_decide_something_are_refused():
-    for name, value in (("platform_name", "gpu"), ("debug_key_reuse", True), ("default_prng_impl", "rbg")):
+    for name, value in (("platform_name", "gpu"), ("legacy_prng_key", "error"), ("default_prng_impl", "rbg")):
         with pytest.raises(ArgumentError, match=f"jax_{name}.*decides nothing in functad.*only, got '{value}'"):
             functad.config.update(f"jax_{name}", value)
     with pytest.raises(ArgumentError, match="Did you mean 'default_matmul_precision'"):
@@ -118,6 +118,7 @@ def test_types_and_states_of_traces():
         inside.extend([core.get_opaque_trace_state() == outside, core.trace_state_clean(), core.is_concrete(x)])
         with functad.ensure_compile_time_eval():
             n = int(jnp.sum(jnp.arange(4)))
+            assert isinstance(x * n, core.Tracer)  # what is traced stays so
         assert core.concrete_or_error(int, n) == 6
         with pytest.raises(ConcretizationError):
             core.concrete_or_error(int, x)

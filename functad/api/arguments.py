@@ -231,7 +231,7 @@ def function_name(fun: Any) -> str:
 
 def described_like(fun: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator as `functools.wraps`, also for callables whose `__name__` and the like are no strings."""
-    return wraps(fun, assigned=description_of(fun), updated=())
+    return wraps(fun, assigned=description_of(fun), updated=["__dict__"] if hasattr(fun, "__dict__") else ())
 
 
 def description_of(fun: Any) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -24,7 +24,19 @@ from functad.user_source import user_source
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class OpenPrimitive(Primitive):
+class _AnyPrimitive(type):
+    """Takes all primitives for its own: to programs written for JAX there is one class of them."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Primitive)
+
+
+def is_open(primitive: Primitive) -> bool:
+    """Whether rules can be registered for a primitive."""
+    return issubclass(type(primitive), OpenPrimitive)
+
+
+class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     """An operation of your own: a name, to which rules are registered. `functad.extend.core.Primitive` is its name.
 
     Rules have JAX's conventions. What `jit` compiles is the function of `interpreters.mlir.lower_fun`, where one is
@@ -132,8 +144,8 @@ def own(primitive: Primitive, what: str) -> OpenPrimitive:
     Raises:
         ArgumentError: it is one of functad's own, whose rules stand.
     """
-    if isinstance(primitive, OpenPrimitive):
-        return primitive
+    if is_open(primitive):
+        return cast(OpenPrimitive, primitive)
     raise ArgumentError(
         f"{what} of `{primitive}` is functad's own and cannot be replaced; make a Primitive of your own, or give a "
         "function other derivatives with functad.custom_jvp"

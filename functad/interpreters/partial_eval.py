@@ -80,7 +80,9 @@ def trace_to_jaxpr_nounits(
         outs = list(fun.call_wrapped(*[p[1] if t is None else t for p, t in zip(pvals, inputs)]))
     wanted = [instantiate] * len(outs) if isinstance(instantiate, bool) else list(instantiate)
     results = [
-        PartialVal.unknown(leaf_aval(out, lambda: "a result")) if w or _belongs_to(trace, out) else PartialVal.known(out)
+        PartialVal.unknown(leaf_aval(out, lambda: "a result"))
+        if w or _belongs_to(trace, out)
+        else PartialVal.known(out)
         for out, w in zip(outs, wanted, strict=True)
     ]
     rest = [out for out, result in zip(outs, results) if not result.is_known()]
@@ -100,7 +102,7 @@ def trace_to_jaxpr_dynamic(fun: WrappedFun, in_avals: Sequence[Aval]) -> tuple[P
     >>> from functad.extend import linear_util
     >>> f = linear_util.wrap_init(lambda x: (x * x,))
     >>> trace_to_jaxpr_dynamic(f, [functad.typeof(functad.numpy.ones(3))])[1]
-    [f32[3]]
+    [Aval(float32[3])]
     """
     program = trace_to_program(fun.call_wrapped, in_avals, name=fun.__name__)
     return program, program.out_avals, list(program.consts)

@@ -30,7 +30,12 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 # Modules below `jax._src`, which libraries reach into: a private name, and what functad has for it in public.
 PRIVATE: dict[str, dict[str, Any]] = {
     "jax._src": {},
-    "jax._src.traceback_util": {"api_boundary": _unchanged, "register_exclusion": _nothing, "_exclude_paths": []},
+    "jax._src.traceback_util": {
+        "api_boundary": _unchanged,
+        "register_exclusion": _nothing,
+        "_exclude_paths": [],
+        "include_frame": lambda frame: True,
+    },
     "jax._src.dispatch": {"wait_for_tokens": functad.effects_barrier},
     "jax._src.dtypes": vars(functad.dtypes) | {"extended": np.generic, "ExtendedDType": object, "DType": np.dtype},
     "jax._src.core": vars(functad.core),
@@ -53,6 +58,9 @@ MENTIONED: dict[str, dict[str, str]] = {
     "jax.sharding": dict.fromkeys(
         ("AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "get_abstract_mesh"), _DEVICES
     ),
+    "jax.experimental.mesh_utils": {"create_device_mesh": _DEVICES},
+    "jax.experimental.pjit": {"pjit": _DEVICES},
+    "jax.experimental.shard_map": {"shard_map": _DEVICES},
     "jax.experimental.layout": dict.fromkeys(("Format", "Layout"), _DEVICES),
     "jax.numpy": dict.fromkeys(
         ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"), _FLOATS
