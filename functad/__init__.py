@@ -51,6 +51,8 @@ from functad.api import (
     vjp,
     vmap,
 )
+from functad.api.meshes import NamedSharding, make_mesh, set_mesh
+from functad.api.meshes import PartitionSpec as P
 from functad.array import Array
 from functad.config import (
     check_tracer_leaks,
@@ -144,6 +146,8 @@ _SUBMODULES = (
 __all__ = [
     "Array",
     "Device",
+    "NamedSharding",
+    "P",
     "ShapeDtypeStruct",
     "block_until_ready",
     "check_program",
@@ -188,6 +192,7 @@ __all__ = [
     "local_devices",
     "log_compiles",
     "make_jaxpr",
+    "make_mesh",
     "named_call",
     "named_scope",
     "numba_primitive",
@@ -203,6 +208,7 @@ __all__ = [
     "remat",
     "threefry_partitionable",
     "transfer_guard",
+    "set_mesh",
     "typeof",
     "value_and_grad",
     "vjp",

@@ -9,11 +9,7 @@ _ONE_DEVICE = (
     "there is one device, the CPU, whose threads share the work of a jitted function: map over examples with "
     "functad.vmap and compile with functad.jit"
 )
-_SHARDING = dict.fromkeys(
-    ("Mesh", "NamedSharding", "P", "PartitionSpec", "PositionalSharding", "make_mesh", "pmap", "set_mesh", "shard_map")
-    + ("with_sharding_constraint",),
-    _ONE_DEVICE,
-)
+_SHARDING = dict.fromkeys(("PositionalSharding", "pmap", "shard_map"), _ONE_DEVICE)
 _REFS = dict.fromkeys(
     ("Ref", "empty_ref", "free_ref", "freeze", "new_ref", "ref"),
     "there are no mutable arrays: carry a value through functad.lax.scan, or use x.at[index].set(values)",
@@ -76,7 +72,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "functad.lax": {
         **dict.fromkeys(("pcast", "pvary"), "there is one device: every array is wherever it is wanted"),
-        "with_sharding_constraint": _ONE_DEVICE,
         "rng_bit_generator": "functad.random.bits(key, shape)",
         "rng_uniform": "functad.random.uniform(key, shape)",
         **dict.fromkeys(("AccuracyMode", "Tolerance"), _ACCURACY),
@@ -206,8 +201,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad.sharding": _SHARDING
     | {"make_single_device_sharding": "functad.sharding.SingleDeviceSharding()"}
     | dict.fromkeys(
-        ("AbstractDevice", "AbstractMesh", "AxisType", "ManualAxisType", "auto_axes", "explicit_axes")
-        + ("get_abstract_mesh", "get_mesh", "reshard", "use_abstract_mesh"),
+        ("AbstractDevice", "ManualAxisType", "auto_axes", "explicit_axes", "reshard", "use_abstract_mesh"),
         _ONE_DEVICE,
     ),
 }

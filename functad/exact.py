@@ -65,8 +65,8 @@ def _compares_fields(kind: type) -> bool:
 
 
 @dataclass
-class _Example:
+class _ByFields:
     pass
 
 
-_GENERATED = _Example.__eq__.__code__.co_filename  # type: ignore[attr-defined]
+_GENERATED = _ByFields.__eq__.__code__.co_filename  # type: ignore[attr-defined]

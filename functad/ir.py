@@ -147,8 +147,13 @@ class Source:
         self.line = line
         self.scopes = scopes  # the `named_scope`s it lies in
 
+    @property
+    def name_stack(self) -> str:
+        """The names of the scopes together, as JAX prints them."""
+        return "/".join(self.scopes)
+
     def __str__(self) -> str:
-        scopes = f" [{'/'.join(self.scopes)}]" if self.scopes else ""
+        scopes = f" [{self.name_stack}]" if self.scopes else ""
         return f"{self.code.co_filename}:{self.line} ({self.code.co_name}){scopes}"
 
     __repr__ = __str__
@@ -172,6 +177,11 @@ class Eqn:
         self.params = params
         self.outvars: tuple[Var, ...] = tuple(outvars)
         self.source = source
+
+    @property
+    def source_info(self) -> Source | None:
+        """JAX's name for `source`."""
+        return self.source
 
     def replace(self, **changes: Any) -> Eqn:
         fields = {name: getattr(self, name) for name in self.__slots__}

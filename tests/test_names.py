@@ -166,7 +166,7 @@ def test_every_module_explains_a_name_that_it_does_not_have(name):
     "get, text",
     [
         (lambda: functad.pmap, "one device, the CPU.*functad.vmap"),
-        (lambda: functad.sharding.Mesh, "one device, the CPU"),
+        (lambda: functad.sharding.reshard, "one device, the CPU"),
         (lambda: functad.tree_map, "functad.tree.map"),
         (lambda: functad.jitt, "Did you mean functad.jit"),
         (lambda: functad.scipy.integrate.trapezoidal, "Did you mean functad.scipy.integrate.trapezoid"),

@@ -495,7 +495,7 @@ class BoundJitFunction(Generic[R]):
 
 
 def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:
-    """Positions and names of the marked parameters: each given by one also gets the other."""
+    """Positions and names of the marked parameters: what is given by one alone also gets the other."""
     numbers: set[int] = set() if argnums is None else set(np.atleast_1d(argnums).tolist())
     names: set[str] = set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
     if not numbers and not names:
@@ -519,6 +519,8 @@ def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) ->
                 f"jit: {what}_argnames={argnames!r}: {function_name(fun)} has no parameter {name!r}; "
                 f"it has {', '.join(p.name for p in parameters) or 'none'}"
             )
+    if argnums is not None and argnames is not None:  # as in JAX: whoever gives both says all
+        return {n % len(positional) if n < 0 and not takes_any else n for n in numbers}, names
     resolved_names = names | {positional[n] for n in numbers if -len(positional) <= n < len(positional)}
     resolved_numbers = {n % len(positional) if n < 0 and not takes_any else n for n in numbers}
     return resolved_numbers | {i for i, p in enumerate(positional) if p in names}, resolved_names

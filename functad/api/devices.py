@@ -38,19 +38,12 @@ CPU = Device()
 
 
 class Sharding:
-    """How an array is laid out over devices: the base of what `x.sharding` gives."""
-
-
-class SingleDeviceSharding(Sharding):
-    """An array that lies on one device as a whole, as all do."""
+    """How an array is laid out over devices: as a whole on the one there is, whatever its kind."""
 
     memory_kind = "device"
     num_devices = 1
     is_fully_addressable = True
     is_fully_replicated = True
-
-    def __init__(self, device: Device = CPU, *, memory_kind: str | None = None) -> None:
-        check_device(device, "SingleDeviceSharding")
 
     @property
     def device_set(self) -> set[Device]:
@@ -62,7 +55,14 @@ class SingleDeviceSharding(Sharding):
         return tuple(global_shape)
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        return isinstance(other, SingleDeviceSharding)
+        return isinstance(other, Sharding)
+
+
+class SingleDeviceSharding(Sharding):
+    """An array that lies on one device as a whole, as all do."""
+
+    def __init__(self, device: Device = CPU, *, memory_kind: str | None = None) -> None:
+        check_device(device, "SingleDeviceSharding")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SingleDeviceSharding)
@@ -83,7 +83,7 @@ def check_device(wanted: Any, where: str) -> None:
         DeviceError: something else.
     """
     for one in tree_leaves(wanted):
-        if isinstance(one, (Device, SingleDeviceSharding)) or (isinstance(one, str) and one.lower() in _NAMES):
+        if isinstance(one, (Device, Sharding)) or (isinstance(one, str) and one.lower() in _NAMES):
             continue
         raise DeviceError(
             f"{where}: {one!r:.80} is no device of functad, which has one, the CPU. Leave it out; functad.jit uses all "

@@ -13,8 +13,8 @@ import numpy as np
 
 from functad import dtypes, random
 from functad import numpy as jnp
-from functad.array import Array, ArrayImpl
-from functad.errors import ArgumentError, ShapeError, TracerError
+from functad.array import Array
+from functad.errors import ArgumentError, ShapeError
 
 Axes = int | Sequence[int]
 
@@ -215,7 +215,6 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 
     Raises:
         ShapeError: the shape has fewer than two axes. ArgumentError: no such axis.
-        TracerError: the key is traced: the factorization needs its numbers.
 
     >>> from functad import random
     >>> q = orthogonal()(random.key(0), (3, 3))
@@ -239,7 +238,6 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     Raises:
         ShapeError: the shape is not (*kernel_size, inputs, outputs) over one to three spatial axes, or there are
             more inputs than outputs.
-        TracerError: the key is traced.
 
     >>> from functad import random
     >>> kernel = delta_orthogonal()(random.key(0), (3, 2, 4))
@@ -287,18 +285,13 @@ def _orthogonal(key: Any, shape: tuple[int, ...], scale: Any, column_axis: int, 
     columns = shape[column_axis]
     rest = math.prod(shape) // max(1, columns)
     drawn = random.normal(key, (max(columns, rest), min(columns, rest)), dtype)
-    if not isinstance(drawn, ArrayImpl):
-        raise TracerError(
-            f"{name}: the key is traced, but the QR factorization needs its numbers; call init outside of jit, vmap, "
-            "eval_shape and other transforms"
-        )
-    # NumPy's QR takes no float16. The signs make the factorization unique, so the result evenly distributed.
-    q, r = np.linalg.qr(np.asarray(drawn, np.promote_types(drawn.dtype, np.float32)))
-    q = q * np.sign(np.diagonal(r))
+    # QR takes no float16. The signs make the factorization unique, so the result evenly distributed.
+    q, r = jnp.linalg.qr(drawn.astype(np.promote_types(drawn.dtype, np.float32)))
+    q = q * jnp.sign(jnp.diagonal(r))
     if rest < columns:
         q = q.T
     others = tuple(np.delete(shape, column_axis))
-    return jnp.asarray(scale * np.moveaxis(q.reshape(*others, columns), -1, column_axis), dtype)
+    return (scale * jnp.moveaxis(q.reshape(*others, columns), -1, column_axis)).astype(dtype)
 
 
 def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:

@@ -49,6 +49,10 @@ class _Finder(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if spec.name == ROOT:
             return _Jax(ROOT)
+        if spec.name == f"{ROOT}._src":
+            found = ModuleType(spec.name)
+            found.__getattr__ = lambda name: importlib.import_module(f"{spec.name}.{name}")  # type: ignore[method-assign]
+            return found
         for table in (private_names.PRIVATE, private_names.REGISTRIES):
             if spec.name in table and spec.name != "jax.core":
                 return _filled(spec.name, table[spec.name])

@@ -29,7 +29,6 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 # Modules below `jax._src`, which libraries reach into: a private name, and what functad has for it in public.
 PRIVATE: dict[str, dict[str, Any]] = {
-    "jax._src": {},
     "jax._src.traceback_util": {
         "api_boundary": _unchanged,
         "register_exclusion": _nothing,
@@ -54,10 +53,7 @@ REGISTRIES: dict[str, dict[str, dict[Any, Any]]] = {
 
 # Public names that libraries mention where they are imported, in annotations, and as defaults: they raise at use.
 MENTIONED: dict[str, dict[str, str]] = {
-    "jax": dict.fromkeys(("NamedSharding", "P", "make_mesh", "pmap", "shard_map", "set_mesh"), _DEVICES),
-    "jax.sharding": dict.fromkeys(
-        ("AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "get_abstract_mesh"), _DEVICES
-    ),
+    "jax": dict.fromkeys(("pmap", "shard_map"), _DEVICES),
     "jax.experimental.mesh_utils": {"create_device_mesh": _DEVICES},
     "jax.experimental.pjit": {"pjit": _DEVICES},
     "jax.experimental.shard_map": {"shard_map": _DEVICES},
