@@ -50,9 +50,9 @@ class _Finder(MetaPathFinder, Loader):
         if spec.name == ROOT:
             return _Jax(ROOT)
         if spec.name == f"{ROOT}._src":
-            found = ModuleType(spec.name)
-            found.__getattr__ = lambda name: importlib.import_module(f"{spec.name}.{name}")  # type: ignore[method-assign]
-            return found
+            private = ModuleType(spec.name)
+            private.__getattr__ = _private  # type: ignore[method-assign]
+            return private
         for table in (private_names.PRIVATE, private_names.REGISTRIES):
             if spec.name in table and spec.name != "jax.core":
                 return _filled(spec.name, table[spec.name])
@@ -73,6 +73,14 @@ class _Finder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         pass
+
+
+def _private(name: str) -> ModuleType:
+    """A module below `jax._src`, which other libraries take for an attribute that is always there."""
+    full = f"{ROOT}._src.{name}"
+    if full not in private_names.PRIVATE:
+        raise AttributeError(f"module '{ROOT}._src' has no attribute {name!r}")
+    return importlib.import_module(full)
 
 
 def _filled(name: str, names: dict[str, Any]) -> ModuleType:
