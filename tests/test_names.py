@@ -262,3 +262,9 @@ def test_an_update_whose_result_is_not_used_warns():
     assert x.at[0].set(5.0).at[1].multiply(3.0).tolist() == [5, 3, 1]
     assert lax.fori_loop(0, 3, lambda i, v: v.at[i].set(i), x).tolist() == [0, 1, 2]
     assert x.at[0].apply(jnp.negative)[0] == -1 and x.at[0].divide(2.0)[0] == 0.5
+
+
+def test_types_that_a_function_returns_are_shapes_already():
+    struct = functad.ShapeDtypeStruct((2,), "int8")
+    found = functad.eval_shape(lambda x: {"a": (x, struct), "b": x.sum()}, jnp.ones(3))
+    assert found["a"][1] is struct and found["a"][0].shape == (3,) and found["b"].shape == ()
