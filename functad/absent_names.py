@@ -165,6 +165,22 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad.interpreters": {
         **dict.fromkeys(("xla", "pxla"), "functad.make_jaxpr makes Programs, functad.eval_jaxpr runs them"),
     },
+    "functad.interpreters.partial_eval": {
+        **dict.fromkeys(("DynamicJaxprTracer", "JaxprTracer"), "there is one kind of tracer: functad.core.Tracer"),
+        "Val": "annotate with typing.Any",
+        **dict.fromkeys(
+            ("custom_partial_eval_rules", "dce_jaxpr_call_rule", "dce_jaxpr_closed_call_rule", "dce_rules")
+            + ("partial_eval_jaxpr_custom_rules",),
+            "there are no such rules: all primitives are recorded, or dropped, alike",
+        ),
+        "dce_jaxpr_consts": "functad.interpreters.partial_eval.dce_jaxpr, which drops constants too",
+    },
+    "functad.api_util": {
+        **dict.fromkeys(
+            ("argnums_partial", "donation_vector", "flatten_axes", "rebase_donate_argnums"),
+            "functad.jit and functad.vmap see to that; functad.tree_util.broadcast_prefix repeats leaves of a prefix",
+        ),
+    },
     "functad.interpreters.ad": {
         **dict.fromkeys(("jvp", "linearize"), "use functad.jvp, or functad.linearize"),
         "get_primitive_transpose": "functad.interpreters.ad.primitive_transposes[primitive]",

@@ -28,7 +28,7 @@ from functad.core import (
 from functad.errors import JaxprTypeError
 from functad.ir import Aval, Eqn, Literal, Program, check_program, subprograms
 from functad.ir import Primitive as _Record
-from functad.tracing import Trace, Tracer, current_trace, in_trace
+from functad.tracing import Trace, current_trace, in_trace
 
 if TYPE_CHECKING:
     from functad.extend.core import primitives as primitives
@@ -106,18 +106,14 @@ def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> np.dtype:
     return dtype if dtype.kind in "fc" else dtypes.float0
 
 
-def find_top_trace(xs: Sequence[Any]) -> Trace | None:
-    """The innermost of the traces that values belong to; None if none is traced.
+def find_top_trace(_: Any) -> Trace | None:
+    """The active trace, whatever the values given; None if nothing is traced.
 
     >>> import functad
-    >>> functad.grad(lambda x: x * (find_top_trace([x, 2.]) is x._trace))(3.)
+    >>> functad.grad(lambda x: x * (find_top_trace([x]) is x._trace))(3.)
     Array(1., dtype=float32, weak_type=True)
     """
-    owners = [x.owner for x in xs if isinstance(x, Tracer)]
-    trace = current_trace()
-    while trace is not None and not any(trace is owner for owner in owners):
-        trace = trace.parent
-    return trace
+    return current_trace()
 
 
 @contextmanager
