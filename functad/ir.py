@@ -179,6 +179,11 @@ class Eqn:
         self.source = source
 
     @property
+    def effects(self) -> frozenset[str]:
+        """The primitive's name where the equation has effects, which keep their order; empty otherwise."""
+        return frozenset({self.primitive.name}) if has_effects(self) else frozenset()
+
+    @property
     def source_info(self) -> Source | None:
         """JAX's name for `source`."""
         return self.source
@@ -222,6 +227,11 @@ class Program:
     @property
     def out_avals(self) -> list[Aval]:
         return [v.aval for v in self.outvars]
+
+    @property
+    def effects(self) -> frozenset[str]:
+        """Those of its equations."""
+        return frozenset().union(*(eqn.effects for eqn in self.eqns))
 
     @property
     def jaxpr(self) -> Program:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from functad import dtypes
+from functad.array import Array
 from functad.errors import ArgumentError, NoRuleError
 from functad.evaluation import aval_of, infer_avals
 from functad.ir import Absent, Aval, Primitive, Program
@@ -128,7 +129,9 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
 
         return FlatCallback(run, in_tree, out_tree, (), f"the primitive `{self.name}`", user_source(), True)
 
-    def _run(self, *args: np.ndarray, **params: Any) -> Any:
+    def _run(self, *args: Any, **params: Any) -> Any:
+        if self.implementation is not None and any(isinstance(a, Array) for a in args):
+            return self.implementation(*args, **params)  # called by a user, maybe with traced values
         avals = [aval_of(a) for a in args]
         if self.implementation is None and self.definition is not None:
             found = [np.asarray(r) for r in eval_program(self._program(*avals, **params), args)]

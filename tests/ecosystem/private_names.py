@@ -29,6 +29,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 # Modules below `jax._src`, which libraries reach into: a private name, and what functad has for it in public.
 PRIVATE: dict[str, dict[str, Any]] = {
+    "jax.lib": {"__version__": "0.10.1"},
     "jax._src.traceback_util": {
         "api_boundary": _unchanged,
         "register_exclusion": _nothing,

@@ -213,6 +213,18 @@ def test_rules_that_write_mlir_are_forgotten():
     assert functad.jit(p.bind)(X).tolist() == [2.0, 4.0, 6.0]
 
 
+def test_an_implementation_can_be_called_with_traced_values():
+    p = Primitive("cubed")
+    p.def_impl(lambda x, *, n: x**n)
+    assert functad.jit(functad.grad(lambda x: p.impl(x, n=3)))(2.0) == 12 and p.impl(jnp.float32(2), n=3) == 8
+
+
+def test_equations_and_programs_tell_their_effects():
+    program = functad.make_jaxpr(lambda x: (functad.debug.print("{}", x), jnp.sin(x))[1])(1.0)
+    assert [bool(eqn.effects) for eqn in program.eqns] == [True, False] and len(program.effects) == 1
+    assert program.eqns[1].source_info is program.eqns[1].source and program.eqns[1].source_info.name_stack == ""
+
+
 def test_all_primitives_are_of_one_class_to_those_who_ask():
     assert isinstance(lax.add_p, Primitive) and isinstance(Primitive("mine"), Primitive)
     assert not isinstance(lax.add, Primitive)
