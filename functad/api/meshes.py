@@ -32,6 +32,13 @@ class AxisType(enum.Enum):
         return self.name
 
 
+class _Unconstrained:
+    """What `PartitionSpec.UNCONSTRAINED` is: an axis whose layout nobody asks for."""
+
+    def __repr__(self) -> str:
+        return "UNCONSTRAINED"
+
+
 class PartitionSpec:
     """Along which axes of a mesh the axes of an array are laid out: a name, several, or None for each of them.
 
@@ -39,7 +46,7 @@ class PartitionSpec:
     P('data', None, ('x', 'y'))
     """
 
-    UNCONSTRAINED = "UNCONSTRAINED"
+    UNCONSTRAINED = _Unconstrained()
     __slots__ = ("_partitions",)
 
     def __init__(self, *partitions: Any) -> None:

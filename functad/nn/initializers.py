@@ -21,6 +21,9 @@ Axes = int | Sequence[int]
 # The standard deviation of the standard normal distribution cut at -2 and 2.
 _TRUNCATED_STDDEV = 0.87962566103423978
 
+# The same of complex numbers cut at a distance of 2.
+_TRUNCATED_COMPLEX_STDDEV = 0.95311164380491208
+
 _MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
 _DISTRIBUTIONS = ("truncated_normal", "normal", "uniform")
 
@@ -159,6 +162,8 @@ def variance_scaling(
             "fan_geo_avg": math.sqrt(fan_in * fan_out),
         }[mode]
         variance = jnp.asarray(scale / n, wanted)
+        if np.dtype(wanted).kind == "c" and distribution != "normal":
+            return _in_disk(key, tuple(shape), wanted, distribution == "uniform") * jnp.sqrt(variance)
         if distribution == "normal":
             return random.normal(key, shape, wanted) * jnp.sqrt(variance)
         if distribution == "uniform":
@@ -292,6 +297,18 @@ def _orthogonal(key: Any, shape: tuple[int, ...], scale: Any, column_axis: int, 
         q = q.T
     others = tuple(np.delete(shape, column_axis))
     return (scale * jnp.moveaxis(q.reshape(*others, columns), -1, column_axis)).astype(dtype)
+
+
+def _in_disk(key: Any, shape: tuple[int, ...], dtype: Any, uniform: bool) -> Any:
+    """Complex numbers of mean 0 and variance 1: uniform in a disk, or normal and cut at a distance of 2."""
+    key_of_radius, key_of_angle = random.split(key)
+    real = jnp.real(jnp.zeros((), dtype)).dtype
+    drawn = random.uniform(key_of_radius, shape, real)
+    if uniform:
+        radius = jnp.sqrt(2 * drawn)
+    else:  # the inverse of 1 − e^−r², cut at r = 2
+        radius = jnp.sqrt(-jnp.log(1 - -math.expm1(-4.0) * drawn)) / _TRUNCATED_COMPLEX_STDDEV
+    return radius * jnp.exp(1j * (2 * jnp.pi * random.uniform(key_of_angle, shape, real)))
 
 
 def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
