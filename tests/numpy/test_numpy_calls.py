@@ -242,3 +242,9 @@ def test_view_is_numpys():
         jnp.asarray(1.0).view(jnp.uint8)
     with pytest.raises(DTypeError, match="use x.astype"):
         V.view(bool)
+
+
+def test_axes_may_be_an_array_of_numpys():
+    x = jnp.ones((2, 3, 4))
+    assert jnp.transpose(x, np.argsort([2, 0, 1])).shape == np.transpose(np.ones((2, 3, 4)), [1, 2, 0]).shape
+    assert jnp.sum(x, axis=np.array([0, 1])).tolist() == [6.0] * 4 and jnp.flip(x, np.int64(1)).shape == x.shape
