@@ -52,6 +52,45 @@ SUPPORTED: tuple[np.dtype, ...] = tuple(SHORT_NAMES)
 float0 = np.dtype([("float0", np.void, 0)])
 SHORT_NAMES[float0] = "float0"
 
+
+class extended(np.generic):  # noqa: N801  (JAX's name)
+    """The kind of the dtypes that NumPy has not: `issubdtype(x.dtype, extended)`."""
+
+
+class prng_key(extended):  # noqa: N801  (JAX's name)
+    """The kind of the dtypes of typed random keys: `issubdtype(x.dtype, prng_key)`."""
+
+
+class KeyType:
+    """The dtype of typed random keys. It is none of NumPy's, but answers what those are asked."""
+
+    name = "key<fry>"
+    kind = "k"
+    itemsize = 8
+    type = prng_key
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return "key_fry"  # there is one
+
+
+key_fry: Any = KeyType()
+SHORT_NAMES[key_fry] = key_fry.name
+
+
+KEYS_ARE_NO_NUMBERS = "keys are no numbers; functad.random.key_data(key) gives their words, as an array of uint32"
+
+
+def stored_as(dtype: np.dtype) -> np.dtype:
+    """The dtype in which NumPy and kernels hold elements of a dtype: a key is one word of 64 bits.
+
+    >>> stored_as(key_fry), stored_as(float32)
+    (dtype('uint64'), dtype('float32'))
+    """
+    return uint64 if dtype is key_fry else dtype
+
 _PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
     bool: (bool_, bool_),
     int: (int32, int64),
@@ -261,6 +300,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     >>> issubdtype("float32", np.floating), issubdtype("int8", np.unsignedinteger)
     (True, False)
     """
+    if arg1 is key_fry or arg2 is key_fry:
+        return arg1 is arg2 or isinstance(arg2, type) and issubclass(prng_key, arg2)
     try:
         return bool(np.issubdtype(arg1, arg2))
     except TypeError:
@@ -287,7 +328,7 @@ def iinfo(int_type: Any) -> np.iinfo:
 
 
 def _build_dtypes() -> dict[Any, np.dtype]:
-    table: dict[Any, np.dtype] = {float0: float0}
+    table: dict[Any, np.dtype] = {float0: float0, key_fry: key_fry}
     for dtype in SUPPORTED:
         table[dtype] = table[dtype.type] = table[dtype.name] = dtype
     return table
@@ -309,6 +350,8 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
     if isinstance(spec, type) and issubclass(spec, np.generic) and spec.__subclasses__():
         raise DTypeError(f"np.{spec.__name__} is a kind of dtypes, not a dtype; name one, such as 'float32'")
     own_dtype = getattr(spec, "dtype", None)
+    if own_dtype is key_fry:
+        return key_fry
     if isinstance(own_dtype, np.dtype):
         spec = own_dtype
     # NumPy would take any other class for object.
@@ -435,6 +478,9 @@ def _join(operands: frozenset[tuple[np.dtype, bool]], x64: bool) -> tuple[np.dty
     if len(operands) == 1:
         return next(iter(operands))
     dtypes = {dtype for dtype, _ in operands}
+    if key_fry in dtypes:
+        others = ", ".join(sorted(dtype.name for dtype in dtypes - {key_fry}))
+        raise DTypeError(f"random keys, of dtype {key_fry}, do not combine with {others}: {KEYS_ARE_NO_NUMBERS}")
     if float0 in dtypes:
         if dtypes == {float0}:
             return float0, False

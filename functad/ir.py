@@ -23,6 +23,7 @@ from functad.lowering_rules import (
     Defined,
     Indexed,
     Loops,
+    OnWords,
     Reduction,
     Running,
     Scalar,
@@ -372,6 +373,7 @@ class Primitive:
         | Call
         | Defined
         | Callback
+        | OnWords
         | Absent
     )
     examples: Callable[[], list[Example]] | Absent
@@ -385,6 +387,16 @@ class Primitive:
     def runs_functions(self) -> bool:
         """Whether its implementation may call the user's functions: by a callback, maybe one within a Program."""
         return isinstance(self.lower, (Call, Callback, ControlFlow, Defined))
+
+    @cached_property
+    def takes_keys(self) -> bool:
+        """Whether random keys may be among its operands, as far as its shape rule agrees: not where they are combined."""
+        rule = self.lower
+        if isinstance(rule, Loops):
+            return rule.joins is not None
+        if isinstance(rule, Scattered):
+            return rule.kind == "set"
+        return not isinstance(rule, (Reduction, Running, Contraction))
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation to arrays, traced ones too; a list of results if it may have several.

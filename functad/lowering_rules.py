@@ -157,6 +157,16 @@ class Defined:
 
 
 @dataclass(frozen=True)
+class OnWords:
+    """An operation on random keys: what it does to their words stands there instead before Programs are compiled.
+
+    function: `(*operands, **params) -> results`, where each key is its word of 64 bits.
+    """
+
+    function: Callable[..., Sequence[Any]]
+
+
+@dataclass(frozen=True)
 class Callback:
     """A call of a Python function: the one kind of operation that may do something besides computing its results.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.api.arguments import ShapeDtypeStruct, as_value
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, make_call
-from functad.array import ArrayImpl
+from functad.array import ArrayImpl, value_of
 from functad.calls.common import closed
 from functad.calls.jit import jit_p
 from functad.config import config
@@ -161,7 +161,7 @@ class Compiled:
                 for name, donated in zip(traced.leaf_names, traced.donated)
             ],
         )
-        constants = [np.asarray(c) for c in traced.jaxpr.consts]
+        constants = [value_of(c) for c in traced.jaxpr.consts]
         results = Results(traced.out_tree, traced.jaxpr.out_avals)
         return make_call(traced.fun_name, arguments, constants, self._executable, results)
 
@@ -175,7 +175,7 @@ class Compiled:
                 f"the backend {self._traced.backend or config.default_backend!r} has no kernels to measure; "
                 "use the backend 'cpu'"
             )
-        values = [np.asarray(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
+        values = [value_of(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
         return self._executable.profile(values)
 
     def as_text(self) -> str:

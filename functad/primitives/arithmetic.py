@@ -18,6 +18,7 @@ from functad.lowering_rules import Scalar
 from functad.primitives.builders import (
     ANY,
     FLOATS,
+    KEYS,
     NUMBERS,
     REALS,
     Agreed,
@@ -511,7 +512,7 @@ stop_gradient_p = nary(
     "stop_gradient",
     lambda x: x,
     jvps=ZeroDerivative("that is its purpose"),
-    kinds=ANY,
+    kinds=ANY + KEYS,
     lower=Scalar("{0}"),
     doc="x, but a constant for differentiation.",
     examples=lambda: [Example(args=(normal(2, 3),), params={}, differentiable=False)],
@@ -521,7 +522,7 @@ copy_p = unary(
     np.copy,
     jvp=lambda t, out, x: copy(t),
     transpose=lambda ct, x: [ct],
-    kinds=ANY,
+    kinds=ANY + KEYS,
     lower=Scalar("{0}"),
     doc="x in new memory.",
 )

@@ -32,6 +32,7 @@ REALS = "fiu"
 INTEGERS = "iu"
 BITS = "iub"
 ANY = "fciub"
+KEYS = "k"
 
 Agreed = tuple[float, float, float]  # derivatives of order 1, 2, 3: see `Example`
 Direction = tuple[float | None, ...]
@@ -44,7 +45,7 @@ ResultDtype = np.dtype | Callable[[np.dtype], np.dtype] | None  # None: that of 
 
 NO_KINKS: Mapping[Any, Any] = {}
 
-_KIND_NAMES = {"f": "float", "c": "complex", "i": "signed integer", "u": "unsigned integer", "b": "bool"}
+_KIND_NAMES = {"f": "float", "c": "complex", "i": "signed integer", "u": "unsigned integer", "b": "bool", "k": "key"}
 _SUGGESTED = {"f": "float32", "i": "int32", "b": "bool", "c": "complex64"}
 
 
