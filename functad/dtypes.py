@@ -60,6 +60,9 @@ class extended(np.generic):  # noqa: N801  (JAX's name)
 class prng_key(extended):  # noqa: N801  (JAX's name)
     """The kind of the dtypes of typed random keys: `issubdtype(x.dtype, prng_key)`."""
 
+    def __new__(cls, *args: Any) -> prng_key:
+        raise DTypeError(f"{args} cannot become a random key: {KEYS_ARE_NO_NUMBERS}")
+
 
 class KeyType:
     """The dtype of typed random keys. It is none of NumPy's, but answers what those are asked."""
@@ -81,6 +84,12 @@ SHORT_NAMES[key_fry] = key_fry.name
 
 
 KEYS_ARE_NO_NUMBERS = "keys are no numbers; functad.random.key_data(key) gives their words, as an array of uint32"
+
+
+def refuse_keys(name: str, *dtypes: np.dtype) -> None:
+    """Raise DTypeError, in the name of an operation on numbers, where one of the dtypes is that of keys."""
+    if key_fry in dtypes:
+        raise DTypeError(f"{name} takes or makes {key_fry}, but {KEYS_ARE_NO_NUMBERS}")
 
 
 def stored_as(dtype: np.dtype) -> np.dtype:

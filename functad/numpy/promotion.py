@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.array import Array, ArrayImpl
+from functad.array import Array, ArrayImpl, KeyArray
 from functad.errors import ArgumentError, AxisError, CopyError, DTypeError, FunctadError, ShapeError, TooLargeError
 from functad.evaluation import aval_of
 from functad.primitives import elementwise, joining
@@ -100,7 +100,7 @@ def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
     for leaf in leaves:
         if isinstance(leaf, np.ndarray):
             dtypes.dtype_of_ndarray(leaf)  # raises where its values are not all there is to it
-    if any(isinstance(leaf, Tracer) for leaf in leaves):
+    if any(isinstance(leaf, (Tracer, KeyArray)) for leaf in leaves):
         return _stack_of_sequence(x, dtype)
     if dtype is None:
         dtype = _common_dtype(leaves)

@@ -220,7 +220,7 @@ def lowest(dtype: np.dtype) -> Any:
         return False
     if dtype.kind in "fc":
         return -np.inf if dtype.kind == "f" else complex(-np.inf, -np.inf)
-    return np.iinfo(dtype).min
+    return dtypes.iinfo(dtype).min
 
 
 def highest(dtype: np.dtype) -> Any:
@@ -229,7 +229,7 @@ def highest(dtype: np.dtype) -> Any:
         return True
     if dtype.kind in "fc":
         return np.inf if dtype.kind == "f" else complex(np.inf, np.inf)
-    return np.iinfo(dtype).max
+    return dtypes.iinfo(dtype).max
 
 
 def max(  # noqa: A001

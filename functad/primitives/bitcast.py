@@ -24,6 +24,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
 
 
 def _bitcast_aval(x: Aval, *, new_dtype: np.dtype) -> Aval:
+    dtypes.refuse_keys("bitcast_convert_type", x.dtype, new_dtype)
     if (x.dtype.kind == "b") != (new_dtype.kind == "b") or (x.dtype.kind == "c") != (new_dtype.kind == "c"):
         raise DTypeError(f"bitcast_convert_type: the bits of {x.dtype} cannot be read as {new_dtype}; use x.astype")
     old, new = x.dtype.itemsize, new_dtype.itemsize

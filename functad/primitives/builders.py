@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import refuse_keys
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Diagonal, Example, Primitive, Zero, ZeroDerivative
@@ -84,6 +85,7 @@ def _operand_error(name: str, kinds: str, avals: Sequence[Aval]) -> DTypeError |
 def check_kind(name: str, kinds: str, x: Aval) -> None:
     """Raise unless the dtype of x is of one of the kinds."""
     if x.dtype.kind not in kinds:
+        refuse_keys(name, x.dtype)
         accepted = ", ".join(_KIND_NAMES[k] for k in kinds)
         dtype = next(suggested for kind, suggested in _SUGGESTED.items() if kind in kinds)
         raise DTypeError(
