@@ -393,7 +393,7 @@ class Primitive:
         """Whether random keys may be among its operands, as far as its shape rule agrees: not where they are combined."""
         rule = self.lower
         if isinstance(rule, Loops):
-            return rule.joins is not None
+            return rule.joins is not None or rule.keys
         if isinstance(rule, Scattered):
             return rule.kind == "set"
         return not isinstance(rule, (Reduction, Running, Contraction))

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.array import KeyArray
 from functad.errors import DTypeError, ShapeError
-from functad.ir import Aval, Example, Primitive, ZeroDerivative
+from functad.ir import Absent, Aval, Primitive, ZeroDerivative
 from functad.lowering_rules import OnWords
 from functad.primitives import elementwise as el
 from functad.primitives.builders import elementwise_batch
@@ -23,7 +22,6 @@ from functad.primitives.common import (
     NOT_LINEAR,
     broadcast_in_dim,
     convert_element_type,
-    integers,
     move_axis,
     reshape,
 )
@@ -231,9 +229,7 @@ def _fold_in_batch(axis_size: int, args: Sequence[Any], dims: Sequence[int | Non
 # --- the records ------------------------------------------------------------------------------------
 
 
-def _example_keys(*shape: int) -> KeyArray:
-    return KeyArray(integers(*shape, high=2**63, seed=1, dtype=np.uint64))
-
+_EXAMPLES = Absent("keys are no numbers; tests/random/test_typed_keys.py tests them under all transforms")
 
 random_wrap_p = Primitive(
     name="random_wrap",
@@ -245,9 +241,7 @@ random_wrap_p = Primitive(
     transpose=NOT_LINEAR,
     batch=_wrap_batch,
     lower=OnWords(_wrap_words),
-    examples=lambda: [
-        Example(args=(integers(3, 2, dtype=np.uint32),), params={"impl": _FRY}, differentiable=False)
-    ],
+    examples=_EXAMPLES,
 )
 
 random_unwrap_p = Primitive(
@@ -260,7 +254,7 @@ random_unwrap_p = Primitive(
     transpose=NOT_LINEAR,
     batch=_batch_of("unwrap"),
     lower=OnWords(_unwrap_words),
-    examples=lambda: [Example(args=(_example_keys(3),), params={}, differentiable=False)],
+    examples=_EXAMPLES,
 )
 
 random_clone_p = Primitive(
@@ -273,7 +267,7 @@ random_clone_p = Primitive(
     transpose=NOT_LINEAR,
     batch=_batch_of("clone"),
     lower=OnWords(lambda words: [el.copy(words)]),
-    examples=lambda: [Example(args=(_example_keys(3),), params={}, differentiable=False)],
+    examples=_EXAMPLES,
 )
 
 random_split_p = Primitive(
@@ -286,10 +280,7 @@ random_split_p = Primitive(
     transpose=NOT_LINEAR,
     batch=_batch_of("split"),
     lower=OnWords(_split_words),
-    examples=lambda: [
-        Example(args=(_example_keys(),), params={"shape": (2, 3)}, differentiable=False),
-        Example(args=(_example_keys(3),), params={"shape": (2,)}, differentiable=False),
-    ],
+    examples=_EXAMPLES,
 )
 
 random_fold_in_p = Primitive(
@@ -302,10 +293,7 @@ random_fold_in_p = Primitive(
     transpose=NOT_LINEAR,
     batch=_fold_in_batch,
     lower=OnWords(_fold_in_words),
-    examples=lambda: [
-        Example(args=(_example_keys(3), integers(3, dtype=np.uint32)), params={}, differentiable=False),
-        Example(args=(_example_keys(), np.uint32(7)), params={}, differentiable=False),
-    ],
+    examples=_EXAMPLES,
 )
 
 random_bits_p = Primitive(
@@ -318,11 +306,7 @@ random_bits_p = Primitive(
     transpose=NOT_LINEAR,
     batch=_batch_of("bits"),
     lower=OnWords(_bits_words),
-    examples=lambda: [
-        Example(args=(_example_keys(),), params={"bit_width": 32, "shape": (2, 3)}, differentiable=False),
-        Example(args=(_example_keys(2),), params={"bit_width": 64, "shape": (3,)}, differentiable=False),
-        Example(args=(_example_keys(2),), params={"bit_width": 8, "shape": ()}, differentiable=False),
-    ],
+    examples=_EXAMPLES,
 )
 
 _PRIMITIVES = {"unwrap": random_unwrap_p, "clone": random_clone_p, "split": random_split_p, "bits": random_bits_p}

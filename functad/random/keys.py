@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.array import Array, ArrayImpl
+from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
@@ -47,6 +47,10 @@ def key(seed: Any, *, impl: str | None = None) -> Array:
     Array((), dtype=key<fry>) overlaying:
     [ 0 42]
     """
+    if type(seed) is int:
+        _check_impl(impl)
+        first, second = _words_of_int(seed)
+        return KeyArray(np.array(second << 32 | first, np.uint64))
     return primitives.random_wrap(_words_of_seed("key", seed, impl))
 
 
