@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functad import dtypes
-from functad.errors import ArgumentError, DonatedArrayError, DTypeError, ImmutableArrayError, ShapeError, UnhashableTracerError
+from functad.errors import (
+    ArgumentError,
+    DonatedArrayError,
+    DTypeError,
+    ImmutableArrayError,
+    ShapeError,
+    UnhashableTracerError,
+)
 from functad.ir import Aval
 
 _SET_ITEM = """{what} is immutable: `x[index] = value` cannot work in a pure function.{where}

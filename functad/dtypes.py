@@ -100,6 +100,7 @@ def stored_as(dtype: np.dtype) -> np.dtype:
     """
     return uint64 if dtype is key_fry else dtype
 
+
 _PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
     bool: (bool_, bool_),
     int: (int32, int64),

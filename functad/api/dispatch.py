@@ -321,7 +321,9 @@ class _Text:
             self.add(values)
         for i, name in donated:
             leaf = self.leaves[i]
-            self.add(f"if type({leaf}) is {self.classes[i]}: {leaf}._value = {self.object(name)}; {leaf}.__class__ = Donated")
+            self.add(
+                f"if type({leaf}) is {self.classes[i]}: {leaf}._value = {self.object(name)}; {leaf}.__class__ = Donated"
+            )
         self.objects["run"] = executable if plain else executable.run
         if plain:
             self.add("values = run(values)")

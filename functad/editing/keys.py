@@ -69,5 +69,3 @@ def _stored_parameter(value: Any) -> Any:
     if isinstance(value, (tuple, list)) and any(isinstance(v, Program) for v in value):
         return type(value)([_stored_parameter(v) for v in value])
     return value
-
-
