@@ -6,6 +6,7 @@ This file knows no shapes and no arrays: of a value it reads its dtype and wheth
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,6 +108,16 @@ _PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
     float: (float32, float64),
     complex: (complex64, complex128),
 }
+
+
+class _KindTable(dict[np.dtype, str]):
+    def __missing__(self, dtype: np.dtype) -> str:
+        return dtype.kind
+
+
+# The kind of a dtype, as one letter: b, i, u, f or c; what functad does not compute with has NumPy's. All code asks
+# here: for a dtype that another package made, NumPy itself says "V".
+kind_of: Callable[[np.dtype], str] = _KindTable({dtype: dtype.kind for dtype in SUPPORTED}).__getitem__
 
 
 def default_int_dtype() -> np.dtype:
@@ -281,7 +292,7 @@ def to_inexact_dtype(dtype: Any) -> np.dtype:
     (dtype('float32'), dtype('float16'))
     """
     given = as_dtype(dtype)
-    if given.kind in "fc":
+    if kind_of(given) in "fc":
         return given
     return default_float_dtype() if given in _NARROWED else float32
 
@@ -301,7 +312,7 @@ def scalar_type_of(x: Any) -> type:
     >>> scalar_type_of(np.float16(1))
     <class 'float'>
     """
-    return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype_of(x)[0].kind]
+    return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[kind_of(dtype_of(x)[0])]
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
@@ -324,7 +335,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 def finfo(dtype: Any) -> np.finfo:
     """The limits of a floating or complex dtype (`eps`, `max`, `tiny`, …), as NumPy's `finfo` gives them."""
     dtype = as_dtype(dtype)
-    if dtype.kind not in "fc":
+    if kind_of(dtype) not in "fc":
         raise DTypeError(f"finfo takes a floating or complex dtype, got {dtype}; use iinfo for integers")
     return np.finfo(dtype)
 
@@ -332,7 +343,7 @@ def finfo(dtype: Any) -> np.finfo:
 def iinfo(int_type: Any) -> np.iinfo:
     """The limits of an integer dtype (`min`, `max`, `bits`), as NumPy's `iinfo` gives them."""
     dtype = as_dtype(int_type)
-    if dtype.kind not in "iu":
+    if kind_of(dtype) not in "iu":
         raise DTypeError(f"iinfo takes an integer dtype, got {dtype}; use finfo for floats")
     return np.iinfo(dtype)
 
@@ -411,7 +422,7 @@ _FIXES = {
 
 def _unsupported_dtype_text(dtype: np.dtype) -> str:
     names = ", ".join(supported.name for supported in SUPPORTED)
-    fix = _FIXES.get(dtype.kind, "convert first, for example x.astype('float32')")
+    fix = _FIXES.get(kind_of(dtype), "convert first, for example x.astype('float32')")
     return f"dtype {dtype} is not supported: {fix}. The supported dtypes are {names}."
 
 
@@ -504,7 +515,7 @@ def _join(operands: frozenset[tuple[np.dtype, bool]], x64: bool) -> tuple[np.dty
     if all_weak or len(dtypes) == 1:
         node = _least_upper_bound(dtypes)
     else:
-        node = _least_upper_bound({_WEAK_NODES[dtype.kind] if weak else dtype for dtype, weak in operands})
+        node = _least_upper_bound({_WEAK_NODES[kind_of(dtype)] if weak else dtype for dtype, weak in operands})
     if isinstance(node, str):
         return _WIDTHS[node][x64 or _keeps_64_bits(node, operands)], True
     if not (x64 or wide):
@@ -521,7 +532,7 @@ def _keeps_64_bits(node: str, operands: frozenset[tuple[np.dtype, bool]]) -> boo
     if any(weak and dtype in _NARROWED for dtype, weak in operands):
         return True
     # No integer holds both uint64 and a signed one, so they make a float; a float32 would lose most digits.
-    return node == _WEAK_FLOAT and all(dtype.kind in "biu" for dtype, _ in operands)
+    return node == _WEAK_FLOAT and all(kind_of(dtype) in "biu" for dtype, _ in operands)
 
 
 if not TYPE_CHECKING:

@@ -14,6 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl, class_for
 from functad.config import config
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
 from functad.system.quiet import QUIET
@@ -44,7 +45,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             strong = True
             foreign = foreign or type(a) is np.ndarray
     # NumPy orders complex numbers, and takes the words of keys for integers, where the shape rule refuses.
-    if keys or values and values[0].dtype.kind == "c":
+    if keys or values and kind_of(values[0].dtype) == "c":
         infer_avals(primitive, [aval_of(a) for a in args], params)
     try:
         if primitive.runs_functions:
@@ -96,7 +97,7 @@ def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any],
 def _check_values(primitive: Primitive, result: Any) -> None:
     """Raise where an operation made a NaN or an infinity, as far as `config` asks for it."""
     for r in result if primitive.multiple_results else (result,):
-        if r.dtype.kind not in "fc":
+        if kind_of(r.dtype) not in "fc":
             continue
         for wanted, test, what in (
             (config.debug_nans, np.isnan, "a NaN"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from functad import hints
 from functad.array import Array, ArrayImpl
-from functad.dtypes import KEYS_ARE_NO_NUMBERS, key_fry
+from functad.dtypes import KEYS_ARE_NO_NUMBERS, key_fry, kind_of
 from functad.errors import ConcretizationError, DTypeError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
@@ -179,7 +179,7 @@ class Trace:
     def _own(self, result: Any, primitive: Primitive, source: Source | None) -> Any:
         """A tracer for a result that can have a derivative; any other is a plain value."""
         aval = result.aval
-        return Tracer(self, aval, result, primitive, source) if aval.dtype.kind in "fc" else result
+        return Tracer(self, aval, result, primitive, source) if kind_of(aval.dtype) in "fc" else result
 
 
 class Tracer(Array):

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from functad.api.arguments import ShapeDtypeStruct, as_value
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, make_call
 from functad.array import ArrayImpl, value_of

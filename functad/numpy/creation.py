@@ -14,6 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.api.devices import check_device
 from functad.array import Array, ArrayImpl, KeyArray
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, CopyError, TooLargeError
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled, scalar, select
@@ -193,7 +194,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     """
     bounds = [_known("arange", v) for v in (start, stop, step) if v is not None]
     wanted = canonical_dtype(dtype) or dtypes.result_type(*[v for v in (start, stop, step) if v is not None])
-    if stop is None and step is None and wanted.kind in "iuf" and bounds[0].dtype.kind in "iu":
+    if stop is None and step is None and kind_of(wanted) in "iuf" and kind_of(bounds[0].dtype) in "iu":
         return structure.iota(wanted, (max(int(bounds[0]), 0),), 0)
     first: Any
     last: Any
@@ -201,7 +202,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     increment: Any = 1 if step is None else bounds[-1]
     if increment == 0:
         raise ArgumentError("arange: step must not be 0")
-    whole = wanted.kind in "iub" and all(b.dtype.kind in "iub" for b in bounds)
+    whole = kind_of(wanted) in "iub" and all(kind_of(b.dtype) in "iub" for b in bounds)
     span = (int(first), int(last), int(increment)) if whole else (first, last, increment)
     try:
         values = np.arange(*span)
@@ -271,7 +272,7 @@ def linspace(
         order = [i for i in range(1, values.ndim)]
         order.insert(place, 0)
         values = structure.transpose(values, order)
-    if result_dtype.kind in "iu":
+    if kind_of(result_dtype) in "iu":
         values = el.floor(values)
     values = convert(values, result_dtype)
     return (values, step) if retstep else values

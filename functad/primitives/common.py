@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero
@@ -311,15 +312,15 @@ def _convert_aval(x: Aval, *, new_dtype: np.dtype, weak_type: bool) -> Aval:
 
 
 def _convert_jvp(primals: Any, out: Any, tangents: Any, *, new_dtype: np.dtype, weak_type: bool) -> Any:
-    if new_dtype.kind not in "fc":
+    if kind_of(new_dtype) not in "fc":
         return Zero(Aval(out.shape, dtypes.float0))
     return convert_element_type(tangents[0], new_dtype)
 
 
 def _convert_text(dtype: np.dtype, *, new_dtype: np.dtype, weak_type: bool) -> str:
-    if dtype.kind == "c" and new_dtype.kind == "b":
+    if kind_of(dtype) == "c" and kind_of(new_dtype) == "b":
         return "({0}.real != 0) | ({0}.imag != 0)"
-    return "{R}({0}.real)" if dtype.kind == "c" and new_dtype.kind != "c" else "{R}({0})"
+    return "{R}({0}.real)" if kind_of(dtype) == "c" and kind_of(new_dtype) != "c" else "{R}({0})"
 
 
 def _convert_batch(axis_size: int, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:

@@ -121,7 +121,7 @@ def _halves(words: np.ndarray) -> np.ndarray:
 
 
 def _joined(halves: np.ndarray) -> np.ndarray:
-    words = np.ascontiguousarray(halves).view(np.uint64).reshape(halves.shape[:-1])
+    words: np.ndarray = np.ascontiguousarray(halves).view(np.uint64).reshape(halves.shape[:-1])
     return words if words.flags.aligned else words.copy()
 
 

@@ -1,6 +1,7 @@
 """Random numbers from explicit keys, by JAX's names and with JAX's numbers.
 
-A key is typed, of dtype `key<fry>`, or raw, its two words in a uint32 array. The same key gives the same numbers for ever; `split` makes new ones.
+A key is typed, of dtype `key<fry>`, or raw, its two words in a uint32 array. The same key gives the same numbers for
+ever; `split` makes new ones.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import (
@@ -62,7 +63,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     Array([1.6226422, 2.025265 ], dtype=float32)
     """
     shape = canonical_shape("normal", shape)
-    if dtype is not None and dtypes.as_dtype(dtype).kind == "c":
+    if dtype is not None and kind_of(dtypes.as_dtype(dtype)) == "c":
         complex_dtype = dtypes.as_dtype(dtype)
         part = np.empty(0, complex_dtype).real.dtype
         parts = [_normal("normal", k, shape, part) for k in unstack(split(key))]
@@ -180,7 +181,7 @@ def float_dtype(name: str, dtype: Any) -> np.dtype:
     if dtype is None:
         return dtypes.default_float_dtype()
     dtype = dtypes.as_dtype(dtype)
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         raise DTypeError(f"{name}: dtype must be a floating dtype, got {dtype}; try 'float32'")
     return dtype
 

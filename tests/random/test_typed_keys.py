@@ -14,8 +14,8 @@ import functad.numpy as jnp
 from functad import dtypes, lax, random
 from functad.config import config
 from functad.errors import ArgumentError, DonatedArrayError, DTypeError, FunctadError
-from functad.experimental import checkify
 from functad.evaluation import aval_of, infer_avals
+from functad.experimental import checkify
 from functad.ir import Absent, registry
 from tests.tools.key_cases import CASES, REFUSED, REFUSED_OF_VALUES
 

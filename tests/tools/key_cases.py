@@ -1,4 +1,4 @@
-"""Programs with typed keys, for functad and for JAX: functions of a module `m` and its `random`, of keys and numbers."""
+"""Programs with typed keys, for functad and for JAX: functions of either module, of keys and numbers."""
 
 from __future__ import annotations
 
