@@ -52,6 +52,9 @@ _SWITCH = (False, True)
 
 OPTIONS: dict[str, Option] = {
     "enable_x64": Option(False, _SWITCH, "Python scalars and new arrays take 64 bits instead of 32"),
+    "numpy_dtypes": Option(
+        "keep", ("keep", "jax"), "what becomes of NumPy's 64-bit arrays and scalars: JAX cuts them to 32 bits"
+    ),
     "debug_nans": Option(False, _SWITCH, "raise as soon as an operation makes a NaN"),
     "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
     "debug_index": Option(False, _SWITCH, "raise where an index lies outside of its array, traced ones included"),
@@ -112,7 +115,7 @@ ACCEPTED: dict[str, Accepted] = {
 
 
 # The options that decide what is recorded of a function, and those that decide how a jitted one runs.
-TRACE_OPTIONS = ("enable_x64", "debug_index")
+TRACE_OPTIONS = ("enable_x64", "numpy_dtypes", "debug_index")
 JIT_OPTIONS = (
     "disable_jit",
     "debug_nans",
@@ -120,6 +123,7 @@ JIT_OPTIONS = (
     "debug_index",
     "default_backend",
     "enable_x64",
+    "numpy_dtypes",
     "fuse_multiply_add",
 )
 
@@ -145,6 +149,7 @@ class Config(threading.local):
     # A global value is an attribute of the class, an override one of the instance, of which
     # threading.local keeps one dict a thread: so reading an option is one plain attribute access.
     enable_x64: bool
+    numpy_dtypes: str
     debug_nans: bool
     debug_index: bool
     debug_infs: bool

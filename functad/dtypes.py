@@ -217,11 +217,20 @@ def dtype_of_ndarray(x: Any) -> np.dtype:
                 f"an array of type {type(x).__name__} was given, which has arithmetic of its own (units, for example) "
                 "that would be lost: pass its plain values, x.view(numpy.ndarray)"
             )
-    return as_dtype(x.dtype)
+    return taken_in(as_dtype(x.dtype))
+
+
+def taken_in(dtype: np.dtype) -> np.dtype:
+    """The dtype that a value of NumPy's gets where it becomes an Array."""
+    if dtype in _NARROWED and config.numpy_dtypes == "jax" and not config.enable_x64:
+        return _NARROWED[dtype]
+    return dtype
 
 
 def adaptable(x: Any) -> Any:
     """A 64-bit scalar of NumPy's as the Python number that it stands for; with `enable_x64`, and all else, as it is.
+
+    With `numpy_dtypes="jax"` it is cut to 32 bits instead, as an array is.
 
     NumPy makes 64 bits of every number that it computes from Python's, such as `np.sqrt(2)`, so they say nothing about
     the dtype that is wanted. What takes a user's operand asks this first; primitives take NumPy scalars as they are.
@@ -230,8 +239,14 @@ def adaptable(x: Any) -> Any:
     (<class 'float'>, <class 'numpy.float32'>)
     """
     if isinstance(x, np.generic) and x.dtype in _NARROWED and not config.enable_x64:
-        return x.item()
+        return x.item() if config.numpy_dtypes == "keep" else cut(x, _NARROWED[x.dtype])
     return x
+
+
+def cut(x: Any, dtype: np.dtype) -> Any:
+    """A value of NumPy's in a narrower dtype: what does not fit wraps around, or becomes infinite."""
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
 
 
 def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
@@ -371,8 +386,8 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
     if isinstance(spec, type) and issubclass(spec, np.generic) and spec.__subclasses__():
         raise DTypeError(f"np.{spec.__name__} is a kind of dtypes, not a dtype; name one, such as 'float32'")
     own_dtype = getattr(spec, "dtype", None)
-    if own_dtype is key_fry:
-        return key_fry
+    if isinstance(own_dtype, KeyType):
+        return _DTYPES[own_dtype]
     if isinstance(own_dtype, np.dtype):
         spec = own_dtype
     # NumPy would take any other class for object.

@@ -390,7 +390,7 @@ class Primitive:
 
     @cached_property
     def takes_keys(self) -> bool:
-        """Whether random keys may be among its operands, as far as its shape rule agrees: not where they are combined."""
+        """Whether random keys may be among its operands, as its shape rule may refine: not where it combines."""
         rule = self.lower
         if isinstance(rule, Loops):
             return rule.joins is not None or rule.keys

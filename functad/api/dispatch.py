@@ -104,7 +104,9 @@ def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
         value: np.ndarray = leaf._value
         return value
     if kind is np.ndarray:
-        return leaf if leaf.dtype == aval.dtype and leaf.shape == aval.shape and not aval.weak_type else None
+        if leaf.shape != aval.shape or aval.weak_type:
+            return None
+        return leaf if leaf.dtype == aval.dtype else _cut(leaf, aval.dtype)
     if aval.shape:
         return None
     if isinstance(leaf, np.generic):
@@ -118,6 +120,14 @@ def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
         return np.array(leaf, aval.dtype)
     except OverflowError:  # the long way tells which argument it is
         return None
+
+
+def _cut(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """A 64-bit array cut to a dtype, if that is the one in which it is taken in."""
+    if config.numpy_dtypes == "keep" or type(array) is not np.ndarray or dtypes.taken_in(array.dtype) != dtype:
+        return None
+    cut: np.ndarray = dtypes.cut(array, dtype)
+    return cut
 
 
 _NUMBERS = (float, int, bool, complex)

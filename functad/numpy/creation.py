@@ -177,7 +177,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
 
 def _type_of(name: str, a: Any) -> tuple[tuple[int, ...], np.dtype, bool]:
     if hasattr(a, "shape") and hasattr(a, "dtype"):  # also a ShapeDtypeStruct
-        return tuple(a.shape), dtypes.as_dtype(a.dtype), bool(getattr(a, "weak_type", False))
+        own = dtypes.dtype_of_ndarray(a) if isinstance(a, (np.ndarray, np.generic)) else dtypes.as_dtype(a.dtype)
+        return tuple(a.shape), own, bool(getattr(a, "weak_type", False))
     aval = as_array(name, a) if not isinstance(a, (bool, int, float, complex)) else asarray(a)
     return aval.shape, aval.dtype, aval.weak_type
 

@@ -66,8 +66,8 @@ def asarray(
         own, weak = dtypes.dtype_of(a)
         return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
     if isinstance(a, (np.ndarray, np.generic)):
-        values = np.array(a, dtype=dtypes.dtype_of_ndarray(a), order="C")
-        return ArrayImpl(values if wanted is None else converted(values, wanted))
+        taken_in = dtypes.dtype_of_ndarray(a)
+        return ArrayImpl(converted(np.array(a, dtypes.as_dtype(a.dtype), order="C"), wanted or taken_in))
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)
     return _array_of_object(a, wanted)

@@ -33,7 +33,7 @@ from functad.tracing import bind
 
 _FRY = "fry"  # the generator, as JAX calls it
 _DISCRETE = ZeroDerivative("keys and bits are discrete")
-_UNSIGNED = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64}
+_UNSIGNED: dict[int, np.dtype] = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64}
 
 
 def random_wrap(words: Any) -> Any:
@@ -149,8 +149,8 @@ def _fold_in_impl(words: np.ndarray, data: np.ndarray) -> np.ndarray:
 def _bits_impl(words: np.ndarray, *, bit_width: int, shape: tuple[int, ...]) -> np.ndarray:
     first, second = _encrypted_impl(words, shape)
     if bit_width == 64:
-        return first.astype(np.uint64) << _SHIFT | second
-    return (first ^ second).astype(_UNSIGNED[bit_width], copy=False)
+        return np.asarray(first.astype(np.uint64) << _SHIFT | second)
+    return np.asarray(first ^ second, _UNSIGNED[bit_width])
 
 
 # --- on words, by other primitives ------------------------------------------------------------------
