@@ -57,6 +57,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "debug_nans": Option(False, _SWITCH, "raise as soon as an operation makes a NaN"),
     "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
+    "debug_key_reuse": Option(False, _SWITCH, "raise where a typed random key is used for the second time"),
     "debug_index": Option(False, _SWITCH, "raise where an index lies outside of its array, traced ones included"),
     "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
     "default_backend": Option("cpu", ("cpu", "cuda", "interpreter"), "what runs a Program under jit"),
@@ -98,7 +99,6 @@ ACCEPTED: dict[str, Accepted] = {
     "raise_persistent_cache_errors": Accepted(False, None, "a cache that cannot be used is said, and done without"),
     "numpy_rank_promotion": Accepted("allow", ("allow",), _CHECK),
     "numpy_dtype_promotion": Accepted("standard", ("standard",), _CHECK),
-    "debug_key_reuse": Accepted(False, (False,), _CHECK),
     "transfer_guard": Accepted("allow", ("allow", None), "there is one memory"),
     "threefry_partitionable": Accepted(True, (True,), "random numbers are those of the partitionable threefry"),
     "default_prng_impl": Accepted("threefry2x32", ("threefry2x32",), "keys are of one kind, threefry2x32"),
@@ -120,6 +120,7 @@ JIT_OPTIONS = (
     "disable_jit",
     "debug_nans",
     "debug_infs",
+    "debug_key_reuse",
     "debug_index",
     "default_backend",
     "enable_x64",
@@ -152,6 +153,7 @@ class Config(threading.local):
     numpy_dtypes: str
     debug_nans: bool
     debug_index: bool
+    debug_key_reuse: bool
     debug_infs: bool
     log_compiles: bool
     default_backend: str
@@ -338,6 +340,26 @@ def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
 def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:
     """A context in which an operation that makes an infinity raises."""
     return config.context(debug_infs=new_val)
+
+
+def debug_key_reuse(new_val: bool = True) -> AbstractContextManager[None]:
+    """A context in which using a typed random key twice raises, and says where the first time was.
+
+    Keys are used by `random.split` and by all functions that draw numbers; `fold_in`, `key_data` and comparisons do not
+    use them, and `clone` makes a new one. In jitted functions, loops and branches, too; but keys picked by a traced
+    index are not followed. It takes time: for debugging.
+
+    >>> import functad
+    >>> from functad import random
+    >>> key = random.key(0)
+    >>> with functad.debug_key_reuse(True):
+    ...     x = random.normal(key)
+    ...     y = random.normal(key)
+    Traceback (most recent call last):
+        ...
+    functad.errors.KeyReuseError: a random key is used for the second time, which would give the same numbers again...
+    """
+    return config.context(debug_key_reuse=new_val)
 
 
 def disable_jit(disable: bool = True) -> AbstractContextManager[None]:

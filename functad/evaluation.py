@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
+from functad import dtypes, key_reuse
 from functad.array import Array, ArrayImpl, class_for
 from functad.config import config
 from functad.dtypes import kind_of
@@ -65,6 +65,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
         results = result if primitive.multiple_results else (result,)
         arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]
+        if config.debug_key_reuse:
+            key_reuse.follow(primitive, args, arrays, params)
         return arrays if primitive.multiple_results else arrays[0]
     if "weak_type" in params:
         weak = params["weak_type"]

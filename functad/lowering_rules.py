@@ -163,9 +163,11 @@ class OnWords:
     """An operation on random keys: what it does to their words stands there instead before Programs are compiled.
 
     function: `(*operands, **params) -> results`, where each key is its word of 64 bits.
+    uses: whether it uses keys, which should not be used again.
     """
 
     function: Callable[..., Sequence[Any]]
+    uses: bool = False
 
 
 @dataclass(frozen=True)

@@ -275,7 +275,7 @@ class JitFunction(Generic[P, R]):
         values = [as_value(x, names.describe(i), copy) for i, x in enumerate(call.leaves)]
         entry, reusable = self._entry(call, [v.aval for v in values])
         program = entry.program
-        if outermost and reusable and not (config.debug_nans or config.debug_infs):
+        if outermost and reusable and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
             arguments, fast_call = self._fast_call(call, entry, values)
             result = fast_call(*arguments.with_leaves(values))
             if result is not MISS:

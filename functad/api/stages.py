@@ -131,7 +131,7 @@ class Compiled:
         self._fast_call: FastCall | None = None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if current_trace() is None and not (config.debug_nans or config.debug_infs):
+        if current_trace() is None and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
             if self._fast_call is None:
                 self._fast_call = self._make_call()
             result = self._fast_call(args, kwargs)

@@ -279,7 +279,7 @@ random_split_p = Primitive(
     jvp=_DISCRETE,
     transpose=NOT_LINEAR,
     batch=_batch_of("split"),
-    lower=OnWords(_split_words),
+    lower=OnWords(_split_words, uses=True),
     examples=_EXAMPLES,
 )
 
@@ -305,7 +305,7 @@ random_bits_p = Primitive(
     jvp=_DISCRETE,
     transpose=NOT_LINEAR,
     batch=_batch_of("bits"),
-    lower=OnWords(_bits_words),
+    lower=OnWords(_bits_words, uses=True),
     examples=_EXAMPLES,
 )
 
