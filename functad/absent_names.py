@@ -68,7 +68,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "custom_transpose": "functad.linear_transpose, or a backward rule with functad.custom_vjp",
         "example_libraries": "layers are in functad.nn, optimizers in functad.optim",
         "live_arrays": "arrays are freed with their last reference, as all of Python's objects",
-        "debug_key_reuse": "keys are not tracked; split a key before each use",
     },
     "functad.lax": {
         **dict.fromkeys(("pcast", "pvary"), "there is one device: every array is wherever it is wanted"),

@@ -54,8 +54,12 @@ _SWITCH = (False, True)
 
 OPTIONS: dict[str, Option] = {
     "enable_x64": Option(False, _SWITCH, "Python scalars and new arrays take 64 bits instead of 32"),
+    "numpy_dtypes": Option(
+        "keep", ("keep", "jax"), "what becomes of NumPy's 64-bit arrays and scalars: JAX cuts them to 32 bits"
+    ),
     "debug_nans": Option(False, _SWITCH, "raise as soon as an operation makes a NaN"),
     "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
+    "debug_key_reuse": Option(False, _SWITCH, "raise where a typed random key is used for the second time"),
     "debug_index": Option(False, _SWITCH, "raise where an index lies outside of its array, traced ones included"),
     "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
     "default_backend": Option("cpu", ("cpu", "cuda", "interpreter"), "what runs a Program under jit"),
@@ -87,7 +91,6 @@ class Accepted(NamedTuple):
 
 
 _FREE = "XLA's own business"
-_CHECK = "functad does not make this check"
 ACCEPTED: dict[str, Accepted] = {
     "default_matmul_precision": Accepted(None, None, "products are always exact to the dtype"),
     "platform_name": Accepted("", ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
@@ -103,7 +106,6 @@ ACCEPTED: dict[str, Accepted] = {
     "persistent_cache_min_compile_time_secs": Accepted(1.0, None, "kernels are kept on disk"),
     "persistent_cache_min_entry_size_bytes": Accepted(0, None, "kernels are kept on disk"),
     "raise_persistent_cache_errors": Accepted(False, None, "a cache that cannot be used is said, and done without"),
-    "debug_key_reuse": Accepted(False, (False,), _CHECK),
     "transfer_guard": Accepted("allow", ("allow", None), "there is one memory"),
     "threefry_partitionable": Accepted(True, (True,), "random numbers are those of the partitionable threefry"),
     "default_prng_impl": Accepted("threefry2x32", ("threefry2x32",), "keys are of one kind, threefry2x32"),
@@ -120,14 +122,16 @@ ACCEPTED: dict[str, Accepted] = {
 
 
 # The options that decide what is recorded of a function, and those that decide how a jitted one runs.
-TRACE_OPTIONS = ("enable_x64", "debug_index", "numpy_dtype_promotion", "numpy_rank_promotion")
+TRACE_OPTIONS = ("enable_x64", "numpy_dtypes", "debug_index", "numpy_dtype_promotion", "numpy_rank_promotion")
 JIT_OPTIONS = (
     "disable_jit",
     "debug_nans",
     "debug_infs",
+    "debug_key_reuse",
     "debug_index",
     "default_backend",
     "enable_x64",
+    "numpy_dtypes",
     "fuse_multiply_add",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
@@ -155,8 +159,10 @@ class Config(threading.local):
     # A global value is an attribute of the class, an override one of the instance, of which
     # threading.local keeps one dict a thread: so reading an option is one plain attribute access.
     enable_x64: bool
+    numpy_dtypes: str
     debug_nans: bool
     debug_index: bool
+    debug_key_reuse: bool
     debug_infs: bool
     log_compiles: bool
     default_backend: str
@@ -377,6 +383,26 @@ def numpy_rank_promotion(new_val: str = "allow") -> AbstractContextManager[None]
     Operands of rank 0 go with all others.
     """
     return config.context(numpy_rank_promotion=new_val)
+
+
+def debug_key_reuse(new_val: bool = True) -> AbstractContextManager[None]:
+    """A context in which using a typed random key twice raises, and says where the first time was.
+
+    Keys are used by `random.split` and by all functions that draw numbers; `fold_in`, `key_data` and comparisons do not
+    use them, and `clone` makes a new one. In jitted functions, loops and branches, too; but keys picked by a traced
+    index are not followed. It takes time: for debugging.
+
+    >>> import functad
+    >>> from functad import random
+    >>> key = random.key(0)
+    >>> with functad.debug_key_reuse(True):
+    ...     x = random.normal(key)
+    ...     y = random.normal(key)
+    Traceback (most recent call last):
+        ...
+    functad.errors.KeyReuseError: a random key is used for the second time, which would give the same numbers again...
+    """
+    return config.context(debug_key_reuse=new_val)
 
 
 def disable_jit(disable: bool = True) -> AbstractContextManager[None]:

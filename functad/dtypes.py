@@ -6,6 +6,7 @@ This file knows no shapes and no arrays: of a value it reads its dtype and wheth
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,12 +53,71 @@ SUPPORTED: tuple[np.dtype, ...] = tuple(SHORT_NAMES)
 float0 = np.dtype([("float0", np.void, 0)])
 SHORT_NAMES[float0] = "float0"
 
+
+class extended(np.generic):  # noqa: N801  (JAX's name)
+    """The kind of the dtypes that NumPy has not: `issubdtype(x.dtype, extended)`."""
+
+
+class prng_key(extended):  # noqa: N801  (JAX's name)
+    """The kind of the dtypes of typed random keys: `issubdtype(x.dtype, prng_key)`."""
+
+    def __new__(cls, *args: Any) -> prng_key:
+        raise DTypeError(f"{args} cannot become a random key: {KEYS_ARE_NO_NUMBERS}")
+
+
+class KeyType:
+    """The dtype of typed random keys. It is none of NumPy's, but answers what those are asked."""
+
+    name = "key<fry>"
+    kind = "k"
+    itemsize = 8
+    type = prng_key
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return "key_fry"  # there is one
+
+
+key_fry: Any = KeyType()
+SHORT_NAMES[key_fry] = key_fry.name
+
+
+KEYS_ARE_NO_NUMBERS = "keys are no numbers; functad.random.key_data(key) gives their words, as an array of uint32"
+
+
+def refuse_keys(name: str, *dtypes: np.dtype) -> None:
+    """Raise DTypeError, in the name of an operation on numbers, where one of the dtypes is that of keys."""
+    if key_fry in dtypes:
+        raise DTypeError(f"{name} takes or makes {key_fry}, but {KEYS_ARE_NO_NUMBERS}")
+
+
+def stored_as(dtype: np.dtype) -> np.dtype:
+    """The dtype in which NumPy and kernels hold elements of a dtype: a key is one word of 64 bits.
+
+    >>> stored_as(key_fry), stored_as(float32)
+    (dtype('uint64'), dtype('float32'))
+    """
+    return uint64 if dtype is key_fry else dtype
+
+
 _PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
     bool: (bool_, bool_),
     int: (int32, int64),
     float: (float32, float64),
     complex: (complex64, complex128),
 }
+
+
+class _KindTable(dict[np.dtype, str]):
+    def __missing__(self, dtype: np.dtype) -> str:
+        return dtype.kind
+
+
+# The kind of a dtype, as one letter: b, i, u, f or c; what functad does not compute with has NumPy's. All code asks
+# here: for a dtype that another package made, NumPy itself says "V".
+kind_of: Callable[[np.dtype], str] = _KindTable({dtype: dtype.kind for dtype in SUPPORTED}).__getitem__
 
 
 def default_int_dtype() -> np.dtype:
@@ -157,11 +217,20 @@ def dtype_of_ndarray(x: Any) -> np.dtype:
                 f"an array of type {type(x).__name__} was given, which has arithmetic of its own (units, for example) "
                 "that would be lost: pass its plain values, x.view(numpy.ndarray)"
             )
-    return as_dtype(x.dtype)
+    return taken_in(as_dtype(x.dtype))
+
+
+def taken_in(dtype: np.dtype) -> np.dtype:
+    """The dtype that a value of NumPy's gets where it becomes an Array."""
+    if dtype in _NARROWED and config.numpy_dtypes == "jax" and not config.enable_x64:
+        return _NARROWED[dtype]
+    return dtype
 
 
 def adaptable(x: Any) -> Any:
     """A 64-bit scalar of NumPy's as the Python number that it stands for; with `enable_x64`, and all else, as it is.
+
+    With `numpy_dtypes="jax"` it is cut to 32 bits instead, as an array is.
 
     NumPy makes 64 bits of every number that it computes from Python's, such as `np.sqrt(2)`, so they say nothing about
     the dtype that is wanted. What takes a user's operand asks this first; primitives take NumPy scalars as they are.
@@ -170,8 +239,14 @@ def adaptable(x: Any) -> Any:
     (<class 'float'>, <class 'numpy.float32'>)
     """
     if isinstance(x, np.generic) and x.dtype in _NARROWED and not config.enable_x64:
-        return x.item()
+        return x.item() if config.numpy_dtypes == "keep" else cut(x, _NARROWED[x.dtype])
     return x
+
+
+def cut(x: Any, dtype: np.dtype) -> Any:
+    """A value of NumPy's in a narrower dtype: what does not fit wraps around, or becomes infinite."""
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
 
 
 def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
@@ -257,7 +332,7 @@ def to_inexact_dtype(dtype: Any) -> np.dtype:
     (dtype('float32'), dtype('float16'))
     """
     given = as_dtype(dtype)
-    if given.kind in "fc":
+    if kind_of(given) in "fc":
         return given
     return default_float_dtype() if given in _NARROWED else float32
 
@@ -277,7 +352,7 @@ def scalar_type_of(x: Any) -> type:
     >>> scalar_type_of(np.float16(1))
     <class 'float'>
     """
-    return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype_of(x)[0].kind]
+    return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[kind_of(dtype_of(x)[0])]
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
@@ -286,6 +361,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     >>> issubdtype("float32", np.floating), issubdtype("int8", np.unsignedinteger)
     (True, False)
     """
+    if arg1 is key_fry or arg2 is key_fry:
+        return arg1 is arg2 or isinstance(arg2, type) and issubclass(prng_key, arg2)
     try:
         return bool(np.issubdtype(arg1, arg2))
     except TypeError:
@@ -298,7 +375,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 def finfo(dtype: Any) -> np.finfo:
     """The limits of a floating or complex dtype (`eps`, `max`, `tiny`, …), as NumPy's `finfo` gives them."""
     dtype = as_dtype(dtype)
-    if dtype.kind not in "fc":
+    if kind_of(dtype) not in "fc":
         raise DTypeError(f"finfo takes a floating or complex dtype, got {dtype}; use iinfo for integers")
     return np.finfo(dtype)
 
@@ -306,13 +383,13 @@ def finfo(dtype: Any) -> np.finfo:
 def iinfo(int_type: Any) -> np.iinfo:
     """The limits of an integer dtype (`min`, `max`, `bits`), as NumPy's `iinfo` gives them."""
     dtype = as_dtype(int_type)
-    if dtype.kind not in "iu":
+    if kind_of(dtype) not in "iu":
         raise DTypeError(f"iinfo takes an integer dtype, got {dtype}; use finfo for floats")
     return np.iinfo(dtype)
 
 
 def _build_dtypes() -> dict[Any, np.dtype]:
-    table: dict[Any, np.dtype] = {float0: float0}
+    table: dict[Any, np.dtype] = {float0: float0, key_fry: key_fry}
     for dtype in SUPPORTED:
         table[dtype] = table[dtype.type] = table[dtype.name] = dtype
     return table
@@ -334,6 +411,8 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
     if isinstance(spec, type) and issubclass(spec, np.generic) and spec.__subclasses__():
         raise DTypeError(f"np.{spec.__name__} is a kind of dtypes, not a dtype; name one, such as 'float32'")
     own_dtype = getattr(spec, "dtype", None)
+    if isinstance(own_dtype, KeyType):
+        return _DTYPES[own_dtype]
     if isinstance(own_dtype, np.dtype):
         spec = own_dtype
     # NumPy would take any other class for object.
@@ -383,7 +462,7 @@ _FIXES = {
 
 def _unsupported_dtype_text(dtype: np.dtype) -> str:
     names = ", ".join(supported.name for supported in SUPPORTED)
-    fix = _FIXES.get(dtype.kind, "convert first, for example x.astype('float32')")
+    fix = _FIXES.get(kind_of(dtype), "convert first, for example x.astype('float32')")
     return f"dtype {dtype} is not supported: {fix}. The supported dtypes are {names}."
 
 
@@ -460,6 +539,9 @@ def _join(operands: frozenset[tuple[np.dtype, bool]], x64: bool) -> tuple[np.dty
     if len(operands) == 1:
         return next(iter(operands))
     dtypes = {dtype for dtype, _ in operands}
+    if key_fry in dtypes:
+        others = ", ".join(sorted(dtype.name for dtype in dtypes - {key_fry}))
+        raise DTypeError(f"random keys, of dtype {key_fry}, do not combine with {others}: {KEYS_ARE_NO_NUMBERS}")
     if float0 in dtypes:
         if dtypes == {float0}:
             return float0, False
@@ -473,7 +555,7 @@ def _join(operands: frozenset[tuple[np.dtype, bool]], x64: bool) -> tuple[np.dty
     if all_weak or len(dtypes) == 1:
         node = _least_upper_bound(dtypes)
     else:
-        node = _least_upper_bound({_WEAK_NODES[dtype.kind] if weak else dtype for dtype, weak in operands})
+        node = _least_upper_bound({_WEAK_NODES[kind_of(dtype)] if weak else dtype for dtype, weak in operands})
     if isinstance(node, str):
         return _WIDTHS[node][x64 or _keeps_64_bits(node, operands)], True
     if not (x64 or wide):
@@ -490,7 +572,7 @@ def _keeps_64_bits(node: str, operands: frozenset[tuple[np.dtype, bool]]) -> boo
     if any(weak and dtype in _NARROWED for dtype, weak in operands):
         return True
     # No integer holds both uint64 and a signed one, so they make a float; a float32 would lose most digits.
-    return node == _WEAK_FLOAT and all(dtype.kind in "biu" for dtype, _ in operands)
+    return node == _WEAK_FLOAT and all(kind_of(dtype) in "biu" for dtype, _ in operands)
 
 
 if not TYPE_CHECKING:

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
-from functad.array import Array, ArrayImpl
+from functad import dtypes, key_reuse
+from functad.array import Array, ArrayImpl, class_for
 from functad.config import config
-from functad.errors import FunctadError, TooLargeError
+from functad.dtypes import kind_of
+from functad.errors import DTypeError, FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
 from functad.system.quiet import QUIET
 from functad.user_source import user_source
@@ -28,6 +29,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     values = []
     weak = strong = False  # whether any operand is
     foreign = False  # an ndarray that is not an Array's own
+    keys = False
     for a in args:
         if type(a) is ArrayImpl:
             values.append(a._value)
@@ -37,11 +39,13 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 strong = True
         elif isinstance(a, Array):
             values.append(a._value)  # type: ignore[attr-defined]  # raises: donated, or its trace is over
+            keys = True
         else:
             values.append(a)
             strong = True
             foreign = foreign or type(a) is np.ndarray
-    if values and values[0].dtype.kind == "c":  # NumPy orders complex numbers, where the shape rule refuses
+    # NumPy orders complex numbers, and takes the words of keys for integers, where the shape rule refuses.
+    if keys or values and kind_of(values[0].dtype) == "c":
         infer_avals(primitive, [aval_of(a) for a in args], params)
     try:
         if primitive.runs_functions:
@@ -57,9 +61,13 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         result = _unaliased(result, values)
     if config.debug_nans or config.debug_infs:
         _check_values(primitive, result)
-    if primitive.multiple_results:
+    if keys or primitive.multiple_results:
         inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
-        return [ArrayImpl(r, a.weak_type) for r, a in zip(result, inferred)]
+        results = result if primitive.multiple_results else (result,)
+        arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]
+        if config.debug_key_reuse:
+            key_reuse.follow(primitive, args, arrays, params)
+        return arrays if primitive.multiple_results else arrays[0]
     if "weak_type" in params:
         weak = params["weak_type"]
     elif weak and (strong or result.dtype != values[0].dtype):
@@ -91,7 +99,7 @@ def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any],
 def _check_values(primitive: Primitive, result: Any) -> None:
     """Raise where an operation made a NaN or an infinity, as far as `config` asks for it."""
     for r in result if primitive.multiple_results else (result,):
-        if r.dtype.kind not in "fc":
+        if kind_of(r.dtype) not in "fc":
             continue
         for wanted, test, what in (
             (config.debug_nans, np.isnan, "a NaN"),
@@ -122,6 +130,9 @@ def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, A
     """The types of a primitive's results."""
     if not primitive.multiple_results:
         return [infer_aval(primitive, avals, params)]
+    for a in avals:
+        if a.dtype is _KEY:
+            _check_takes_keys(primitive, a)
     out = list(primitive.abstract_eval(*avals, **params))
     for a in out:
         _check_size(primitive, a)
@@ -130,6 +141,9 @@ def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, A
 
 def infer_aval(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> Aval:
     """The type of a primitive's only result."""
+    for a in avals:
+        if a.dtype is _KEY:
+            _check_takes_keys(primitive, a)
     out: Aval = primitive.abstract_eval(*avals, **params)
     if out.shape:
         _check_size(primitive, out)
@@ -139,6 +153,14 @@ def infer_aval(primitive: Primitive, avals: Sequence[Aval], params: dict[str, An
         if a.weak_type:
             return Aval(out.shape, out.dtype, _stays_weak(out.dtype, avals))
     return out
+
+
+_KEY = dtypes.key_fry
+
+
+def _check_takes_keys(primitive: Primitive, operand: Aval) -> None:
+    if not primitive.takes_keys:
+        raise DTypeError(f"{primitive.name} was given {operand.str_short()}, but {dtypes.KEYS_ARE_NO_NUMBERS}")
 
 
 def _check_size(primitive: Primitive, result: Aval) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functad.absent import absent
-from functad.dtypes import dtype_of
+from functad.dtypes import dtype_of, kind_of
 from functad.errors import ArgumentError, DataError, DTypeError
 from functad.system.cache import atomic_write, part_of
 from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, is_tree_node, keystr, tree_structure
@@ -272,7 +272,7 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str) -> np.nd
         if version not in _HEADERS:
             raise ValueError(f"{what} is of version {version} of NumPy's format")
         shape, fortran_order, dtype = _HEADERS[version](file)
-        if dtype.kind not in kinds:
+        if kind_of(dtype) not in kinds:
             raise ValueError(f"{what} holds values of dtype {dtype}, which save never writes")
         content = file.read()
     if math.prod(shape) * dtype.itemsize != len(content) or min(shape, default=0) < 0:

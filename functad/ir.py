@@ -23,6 +23,7 @@ from functad.lowering_rules import (
     Defined,
     Indexed,
     Loops,
+    OnWords,
     Reduction,
     Running,
     Scalar,
@@ -402,6 +403,7 @@ class Primitive:
         | Call
         | Defined
         | Callback
+        | OnWords
         | Absent
     )
     examples: Callable[[], list[Example]] | Absent
@@ -415,6 +417,16 @@ class Primitive:
     def runs_functions(self) -> bool:
         """Whether its implementation may call the user's functions: by a callback, maybe one within a Program."""
         return isinstance(self.lower, (Call, Callback, ControlFlow, Defined))
+
+    @cached_property
+    def takes_keys(self) -> bool:
+        """Whether random keys may be among its operands, as its shape rule may refine: not where it combines."""
+        rule = self.lower
+        if isinstance(rule, Loops):
+            return rule.joins is not None or rule.keys
+        if isinstance(rule, Scattered):
+            return rule.kind == "set"
+        return not isinstance(rule, (Reduction, Running, Contraction))
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation to arrays, traced ones too; a list of results if it may have several.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var, set_formatter, subprograms
 
 WIDTH = 80
@@ -219,7 +220,7 @@ def _is_redundant(eqn: Eqn, name: str) -> bool:
 
 def literal_text(value: Any) -> str:
     """A scalar constant as Python would write it, with as many digits as its dtype tells apart."""
-    return str(float(str(value)) if np.asarray(value).dtype.kind == "f" else np.asarray(value).item())
+    return str(float(str(value)) if kind_of(np.asarray(value).dtype) == "f" else np.asarray(value).item())
 
 
 def escaped(text: str) -> str:

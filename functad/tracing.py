@@ -14,7 +14,8 @@ import numpy as np
 
 from functad import hints
 from functad.array import Array, ArrayImpl
-from functad.errors import ConcretizationError, LeakedTracerError, TracerError
+from functad.dtypes import KEYS_ARE_NO_NUMBERS, key_fry, kind_of
+from functad.errors import ConcretizationError, DTypeError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
 from functad.ir import (
@@ -183,7 +184,7 @@ class Trace:
     def _own(self, result: Any, primitive: Primitive, source: Source | None) -> Any:
         """A tracer for a result that can have a derivative; any other is a plain value."""
         aval = result.aval
-        return Tracer(self, aval, result, primitive, source) if aval.dtype.kind in "fc" else result
+        return Tracer(self, aval, result, primitive, source) if kind_of(aval.dtype) in "fc" else result
 
 
 class Tracer(Array):
@@ -254,6 +255,8 @@ class Tracer(Array):
         while inner is not None and inner is not self.owner:
             inner.depends_on_values = True
             inner = inner.parent
+        if self.aval.dtype is key_fry:
+            raise DTypeError(f"{wanted} needs numbers, but was given {self._describe()}: {KEYS_ARE_NO_NUMBERS}")
         return np.asarray(value)
 
     def _where(self) -> str:
@@ -412,7 +415,7 @@ def program_from_ops(
         if isinstance(x, Tracer) and not x.owner.alive:
             raise leak_error(x)
         aval = aval_of(x)
-        if aval.shape == () and not isinstance(x, Tracer):
+        if aval.shape == () and not isinstance(x, Tracer) and aval.dtype is not key_fry:
             return Literal(np.asarray(x, aval.dtype)[()], aval)
         if id(x) not in constvars:
             constvars[id(x)] = Var(aval)

@@ -38,6 +38,8 @@ def test_defaults():
         "enable_x64": False,
         "debug_nans": False,
         "debug_infs": False,
+        "debug_key_reuse": False,
+        "numpy_dtypes": "keep",
         "debug_index": False,
         "log_compiles": False,
         "default_backend": "cpu",
@@ -181,7 +183,7 @@ def test_wrong_environment():
 
 def test_repr_shows_the_values():
     with enable_x64():
-        assert repr(config).startswith("Config(enable_x64=True, debug_nans=False")
+        assert repr(config).startswith("Config(enable_x64=True, numpy_dtypes='keep', debug_nans=False")
 
 
 def test_reading_is_one_attribute_access():

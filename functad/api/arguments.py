@@ -126,7 +126,7 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
         dtype = _dtype_of_array(x, where)
         if not copy and x.dtype == dtype:
             return ArrayImpl(x.view())
-        return ArrayImpl(np.array(x, dtype))
+        return ArrayImpl(np.array(x, dtype) if x.dtype == dtype else dtypes.cut(np.asarray(x), dtype))
     x = dtypes.adaptable(x)
     if isinstance(x, np.generic):
         return ArrayImpl(np.asarray(x, _dtype_of_array(x, where)))

@@ -35,6 +35,7 @@ from functad.api.devices import check_device
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
 from functad.api.explain import Explanation, Signature, closure_of, explain, forget, remember
 from functad.api.stages import Lowered, Traced
+from functad.array import value_of
 from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
@@ -274,7 +275,7 @@ class JitFunction(Generic[P, R]):
         values = [as_value(x, names.describe(i), copy) for i, x in enumerate(call.leaves)]
         entry, reusable = self._entry(call, [v.aval for v in values])
         program = entry.program
-        if outermost and reusable and not (config.debug_nans or config.debug_infs):
+        if outermost and reusable and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
             arguments, fast_call = self._fast_call(call, entry, values)
             result = fast_call(*arguments.with_leaves(values))
             if result is not MISS:
@@ -303,7 +304,7 @@ class JitFunction(Generic[P, R]):
                 [names.describe(i)() if d else None for i, d in enumerate(entry.donated)],
             )
             results = Results(entry.out_tree, entry.program.out_avals)
-            constants = [np.asarray(c) for c in entry.program.consts]
+            constants = [value_of(c) for c in entry.program.consts]
             donated = (False,) * len(constants) + entry.donated if any(entry.donated) else ()
             run = executable(closed(entry.program), donated, self._backend)
             entry.backends.add(self._backend or config.default_backend)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.api.arguments import as_value
+from functad.array import KeyArray
 from functad.errors import DeviceError
 from functad.tree_util import tree_leaves, tree_map
 
@@ -167,13 +168,13 @@ def device_put(
 
 
 def device_get(x: Any) -> Any:
-    """A pytree with a NumPy array for every `Array`; nothing is copied, so they are read-only.
+    """A pytree with a NumPy array for every `Array`; nothing is copied, so they are read-only. Typed keys stay.
 
     >>> import functad, functad.numpy as jnp
     >>> functad.device_get(jnp.ones(2))
     array([1., 1.], dtype=float32)
     """
-    return tree_map(np.asarray, x)
+    return tree_map(lambda leaf: leaf if isinstance(leaf, KeyArray) else np.asarray(leaf), x)
 
 
 def block_until_ready(x: Any) -> Any:

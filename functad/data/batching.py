@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import random
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
 
@@ -123,7 +124,7 @@ def _check_key(key: Any) -> None:
 
 def _checked_permutation(permutation: Any, length: int) -> np.ndarray:
     order = np.asarray(permutation)
-    if order.shape != (length,) or order.dtype.kind not in "iu":
+    if order.shape != (length,) or kind_of(order.dtype) not in "iu":
         raise ArgumentError(
             f"batches: permutation has shape {order.shape} and dtype {order.dtype}; expected integers of "
             f"shape ({length},), one for each item."

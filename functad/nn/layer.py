@@ -12,6 +12,7 @@ import numpy as np
 
 from functad.api import ShapeDtypeStruct
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
 from functad.tree_util import is_tree_node, tree_map
 
@@ -75,7 +76,7 @@ def check_one_array(x: Any, name: str) -> None:
 def check_floats(x: Any, name: str) -> None:
     """Raise unless the input of a layer with params, an array or its shape and dtype, is one array of floats."""
     check_one_array(x, name)
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         raise DTypeError(
             f"{name}: the input has dtype {x.dtype.name}, but the layer takes floats; convert it with "
             "x.astype('float32'), and divide pixels of 0 to 255 by 255"

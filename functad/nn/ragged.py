@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.layer import Layer, check_layers
 
@@ -97,7 +98,7 @@ def check_lengths(x: Ragged, name: str) -> None:
     """Raise unless the lengths of a `Ragged` fit its values of shape (…, steps, features)."""
     *batch, steps, _ = x.values.shape
     lengths = jnp.asarray(x.lengths)
-    if lengths.dtype.kind not in "iu":
+    if kind_of(lengths.dtype) not in "iu":
         raise DTypeError(
             f"{name}: the lengths of the Ragged input have dtype {lengths.dtype.name}, but must be integers; "
             "of a mask over the steps they are mask.sum(-1)"

@@ -14,6 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.api.devices import CPU, Device, SingleDeviceSharding, check_device
 from functad.array import Array, install_methods
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, CopyError, TracerError
 from functad.numpy import (
     arithmetic,
@@ -234,7 +235,7 @@ def _view(self: Any, dtype: Any = None, type: None = None) -> Any:  # noqa: A002
         )
     if wanted == self.dtype:
         return self
-    x = self.astype(np.uint8) if self.dtype.kind == "b" and wanted.kind != "b" else self
+    x = self.astype(np.uint8) if kind_of(self.dtype) == "b" and kind_of(wanted) != "b" else self
     if new > old:
         x = manipulation.reshape(x, (*x.shape[:-1], x.shape[-1] * old // new, new // old))
     result = bitcast.bitcast_convert_type(x, wanted)

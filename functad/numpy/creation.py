@@ -13,7 +13,8 @@ import numpy as np
 
 from functad import dtypes
 from functad.api.devices import check_device
-from functad.array import Array, ArrayImpl
+from functad.array import Array, ArrayImpl, KeyArray
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, CopyError, TooLargeError
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled, scalar, select
@@ -128,7 +129,12 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
 
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     wanted = canonical_dtype(dtype) or dtypes.default_float_dtype()
-    return filled(wanted.type(value), canonical_shape(name, shape))
+    return filled(_filling(value, wanted), canonical_shape(name, shape))
+
+
+def _filling(value: int, dtype: np.dtype) -> Any:
+    """0 or 1 as a scalar of a dtype; both words of a key."""
+    return KeyArray(np.uint64(value << 32 | value)) if dtype is dtypes.key_fry else dtype.type(value)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
@@ -141,17 +147,22 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """Zeros of the shape and dtype of `a`."""
-    return full_like(a, 0, dtype, shape)
+    return _constant_like(a, 0, dtype, shape)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """Ones of the shape and dtype of `a`."""
-    return full_like(a, 1, dtype, shape)
+    return _constant_like(a, 1, dtype, shape)
 
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """An array to be replaced later, of the shape and dtype of `prototype`; it holds zeros."""
-    return full_like(prototype, 0, dtype, shape)
+    return _constant_like(prototype, 0, dtype, shape)
+
+
+def _constant_like(a: Any, value: int, dtype: Any, shape: Any) -> Any:
+    wanted = getattr(a, "dtype", None) if dtype is None else dtype
+    return full_like(a, _filling(value, wanted) if wanted is dtypes.key_fry else value, dtype, shape)
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
@@ -166,7 +177,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
 
 def _type_of(name: str, a: Any) -> tuple[tuple[int, ...], np.dtype, bool]:
     if hasattr(a, "shape") and hasattr(a, "dtype"):  # also a ShapeDtypeStruct
-        return tuple(a.shape), dtypes.as_dtype(a.dtype), bool(getattr(a, "weak_type", False))
+        own = dtypes.dtype_of_ndarray(a) if isinstance(a, (np.ndarray, np.generic)) else dtypes.as_dtype(a.dtype)
+        return tuple(a.shape), own, bool(getattr(a, "weak_type", False))
     aval = as_array(name, a) if not isinstance(a, (bool, int, float, complex)) else asarray(a)
     return aval.shape, aval.dtype, aval.weak_type
 
@@ -183,7 +195,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     """
     bounds = [_known("arange", v) for v in (start, stop, step) if v is not None]
     wanted = canonical_dtype(dtype) or dtypes.result_type(*[v for v in (start, stop, step) if v is not None])
-    if stop is None and step is None and wanted.kind in "iuf" and bounds[0].dtype.kind in "iu":
+    if stop is None and step is None and kind_of(wanted) in "iuf" and kind_of(bounds[0].dtype) in "iu":
         return structure.iota(wanted, (max(int(bounds[0]), 0),), 0)
     first: Any
     last: Any
@@ -191,7 +203,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     increment: Any = 1 if step is None else bounds[-1]
     if increment == 0:
         raise ArgumentError("arange: step must not be 0")
-    whole = wanted.kind in "iub" and all(b.dtype.kind in "iub" for b in bounds)
+    whole = kind_of(wanted) in "iub" and all(kind_of(b.dtype) in "iub" for b in bounds)
     span = (int(first), int(last), int(increment)) if whole else (first, last, increment)
     try:
         values = np.arange(*span)
@@ -261,7 +273,7 @@ def linspace(
         order = [i for i in range(1, values.ndim)]
         order.insert(place, 0)
         values = structure.transpose(values, order)
-    if result_dtype.kind in "iu":
+    if kind_of(result_dtype) in "iu":
         values = el.floor(values)
     values = convert(values, result_dtype)
     return (values, step) if retstep else values

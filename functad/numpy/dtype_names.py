@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.numpy.promotion import asarray
 
 __all__ = [
@@ -122,5 +123,5 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     if isinstance(kind, tuple):
         return any(isdtype(own, k) for k in kind)
     if isinstance(kind, str) and kind in _KINDS:
-        return own.kind in _KINDS[kind]
+        return kind_of(own) in _KINDS[kind]
     return own == dtypes.as_dtype(kind)

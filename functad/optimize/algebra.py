@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.editing.rewriting import View
 from functad.ir import Atom, Eqn, Literal, Primitive, subprograms
 from functad.lowering_rules import Scalar
@@ -36,7 +37,7 @@ def neutral(eqn: Eqn, view: View) -> Atom | None:
     """The operand beside a number that changes nothing. Complex products by 1 change infinities."""
     number_of, sides = NEUTRAL[eqn.primitive]
     dtype = eqn.outvars[0].aval.dtype
-    for side in sides if dtype.kind != "c" else ():
+    for side in sides if kind_of(dtype) != "c" else ():
         atom = eqn.invars[side]
         if (
             isinstance(atom, Literal)
@@ -49,7 +50,7 @@ def neutral(eqn: Eqn, view: View) -> Atom | None:
 def over_power_of_two(eqn: Eqn, view: View) -> Eqn | None:
     """A product, which takes less time than a quotient."""
     x, y = eqn.invars
-    if not isinstance(y, Literal) or y.aval.dtype.kind != "f":
+    if not isinstance(y, Literal) or kind_of(y.aval.dtype) != "f":
         return None
     fraction, exponent = math.frexp(y.value)
     limits = np.finfo(y.aval.dtype)
@@ -94,7 +95,7 @@ def is_zeros(atom: Atom, view: View) -> bool:
 
 def _is_any_zeros(atom: Atom, view: View) -> bool:
     number = atom if isinstance(atom, Literal) else repeated_number(atom, view)
-    return isinstance(number, Literal) and number.aval.dtype.kind == "f" and bool(number.value == 0)
+    return isinstance(number, Literal) and kind_of(number.aval.dtype) == "f" and bool(number.value == 0)
 
 
 NEUTRAL: dict[Primitive, tuple[Callable[[Any], Any], tuple[int, ...]]] = {

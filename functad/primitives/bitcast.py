@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, ZeroDerivative
 from functad.lowering_rules import Indexed
@@ -24,7 +25,8 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
 
 
 def _bitcast_aval(x: Aval, *, new_dtype: np.dtype) -> Aval:
-    if (x.dtype.kind == "b") != (new_dtype.kind == "b") or (x.dtype.kind == "c") != (new_dtype.kind == "c"):
+    dtypes.refuse_keys("bitcast_convert_type", x.dtype, new_dtype)
+    if any((kind_of(x.dtype) == kind) != (kind_of(new_dtype) == kind) for kind in "bc"):
         raise DTypeError(f"bitcast_convert_type: the bits of {x.dtype} cannot be read as {new_dtype}; use x.astype")
     old, new = x.dtype.itemsize, new_dtype.itemsize
     if new < old:

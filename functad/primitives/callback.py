@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes, lowering_rules
 from functad.array import ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import BatchingError, CallbackError, NoRuleError
 from functad.ir import Absent, Aval, Primitive, Source, ZeroDerivative
 from functad.primitives.common import move_axis, move_batch_axis_to_front, reshape
@@ -91,7 +92,7 @@ def _fits(given: Any, dtype: np.dtype, wanted: np.dtype) -> bool:
         return True
     if isinstance(given, (bool, int, float, complex)) and not isinstance(given, np.generic):
         return np.can_cast(dtype, wanted, "same_kind")
-    return dtype.name in _WIDE and dtype.kind == wanted.kind and 2 * wanted.itemsize == dtype.itemsize
+    return dtype.name in _WIDE and kind_of(dtype) == kind_of(wanted) and 2 * wanted.itemsize == dtype.itemsize
 
 
 @dataclass(frozen=True)

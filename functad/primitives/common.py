@@ -13,7 +13,8 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl
-from functad.errors import DifferentiationError, ShapeError
+from functad.dtypes import kind_of
+from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Reduction, Scalar
@@ -304,16 +305,22 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     return bind(convert_element_type_p, operand, new_dtype=dtype, weak_type=weak_type)
 
 
+def _convert_aval(x: Aval, *, new_dtype: np.dtype, weak_type: bool) -> Aval:
+    if x.dtype is dtypes.key_fry or new_dtype is dtypes.key_fry:
+        raise DTypeError(f"{x.str_short()} cannot become {new_dtype}: {dtypes.KEYS_ARE_NO_NUMBERS}")
+    return Aval(x.shape, new_dtype, weak_type)
+
+
 def _convert_jvp(primals: Any, out: Any, tangents: Any, *, new_dtype: np.dtype, weak_type: bool) -> Any:
-    if new_dtype.kind not in "fc":
+    if kind_of(new_dtype) not in "fc":
         return Zero(Aval(out.shape, dtypes.float0))
     return convert_element_type(tangents[0], new_dtype)
 
 
 def _convert_text(dtype: np.dtype, *, new_dtype: np.dtype, weak_type: bool) -> str:
-    if dtype.kind == "c" and new_dtype.kind == "b":
+    if kind_of(dtype) == "c" and kind_of(new_dtype) == "b":
         return "({0}.real != 0) | ({0}.imag != 0)"
-    return "{R}({0}.real)" if dtype.kind == "c" and new_dtype.kind != "c" else "{R}({0})"
+    return "{R}({0}.real)" if kind_of(dtype) == "c" and kind_of(new_dtype) != "c" else "{R}({0})"
 
 
 def _convert_batch(axis_size: int, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
@@ -324,7 +331,7 @@ convert_element_type_p = Primitive(
     name="convert_element_type",
     doc="Convert every element to another dtype; floats to integers as `kernels.conversion` says.",
     multiple_results=False,
-    abstract_eval=lambda x, *, new_dtype, weak_type: Aval(x.shape, new_dtype, weak_type),
+    abstract_eval=_convert_aval,
     impl=lambda x, *, new_dtype, weak_type: converted(x, new_dtype),
     jvp=_convert_jvp,
     transpose=lambda ct, x, *, new_dtype, weak_type: [convert_element_type(ct, x.dtype)],

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import ShapeError
 from functad.ir import Aval, Example, Primitive, Zero
 from functad.lowering_rules import Loops, Running
@@ -101,7 +102,7 @@ def _cumulative(
         if "c" in kinds:
             shown.append((np.array([[1 + 2j, 1 - 2j, -1], [2, 0.5j, 2 + 1j]], np.complex64), 1, False))
         away = [
-            Example(args=(x,), params={"axis": axis, "reverse": reverse}, differentiable=x.dtype.kind == "f")
+            Example(args=(x,), params={"axis": axis, "reverse": reverse}, differentiable=kind_of(x.dtype) == "f")
             for x, axis, reverse in shown
         ]
         return away + kinks_of_rows(kinks, axis=0, reverse=False)

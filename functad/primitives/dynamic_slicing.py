@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal
@@ -178,7 +179,7 @@ def _check_starts(name: str, operand: Aval, starts: Sequence[Aval]) -> None:
             f"{name}: an operand of shape {operand.shape} needs {operand.ndim} start indices, one an axis, "
             f"but got {len(starts)}: {types}"
         )
-    if any(a.shape or a.dtype.kind not in "iu" for a in starts):
+    if any(a.shape or kind_of(a.dtype) not in "iu" for a in starts):
         raise DTypeError(f"{name}: start indices must be integer scalars, but are {types}")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Linearize, Primitive, Zero
@@ -103,7 +104,7 @@ def top_k(operand: Any, *, k: int, axis: int) -> Any:
 
 def _top_k_aval(x: Aval, *, k: int, axis: int) -> list[Aval]:
     check_axes("top_k", "axis", (axis,), x)
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         raise DTypeError(f"top_k needs numbers that have an order, but was given {x.str_short()}")
     if not 0 <= k <= x.shape[axis]:
         raise ArgumentError(
@@ -123,7 +124,7 @@ def _top_k_impl(x: np.ndarray, *, k: int, axis: int) -> list[np.ndarray]:
 
 def _total_order(x: np.ndarray) -> np.ndarray:
     """Integers in the order in which top_k takes numbers: −0 is below 0, and NaN above infinity, whatever its sign."""
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         return x
     bits: np.ndarray = np.ascontiguousarray(x).view(f"i{x.itemsize}").reshape(x.shape)
     highest = np.iinfo(bits.dtype).max

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal
@@ -49,7 +50,7 @@ def reduce_window_min(operand: Any, **windows: Any) -> Any:
 
 
 def _reduce_window_aval(name: str, kinds: str, x: Aval, **params: Any) -> Aval:
-    if x.dtype.kind not in kinds:
+    if kind_of(x.dtype) not in kinds:
         raise DTypeError(f"{name} takes numbers, but was given {x.str_short()}; convert with x.astype('float32')")
     return Aval(windows_shape(name, x.shape, **params), x.dtype)
 

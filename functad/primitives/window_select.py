@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
@@ -84,7 +85,7 @@ def _gather_aval(tangents: Aval, operand: Aval, *, select_prim: str, **windows: 
 def _check_selection(name: str, select_prim: str, first: Aval, operand: Aval) -> None:
     if select_prim not in ("ge", "le"):
         raise ArgumentError(f"{name}: select_prim={select_prim!r} must be 'ge' (maximum) or 'le' (minimum)")
-    if first.dtype != operand.dtype or first.dtype.kind not in "fiu":
+    if first.dtype != operand.dtype or kind_of(first.dtype) not in "fiu":
         raise DTypeError(
             f"{name} takes operands of one real dtype, but was given {first.str_short()} and {operand.str_short()}"
         )

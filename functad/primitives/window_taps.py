@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.primitives.bitcast import bitcast_convert_type
@@ -50,7 +51,7 @@ def as_taps(
         value = np.asarray(padding_identity(op, x.dtype), x.dtype)
         padded = pad(operand, value, [(low, high, 0) for low, high in padding])
         taps = _slices(padded, window_dimensions, counts, window_strides, window_dilation)
-        if op != "sum" and x.dtype.kind == "f":
+        if op != "sum" and kind_of(x.dtype) == "f":
             return _extremum(op, taps)
         return reduce({"sum": add, "max": max, "min": min}[op], taps)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import (
@@ -35,7 +36,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
     """Uniform random numbers in [minval, maxval).
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         shape: the shape of the result.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
         minval, maxval: bounds that broadcast to `shape`.
@@ -52,7 +53,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Standard normal random numbers.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         shape: the shape of the result.
         dtype: a floating or complex dtype, by default float32 (float64 with `enable_x64`). Complex
             numbers have independent parts of variance 1/2.
@@ -62,7 +63,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     Array([1.6226422, 2.025265 ], dtype=float32)
     """
     shape = canonical_shape("normal", shape)
-    if dtype is not None and dtypes.as_dtype(dtype).kind == "c":
+    if dtype is not None and kind_of(dtypes.as_dtype(dtype)) == "c":
         complex_dtype = dtypes.as_dtype(dtype)
         part = np.empty(0, complex_dtype).real.dtype
         parts = [_normal("normal", k, shape, part) for k in unstack(split(key))]
@@ -80,7 +81,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     """Standard normal random numbers restricted to (lower, upper).
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         lower, upper: bounds that broadcast to `shape`.
         shape: the shape of the result, by default that of the bounds.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -107,7 +108,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     """Random numbers of the standard Gumbel distribution, `-log(-log(u))`.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         shape: the shape of the result.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
         mode: "low" (the default), or "high" for twice the random bits, hence finer large values.
@@ -180,7 +181,7 @@ def float_dtype(name: str, dtype: Any) -> np.dtype:
     if dtype is None:
         return dtypes.default_float_dtype()
     dtype = dtypes.as_dtype(dtype)
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         raise DTypeError(f"{name}: dtype must be a floating dtype, got {dtype}; try 'float32'")
     return dtype
 

@@ -10,6 +10,7 @@ from typing import Any
 from functad import dtypes
 from functad import numpy as jnp
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.numpy.promotion import canonical_shape, joint_shape, operand, promote_dtypes_inexact
 from functad.random.continuous import normal
@@ -21,7 +22,7 @@ def multivariate_normal(
     """Random normal vectors with a given mean and covariance.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         mean: the mean, of shape (..., n).
         cov: the covariance, symmetric and positive (semi-)definite, of shape (..., n, n).
         shape: the shape of the result without its last axis, by default the joint leading shape of `mean` and `cov`.
@@ -46,7 +47,7 @@ def multivariate_normal(
     if method not in ("cholesky", "eigh", "svd"):
         raise ArgumentError(f"multivariate_normal: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
     dtype = mean.dtype if dtype is None else dtypes.as_dtype(dtype)
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         raise DTypeError(f"multivariate_normal: dtype must be a floating dtype, got {dtype}; try 'float32'")
     n = mean.shape[-1] if mean.ndim else 0
     if mean.ndim < 1 or cov.shape[-2:] != (n, n):
@@ -77,7 +78,7 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
     """Random orthogonal matrices, uniform among all (of Haar's measure); unitary ones for complex dtypes.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         n: the number of rows.
         shape: the shape of the result without its last two axes.
         dtype: a floating or complex dtype, by default float32 (float64 with `enable_x64`).

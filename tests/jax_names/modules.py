@@ -29,13 +29,11 @@ ATTRIBUTES = {"jax.checkpoint_policies"}
 NAMES = {"jax.experimental.ode": ["odeint"]}
 
 PROGRAM = "one class, Program, holds its constants too"
-KEYS = "keys are uint32 arrays of shape (2,), without a dtype of their own"
 ONE_KIND = "there is one kind of keys, threefry2x32"
 ONE_DEVICE = "there is one device, the CPU"
 
 DIFFERENT = {
     **dict.fromkeys(("jax.core.Jaxpr", "jax.extend.core.Jaxpr", "jax.extend.core.ClosedJaxpr"), PROGRAM),
-    **dict.fromkeys(("jax.random.key", "jax.random.PRNGKey", "jax.random.key_data", "jax.random.wrap_key_data"), KEYS),
     "jax.extend.core.DropVar": "every result has a variable, so there are none",
     "jax.extend.core.JaxprEqn": "without effects: those are the primitive's",
     "jax.extend.core.TraceTag": "a mark without meaning",

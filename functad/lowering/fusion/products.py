@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var
 from functad.lowering.nests.affine import Affine
 from functad.lowering_rules import Indexed
@@ -126,7 +127,7 @@ def _is_blas(eqn: Eqn) -> bool:
     """Whether a library may compute a product: a complex one of a single term it may give with a wrong sign of zero."""
     dtype = eqn.outvars[0].aval.dtype
     (contracted, _), _ = eqn.params["dimension_numbers"]
-    if dtype.kind == "c" and all(eqn.invars[0].aval.shape[i] == 1 for i in contracted):
+    if kind_of(dtype) == "c" and all(eqn.invars[0].aval.shape[i] == 1 for i in contracted):
         return False
     sizes = [v.aval.size for v in (*eqn.invars, *eqn.outvars)]
     return dtype.name in DTYPES and all(a.aval.dtype == dtype for a in eqn.invars) and all(sizes)
@@ -140,7 +141,7 @@ def _factor(eqn: Eqn, var: Var, so_far: float) -> float | None:
     which the sum is small.
     """
     aval = eqn.outvars[0].aval
-    if aval.dtype.kind == "c":
+    if kind_of(aval.dtype) == "c":
         return None
     if eqn.primitive is neg_p:
         return -1.0

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, data, delinear, linear
@@ -151,13 +152,13 @@ class NestBuilder:
             index = [known[d] if d in known else next(free) for d in range(atom.aval.ndim)]
             name = self.value(atom, index, PRE) if atom.aval.size else literal_text(0, atom.aval.dtype)
             texts.append(name if atom.aval.dtype == out else f"{cast}({name})")
-        text = f"{texts[0]} & {texts[1]}" if out.kind == "b" else f"term({texts[0]}, {texts[1]})"
+        text = f"{texts[0]} & {texts[1]}" if kind_of(out) == "b" else f"term({texts[0]}, {texts[1]})"
         name = self._fresh(f"product_{self._name(eqn.outvars[0])}")
-        text = f"{cast}({text})" if out.kind in "iu" else text
+        text = f"{cast}({text})" if kind_of(out) in "iu" else text
         self.nest.statements.append(Let((name,), text, names_in(text, self._taken), PRE, eqn))
         total = self._fresh(f"sum_{self._name(eqn.outvars[0])}")
         self.nest.eqns.append(eqn)
-        self.nest.accumulators.append(Accumulator(total, "or" if out.kind == "b" else "sum", out, name, eqn))
+        self.nest.accumulators.append(Accumulator(total, "or" if kind_of(out) == "b" else "sum", out, name, eqn))
         self._local[eqn.outvars[0]] = (self._total(total, eqn), POST)
 
     def add_update(self, eqn: Eqn, buffer: Callable[[NestBuilder], Buffer]) -> None:
@@ -196,7 +197,7 @@ class NestBuilder:
 
     def literal(self, value: Any, dtype: np.dtype) -> str:
         """A constant: the name under which the nest is given it, or its text if it is a special or a whole number."""
-        if dtype.kind != "f" or value != value or abs(float(value)) in _IN_TEXT:
+        if kind_of(dtype) != "f" or value != value or abs(float(value)) in _IN_TEXT:
             return literal_text(value, dtype)
         key = (dtype, float(value))
         if key not in self._memo:
@@ -263,7 +264,7 @@ class NestBuilder:
             return list(names)
         if template == "{0}" and out_dtype == own_dtype:
             return [operands[0]]
-        if out_dtype.kind in "iu":
+        if kind_of(out_dtype) in "iu":
             text = f"{casts['R']}({text})"
         elif out_dtype == np.float16:
             text = f"f16({text})"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.ir import Eqn
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol
@@ -233,10 +234,10 @@ CAST_OF = {np.dtype(name): cast for name, cast in CASTS.items()}  # the name of 
 
 def literal_text(value: Any, dtype: np.dtype) -> str:
     """A typed constant of the kernel vocabulary, such as `f32(0.5)`."""
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return str(bool(value))
-    if dtype.kind == "c":
+    if kind_of(dtype) == "c":
         number = complex(value)
         return f"{CAST_OF[dtype]}(complex({number.real!r}, {number.imag!r}))"
-    number = float(value) if dtype.kind == "f" else int(value)
+    number = float(value) if kind_of(dtype) == "f" else int(value)
     return f"{CAST_OF[dtype]}({number!r})"

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import (
@@ -51,7 +52,7 @@ def by_keys(nest: Nest) -> Nest:
     """
     carried = [c for c in nest.carries if c.dtype.itemsize <= 4]
     extrema: list[Accumulator | Carried] = [*nest.accumulators, *carried]
-    found = [a for a in extrema if a.kind in ("max", "min") and a.dtype.kind == "f"]
+    found = [a for a in extrema if a.kind in ("max", "min") and kind_of(a.dtype) == "f"]
     if not found or not nest.points or not nest.loops or not (nest.reduced[-1] or nest.loops[-1] is nest.carried):
         return nest
     taken = names_in_nest(nest)
@@ -207,7 +208,9 @@ def interchanged(nest: Nest) -> Nest:
     """
     outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
     inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
-    if not outer or not inner or nest.loops[-1] is outer[-1] or any(a.dtype.kind in "fc" for a in nest.accumulators):
+    if not outer or not inner or nest.loops[-1] is outer[-1]:
+        return nest
+    if any(kind_of(a.dtype) in "fc" for a in nest.accumulators):
         return nest
     if outer[-1].extent < machine_model.NARROW_SUMS and outer[-1].extent % machine_model.FEWEST_COLUMNS:
         return nest  # too few to fill vectors

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Load, Nest, Store, names_of
@@ -24,7 +25,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
     row; the last one gathers the rows. Sums of floats are cut so that none is longer than `LONGEST_SUM`, or twice that.
     Products of floats are not split: in another order they would over- or underflow elsewhere.
     """
-    if not nest.accumulators or any(a.kind == "prod" and a.dtype.kind in "fc" for a in nest.accumulators):
+    if not nest.accumulators or any(a.kind == "prod" and kind_of(a.dtype) in "fc" for a in nest.accumulators):
         return [("", nest)]
     reduced = [s for s, r in zip(nest.loops, nest.reduced) if r]
     terms = math.prod(s.extent for s in reduced)
@@ -34,7 +35,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
         first, whole = _Split(nest, reduced[-1], 1, reduced[-1].extent).nests()
         return [(f"_lanes{suffix}", n) for suffix, n in split_reduction(first)] + [("_whole", whole)]
     parts = 1
-    rounds = any(a.kind == "sum" and a.dtype.kind in "fc" for a in nest.accumulators)
+    rounds = any(a.kind == "sum" and kind_of(a.dtype) in "fc" for a in nest.accumulators)
     if rounds and terms > 2 * machine_model.LONGEST_SUM:
         most = max(machine_model.LONGEST_SUM // nest.outer_points, 1)  # so that few numbers are stored on the way
         parts = min(-(-terms // machine_model.LONGEST_SUM), most)

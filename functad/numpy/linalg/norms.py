@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, ufuncs
 from functad.numpy.building import as_array
@@ -55,7 +56,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def _euclidean(v: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    squares = ufuncs.real(arithmetic.multiply(v, ufuncs.conj(v))) if v.dtype.kind == "c" else arithmetic.square(v)
+    squares = ufuncs.real(arithmetic.multiply(v, ufuncs.conj(v))) if kind_of(v.dtype) == "c" else arithmetic.square(v)
     return ufuncs.sqrt(reductions.sum(squares, axis=axes, keepdims=keepdims))
 
 

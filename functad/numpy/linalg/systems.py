@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.api import custom_jvp
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, creation, linear, logic, manipulation, reductions, selecting, ufuncs
 from functad.numpy.building import as_array
@@ -304,7 +305,7 @@ def _slogdet_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
     factors, pivots, order = lu(a)
     sign, size = _slogdet_of(factors, pivots)
     slope = linear.trace(lu_solve(factors, order, da), 0, -2, -1)
-    if a.dtype.kind != "c":
+    if kind_of(a.dtype) != "c":
         return (sign, size), (creation.zeros_like(sign), slope)
     turn = arithmetic.multiply(sign, arithmetic.subtract(slope, convert(ufuncs.real(slope), a.dtype)))
     return (sign, size), (turn, ufuncs.real(slope))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 from functad.system.quiet import quietly
 
@@ -25,9 +26,9 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    if x.dtype.kind == "c" and dtype.kind != "c":
-        x = x != 0 if dtype.kind == "b" else x.real
-    if x.dtype.kind == "f" and dtype.kind in "iu" and not _holds_all(dtype, x):
+    if kind_of(x.dtype) == "c" and kind_of(dtype) != "c":
+        x = x != 0 if kind_of(dtype) == "b" else x.real
+    if kind_of(x.dtype) == "f" and kind_of(dtype) in "iu" and not _holds_all(dtype, x):
         wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
         return np.asarray(PLAIN.cast(wide, dtype))
     return x.astype(dtype, copy=False)

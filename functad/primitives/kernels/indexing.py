@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.extrema import folded
 
@@ -145,11 +146,11 @@ def dynamic_update_slice(x: np.ndarray, update: np.ndarray, starts: Starts) -> n
 
 def default_fill_value(dtype: np.dtype) -> float | int | bool:
     """What "fill" gives out of bounds: NaN, the lowest signed or highest unsigned integer, True."""
-    if dtype.kind in "fc":
+    if kind_of(dtype) in "fc":
         return math.nan
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return True
-    return int(np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max)
+    return int(np.iinfo(dtype).min if kind_of(dtype) == "i" else np.iinfo(dtype).max)
 
 
 class _Placing(NamedTuple):

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
+
 
 def is_finite(k: Any, x: Any) -> Any:
     return k.absolute(x) < np.inf
@@ -38,9 +40,9 @@ def round_away(k: Any, x: Any) -> Any:
 def sign(k: Any, x: Any) -> Any:
     """−1, 0 or 1; ±0 and NaN stay what they are."""
     zero, one = k.constant(0, x.dtype), k.constant(1, x.dtype)
-    if x.dtype.kind == "u":
+    if kind_of(x.dtype) == "u":
         return k.where(x > 0, one, zero)
-    if x.dtype.kind == "i":
+    if kind_of(x.dtype) == "i":
         return k.where(x > 0, one, k.where(x < 0, -one, zero))
     return k.where(x > 0, one, k.where(x < 0, -one, x))
 
@@ -66,7 +68,7 @@ def f16(k: Any, x: Any) -> Any:
 
 def bits_f16(k: Any, x: Any) -> Any:
     """The pattern of the float16 nearest to x."""
-    if x.dtype.kind in "iub":
+    if kind_of(x.dtype) in "iub":
         x = k.cast(x, np.float32)  # as NumPy converts them
     elif x.dtype == np.float64:
         x = _to_odd(k, x)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.primitives.loops import convolution_direct as direct
 from functad.primitives.loops import convolution_places as places
 from functad.primitives.loops import convolution_products as products
@@ -50,7 +51,7 @@ def lower_conv_general_dilated(
 
 def _strategy(conv: Convolution, dtype: np.dtype, columns: int) -> Callable[[Any, Any, Any, Any, Convolution], None]:
     """The fastest way, as measured. columns: of a product of places, 0 if the target has none."""
-    if dtype.kind in "iu" or conv.flops < machine_model.CONVOLUTION_WORTH_PRODUCTS:
+    if kind_of(dtype) in "iu" or conv.flops < machine_model.CONVOLUTION_WORTH_PRODUCTS:
         return direct.any_convolution
     if direct.suits_groups(conv):
         return direct.all_groups

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.primitives.loops.text import cast
 
 
@@ -60,9 +61,9 @@ for r in {rows}:
 
 
 def _element(text: str, dtype: np.dtype) -> str:
-    return f"u8({text})" if dtype.kind == "b" else text
+    return f"u8({text})" if kind_of(dtype) == "b" else text
 
 
 def _better(kind: str, dtype: np.dtype) -> str:
     order = f"element {'>' if kind == 'max' else '<'} best"
-    return f"({order}) | ((element != element) & (best == best))" if dtype.kind == "f" else order
+    return f"({order}) | ((element != element) & (best == best))" if kind_of(dtype) == "f" else order

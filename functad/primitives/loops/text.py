@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.primitives.kernels.conversion import converted
 
 CASTS = {
@@ -42,9 +43,9 @@ def rounding(dtype: np.dtype) -> str:
 def constant(value: complex | int | bool, dtype: np.dtype) -> str:
     """A typed constant, such as `f32(0.5)`"""
     number = converted(np.asarray(value), dtype).item()
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return str(number)
-    if dtype.kind == "c" and number.imag == 0:
+    if kind_of(dtype) == "c" and number.imag == 0:
         number = number.real
     return f"{cast(dtype)}({number!r})"
 
@@ -53,14 +54,14 @@ def combined(kind: str, dtype: np.dtype, a: str, b: str) -> str:
     """The text of what replaces `a` when `b` is put to it by `kind`: set, add, mul, min, max."""
     if kind == "set":
         return b
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return f"{a} | {b}" if kind in ("add", "max") else f"{a} & {b}"
     if kind in ("min", "max"):
-        return f"{'complex_' if dtype.kind == 'c' else ''}{'minimum' if kind == 'min' else 'maximum'}({a}, {b})"
+        return f"{'complex_' if kind_of(dtype) == 'c' else ''}{'minimum' if kind == 'min' else 'maximum'}({a}, {b})"
     if dtype == np.int64:  # Numba takes it that these do not overflow
         a, b = f"u64({a})", f"u64({b})"
     text = f"{a} {'+' if kind == 'add' else '*'} {b}"
-    return f"{cast(dtype)}({text})" if dtype.kind in "iu" else text
+    return f"{cast(dtype)}({text})" if kind_of(dtype) in "iu" else text
 
 
 def indented(head: str, lines: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.primitives.loops.text import combined, constant
 from functad.primitives.loops.window_layout import WindowLayout, layout_of, transposed
 from functad.primitives.loops.window_loops import over_windows
@@ -171,7 +172,7 @@ def _combination(op: str, dtype: np.dtype) -> WindowCombination:
     kind = "add" if op == "sum" else op
 
     def reorder(a: str, b: str) -> str:
-        if kind == "add" and dtype.kind == "f":
+        if kind == "add" and kind_of(dtype) == "f":
             return f"accumulate({a}, {b})"
         return combined(kind, dtype, a, b)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import dtypes
 from functad.primitives.kernels import log_sums, powers, scalar_formulas, vector_math, vector_trigonometry
 from functad.primitives.kernels.plain_arithmetic import plain
 from functad.primitives.kernels.strict_math import erf_inv as erf_inv
@@ -71,7 +72,7 @@ def accumulate(total: Any, x: Any) -> Any:
 
 def _term(k: Any, x: Any, y: Any) -> Any:
     """x · y as a term of an accumulated sum: it may be added without being rounded first."""
-    if x.dtype.kind == "c":
+    if dtypes.kind_of(x.dtype) == "c":
         return k.make_complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
     return x * y
 

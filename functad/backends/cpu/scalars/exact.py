@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import dtypes
 from functad.backends.cpu.scalars.elementary import f16
 from functad.primitives.kernels import scalar_formulas
 from functad.primitives.kernels.plain_arithmetic import plain
@@ -29,7 +30,7 @@ def quotient(k: Any, x: Any, y: Any) -> Any:
     """x / y of integers, truncated towards zero; x / 0 sets every bit."""
     divisor = _safe_divisor(k, x, y)
     result = k.quotient(x, divisor)
-    if x.dtype.kind == "i":
+    if dtypes.kind_of(x.dtype) == "i":
         result = k.where(y == -1, -x, result)  # the lowest integer has no opposite: it wraps
     return k.where(y == 0, ~(x ^ x), result)
 
@@ -37,17 +38,17 @@ def quotient(k: Any, x: Any, y: Any) -> Any:
 @plain
 def remainder(k: Any, x: Any, y: Any) -> Any:
     """What is left of x after taking y away as often as fits, of the sign of x; of integers, x where y is 0."""
-    if x.dtype.kind == "f":
+    if dtypes.kind_of(x.dtype) == "f":
         return k.remainder(x, y)
     result = k.remainder(x, _safe_divisor(k, x, y))
-    if x.dtype.kind == "i":
+    if dtypes.kind_of(x.dtype) == "i":
         result = k.where(y == -1, x ^ x, result)
     return k.where(y == 0, x, result)
 
 
 def _safe_divisor(k: Any, x: Any, y: Any) -> Any:
     """y, or 1 where the machine's division would trap."""
-    unsafe = (y == 0) | (y == -1) if x.dtype.kind == "i" else y == 0
+    unsafe = (y == 0) | (y == -1) if dtypes.kind_of(x.dtype) == "i" else y == 0
     return k.where(unsafe, k.constant(1, x.dtype), y)
 
 
@@ -71,7 +72,7 @@ def multiply_high(k: Any, x: Any, y: Any) -> Any:
     cross = a_high * b_low + ((a_low * b_low) >> 32)
     other = a_low * b_high + (cross & low)
     high = a_high * b_high + (cross >> 32) + (other >> 32)
-    if x.dtype.kind == "i":  # a negative number was read as one larger by 2^64
+    if dtypes.kind_of(x.dtype) == "i":  # a negative number was read as one larger by 2^64
         zero = k.constant(0, np.uint64)
         high = high - k.where(x < 0, b, zero) - k.where(y < 0, a, zero)
     return k.from_bits(high, x.dtype)
@@ -134,7 +135,7 @@ def integer_power_f16(x: Any, y: Any) -> Any:
 @plain
 def product(k: Any, x: Any, y: Any) -> Any:
     """x · y in the dtype of x."""
-    if x.dtype.kind == "c":
+    if dtypes.kind_of(x.dtype) == "c":
         return k.complex_product(x, y)
     return x * y
 
