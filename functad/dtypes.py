@@ -1,13 +1,15 @@
 """The dtypes of functad, their names, weak types, and the promotion table that joins them.
 
-This file knows no shapes and no arrays: of a value it reads its dtype and whether it is weak.
+This file knows no shapes and no arrays: of a value it reads its dtype and whether it is weak. All dtypes are NumPy's
+but bfloat16, which the package ml_dtypes makes. It is loaded where bfloat16 is first used.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -110,14 +112,67 @@ _PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
 }
 
 
-class _KindTable(dict[np.dtype, str]):
-    def __missing__(self, dtype: np.dtype) -> str:
-        return dtype.kind
+T = TypeVar("T")
+
+
+class DtypeTable(dict[np.dtype, T], Generic[T]):
+    """What a rule says of dtypes, asked once for each: `DtypeTable(rule)[dtype]`."""
+
+    def __init__(self, rule: Callable[[np.dtype], T]) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, dtype: np.dtype) -> T:
+        value = self[dtype] = self._rule(dtype)
+        return value
 
 
 # The kind of a dtype, as one letter: b, i, u, f or c; what functad does not compute with has NumPy's. All code asks
 # here: for a dtype that another package made, NumPy itself says "V".
-kind_of: Callable[[np.dtype], str] = _KindTable({dtype: dtype.kind for dtype in SUPPORTED}).__getitem__
+kind_of: Callable[[np.dtype], str] = DtypeTable(
+    lambda dtype: "f" if dtype.name == "bfloat16" else dtype.kind
+).__getitem__
+
+# Whether a float has 16 bits: such numbers are kept in memory only. They are computed with in float32, and rounded.
+is_narrow_float: Callable[[np.dtype], bool] = DtypeTable(
+    lambda dtype: dtype.name in ("float16", "bfloat16")
+).__getitem__
+
+# The dtype in which numbers of a dtype are computed with: float32 for floats of 16 bits, the dtype itself for others.
+compute_dtype: Callable[[np.dtype], np.dtype] = DtypeTable(lambda d: float32 if is_narrow_float(d) else d).__getitem__
+
+# A dtype of NumPy's own whose elements have the same bytes: uint16 for bfloat16, which buffers and files do not know.
+plain_dtype: Callable[[np.dtype], np.dtype] = DtypeTable(lambda d: uint16 if d.name == "bfloat16" else d).__getitem__
+
+
+def bfloat16_dtype() -> np.dtype:
+    """The dtype bfloat16: a float32 without its lower 16 bits.
+
+    Raises:
+        DTypeError: the package ml_dtypes is not installed.
+    """
+    dtype = _DTYPES.get("bfloat16")
+    if dtype is None:
+        try:
+            dtype = np.dtype(import_module("ml_dtypes").bfloat16)
+        except ImportError:
+            raise DTypeError(_NO_BFLOAT16) from None
+        _add_bfloat16(dtype)
+    return dtype
+
+
+_NO_BFLOAT16 = (
+    "bfloat16 needs the package ml_dtypes, for NumPy has no such dtype and cannot make one that arrays carry: "
+    "pip install functad[bfloat16] (or pip install ml_dtypes); float16 and float32 need no package"
+)
+
+
+def _add_bfloat16(dtype: np.dtype) -> None:
+    SHORT_NAMES[dtype] = "bf16"
+    _NEXT[dtype] = (float32,)
+    _NEXT[_WEAK_FLOAT] = (dtype, float16, _WEAK_COMPLEX)
+    _UPPER_BOUNDS.update(_build_upper_bounds())
+    _DTYPES.update(dict.fromkeys((dtype, dtype.type, dtype.name), dtype))  # the last: who finds it here finds all
 
 
 def default_int_dtype() -> np.dtype:
@@ -363,6 +418,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     """
     if arg1 is key_fry or arg2 is key_fry:
         return arg1 is arg2 or isinstance(arg2, type) and issubclass(prng_key, arg2)
+    if _is_bfloat16(arg1) or _is_bfloat16(arg2):
+        return arg2 in (np.floating, np.inexact, np.number, np.generic) or (_is_bfloat16(arg1) and _is_bfloat16(arg2))
     try:
         return bool(np.issubdtype(arg1, arg2))
     except TypeError:
@@ -372,12 +429,16 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
         raise
 
 
+def _is_bfloat16(spec: Any) -> bool:
+    return getattr(spec, "__name__", getattr(spec, "name", spec)) == "bfloat16"
+
+
 def finfo(dtype: Any) -> np.finfo:
     """The limits of a floating or complex dtype (`eps`, `max`, `tiny`, …), as NumPy's `finfo` gives them."""
     dtype = as_dtype(dtype)
     if kind_of(dtype) not in "fc":
         raise DTypeError(f"finfo takes a floating or complex dtype, got {dtype}; use iinfo for integers")
-    return np.finfo(dtype)
+    return cast(np.finfo, import_module("ml_dtypes").finfo(dtype)) if dtype.name == "bfloat16" else np.finfo(dtype)
 
 
 def iinfo(int_type: Any) -> np.iinfo:
@@ -418,10 +479,14 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
     # NumPy would take any other class for object.
     if isinstance(spec, type) and not issubclass(spec, (np.generic, str, bytes)) and spec is not object:
         raise DTypeError(_unknown_dtype_text(spec))
+    if isinstance(spec, str) and spec == "bfloat16":
+        return bfloat16_dtype()
     try:
         dtype = np.dtype(spec)
     except (TypeError, ValueError):
         raise DTypeError(_unknown_dtype_text(spec)) from None
+    if dtype.name == "bfloat16":
+        return bfloat16_dtype()
     native = _DTYPES.get(dtype.newbyteorder("="))
     if native is None:
         raise DTypeError(_unsupported_dtype_text(dtype))
@@ -429,7 +494,7 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
 
 
 def _unknown_dtype_text(spec: Any) -> str:
-    names = [dtype.name for dtype in SUPPORTED]
+    names = [*_NAMES]
     short = {short: dtype.name for dtype, short in SHORT_NAMES.items()}
     close = [short[spec]] if spec in short else difflib.get_close_matches(str(spec), names, n=2)
     suggestion = f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
@@ -442,6 +507,7 @@ def _unknown_dtype_text(spec: Any) -> str:
     return f"{spec!r} is no dtype.{suggestion} The dtypes are {', '.join(names)}."
 
 
+_NAMES = [*(dtype.name for dtype in SUPPORTED), "bfloat16"]
 _CLASSES = "bool, int, float or complex"
 
 
@@ -461,7 +527,7 @@ _FIXES = {
 
 
 def _unsupported_dtype_text(dtype: np.dtype) -> str:
-    names = ", ".join(supported.name for supported in SUPPORTED)
+    names = ", ".join(_NAMES)
     fix = _FIXES.get(kind_of(dtype), "convert first, for example x.astype('float32')")
     return f"dtype {dtype} is not supported: {fix}. The supported dtypes are {names}."
 
@@ -576,4 +642,4 @@ def _keeps_64_bits(node: str, operands: frozenset[tuple[np.dtype, bool]]) -> boo
 
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__)
+    __getattr__ = absent(__name__, found=lambda name: bfloat16_dtype() if name == "bfloat16" else None)

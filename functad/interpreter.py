@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from functad.array import value_of
+from functad.evaluation import implementation
 from functad.ir import Atom, Literal, Program, Var
 
 
@@ -37,7 +38,8 @@ def compile_program(
     last_use = _last_uses(program)
     steps = []
     for number, eqn in enumerate(program.eqns):
-        run = partial(eqn.primitive.impl, **eqn.params) if eqn.params else eqn.primitive.impl
+        run = implementation(eqn.primitive, [a.aval.dtype for a in eqn.invars])
+        run = partial(run, **eqn.params) if eqn.params else run
         reads = [slot_of(a) for a in eqn.invars]
         writes = [slot_of(v) for v in eqn.outvars]
         mentioned = {a for a in (*eqn.invars, *eqn.outvars) if isinstance(a, Var)}

@@ -302,6 +302,15 @@ def program_has_effects(program: Program) -> bool:
 
 # --- primitives -----------------------------------------------------------------------------------
 
+F = TypeVar("F", bound=Callable[..., Any])
+_TAKING_NARROW: set[Callable[..., Any]] = set()
+
+
+def takes_narrow(impl: F) -> F:
+    """Mark an implementation that computes and wants floats of 16 bits as they are, for the sake of their bits."""
+    _TAKING_NARROW.add(impl)
+    return impl
+
 
 @dataclass(frozen=True)
 class Absent:
@@ -427,6 +436,17 @@ class Primitive:
         if isinstance(rule, Scattered):
             return rule.kind == "set"
         return not isinstance(rule, (Reduction, Running, Contraction))
+
+    @cached_property
+    def takes_narrow(self) -> bool:
+        """Whether its implementation takes floats of 16 bits as they are: it computes nothing, or says so itself.
+
+        All others get them as float32, and what they give is rounded once: `evaluation.implementation`.
+        """
+        rule = self.lower
+        moves = isinstance(rule, Indexed) or (isinstance(rule, Loops) and (rule.joins or rule.indexed) is not None)
+        puts = isinstance(rule, Scattered) and rule.kind == "set"
+        return self.runs_functions or moves or puts or self.impl in _TAKING_NARROW
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation to arrays, traced ones too; a list of results if it may have several.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 # Running sums and products are kept in this dtype, so that the error does not grow with the length.
-_WIDE = {"float16": "float32", "float32": "float64", "complex64": "complex128"}
+_WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "complex64": "complex128"}
 
 
 @dataclass(frozen=True)

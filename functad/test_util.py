@@ -18,7 +18,14 @@ from functad.errors import ArgumentError
 from functad.tree_util import keystr, tree_leaves, tree_leaves_with_path, tree_map
 
 _STEP = 1e-4
-_TOLERANCES = {"float16": 1e-2, "float32": 2e-3, "float64": 1e-5, "complex64": 1e-3, "complex128": 1e-5}
+_TOLERANCES = {
+    "bfloat16": 1e-1,
+    "float16": 1e-2,
+    "float32": 2e-3,
+    "float64": 1e-5,
+    "complex64": 1e-3,
+    "complex128": 1e-5,
+}
 _MODES = ("fwd", "rev", "lin")
 Tolerance = float | dict[Any, float] | None
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array
-from functad.dtypes import kind_of
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.numpy.building import as_array
 from functad.numpy.promotion import canonical_axis, convert, promote_args_inexact
@@ -87,7 +87,7 @@ def frexp(x: Any, /) -> tuple[Array, Array]:
     value = as_array("frexp", value)
     if kind_of(value.dtype) == "c":
         raise DTypeError(f"frexp takes real numbers, got {value.aval.str_short()}")
-    info = np.finfo(value.dtype)
+    info = finfo(value.dtype)
     lift = info.nmant + 1
     is_small = jnp.abs(value) < info.smallest_normal
     normal = jnp.where(is_small, value * _power_of_two(np.int32(lift), value.dtype), value)
@@ -102,6 +102,6 @@ def frexp(x: Any, /) -> tuple[Array, Array]:
 
 def _power_of_two(exponent: Any, dtype: np.dtype) -> Any:
     """2^exponent, exact, where that is a normal float."""
-    info = np.finfo(dtype)
+    info = finfo(dtype)
     stored = convert(as_array("frexp", exponent + (info.maxexp - 1)), np.dtype(f"int{info.bits}"))
     return bitcast_convert_type(stored << info.nmant, dtype)

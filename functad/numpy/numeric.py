@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
-from functad.dtypes import kind_of
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, sorting, ufuncs
 from functad.numpy.building import as_array
@@ -208,7 +208,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         x0, x1 = (selecting.take(places, i, 0, mode="clip") for i in (upper - 1, upper))
         f0, f1 = (selecting.take(values, i, 0, mode="clip") for i in (upper - 1, upper))
         width = arithmetic.subtract(x1, x0)
-        tiny = float(np.finfo(places.dtype).tiny)
+        tiny = float(finfo(places.dtype).tiny)
         flat = logic.less_equal(arithmetic.absolute(width), tiny)
         slope = arithmetic.divide(arithmetic.subtract(at, x0), selecting.where(flat, 1.0, width))
         result = selecting.where(flat, f0, arithmetic.add(f0, arithmetic.multiply(slope, arithmetic.subtract(f1, f0))))

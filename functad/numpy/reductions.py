@@ -363,7 +363,7 @@ def mean(
     x = as_array("mean", a)
     axes = canonical_axes("mean", axis, x.ndim)
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(x.dtype)
-    computed = dtypes.float32 if wanted == dtypes.float16 else wanted
+    computed = dtypes.compute_dtype(wanted)
     if where is None:
         total = sum(x, axes, dtype=computed, keepdims=keepdims)
         count = computed.type(math.prod(x.shape[i] for i in axes)) if kind_of(computed) in "fc" else None
@@ -432,7 +432,7 @@ def var(
     if kind_of(x.dtype) == "c" and given is None:
         wanted = np.zeros((), x.dtype).real.dtype
     computed = dtypes.promote_types(x.dtype, wanted)
-    computed = dtypes.float32 if computed == dtypes.float16 else dtypes.to_inexact_dtype(computed)
+    computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(computed))
     x = convert(x, computed)
     centre = _mean(x, axes, keepdims=True, where=where) if mean is None else convert(operand("var", mean), computed)
     deviation = arithmetic.subtract(x, centre)

@@ -154,7 +154,8 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     if method not in _METHODS:
         raise ArgumentError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x, fractions = promote_dtypes_inexact(operand(name, a), operand(name, q))
-    x, fractions = convert(x, x.dtype), convert(fractions, x.dtype)
+    wanted, computed = x.dtype, dtypes.compute_dtype(x.dtype)  # in few bits, positions would not be whole numbers
+    x, fractions = convert(x, computed), convert(fractions, computed)
     axes = canonical_axes(name, axis, x.ndim)
     kept = tuple(i for i in range(x.ndim) if i not in axes)
     rest = tuple(x.shape[i] for i in kept)
@@ -186,7 +187,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     values = selecting.where(empty, x.dtype.type(np.nan), values)
     values = manipulation.moveaxis(values, -1, 0)
     reduced = tuple(1 if i in axes else n for i, n in enumerate(x.shape)) if keepdims else rest
-    return reshape_to(values, fractions.shape + reduced)
+    return convert(reshape_to(values, fractions.shape + reduced), wanted)
 
 
 def _line_weights(name: str, weights: Any, x: Any, axes: tuple[int, ...], kept: tuple[int, ...]) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.api import custom_jvp
 from functad.array import Array
-from functad.dtypes import kind_of
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.numpy.building import binary_inexact, filled, named, real_scalar, scalar, select, unary_inexact
 from functad.numpy.promotion import asarray, constant, convert, operand, promote_args_inexact
@@ -192,14 +192,14 @@ def sinc(x: Any, /) -> Array:
 def hypot(x1: Any, x2: Any, /) -> Array:
     """sqrt(x1^2 + x2^2) without overflow half-way, element-wise."""
     x, y = promote_args_inexact("hypot", x1, x2)
-    if x.dtype == dtypes.float16:
+    if dtypes.is_narrow_float(x.dtype):
         return convert(hypot(convert(x, dtypes.float32), convert(y, dtypes.float32)), x.dtype)
     x, y = el.abs(x), el.abs(y)
     larger = el.max(x, y)
     infinite = el.or_(el.eq(x, scalar(x, np.inf)), el.eq(y, scalar(x, np.inf)))
     special = el.or_(infinite, el.eq(larger, scalar(x, 0)))
     # Multiplied by a power of two, squares neither overflow, nor lose digits where they matter.
-    third = 2.0 ** (np.finfo(x.dtype).maxexp // 3)
+    third = 2.0 ** (finfo(x.dtype).maxexp // 3)
     below = select(el.lt(larger, scalar(x, 1 / third)), scalar(x, third**2), scalar(x, 1.0))
     scale = select(el.gt(larger, scalar(x, third)), scalar(x, third**-2), below)
     # Where the result is known, derivatives must not come from 0 times infinity.
@@ -293,7 +293,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Array:  # noqa: A001
         return x
     if decimals == 0:
         return _round_to_even(x)
-    working = convert(x, dtypes.float32) if x.dtype == dtypes.float16 else x
+    working = convert(x, dtypes.compute_dtype(x.dtype), x.weak_type)
     factor = scalar(working, 10.0**decimals)
     rounded = el.div(_round_to_even(el.mul(working, factor)), factor)
     return convert(rounded, x.dtype, x.weak_type)
@@ -340,7 +340,7 @@ def real_if_close(a: Any, tol: float = 100) -> Array:
         return x
     rewrite = "Write functad.numpy.real(x): the dtype of a result cannot depend on values."
     size = np.abs(constant(x, "real_if_close", rewrite).imag)
-    return el.real(x) if np.all(size < (tol * np.finfo(x.dtype).eps if tol > 1 else tol)) else x
+    return el.real(x) if np.all(size < (tol * finfo(x.dtype).eps if tol > 1 else tol)) else x
 
 
 def imag(val: Any, /) -> Array:
@@ -370,7 +370,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     x = asarray(x)
     if kind_of(x.dtype) in "iub":
         return x
-    limits = np.finfo(x.dtype)
+    limits = finfo(x.dtype)
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
     fill = [convert(operand("nan_to_num", v), x.dtype) for v in (nan, high, low)]

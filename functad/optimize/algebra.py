@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.dtypes import kind_of
+from functad.dtypes import finfo, kind_of
 from functad.editing.rewriting import View
+from functad.evaluation import implementation
 from functad.ir import Atom, Eqn, Literal, Primitive, subprograms
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
@@ -29,7 +30,8 @@ def fold(eqn: Eqn, view: View) -> Atom | None:
     if not foldable:
         return None
     with np.errstate(all="ignore"):
-        value = eqn.primitive.impl(*[a.value for a in eqn.invars if isinstance(a, Literal)], **eqn.params)
+        run = implementation(eqn.primitive, [a.aval.dtype for a in eqn.invars])
+        value = run(*[a.value for a in eqn.invars if isinstance(a, Literal)], **eqn.params)
     return Literal(np.asarray(value)[()], eqn.outvars[0].aval)
 
 
@@ -53,7 +55,7 @@ def over_power_of_two(eqn: Eqn, view: View) -> Eqn | None:
     if not isinstance(y, Literal) or kind_of(y.aval.dtype) != "f":
         return None
     fraction, exponent = math.frexp(y.value)
-    limits = np.finfo(y.aval.dtype)
+    limits = finfo(y.aval.dtype)
     if abs(fraction) != 0.5 or not limits.minexp < exponent < limits.maxexp:
         return None
     return eqn.replace(primitive=mul_p, invars=(x, Literal(y.aval.dtype.type(1 / y.value), y.aval)))

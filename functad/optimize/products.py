@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.dtypes import kind_of
+from functad.dtypes import is_narrow_float, kind_of
 from functad.editing.rewriting import View, spliced
 from functad.ir import Eqn
 from functad.optimize.algebra import repeated_number
@@ -85,7 +85,7 @@ def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
     out = eqn.outvars[0].aval
     if out.dtype == np.bool_ or any(a.aval.dtype != out.dtype for a in eqn.invars):
         return None
-    if contract[0] and (kind_of(out.dtype) not in "iuf" or out.dtype == np.float16):
+    if contract[0] and (kind_of(out.dtype) not in "iuf" or is_narrow_float(out.dtype)):
         return None
     shapes = [a.aval.shape for a in eqn.invars]
     frees = [[d for d in range(len(s)) if d not in (*contract[i], *batch[i])] for i, s in enumerate(shapes)]

@@ -14,7 +14,7 @@ import numpy as np
 from functad import dtypes, machine_model
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
-from functad.ir import Absent, Aval, Example, Zero, ZeroDerivative
+from functad.ir import Absent, Aval, Example, Zero, ZeroDerivative, takes_narrow
 from functad.lowering_rules import Scalar
 from functad.primitives.builders import (
     ANY,
@@ -230,9 +230,7 @@ def _power_text(dtype: np.dtype, *, y: int) -> str:
     if y == 0:
         return "{T}(1)"
     size = -y if y < 0 else y
-    if dtype == dtypes.float16:  # rounded as often as its values in memory are
-        power = f"integer_power_f16({{0}}, {size})"
-    elif kind_of(dtype) == "c" or dtype == np.int64 or size > machine_model.MOST_FACTORS:
+    if kind_of(dtype) == "c" or dtype == np.int64 or size > machine_model.MOST_FACTORS:
         power = f"integer_power({{0}}, {size})"
     else:
         power = _product_text(size)
@@ -408,10 +406,12 @@ round_p = unary(
 )
 nextafter_p = binary(
     "nextafter",
-    lambda x, y: np.where(x == y, y, np.nextafter(x, y)),  # of equal numbers y, as in C, which matters for ±0
+    takes_narrow(lambda x, y: np.where(x == y, y, np.nextafter(x, y))),  # of equal ones y, as in C: for ±0
     jvps=Absent("the neighbour of a floating-point number is not a function of the reals"),
     kinds=FLOATS,
-    lower=Scalar(by_dtype("nextafter({0}, {1})", float16="nextafter_f16({0}, {1})")),
+    lower=Scalar(
+        by_dtype("nextafter({0}, {1})", float16="nextafter_f16({0}, {1})", bfloat16="nextafter_bf16({0}, {1})")
+    ),
     doc="The floating-point number next to x in the direction of y.",
 )
 

@@ -16,7 +16,7 @@ from functad.array import ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero
+from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero, takes_narrow
 from functad.lowering_rules import Indexed, Reduction, Scalar
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.pieces import in_pieces
@@ -177,8 +177,6 @@ def _reduce_sum_batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, 
 
 
 def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
-    if x.dtype == np.float16:  # without overflow half-way
-        return sum_over(x, axes, np.dtype(np.float32)).astype(np.float16)
     return sum_over(x, axes, x.dtype)
 
 
@@ -332,7 +330,7 @@ convert_element_type_p = Primitive(
     doc="Convert every element to another dtype; floats to integers as `kernels.conversion` says.",
     multiple_results=False,
     abstract_eval=_convert_aval,
-    impl=lambda x, *, new_dtype, weak_type: converted(x, new_dtype),
+    impl=takes_narrow(lambda x, *, new_dtype, weak_type: converted(x, new_dtype)),
     jvp=_convert_jvp,
     transpose=lambda ct, x, *, new_dtype, weak_type: [convert_element_type(ct, x.dtype)],
     batch=_convert_batch,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.dtypes import kind_of
+from functad.dtypes import compute_dtype, kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
@@ -109,8 +109,8 @@ def _dot_general_impl(
 ) -> np.ndarray:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     dtype = preferred_element_type or lhs.dtype
-    if dtype != lhs.dtype or dtype == np.float16:
-        wide = np.promote_types(lhs.dtype, np.float32 if dtype == np.float16 else dtype)
+    if dtype != lhs.dtype:
+        wide = np.promote_types(lhs.dtype, compute_dtype(dtype))
         if kind_of(lhs.dtype) in "iu" and kind_of(dtype) in "iu":
             wide = dtype  # uint64 and int64 have no integer in common; modulo 2**64 nothing is lost
         lhs, rhs = lhs.astype(wide), rhs.astype(wide)

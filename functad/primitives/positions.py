@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes, machine_model
-from functad.dtypes import kind_of
+from functad.dtypes import compute_dtype, kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, ZeroDerivative
@@ -79,11 +79,11 @@ def _as_reductions(kind: str, x: Aval, *, axes: tuple[int, ...], index_dtype: np
 
 
 def _comparable(x: Any, inner: int) -> Any:
-    """Booleans as numbers, and columns of float16 as float32, which vectors hold."""
+    """Booleans as numbers, and columns of narrow floats as float32, which vectors hold."""
     dtype = aval_of(x).dtype
     if dtype == np.bool_:
         return convert_element_type(x, np.uint8)
-    return convert_element_type(x, np.float32) if dtype == np.float16 and inner > 1 else x
+    return convert_element_type(x, compute_dtype(dtype)) if inner > 1 else x
 
 
 def _first_place(x: Any, extremum: Any, axis: int) -> Any:

@@ -126,8 +126,6 @@ def _reduction(
 
 
 def _reduce_prod_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
-    if x.dtype == np.float16:  # without rounding, or overflow, half-way
-        return np.prod(x, axis=axes, dtype=np.float32).astype(np.float16)
     return np.prod(x, axis=axes, dtype=x.dtype)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.dtypes import kind_of
+from functad.dtypes import is_narrow_float, kind_of
 from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.primitives.bitcast import bitcast_convert_type
@@ -38,7 +38,7 @@ def as_taps(
     along = [*zip(x.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)]
     counts = [window_count(*axis) for axis in along]
     holes = any(base > 1 and n > 1 for n, base in zip(x.shape, base_dilation))
-    rounds = op == "sum" and x.dtype == np.float16  # after each addition; the kernel does not
+    rounds = op == "sum" and is_narrow_float(x.dtype)  # after each addition; the kernel does not
     if (
         holes
         or rounds
@@ -72,7 +72,7 @@ def scatter_as_taps(
     along = [*zip(operand.shape, window_dimensions, window_strides, padding, ones, ones)]
     everywhere = all(stride == 1 for stride in window_strides)
     by_lines = operand.ndim > 0 and window_dimensions[-1] == 1  # elements side by side have windows side by side
-    if operand.dtype == np.float16 or not by_lines or not _suit(window_dimensions, window_strides):
+    if is_narrow_float(operand.dtype) or not by_lines or not _suit(window_dimensions, window_strides):
         return None
     if not everywhere and _cut_off(along) < machine_model.WINDOWS_CUT_OFF:
         return None

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
-from functad.dtypes import kind_of
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy import promotion
@@ -53,7 +53,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
     if check_mode("bernoulli", mode) == "low":
         return el.lt(uniform(key, shape, p.dtype), p)
     coarse, fine = unstack(uniform(key, (2, *shape), p.dtype))
-    return el.lt(strict.mul(fine, p.dtype.type(np.finfo(p.dtype).eps)), el.sub(p, coarse))
+    return el.lt(strict.mul(fine, p.dtype.type(finfo(p.dtype).eps)), el.sub(p, coarse))
 
 
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import plain_dtype
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 LARGEST_OF_THE_HEAP = 32 << 20  # what is larger always has a mapping of its own
@@ -72,13 +73,13 @@ def large_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
         raise MemoryError(f"an array of {nbytes:,} bytes")
     for key, memory in list(_kept.items()):
         if memory.nbytes == nbytes and _kept.pop(key, None) is not None:
-            return np.asarray(LargeBlock(memory, shape, dtype))
+            return np.asarray(LargeBlock(memory, shape, plain_dtype(dtype))).view(dtype)
     try:
         memory = np.empty(nbytes, np.uint8)
     except MemoryError:
         _kept.clear()
         memory = np.empty(nbytes, np.uint8)
-    return np.asarray(LargeBlock(memory, shape, dtype))
+    return np.asarray(LargeBlock(memory, shape, plain_dtype(dtype))).view(dtype)
 
 
 def empty_for(shape: Sequence[int], dtype: Any) -> Any:

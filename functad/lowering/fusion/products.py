@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functad.dtypes import kind_of
+from functad.dtypes import finfo, kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var
 from functad.lowering.nests.affine import Affine
 from functad.lowering_rules import Indexed
@@ -154,7 +154,7 @@ def _factor(eqn: Eqn, var: Var, so_far: float) -> float | None:
 
 def _can_scale(factor: float, so_far: float, dtype: np.dtype) -> bool:
     """Whether a product that is scaled already can be scaled by a factor: by at most 1, and both keep their digits."""
-    return bool(abs(factor) <= 1.0 and np.finfo(dtype).tiny <= abs(factor * so_far))
+    return bool(abs(factor) <= 1.0 and finfo(dtype).tiny <= abs(factor * so_far))
 
 
 def _take_sum(product: Product, eqn: Eqn, position: int, producer: dict[Var, Eqn]) -> None:

@@ -13,10 +13,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, TypeVar
 
-import numpy as np
-
 from functad import machine_model
-from functad.dtypes import kind_of
+from functad.dtypes import compute_dtype, kind_of
 from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import (
@@ -35,7 +33,7 @@ from functad.lowering.nests.nest import (
 )
 from functad.lowering.nests.printing import combined, identity
 from functad.primitives.loops.order import from_key, ordered
-from functad.primitives.loops.text import CASTS
+from functad.primitives.loops.text import cast
 
 _WORD = re.compile(r"[A-Za-z_]\w*(?!\w*\()")
 E = TypeVar("E", Accumulator, Carried)
@@ -68,12 +66,12 @@ def by_keys(nest: Nest) -> Nest:
 
 def _by_key(a: E, taken: set[str]) -> tuple[Let, E, Let]:
     """The key of a value, the extremum of the keys, and the number that has this one."""
-    dtype = np.dtype(np.float32) if a.dtype == np.float16 else a.dtype  # as its values are kept
+    dtype = compute_dtype(a.dtype)  # as its values are kept
     word, text = ordered(a.value, dtype, nan_first=a.kind == "min", zeros_equal=False)
     key, best = fresh(f"key_{a.name}", taken), fresh(f"best_{a.name}", taken)
     value = from_key(best, dtype)
     if a.kind == "min":  # NaN has the lowest key then, whose bits are those of a negative one
-        value = f"where({best} == {CASTS[word.name]}(0), {CASTS[dtype.name]}(nan), {value})"
+        value = f"where({best} == {cast(word)}(0), {cast(dtype)}(nan), {value})"
     level = POST if isinstance(a, Accumulator) else PRE
     before, after = Let((key,), text, (a.value,), PRE, a.eqn), Let((a.name,), value, (best,), level, a.eqn)
     return before, replace(a, name=best, dtype=word, value=key), after

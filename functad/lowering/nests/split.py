@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from functad import machine_model
-from functad.dtypes import kind_of
+from functad.dtypes import compute_dtype, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Load, Nest, Store, names_of
@@ -145,7 +143,7 @@ class _Split:
 
 
 def _partial_buffer(a: Accumulator, shape: list[int]) -> Buffer:
-    return new_buffer(f"parts_{a.name}", shape, np.dtype(np.float32) if a.dtype == np.float16 else a.dtype)
+    return new_buffer(f"parts_{a.name}", shape, compute_dtype(a.dtype))
 
 
 def _symbols(index: Affine) -> list[Symbol]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
-from functad.dtypes import kind_of
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, ufuncs
 from functad.numpy.building import as_array
@@ -168,6 +168,6 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     limit = tol if rtol is None else rtol
     if limit is None:
         largest = reductions.max(values, axis=-1, initial=0)
-        limit = arithmetic.multiply(largest, max(v.shape[-2:]) * float(np.finfo(values.dtype).eps))
+        limit = arithmetic.multiply(largest, max(v.shape[-2:]) * float(finfo(values.dtype).eps))
     limit = as_array("linalg.matrix_rank", limit)
     return reductions.sum(logic.greater(values, manipulation.expand_dims(limit, -1)), axis=-1)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functad import machine_model
-from functad.dtypes import kind_of
+from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.primitives.kernels.extrema import folded
 
 Padding = Sequence[tuple[int, int]]
@@ -65,10 +65,10 @@ def conv_general_dilated(
 ) -> np.ndarray:
     """Cross-correlate `lhs (N, C, *spatial)` with `rhs (O, C / feature_group_count, *window)`.
 
-    Padding may be negative; float16 is accumulated in float32. Returns `(N / batch_group_count, O, *out)`.
+    Padding may be negative; narrow floats are accumulated in float32. Returns `(N / batch_group_count, O, *out)`.
     """
     dtype = np.result_type(lhs, rhs)
-    if dtype == np.float16:
+    if is_narrow_float(dtype):
         lhs, rhs = lhs.astype(np.float32), rhs.astype(np.float32)
     groups = feature_group_count
     if batch_group_count > 1:
@@ -111,7 +111,7 @@ def reduce_window(
         return np.asarray(ufunc(out, initial))
 
     if op == "sum":
-        wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+        wide = compute_dtype(x.dtype)
         out = fold(np.add, x.astype(wide, copy=False), np.asarray(init_value, wide))
         return out.astype(x.dtype, copy=False)
     ufunc = {"max": np.maximum, "min": np.minimum}[op]
@@ -137,7 +137,7 @@ def select_and_scatter_add(
     ones = (1,) * operand.ndim
     padded = dilate_and_pad(operand, padding, ones, _selected_last(operand.dtype, select))
     windows = _windows(padded.shape, window_dimensions, window_strides, ones)
-    accumulate = np.dtype(np.float32) if source.dtype == np.float16 else source.dtype
+    accumulate = compute_dtype(source.dtype)
     values = source.astype(accumulate, copy=False)
     out = np.zeros(padded.shape, accumulate)
     for place, mask in _selected(padded, select, windows):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.dtypes import kind_of
+from functad.dtypes import is_narrow_float, kind_of
 from functad.primitives.loops.text import cast, combined, rounding
 
 Index = tuple[Any, ...]
@@ -71,8 +71,8 @@ def update_slice_rule(
         return str(context.read(1, source))
     before = _read(context, index)
     after = combined(kind, context.out.dtype, before, str(context.read(1, source)))
-    if kind != "set" and context.out.dtype == np.float16:
-        after = f"f16({after})"
+    if kind != "set" and is_narrow_float(context.out.dtype):
+        after = f"{rounding(context.out.dtype)}({after})"
     return f"where({' & '.join(conditions)}, {after}, {before})" if conditions else after
 
 
@@ -220,7 +220,7 @@ def pattern_of(element: str, dtype: np.dtype) -> str:
     """The text of the unsigned integer with the same bits."""
     if kind_of(dtype) in "bu":
         return element
-    return f"bits_f16({element})" if dtype == np.float16 else f"bits({element})"
+    return f"bits_{rounding(dtype)}({element})" if is_narrow_float(dtype) else f"bits({element})"
 
 
 def from_pattern(pattern: str, dtype: np.dtype) -> str:

@@ -5,11 +5,11 @@ Knows no primitive and no compiler.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from functad.dtypes import kind_of
+from functad.dtypes import DtypeTable, kind_of
 from functad.primitives.kernels.conversion import converted
 
 CASTS = {
@@ -23,21 +23,20 @@ CASTS = {
     "uint32": "u32",
     "uint64": "u64",
     "float16": "f32",
+    "bfloat16": "f32",
     "float32": "f32",
     "float64": "f64",
     "complex64": "c64",
     "complex128": "c128",
 }
-"""The cast to each dtype, as values of it are kept in registers: float16 as float32."""
+"""The cast to each dtype, as values of it are kept in registers: floats of 16 bits as float32."""
 
+NARROW_CASTS = {"float16": "f16", "bfloat16": "bf16"}
+"""The cast that rounds to a float of 16 bits, which is kept as float32."""
 
-def cast(dtype: np.dtype) -> str:
-    return CASTS[dtype.name]
-
-
-def rounding(dtype: np.dtype) -> str:
-    """The cast that also rounds to a dtype: to float16, `f16`."""
-    return "f16" if dtype == np.float16 else CASTS[dtype.name]
+# By dtype, because the name of one takes NumPy long to make.
+cast: Callable[[np.dtype], str] = DtypeTable(lambda dtype: CASTS[dtype.name]).__getitem__
+rounding: Callable[[np.dtype], str] = DtypeTable(lambda dtype: (CASTS | NARROW_CASTS)[dtype.name]).__getitem__
 
 
 def constant(value: complex | int | bool, dtype: np.dtype) -> str:

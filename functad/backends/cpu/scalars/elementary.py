@@ -46,6 +46,7 @@ f64 = _cast("f64", np.float64)
 c64 = _cast("c64", np.complex64)
 c128 = _cast("c128", np.complex128)
 f16 = plain(scalar_formulas.f16)
+bf16 = plain(scalar_formulas.bf16, inline=True)
 
 from_bits_i8 = plain(lambda k, x: k.from_bits(x, np.int8), inline=True)
 from_bits_i16 = plain(lambda k, x: k.from_bits(x, np.int16), inline=True)
@@ -56,6 +57,8 @@ from_bits_f64 = plain(lambda k, x: k.from_bits(x, np.float64), inline=True)
 bits = plain(lambda k, x: k.bits(x), inline=True)
 bits_f16 = plain(scalar_formulas.bits_f16)
 from_bits_f16 = plain(scalar_formulas.from_bits_f16)
+bits_bf16 = plain(scalar_formulas.bits_bf16, inline=True)
+from_bits_bf16 = plain(scalar_formulas.from_bits_bf16, inline=True)
 
 # --- selection and sums -----------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.backends.cpu.scalars.elementary import f16
 from functad.primitives.kernels import scalar_formulas
 from functad.primitives.kernels.plain_arithmetic import plain
 
@@ -115,23 +114,6 @@ def integer_power(x: Any, y: Any) -> Any:
     return power
 
 
-@routine
-def integer_power_f16(x: Any, y: Any) -> Any:
-    """`integer_power` of a float16 value, every product rounded to float16."""
-    squared = x
-    while y & 1 == 0:
-        squared = f16(product(squared, squared))
-        y = y >> 1
-    power = squared
-    y = y >> 1
-    while y > 0:
-        squared = f16(product(squared, squared))
-        if y & 1 == 1:
-            power = f16(product(power, squared))
-        y = y >> 1
-    return power
-
-
 @plain
 def product(k: Any, x: Any, y: Any) -> Any:
     """x · y in the dtype of x."""
@@ -146,12 +128,22 @@ def product(k: Any, x: Any, y: Any) -> Any:
 @plain
 def nextafter_f16(k: Any, x: Any, y: Any) -> Any:
     """The float16 next to the float16 value x in the direction of y; y where they are equal."""
-    pattern = scalar_formulas.bits_f16(k, x)
+    return _nextafter(k, x, y, scalar_formulas.bits_f16, scalar_formulas.from_bits_f16)
+
+
+@plain
+def nextafter_bf16(k: Any, x: Any, y: Any) -> Any:
+    """The bfloat16 next to the bfloat16 value x in the direction of y; y where they are equal."""
+    return _nextafter(k, x, y, scalar_formulas.bits_bf16, scalar_formulas.from_bits_bf16)
+
+
+def _nextafter(k: Any, x: Any, y: Any, bits: Callable[..., Any], from_bits: Callable[..., Any]) -> Any:
+    pattern = bits(k, x)
     sign = k.constant(0x8000, np.uint16)
     outwards = (y > x) == (x > 0)
     step = k.where(outwards, pattern + 1, pattern - 1)
-    tiny = (scalar_formulas.bits_f16(k, y) & sign) | 1
-    moved = scalar_formulas.from_bits_f16(k, k.where(x == 0, tiny, step))
+    tiny = (bits(k, y) & sign) | 1
+    moved = from_bits(k, k.where(x == 0, tiny, step))
     return k.where(x == y, y, k.where((x != x) | (y != y), x + y, moved))
 
 
@@ -168,6 +160,13 @@ def reduce_precision_f16(k: Any, x: Any, exponent_bits: Any, mantissa_bits: Any)
     """`reduce_precision` of a float16 value."""
     pattern = _reduced(k, scalar_formulas.bits_f16(k, x), exponent_bits, mantissa_bits, 10)
     return k.where(x != x, x, scalar_formulas.from_bits_f16(k, pattern))
+
+
+@plain
+def reduce_precision_bf16(k: Any, x: Any, exponent_bits: Any, mantissa_bits: Any) -> Any:
+    """`reduce_precision` of a bfloat16 value."""
+    pattern = _reduced(k, scalar_formulas.bits_bf16(k, x), exponent_bits, mantissa_bits, 7)
+    return k.where(x != x, x, scalar_formulas.from_bits_bf16(k, pattern))
 
 
 def _reduced(k: Any, pattern: Any, exponent_bits: Any, mantissa_bits: Any, own_mantissa: int) -> Any:
