@@ -18,7 +18,7 @@ import private_names
 import pytest
 
 import functad
-from functad.config import ACCEPTED
+from functad.config import ACCEPTED, OPTIONS, config
 
 VERSION = "0.10.1"
 ROOT = "jax"
@@ -128,9 +128,10 @@ def _mentioned(jax_name: str, name: str) -> type:
 
 
 def install() -> None:
-    """From now on `import jax` gives functad; tests that ask for several devices get one."""
-    options = ACCEPTED
-    options["num_cpu_devices"] = options["num_cpu_devices"]._replace(harmless=None)
+    """From now on `import jax` gives functad, with JAX's dtypes of NumPy's arrays; who asks for several devices gets one."""
+    ACCEPTED["num_cpu_devices"] = ACCEPTED["num_cpu_devices"]._replace(harmless=None)
+    if "numpy_dtypes" in OPTIONS:
+        config.update("numpy_dtypes", "jax")
     sys.meta_path.insert(0, _Finder())
 
 
