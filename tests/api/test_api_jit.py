@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import weakref
 
 import numpy as np
@@ -449,3 +450,12 @@ def test_signatures_are_forgotten_that_were_not_used_for_long(monkeypatch):
         assert f(2.0, n) == 2 * n
     assert traced == [1, 2, 3, 4, 5, 2]
     assert f._cache_size() == 4
+
+
+def test_a_jitted_function_has_the_signature_of_the_function():
+    def f(x, /, y=1, *, z: int = 2):
+        return x
+
+    for jitted in (functad.jit(f), functad.jit(functad.jit(f)), functad.vmap(functad.jit(f))):
+        assert inspect.signature(jitted) == inspect.signature(f)
+    assert inspect.signature(functad.jit(f), follow_wrapped=False) == inspect.signature(f)
