@@ -459,3 +459,11 @@ def test_a_jitted_function_has_the_signature_of_the_function():
     for jitted in (functad.jit(f), functad.jit(functad.jit(f)), functad.vmap(functad.jit(f))):
         assert inspect.signature(jitted) == inspect.signature(f)
     assert inspect.signature(functad.jit(f), follow_wrapped=False) == inspect.signature(f)
+
+
+def test_who_gives_numbers_and_names_of_static_arguments_says_all():
+    def f(a, b, c):
+        return (a, b, c) if isinstance(b, str) else b * c
+
+    assert functad.jit(f, static_argnums=0, static_argnames="b")("x", 2.0, 3.0) == 6.0  # b is no name here
+    assert functad.jit(lambda *args, b: b, static_argnums=0, static_argnames="b")("x", b=2.0) == 2.0
