@@ -5,7 +5,7 @@ Knows pytrees and wrapped functions; no transform.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functad.absent import absent
@@ -82,13 +82,13 @@ def flatten_fun_nokwargs(fun: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFu
 
 
 @transformation_with_aux
-def _with_args_and_kwargs(in_tree: PyTreeDef, *leaves: Any) -> Iterator[Any]:
+def _with_args_and_kwargs(in_tree: PyTreeDef, *leaves: Any) -> Generator[Any, Any, None]:
     args, kwargs = tree_unflatten(in_tree, leaves)
     yield tree_flatten((yield args, kwargs))
 
 
 @transformation_with_aux
-def _with_args(in_tree: PyTreeDef, *leaves: Any) -> Iterator[Any]:
+def _with_args(in_tree: PyTreeDef, *leaves: Any) -> Generator[Any, Any, None]:
     yield tree_flatten((yield tree_unflatten(in_tree, leaves), {}))
 
 

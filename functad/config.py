@@ -371,8 +371,7 @@ def numpy_dtype_promotion(new_val: str = "standard") -> AbstractContextManager[N
     ...     jnp.int32(1) + jnp.float32(2)
     Traceback (most recent call last):
     ...
-    functad.errors.DTypeError: int32 and float32 have no joint dtype while numpy_dtype_promotion is 'strict': \
-convert one of them with x.astype(dtype)
+    functad.errors.DTypeError: float32 and int32 have no joint dtype while numpy_dtype_promotion is 'strict': convert...
     """
     return config.context(numpy_dtype_promotion=new_val)
 

@@ -69,4 +69,4 @@ class _ByFields:
     pass
 
 
-_GENERATED = _ByFields.__eq__.__code__.co_filename  # type: ignore[attr-defined]
+_GENERATED = _ByFields.__eq__.__code__.co_filename

@@ -268,3 +268,45 @@ def test_types_that_a_function_returns_are_shapes_already():
     struct = functad.ShapeDtypeStruct((2,), "int8")
     found = functad.eval_shape(lambda x: {"a": (x, struct), "b": x.sum()}, jnp.ones(3))
     assert found["a"][1] is struct and found["a"][0].shape == (3,) and found["b"].shape == ()
+
+
+def test_wrappers_have_the_attributes_of_what_they_wrap():
+    class Layer:
+        __annotations__ = property(lambda self: "none")  # an object's class may have anything under this name
+
+        def __init__(self):
+            self.width = 3
+
+        def __call__(self, x):
+            return self.width * x
+
+    mapped = functad.vmap(Layer())
+    assert mapped.width == 3 and mapped(jnp.ones(2)).tolist() == [3.0, 3.0]
+    assert functad.grad(Layer())(1.0) == 3 and functad.checkpoint(Layer()).width == 3
+
+
+def test_types_of_tangents_and_addresses():
+    x, n = jnp.ones((2, 3)), jnp.ones(2, "int8")
+    assert functad.typeof(x).to_tangent_aval() == functad.typeof(x)
+    assert functad.typeof(n).to_tangent_aval().dtype == functad.float0 == functad.typeof(n).at_least_vspace().dtype
+    assert functad.typeof(1.0).weak_type and not functad.typeof(1.0).strip_weak_type().weak_type
+    assert core.ShapedArray((2, 3), "float32") == functad.typeof(x) and isinstance(functad.typeof(x), core.ShapedArray)
+    program = functad.make_jaxpr(lambda y: x + y)(x)
+    assert core.ClosedJaxpr(program.jaxpr, [2 * x]).consts[0][0, 0] == 2 and isinstance(program, core.ClosedJaxpr)
+    assert x.unsafe_buffer_pointer() == np.asarray(x).ctypes.data != n.unsafe_buffer_pointer()
+
+
+def test_a_library_can_leave_its_own_lines_out(tmp_path):
+    library = tmp_path / "library.py"
+    library.write_text("def double(x):\n    return x + x\n")
+    names: dict = {}
+    exec(compile(library.read_text(), str(library), "exec"), names)
+    assert str(functad.make_jaxpr(names["double"])(1.0).eqns[0].source).startswith(str(library))
+    functad.extend.source_info_util.register_exclusion(str(library))
+    assert str(functad.make_jaxpr(lambda x: names["double"](x))(1.0).eqns[0].source).startswith(__file__)
+
+
+def test_names_of_jax_for_what_is_there():
+    assert functad.experimental.io_callback is functad.io_callback
+    with functad.check_tracer_leaks(True):
+        assert functad.config.jax_check_tracer_leaks

@@ -324,6 +324,10 @@ class JitFunction(Generic[P, R]):
         """As a method: `self` is the first argument. Mark it static, or register its class as a pytree."""
         return self if instance is None else BoundJitFunction(self, instance)
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._fun)
+
     def __repr__(self) -> str:
         return f"<jit of {self._name()}>"
 

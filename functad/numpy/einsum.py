@@ -24,7 +24,8 @@ __all__ = ["einsum", "einsum_path"]
 
 def _product(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any, preferred_element_type: Any) -> Array:
     """What `lax.dot_general` does."""
-    return linear.dot_general(lhs, rhs, *dimension_numbers, preferred_element_type)
+    contract, batch = dimension_numbers
+    return linear.dot_general(lhs, rhs, contract, batch, preferred_element_type)
 
 
 def einsum(

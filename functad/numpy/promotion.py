@@ -391,7 +391,7 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """An `axis` argument, one, several or None for all, as a tuple of distinct axes counted from the front."""
     if axis is None:
         return tuple(range(ndim))
-    several = isinstance(axis, (tuple, list)) or (isinstance(axis, np.ndarray) and axis.ndim == 1)
+    several = isinstance(axis, Sequence) or (isinstance(axis, np.ndarray) and axis.ndim == 1)
     axes = tuple(canonical_axis(name, a, ndim) for a in (axis if several else (axis,)))
     if len(set(axes)) != len(axes):
         raise ArgumentError(f"{name}: axis={axis} names an axis twice")

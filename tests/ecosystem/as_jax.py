@@ -128,7 +128,7 @@ def _mentioned(jax_name: str, name: str) -> type:
 
 
 def install() -> None:
-    """From now on `import jax` gives functad, with JAX's dtypes of NumPy's arrays; who asks for several devices gets one."""
+    """From now on `import jax` gives functad, with JAX's dtypes of NumPy's arrays. Several devices are one."""
     ACCEPTED["num_cpu_devices"] = ACCEPTED["num_cpu_devices"]._replace(harmless=None)
     if "numpy_dtypes" in OPTIONS:
         config.update("numpy_dtypes", "jax")

@@ -244,7 +244,8 @@ def test_view_is_numpys():
         V.view(bool)
 
 
-def test_axes_may_be_an_array_of_numpys():
+def test_axes_may_be_an_array_of_numpys_or_a_range():
     x = jnp.ones((2, 3, 4))
+    assert jnp.expand_dims(x, range(2)).shape == (1, 1, 2, 3, 4) and jnp.sum(x, axis=range(3)) == 24
     assert jnp.transpose(x, np.argsort([2, 0, 1])).shape == np.transpose(np.ones((2, 3, 4)), [1, 2, 0]).shape
     assert jnp.sum(x, axis=np.array([0, 1])).tolist() == [6.0] * 4 and jnp.flip(x, np.int64(1)).shape == x.shape
