@@ -387,12 +387,17 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
     return index % ndim
 
 
+def listed(axis: Any) -> tuple[Any, ...]:
+    """One axis, or several in whatever sequence, as a tuple."""
+    several = isinstance(axis, Sequence) or (isinstance(axis, np.ndarray) and axis.ndim == 1)
+    return tuple(axis) if several else (axis,)
+
+
 def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """An `axis` argument, one, several or None for all, as a tuple of distinct axes counted from the front."""
     if axis is None:
         return tuple(range(ndim))
-    several = isinstance(axis, Sequence) or (isinstance(axis, np.ndarray) and axis.ndim == 1)
-    axes = tuple(canonical_axis(name, a, ndim) for a in (axis if several else (axis,)))
+    axes = tuple(canonical_axis(name, a, ndim) for a in listed(axis))
     if len(set(axes)) != len(axes):
         raise ArgumentError(f"{name}: axis={axis} names an axis twice")
     return axes
