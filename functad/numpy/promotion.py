@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -405,7 +405,7 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     """A `shape` argument, an integer or several, as a tuple of Python integers that are not negative."""
-    sizes = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Array) else (shape,)
     try:
         result = tuple(n.__index__() for n in sizes)
     except AttributeError:
