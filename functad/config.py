@@ -249,6 +249,11 @@ class Config(threading.local):
                 _set_for_all(name, _parse(flag, text or "1", OPTIONS[name]))
 
     @property
+    def x64_enabled(self) -> bool:
+        """JAX's other name for `enable_x64`."""
+        return self.enable_x64
+
+    @property
     def trace_settings(self) -> tuple[Value, ...]:
         """The values of `TRACE_OPTIONS`, on which a traced Program depends."""
         return tuple([getattr(self, name) for name in TRACE_OPTIONS])

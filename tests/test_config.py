@@ -239,7 +239,7 @@ def test_options_from_the_arguments_of_the_process(monkeypatch):
     arguments = ["program", "--jax_enable_x64=1", "--jax_debug_nans", "--jax_platform_name=cpu", "--other=1", "x"]
     monkeypatch.setattr("sys.argv", [*arguments, "--", "--jax_debug_infs=1"])
     config.parse_flags_with_absl()
-    assert (config.enable_x64, config.debug_nans, config.debug_infs) == (True, True, False)
+    assert (config.enable_x64, config.debug_nans, config.debug_infs) == (True, True, False) and config.x64_enabled
     monkeypatch.setattr("sys.argv", ["program", "--jax_enable_x64=maybe"])
     with pytest.raises(ArgumentError, match="--jax_enable_x64 must be 1, true"):
         config.parse_flags_with_absl()
