@@ -51,11 +51,15 @@ from functad.api import (
     vjp,
     vmap,
 )
+from functad.api.meshes import NamedSharding, make_mesh, set_mesh
+from functad.api.meshes import PartitionSpec as P
 from functad.array import Array
 from functad.config import (
+    check_tracer_leaks,
     checking_leaks,
     config,
     debug_infs,
+    debug_key_reuse,
     debug_nans,
     default_device,
     default_matmul_precision,
@@ -82,6 +86,7 @@ _keep_freed_memory()
 
 if TYPE_CHECKING:
     from functad import ad_checkpoint as ad_checkpoint
+    from functad import api_util as api_util
     from functad import checkpoint_policies as checkpoint_policies
     from functad import core as core
     from functad import custom_batching as custom_batching
@@ -111,6 +116,7 @@ if TYPE_CHECKING:
 
 _SUBMODULES = (
     "ad_checkpoint",
+    "api_util",
     "checkpoint_policies",
     "core",
     "custom_batching",
@@ -143,9 +149,12 @@ _SUBMODULES = (
 __all__ = [
     "Array",
     "Device",
+    "NamedSharding",
+    "P",
     "ShapeDtypeStruct",
     "block_until_ready",
     "check_program",
+    "check_tracer_leaks",
     "checking_leaks",
     "checkpoint",
     "clear_caches",
@@ -155,6 +164,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "debug_infs",
+    "debug_key_reuse",
     "debug_nans",
     "default_backend",
     "default_device",
@@ -186,6 +196,7 @@ __all__ = [
     "local_devices",
     "log_compiles",
     "make_jaxpr",
+    "make_mesh",
     "named_call",
     "named_scope",
     "numba_primitive",
@@ -201,6 +212,7 @@ __all__ = [
     "remat",
     "threefry_partitionable",
     "transfer_guard",
+    "set_mesh",
     "typeof",
     "value_and_grad",
     "vjp",

@@ -9,11 +9,7 @@ _ONE_DEVICE = (
     "there is one device, the CPU, whose threads share the work of a jitted function: map over examples with "
     "functad.vmap and compile with functad.jit"
 )
-_SHARDING = dict.fromkeys(
-    ("Mesh", "NamedSharding", "P", "PartitionSpec", "PositionalSharding", "make_mesh", "pmap", "set_mesh", "shard_map")
-    + ("with_sharding_constraint",),
-    _ONE_DEVICE,
-)
+_SHARDING = dict.fromkeys(("PositionalSharding", "pmap", "shard_map"), _ONE_DEVICE)
 _REFS = dict.fromkeys(
     ("Ref", "empty_ref", "free_ref", "freeze", "new_ref", "ref"),
     "there are no mutable arrays: carry a value through functad.lax.scan, or use x.at[index].set(values)",
@@ -54,8 +50,6 @@ INSTEAD: dict[str, dict[str, str]] = {
             _ONE_DEVICE,
         ),
         "ad": "functad.interpreters.ad",
-        "api_util": "functad.tree_util flattens; functad.make_jaxpr traces",
-        "check_tracer_leaks": "functad.checking_leaks; a tracer that leaks always raises when it is used",
         "collect_profile": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
         "ds": "functad.lax.dynamic_slice(x, start, sizes)",
         "enable_checks": "functad.config.update('check_programs', True)",
@@ -74,11 +68,9 @@ INSTEAD: dict[str, dict[str, str]] = {
         "custom_transpose": "functad.linear_transpose, or a backward rule with functad.custom_vjp",
         "example_libraries": "layers are in functad.nn, optimizers in functad.optim",
         "live_arrays": "arrays are freed with their last reference, as all of Python's objects",
-        "debug_key_reuse": "keys are not tracked; split a key before each use",
     },
     "functad.lax": {
         **dict.fromkeys(("pcast", "pvary"), "there is one device: every array is wherever it is wanted"),
-        "with_sharding_constraint": _ONE_DEVICE,
         "rng_bit_generator": "functad.random.bits(key, shape)",
         "rng_uniform": "functad.random.uniform(key, shape)",
         **dict.fromkeys(("AccuracyMode", "Tolerance"), _ACCURACY),
@@ -107,7 +99,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "random": "functad.random, whose functions take a key",
         "ndarray_like": "functad.Array",
     },
-    "functad.experimental": {"enable_x64": "functad.enable_x64", "io_callback": "functad.io_callback"},
+    "functad.experimental": {"enable_x64": "functad.enable_x64"},
     "functad.lax.linalg": {"qdwh": "functad.scipy.linalg.polar"},
     "functad.nn": {
         **dict.fromkeys(("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"), _BLOCK_SCALES),
@@ -148,7 +140,6 @@ INSTEAD: dict[str, dict[str, str]] = {
             ("backend", "lowering", "mlir", "pallas", "sharding"), "functad compiles for the CPU by Numba, itself"
         ),
         "random": "there is one kind of keys, threefry2x32",
-        "source_info_util": "eqn.source is the user's line of an equation",
     },
     "functad.extend.core": {
         **dict.fromkeys(
@@ -159,7 +150,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "DebugInfo": "eqn.source is the user's line of an equation",
         "InconclusiveDimensionOperation": "all sizes are numbers, so that none is inconclusive",
         "call_impl": "call the function",
-        "find_top_trace": "functad.core.get_opaque_trace_state",
         "gensym": "variables are functad.extend.core.Var objects, named when printed",
         **dict.fromkeys(
             ("nonempty_axis_env_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE"),
@@ -171,17 +161,29 @@ INSTEAD: dict[str, dict[str, str]] = {
         ),
     },
     "functad.interpreters": {
+        **dict.fromkeys(("xla", "pxla"), "functad.make_jaxpr makes Programs, functad.eval_jaxpr runs them"),
+    },
+    "functad.interpreters.partial_eval": {
+        **dict.fromkeys(("DynamicJaxprTracer", "JaxprTracer"), "there is one kind of tracer: functad.core.Tracer"),
+        "Val": "annotate with typing.Any",
         **dict.fromkeys(
-            ("partial_eval", "xla", "pxla"), "functad.make_jaxpr makes Programs, functad.eval_jaxpr runs them"
+            ("custom_partial_eval_rules", "dce_jaxpr_call_rule", "dce_jaxpr_closed_call_rule", "dce_rules")
+            + ("partial_eval_jaxpr_custom_rules",),
+            "there are no such rules: all primitives are recorded, or dropped, alike",
+        ),
+        "dce_jaxpr_consts": "functad.interpreters.partial_eval.dce_jaxpr, which drops constants too",
+    },
+    "functad.api_util": {
+        **dict.fromkeys(
+            ("argnums_partial", "donation_vector", "flatten_axes", "rebase_donate_argnums"),
+            "functad.jit and functad.vmap see to that; functad.tree_util.broadcast_prefix repeats leaves of a prefix",
         ),
     },
     "functad.interpreters.ad": {
-        **dict.fromkeys(("JVPTrace", "JVPTracer"), "there is one kind of tracer: functad.core.Tracer"),
         **dict.fromkeys(("jvp", "linearize"), "use functad.jvp, or functad.linearize"),
         "get_primitive_transpose": "functad.interpreters.ad.primitive_transposes[primitive]",
     },
     "functad.interpreters.batching": {
-        "axis_primitive_batchers": "functad.interpreters.batching.fancy_primitive_batchers",
         **dict.fromkeys(
             ("register_vmappable", "unregister_vmappable"),
             "functad.tree_util.register_pytree_node makes what functad.vmap maps over",
@@ -212,8 +214,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad.sharding": _SHARDING
     | {"make_single_device_sharding": "functad.sharding.SingleDeviceSharding()"}
     | dict.fromkeys(
-        ("AbstractDevice", "AbstractMesh", "AxisType", "ManualAxisType", "auto_axes", "explicit_axes")
-        + ("get_abstract_mesh", "get_mesh", "reshard", "use_abstract_mesh"),
+        ("AbstractDevice", "ManualAxisType", "auto_axes", "explicit_axes", "reshard", "use_abstract_mesh"),
         _ONE_DEVICE,
     ),
 }

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functad import dtypes
 from functad.dtypes import plain_dtype
-from functad.errors import ArgumentError, DonatedArrayError, ImmutableArrayError, ShapeError, UnhashableTracerError
+from functad.errors import (
+    ArgumentError,
+    DonatedArrayError,
+    DTypeError,
+    ImmutableArrayError,
+    ShapeError,
+    UnhashableTracerError,
+)
 from functad.ir import Aval
 
 _SET_ITEM = """{what} is immutable: `x[index] = value` cannot work in a pure function.{where}
@@ -165,6 +173,60 @@ class ArrayImpl(Array):
         return self.__copy__()
 
 
+class KeyArray(ArrayImpl):
+    """Typed random keys: of each, the value holds the two words of 32 bits as one of 64, in the order of memory."""
+
+    __slots__ = ()
+
+    @property
+    def aval(self) -> Aval:  # type: ignore[override]
+        if self._aval is None:
+            self._aval = Aval(self._value.shape, dtypes.key_fry)
+        return self._aval
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        dtype: np.dtype = dtypes.key_fry
+        return dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise self._no_number("an array of NumPy's")
+
+    def __bool__(self) -> bool:
+        raise self._no_number("a boolean")
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    def _scalar(self, wanted: str) -> np.ndarray:
+        raise self._no_number("a number")
+
+    def _no_number(self, wanted: str) -> DTypeError:
+        return DTypeError(f"{self._describe()} cannot become {wanted}: {dtypes.KEYS_ARE_NO_NUMBERS}")
+
+    def __repr__(self) -> str:
+        words = np.ascontiguousarray(self._value)[..., None].view(np.uint32)
+        return f"Array({self.shape}, dtype={self.dtype.name}) overlaying:\n{words.reshape(*self.shape, 2)}"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> Any:
+        return (KeyArray, (read_only_view(self._value),))
+
+    def __copy__(self) -> KeyArray:
+        return KeyArray(self._value.copy())
+
+
+def class_for(aval: Aval) -> type[ArrayImpl]:
+    """The class of the Arrays of a type."""
+    return KeyArray if aval.dtype is dtypes.key_fry else ArrayImpl
+
+
+def value_of(x: Any) -> np.ndarray:
+    """The elements of a concrete array as they are stored: of keys, their words."""
+    return x._value if isinstance(x, ArrayImpl) else np.asarray(x)
+
+
 def read_only_view(value: np.ndarray) -> np.ndarray:
     """The same elements, as an ndarray for others: neither it nor what it is a view of can be opened to writing."""
     # NumPy lets the owner of memory do that, and follows `.base` to it; a read-only memoryview is no such owner.
@@ -177,7 +239,7 @@ def read_only_view(value: np.ndarray) -> np.ndarray:
 
 def wrap(value: np.ndarray, aval: Aval) -> ArrayImpl:
     """An Array of an ndarray that nobody else has, of a type that is known."""
-    array = _new(ArrayImpl)
+    array = _new(KeyArray if aval.dtype is dtypes.key_fry else ArrayImpl)
     value.setflags(False)  # type: ignore[call-arg]  # to be written; NumPy takes it by position
     array._value = value
     array._aval = aval

@@ -6,10 +6,12 @@ This file must not know what the options do: the files that read an option decid
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from itertools import takewhile
 from typing import Any, NamedTuple, TypeAlias
 
 from functad.errors import ArgumentError, close_names
@@ -51,8 +53,12 @@ _SWITCH = (False, True)
 
 OPTIONS: dict[str, Option] = {
     "enable_x64": Option(False, _SWITCH, "Python scalars and new arrays take 64 bits instead of 32"),
+    "numpy_dtypes": Option(
+        "keep", ("keep", "jax"), "what becomes of NumPy's 64-bit arrays and scalars: JAX cuts them to 32 bits"
+    ),
     "debug_nans": Option(False, _SWITCH, "raise as soon as an operation makes a NaN"),
     "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
+    "debug_key_reuse": Option(False, _SWITCH, "raise where a typed random key is used for the second time"),
     "debug_index": Option(False, _SWITCH, "raise where an index lies outside of its array, traced ones included"),
     "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
     "default_backend": Option("cpu", ("cpu", "cuda", "interpreter"), "what runs a Program under jit"),
@@ -62,6 +68,14 @@ OPTIONS: dict[str, Option] = {
     ),
     "fuse_multiply_add": Option(
         False, _SWITCH, "jitted functions may add a product that they have not rounded, as no un-jitted one does"
+    ),
+    "numpy_dtype_promotion": Option(
+        "standard",
+        ("standard", "strict"),
+        "'strict' raises where operands of different dtypes meet, but Python's numbers",
+    ),
+    "numpy_rank_promotion": Option(
+        "allow", ("allow", "warn", "raise"), "whether operands of different ranks, none of them 0, broadcast silently"
     ),
     "check_programs": Option(False, _SWITCH, "verify every Program after every pass"),
 }
@@ -76,7 +90,6 @@ class Accepted(NamedTuple):
 
 
 _FREE = "XLA's own business"
-_CHECK = "functad does not make this check"
 ACCEPTED: dict[str, Accepted] = {
     "default_matmul_precision": Accepted(None, None, "products are always exact to the dtype"),
     "platform_name": Accepted("", ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
@@ -92,9 +105,6 @@ ACCEPTED: dict[str, Accepted] = {
     "persistent_cache_min_compile_time_secs": Accepted(1.0, None, "kernels are kept on disk"),
     "persistent_cache_min_entry_size_bytes": Accepted(0, None, "kernels are kept on disk"),
     "raise_persistent_cache_errors": Accepted(False, None, "a cache that cannot be used is said, and done without"),
-    "numpy_rank_promotion": Accepted("allow", ("allow",), _CHECK),
-    "numpy_dtype_promotion": Accepted("standard", ("standard",), _CHECK),
-    "debug_key_reuse": Accepted(False, (False,), _CHECK),
     "transfer_guard": Accepted("allow", ("allow", None), "there is one memory"),
     "threefry_partitionable": Accepted(True, (True,), "random numbers are those of the partitionable threefry"),
     "default_prng_impl": Accepted("threefry2x32", ("threefry2x32",), "keys are of one kind, threefry2x32"),
@@ -111,15 +121,19 @@ ACCEPTED: dict[str, Accepted] = {
 
 
 # The options that decide what is recorded of a function, and those that decide how a jitted one runs.
-TRACE_OPTIONS = ("enable_x64", "debug_index")
+TRACE_OPTIONS = ("enable_x64", "numpy_dtypes", "debug_index", "numpy_dtype_promotion", "numpy_rank_promotion")
 JIT_OPTIONS = (
     "disable_jit",
     "debug_nans",
     "debug_infs",
+    "debug_key_reuse",
     "debug_index",
     "default_backend",
     "enable_x64",
+    "numpy_dtypes",
     "fuse_multiply_add",
+    "numpy_dtype_promotion",
+    "numpy_rank_promotion",
 )
 
 
@@ -150,14 +164,18 @@ class Config(threading.local):
     # A global value is an attribute of the class, an override one of the instance, of which
     # threading.local keeps one dict a thread: so reading an option is one plain attribute access.
     enable_x64: bool
+    numpy_dtypes: str
     debug_nans: bool
     debug_index: bool
+    debug_key_reuse: bool
     debug_infs: bool
     log_compiles: bool
     default_backend: str
     disable_jit: bool
     num_threads: int
     fuse_multiply_add: bool
+    numpy_dtype_promotion: str
+    numpy_rank_promotion: str
     check_programs: bool
     may_check_values: bool  # False where neither `debug_nans` nor `debug_infs` is set, which every operation asks
     jit_settings: tuple[Value, ...] | None  # of `JIT_OPTIONS`; None where this thread overrides some option
@@ -228,6 +246,22 @@ class Config(threading.local):
         value: Value = getattr(self, _option_name(name))
         return value
 
+    def parse_flags_with_absl(self) -> None:
+        """Set options as the arguments of the process say: `--jax_enable_x64=1`, `--jax_debug_nans`, up to a `--`.
+
+        The name is JAX's; absl is not needed. Arguments that name no option are left to others.
+        """
+        for argument in takewhile("--".__ne__, sys.argv):
+            flag, _, text = argument.partition("=")
+            name = flag.removeprefix("--jax_")
+            if name != flag and name in OPTIONS:
+                _set_for_all(name, _parse(flag, text or "1", OPTIONS[name]))
+
+    @property
+    def x64_enabled(self) -> bool:
+        """JAX's other name for `enable_x64`."""
+        return self.enable_x64
+
     @property
     def trace_settings(self) -> tuple[Value, ...]:
         """The values of `TRACE_OPTIONS`, on which a traced Program depends."""
@@ -252,7 +286,8 @@ def set_defaults(environment: Mapping[str, str]) -> None:
     for name, option in OPTIONS.items():
         variable = f"FUNCTAD_{name.upper()}"
         text = environment.get(variable)
-        _set_for_all(name, option.default if text is None else _parse(variable, text, option))
+        parsed = option.default if text is None else _parse(f"environment variable {variable}", text, option)
+        _set_for_all(name, parsed)
 
 
 def _set_for_all(name: str, value: Value) -> None:
@@ -313,13 +348,11 @@ def accepted_context(name: str) -> Callable[..., AbstractContextManager[None]]:
     return context
 
 
-checking_leaks = accepted_context("check_tracer_leaks")
+check_tracer_leaks = checking_leaks = accepted_context("check_tracer_leaks")
 default_device = accepted_context("default_device")
 default_matmul_precision = accepted_context("default_matmul_precision")
 default_prng_impl = accepted_context("default_prng_impl")
 explain_cache_misses = accepted_context("explain_cache_misses")
-numpy_dtype_promotion = accepted_context("numpy_dtype_promotion")
-numpy_rank_promotion = accepted_context("numpy_rank_promotion")
 threefry_partitionable = accepted_context("threefry_partitionable")
 transfer_guard = accepted_context("transfer_guard")
 
@@ -343,6 +376,47 @@ def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
 def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:
     """A context in which an operation that makes an infinity raises."""
     return config.context(debug_infs=new_val)
+
+
+def numpy_dtype_promotion(new_val: str = "standard") -> AbstractContextManager[None]:
+    """A context in which `"strict"` lets no array's dtype change to another array's: only Python's numbers adapt.
+
+    >>> import functad, functad.numpy as jnp
+    >>> with functad.numpy_dtype_promotion("strict"):
+    ...     jnp.int32(1) + jnp.float32(2)
+    Traceback (most recent call last):
+    ...
+    functad.errors.DTypeError: float32 and int32 have no joint dtype while numpy_dtype_promotion is 'strict': convert...
+    """
+    return config.context(numpy_dtype_promotion=new_val)
+
+
+def numpy_rank_promotion(new_val: str = "allow") -> AbstractContextManager[None]:
+    """A context in which `"raise"`, or `"warn"`, tells where operands of different ranks are broadcast.
+
+    Operands of rank 0 go with all others.
+    """
+    return config.context(numpy_rank_promotion=new_val)
+
+
+def debug_key_reuse(new_val: bool = True) -> AbstractContextManager[None]:
+    """A context in which using a typed random key twice raises, and says where the first time was.
+
+    Keys are used by `random.split` and by all functions that draw numbers; `fold_in`, `key_data` and comparisons do not
+    use them, and `clone` makes a new one. In jitted functions, loops and branches, too; but keys picked by a traced
+    index are not followed. It takes time: for debugging.
+
+    >>> import functad
+    >>> from functad import random
+    >>> key = random.key(0)
+    >>> with functad.debug_key_reuse(True):
+    ...     x = random.normal(key)
+    ...     y = random.normal(key)
+    Traceback (most recent call last):
+        ...
+    functad.errors.KeyReuseError: a random key is used for the second time, which would give the same numbers again...
+    """
+    return config.context(debug_key_reuse=new_val)
 
 
 def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
@@ -390,13 +464,13 @@ def _parse(variable: str, text: str, option: Option) -> Value:
         for choice in option.choices:
             if str(choice) == text.strip():
                 return choice
-        raise ArgumentError(f"environment variable {variable} must be {_allowed(option, str)}, got {text!r}")
+        raise ArgumentError(f"{variable} must be {_allowed(option, str)}, got {text!r}")
     word = text.strip().lower()
     if word in ("1", "true", "yes", "on"):
         return True
     if word in ("", "0", "false", "no", "off"):
         return False
-    raise ArgumentError(f"environment variable {variable} must be 1, true, yes, on or 0, false, no, off; got {text!r}")
+    raise ArgumentError(f"{variable} must be 1, true, yes, on or 0, false, no, off; got {text!r}")
 
 
 config = Config()

@@ -5,23 +5,60 @@ Knows names, and which trace is active.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functad import dtypes
 from functad.absent import absent
 from functad.api.arguments import leaf_aval
 from functad.api.inspection import eval_jaxpr
 from functad.array import Array
 from functad.extend.primitive import OpenPrimitive as Primitive
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
-from functad.tracing import Trace, Tracer, current_trace, has_value, outside_traces
+from functad.tracing import Trace, Tracer, current_trace, ensure_compile_time_eval, has_value
 
-ShapedArray = AbstractValue = Aval
-Jaxpr = ClosedJaxpr = Program
+AbstractValue = Aval
+Jaxpr = Program
 JaxprEqn = Eqn
-ensure_compile_time_eval = outside_traces
+
+
+class _Maker(type):
+    """The class of a name of JAX's under which objects of another class are made, and known."""
+
+    makes: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.makes)
+
+
+class ShapedArray(metaclass=_Maker):
+    """The type of an array, from its shape and dtype; `functad.typeof(x)` gives such.
+
+    >>> ShapedArray((2, 3), "float32").str_short(), isinstance(typeof(1.), ShapedArray)
+    ('f32[2,3]', True)
+    """
+
+    makes = Aval
+
+    def __new__(cls, shape: Sequence[int], dtype: Any, weak_type: bool = False, **layout: Any) -> Any:
+        return Aval(shape, dtypes.as_dtype(dtype), bool(weak_type))
+
+
+class ClosedJaxpr(metaclass=_Maker):
+    """A Program with these values of its constants; a Program always has them.
+
+    >>> import functad
+    >>> program = functad.make_jaxpr(lambda x: x + 1.)(2.)
+    >>> isinstance(ClosedJaxpr(program.jaxpr, program.consts), ClosedJaxpr)
+    True
+    """
+
+    makes = Program
+
+    def __new__(cls, jaxpr: Program, consts: Sequence[Any] = ()) -> Any:
+        return jaxpr.replace(consts=consts) if consts else jaxpr
 
 
 def typeof(x: Any) -> Aval:

@@ -54,6 +54,55 @@ SUPPORTED: tuple[np.dtype, ...] = tuple(SHORT_NAMES)
 float0 = np.dtype([("float0", np.void, 0)])
 SHORT_NAMES[float0] = "float0"
 
+
+class extended(np.generic):  # noqa: N801  (JAX's name)
+    """The kind of the dtypes that NumPy has not: `issubdtype(x.dtype, extended)`."""
+
+
+class prng_key(extended):  # noqa: N801  (JAX's name)
+    """The kind of the dtypes of typed random keys: `issubdtype(x.dtype, prng_key)`."""
+
+    def __new__(cls, *args: Any) -> prng_key:
+        raise DTypeError(f"{args} cannot become a random key: {KEYS_ARE_NO_NUMBERS}")
+
+
+class KeyType:
+    """The dtype of typed random keys. It is none of NumPy's, but answers what those are asked."""
+
+    name = "key<fry>"
+    kind = "k"
+    itemsize = 8
+    type = prng_key
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return "key_fry"  # there is one
+
+
+key_fry: Any = KeyType()
+SHORT_NAMES[key_fry] = key_fry.name
+
+
+KEYS_ARE_NO_NUMBERS = "keys are no numbers; functad.random.key_data(key) gives their words, as an array of uint32"
+
+
+def refuse_keys(name: str, *dtypes: np.dtype) -> None:
+    """Raise DTypeError, in the name of an operation on numbers, where one of the dtypes is that of keys."""
+    if key_fry in dtypes:
+        raise DTypeError(f"{name} takes or makes {key_fry}, but {KEYS_ARE_NO_NUMBERS}")
+
+
+def stored_as(dtype: np.dtype) -> np.dtype:
+    """The dtype in which NumPy and kernels hold elements of a dtype: a key is one word of 64 bits.
+
+    >>> stored_as(key_fry), stored_as(float32)
+    (dtype('uint64'), dtype('float32'))
+    """
+    return uint64 if dtype is key_fry else dtype
+
+
 _PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
     bool: (bool_, bool_),
     int: (int32, int64),
@@ -222,11 +271,20 @@ def dtype_of_ndarray(x: Any) -> np.dtype:
                 f"an array of type {type(x).__name__} was given, which has arithmetic of its own (units, for example) "
                 "that would be lost: pass its plain values, x.view(numpy.ndarray)"
             )
-    return as_dtype(x.dtype)
+    return taken_in(as_dtype(x.dtype))
+
+
+def taken_in(dtype: np.dtype) -> np.dtype:
+    """The dtype that a value of NumPy's gets where it becomes an Array."""
+    if dtype in _NARROWED and config.numpy_dtypes == "jax" and not config.enable_x64:
+        return _NARROWED[dtype]
+    return dtype
 
 
 def adaptable(x: Any) -> Any:
     """A 64-bit scalar of NumPy's as the Python number that it stands for; with `enable_x64`, and all else, as it is.
+
+    With `numpy_dtypes="jax"` it is cut to 32 bits instead, as an array is.
 
     NumPy makes 64 bits of every number that it computes from Python's, such as `np.sqrt(2)`, so they say nothing about
     the dtype that is wanted. What takes a user's operand asks this first; primitives take NumPy scalars as they are.
@@ -235,8 +293,14 @@ def adaptable(x: Any) -> Any:
     (<class 'float'>, <class 'numpy.float32'>)
     """
     if isinstance(x, np.generic) and x.dtype in _NARROWED and not config.enable_x64:
-        return x.item()
+        return x.item() if config.numpy_dtypes == "keep" else cut(x, _NARROWED[x.dtype])
     return x
+
+
+def cut(x: Any, dtype: np.dtype) -> Any:
+    """A value of NumPy's in a narrower dtype: what does not fit wraps around, or becomes infinite."""
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
 
 
 def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
@@ -264,6 +328,31 @@ def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
     return known
 
 
+def joint_dtype(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
+    """As `lattice_join`, of a user's operands, whose dtypes `config.numpy_dtype_promotion` may not let differ.
+
+    Raises:
+        DTypeError: it is `"strict"`, and an operand that is not weak would change its dtype.
+    """
+    if config.numpy_dtype_promotion == "strict":
+        _check_strict(operands)
+    return lattice_join(*operands)
+
+
+_STRICT_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+
+def _check_strict(operands: tuple[tuple[np.dtype, bool], ...]) -> None:
+    strong = sorted({dtype for dtype, weak in operands if not weak}, key=str)
+    weak_kinds = [_STRICT_KINDS.get(dtype.kind, 0) for dtype, weak in operands if weak]
+    if len(strong) > 1 or (strong and max(weak_kinds, default=0) > _STRICT_KINDS.get(strong[0].kind, 0)):
+        names = [dtype.name for dtype in strong] + sorted({f"weak {dtype.name}" for dtype, weak in operands if weak})
+        raise DTypeError(
+            f"{' and '.join(names)} have no joint dtype while numpy_dtype_promotion is 'strict': convert one of them "
+            "with x.astype(dtype)"
+        )
+
+
 def promote_types(a: Any, b: Any) -> np.dtype:
     """The dtype that holds both `a` and `b`, which are dtypes in any form that `as_dtype` takes.
 
@@ -272,7 +361,7 @@ def promote_types(a: Any, b: Any) -> np.dtype:
     >>> promote_types("uint8", "int8"), promote_types("float16", float)
     (dtype('int16'), dtype('float16'))
     """
-    return lattice_join(_pair_of_spec(a), _pair_of_spec(b))[0]
+    return joint_dtype(_pair_of_spec(a), _pair_of_spec(b))[0]
 
 
 def result_type(*args: Any) -> np.dtype:
@@ -284,7 +373,7 @@ def result_type(*args: Any) -> np.dtype:
     >>> result_type(np.zeros(3, "float16"), 2.0, np.int64)
     dtype('float16')
     """
-    return lattice_join(*[_pair_of_argument(arg) for arg in args])[0]
+    return joint_dtype(*[_pair_of_argument(arg) for arg in args])[0]
 
 
 def to_inexact_dtype(dtype: Any) -> np.dtype:
@@ -326,6 +415,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     >>> issubdtype("float32", np.floating), issubdtype("int8", np.unsignedinteger)
     (True, False)
     """
+    if arg1 is key_fry or arg2 is key_fry:
+        return arg1 is arg2 or isinstance(arg2, type) and issubclass(prng_key, arg2)
     if _is_bfloat16(arg1) or _is_bfloat16(arg2):
         return arg2 in (np.floating, np.inexact, np.number, np.generic) or (_is_bfloat16(arg1) and _is_bfloat16(arg2))
     try:
@@ -358,7 +449,7 @@ def iinfo(int_type: Any) -> np.iinfo:
 
 
 def _build_dtypes() -> dict[Any, np.dtype]:
-    table: dict[Any, np.dtype] = {float0: float0}
+    table: dict[Any, np.dtype] = {float0: float0, key_fry: key_fry}
     for dtype in SUPPORTED:
         table[dtype] = table[dtype.type] = table[dtype.name] = dtype
     return table
@@ -380,6 +471,8 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
     if isinstance(spec, type) and issubclass(spec, np.generic) and spec.__subclasses__():
         raise DTypeError(f"np.{spec.__name__} is a kind of dtypes, not a dtype; name one, such as 'float32'")
     own_dtype = getattr(spec, "dtype", None)
+    if isinstance(own_dtype, KeyType):
+        return _DTYPES[own_dtype]
     if isinstance(own_dtype, np.dtype):
         spec = own_dtype
     # NumPy would take any other class for object.
@@ -511,6 +604,9 @@ def _join(operands: frozenset[tuple[np.dtype, bool]], x64: bool) -> tuple[np.dty
     if len(operands) == 1:
         return next(iter(operands))
     dtypes = {dtype for dtype, _ in operands}
+    if key_fry in dtypes:
+        others = ", ".join(sorted(dtype.name for dtype in dtypes - {key_fry}))
+        raise DTypeError(f"random keys, of dtype {key_fry}, do not combine with {others}: {KEYS_ARE_NO_NUMBERS}")
     if float0 in dtypes:
         if dtypes == {float0}:
             return float0, False

@@ -124,6 +124,10 @@ class UnboundAxisError(FunctadError, NameError):
     """A collective names an axis that no `vmap` around it has."""
 
 
+class KeyReuseError(FunctadError, TypeError):
+    """A random key is used for the second time, with `config.debug_key_reuse`."""
+
+
 class ProgramError(FunctadError, AssertionError):
     """A Program violates the IR's rules (scope, single assignment, types)."""
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
-from functad.array import Array, ArrayImpl
+from functad import dtypes, key_reuse
+from functad.array import Array, ArrayImpl, class_for
 from functad.config import config
 from functad.dtypes import DtypeTable, compute_dtype, is_narrow_float, kind_of
-from functad.errors import FunctadError, TooLargeError
+from functad.errors import DTypeError, FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
 from functad.system.quiet import quiet_copy
 from functad.user_source import user_source
@@ -30,6 +30,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     values = []
     weak = strong = False  # whether any operand is
     foreign = False  # an ndarray that is not an Array's own
+    keys = False
     for a in args:
         if type(a) is ArrayImpl:
             values.append(a._value)
@@ -39,6 +40,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
                 strong = True
         elif isinstance(a, Array):
             values.append(a._value)  # type: ignore[attr-defined]  # raises: donated, or its trace is over
+            keys = True
         else:
             values.append(a)
             strong = True
@@ -46,8 +48,9 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     run = primitive.impl
     if values and _is_special(values[0].dtype):
         run = implementation(primitive, [v.dtype for v in values])
-        if kind_of(values[0].dtype) == "c":  # NumPy orders complex numbers, where the shape rule refuses
-            infer_avals(primitive, [aval_of(a) for a in args], params)
+    # NumPy orders complex numbers, and takes the words of keys for integers, where the shape rule refuses.
+    if keys or values and kind_of(values[0].dtype) == "c":
+        infer_avals(primitive, [aval_of(a) for a in args], params)
     try:
         if primitive.runs_functions:
             with np.errstate(all="ignore"):  # the context variables are the user's
@@ -62,9 +65,13 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         result = _unaliased(result, values)
     if config.may_check_values:
         _check_values(primitive, result)
-    if primitive.multiple_results:
+    if keys or primitive.multiple_results:
         inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
-        return [ArrayImpl(r, a.weak_type) for r, a in zip(result, inferred)]
+        results = result if primitive.multiple_results else (result,)
+        arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]
+        if config.debug_key_reuse:
+            key_reuse.follow(primitive, args, arrays, params)
+        return arrays if primitive.multiple_results else arrays[0]
     if "weak_type" in params:
         weak = params["weak_type"]
     elif weak and (strong or result.dtype != values[0].dtype):
@@ -170,6 +177,9 @@ def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, A
     """The types of a primitive's results."""
     if not primitive.multiple_results:
         return [infer_aval(primitive, avals, params)]
+    for a in avals:
+        if a.dtype is _KEY:
+            _check_takes_keys(primitive, a)
     out = list(primitive.abstract_eval(*avals, **params))
     for a in out:
         _check_size(primitive, a)
@@ -178,6 +188,9 @@ def infer_avals(primitive: Primitive, avals: Sequence[Aval], params: dict[str, A
 
 def infer_aval(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> Aval:
     """The type of a primitive's only result."""
+    for a in avals:
+        if a.dtype is _KEY:
+            _check_takes_keys(primitive, a)
     out: Aval = primitive.abstract_eval(*avals, **params)
     if out.shape:
         _check_size(primitive, out)
@@ -187,6 +200,14 @@ def infer_aval(primitive: Primitive, avals: Sequence[Aval], params: dict[str, An
         if a.weak_type:
             return Aval(out.shape, out.dtype, _stays_weak(out.dtype, avals))
     return out
+
+
+_KEY = dtypes.key_fry
+
+
+def _check_takes_keys(primitive: Primitive, operand: Aval) -> None:
+    if not primitive.takes_keys:
+        raise DTypeError(f"{primitive.name} was given {operand.str_short()}, but {dtypes.KEYS_ARE_NO_NUMBERS}")
 
 
 def _check_size(primitive: Primitive, result: Aval) -> None:

@@ -16,6 +16,7 @@ import functad.control  # noqa: F401  (so that all operations are known, whateve
 from functad.backends import Executable, compile_program, lower_program
 from functad.calls.jit import set_runner
 from functad.config import config
+from functad.editing.keys import without_keys
 from functad.ir import Program, memoised
 from functad.system.garbage import collection_paused
 from functad.system.log import logger
@@ -24,6 +25,7 @@ from functad.system.once import imported, once
 
 def optimized(program: Program) -> Program:
     """The simplified Program, the same object each time."""
+    program = without_keys(program)
     return memoised(program, ("optimized",), lambda: _pipeline().simplify(program))
 
 
@@ -38,6 +40,7 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
 
     donated: which inputs' memory its results may take; none if empty.
     """
+    program = without_keys(program)
     chosen = backend or config.default_backend
     key = ("executable", chosen, donated, config.fuse_multiply_add)
     return once(

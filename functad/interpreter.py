@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from functad.array import value_of
 from functad.evaluation import implementation
 from functad.ir import Atom, Literal, Program, Var
 
@@ -32,7 +33,7 @@ def compile_program(
         return slots[atom]
 
     for var, const in zip(program.constvars, program.consts):
-        initial[slot_of(var)] = np.asarray(const)
+        initial[slot_of(var)] = value_of(const)
     in_slots = [slot_of(v) for v in program.invars]
     last_use = _last_uses(program)
     steps = []

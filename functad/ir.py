@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import NoRuleError, ProgramError
 from functad.lowering_rules import (
     Call,
@@ -23,6 +24,7 @@ from functad.lowering_rules import (
     Defined,
     Indexed,
     Loops,
+    OnWords,
     Reduction,
     Running,
     Scalar,
@@ -82,6 +84,16 @@ class Aval:
     def update(self, **changes: Any) -> Aval:
         """The same with another `shape`, `dtype` or `weak_type`."""
         return Aval(**{**{name: getattr(self, name) for name in ("shape", "dtype", "weak_type")}, **changes})
+
+    def strip_weak_type(self) -> Aval:
+        """The same, not weak."""
+        return Aval(self.shape, self.dtype)
+
+    def to_tangent_aval(self) -> Aval:
+        """The type of tangents: the same of floats and complex numbers, float0 of all others."""
+        return Aval(self.shape, self.dtype if kind_of(self.dtype) in "fc" else dtypes.float0, self.weak_type)
+
+    at_least_vspace = to_tangent_aval
 
     def same_type(self, other: Aval) -> bool:
         """Equal shape and dtype, weakness aside."""
@@ -144,8 +156,13 @@ class Source:
         lines = [line for start, end, line in self.code.co_lines() if start <= self.at < end and line is not None]
         return lines[0] if lines else self.code.co_firstlineno
 
+    @property
+    def name_stack(self) -> str:
+        """The names of the scopes together, as JAX prints them."""
+        return "/".join(self.scopes)
+
     def __str__(self) -> str:
-        scopes = f" [{'/'.join(self.scopes)}]" if self.scopes else ""
+        scopes = f" [{self.name_stack}]" if self.scopes else ""
         return f"{self.code.co_filename}:{self.line} ({self.code.co_name}){scopes}"
 
     __repr__ = __str__
@@ -169,6 +186,16 @@ class Eqn:
         self.params = params
         self.outvars: tuple[Var, ...] = tuple(outvars)
         self.source = source
+
+    @property
+    def effects(self) -> frozenset[str]:
+        """The primitive's name where the equation has effects, which keep their order; empty otherwise."""
+        return frozenset({self.primitive.name}) if has_effects(self) else frozenset()
+
+    @property
+    def source_info(self) -> Source | None:
+        """JAX's name for `source`."""
+        return self.source
 
     def replace(self, **changes: Any) -> Eqn:
         fields = {name: getattr(self, name) for name in self.__slots__}
@@ -209,6 +236,11 @@ class Program:
     @property
     def out_avals(self) -> list[Aval]:
         return [v.aval for v in self.outvars]
+
+    @property
+    def effects(self) -> frozenset[str]:
+        """Those of its equations."""
+        return frozenset().union(*(eqn.effects for eqn in self.eqns))
 
     @property
     def jaxpr(self) -> Program:
@@ -393,6 +425,7 @@ class Primitive(Record, kw_only=True, eq=False):
         | Call
         | Defined
         | Callback
+        | OnWords
         | Absent
     )
     examples: Callable[[], list[Example]] | Absent
@@ -406,6 +439,16 @@ class Primitive(Record, kw_only=True, eq=False):
     def runs_functions(self) -> bool:
         """Whether its implementation may call the user's functions: by a callback, maybe one within a Program."""
         return isinstance(self.lower, (Call, Callback, ControlFlow, Defined))
+
+    @cached_property
+    def takes_keys(self) -> bool:
+        """Whether random keys may be among its operands, as its shape rule may refine: not where it combines."""
+        rule = self.lower
+        if isinstance(rule, Loops):
+            return rule.joins is not None or rule.keys
+        if isinstance(rule, Scattered):
+            return rule.kind == "set"
+        return not isinstance(rule, (Reduction, Running, Contraction))
 
     @cached_property
     def takes_narrow(self) -> bool:

@@ -108,6 +108,7 @@ class Loops(Record):
     indexed: what the operation is as an `Indexed` one, for a result that is computed where it is read.
     composite: `(*avals, **params) -> function` of the operands that computes the result by other primitives, which
         fuse, and which any target has; or None where the kernel is faster.
+    keys: whether its operands may be random keys; those of what joins may.
     """
 
     rule: Callable[..., None]
@@ -115,6 +116,7 @@ class Loops(Record):
     joins: str | None = None
     indexed: Indexed | None = None
     composite: Callable[..., Any] | None = None
+    keys: bool = False
 
 
 class ControlFlow(Record):
@@ -146,6 +148,17 @@ class Defined(Record):
     """
 
     program: Callable[..., Any]
+
+
+class OnWords(Record):
+    """An operation on random keys: what it does to their words stands there instead before Programs are compiled.
+
+    function: `(*operands, **params) -> results`, where each key is its word of 64 bits.
+    uses: whether it uses keys, which should not be used again.
+    """
+
+    function: Callable[..., Sequence[Any]]
+    uses: bool = False
 
 
 class Callback(Record):

@@ -1,4 +1,4 @@
-"""What JAX keeps in `jax.sharding`: arrays lie on one device as a whole; other layouts say what to use instead.
+"""What JAX keeps in `jax.sharding`: arrays lie on one device as a whole, and all layouts say so.
 
 Knows names only.
 """
@@ -7,8 +7,29 @@ from typing import TYPE_CHECKING
 
 from functad.absent import absent
 from functad.api.devices import Sharding, SingleDeviceSharding
+from functad.api.meshes import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    get_abstract_mesh,
+    get_mesh,
+    set_mesh,
+)
 
-__all__ = ["Sharding", "SingleDeviceSharding"]
+__all__ = [
+    "AbstractMesh",
+    "AxisType",
+    "Mesh",
+    "NamedSharding",
+    "PartitionSpec",
+    "Sharding",
+    "SingleDeviceSharding",
+    "get_abstract_mesh",
+    "get_mesh",
+    "set_mesh",
+]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)

@@ -16,8 +16,8 @@ import numpy as np
 from functad import hints
 from functad.array import Array, ArrayImpl
 from functad.config import config, exceptional
-from functad.dtypes import kind_of
-from functad.errors import ConcretizationError, LeakedTracerError, TracerError
+from functad.dtypes import KEYS_ARE_NO_NUMBERS, key_fry, kind_of
+from functad.errors import ConcretizationError, DTypeError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, evaluate_bare, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
 from functad.ir import (
@@ -118,6 +118,11 @@ class Trace:
             if isinstance(why, TracerError):
                 raise why.with_traceback(where) from None
 
+    @property
+    def main(self) -> Trace:
+        """The trace itself: what tells it from others, under JAX's name."""
+        return self
+
     def take_ops(self) -> list[Op]:
         """The finished recording, which the trace then no longer holds: tracers know their trace, so it would
         otherwise be a cycle that only the garbage collector frees."""
@@ -203,6 +208,10 @@ class Tracer(Array):
         self.source = source
 
     @property
+    def _trace(self) -> Trace:
+        return self.owner
+
+    @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         return self.aval.shape
 
@@ -254,6 +263,8 @@ class Tracer(Array):
         while inner is not None and inner is not self.owner:
             inner.depends_on_values = True
             inner = inner.parent
+        if self.aval.dtype is key_fry:
+            raise DTypeError(f"{wanted} needs numbers, but was given {self._describe()}: {KEYS_ARE_NO_NUMBERS}")
         return np.asarray(value)
 
     def _where(self) -> str:
@@ -415,7 +426,7 @@ def program_from_ops(
         if isinstance(x, Tracer) and not x.owner.alive:
             raise leak_error(x)
         aval = aval_of(x)
-        if aval.shape == () and not isinstance(x, Tracer):
+        if aval.shape == () and not isinstance(x, Tracer) and aval.dtype is not key_fry:
             return Literal(np.asarray(x, aval.dtype)[()], aval)
         if id(x) not in constvars:
             constvars[id(x)] = Var(aval)
@@ -516,6 +527,33 @@ def composed(fun: F) -> F:
 def outside_traces() -> in_trace:
     """Entered while a function of the user's runs that no trace shall see."""
     return in_trace(None)
+
+
+class _Evaluating(Trace):
+    """Runs what depends on known values alone, though a function is being traced; the parent gets the rest."""
+
+    __slots__ = ()
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if any(map(is_tracer, args)):
+            return bind_in(self.parent, primitive, args, params)
+        return evaluate(primitive, args, params)
+
+
+def ensure_compile_time_eval() -> Trace:
+    """A context in which what is computed of known values is computed at once, while a function is being traced.
+
+    Operations on traced values are recorded as ever.
+
+    >>> import functad, functad.numpy as jnp
+    >>> def f(x):
+    ...     with functad.ensure_compile_time_eval():
+    ...         n = int(jnp.sum(jnp.arange(4)))
+    ...     return x[:n]
+    >>> functad.jit(f)(jnp.ones(10)).shape
+    (6,)
+    """
+    return _Evaluating("ensure_compile_time_eval", records_all=True)
 
 
 def leak_error(tracer: Tracer) -> TracerError:

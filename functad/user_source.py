@@ -25,6 +25,15 @@ class _Libraries(dict[str | None, bool]):
 
 
 _is_library = _Libraries()
+_excluded: set[str] = set()
+
+
+def register_exclusion(path: str) -> None:
+    """Take the lines of a file for none of the user's: operations in it count as those of the line that called.
+
+    path: the file's name, as its `__file__` has it.
+    """
+    _excluded.add(path)
 
 
 class _State(threading.local):
@@ -49,7 +58,7 @@ def user_source(callers: int = 1) -> Source | None:
         return source
     frame: FrameType | None = sys._getframe(callers)
     while frame is not None:
-        if not _is_library[frame.f_globals.get("__name__")]:
+        if not _is_library[frame.f_globals.get("__name__")] and frame.f_code.co_filename not in _excluded:
             return Source(frame.f_code, frame.f_lasti, state.scopes)
         frame = frame.f_back
     return None

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+import functad
+import functad.numpy as jnp
 from functad.config import (
     OPTIONS,
     Config,
@@ -38,11 +40,15 @@ def test_defaults():
         "enable_x64": False,
         "debug_nans": False,
         "debug_infs": False,
+        "debug_key_reuse": False,
+        "numpy_dtypes": "keep",
         "debug_index": False,
         "log_compiles": False,
         "default_backend": "cpu",
         "disable_jit": False,
         "fuse_multiply_add": False,
+        "numpy_dtype_promotion": "standard",
+        "numpy_rank_promotion": "allow",
         "check_programs": False,
     }
     assert all(option.doc for option in OPTIONS.values())
@@ -181,7 +187,7 @@ def test_wrong_environment():
 
 def test_repr_shows_the_values():
     with enable_x64():
-        assert repr(config).startswith("Config(enable_x64=True, debug_nans=False")
+        assert repr(config).startswith("Config(enable_x64=True, numpy_dtypes='keep', debug_nans=False")
 
 
 def test_reading_is_one_attribute_access():
@@ -240,3 +246,32 @@ def test_values_may_be_checked_wherever_an_override_could_hide_that_they_are():
     with debug_nans(True):
         assert config.may_check_values and not _in_another_thread(lambda: config.may_check_values)
     assert not config.may_check_values
+
+
+def test_options_from_the_arguments_of_the_process(monkeypatch):
+    arguments = ["program", "--jax_enable_x64=1", "--jax_debug_nans", "--jax_platform_name=cpu", "--other=1", "x"]
+    monkeypatch.setattr("sys.argv", [*arguments, "--", "--jax_debug_infs=1"])
+    config.parse_flags_with_absl()
+    assert (config.enable_x64, config.debug_nans, config.debug_infs) == (True, True, False) and config.x64_enabled
+    monkeypatch.setattr("sys.argv", ["program", "--jax_enable_x64=maybe"])
+    with pytest.raises(ArgumentError, match="--jax_enable_x64 must be 1, true"):
+        config.parse_flags_with_absl()
+
+
+def test_promotion_can_be_strict():
+    x, n = jnp.ones(2), jnp.arange(2)
+    f = functad.jit(lambda x, n: x * n)
+    assert f(x, n).dtype == "float32"
+    with functad.numpy_dtype_promotion("strict"):
+        assert (x * 2).dtype == (x * 2.0).dtype == "float32" and (n * 2 + n).dtype == "int32"
+        for refused in (lambda: x * n, lambda: f(x, n), lambda: jnp.concatenate([x, n]), lambda: n * 1.5):
+            with pytest.raises(functad.errors.TypePromotionError, match="no joint dtype while.*'strict'"):
+                refused()
+    assert f(x, n).dtype == "float32"
+    with (
+        functad.numpy_rank_promotion("raise"),
+        pytest.raises(ValueError, match=r"\(2,\), \(3, 2\) have different ranks"),
+    ):
+        x + jnp.ones((3, 2))
+    with functad.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="different ranks"):
+        jnp.maximum(x, jnp.ones((3, 2)))

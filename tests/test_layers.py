@@ -27,7 +27,7 @@ LAYERS = [
     ["lowering"],
     ["backends"],
     ["execution"],
-    "api ad_checkpoint checkpoint_policies core custom_derivatives debug extend interpreters".split()
+    "api ad_checkpoint api_util checkpoint_policies core custom_derivatives debug extend interpreters".split()
     + ["sharding", "stages", "test_util", "typing"],
     ["numpy", "lax", "random"],
     [

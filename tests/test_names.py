@@ -35,7 +35,6 @@ from functad.errors import (
         ("traceback_filtering", "off"),
         ("check_tracer_leaks", False),
         ("compilation_cache_dir", "/tmp"),
-        ("numpy_rank_promotion", "allow"),
         ("threefry_partitionable", True),
         ("default_prng_impl", "threefry2x32"),
         ("default_device", functad.devices()[0]),
@@ -49,12 +48,12 @@ def test_harmless_options_are_accepted_and_kept(name, value, request):
 
 
 def test_options_that_would_decide_something_are_refused():
-    for name, value in (("platform_name", "gpu"), ("numpy_rank_promotion", "raise"), ("default_prng_impl", "rbg")):
+    for name, value in (("platform_name", "gpu"), ("legacy_prng_key", "error"), ("default_prng_impl", "rbg")):
         with pytest.raises(ArgumentError, match=f"jax_{name}.*decides nothing in functad.*only, got '{value}'"):
             functad.config.update(f"jax_{name}", value)
     with pytest.raises(ArgumentError, match="Did you mean 'default_matmul_precision'"):
         functad.config.update("jax_default_matmul_precison", "float32")
-    with functad.default_matmul_precision("float32"), functad.checking_leaks(), functad.numpy_rank_promotion("allow"):
+    with functad.default_matmul_precision("float32"), functad.checking_leaks():
         assert functad.config.jax_default_matmul_precision == "float32"
     assert functad.config.jax_default_matmul_precision is None
     functad.config.update("jax_enable_x64", True)
@@ -119,6 +118,7 @@ def test_types_and_states_of_traces():
         inside.extend([core.get_opaque_trace_state() == outside, core.trace_state_clean(), core.is_concrete(x)])
         with functad.ensure_compile_time_eval():
             n = int(jnp.sum(jnp.arange(4)))
+            assert isinstance(x * n, core.Tracer)  # what is traced stays so
         assert core.concrete_or_error(int, n) == 6
         with pytest.raises(ConcretizationError):
             core.concrete_or_error(int, x)
@@ -166,7 +166,7 @@ def test_every_module_explains_a_name_that_it_does_not_have(name):
     "get, text",
     [
         (lambda: functad.pmap, "one device, the CPU.*functad.vmap"),
-        (lambda: functad.sharding.Mesh, "one device, the CPU"),
+        (lambda: functad.sharding.reshard, "one device, the CPU"),
         (lambda: functad.tree_map, "functad.tree.map"),
         (lambda: functad.jitt, "Did you mean functad.jit"),
         (lambda: functad.scipy.integrate.trapezoidal, "Did you mean functad.scipy.integrate.trapezoid"),
@@ -262,3 +262,51 @@ def test_an_update_whose_result_is_not_used_warns():
     assert x.at[0].set(5.0).at[1].multiply(3.0).tolist() == [5, 3, 1]
     assert lax.fori_loop(0, 3, lambda i, v: v.at[i].set(i), x).tolist() == [0, 1, 2]
     assert x.at[0].apply(jnp.negative)[0] == -1 and x.at[0].divide(2.0)[0] == 0.5
+
+
+def test_types_that_a_function_returns_are_shapes_already():
+    struct = functad.ShapeDtypeStruct((2,), "int8")
+    found = functad.eval_shape(lambda x: {"a": (x, struct), "b": x.sum()}, jnp.ones(3))
+    assert found["a"][1] is struct and found["a"][0].shape == (3,) and found["b"].shape == ()
+
+
+def test_wrappers_have_the_attributes_of_what_they_wrap():
+    class Layer:
+        __annotations__ = property(lambda self: "none")  # an object's class may have anything under this name
+
+        def __init__(self):
+            self.width = 3
+
+        def __call__(self, x):
+            return self.width * x
+
+    mapped = functad.vmap(Layer())
+    assert mapped.width == 3 and mapped(jnp.ones(2)).tolist() == [3.0, 3.0]
+    assert functad.grad(Layer())(1.0) == 3 and functad.checkpoint(Layer()).width == 3
+
+
+def test_types_of_tangents_and_addresses():
+    x, n = jnp.ones((2, 3)), jnp.ones(2, "int8")
+    assert functad.typeof(x).to_tangent_aval() == functad.typeof(x)
+    assert functad.typeof(n).to_tangent_aval().dtype == functad.float0 == functad.typeof(n).at_least_vspace().dtype
+    assert functad.typeof(1.0).weak_type and not functad.typeof(1.0).strip_weak_type().weak_type
+    assert core.ShapedArray((2, 3), "float32") == functad.typeof(x) and isinstance(functad.typeof(x), core.ShapedArray)
+    program = functad.make_jaxpr(lambda y: x + y)(x)
+    assert core.ClosedJaxpr(program.jaxpr, [2 * x]).consts[0][0, 0] == 2 and isinstance(program, core.ClosedJaxpr)
+    assert x.unsafe_buffer_pointer() == np.asarray(x).ctypes.data != n.unsafe_buffer_pointer()
+
+
+def test_a_library_can_leave_its_own_lines_out(tmp_path):
+    library = tmp_path / "library.py"
+    library.write_text("def double(x):\n    return x + x\n")
+    names: dict = {}
+    exec(compile(library.read_text(), str(library), "exec"), names)
+    assert str(functad.make_jaxpr(names["double"])(1.0).eqns[0].source).startswith(str(library))
+    functad.extend.source_info_util.register_exclusion(str(library))
+    assert str(functad.make_jaxpr(lambda x: names["double"](x))(1.0).eqns[0].source).startswith(__file__)
+
+
+def test_names_of_jax_for_what_is_there():
+    assert functad.experimental.io_callback is functad.io_callback
+    with functad.check_tracer_leaks(True):
+        assert functad.config.jax_check_tracer_leaks

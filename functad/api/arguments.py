@@ -126,7 +126,7 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
         dtype = _dtype_of_array(x, where)
         if not copy and x.dtype == dtype:
             return ArrayImpl(x.view())
-        return ArrayImpl(np.array(x, dtype))
+        return ArrayImpl(np.array(x, dtype) if x.dtype == dtype else dtypes.cut(np.asarray(x), dtype))
     x = dtypes.adaptable(x)
     if isinstance(x, np.generic):
         return ArrayImpl(np.asarray(x, _dtype_of_array(x, where)))
@@ -231,13 +231,13 @@ def function_name(fun: Any) -> str:
 
 def described_like(fun: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator as `functools.wraps`, also for callables whose `__name__` and the like are no strings."""
-    return wraps(fun, assigned=description_of(fun), updated=())
+    return wraps(fun, assigned=description_of(fun), updated=["__dict__"] if hasattr(fun, "__dict__") else ())
 
 
 def description_of(fun: Any) -> list[str]:
-    """What `functools.update_wrapper` can copy of a callable."""
-    texts = ("__name__", "__qualname__", "__module__")
-    return [a for a in WRAPPER_ASSIGNMENTS if a not in texts or isinstance(getattr(fun, a, None), str)]
+    """What `functools.update_wrapper` can copy of a callable: an object's class may have anything under these names."""
+    kinds = {"__name__": str, "__qualname__": str, "__module__": str, "__annotations__": dict}
+    return [a for a in WRAPPER_ASSIGNMENTS if isinstance(getattr(fun, a, None), kinds.get(a, object))]
 
 
 def of_positions(

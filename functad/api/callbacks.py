@@ -9,11 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from functad.api.arguments import LeafNames, as_value, check_callable, leaf_aval
+from functad.api.arguments import LeafNames, as_value, check_callable, described_like, leaf_aval
+from functad.dtypes import key_fry, refuse_keys
 from functad.errors import ArgumentError, DTypeError
 from functad.ir import Aval
 from functad.primitives import callback as primitives
 from functad.primitives.callback import VMAP_METHODS, FlatCallback
+from functad.primitives.random_keys import random_unwrap, random_wrap
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from functad.user_source import user_source
 
@@ -117,7 +119,20 @@ def io_callback(
 def _announced(result_shape_dtypes: Any, transform: str) -> tuple[list[Aval], PyTreeDef]:
     pairs, tree = tree_flatten_with_path(result_shape_dtypes)
     found = [leaf_aval(x, partial("{}: result_shape_dtypes{}".format, transform, keystr(p))) for p, x in pairs]
+    refuse_keys(f"the result of {transform}", *[a.dtype for a in found])
     return [Aval(a.shape, a.dtype) for a in found], tree
+
+
+def _with_keys(fun: Callable[..., Any], numbers: set[int]) -> Callable[..., Any]:
+    """The function, for arguments in which some leaves are words of keys."""
+
+    @described_like(fun)
+    def of_words(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_flatten((args, kwargs))
+        args, kwargs = tree_unflatten(tree, [random_wrap(x) if i in numbers else x for i, x in enumerate(leaves)])
+        return fun(*args, **kwargs)
+
+    return of_words
 
 
 def flat_callback(
@@ -141,12 +156,20 @@ def flat_callback(
         return lambda: f"{transform}: {names.describe(number)()}"
 
     operands: list[Any] = []
+    keys: set[int] = set()
     statics: list[tuple[int, Any]] = []
     for number, leaf in enumerate(leaves):
         try:
-            operands.append(as_value(leaf, where(number)))
+            value = as_value(leaf, where(number))
         except DTypeError:
             if not takes_anything:
                 raise
             statics.append((number, leaf))
+            continue
+        if value.dtype is key_fry:  # handed on by their words
+            keys.add(number)
+            value = random_unwrap(value)
+        operands.append(value)
+    if keys:
+        fun = _with_keys(fun, keys)
     return FlatCallback(fun, in_tree, out_tree, tuple(statics), transform, user_source(), is_check), operands

@@ -34,6 +34,7 @@ from functad.api.devices import check_device
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
 from functad.api.explain import Explanation, Signature, closure_of, explain, forget, remember
 from functad.api.stages import Lowered, Traced
+from functad.array import value_of
 from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
@@ -276,7 +277,7 @@ class JitFunction(Generic[P, R]):
         values = [as_value(x, names.describe(i), copy) for i, x in enumerate(call.leaves)]
         entry, reusable = self._entry(call, [v.aval for v in values])
         program = entry.program
-        if outermost and reusable and not (config.debug_nans or config.debug_infs):
+        if outermost and reusable and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
             arguments, fast_call = self._fast_call(call, entry, values)
             result = fast_call(*arguments.with_leaves(values))
             if result is not MISS:
@@ -305,7 +306,7 @@ class JitFunction(Generic[P, R]):
                 [names.describe(i)() if d else None for i, d in enumerate(entry.donated)],
             )
             results = Results(entry.out_tree, entry.program.out_avals)
-            constants = [np.asarray(c) for c in entry.program.consts]
+            constants = [value_of(c) for c in entry.program.consts]
             donated = (False,) * len(constants) + entry.donated if any(entry.donated) else ()
             run = executable(closed(entry.program), donated, self._backend)
             entry.backends.add(self._backend or config.default_backend)
@@ -324,6 +325,10 @@ class JitFunction(Generic[P, R]):
     def __get__(self, instance: Any, owner: Any = None) -> JitFunction[P, R] | BoundJitFunction[R]:
         """As a method: `self` is the first argument. Mark it static, or register its class as a pytree."""
         return self if instance is None else BoundJitFunction(self, instance)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._fun)
 
     def __repr__(self) -> str:
         return f"<jit of {self._name()}>"
@@ -497,7 +502,7 @@ class BoundJitFunction(Generic[R]):
 
 
 def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:
-    """Positions and names of the marked parameters: each given by one also gets the other."""
+    """Positions and names of the marked parameters: what is given by one alone also gets the other."""
     numbers: set[int] = set() if argnums is None else set(np.atleast_1d(argnums).tolist())
     names: set[str] = set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
     if not numbers and not names:
@@ -521,6 +526,8 @@ def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) ->
                 f"jit: {what}_argnames={argnames!r}: {function_name(fun)} has no parameter {name!r}; "
                 f"it has {', '.join(p.name for p in parameters) or 'none'}"
             )
+    if argnums is not None and argnames is not None:  # as in JAX: whoever gives both says all
+        return {n % len(positional) if n < 0 and not takes_any else n for n in numbers}, names
     resolved_names = names | {positional[n] for n in numbers if -len(positional) <= n < len(positional)}
     resolved_numbers = {n % len(positional) if n < 0 and not takes_any else n for n in numbers}
     return resolved_numbers | {i for i, p in enumerate(positional) if p in names}, resolved_names

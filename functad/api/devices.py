@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.api.arguments import as_value
+from functad.array import KeyArray
 from functad.errors import DeviceError
 from functad.tree_util import tree_leaves, tree_map
 
@@ -38,19 +39,12 @@ CPU = Device()
 
 
 class Sharding:
-    """How an array is laid out over devices: the base of what `x.sharding` gives."""
-
-
-class SingleDeviceSharding(Sharding):
-    """An array that lies on one device as a whole, as all do."""
+    """How an array is laid out over devices: as a whole on the one there is, whatever its kind."""
 
     memory_kind = "device"
     num_devices = 1
     is_fully_addressable = True
     is_fully_replicated = True
-
-    def __init__(self, device: Device = CPU, *, memory_kind: str | None = None) -> None:
-        check_device(device, "SingleDeviceSharding")
 
     @property
     def device_set(self) -> set[Device]:
@@ -62,7 +56,14 @@ class SingleDeviceSharding(Sharding):
         return tuple(global_shape)
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        return isinstance(other, SingleDeviceSharding)
+        return isinstance(other, Sharding)
+
+
+class SingleDeviceSharding(Sharding):
+    """An array that lies on one device as a whole, as all do."""
+
+    def __init__(self, device: Device = CPU, *, memory_kind: str | None = None) -> None:
+        check_device(device, "SingleDeviceSharding")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SingleDeviceSharding)
@@ -83,7 +84,7 @@ def check_device(wanted: Any, where: str) -> None:
         DeviceError: something else.
     """
     for one in tree_leaves(wanted):
-        if isinstance(one, (Device, SingleDeviceSharding)) or (isinstance(one, str) and one.lower() in _NAMES):
+        if isinstance(one, (Device, Sharding)) or (isinstance(one, str) and one.lower() in _NAMES):
             continue
         raise DeviceError(
             f"{where}: {one!r:.80} is no device of functad, which has one, the CPU. Leave it out; functad.jit uses all "
@@ -167,13 +168,13 @@ def device_put(
 
 
 def device_get(x: Any) -> Any:
-    """A pytree with a NumPy array for every `Array`; nothing is copied, so they are read-only.
+    """A pytree with a NumPy array for every `Array`; nothing is copied, so they are read-only. Typed keys stay.
 
     >>> import functad, functad.numpy as jnp
     >>> functad.device_get(jnp.ones(2))
     array([1., 1.], dtype=float32)
     """
-    return tree_map(np.asarray, x)
+    return tree_map(lambda leaf: leaf if isinstance(leaf, KeyArray) else np.asarray(leaf), x)
 
 
 def block_until_ready(x: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import dtypes
-from functad.array import ArrayImpl, DonatedArray
+from functad.array import ArrayImpl, DonatedArray, KeyArray, class_for
 from functad.config import JIT_OPTIONS, config
 from functad.exact import exact_key
 from functad.ir import Aval
@@ -99,14 +99,16 @@ def current_settings() -> tuple[Any, ...]:
 def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
     """The values of a leaf of that type; None for one of another type, and for what only the long way can judge."""
     kind = type(leaf)
-    if kind is ArrayImpl:
+    if kind is ArrayImpl or kind is KeyArray:
         if leaf.aval != aval:
             return None
         leaf._aval = aval  # the next call finds the same object
         value: np.ndarray = leaf._value
         return value
     if kind is np.ndarray:
-        return leaf if leaf.dtype == aval.dtype and leaf.shape == aval.shape and not aval.weak_type else None
+        if leaf.shape != aval.shape or aval.weak_type:
+            return None
+        return leaf if leaf.dtype == aval.dtype else _cut(leaf, aval.dtype)
     if aval.shape:
         return None
     if isinstance(leaf, np.generic):
@@ -120,6 +122,14 @@ def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
         return np.array(leaf, aval.dtype)
     except OverflowError:  # the long way tells which argument it is
         return None
+
+
+def _cut(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """A 64-bit array cut to a dtype, if that is the one in which it is taken in."""
+    if config.numpy_dtypes == "keep" or type(array) is not np.ndarray or dtypes.taken_in(array.dtype) != dtype:
+        return None
+    cut: np.ndarray = dtypes.cut(array, dtype)
+    return cut
 
 
 _NUMBERS = (float, int, bool, complex)
@@ -159,9 +169,11 @@ class _Text:
         self.lines: list[str] = []
         self.nodes = 0
         self.leaves: list[str] = []
+        self.classes: list[str] = []  # of Arrays of the types of the leaves
         self.objects: dict[str, Any] = {
             "MISS": MISS,
-            "Array": ArrayImpl,
+            "ArrayImpl": ArrayImpl,
+            "KeyArray": KeyArray,
             "Donated": DonatedArray,
             "ndarray": np.ndarray,
             "array": np.array,
@@ -310,7 +322,9 @@ class _Text:
         """Line by line the values of the leaves; what the first call was given is looked for first."""
         for i, (leaf, aval, kind) in enumerate(zip(self.leaves, arguments.avals, arguments.classes)):
             a = self.objects[f"a{i}"] = shared(aval)
-            value = f"{leaf}._value if type({leaf}) is Array and {leaf}._aval is a{i} else convert({leaf}, a{i})"
+            own = class_for(a).__name__
+            self.classes.append(own)
+            value = f"{leaf}._value if type({leaf}) is {own} and {leaf}._aval is a{i} else convert({leaf}, a{i})"
             if kind is np.ndarray:
                 self.objects[f"d{i}"] = a.dtype
                 same = f"{leaf}.dtype is d{i} and {leaf}.shape == {self.object(a.shape)}"
@@ -326,7 +340,7 @@ class _Text:
         donated = [(i, name) for i, name in enumerate(arguments.donated) if name is not None]
         for i, _ in donated:
             # Only memory that nobody else can see may be overwritten.
-            shows = f"type({self.leaves[i]}) is not Array or getrefcount(v{i}) != SOLE_OWNER"
+            shows = f"type({self.leaves[i]}) is not {self.classes[i]} or getrefcount(v{i}) != SOLE_OWNER"
             part = f"v{i}.base is not None and type(v{i}.base) is not LargeBlock"
             self.add(f"if {shows} or {part}: v{i} = v{i}.copy()")
         # What is not contiguous would be copied by each call.
@@ -343,7 +357,9 @@ class _Text:
             self.add(values)
         for i, name in donated:
             leaf = self.leaves[i]
-            self.add(f"if type({leaf}) is Array: {leaf}._value = {self.object(name)}; {leaf}.__class__ = Donated")
+            self.add(
+                f"if type({leaf}) is {self.classes[i]}: {leaf}._value = {self.object(name)}; {leaf}.__class__ = Donated"
+            )
         self.objects["run"] = executable if plain else executable.run
         if plain:
             self.add("values = run(values)")
@@ -365,7 +381,7 @@ class _Text:
         for i in donated:
             leaf = self.leaves[i]
             self.add(f"    if type({leaf}) is Donated:")
-            self.add(f"        v{i}.setflags(False); {leaf}.__class__ = Array; {leaf}._value = v{i}")
+            self.add(f"        v{i}.setflags(False); {leaf}.__class__ = {self.classes[i]}; {leaf}._value = v{i}")
         self.add("    raise too_large() from problem")
 
     # --- the result --------------------------------------------------------------------------------------
@@ -374,7 +390,7 @@ class _Text:
         for k, aval in enumerate(results.avals):
             a = self.objects[f"b{k}"] = shared(aval)
             self.add(
-                f"y{k} = new(Array); y{k}._value = value = {self.values(k)}; value.setflags(False)",
+                f"y{k} = new({class_for(a).__name__}); y{k}._value = value = {self.values(k)}; value.setflags(False)",
                 f"y{k}._aval = b{k}; y{k}.weak_type = {a.weak_type}",
             )
         leaves = iter([f"y{k}" for k in range(len(results.avals))])

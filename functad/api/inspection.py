@@ -128,14 +128,24 @@ set_binder(_bind_operands)
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The shapes and dtypes of what `fun(*args, **kwargs)` would return, without computing anything.
 
+    What is a `ShapeDtypeStruct` already, stays so.
+
     >>> import functad, functad.numpy as jnp
     >>> functad.eval_shape(lambda x, y: x @ y, jnp.ones((2, 3)), jnp.ones((3, 4)))
     ShapeDtypeStruct(shape=(2, 4), dtype=float32)
     """
     check_callable(fun, "eval_shape")
-    program, _, out_tree = trace_function(fun, args, kwargs, "eval_shape")
+    kept: dict[int, ShapeDtypeStruct] = {}
+
+    def without_types(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_flatten(fun(*args, **kwargs))
+        kept.update((i, x) for i, x in enumerate(leaves) if isinstance(x, ShapeDtypeStruct))
+        return tree_unflatten(tree, [0 if i in kept else x for i, x in enumerate(leaves)])
+
+    names = LeafNames(fun, dict(enumerate(args)), kwargs)
+    program, _, out_tree = trace_function(without_types, args, kwargs, "eval_shape", names)
     shapes = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.out_avals]
-    return tree_unflatten(out_tree, shapes)
+    return tree_unflatten(out_tree, [kept.get(i, shape) for i, shape in enumerate(shapes)])
 
 
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from functad.api.arguments import ShapeDtypeStruct, as_value
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, make_call
-from functad.array import ArrayImpl
+from functad.array import ArrayImpl, value_of
 from functad.calls.common import closed
 from functad.calls.jit import jit_p
 from functad.config import config
@@ -133,7 +131,7 @@ class Compiled:
         self._fast_call: FastCall | None = None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if current_trace() is None and not (config.debug_nans or config.debug_infs):
+        if current_trace() is None and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
             if self._fast_call is None:
                 self._fast_call = self._make_call()
             result = self._fast_call(args, kwargs)
@@ -161,7 +159,7 @@ class Compiled:
                 for name, donated in zip(traced.leaf_names, traced.donated)
             ],
         )
-        constants = [np.asarray(c) for c in traced.jaxpr.consts]
+        constants = [value_of(c) for c in traced.jaxpr.consts]
         results = Results(traced.out_tree, traced.jaxpr.out_avals)
         return make_call(traced.fun_name, arguments, constants, self._executable, results)
 
@@ -175,7 +173,7 @@ class Compiled:
                 f"the backend {self._traced.backend or config.default_backend!r} has no kernels to measure; "
                 "use the backend 'cpu'"
             )
-        values = [np.asarray(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
+        values = [value_of(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
         return self._executable.profile(values)
 
     def as_text(self) -> str:

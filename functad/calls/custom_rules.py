@@ -418,6 +418,6 @@ custom_lin_p = Primitive(
     jvp=Linearize(_refuse_forward_mode),
     transpose=_lin_transpose,
     batch=_refuse_forward_mode,
-    lower=Loops(_refuse_forward_mode),
+    lower=Loops(_refuse_forward_mode, keys=True),
     examples=Absent("it can only be transposed; tests/calls/test_custom_rules.py does"),
 )

@@ -16,6 +16,7 @@ from functad.calls.common import body_function, check_operands, group, split_at,
 from functad.control.closing import closed_scan
 from functad.control.known_carry import KnownCarry, split_known_carry
 from functad.control.pruning import pruned_scan
+from functad.dtypes import stored_as
 from functad.editing.partial_evaluation import recompute_cheap, split_invariant
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
@@ -66,7 +67,7 @@ def _impl(
     run = body_function(jaxpr)
     consts, carry, xs = split_at(args, num_consts, num_carry)
     length = xs[0].shape[0] if length == UNKNOWN else length
-    ys = [np.empty((length, *a.shape), a.dtype) for a in jaxpr.out_avals[num_carry:]]
+    ys = [np.empty((length, *a.shape), stored_as(a.dtype)) for a in jaxpr.out_avals[num_carry:]]
     for i in range(length - 1, -1, -1) if reverse else range(length):
         outs = run([*consts, *carry, *[x[i] for x in xs]])
         carry = outs[:num_carry]

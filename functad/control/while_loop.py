@@ -23,7 +23,7 @@ from functad.control.conditional import choose
 from functad.control.guard import guarded
 from functad.control.pruning import pruned_while
 from functad.control.scan import linearized_body, scan
-from functad.dtypes import kind_of
+from functad.dtypes import kind_of, stored_as
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Literal, Primitive, Program, Zero, memoised
 from functad.lowering_rules import ControlFlow
@@ -89,7 +89,7 @@ def _impl(
         for stack, out in zip(stacks, outs[count:]):
             stack.append(out)
     ys = [
-        np.stack(stack) if stack else np.empty((0, *a.shape), a.dtype)
+        np.stack(stack) if stack else np.empty((0, *a.shape), stored_as(a.dtype))
         for stack, a in zip(stacks, body_jaxpr.out_avals[count:])
     ]
     return [np.asarray(c) for c in carry] + ys

@@ -15,7 +15,7 @@ import numpy as np
 
 from functad.api.arguments import check_callable
 from functad.api.callbacks import flat_callback
-from functad.array import Array
+from functad.array import Array, KeyArray
 from functad.errors import ArgumentError
 from functad.primitives.callback import debug_callback
 
@@ -115,9 +115,13 @@ class _Print:
         self.__name__ = f"print({fmt!r})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        plain = [np.asarray(a) if isinstance(a, Array) else a for a in args]
-        named = {k: np.asarray(a) if isinstance(a, Array) else a for k, a in kwargs.items()}
+        plain = [_plain(a) for a in args]
+        named = {k: _plain(a) for k, a in kwargs.items()}
         builtins.print(self.fmt.format(*plain, **named))
+
+
+def _plain(x: Any) -> Any:
+    return np.asarray(x) if isinstance(x, Array) and not isinstance(x, KeyArray) else x
 
 
 def _check_placeholders(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

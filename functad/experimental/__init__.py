@@ -1,4 +1,4 @@
-"""`functad.experimental`: what JAX keeps under this name; errors as values, differential equations.
+"""`functad.experimental`: what JAX keeps under this name; errors as values, differential equations, callbacks.
 
 Knows the names of its parts, which load at first use.
 """
@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from functad.absent import absent
+from functad.api.callbacks import io_callback
 
 if TYPE_CHECKING:
     from functad.experimental import checkify as checkify
     from functad.experimental import ode as ode
 
-__all__ = ["checkify", "ode"]
+__all__ = ["checkify", "io_callback", "ode"]
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__, __all__)
+    __getattr__ = absent(__name__, ("checkify", "ode"))
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ from functad import numpy as jnp
 from functad.absent import absent
 from functad.api import vmap
 from functad.api.callbacks import flat_callback
-from functad.array import Array
+from functad.array import Array, ArrayImpl
 from functad.calls.checkpoint import remat_p
 from functad.calls.closed_call import closed_call_p
 from functad.calls.custom_rules import custom_jvp_call_p, custom_vjp_call_p
@@ -382,7 +382,7 @@ class _Walk:
         env: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), (*program.consts, *args)))
 
         def read(atom: Any) -> Any:
-            return jnp.asarray(atom.value) if isinstance(atom, Literal) else env[atom]
+            return ArrayImpl(atom.value, atom.aval.weak_type) if isinstance(atom, Literal) else env[atom]
 
         outer = lines.source
         try:

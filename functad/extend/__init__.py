@@ -10,8 +10,9 @@ from functad.absent import absent
 if TYPE_CHECKING:
     from functad.extend import core as core
     from functad.extend import linear_util as linear_util
+    from functad.extend import source_info_util as source_info_util
 
-__all__ = ["core", "linear_util"]
+__all__ = ["core", "linear_util", "source_info_util"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, __all__)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from functad import dtypes
+from functad.array import Array
 from functad.errors import ArgumentError, NoRuleError
 from functad.evaluation import aval_of, infer_avals
 from functad.ir import Absent, Aval, Primitive, Program
@@ -24,7 +25,19 @@ from functad.user_source import user_source
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class OpenPrimitive(Primitive):
+class _AnyPrimitive(type):
+    """Takes all primitives for its own: to programs written for JAX there is one class of them."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Primitive)
+
+
+def is_open(primitive: Primitive) -> bool:
+    """Whether rules can be registered for a primitive."""
+    return issubclass(type(primitive), OpenPrimitive)
+
+
+class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     """An operation of your own: a name, to which rules are registered. `functad.extend.core.Primitive` is its name.
 
     Rules have JAX's conventions. What `jit` compiles is the function of `interpreters.mlir.lower_fun`, where one is
@@ -102,7 +115,10 @@ class OpenPrimitive(Primitive):
 
     def _callback(self, count: int, results: int, params: dict[str, Any]) -> FlatCallback:
         if self.implementation is None:
-            raise NoRuleError(f"`{self.name}` has no implementation: {self.name}_p.def_impl(function)")
+            raise NoRuleError(
+                f"`{self.name}` has no implementation: {self.name}_p.def_impl(function), or register "
+                "functad.interpreters.mlir.lower_fun(function, multiple_results=…); rules that write MLIR are not used"
+            )
         in_tree = tree_structure(((0,) * count, {}))
         out_tree = tree_structure((0,) * results)
         implementation = self.implementation
@@ -113,7 +129,9 @@ class OpenPrimitive(Primitive):
 
         return FlatCallback(run, in_tree, out_tree, (), f"the primitive `{self.name}`", user_source(), True)
 
-    def _run(self, *args: np.ndarray, **params: Any) -> Any:
+    def _run(self, *args: Any, **params: Any) -> Any:
+        if self.implementation is not None and any(isinstance(a, Array) for a in args):
+            return self.implementation(*args, **params)  # called by a user, maybe with traced values
         avals = [aval_of(a) for a in args]
         if self.implementation is None and self.definition is not None:
             found = [np.asarray(r) for r in eval_program(self._program(*avals, **params), args)]
@@ -129,8 +147,8 @@ def own(primitive: Primitive, what: str) -> OpenPrimitive:
     Raises:
         ArgumentError: it is one of functad's own, whose rules stand.
     """
-    if isinstance(primitive, OpenPrimitive):
-        return primitive
+    if is_open(primitive):
+        return cast(OpenPrimitive, primitive)
     raise ArgumentError(
         f"{what} of `{primitive}` is functad's own and cannot be replaced; make a Primitive of your own, or give a "
         "function other derivatives with functad.custom_jvp"

@@ -1,4 +1,4 @@
-"""Where programs written for JAX register the rules of their primitives: `ad`, `batching`, `mlir`.
+"""Where programs written for JAX register the rules of their primitives: `ad`, `batching`, `mlir`; and `partial_eval`.
 
 Knows names only.
 """
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from functad.interpreters import ad as ad
     from functad.interpreters import batching as batching
     from functad.interpreters import mlir as mlir
+    from functad.interpreters import partial_eval as partial_eval
 
-__all__ = ["ad", "batching", "mlir"]
+__all__ = ["ad", "batching", "mlir", "partial_eval"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, __all__)

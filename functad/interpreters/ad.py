@@ -16,6 +16,7 @@ from functad.extend.primitive import OpenPrimitive, checked_count
 from functad.interpreters.tables import RuleTable
 from functad.ir import Aval, Primitive, UndefinedPrimal, Zero
 from functad.primitives.common import add_any_p, add_cotangents, instantiate
+from functad.tracing import Trace, Tracer
 
 add_jaxvals_p = add_any_p
 
@@ -142,7 +143,11 @@ def defbilinear(primitive: Primitive, lhs_rule: Callable[..., Any], rhs_rule: Ca
     primitive_transposes[primitive] = transpose
 
 
+JVPTrace, JVPTracer = Trace, Tracer  # there is one kind
+
 __all__ = [
+    "JVPTrace",
+    "JVPTracer",
     "UndefinedPrimal",
     "Zero",
     "add_jaxvals",

@@ -47,8 +47,20 @@ def _given_with_axis(primitive: Primitive, rule: Callable[..., Any]) -> Callable
     return lambda axis, args, dims, **params: rule(axis.size, tuple(args), tuple(dims), **params)
 
 
+def _taken_with_size(primitive: OpenPrimitive, rule: Callable[..., Any]) -> Callable[..., Any]:
+    def batch(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
+        return checked_count(rule(axis_size, None, None, args, dims, **params), 2, f"the batch rule of `{primitive}`")
+
+    return batch
+
+
+def _given_with_size(primitive: Primitive, rule: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda size, name, kind, args, dims, **params: rule(size, tuple(args), tuple(dims), **params)
+
+
 primitive_batchers = RuleTable("the batch rule", "batch", _given, _taken)
 fancy_primitive_batchers = RuleTable("the batch rule", "batch", _given_with_axis, _taken_with_axis)
+axis_primitive_batchers = RuleTable("the batch rule", "batch", _given_with_size, _taken_with_size)
 
 
 def defvectorized(primitive: Primitive) -> None:
@@ -88,6 +100,7 @@ def broadcast(x: Any, sz: int, axis: int) -> Any:
 
 
 __all__ = [
+    "axis_primitive_batchers",
     "bdim_at_front",
     "broadcast",
     "defbroadcasting",

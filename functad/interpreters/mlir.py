@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from functad.absent import absent
-from functad.errors import ArgumentError
 from functad.extend.primitive import own
 from functad.ir import Primitive
 
@@ -40,18 +39,16 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Functio
 def register_lowering(
     prim: Primitive, rule: Any, platform: str | None = None, inline: bool = True, cacheable: bool = True
 ) -> None:
-    """Say what `jit` compiles for a primitive; rules for platforms other than the CPU are not needed, and forgotten.
+    """Say what `jit` compiles for a primitive, by a rule that `lower_fun` made.
+
+    Others are forgotten: those for platforms other than the CPU, and those that write MLIR, which is not here. `jit`
+    then calls what `def_impl` gave, and raises if it gave nothing.
 
     Raises:
-        ArgumentError: the rule is none that `lower_fun` made, or the primitive is functad's own.
+        ArgumentError: the primitive is functad's own.
     """
-    if platform not in (None, "cpu"):
+    if platform not in (None, "cpu") or not isinstance(rule, FunctionLowering):
         return
-    if not isinstance(rule, FunctionLowering):
-        raise ArgumentError(
-            f"register_lowering: the rule of `{prim}` writes MLIR, which functad has not: register "
-            "mlir.lower_fun(f, multiple_results=…) of a function of arrays, or none; jit then calls what def_impl gave"
-        )
     own(prim, "the lowering rule").define(rule.function, rule.multiple_results)
 
 

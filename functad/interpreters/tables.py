@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from functad.extend.primitive import OpenPrimitive, own
+from functad.extend.primitive import OpenPrimitive, is_open, own
 from functad.ir import Absent, Primitive, registry
 
 
@@ -38,7 +38,7 @@ class RuleTable(Mapping[Primitive, Callable[..., Any]]):
         if primitive in self._registered:
             return self._registered[primitive]
         rule = getattr(primitive, self._field)
-        if isinstance(primitive, OpenPrimitive) or isinstance(rule, Absent):
+        if is_open(primitive) or isinstance(rule, Absent):
             raise KeyError(primitive)
         return self._given(primitive, rule)
 

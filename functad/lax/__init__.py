@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from functad.absent import absent
 from functad.api.implicit import custom_linear_solve, custom_root
+from functad.api.meshes import with_sharding_constraint
 from functad.extend.core.primitives import primitive_named as _primitive_named
 from functad.lax.associative import associative_scan
 from functad.lax.branches import cond, switch
@@ -434,6 +435,7 @@ __all__ = [
     "transpose",
     "unstack",
     "while_loop",
+    "with_sharding_constraint",
     "zeta",
 ]
 

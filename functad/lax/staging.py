@@ -52,12 +52,12 @@ def platform_dependent(
 
 
 def dtype(x: Any) -> np.dtype:
-    """The dtype of an array or number.
+    """The dtype of an array or number; a dtype, or a class that stands for one, is its own.
 
-    >>> dtype(1.0)
-    dtype('float32')
+    >>> dtype(1.0), dtype(dtype(1))
+    (dtype('float32'), dtype('int32'))
     """
-    return dtypes.dtype_of(x)[0]
+    return dtypes.as_dtype(x) if isinstance(x, (type, np.dtype)) else dtypes.dtype_of(x)[0]
 
 
 def stage(x: Any, /) -> Array:

@@ -13,13 +13,16 @@ import numpy as np
 
 from functad import dtypes, random
 from functad import numpy as jnp
-from functad.array import Array, ArrayImpl
-from functad.errors import ArgumentError, ShapeError, TracerError
+from functad.array import Array
+from functad.errors import ArgumentError, ShapeError
 
 Axes = int | Sequence[int]
 
 # The standard deviation of the standard normal distribution cut at -2 and 2.
 _TRUNCATED_STDDEV = 0.87962566103423978
+
+# The same of complex numbers cut at a distance of 2.
+_TRUNCATED_COMPLEX_STDDEV = 0.95311164380491208
 
 _MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
 _DISTRIBUTIONS = ("truncated_normal", "normal", "uniform")
@@ -159,6 +162,8 @@ def variance_scaling(
             "fan_geo_avg": math.sqrt(fan_in * fan_out),
         }[mode]
         variance = jnp.asarray(scale / n, wanted)
+        if np.dtype(wanted).kind == "c" and distribution != "normal":
+            return _in_disk(key, tuple(shape), wanted, distribution == "uniform") * jnp.sqrt(variance)
         if distribution == "normal":
             return random.normal(key, shape, wanted) * jnp.sqrt(variance)
         if distribution == "uniform":
@@ -215,7 +220,6 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 
     Raises:
         ShapeError: the shape has fewer than two axes. ArgumentError: no such axis.
-        TracerError: the key is traced: the factorization needs its numbers.
 
     >>> from functad import random
     >>> q = orthogonal()(random.key(0), (3, 3))
@@ -239,7 +243,6 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     Raises:
         ShapeError: the shape is not (*kernel_size, inputs, outputs) over one to three spatial axes, or there are
             more inputs than outputs.
-        TracerError: the key is traced.
 
     >>> from functad import random
     >>> kernel = delta_orthogonal()(random.key(0), (3, 2, 4))
@@ -287,18 +290,25 @@ def _orthogonal(key: Any, shape: tuple[int, ...], scale: Any, column_axis: int, 
     columns = shape[column_axis]
     rest = math.prod(shape) // max(1, columns)
     drawn = random.normal(key, (max(columns, rest), min(columns, rest)), dtype)
-    if not isinstance(drawn, ArrayImpl):
-        raise TracerError(
-            f"{name}: the key is traced, but the QR factorization needs its numbers; call init outside of jit, vmap, "
-            "eval_shape and other transforms"
-        )
-    # NumPy's QR takes no float16. The signs make the factorization unique, so the result evenly distributed.
-    q, r = np.linalg.qr(np.asarray(drawn, np.promote_types(drawn.dtype, np.float32)))
-    q = q * np.sign(np.diagonal(r))
+    # QR takes no float16. The signs make the factorization unique, so the result evenly distributed.
+    q, r = jnp.linalg.qr(drawn.astype(np.promote_types(drawn.dtype, np.float32)))
+    q = q * jnp.sign(jnp.diagonal(r))
     if rest < columns:
         q = q.T
     others = tuple(np.delete(shape, column_axis))
-    return jnp.asarray(scale * np.moveaxis(q.reshape(*others, columns), -1, column_axis), dtype)
+    return (scale * jnp.moveaxis(q.reshape(*others, columns), -1, column_axis)).astype(dtype)
+
+
+def _in_disk(key: Any, shape: tuple[int, ...], dtype: Any, uniform: bool) -> Any:
+    """Complex numbers of mean 0 and variance 1: uniform in a disk, or normal and cut at a distance of 2."""
+    key_of_radius, key_of_angle = random.split(key)
+    real = jnp.real(jnp.zeros((), dtype)).dtype
+    drawn = random.uniform(key_of_radius, shape, real)
+    if uniform:
+        radius = jnp.sqrt(2 * drawn)
+    else:  # the inverse of 1 − e^−r², cut at r = 2
+        radius = jnp.sqrt(-jnp.log(1 - -math.expm1(-4.0) * drawn)) / _TRUNCATED_COMPLEX_STDDEV
+    return radius * jnp.exp(1j * (2 * jnp.pi * random.uniform(key_of_angle, shape, real)))
 
 
 def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:

@@ -112,7 +112,7 @@ def RNN(
         learned_state: make the state before the first step a parameter; without, it is zero.
         use_bias: whether to add a bias.
         kernel_init, recurrent_init, bias_init: called as `init(key, shape, dtype)`. For long sequences
-            `initializers.orthogonal()` is a good choice for `recurrent_init`; it needs an `init` outside of `jit`.
+            `initializers.orthogonal()` is a good choice for `recurrent_init`.
         unroll: as in `lax.scan`.
 
     Returns:

@@ -280,6 +280,12 @@ def _size_in_bytes(self: Any) -> int:
     return self.size * self.dtype.itemsize
 
 
+def _unsafe_buffer_pointer(self: Any) -> int:
+    """The address of the first element: for looking only, whose memory it is decides functad."""
+    address: int = np.asarray(self).ctypes.data
+    return address
+
+
 def _addressable_data(self: Any, index: int) -> Any:
     """The array itself, its only part."""
     if index not in (0, -1):
@@ -357,6 +363,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "tolist": _tolist,
     "trace": linear.trace,
     "transpose": _transpose,
+    "unsafe_buffer_pointer": _unsafe_buffer_pointer,
     "var": reductions.var,
     "view": _view,
 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.api.devices import check_device
-from functad.array import Array, ArrayImpl
+from functad.array import Array, ArrayImpl, KeyArray
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, CopyError, TooLargeError
 from functad.numpy import arithmetic
@@ -129,7 +129,12 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
 
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     wanted = canonical_dtype(dtype) or dtypes.default_float_dtype()
-    return filled(wanted.type(value), canonical_shape(name, shape))
+    return filled(_filling(value, wanted), canonical_shape(name, shape))
+
+
+def _filling(value: int, dtype: np.dtype) -> Any:
+    """0 or 1 as a scalar of a dtype; both words of a key."""
+    return KeyArray(np.uint64(value << 32 | value)) if dtype is dtypes.key_fry else dtype.type(value)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
@@ -142,17 +147,22 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """Zeros of the shape and dtype of `a`."""
-    return full_like(a, 0, dtype, shape)
+    return _constant_like(a, 0, dtype, shape)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """Ones of the shape and dtype of `a`."""
-    return full_like(a, 1, dtype, shape)
+    return _constant_like(a, 1, dtype, shape)
 
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """An array to be replaced later, of the shape and dtype of `prototype`; it holds zeros."""
-    return full_like(prototype, 0, dtype, shape)
+    return _constant_like(prototype, 0, dtype, shape)
+
+
+def _constant_like(a: Any, value: int, dtype: Any, shape: Any) -> Any:
+    wanted = getattr(a, "dtype", None) if dtype is None else dtype
+    return full_like(a, _filling(value, wanted) if wanted is dtypes.key_fry else value, dtype, shape)
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
@@ -167,7 +177,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
 
 def _type_of(name: str, a: Any) -> tuple[tuple[int, ...], np.dtype, bool]:
     if hasattr(a, "shape") and hasattr(a, "dtype"):  # also a ShapeDtypeStruct
-        return tuple(a.shape), dtypes.as_dtype(a.dtype), bool(getattr(a, "weak_type", False))
+        own = dtypes.dtype_of_ndarray(a) if isinstance(a, (np.ndarray, np.generic)) else dtypes.as_dtype(a.dtype)
+        return tuple(a.shape), own, bool(getattr(a, "weak_type", False))
     aval = as_array(name, a) if not isinstance(a, (bool, int, float, complex)) else asarray(a)
     return aval.shape, aval.dtype, aval.weak_type
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from functad.array import Array
@@ -21,6 +22,12 @@ from functad.primitives.common import transpose as permute
 __all__ = ["einsum", "einsum_path"]
 
 
+def _product(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any, preferred_element_type: Any) -> Array:
+    """What `lax.dot_general` does."""
+    contract, batch = dimension_numbers
+    return linear.dot_general(lhs, rhs, contract, batch, preferred_element_type)
+
+
 def einsum(
     subscripts: Any,
     /,
@@ -29,6 +36,7 @@ def einsum(
     optimize: Any = "auto",
     precision: Any = None,
     preferred_element_type: Any = None,
+    _dot_general: Callable[..., Any] = _product,
 ) -> Array:
     """Sums of products written in index notation.
 
@@ -39,6 +47,7 @@ def einsum(
         optimize: in which order three operands or more are multiplied: "auto" or "optimal" (the fewest
             multiplications), "greedy", False (from left to right), or what `einsum_path` gives.
         preferred_element_type: the dtype of the result.
+        _dot_general: what multiplies pairs of operands, called as `lax.dot_general`.
 
     Raises:
         ArgumentError, ShapeError: the labels do not fit the arrays.
@@ -62,7 +71,8 @@ def einsum(
         for number, other in enumerate(more):
             later = [*rest, *more[number + 1 :]]
             kept = set(output).union(*(labels for _, labels in later))
-            product = _contract(*product, *other, kept, "" if later else output, preferred_element_type)
+            multiply = partial(_dot_general, precision=precision, preferred_element_type=preferred_element_type)
+            product = _contract(*product, *other, kept, "" if later else output, multiply)
         terms = [*rest, product]
     result, labels = terms[0]
     result = permute(result, [labels.index(c) for c in output])
@@ -183,7 +193,7 @@ def _reduced(x: Any, labels: str, sizes: dict[str, int], others: Sequence[str], 
 
 
 def _contract(
-    x: Array, x_labels: str, y: Array, y_labels: str, kept: set[str], output: str, preferred: Any
+    x: Array, x_labels: str, y: Array, y_labels: str, kept: set[str], output: str, multiply: Callable[..., Any]
 ) -> tuple[Any, str]:
     """The product of two operands, summed over the labels that nobody wants any more."""
     x, x_labels = _sum_alone(x, x_labels, y_labels, kept)
@@ -195,13 +205,10 @@ def _contract(
     y_free = [c for c in y_labels if c not in shared]
     if output and "".join(batch + y_free + x_free) == output:
         x, x_labels, x_free, y, y_labels, y_free = y, y_labels, y_free, x, x_labels, x_free
-    result = linear.dot_general(
-        x,
-        y,
-        ([x_labels.index(c) for c in summed], [y_labels.index(c) for c in summed]),
-        ([x_labels.index(c) for c in batch], [y_labels.index(c) for c in batch]),
-        preferred,
+    contracting, paired = (
+        (tuple(map(x_labels.index, labels)), tuple(map(y_labels.index, labels))) for labels in (summed, batch)
     )
+    result = multiply(x, y, (contracting, paired))
     return result, "".join(batch + x_free + y_free)
 
 

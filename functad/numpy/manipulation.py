@@ -25,6 +25,7 @@ from functad.numpy.promotion import (
     constant,
     convert,
     joint_shape,
+    listed,
     promote_dtypes,
 )
 from functad.primitives import elementwise as el
@@ -200,7 +201,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
 def expand_dims(a: Any, axis: Any) -> Array:
     """Insert axes of size 1 so that they are the given ones of the result."""
     x = as_array("expand_dims", a)
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    count = len(listed(axis))
     axes = canonical_axes("expand_dims", axis, x.ndim + count)
     kept = [i for i in range(x.ndim + count) if i not in axes]
     sizes = [1] * (x.ndim + count)
@@ -522,12 +523,12 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     x = as_array("roll", a)
     if axis is None:
         return reshape_to(roll(ravel(x), shift, 0), x.shape)
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = listed(axis)
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     if len(shifts) == 1:
         shifts = tuple(shifts) * len(axes)
     if len(axes) == 1:
-        axes = tuple(axes) * len(shifts)
+        axes = axes * len(shifts)
     for amount, one in zip(shifts, axes):
         index = canonical_axis("roll", one, x.ndim)
         length = x.shape[index]

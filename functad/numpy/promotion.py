@@ -6,13 +6,15 @@ Knows no function in particular; everything else in this package is built on it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad import dtypes
-from functad.array import Array, ArrayImpl
+from functad.array import Array, ArrayImpl, KeyArray
+from functad.config import config
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, AxisError, CopyError, DTypeError, FunctadError, ShapeError, TooLargeError
 from functad.evaluation import aval_of
@@ -66,8 +68,8 @@ def asarray(
         own, weak = dtypes.dtype_of(a)
         return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
     if isinstance(a, (np.ndarray, np.generic)):
-        values = np.array(a, dtype=dtypes.dtype_of_ndarray(a), order="C")
-        return ArrayImpl(values if wanted is None else converted(values, wanted))
+        taken_in = dtypes.dtype_of_ndarray(a)
+        return ArrayImpl(converted(np.array(a, dtypes.as_dtype(a.dtype), order="C"), wanted or taken_in))
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)
     return _array_of_object(a, wanted)
@@ -101,7 +103,7 @@ def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
     for leaf in leaves:
         if isinstance(leaf, np.ndarray):
             dtypes.dtype_of_ndarray(leaf)  # raises where its values are not all there is to it
-    if any(isinstance(leaf, Tracer) for leaf in leaves):
+    if any(isinstance(leaf, (Tracer, KeyArray)) for leaf in leaves):
         return _stack_of_sequence(x, dtype)
     if dtype is None:
         dtype = _common_dtype(leaves)
@@ -133,7 +135,7 @@ def _common_dtype(leaves: Sequence[Any]) -> np.dtype:
     scalar_types = {type(leaf) for leaf in leaves} & SCALARS
     pairs = {dtypes.dtype_of(scalar_type()) for scalar_type in scalar_types}
     pairs.update(dtypes.dtype_of(leaf) for leaf in leaves if type(leaf) not in SCALARS)
-    return dtypes.lattice_join(*pairs)[0]
+    return dtypes.joint_dtype(*pairs)[0]
 
 
 def _without_arrays(x: Any) -> Any:
@@ -204,7 +206,7 @@ def promote_dtypes(*args: Any) -> list[Array]:
     types = [_type_of(a) for a in args]
     if types.count(types[0]) == len(types) and all(isinstance(a, Array) for a in args):
         return list(args)
-    dtype, weak = dtypes.lattice_join(*types)
+    dtype, weak = dtypes.joint_dtype(*types)
     if dtype in _WIDE_FLOATS:
         note_meeting(args)
     return [convert(a, dtype, weak) for a in args]
@@ -212,7 +214,7 @@ def promote_dtypes(*args: Any) -> list[Array]:
 
 def promote_dtypes_inexact(*args: Any) -> list[Array]:
     """As `promote_dtypes`, but integers and booleans become floats."""
-    dtype, weak = dtypes.lattice_join(*[_type_of(a) for a in args])
+    dtype, weak = dtypes.joint_dtype(*[_type_of(a) for a in args])
     inexact = dtypes.to_inexact_dtype(dtype)
     if dtype in _WIDE_FLOATS:
         note_meeting(args)
@@ -293,8 +295,20 @@ def promote_shapes(name: str, *args: Any) -> list[Any]:
     largest = max(shapes, key=len)
     if all(s == largest or not s for s in shapes):
         return list(args)
+    if config.numpy_rank_promotion != "allow" and len({len(s) for s in shapes if s}) > 1:
+        _say_rank_promotion(name, shapes)
     joint = joint_shape(name, shapes)
     return [broadcast_operand(a, joint) if s else a for a, s in zip(args, shapes)]
+
+
+def _say_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    text = (
+        f"{name}: operands of shapes {', '.join(map(str, shapes))} have different ranks, while numpy_rank_promotion is "
+        f"{config.numpy_rank_promotion!r}: write the missing axes with x[None] or reshape"
+    )
+    if config.numpy_rank_promotion == "raise":
+        raise ArgumentError(text)
+    warnings.warn(text, stacklevel=2)
 
 
 # --- both, as most functions want it ----------------------------------------------------------------
@@ -373,11 +387,17 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
     return index % ndim
 
 
+def listed(axis: Any) -> tuple[Any, ...]:
+    """One axis, or several in whatever sequence, as a tuple."""
+    several = isinstance(axis, Sequence) or (isinstance(axis, np.ndarray) and axis.ndim == 1)
+    return tuple(axis) if several else (axis,)
+
+
 def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """An `axis` argument, one, several or None for all, as a tuple of distinct axes counted from the front."""
     if axis is None:
         return tuple(range(ndim))
-    axes = tuple(canonical_axis(name, a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    axes = tuple(canonical_axis(name, a, ndim) for a in listed(axis))
     if len(set(axes)) != len(axes):
         raise ArgumentError(f"{name}: axis={axis} names an axis twice")
     return axes
@@ -385,7 +405,7 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     """A `shape` argument, an integer or several, as a tuple of Python integers that are not negative."""
-    sizes = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Array) else (shape,)
     try:
         result = tuple(n.__index__() for n in sizes)
     except AttributeError:

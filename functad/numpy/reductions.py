@@ -221,7 +221,7 @@ def lowest(dtype: np.dtype) -> Any:
         return False
     if kind_of(dtype) in "fc":
         return -np.inf if kind_of(dtype) == "f" else complex(-np.inf, -np.inf)
-    return np.iinfo(dtype).min
+    return dtypes.iinfo(dtype).min
 
 
 def highest(dtype: np.dtype) -> Any:
@@ -230,7 +230,7 @@ def highest(dtype: np.dtype) -> Any:
         return True
     if kind_of(dtype) in "fc":
         return np.inf if kind_of(dtype) == "f" else complex(np.inf, np.inf)
-    return np.iinfo(dtype).max
+    return dtypes.iinfo(dtype).max
 
 
 def max(  # noqa: A001

@@ -17,6 +17,7 @@ from functad.primitives import gather_scatter as gather_scatter
 from functad.primitives import joining as joining
 from functad.primitives import positions as positions
 from functad.primitives import random_bits as random_bits
+from functad.primitives import random_keys as random_keys
 from functad.primitives import reduction as reduction
 from functad.primitives import slice_update as slice_update
 from functad.primitives import sorting as sorting

@@ -19,6 +19,7 @@ from functad.lowering_rules import Scalar
 from functad.primitives.builders import (
     ANY,
     FLOATS,
+    KEYS,
     NUMBERS,
     REALS,
     Agreed,
@@ -512,7 +513,7 @@ stop_gradient_p = nary(
     "stop_gradient",
     lambda x: x,
     jvps=ZeroDerivative("that is its purpose"),
-    kinds=ANY,
+    kinds=ANY + KEYS,
     lower=Scalar("{0}"),
     doc="x, but a constant for differentiation.",
     examples=lambda: [Example(args=(normal(2, 3),), params={}, differentiable=False)],
@@ -522,7 +523,7 @@ copy_p = unary(
     np.copy,
     jvp=lambda t, out, x: copy(t),
     transpose=lambda ct, x: [ct],
-    kinds=ANY,
+    kinds=ANY + KEYS,
     lower=Scalar("{0}"),
     doc="x in new memory.",
 )

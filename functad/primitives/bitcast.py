@@ -25,6 +25,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
 
 
 def _bitcast_aval(x: Aval, *, new_dtype: np.dtype) -> Aval:
+    dtypes.refuse_keys("bitcast_convert_type", x.dtype, new_dtype)
     if any((kind_of(x.dtype) == kind) != (kind_of(new_dtype) == kind) for kind in "bc"):
         raise DTypeError(f"bitcast_convert_type: the bits of {x.dtype} cannot be read as {new_dtype}; use x.astype")
     old, new = x.dtype.itemsize, new_dtype.itemsize

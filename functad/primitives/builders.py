@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.dtypes import kind_of
+from functad.dtypes import kind_of, refuse_keys
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Diagonal, Example, Primitive, Zero, ZeroDerivative
@@ -33,6 +33,7 @@ REALS = "fiu"
 INTEGERS = "iu"
 BITS = "iub"
 ANY = "fciub"
+KEYS = "k"
 
 Agreed = tuple[float, float, float]  # derivatives of order 1, 2, 3: see `Example`
 Direction = tuple[float | None, ...]
@@ -45,7 +46,7 @@ ResultDtype = np.dtype | Callable[[np.dtype], np.dtype] | None  # None: that of 
 
 NO_KINKS: Mapping[Any, Any] = {}
 
-_KIND_NAMES = {"f": "float", "c": "complex", "i": "signed integer", "u": "unsigned integer", "b": "bool"}
+_KIND_NAMES = {"f": "float", "c": "complex", "i": "signed integer", "u": "unsigned integer", "b": "bool", "k": "key"}
 _SUGGESTED = {"f": "float32", "i": "int32", "b": "bool", "c": "complex64"}
 
 
@@ -84,6 +85,7 @@ def _operand_error(name: str, kinds: str, avals: Sequence[Aval]) -> DTypeError |
 def check_kind(name: str, kinds: str, x: Aval) -> None:
     """Raise unless the dtype of x is of one of the kinds."""
     if kind_of(x.dtype) not in kinds:
+        refuse_keys(name, x.dtype)
         accepted = ", ".join(_KIND_NAMES[k] for k in kinds)
         dtype = next(suggested for kind, suggested in _SUGGESTED.items() if kind in kinds)
         raise DTypeError(

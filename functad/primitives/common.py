@@ -14,7 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl
 from functad.dtypes import compute_dtype, is_narrow_float, kind_of
-from functad.errors import DifferentiationError, ShapeError
+from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero, takes_narrow
 from functad.lowering_rules import Indexed, Reduction, Scalar
@@ -309,6 +309,12 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     return bind(convert_element_type_p, operand, new_dtype=dtype, weak_type=weak_type)
 
 
+def _convert_aval(x: Aval, *, new_dtype: np.dtype, weak_type: bool) -> Aval:
+    if x.dtype is dtypes.key_fry or new_dtype is dtypes.key_fry:
+        raise DTypeError(f"{x.str_short()} cannot become {new_dtype}: {dtypes.KEYS_ARE_NO_NUMBERS}")
+    return Aval(x.shape, new_dtype, weak_type)
+
+
 def _convert_jvp(primals: Any, out: Any, tangents: Any, *, new_dtype: np.dtype, weak_type: bool) -> Any:
     if kind_of(new_dtype) not in "fc":
         return Zero(Aval(out.shape, dtypes.float0))
@@ -331,7 +337,7 @@ convert_element_type_p = Primitive(
     name="convert_element_type",
     doc="Convert every element to another dtype; floats to integers as `kernels.conversion` says.",
     multiple_results=False,
-    abstract_eval=lambda x, *, new_dtype, weak_type: Aval(x.shape, new_dtype, weak_type),
+    abstract_eval=_convert_aval,
     impl=takes_narrow(lambda x, *, new_dtype, weak_type: converted(x, new_dtype)),
     jvp=_convert_jvp,
     transpose=lambda ct, x, *, new_dtype, weak_type: [convert_element_type(ct, x.dtype)],

@@ -16,7 +16,7 @@ from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Scalar
-from functad.primitives.builders import ANY, BITS, FLOATS, REALS, binary, by_kind, unary
+from functad.primitives.builders import ANY, BITS, FLOATS, KEYS, REALS, binary, by_kind, unary
 from functad.primitives.common import (
     broadcast_in_dim,
     instantiate,
@@ -68,8 +68,8 @@ def _comparison(name: str, impl: Any, kinds: str, text: str, doc: str) -> Primit
     return binary(name, impl, jvps=_BOOLEAN, kinds=kinds, result_dtype=dtypes.bool_, lower=lower, doc=doc)
 
 
-eq_p = _comparison("eq", np.equal, ANY, "{0} == {1}", "x = y.")
-ne_p = _comparison("ne", np.not_equal, ANY, "{0} != {1}", "x ≠ y.")
+eq_p = _comparison("eq", np.equal, ANY + KEYS, "{0} == {1}", "x = y.")
+ne_p = _comparison("ne", np.not_equal, ANY + KEYS, "{0} != {1}", "x ≠ y.")
 lt_p = _comparison("lt", np.less, REALS + "b", "{0} < {1}", "x < y.")
 le_p = _comparison("le", np.less_equal, REALS + "b", "{0} <= {1}", "x ≤ y.")
 gt_p = _comparison("gt", np.greater, REALS + "b", "{0} > {1}", "x > y.")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import refuse_keys
 from functad.errors import ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, Zero
@@ -70,6 +71,11 @@ def _aval(name: str, operand: Aval, update: Aval, *, start_indices: Along, strid
                 f"of shape {operand.shape}"
             )
     return Aval(operand.shape, operand.dtype)
+
+
+def _add_aval(operand: Aval, update: Aval, **places: Any) -> Aval:
+    refuse_keys("add_to_slice", operand.dtype)
+    return _aval("add_to_slice", operand, update, **places)
 
 
 def _window(update: np.ndarray, start_indices: Along, strides: Along | None) -> tuple[Any, ...]:
@@ -137,7 +143,7 @@ def _record(kind: str, wrapper: Callable[..., Any], doc: str) -> Primitive:
         name=wrapper.__name__,
         doc=doc,
         multiple_results=False,
-        abstract_eval=partial(_aval, wrapper.__name__),
+        abstract_eval=partial(_aval, "update_slice") if kind == "set" else _add_aval,
         impl=partial(_impl, kind),
         jvp=partial(_jvp, kind),
         transpose=partial(_transpose, kind),

@@ -1,6 +1,7 @@
 """Random numbers from explicit keys, by JAX's names and with JAX's numbers.
 
-A key is a uint32 array of shape (2,). The same key gives the same numbers for ever; `split` makes new ones.
+A key is typed, of dtype `key<fry>`, or raw, its two words in a uint32 array. The same key gives the same numbers for
+ever; `split` makes new ones.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from functad.random.gammas import (
     loggamma,
     t,
 )
-from functad.random.keys import PRNGKey, bits, clone, fold_in, key, key_data, split, wrap_key_data
+from functad.random.keys import PRNGKey, bits, clone, fold_in, key, key_data, key_impl, split, wrap_key_data
 from functad.random.transformed import (
     double_sided_maxwell,
     geometric,
@@ -75,6 +76,7 @@ __all__ = [
     "gumbel",
     "key",
     "key_data",
+    "key_impl",
     "laplace",
     "loggamma",
     "logistic",

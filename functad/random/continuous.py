@@ -37,7 +37,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
     """Uniform random numbers in [minval, maxval).
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         shape: the shape of the result.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
         minval, maxval: bounds that broadcast to `shape`.
@@ -54,7 +54,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Standard normal random numbers.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         shape: the shape of the result.
         dtype: a floating or complex dtype, by default float32 (float64 with `enable_x64`). Complex
             numbers have independent parts of variance 1/2.
@@ -83,7 +83,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     """Standard normal random numbers restricted to (lower, upper).
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         lower, upper: bounds that broadcast to `shape`.
         shape: the shape of the result, by default that of the bounds.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -110,7 +110,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     """Random numbers of the standard Gumbel distribution, `-log(-log(u))`.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         shape: the shape of the result.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
         mode: "low" (the default), or "high" for twice the random bits, hence finer large values.

@@ -27,7 +27,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Random counts of the Poisson distribution.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         lam: the expected counts, not negative; broadcast to `shape`.
         shape: the shape of the result, by default that of `lam`.
         dtype: an integer dtype, by default int32 (int64 with `enable_x64`).
@@ -110,7 +110,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     """Random counts of successes among n trials, each successful with probability p.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         n: the numbers of trials, which are rounded down; they broadcast to `shape`.
         p: the probabilities, which broadcast to `shape`.
         shape: the shape of the result, by default their joint one.
@@ -195,7 +195,7 @@ def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = Non
     """Random counts of n trials in categories of probabilities p.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         n: the numbers of trials, which broadcast to `shape` without its last axis.
         p: the probabilities along the last axis, which sum to 1.
         shape: the shape of the result, by default that of `p`; `p` broadcasts to it.

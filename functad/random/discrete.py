@@ -36,7 +36,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
     """Random booleans that are True with probability p.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         p: the probability, a float or a floating array that broadcasts to `shape`.
         shape: the shape of the result, by default that of `p`.
         mode: "low", or "high" for twice the random bits, hence exact small probabilities.
@@ -60,7 +60,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random signs: 1 or -1 with equal probability.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         shape: the shape of the result.
         dtype: a signed dtype, by default int32 (int64 with `enable_x64`).
 
@@ -79,7 +79,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     """Uniform random integers in [minval, maxval); `minval` where that is empty.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         shape: the shape of the result.
         minval, maxval: integers, or arrays that broadcast to `shape`, which are clipped to what `dtype` holds;
             floats are truncated.
@@ -149,7 +149,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     """The elements of an array in random order.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         x: an array, or an integer n for the integers 0 … n - 1.
         axis: the axis along which to shuffle.
         independent: shuffle each vector along the axis in its own order, instead of all in the same.
@@ -194,7 +194,7 @@ def choice(
     """A random sample of the elements of an array.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         a: an array, from which slices along `axis` are drawn, or an integer n for 0 … n - 1.
         shape: the shape of the sample, which stands in the result in place of `axis`.
         replace: whether an element can be drawn twice.
@@ -254,7 +254,7 @@ def categorical(
     """Random categories with probabilities proportional to exp(logits).
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         logits: a floating array with one entry a category along `axis`.
         axis: the axis of the categories.
         shape: the shape of the result, by default that of `logits` without `axis`; it must end with one to

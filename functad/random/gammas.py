@@ -35,7 +35,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Random numbers of the gamma distribution of shape parameter `a` and scale 1, differentiable in `a`.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         a: the shape parameter, positive; broadcasts to `shape`.
         shape: the shape of the result, by default that of `a`.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -70,7 +70,7 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Arra
     """Random numbers of the beta distribution, in (0, 1), differentiable in `a` and `b`.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         a, b: the two shape parameters, positive; they broadcast to `shape`.
         shape: the shape of the result, by default the joint one of `a` and `b`.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -92,7 +92,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Arr
     """Random probabilities of the Dirichlet distribution: vectors of sum 1, differentiable in `alpha`.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         alpha: the concentrations, positive, of shape (..., n).
         shape: the shape of the result without its last axis, by default that of `alpha` without its last.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -118,7 +118,7 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Random numbers of the chi-square distribution.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         df: the degrees of freedom, positive; broadcast to `shape`.
         shape: the shape of the result, by default that of `df`.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -141,7 +141,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
     """Random numbers of Fisher's F distribution.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         dfnum, dfden: the degrees of freedom of numerator and denominator, positive; they broadcast to `shape`.
         shape: the shape of the result, by default their joint one.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -161,7 +161,7 @@ def t(key: Any, df: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random numbers of Student's t distribution.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         df: the degrees of freedom, positive; broadcast to `shape`.
         shape: the shape of the result.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -182,7 +182,7 @@ def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> 
     """Random numbers of density proportional to exp(−|x|^p).
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         p: the exponent, a positive number.
         shape: the shape of the result.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -201,7 +201,7 @@ def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Ar
     """Random points, uniform in the unit ball of the p-norm.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         d: the number of dimensions.
         p: the norm's exponent, a positive number.
         shape: the shape of the result without its last axis.

@@ -26,7 +26,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     """Random numbers whose logarithms are normal with standard deviation `sigma`.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         sigma: the standard deviation of the logarithms; broadcasts to `shape`.
         shape: the shape of the result, by default that of `sigma`.
         dtype: a floating or complex dtype, by default float32 (float64 with `enable_x64`).
@@ -45,7 +45,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Random numbers of the Pareto distribution: at least 1, of density b x^(−b−1).
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         b: the exponent, positive; broadcasts to `shape`.
         shape: the shape of the result, by default that of `b`.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -63,7 +63,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Arra
     """Random numbers of the Rayleigh distribution: the lengths of normal vectors in the plane.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         scale: the standard deviation of the vectors' coordinates; broadcasts to `shape`.
         shape: the shape of the result, by default that of `scale`.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -81,7 +81,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random numbers of the Maxwell distribution: the lengths of standard normal vectors in space.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         shape: the shape of the result.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
 
@@ -97,7 +97,7 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
     """Random numbers of the Maxwell distribution with random signs, scaled and moved.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         loc: the centre.
         scale: the scale.
         shape: the shape of the result before that of the parameters; by default theirs.
@@ -121,7 +121,7 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
     """Random numbers of the Weibull distribution.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         scale: the scale.
         concentration: the exponent of the distribution function 1 − exp(−(x/scale)^concentration).
         shape: the shape of the uniform numbers, with which the parameters are broadcast, as in JAX.
@@ -139,7 +139,7 @@ def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dt
     """Random numbers between `left` and `right`, of a density with straight sides and its top at `mode`.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         left, mode, right: the ends and the top; they broadcast to `shape`.
         shape: the shape of the result, by default their joint one.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -162,7 +162,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
     Source: J. Michael, W. Schucany and R. Haas, The American Statistician 30 (1976).
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         mean: the mean, positive; broadcasts to `shape`.
         shape: the shape of the result, by default that of `mean`.
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
@@ -184,7 +184,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Random numbers of trials, each successful with probability p, up to the first success: 1, 2, ….
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         p: the probability of success; broadcasts to `shape`.
         shape: the shape of the result, by default that of `p`.
         dtype: an integer dtype, by default int32 (int64 with `enable_x64`).

@@ -22,7 +22,7 @@ def multivariate_normal(
     """Random normal vectors with a given mean and covariance.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         mean: the mean, of shape (..., n).
         cov: the covariance, symmetric and positive (semi-)definite, of shape (..., n, n).
         shape: the shape of the result without its last axis, by default the joint leading shape of `mean` and `cov`.
@@ -78,7 +78,7 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
     """Random orthogonal matrices, uniform among all (of Haar's measure); unitary ones for complex dtypes.
 
     Args:
-        key: a key, uint32 of shape (2,).
+        key: a key, typed or raw.
         n: the number of rows.
         shape: the shape of the result without its last two axes.
         dtype: a floating or complex dtype, by default float32 (float64 with `enable_x64`).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import weakref
 
 import numpy as np
@@ -449,3 +450,20 @@ def test_signatures_are_forgotten_that_were_not_used_for_long(monkeypatch):
         assert f(2.0, n) == 2 * n
     assert traced == [1, 2, 3, 4, 5, 2]
     assert f._cache_size() == 4
+
+
+def test_a_jitted_function_has_the_signature_of_the_function():
+    def f(x, /, y=1, *, z: int = 2):
+        return x
+
+    for jitted in (functad.jit(f), functad.jit(functad.jit(f)), functad.vmap(functad.jit(f))):
+        assert inspect.signature(jitted) == inspect.signature(f)
+    assert inspect.signature(functad.jit(f), follow_wrapped=False) == inspect.signature(f)
+
+
+def test_who_gives_numbers_and_names_of_static_arguments_says_all():
+    def f(a, b, c):
+        return (a, b, c) if isinstance(b, str) else b * c
+
+    assert functad.jit(f, static_argnums=0, static_argnames="b")("x", 2.0, 3.0) == 6.0  # b is no name here
+    assert functad.jit(lambda *args, b: b, static_argnums=0, static_argnames="b")("x", b=2.0) == 2.0

@@ -142,3 +142,16 @@ def test_the_first_failure_counts() -> None:
 def test_what_is_refused(call: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, functad.jit])
+def test_constants_keep_their_dtype(wrap):
+    x = np.linspace(1.0, 2.0, 3)  # float64: a constant 0 beside it is one, too
+
+    def f(x):
+        checkify.check(jnp.all(x > 0), "not positive")
+        return jnp.log(x)
+
+    error, out = checkify.checkify(wrap(f))(x)
+    assert error.get() is None and out.dtype == np.float64
+    assert "not positive" in checkify.checkify(wrap(f))(-x)[0].get()

@@ -36,6 +36,27 @@ class Level(enum.IntEnum):
     LOW = 1
 
 
+@dataclasses.dataclass
+class EqualByKey:
+    """Its fields may be anything: two of them are as equal as it says itself."""
+
+    key: int
+    held: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EqualByKey) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return self.key
+
+
+def test_a_dataclass_with_an_equality_of_its_own_is_not_looked_into() -> None:
+    assert exact_key(EqualByKey(1, [])) == exact_key(EqualByKey(1, {2: object()})) != exact_key(EqualByKey(2, []))
+    traced = []
+    f = functad.jit(lambda x, option: traced.append(option) or x * option.key, static_argnums=1)
+    assert [float(f(1.0, EqualByKey(3, held))) for held in ([], {}, [1])] == [3.0] * 3 and len(traced) == 1
+
+
 WRAPPINGS = {
     "itself": lambda x: x,
     "tuple": lambda x: (2, (x,)),

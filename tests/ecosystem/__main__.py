@@ -3,7 +3,8 @@
 python -m tests.ecosystem FOLDER [NAME …]       in an environment that has the libraries, but no JAX
 python -m tests.ecosystem FOLDER --jax PYTHON   beside them, what real JAX passes in another environment
 
-FOLDER has the unpacked source distributions, `optax-0.2.8` and so on.
+FOLDER has the unpacked source distributions, or checkouts where these have no tests, `optax-0.2.8` and so on.
+`excluded.txt` lists the tests that are left out, `README.md` what was measured.
 """
 
 from __future__ import annotations
@@ -18,7 +19,18 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # Where the tests lie in a source distribution.
-LIBRARIES = {"einops": "einops/tests", "optax": "optax", "chex": "chex", "haiku": "haiku", "jaxopt": "tests"}
+LIBRARIES = {
+    "einops": ["einops/tests"],
+    "optax": ["optax"],
+    "chex": ["chex"],
+    "haiku": ["haiku"],
+    "flax": ["tests/core", "tests/linen"],
+    "equinox": ["tests"],
+    "jaxopt": ["tests"],
+    "blackjax": ["tests"],
+    "distrax": ["distrax"],
+    "diffrax": ["test"],
+}
 COUNTS = ("passed", "failed", "errors", "skipped", "subtests passed")
 
 
@@ -37,20 +49,20 @@ def main() -> int:
             continue
         pythons = {"functad": sys.executable} | ({"JAX": options.jax} if options.jax else {})
         for what, python in pythons.items():
-            output = run(python, source, LIBRARIES[name], what == "functad", 60 * options.minutes)
+            output = run(python, source, name, what == "functad", 60 * options.minutes)
             print(f"| {source.name} | {what} | " + " | ".join(map(str, counts_of(output))) + " |", flush=True)
             for error, count in errors_of(output)[:8]:
                 print(f"    {count:4d}  {error}", file=sys.stderr)
     return 0
 
 
-def run(python: str, source: Path, tests: str, as_functad: bool, seconds: float) -> str:
-    """What pytest prints of the tests below a folder."""
-    paths = [str(HERE), str(HERE.parents[1])] if as_functad else []
+def run(python: str, source: Path, library: str, as_functad: bool, seconds: float) -> str:
+    """What pytest prints of a library's tests, without those of `excluded.txt`."""
+    paths = [str(HERE), str(HERE.parents[1])] if as_functad else [str(HERE)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "EINOPS_TEST_BACKENDS": "numpy,jax"}
-    arguments = ["-q", "--no-header", "--continue-on-collection-errors", "-p", "no:cacheprovider", tests]
-    plugin = ["-p", "as_jax"] if as_functad else []
-    command = [python, "-m", "pytest", *plugin, *arguments]
+    arguments = ["-q", "--no-header", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
+    plugins = [*(["-p", "as_jax"] if as_functad else []), "-p", "excluded", "--library", library]
+    command = [python, "-m", "pytest", *plugins, *arguments, *LIBRARIES.get(library, ["."])]
     try:
         done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired as stopped:

@@ -14,7 +14,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+import private_names
+import pytest
+
 import functad
+from functad.config import ACCEPTED, OPTIONS, config
 
 VERSION = "0.10.1"
 ROOT = "jax"
@@ -28,7 +32,7 @@ class _Jax(ModuleType):
     __path__: Sequence[str] = ()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(functad, name)
+        return _found(functad, ROOT, name)
 
     def __dir__(self) -> list[str]:
         return dir(functad)
@@ -45,13 +49,24 @@ class _Finder(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if spec.name == ROOT:
             return _Jax(ROOT)
+        if spec.name == f"{ROOT}._src":
+            private = ModuleType(spec.name)
+            private.__getattr__ = _private  # type: ignore[method-assign]
+            return private
+        for table in (private_names.PRIVATE, private_names.REGISTRIES):
+            if spec.name in table and spec.name != "jax.core":
+                return _filled(spec.name, table[spec.name])
+        if spec.name == f"{ROOT}.version":
+            return _filled(spec.name, {n: getattr(_Jax, n) for n in ("__version__", "__version_info__")})
         name = f"functad{spec.name.removeprefix(ROOT)}"
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as problem:
+            if spec.name in private_names.MENTIONED:
+                return _filled(spec.name, {n: _mentioned(spec.name, n) for n in private_names.MENTIONED[spec.name]})
             raise ModuleNotFoundError(f"No module named {spec.name!r}: functad has none", name=spec.name) from problem
         alias = ModuleType(spec.name, module.__doc__)
-        alias.__getattr__ = lambda attribute: getattr(module, attribute)  # type: ignore[method-assign]
+        alias.__getattr__ = lambda attribute: _found(module, spec.name, attribute)  # type: ignore[method-assign]
         alias.__dir__ = lambda: dir(module)  # type: ignore[method-assign]
         alias.__all__ = list(getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")]))  # type: ignore[attr-defined]
         return alias
@@ -60,11 +75,67 @@ class _Finder(MetaPathFinder, Loader):
         pass
 
 
+def _private(name: str) -> ModuleType:
+    """A module below `jax._src`, which other libraries take for an attribute that is always there."""
+    full = f"{ROOT}._src.{name}"
+    if full not in private_names.PRIVATE:
+        raise AttributeError(f"module '{ROOT}._src' has no attribute {name!r}")
+    return importlib.import_module(full)
+
+
+def _filled(name: str, names: dict[str, Any]) -> ModuleType:
+    module = ModuleType(name)
+    vars(module).update(names)
+    return module
+
+
+def _found(module: ModuleType, jax_name: str, name: str) -> Any:
+    """functad's; or what stands for a name that libraries mention, though functad has it not."""
+    full = f"{jax_name}.{name}"
+    if any(full in table for table in (private_names.PRIVATE, private_names.REGISTRIES, private_names.MENTIONED)):
+        return importlib.import_module(full)
+    try:
+        found = getattr(module, name)
+        own = isinstance(found, ModuleType) and found.__name__ == f"functad{jax_name.removeprefix(ROOT)}.{name}"
+        return importlib.import_module(full) if own else found
+    except AttributeError:
+        if name in private_names.REGISTRIES.get(jax_name, ()):
+            return private_names.REGISTRIES[jax_name][name]
+        if name in private_names.MENTIONED.get(jax_name, ()):
+            return _mentioned(jax_name, name)
+        raise
+
+
+def _mentioned(jax_name: str, name: str) -> type:
+    """A class that can be named, in annotations and `isinstance`, and raises when it is called or looked into."""
+    text = f"{jax_name}.{name} was used: {private_names.MENTIONED[jax_name][name]}"
+
+    class Absent(type):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            if args and callable(args[0]):  # a transform, whose result may never be called
+                return lambda *_, **__: cls()
+            raise NotImplementedError(text)
+
+        def __getattr__(cls, attribute: str) -> Any:
+            raise AttributeError(f"{text} (.{attribute})")
+
+        def __or__(cls, other: Any) -> Any:
+            return cls
+
+        __ror__ = __or__
+
+    return Absent(name, (), {"__module__": jax_name})
+
+
 def install() -> None:
-    """From now on `import jax` gives functad."""
+    """From now on `import jax` gives functad, with JAX's dtypes of NumPy's arrays. Several devices are one."""
+    ACCEPTED["num_cpu_devices"] = ACCEPTED["num_cpu_devices"]._replace(harmless=None)
+    if "numpy_dtypes" in OPTIONS:
+        config.update("numpy_dtypes", "jax")
     sys.meta_path.insert(0, _Finder())
 
 
-def pytest_configure(config: Any) -> None:
-    """Where this is a plugin; a run of functad's own tests that comes across this file changes nothing."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Where `-p as_jax` names this plugin, before any conftest; a run that comes across the file changes nothing."""
     install()

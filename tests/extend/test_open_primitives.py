@@ -200,9 +200,52 @@ def test_a_missing_rule_says_which_and_how():
         functad.grad(lambda x: p.bind(x).sum())(X)
     with pytest.raises(NoRuleError, match=r"batching.primitive_batchers\[empty_p\] = rule"):
         functad.vmap(p.bind)(X)
-    with pytest.raises(ArgumentError, match=r"mlir.lower_fun\(f, multiple_results=…\)"):
-        mlir.register_lowering(p, lambda ctx, x: [x])
-    mlir.register_lowering(p, lambda ctx, x: [x], platform="cuda")  # for what is not here: not needed
+
+
+def test_rules_that_write_mlir_are_forgotten():
+    p = Primitive("doubled")
+    p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(p, lambda ctx, x: [x])
+    mlir.register_lowering(p, lambda ctx, x: [x], platform="cuda")
+    with pytest.raises(NoRuleError, match=r"doubled_p.def_impl\(function\).*mlir.lower_fun.*MLIR are not used"):
+        functad.jit(p.bind)(X)
+    p.def_impl(lambda x: 2 * x)
+    assert functad.jit(p.bind)(X).tolist() == [2.0, 4.0, 6.0]
+
+
+def test_an_implementation_can_be_called_with_traced_values():
+    p = Primitive("cubed")
+    p.def_impl(lambda x, *, n: x**n)
+    assert functad.jit(functad.grad(lambda x: p.impl(x, n=3)))(2.0) == 12 and p.impl(jnp.float32(2), n=3) == 8
+
+
+def test_equations_and_programs_tell_their_effects():
+    program = functad.make_jaxpr(lambda x: (functad.debug.print("{}", x), jnp.sin(x))[1])(1.0)
+    assert [bool(eqn.effects) for eqn in program.eqns] == [True, False] and len(program.effects) == 1
+    assert program.eqns[1].source_info is program.eqns[1].source and program.eqns[1].source_info.name_stack == ""
+
+
+def test_all_primitives_are_of_one_class_to_those_who_ask():
+    assert isinstance(lax.add_p, Primitive) and isinstance(Primitive("mine"), Primitive)
+    assert not isinstance(lax.add, Primitive)
+    with pytest.raises(ArgumentError, match="functad's own and cannot be replaced"):
+        ad.deflinear(lax.add_p, lambda ct: [ct])
+    with pytest.raises(KeyError):
+        ad.primitive_jvps[Primitive("mine")]
+
+
+def test_a_batch_rule_may_ask_for_the_size_of_the_axis():
+    p = Primitive("size_of_axis")
+    p.def_impl(lambda x: x)
+    p.def_abstract_eval(lambda x: x)
+    seen = []
+
+    def rule(size, name, kind, args, dims):
+        seen.append((size, dims))
+        return p.bind(*args), dims[0]
+
+    batching.axis_primitive_batchers[p] = rule
+    assert functad.vmap(p.bind, in_axes=1)(np.ones((2, 3), np.float32)).shape == (3, 2) and seen == [(3, (1,))]
 
 
 def test_what_an_implementation_raises_comes_out_as_it_is():

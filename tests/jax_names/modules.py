@@ -19,6 +19,7 @@ jax.experimental.checkify jax.experimental.ode
 jax.custom_derivatives jax.custom_batching jax.ad_checkpoint jax.checkpoint_policies
 jax.debug jax.dtypes jax.errors jax.stages jax.sharding jax.test_util jax.typing
 jax.core jax.extend.core jax.interpreters.ad jax.interpreters.batching jax.interpreters.mlir
+jax.interpreters.partial_eval jax.api_util
 """.split()
 
 # Where a value stands for a module in JAX, its names count all the same.
@@ -28,19 +29,21 @@ ATTRIBUTES = {"jax.checkpoint_policies"}
 NAMES = {"jax.experimental.ode": ["odeint"]}
 
 PROGRAM = "one class, Program, holds its constants too"
-KEYS = "keys are uint32 arrays of shape (2,), without a dtype of their own"
 ONE_KIND = "there is one kind of keys, threefry2x32"
 ONE_DEVICE = "there is one device, the CPU"
 
 DIFFERENT = {
     **dict.fromkeys(("jax.core.Jaxpr", "jax.extend.core.Jaxpr", "jax.extend.core.ClosedJaxpr"), PROGRAM),
-    **dict.fromkeys(("jax.random.key", "jax.random.PRNGKey", "jax.random.key_data", "jax.random.wrap_key_data"), KEYS),
     "jax.extend.core.DropVar": "every result has a variable, so there are none",
     "jax.extend.core.JaxprEqn": "without effects: those are the primitive's",
     "jax.extend.core.TraceTag": "a mark without meaning",
     "jax.interpreters.mlir.lower_fun": "what it gives is compiled by functad",
     "jax.interpreters.mlir.register_lowering": "takes what lower_fun gives, and nothing that writes MLIR",
     "jax.devices": ONE_DEVICE,
+    **dict.fromkeys((f"jax.{n}" for n in ("NamedSharding", "make_mesh", "set_mesh")), ONE_DEVICE),
+    **dict.fromkeys((f"jax.sharding.{n}" for n in ("Mesh", "NamedSharding", "SingleDeviceSharding")), ONE_DEVICE),
+    "jax.lax.with_sharding_constraint": ONE_DEVICE,
+    "jax.interpreters.ad.JVPTracer": "the class of all tracers",
     "jax.local_devices": ONE_DEVICE,
     "jax.default_device": "takes the one device there is",
     "jax.dtypes.canonicalize_dtype": "keeps 64 bits that are asked for",

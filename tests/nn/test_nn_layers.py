@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import functad
 from functad import nn, random
 from functad import numpy as jnp
-from functad.errors import ArgumentError, DTypeError, ShapeError, TracerError, TreeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
 
 KEY = random.key(0)
 RNG = np.random.default_rng(0)
@@ -519,12 +520,16 @@ def test_a_window_larger_than_the_input_of_a_convolution():
 # --- orthogonal initializers --------------------------------------------------------------------------
 
 
-def test_orthogonal_needs_a_known_key():
-    init = nn.initializers.orthogonal()
-    with pytest.raises(TracerError, match="orthogonal: the key is traced.*call init outside of jit"):
-        functad.jit(lambda key: init(key, (3, 3)))(KEY)
-    with pytest.raises(TracerError, match="delta_orthogonal: the key is traced"):
-        functad.jit(lambda key: nn.initializers.delta_orthogonal()(key, (3, 3, 3)))(KEY)
+@pytest.mark.parametrize("shape, column_axis", [((3, 3), -1), ((2, 5), -1), ((5, 2), 0), ((2, 3, 4), 1)])
+def test_orthogonal_under_transforms(shape, column_axis):
+    init = partial(nn.initializers.orthogonal(2.0, column_axis), shape=shape)
+    expected = init(KEY)
+    np.testing.assert_allclose(functad.jit(init)(KEY), expected, atol=1e-6)
+    np.testing.assert_allclose(functad.vmap(init)(KEY[None])[0], expected, atol=1e-6)
+    assert functad.eval_shape(init, KEY).shape == shape
+    centre = partial(nn.initializers.delta_orthogonal(), shape=(3, 2, 3))
+    np.testing.assert_allclose(functad.jit(centre)(KEY), centre(KEY), atol=1e-6)
+    assert nn.initializers.orthogonal()(KEY, (2, 2), "float16").dtype == "float16"
 
 
 def test_orthogonal_refuses_shapes_that_do_not_fit():

@@ -9,7 +9,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
-from functad import machine_model
+from functad import lax, machine_model
 from functad.errors import ArgumentError
 from functad.numpy.contraction_paths import multiplications, path_of
 
@@ -99,3 +99,17 @@ def test_lists_of_labels_and_ellipses_have_paths():
 def test_what_is_no_order_says_so(optimize):
     with pytest.raises(ArgumentError, match="einsum: "):
         jnp.einsum(CHAIN, *MATRICES, optimize=optimize)
+
+
+def test_products_may_be_the_users_own():
+    calls = []
+
+    def doubled(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None):
+        calls.append((dimension_numbers, precision))
+        return 2 * lax.dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+
+    x, y = jnp.ones((2, 3, 4)), jnp.ones((2, 4, 5))
+    found = jnp.einsum("bij,bjk->bik", x, y, precision="highest", _dot_general=doubled)
+    assert found.tolist() == (2 * jnp.einsum("bij,bjk->bik", x, y)).tolist()
+    assert calls == [((((2,), (1,)), ((0,), (0,))), "highest")]
+    assert jnp.einsum("bij,bjk->bik", x, y, _dot_general=lax.dot_general).shape == (2, 3, 5)

@@ -242,3 +242,21 @@ def test_view_is_numpys():
         jnp.asarray(1.0).view(jnp.uint8)
     with pytest.raises(DTypeError, match="use x.astype"):
         V.view(bool)
+
+
+def test_axes_may_be_an_array_of_numpys_or_a_range():
+    x = jnp.ones((2, 3, 4))
+    assert jnp.expand_dims(x, range(2)).shape == (1, 1, 2, 3, 4) and jnp.sum(x, axis=range(3)) == 24
+    assert jnp.transpose(x, np.argsort([2, 0, 1])).shape == np.transpose(np.ones((2, 3, 4)), [1, 2, 0]).shape
+    assert jnp.sum(x, axis=np.array([0, 1])).tolist() == [6.0] * 4 and jnp.flip(x, np.int64(1)).shape == x.shape
+
+
+def test_shapes_may_be_anything_with_sizes():
+    class Shape:
+        def __iter__(self):
+            return iter((2, 3))
+
+    assert jnp.zeros(Shape()).shape == (2, 3) == jnp.broadcast_to(1.0, range(2, 4)).shape
+    for refused in ("ab", 1.5, None, {"a": 1}):
+        with pytest.raises(ArgumentError, match="shape must be an integer or several"):
+            jnp.zeros(refused)

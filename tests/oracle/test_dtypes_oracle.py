@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -129,3 +130,37 @@ def test_finfo_and_iinfo():
 
 def test_float0_is_the_same_dtype():
     assert dtypes.float0 == jax.dtypes.float0
+
+
+def _refuses(join, error, *operands):
+    try:
+        join(*operands)
+    except error:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("a", OPERANDS, ids=str)
+def test_what_strict_promotion_refuses(a):
+    with jax.enable_x64(True), enable_x64(True):
+        with jax.numpy_dtype_promotion("strict"), functad.numpy_dtype_promotion("strict"):
+            ours = [b for b in OPERANDS if _refuses(dtypes.joint_dtype, dtypes.TypePromotionError, a, b)]
+            assert ours == [b for b in OPERANDS if _refuses(_jax_join, jax.dtypes.TypePromotionError, a, b)] != []
+
+
+SHAPES = [(), (1,), (3,), (1, 3), (2, 3), (1, 2, 3)]
+
+
+@pytest.mark.parametrize("choice, kind", [("raise", ValueError), ("warn", UserWarning), ("allow", ())])
+def test_where_ranks_may_not_differ(choice, kind):
+    def said(np_like, x, y):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                return (np_like.ones(x) + np_like.ones(y)).shape
+        except kind:
+            return "said"
+
+    with jax.numpy_rank_promotion(choice), functad.numpy_rank_promotion(choice):
+        for x, y in itertools.product(SHAPES, SHAPES):
+            assert said(functad.numpy, x, y) == said(jax.numpy, x, y), (x, y)

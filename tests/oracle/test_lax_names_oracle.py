@@ -167,6 +167,7 @@ def test_plain_functions():
     x = np.float32([1, 2])
     for lax in (ours, theirs):
         assert lax.dtype(1.0) == np.float32 and lax.dtype(np.int8(1)) == np.int8
+        assert lax.dtype(np.dtype("int8")) == lax.dtype(np.int8) == np.int8 and lax.dtype(float) == np.float32
         assert lax.stage(1).dtype == np.int32
         assert lax.shape_as_value((2, 3)).tolist() == [2, 3]
         assert lax.platform_dependent(x, cpu=lambda x: x + 1, tpu=lambda x: x).tolist() == [2, 3]

@@ -247,3 +247,12 @@ def test_a_network_and_its_gradient():
     assert functad.tree.structure(our_grads) == functad.tree.structure(params)
     for ours, theirs in zip(functad.tree.leaves(our_grads), jax.tree.leaves(their_grads), strict=True):
         assert_close(ours, theirs, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("distribution", ["truncated_normal", "normal", "uniform"])
+def test_complex_initializers(distribution):
+    ours = nn.initializers.variance_scaling(1.7, "fan_in", distribution, dtype="complex64")
+    theirs = jax.nn.initializers.variance_scaling(1.7, "fan_in", distribution, dtype="complex64")
+    found, expected = ours(functad.random.key(3), (40, 50)), theirs(jax.random.key(3), (40, 50))
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)

@@ -107,7 +107,7 @@ def test_numbers_of_float64(name, args):
 
 @pytest.mark.parametrize("name, args", [("gamma", (2.0,)), ("poisson", (4.0,)), ("binomial", (9, 0.4))])
 def test_numbers_of_many_keys(name, args):
-    keys = np.asarray(random.split(random.key(0), 5))
+    keys = np.asarray(random.split(random.PRNGKey(0), 5))
     found, expected = (m.vmap(lambda k, m=m: getattr(m.random, name)(k, *args))(keys) for m in (functad, jax))
     assert_close(found, expected)
 

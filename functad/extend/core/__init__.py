@@ -107,6 +107,16 @@ def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> np.dtype:
     return dtype if kind_of(dtype) in "fc" else dtypes.float0
 
 
+def find_top_trace(_: Any) -> Trace | None:
+    """The active trace, whatever the values given; None if nothing is traced.
+
+    >>> import functad
+    >>> functad.grad(lambda x: x * (find_top_trace([x]) is x._trace))(3.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return current_trace()
+
+
 @contextmanager
 def take_current_trace() -> Iterator[Trace | None]:
     """Nothing is traced within; gives the trace that was active."""
@@ -135,6 +145,7 @@ __all__ = [
     "array_types",
     "check_jaxpr",
     "concrete_or_error",
+    "find_top_trace",
     "get_opaque_trace_state",
     "jaxpr_as_fun",
     "jaxprs_in_params",
