@@ -1,6 +1,6 @@
 """The check of key reuse: no random key is turned into bits, or split, twice. Runs where `config.debug_key_reuse` asks.
 
-Each key that there is has a life, and what moves keys moves their lives. Knows the kinds of lowering rule; no primitive.
+Each key that there is has a life, and what moves keys moves their lives. Knows kinds of lowering rules; no primitive.
 What a loop does is gone through for two steps, so that a key used in each of them is found as any other.
 """
 
@@ -104,7 +104,8 @@ def _step(
         if not params.get("differentiated"):  # which only computes again
             return _run(params[rule.parameter], operands)
     elif isinstance(rule, ControlFlow):
-        return _CONTROL[rule.kind](operands, outs, **params)
+        found: list[Known] = _CONTROL[rule.kind](operands, outs, **params)
+        return found
     elif any(a.dtype is key_fry for a in outs) and not any(x is None for x in operands):
         return _moved(primitive, operands, params)
     return [None] * len(outs)
@@ -137,7 +138,9 @@ def _run(program: Program | None, operands: Sequence[Known]) -> list[Known]:
     if program is None:
         return []
     env: dict[Var, Known] = dict(zip(program.invars, operands))
-    env.update((v, _lives_of(c) if isinstance(c, KeyArray) else None) for v, c in zip(program.constvars, program.consts))
+    env.update(
+        (v, _lives_of(c) if isinstance(c, KeyArray) else None) for v, c in zip(program.constvars, program.consts)
+    )
 
     def read(atom: Atom) -> Known:
         if isinstance(atom, Literal):
@@ -186,7 +189,7 @@ def _while(
 
 
 def _cond(operands: Sequence[Known], outs: Sequence[Aval], *, branches: Sequence[Program]) -> list[Known]:
-    """One branch runs: each finds the keys as they were, and after it they are used if one of the branches uses them."""
+    """One branch runs: each finds the keys as they were; afterwards those are used that one of the branches uses."""
     index, *given = operands
     if index is not None:
         branches = [branches[min(max(int(np.asarray(_value(index))), 0), len(branches) - 1)]]
@@ -207,4 +210,4 @@ def _same(x: Known, y: Known) -> bool:
     return _is_lives(x) and _is_lives(y) and all(a is b for a, b in zip(x.flat, y.flat))
 
 
-_CONTROL = {"scan": _scan, "while": _while, "cond": _cond}
+_CONTROL: dict[str, Any] = {"scan": _scan, "while": _while, "cond": _cond}

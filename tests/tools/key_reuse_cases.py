@@ -39,10 +39,10 @@ REUSED: dict[str, Case] = {
     "at_each_step": lambda m, k, ks: m.lax.scan(lambda c, _: (c + m.random.normal(k), None), 0.0, None, length=3),
     "carried": lambda m, k, ks: m.lax.scan(lambda k, _: (k, m.random.normal(k)), k, None, length=3),
     "in_a_while_loop": lambda m, k, ks: m.lax.fori_loop(0, 3, lambda i, c: c + m.random.normal(k), 0.0),
-    "after_a_branch": lambda m, k, ks: m.lax.cond(
-        (k == k).any(), lambda k: m.random.normal(k), lambda k: m.random.normal(k) + 1, k
-    )
-    + m.random.normal(k),
+    "after_a_branch": lambda m, k, ks: (
+        m.lax.cond((k == k).any(), lambda k: m.random.normal(k), lambda k: m.random.normal(k) + 1, k)
+        + m.random.normal(k)
+    ),
     "within_a_branch": lambda m, k, ks: m.lax.cond((k == k).any(), lambda k: twice(m, k), lambda k: twice(m, k), k),
     "of_a_key_made_there": lambda m, k, ks: twice(m, m.random.key(1)),
     "differentiated": lambda m, k, ks: m.grad(lambda x: x * m.random.normal(k) * m.random.normal(k))(1.0),
