@@ -93,7 +93,11 @@ def _reused(first: tuple[str, Source | None], second: tuple[str, Source | None])
 
 
 def _step(
-    primitive: Primitive, operands: Sequence[Followed], params: dict[str, Any], outs: Sequence[Aval], source: Source | None
+    primitive: Primitive,
+    operands: Sequence[Followed],
+    params: dict[str, Any],
+    outs: Sequence[Aval],
+    source: Source | None,
 ) -> Sequence[Followed]:
     """The lives of the keys in the results of an operation; None for results of which nothing is known."""
     rule = primitive.lower
