@@ -127,7 +127,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "functad.errors": {
         "InconclusiveDimensionOperation": "all sizes are numbers, so that none is inconclusive",
-        "KeyReuseError": "keys are not tracked; split a key before each use",
     },
     "functad.core": {
         **dict.fromkeys(("Value", "ParamDict"), "annotate with typing.Any, or dict[str, typing.Any]"),
@@ -192,25 +191,20 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad.interpreters.mlir": {"*": "there is no MLIR: functad.interpreters.mlir.lower_fun says what is compiled"},
     "functad.numpy.linalg": {"LinAlgError": "a matrix without a factorisation raises nothing: the result is NaN"},
     "functad.random": {
-        "KeyArray": "keys are uint32 arrays of shape (2,): functad.Array",
+        "KeyArray": "keys are Arrays, of dtype key<fry>",
         "shuffle": "functad.random.permutation(key, x)",
         "seed": "randomness comes from keys: key = functad.random.key(0), and functad.random.split(key) for each use",
         "rand": "functad.random.uniform(key, shape)",
         "randn": "functad.random.normal(key, shape)",
         "random": "functad.random.uniform(key, shape)",
         "default_rng": "randomness comes from keys: key = functad.random.key(0)",
-        "key_dtype": "keys are uint32 arrays of shape (2,), without a dtype of their own",
-        "key_impl": "all keys are of one kind, threefry2x32",
     },
     "functad.tree_util": {
         "KeyEntry": "a key is one of DictKey, GetAttrKey, SequenceKey, FlattenedIndexKey",
         "default_registry": "functad.tree_util.register_pytree_node registers, for all",
         "tree_multimap": "functad.tree_util.tree_map(f, tree, *rest)",
     },
-    "functad.dtypes": {
-        "extended": "all dtypes are NumPy's",
-        "prng_key": "keys are uint32 arrays of shape (2,), without a dtype of their own",
-    },
+    "functad.dtypes": {},
     "functad.sharding": _SHARDING
     | {"make_single_device_sharding": "functad.sharding.SingleDeviceSharding()"}
     | dict.fromkeys(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functad.absent import absent
-from functad.dtypes import bfloat16_dtype, dtype_of, kind_of, plain_dtype
+from functad.dtypes import bfloat16_dtype, dtype_of, key_fry, kind_of, plain_dtype
 from functad.errors import ArgumentError, DataError, DTypeError
 from functad.system.cache import atomic_write, part_of
 from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, is_tree_node, keystr, tree_structure
@@ -175,6 +175,11 @@ def _as_array(leaf: Any, path: KeyPath) -> np.ndarray:
         dtype, _ = dtype_of(leaf)
     except DTypeError as error:
         raise ArgumentError(f"save: the leaf tree{keystr(path)} cannot be saved. {error}") from error
+    if dtype is key_fry:
+        raise ArgumentError(
+            f"save: the leaf tree{keystr(path)} holds random keys: save their words, functad.random.key_data(key), and "
+            "make keys of these after loading, functad.random.wrap_key_data(words)"
+        )
     return np.asarray(leaf, dtype)
 
 

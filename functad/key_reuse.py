@@ -1,6 +1,6 @@
 """The check of key reuse: no random key is turned into bits, or split, twice. Runs where `config.debug_key_reuse` asks.
 
-Each key that there is has a life, and what moves keys moves their lives. Knows the kinds of lowering rule; no primitive.
+Each key that there is has a life, and what moves keys moves their lives. Knows kinds of lowering rules; no primitive.
 What a loop does is gone through for two steps, so that a key used in each of them is found as any other.
 """
 
@@ -19,7 +19,7 @@ from functad.ir import Atom, Aval, Literal, Primitive, Program, Source, Var
 from functad.lowering_rules import Call, ControlFlow, OnWords
 from functad.user_source import user_source
 
-Known = Any  # what is known of an operand: an array of the lives of keys, a value, or None
+Followed = Any  # what is known of an operand: an array of the lives of keys, a value, or None
 
 
 class _Life:
@@ -71,11 +71,11 @@ def _new_lives(shape: Sequence[int], lives: Sequence[_Life] | None = None) -> np
     return array
 
 
-def _is_lives(x: Known) -> bool:
+def _is_lives(x: Followed) -> bool:
     return isinstance(x, np.ndarray) and x.dtype == object
 
 
-def _use(lives: Known, name: str, source: Source | None) -> None:
+def _use(lives: Followed, name: str, source: Source | None) -> None:
     for life in lives.flat if _is_lives(lives) else ():
         if life.use is not None:
             raise _reused(life.use, (name, source))
@@ -93,8 +93,12 @@ def _reused(first: tuple[str, Source | None], second: tuple[str, Source | None])
 
 
 def _step(
-    primitive: Primitive, operands: Sequence[Known], params: dict[str, Any], outs: Sequence[Aval], source: Source | None
-) -> Sequence[Known]:
+    primitive: Primitive,
+    operands: Sequence[Followed],
+    params: dict[str, Any],
+    outs: Sequence[Aval],
+    source: Source | None,
+) -> Sequence[Followed]:
     """The lives of the keys in the results of an operation; None for results of which nothing is known."""
     rule = primitive.lower
     if isinstance(rule, OnWords):
@@ -104,13 +108,14 @@ def _step(
         if not params.get("differentiated"):  # which only computes again
             return _run(params[rule.parameter], operands)
     elif isinstance(rule, ControlFlow):
-        return _CONTROL[rule.kind](operands, outs, **params)
+        found: list[Followed] = _CONTROL[rule.kind](operands, outs, **params)
+        return found
     elif any(a.dtype is key_fry for a in outs) and not any(x is None for x in operands):
         return _moved(primitive, operands, params)
     return [None] * len(outs)
 
 
-def _moved(primitive: Primitive, operands: Sequence[Known], params: dict[str, Any]) -> list[Known]:
+def _moved(primitive: Primitive, operands: Sequence[Followed], params: dict[str, Any]) -> list[Followed]:
     """What an operation that moves keys does to their lives: it is given their numbers in the place of words."""
     lives = [life for x in operands if _is_lives(x) for life in x.flat]
     given, count = [], 0
@@ -128,20 +133,20 @@ def _moved(primitive: Primitive, operands: Sequence[Known], params: dict[str, An
     return results
 
 
-def _value(x: Known) -> Any:
+def _value(x: Followed) -> Any:
     return getattr(x, "_value", x)
 
 
-def _run(program: Program | None, operands: Sequence[Known]) -> list[Known]:
+def _run(program: Program | None, operands: Sequence[Followed]) -> list[Followed]:
     """Go through a Program; the lives of the keys in its results."""
     if program is None:
         return []
-    env: dict[Var, Known] = dict(zip(program.invars, operands))
+    env: dict[Var, Followed] = dict(zip(program.invars, operands))
     env.update(
         (v, _lives_of(c) if isinstance(c, KeyArray) else None) for v, c in zip(program.constvars, program.consts)
     )
 
-    def read(atom: Atom) -> Known:
+    def read(atom: Atom) -> Followed:
         if isinstance(atom, Literal):
             return atom.value
         if env.get(atom) is None and atom.aval.dtype is key_fry:
@@ -156,9 +161,9 @@ def _run(program: Program | None, operands: Sequence[Known]) -> list[Known]:
 
 
 def _scan(
-    operands: Sequence[Known], outs: Sequence[Aval], *, jaxpr: Program, length: int, num_consts: int, num_carry: int,
+    operands: Sequence[Followed], outs: Sequence[Aval], *, jaxpr: Program, length: int, num_consts: int, num_carry: int,
     reverse: bool, linear: bool, **params: Any,
-) -> list[Known]:  # fmt: skip
+) -> list[Followed]:  # fmt: skip
     if linear:  # of a derivative, which draws no numbers of its own
         return [None] * len(outs)
     first = num_consts + num_carry
@@ -175,9 +180,9 @@ def _scan(
 
 
 def _while(
-    operands: Sequence[Known], outs: Sequence[Aval], *, cond_jaxpr: Program, cond_nconsts: int, body_jaxpr: Program,
+    operands: Sequence[Followed], outs: Sequence[Aval], *, cond_jaxpr: Program, cond_nconsts: int, body_jaxpr: Program,
     body_nconsts: int,
-) -> list[Known]:  # fmt: skip
+) -> list[Followed]:  # fmt: skip
     first = cond_nconsts + body_nconsts
     cond_consts, body_consts, carry = operands[:cond_nconsts], operands[cond_nconsts:first], list(operands[first:])
     count = len(carry)
@@ -187,8 +192,8 @@ def _while(
     return [*carry, *[None] * (len(outs) - count)]
 
 
-def _cond(operands: Sequence[Known], outs: Sequence[Aval], *, branches: Sequence[Program]) -> list[Known]:
-    """One branch runs: each finds the keys as they were, and after it they are used if one of the branches uses them."""
+def _cond(operands: Sequence[Followed], outs: Sequence[Aval], *, branches: Sequence[Program]) -> list[Followed]:
+    """One branch runs: each finds the keys as they were; afterwards those are used that one of the branches uses."""
     index, *given = operands
     if index is not None:
         branches = [branches[min(max(int(np.asarray(_value(index))), 0), len(branches) - 1)]]
@@ -205,8 +210,8 @@ def _cond(operands: Sequence[Known], outs: Sequence[Aval], *, branches: Sequence
     return [same[0] if all(_same(same[0], x) for x in same) else None for same in zip(*results)]
 
 
-def _same(x: Known, y: Known) -> bool:
+def _same(x: Followed, y: Followed) -> bool:
     return _is_lives(x) and _is_lives(y) and all(a is b for a, b in zip(x.flat, y.flat))
 
 
-_CONTROL = {"scan": _scan, "while": _while, "cond": _cond}
+_CONTROL: dict[str, Any] = {"scan": _scan, "while": _while, "cond": _cond}

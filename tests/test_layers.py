@@ -17,7 +17,7 @@ LAYERS = [
     ["errors", "records", "lowering_rules", "version", "absent", "absent_names", "machine_model"],
     "exact config dtypes pytrees hints tree_util tree system".split(),
     ["ir"],
-    ["array", "array_types", "user_source", "evaluation", "tracing", "widening", "pretty", "interpreter"],
+    ["array", "array_types", "user_source", "evaluation", "key_reuse", "tracing", "widening", "pretty", "interpreter"],
     ["primitives"],
     ["editing"],
     ["transforms"],

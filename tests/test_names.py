@@ -178,7 +178,6 @@ def test_every_module_explains_a_name_that_it_does_not_have(name):
         (lambda: random.shuffle, "functad.random.permutation"),
         (lambda: random.default_rng, "functad.random.key"),
         (lambda: functad.tree_util.tree_multimap, r"tree_map\(f, tree, \*rest\)"),
-        (lambda: functad.dtypes.prng_key, "uint32 arrays"),
         (lambda: functad.nn.reluu, "Did you mean functad.nn.relu"),
     ],
 )

@@ -15,10 +15,10 @@ from functad.api.inspection import closure_convert, trace_function
 from functad.api.rule_calls import zero_from_primal
 from functad.calls.linear_solve import Solver, linear_solve
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ArgumentError, ConcretizationError, ShapeError
 from functad.ir import Program, Var
 from functad.primitives.arithmetic import neg
-from functad.tracing import Tracer
+from functad.tracing import Tracer, current_trace
 from functad.tree_util import tree_flatten, tree_map, tree_structure, tree_unflatten
 
 Fun = Callable[..., Any]
@@ -34,6 +34,8 @@ def custom_root(f: Fun, initial_guess: Any, solve: Fun, tangent_solve: Fun, has_
         tangent_solve: `tangent_solve(g, y)` returns x with g(x) = y for a linear function g, the derivative of f; it
             is differentiated in y, and for one number is `lambda g, y: y / g(1.0)`.
         has_aux: see `solve`.
+
+    Both solvers may close over what is differentiated.
 
     Returns:
         What `solve` returns.
@@ -54,9 +56,21 @@ def custom_root(f: Fun, initial_guess: Any, solve: Fun, tangent_solve: Fun, has_
         given = {True: iter(values), False: iter(others)}
         return converted(x, *(next(given[is_number]) for is_number in numbers))
 
+    def solved(guess: Any, values: Sequence[Any], others: Sequence[Any]) -> Any:
+        return solve(lambda x: at(x, values, others), guess)
+
+    def tangent_solved(found: Any, change: Any, values: Sequence[Any], others: Sequence[Any]) -> Any:
+        _, slope = linearize(lambda x: at(x, values, others), found)
+        return tree_map(neg, tangent_solve(slope, change))
+
+    values = [x for x, is_number in zip(closed_over, numbers) if is_number]
+    others = [x for x, is_number in zip(closed_over, numbers) if not is_number]
+    solved, solve_consts = _of_closed_over(solved, initial_guess, values, others)
+    tangent_solved, tangent_consts = _of_closed_over(tangent_solved, initial_guess, initial_guess, values, others)
+
     @custom_jvp
-    def root(values: Sequence[Any], others: Sequence[Any], guess: Any) -> Any:
-        result = solve(lambda x: at(x, values, others), guess)
+    def root(values: Sequence[Any], others: Sequence[Any], guess: Any, consts: Any, tangent_consts: Any) -> Any:
+        result = solved(guess, values, others, *consts)
         found = result[0] if has_aux else result
         if tree_structure(found) != tree_structure(guess):
             raise ArgumentError(
@@ -67,18 +81,29 @@ def custom_root(f: Fun, initial_guess: Any, solve: Fun, tangent_solve: Fun, has_
 
     @root.defjvp
     def rule(primals: Any, tangents: Any) -> Any:
-        (values, others, guess), (dots, _, _) = primals, tangents
-        result = root(values, others, guess)
+        values, others, _, _, tangent_consts = primals
+        dots = tangents[0]
+        result = root(*primals)
         found = result[0] if has_aux else result
         # f(x, p) = 0 stays so: ∂f/∂x ẋ = −∂f/∂p ṗ
         _, change = jvp(lambda values: at(found, values, others), (values,), (dots,))
-        _, slope = linearize(lambda x: at(x, values, others), found)
-        tangent = tree_map(neg, tangent_solve(slope, change))
+        tangent = tangent_solved(found, change, values, others, *tangent_consts)
         return result, (tangent, tree_map(zero_from_primal, result[1])) if has_aux else tangent
 
-    values = [x for x, is_number in zip(closed_over, numbers) if is_number]
-    others = [x for x, is_number in zip(closed_over, numbers) if not is_number]
-    return root(values, others, initial_guess)
+    return root(values, others, initial_guess, solve_consts, tangent_consts)
+
+
+def _of_closed_over(fun: Fun, *examples: Any) -> tuple[Fun, list[Any]]:
+    """A function of what it closes over, too, and these values; where nobody traces, it closes over known ones alone.
+
+    One that looks at its values, which a Program cannot have, stays as it is.
+    """
+    if current_trace() is None:
+        return fun, []
+    try:
+        return closure_convert(fun, *examples)
+    except ConcretizationError:
+        return fun, []
 
 
 def custom_linear_solve(

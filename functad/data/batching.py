@@ -121,7 +121,8 @@ def _order(key: Any, permutation: Any, length: int) -> np.ndarray | None:
 
 
 def _check_key(key: Any) -> None:
-    if getattr(key, "shape", None) != (2,) or getattr(key, "dtype", None) != np.uint32:
+    kind = getattr(key, "shape", None), getattr(key, "dtype", None)
+    if kind not in (((), random.key_dtype()), ((2,), np.dtype(np.uint32))):
         raise ArgumentError(
             f"batches: key is {key!r:.80}, which is no random key; make one of an integer with functad.random.key(seed)"
         )

@@ -36,7 +36,7 @@ from functad.random.gammas import (
     loggamma,
     t,
 )
-from functad.random.keys import PRNGKey, bits, clone, fold_in, key, key_data, key_impl, split, wrap_key_data
+from functad.random.keys import PRNGKey, bits, clone, fold_in, key, key_data, key_dtype, key_impl, split, wrap_key_data
 from functad.random.transformed import (
     double_sided_maxwell,
     geometric,
@@ -76,6 +76,7 @@ __all__ = [
     "gumbel",
     "key",
     "key_data",
+    "key_dtype",
     "key_impl",
     "laplace",
     "loggamma",

@@ -19,7 +19,7 @@ from functad.numpy.promotion import canonical_shape, operand, promote_dtypes_ine
 from functad.primitives import elementwise as el
 from functad.primitives import strict
 from functad.random.continuous import float_dtype, uniform
-from functad.random.keys import split
+from functad.random.keys import clone, split
 from functad.random.parameters import integer_dtype, parameters
 
 
@@ -47,7 +47,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
     shape, (lam,) = parameters("poisson", dtypes.as_dtype("float32"), shape, lam)
     is_few = jnp.isnan(lam) | (lam < machine_model.FEW_COUNTED)
     few = _few_of_poisson(key, jnp.where(is_few, lam, 0.0))
-    many = _many_of_poisson(key, jnp.where(is_few | jnp.isinf(lam), 1e5, lam))
+    many = _many_of_poisson(clone(key), jnp.where(is_few | jnp.isinf(lam), 1e5, lam))
     count = jnp.where(lam == 0, 0, jnp.where(is_few, few, many))
     return jnp.where(jnp.isinf(lam), -1, count).astype(dtype)
 
@@ -139,7 +139,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     n = jnp.floor(n)
     few = _few_of_binomial(key, jnp.where(is_few, n, 0.0), q)
     is_regular = ~is_few & jnp.isfinite(n)
-    many = _many_of_binomial(key, jnp.where(is_regular, n, 1e4), jnp.where(is_regular, q, 0.5))
+    many = _many_of_binomial(clone(key), jnp.where(is_regular, n, 1e4), jnp.where(is_regular, q, 0.5))
     count = jnp.where(is_few, few, many).astype(dtype)
     invalid = is_below | no_chance | no_count
     count = jnp.where(invalid, np.nan, jnp.where(jnp.isinf(n), np.inf, count))

@@ -31,12 +31,13 @@ _NOT_HERE = {
 }
 
 
-def key(seed: Any, *, impl: str | None = None) -> Array:
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """Make a typed key from a seed.
 
     Args:
         seed: an integer of at most 64 bits, or an integer array of shape (); it may be traced.
-        impl: None or "threefry2x32", the only generator.
+        impl: None or "threefry2x32", the only generator; or the dtype of its keys.
+        dtype: the same.
 
     Returns:
         A key of shape () and dtype `key<fry>`, which takes part in no arithmetic. `key_data` gives its two words.
@@ -49,14 +50,14 @@ def key(seed: Any, *, impl: str | None = None) -> Array:
     Array((), dtype=key<fry>) overlaying:
     [ 0 42]
     """
+    _check_impl(impl, dtype)
     if type(seed) is int:
-        _check_impl(impl)
         first, second = _words_of_int(seed)
         return KeyArray(np.array(second << 32 | first, np.uint64))
-    return primitives.random_wrap(_words_of_seed("key", seed, impl))
+    return primitives.random_wrap(_words_of_seed("key", seed))
 
 
-def PRNGKey(seed: Any, *, impl: str | None = None) -> Array:
+def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     """Make a raw key from a seed, an integer: its two words, a uint32 array of shape (2,).
 
     All functions that take keys take raw ones, too; those that return keys return them in the kind they were given.
@@ -65,7 +66,8 @@ def PRNGKey(seed: Any, *, impl: str | None = None) -> Array:
     >>> functad.random.PRNGKey(0)
     Array([0, 0], dtype=uint32)
     """
-    return _words_of_seed("PRNGKey", seed, impl)
+    _check_impl(impl)
+    return _words_of_seed("PRNGKey", seed)
 
 
 def key_data(keys: Any) -> Array:
@@ -79,14 +81,14 @@ def key_data(keys: Any) -> Array:
     return primitives.random_unwrap(keys) if is_typed(keys) else keys
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: str | None = None) -> Array:
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """The typed keys of words: a uint32 array whose last axis has size 2.
 
     >>> import functad, numpy as np
     >>> functad.random.wrap_key_data(np.zeros((3, 2), np.uint32)).shape
     (3,)
     """
-    _check_impl(impl)
+    _check_impl(impl, dtype)
     words = _checked("wrap_key_data", key_bits_array)
     if is_typed(words):
         raise DTypeError(f"wrap_key_data makes keys of their words, but was given keys, {aval_of(words).str_short()}")
@@ -102,6 +104,17 @@ def key_impl(keys: Any) -> str:
     """
     _checked("key_impl", keys)
     return _IMPL
+
+
+def key_dtype(impl: Any = None) -> Any:
+    """The dtype of typed keys, as a generator has them: there is one.
+
+    >>> import functad
+    >>> functad.random.key_dtype()
+    key<fry>
+    """
+    _check_impl(impl)
+    return dtypes.key_fry
 
 
 def clone(key: Any) -> Array:
@@ -222,15 +235,17 @@ def _checked(name: str, keys: Any) -> Any:
     return asarray(keys)
 
 
-def _check_impl(impl: str | None) -> None:
-    if impl in (None, _IMPL):
+def _check_impl(impl: Any, dtype: Any = None) -> None:
+    if impl is not None and dtype is not None:
+        raise ArgumentError(f"impl={impl!r} and dtype={dtype!r} say the same: give one of them")
+    impl = dtype if impl is None else impl
+    if impl is None or impl is dtypes.key_fry or impl == _IMPL:
         return
-    why = f" ({_NOT_HERE[impl]})" if impl in _NOT_HERE else ""
+    why = f" ({_NOT_HERE[impl]})" if impl in tuple(_NOT_HERE) else ""
     raise ArgumentError(f"impl={impl!r} is {'absent' if why else 'unknown'}{why}: the only generator is {_IMPL!r}")
 
 
-def _words_of_seed(name: str, seed: Any, impl: str | None) -> Any:
-    _check_impl(impl)
+def _words_of_seed(name: str, seed: Any) -> Any:
     if type(seed) is int:
         return ArrayImpl(np.array(_words_of_int(seed), np.uint32))
     aval = aval_of(seed) if isinstance(seed, (Array, np.ndarray, np.generic)) else None

@@ -133,3 +133,26 @@ def test_a_root_of_integers_too_and_what_a_solver_says_besides():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("transform", [functad.grad, lambda f: functad.jit(functad.grad(f))])
+def test_solvers_of_a_root_may_close_over_what_is_differentiated(transform):
+    def root(a):
+        return lax.custom_root(lambda x: x * x - a, 1.0, lambda f, x: jnp.sqrt(a), lambda g, y: y / (2 * jnp.sqrt(a)))
+
+    assert float(transform(root)(4.0)) == pytest.approx(0.25)
+    assert float(transform(functad.grad(root))(4.0)) == pytest.approx(-1 / 32)
+
+
+def test_a_solver_that_looks_at_values_stays_as_it_is():
+    def bisect(f, x):
+        low, high = 0.0, 4.0
+        while high - low > 1e-6:
+            middle = (low + high) / 2
+            low, high = (middle, high) if f(middle) < 0 else (low, middle)
+        return x * 0 + low
+
+    def root(a):
+        return lax.custom_root(lambda x: x * x - a, 1.0, bisect, lambda g, y: y / g(1.0))
+
+    assert float(functad.grad(root)(4.0)) == pytest.approx(0.25, abs=1e-5)

@@ -221,3 +221,17 @@ def test_keys_of_a_users_array_do_not_follow_it():
     keys = random.wrap_key_data(given), random.wrap_key_data(given[::-1])
     given[:] = 7
     assert [random.key_data(k).tolist() for k in keys] == [[0, 0], [0, 0]]
+
+
+def test_files_hold_the_words_of_keys(tmp_path):
+    with pytest.raises(ArgumentError, match=r"the leaf tree\['key'\] holds random keys: save their words.*key_data"):
+        functad.io.save(tmp_path / "state.npz", {"key": KEY})
+    functad.io.save(tmp_path / "state.npz", random.key_data(KEYS))
+    assert words(random.wrap_key_data(functad.io.load(tmp_path / "state.npz"))) == words(KEYS)
+
+
+def test_batches_are_shuffled_by_keys_of_both_kinds():
+    rows = np.arange(10)
+    keys = random.key(3), random.PRNGKey(3)
+    orders = [[np.asarray(b).tolist() for b in functad.data.batches(rows, 5, key=k)] for k in keys]
+    assert orders[0] == orders[1] != [rows[:5].tolist(), rows[5:].tolist()]
