@@ -316,7 +316,7 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
         raise DTypeError(_unknown_dtype_text(spec))
     try:
         dtype = np.dtype(spec)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, SyntaxError):  # NumPy reads a text with commas as Python
         raise DTypeError(_unknown_dtype_text(spec)) from None
     native = _DTYPES.get(dtype.newbyteorder("="))
     if native is None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.errors import DTypeError
 from functad.numpy.promotion import asarray
 
 __all__ = [
@@ -117,10 +118,28 @@ _KINDS = {
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is another one, or of a kind such as "integral", "real floating" or "numeric"."""
+    """Whether a dtype is another one, or of a kind.
+
+    Args:
+        dtype: a dtype, or its name.
+        kind: "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric";
+            a dtype or its name; or a tuple of these, one of which is enough.
+
+    Raises:
+        DTypeError: the kind is neither.
+
+    >>> isdtype("int8", "integral"), isdtype("int8", ("real floating", "int16"))
+    (True, False)
+    """
     own = dtypes.as_dtype(dtype)
-    if isinstance(kind, tuple):
-        return any(isdtype(own, k) for k in kind)
-    if isinstance(kind, str) and kind in _KINDS:
-        return own.kind in _KINDS[kind]
-    return own == dtypes.as_dtype(kind)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return any([own.kind in _KINDS[k] if isinstance(k, str) and k in _KINDS else own == _one_dtype(k) for k in kinds])
+
+
+def _one_dtype(kind: Any) -> np.dtype:
+    try:
+        return dtypes.as_dtype(kind)
+    except DTypeError as problem:
+        known = ", ".join(repr(name) for name in _KINDS)
+        text = f"isdtype: {kind!r} is no kind of dtypes. The kinds are {known}; or a dtype: {problem}"
+        raise DTypeError(text) from None
