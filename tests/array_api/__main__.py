@@ -3,8 +3,8 @@
 python -m tests.array_api FOLDER        a checkout of github.com/data-apis/array-api-tests with its submodule, in an
                                         environment with the extra `array-api`
 
-`xfails.txt` lists the tests that must fail, with the reasons; `second_values.py` says what is checked where the standard
-permits two values. Numbers have 64 bits by default, as the suite takes for granted in places.
+`xfails.txt` lists the tests that must fail, with the reasons; `second_values.py` says what is checked where the
+standard permits two values. Numbers have 64 bits by default, as the suite takes for granted in places.
 """
 
 from __future__ import annotations
