@@ -86,7 +86,7 @@ def test_one_spoilt_matrix_leaves_the_others_as_they_are(spoilt):
         for found, wanted in zip(function(a, **params), function(others, **params), strict=True):
             np.testing.assert_array_equal(found[[0, 2]], wanted)
             assert not np.isfinite(found[1]).any() or function is factorisations.qr and np.isnan(found[1]).any()
-    a[1] = [-np.eye(5)]
+    a[1] = -np.eye(5)
     found = factorisations.cholesky(a)
     assert np.isnan(found[1][np.tril_indices(5)]).all() and np.isfinite(found[[0, 2]]).all()
     assert not np.triu(found, 1).any()
