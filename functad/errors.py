@@ -151,3 +151,7 @@ TypePromotionError = DTypeError
 
 class WideningWarning(UserWarning):
     """64-bit data met 32-bit values in a jitted function, so what is computed from both has 64 bits."""
+
+
+def __dir__() -> list[str]:
+    return [name for name, value in globals().items() if isinstance(value, type) and not name.startswith("_")]

@@ -177,3 +177,7 @@ __all__ = ["check_grads", "check_jvp", "check_vjp"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -14,3 +14,7 @@ __all__ = ["MNIST", "Batches", "MissingMNISTError", "batches", "mnist", "synthet
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

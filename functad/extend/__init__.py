@@ -15,3 +15,7 @@ __all__ = ["core", "linear_util"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, __all__)
+
+
+def __dir__() -> list[str]:
+    return __all__

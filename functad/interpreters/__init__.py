@@ -16,3 +16,7 @@ __all__ = ["ad", "batching", "mlir"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, __all__)
+
+
+def __dir__() -> list[str]:
+    return __all__

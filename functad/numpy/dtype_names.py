@@ -101,7 +101,12 @@ complex_ = ScalarType("complex_", dtypes.default_complex_dtype)
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
-    """Whether a dtype (or the dtype of an array) can be converted to another without loss."""
+    """Whether a dtype (or the dtype of an array) can be converted to another without loss.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.can_cast(jnp.int32, jnp.float64)
+    True
+    """
     own = dtypes.dtype_of(from_)[0] if hasattr(from_, "shape") else dtypes.as_dtype(from_)
     return bool(np.can_cast(own, dtypes.as_dtype(to), casting))  # type: ignore[arg-type]
 

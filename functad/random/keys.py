@@ -68,19 +68,34 @@ def PRNGKey(seed: Any, *, impl: str | None = None) -> Array:
 
 
 def key_data(keys: Any) -> Array:
-    """The words of a key or an array of keys: as functad's keys are plain arrays, the keys themselves."""
+    """The words of a key or an array of keys: as functad's keys are plain arrays, the keys themselves.
+
+    >>> import functad
+    >>> functad.random.key_data(functad.random.key(7))
+    Array([0, 7], dtype=uint32)
+    """
     return _checked("key_data", keys, many=True)
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: str | None = None) -> Array:
-    """The keys of an array of words: as functad's keys are plain arrays, the array itself, checked."""
+    """The keys of an array of words: as functad's keys are plain arrays, the array itself, checked.
+
+    >>> import functad
+    >>> functad.random.wrap_key_data(functad.random.key(7))
+    Array([0, 7], dtype=uint32)
+    """
     if impl not in (None, "threefry2x32"):
         raise ArgumentError(f"impl={impl!r} is unknown: the only generator is 'threefry2x32'")
     return _checked("wrap_key_data", key_bits_array, many=True)
 
 
 def clone(key: Any) -> Array:
-    """The key itself; in JAX it tells the checker of key reuse that reuse is meant."""
+    """The key itself; in JAX it tells the checker of key reuse that reuse is meant.
+
+    >>> import functad
+    >>> functad.random.clone(functad.random.key(7))
+    Array([0, 7], dtype=uint32)
+    """
     return _checked("clone", key, many=True)
 
 
