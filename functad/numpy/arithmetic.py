@@ -11,7 +11,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, DTypeError
 from functad.evaluation import aval_of
 from functad.numpy import logic
 from functad.numpy.building import binary, filled, scalar, select
@@ -467,8 +467,16 @@ def ldexp(x1: Any, x2: Any, /) -> Array:
     """
     (x,) = promote_args_inexact("ldexp", x1)
     y = asarray(x2)
-    x, y = promote_shapes("ldexp", x, convert(y, x.dtype))
-    return el.mul(x, el.exp2(y))
+    if y.dtype.kind not in "biu" or x.dtype.kind == "c":
+        raise DTypeError(
+            f"ldexp takes real numbers and integer exponents, but was given {x.dtype.name} and {y.dtype.name}; "
+            "write x * 2.0**y"
+        )
+    # In two steps: 2^x2 alone may be too large, or too small, where the result is not.
+    half = el.shift_right_arithmetic(convert(y, np.int32), np.int32(1))
+    rest = el.sub(convert(y, np.int32), half)
+    x, half, rest = promote_shapes("ldexp", x, convert(half, x.dtype), convert(rest, x.dtype))
+    return el.mul(el.mul(x, el.exp2(half)), el.exp2(rest))
 
 
 def heaviside(x1: Any, x2: Any, /) -> Array:

@@ -373,6 +373,8 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     x = as_array("nonzero", a)
     if x.ndim == 0:
         raise ArgumentError("nonzero takes an array with at least one axis; use atleast_1d")
+    if size is not None and size < 0:
+        raise ArgumentError(f"nonzero: size={size} must not be negative")
     if size is None:
         known = constant(x, "nonzero without size=", _SIZE_REWRITE)
         return tuple(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known))

@@ -270,6 +270,8 @@ def unique(
     Array([1, 3], dtype=int32)
     """
     x = as_array("unique", ar)
+    if size is not None and size < 0:
+        raise ArgumentError(f"unique: size={size} must not be negative")
     if size is None:
         known = constant(x, "unique without size=", _SIZE_REWRITE)
         numpy_unique: Any = np.unique

@@ -390,6 +390,8 @@ def hypot(x1: Any, x2: Any, /) -> Array:
     Array(5., dtype=float32, weak_type=True)
     """
     x, y = promote_args_inexact("hypot", x1, x2)
+    if x.dtype.kind == "c":
+        raise DTypeError("hypot takes real numbers, but was given complex ones; take abs(x) and abs(y) first")
     if x.dtype == dtypes.float16:
         return convert(hypot(convert(x, dtypes.float32), convert(y, dtypes.float32)), x.dtype)
     x, y = el.abs(x), el.abs(y)
