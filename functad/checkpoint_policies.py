@@ -97,3 +97,7 @@ def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -153,3 +153,7 @@ __all__ = ["custom_vmap", "sequential_vmap"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -24,3 +24,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, found=primitive_named)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -433,7 +433,12 @@ def _is_bfloat16(spec: Any) -> bool:
 
 
 def finfo(dtype: Any) -> np.finfo:
-    """The limits of a floating or complex dtype (`eps`, `max`, `tiny`, …), as NumPy's `finfo` gives them."""
+    """The limits of a floating or complex dtype (`eps`, `max`, `tiny`, …), as NumPy's `finfo` gives them.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.finfo(jnp.float32).bits
+    32
+    """
     dtype = as_dtype(dtype)
     if kind_of(dtype) not in "fc":
         raise DTypeError(f"finfo takes a floating or complex dtype, got {dtype}; use iinfo for integers")
@@ -441,7 +446,12 @@ def finfo(dtype: Any) -> np.finfo:
 
 
 def iinfo(int_type: Any) -> np.iinfo:
-    """The limits of an integer dtype (`min`, `max`, `bits`), as NumPy's `iinfo` gives them."""
+    """The limits of an integer dtype (`min`, `max`, `bits`), as NumPy's `iinfo` gives them.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.iinfo(jnp.int8).max
+    127
+    """
     dtype = as_dtype(int_type)
     if kind_of(dtype) not in "iu":
         raise DTypeError(f"iinfo takes an integer dtype, got {dtype}; use finfo for floats")
@@ -482,7 +492,7 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
         return bfloat16_dtype()
     try:
         dtype = np.dtype(spec)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, SyntaxError):  # NumPy reads a text with commas as Python
         raise DTypeError(_unknown_dtype_text(spec)) from None
     if dtype.name == "bfloat16":
         return bfloat16_dtype()
@@ -640,5 +650,46 @@ def _keeps_64_bits(node: str, operands: frozenset[tuple[np.dtype, bool]]) -> boo
     return node == _WEAK_FLOAT and all(kind_of(dtype) in "biu" for dtype, _ in operands)
 
 
+__all__ = [
+    "TypePromotionError",
+    "adaptable",
+    "as_dtype",
+    "bool_",
+    "canonicalize_dtype",
+    "complex128",
+    "complex64",
+    "default_complex_dtype",
+    "default_float_dtype",
+    "default_int_dtype",
+    "dtype_of",
+    "dtype_of_ndarray",
+    "finfo",
+    "float0",
+    "float16",
+    "float32",
+    "float64",
+    "iinfo",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "issubdtype",
+    "itemsize_bits",
+    "lattice_join",
+    "promote_types",
+    "result_type",
+    "scalar_type_of",
+    "short_name",
+    "to_inexact_dtype",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+]
+
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, found=lambda name: bfloat16_dtype() if name == "bfloat16" else None)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -170,3 +170,7 @@ def close_names(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.6
     # Most programs make no such mistake, and need not load what finds them.
     found: list[str] = import_module("difflib").get_close_matches(name, list(known), n=n, cutoff=cutoff)
     return found
+
+
+def __dir__() -> list[str]:
+    return [name for name, value in globals().items() if isinstance(value, type) and not name.startswith("_")]

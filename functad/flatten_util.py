@@ -51,3 +51,7 @@ __all__ = ["ravel_pytree"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

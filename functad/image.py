@@ -218,3 +218,7 @@ _KERNELS: dict[ResizeMethod, Callable[[Any], Any]] = {
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -323,5 +323,14 @@ def _build(structure: Any, archive: zipfile.ZipFile, entries: dict[str, zipfile.
     return tuple(children) if kind == "tuple" else children
 
 
+__all__ = [
+    "load",
+    "save",
+]
+
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -55,7 +55,12 @@ def segment_prod(
     bucket_size: int | None = None,
     mode: Any = None,
 ) -> Array:
-    """The product of each segment, 1 where it has no part; arguments as for `segment_sum`."""
+    """The product of each segment, 1 where it has no part; arguments as for `segment_sum`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.ops.segment_prod(jnp.array([2, 3, 4]), jnp.array([0, 0, 1]), 3)
+    Array([6, 4, 1], dtype=int32)
+    """
     return _reduced("segment_prod", data, segment_ids, num_segments, mode)
 
 
@@ -68,7 +73,12 @@ def segment_max(
     bucket_size: int | None = None,
     mode: Any = None,
 ) -> Array:
-    """The largest element of each segment, the least number of the dtype where it has no part; as `segment_sum`."""
+    """The largest element of each segment, the least number of the dtype where it has no part; as `segment_sum`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.ops.segment_max(jnp.array([2, 3, 4]), jnp.array([0, 0, 1]), 2)
+    Array([3, 4], dtype=int32)
+    """
     return _reduced("segment_max", data, segment_ids, num_segments, mode)
 
 
@@ -81,7 +91,12 @@ def segment_min(
     bucket_size: int | None = None,
     mode: Any = None,
 ) -> Array:
-    """The least element of each segment, the largest number of the dtype where it has no part; as `segment_sum`."""
+    """The least element of each segment, the largest number of the dtype where it has no part; as `segment_sum`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.ops.segment_min(jnp.array([2, 3, 4]), jnp.array([0, 0, 1]), 2)
+    Array([2, 4], dtype=int32)
+    """
     return _reduced("segment_min", data, segment_ids, num_segments, mode)
 
 
@@ -121,3 +136,7 @@ __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -185,3 +185,7 @@ __all__ = ["check_grads", "check_jvp", "check_vjp"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

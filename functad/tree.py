@@ -63,3 +63,7 @@ def static(**kwargs: Any) -> Any:
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

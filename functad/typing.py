@@ -28,3 +28,7 @@ __all__ = ["ArrayLike", "DTypeLike"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

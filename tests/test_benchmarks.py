@@ -118,6 +118,16 @@ def test_an_operation_is_one_function_jitted_or_not(name):
     assert disagreement(found, Outcome(task.forms["functad"].restore({"result": np.asarray(plain)}), {}))[0] < 1e-4
 
 
+@pytest.mark.generated(every=4)
+@pytest.mark.parametrize("name", [n for n, row in workloads.ROWS.items() if row.numpy and not n.endswith("0000000")])
+def test_numpy_computes_the_same(name):
+    task = workloads.OPERATIONS[name].task()
+    ours, numpys = (frameworks.contender(framework, task) for framework in ("functad", "numpy"))
+    numpys.run(1)
+    assert disagreement(ours.outcome(), numpys.outcome())[0] < 1e-4
+    assert len(numpys.arguments()) == len(task.arguments)
+
+
 # --- the workers --------------------------------------------------------------------------------------
 
 

@@ -122,6 +122,8 @@ def test_float0_is_a_dtype():
         (None, "None is no dtype"),
         (np.floating, "np.floating is a kind of dtypes"),
         (3.5, "3.5 is no dtype"),
+        ("f8,,", "'f8,,' is no dtype"),
+        ("f8 f4", "'f8 f4' is no dtype"),
     ],
 )
 def test_unsupported_dtypes_say_how_to_fix_it(spec, text):

@@ -17,6 +17,7 @@ FRAMEWORKS = {
     "torch": ("with_torch", "torch"),
     "torch.compile": ("with_torch", "torch"),
     "jax": ("with_jax", "jax"),
+    "numpy": ("with_numpy", "numpy"),
 }
 
 

@@ -49,9 +49,13 @@ def torch_interp(torch: Any, x: Any, xp: Any, fp: Any) -> Any:
 MATHEMATICS = {
     **{
         f"sort-{n}": Operation(
-            f"sort of {n:,}", normal((n,)), lambda np_, _: np_.sort, lambda torch: lambda x: torch.sort(x)[0]
+            f"sort of {n:,}",
+            normal((n,)),
+            lambda np_, _: np_.sort,
+            lambda torch: lambda x: torch.sort(x)[0],
+            numpy=True,
         )
-        for n in (1_000, 1_000_000)
+        for n in (1_000, 1_000_000, 10_000_000)
     },
     "top-k": Operation(
         "the 10 largest of each row of (1,000, 1,000)",
@@ -66,8 +70,29 @@ MATHEMATICS = {
             lambda np_, _: lambda x, i: x[i],
             lambda torch: lambda x, i: x[i],
             indices=(1,),
+            numpy=True,
         )
-        for n in (1_000, 1_000_000)
+        for n in (1_000, 1_000_000, 10_000_000)
+    },
+    **{
+        f"segment-sum-{n}": Operation(
+            f"segment sum of {n:,} numbers, 100 segments",
+            together(normal((n,)), integers((n,), high=100)),
+            lambda _, module: lambda x, i: module.ops.segment_sum(x, i, 100),
+            lambda torch: lambda x, i: torch.zeros(100).index_add_(0, i, x),
+            indices=(1,),
+        )
+        for n in (1_000, 10_000_000)
+    },
+    **{
+        f"cumsum-{n}": Operation(
+            f"cumsum of {n:,}",
+            normal((n,)),
+            lambda np_, _: np_.cumsum,
+            lambda torch: lambda x: torch.cumsum(x, 0),
+            numpy=True,
+        )
+        for n in (1_000, 10_000_000)
     },
     "cumulative-max": Operation(
         "running maximum along rows of (1,000, 1,000)",
@@ -80,6 +105,7 @@ MATHEMATICS = {
         normal((1_000, 10), (10, 1_000), (1_000, 10)),
         lambda np_, _: lambda *x: np_.einsum("ij,jk,kl->il", *x),
         lambda torch: lambda *x: torch.einsum("ij,jk,kl->il", *x),
+        numpy=True,
     ),
     **{
         f"solve-{'-'.join(map(str, shape))}": Operation(
@@ -87,6 +113,7 @@ MATHEMATICS = {
             together(positive_definite(*shape), normal((*shape[:-1], 1))),
             lambda np_, _: np_.linalg.solve,
             lambda torch: torch.linalg.solve,
+            numpy=True,
         )
         for shape, title in (((500, 500), "500 unknowns"), ((10_000, 4, 4), "10,000 times 4 unknowns"))
     },
@@ -96,6 +123,7 @@ MATHEMATICS = {
             positive_definite(*shape),
             lambda np_, _: np_.linalg.cholesky,
             lambda torch: torch.linalg.cholesky,
+            numpy=True,
         )
         for shape, title in (((500, 500), "500×500"), ((10_000, 4, 4), "10,000 times 4×4"))
     },
@@ -105,11 +133,14 @@ MATHEMATICS = {
             positive_definite(*shape),
             lambda np_, _: lambda a: rebuilt(*np_.linalg.eigh(a)),
             lambda torch: lambda a: rebuilt(*torch.linalg.eigh(a)),
+            numpy=True,
         )
         for shape, title in (((200, 200), "200×200"), ((1_000, 4, 4), "1,000 times 4×4"))
     },
     **{
-        f"fft-{n}": Operation(f"fft of {n:,}", normal((n,)), lambda np_, _: np_.fft.fft, lambda torch: torch.fft.fft)
+        f"fft-{n}": Operation(
+            f"fft of {n:,}", normal((n,)), lambda np_, _: np_.fft.fft, lambda torch: torch.fft.fft, numpy=True
+        )
         for n in (1_024, 10_007, 1_000_000)
     },
     **{
@@ -128,17 +159,20 @@ MATHEMATICS = {
         normal((1_000_000,)),
         lambda np_, _: lambda x: np_.histogram(x, 100, (-4, 4))[0].astype("float32"),
         lambda torch: lambda x: torch.histc(x, 100, -4, 4),
+        numpy=True,
     ),
     "searchsorted": Operation(
         "searchsorted, 1,000,000 among 10,000",
         together(ascending(10_000), normal((1_000_000,))),
         lambda np_, _: np_.searchsorted,
         lambda torch: torch.searchsorted,
+        numpy=True,
     ),
     "interp": Operation(
         "interp of 1,000,000 between 1,000 points",
         together(normal((1_000_000,)), ascending(1_000), normal((1_000,))),
         lambda np_, _: np_.interp,
         lambda torch: lambda x, xp, fp: torch_interp(torch, x, xp, fp),
+        numpy=True,
     ),
 }

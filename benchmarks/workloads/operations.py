@@ -25,6 +25,7 @@ class Operation(NamedTuple):
         torch: `(torch,)` → the same function.
         restore: what of a result is compared.
         indices: which arguments are indices.
+        numpy: whether `functional` is NumPy's function, too, given its module.
     """
 
     title: str
@@ -33,6 +34,7 @@ class Operation(NamedTuple):
     torch: Callable[[Any], Callable[..., Any]]
     restore: Callable[[Arrays], Arrays] = lambda arrays: arrays
     indices: tuple[int, ...] = ()
+    numpy: bool = False
 
     def task(self) -> Calling:
         arguments = self.arguments()
@@ -49,6 +51,8 @@ class Operation(NamedTuple):
 
         forms = {name: Form(partial(functional, name), restore=self.restore) for name in ("functad", "jax")}
         forms["torch"] = Form(lambda: self.torch(import_module("torch")), restore=self.restore, batch=with_wide_indices)
+        if self.numpy:
+            forms["numpy"] = Form(lambda: self.functional(np, np), restore=self.restore)
         return Calling(arguments, forms)
 
 
@@ -109,12 +113,14 @@ OPERATIONS = {
         normal((10_000, 100)),
         lambda np_, _: lambda x: np_.argmax(x, 1),
         lambda torch: lambda x: torch.argmax(x, 1),
+        numpy=True,
     ),
     "integer-product": Operation(
         "int32 product 256²",
         integers((256, 256), (256, 256), high=1_000),
         lambda np_, _: lambda a, b: a @ b,
         lambda torch: lambda a, b: a @ b,
+        numpy=True,
     ),
     "scatter-add": Operation(
         "scatter-add of 1,000,000 into 100,000",
@@ -154,6 +160,7 @@ OPERATIONS = {
         normal((10_000, 100)),
         lambda np_, _: lambda x: np_.sort(x, 1),
         lambda torch: lambda x: torch.sort(x, 1)[0],
+        numpy=True,
     ),
     "permutation": Operation(
         "permutation of 1,000,000",
@@ -171,30 +178,35 @@ OPERATIONS = {
         normal((1_000_000,)),
         lambda np_, _: lambda x: np_.repeat(x, 4),
         lambda torch: lambda x: torch.repeat_interleave(x, 4),
+        numpy=True,
     ),
     "pad": Operation(
         "pad of 1,000² by one",
         normal((1_000, 1_000)),
         lambda np_, _: lambda x: np_.pad(x, 1),
         lambda torch: lambda x: torch.nn.functional.pad(x, (1, 1, 1, 1)),
+        numpy=True,
     ),
     "tile": Operation(
         "tile of 1,000², twice each way",
         normal((1_000, 1_000)),
         lambda np_, _: lambda x: np_.tile(x, (2, 2)),
         lambda torch: lambda x: torch.tile(x, (2, 2)),
+        numpy=True,
     ),
     "row-dots": Operation(
         "einsum('ij,ij->i') of (100,000, 10)",
         normal((100_000, 10), (100_000, 10)),
         lambda np_, _: lambda a, b: np_.einsum("ij,ij->i", a, b),
         lambda torch: lambda a, b: torch.einsum("ij,ij->i", a, b),
+        numpy=True,
     ),
     "small-products": Operation(
         "10,000 products 3×3",
         normal((10_000, 3, 3), (10_000, 3, 3)),
         lambda np_, _: lambda a, b: a @ b,
         lambda torch: lambda a, b: a @ b,
+        numpy=True,
     ),
     "mapped-dot": Operation(
         "vmap of dot of 3-vectors, 31,843 rows",
@@ -214,6 +226,7 @@ OPERATIONS = {
             normal((1_000_000, n)),
             lambda np_, _: lambda x: np_.sum(x, 1),
             lambda torch: lambda x: torch.sum(x, 1),
+            numpy=True,
         )
         for n in (2, 3)
     },
@@ -226,17 +239,20 @@ OPERATIONS = {
         normal((100_000,)),
         lambda np_, _: partial(heat, np_.roll),
         lambda torch: partial(heat, torch.roll),
+        numpy=True,
     ),
     "cumsum": Operation(
         "cumsum of 1,000,000",
         normal((1_000_000,)),
         lambda np_, _: np_.cumsum,
         lambda torch: lambda x: torch.cumsum(x, 0),
+        numpy=True,
     ),
     "pairs": Operation(
         "all pairs of 2,000, summed",
         normal((2_000,), (2_000,)),
         lambda np_, _: partial(pairs, np_.sum),
         lambda torch: partial(pairs, torch.sum),
+        numpy=True,
     ),
 }

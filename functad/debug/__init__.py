@@ -13,3 +13,7 @@ __all__ = ["breakpoint", "callback", "print"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -254,3 +254,7 @@ _odeint.defvjp(_odeint_fwd, _odeint_bwd)
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,3 +16,7 @@ __all__ = ["core", "linear_util", "source_info_util"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, __all__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -17,3 +17,7 @@ __all__ = ["ad", "batching", "mlir", "partial_eval"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, __all__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -56,3 +56,7 @@ __all__ = ["lower_fun", "register_lowering"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

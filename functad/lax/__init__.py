@@ -445,3 +445,7 @@ if TYPE_CHECKING:
 _SUBMODULES = ("linalg",)
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, _SUBMODULES, _primitive_named)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_SUBMODULES]

@@ -403,3 +403,7 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, found=primitive_named)
+
+
+def __dir__() -> list[str]:
+    return __all__

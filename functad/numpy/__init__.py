@@ -6,11 +6,12 @@ Collects the public names of this package's files, and computes nothing itself. 
 
 from __future__ import annotations
 
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as _np
 
-from functad.absent import absent
+from functad.absent import absent as _absent
 from functad.array import Array as _Array
 from functad.dtypes import finfo as finfo
 from functad.dtypes import iinfo as iinfo
@@ -95,4 +96,10 @@ set_printoptions = _np.set_printoptions
 
 _SUBMODULES = ("fft", "linalg")
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__, _SUBMODULES)
+    __getattr__ = _absent(__name__, _SUBMODULES)
+
+
+def __dir__() -> list[str]:
+    hidden = {name for name, value in globals().items() if name[0] == "_" or isinstance(value, _ModuleType)}
+    hidden |= {"TYPE_CHECKING", "annotations"}
+    return [*_SUBMODULES, "__array_api_version__", "__array_namespace_info__", *(globals().keys() - hidden)]

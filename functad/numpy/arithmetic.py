@@ -12,7 +12,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, DTypeError
 from functad.evaluation import aval_of
 from functad.numpy import logic
 from functad.numpy.building import binary, filled, scalar, select
@@ -71,22 +71,50 @@ __all__ = [
 
 
 def add(x1: Any, x2: Any, /) -> Array:
-    """x1 + x2, element-wise; of booleans, logical or."""
+    """x1 + x2, element-wise; of booleans, logical or.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.add(jnp.arange(3), 10)
+    Array([10, 11, 12], dtype=int32)
+    """
     x, y = promote_pair("add", x1, x2)
     return el.or_(x, y) if kind_of(x.dtype) == "b" else el.add(x, y)
 
 
 def multiply(x1: Any, x2: Any, /) -> Array:
-    """x1 · x2, element-wise; of booleans, logical and."""
+    """x1 · x2, element-wise; of booleans, logical and.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.multiply(jnp.array([1, 2]), 3)
+    Array([3, 6], dtype=int32)
+    """
     x, y = promote_pair("multiply", x1, x2)
     return el.and_(x, y) if kind_of(x.dtype) == "b" else el.mul(x, y)
 
 
-subtract = binary("subtract", "x1 - x2, element-wise.", "sub")
+subtract = binary(
+    "subtract",
+    """x1 - x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.subtract(jnp.arange(3), 1)
+    Array([-1,  0,  1], dtype=int32)
+    """,
+    "sub",
+)
 
 
 def true_divide(x1: Any, x2: Any, /) -> Array:
-    """x1 / x2, element-wise; integers are converted to floats first."""
+    """x1 / x2, element-wise; integers are converted to floats first.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.divide(jnp.array([1, 2]), 2)
+    Array([0.5, 1. ], dtype=float32)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.true_divide(3, 2)
+    Array(1.5, dtype=float32, weak_type=True)
+    """
     x, y = promote_pair("true_divide", x1, x2)
     if kind_of(x.dtype) not in "fc":
         x, y = promote_dtypes_inexact(x, y)
@@ -97,17 +125,36 @@ divide = true_divide
 
 
 def negative(x: Any, /) -> Array:
-    """-x, element-wise."""
+    """-x, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.negative(jnp.array([1, -2]))
+    Array([-1,  2], dtype=int32)
+    """
     return el.neg(asarray(x))
 
 
 def positive(x: Any, /) -> Array:
-    """x itself."""
+    """x itself.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.positive(-2)
+    Array(-2, dtype=int32, weak_type=True)
+    """
     return asarray(x)
 
 
 def absolute(x: Any, /) -> Array:
-    """The absolute value (of complex numbers the modulus), element-wise."""
+    """The absolute value (of complex numbers the modulus), element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.abs(jnp.array([-1, 2]))
+    Array([1, 2], dtype=int32)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.absolute(-2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
     x = asarray(x)
     return x if kind_of(x.dtype) in "ub" else el.abs(x)
 
@@ -116,19 +163,34 @@ abs = absolute  # noqa: A001
 
 
 def fabs(x: Any, /) -> Array:
-    """The absolute value as a float, element-wise."""
+    """The absolute value as a float, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fabs(-2)
+    Array(2., dtype=float32, weak_type=True)
+    """
     return el.abs(*promote_args_inexact("fabs", x))
 
 
 def sign(x: Any, /) -> Array:
-    """-1, 0 or 1 after the sign of x, element-wise; 0 for -0.0, too."""
+    """-1, 0 or 1 after the sign of x, element-wise; 0 for -0.0, too.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.sign(jnp.array([-3.0, 0.0, 2.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     x = asarray(x)
     result = el.sign(x)
     return select(el.eq(x, scalar(x, 0)), scalar(x, 0), result) if kind_of(x.dtype) == "f" else result
 
 
 def signbit(x: Any, /) -> Array:
-    """Whether the sign bit is set, so also for -0.0."""
+    """Whether the sign bit is set, so also for -0.0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.signbit(jnp.array([-0.0, 0.0]))
+    Array([ True, False], dtype=bool)
+    """
     x = asarray(x)
     if kind_of(x.dtype) in "ub":
         return filled(np.bool_(False), x.shape)
@@ -139,26 +201,46 @@ def signbit(x: Any, /) -> Array:
 
 
 def copysign(x1: Any, x2: Any, /) -> Array:
-    """x1 with the sign of x2, element-wise."""
+    """x1 with the sign of x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.copysign(2.0, -0.0)
+    Array(-2., dtype=float32, weak_type=True)
+    """
     x, y = promote_args_inexact("copysign", x1, x2)
     magnitude = el.abs(x)
     return select(signbit(y), el.neg(magnitude), magnitude)
 
 
 def square(x: Any, /) -> Array:
-    """x², element-wise."""
+    """x², element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.square(3)
+    Array(9, dtype=int32, weak_type=True)
+    """
     x = asarray(x)
     return el.square(convert(x, dtypes.default_int_dtype()) if kind_of(x.dtype) == "b" else x)
 
 
 def reciprocal(x: Any, /) -> Array:
-    """1 / x, element-wise; integers are converted to floats first."""
+    """1 / x, element-wise; integers are converted to floats first.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.reciprocal(4.0)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
     (x,) = promote_args_inexact("reciprocal", x)
     return el.integer_pow(x, -1)
 
 
 def floor_divide(x1: Any, x2: Any, /) -> Array:
-    """The largest integer not above x1 / x2, element-wise."""
+    """The largest integer not above x1 / x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.floor_divide(jnp.array([7, -7]), 2)
+    Array([ 3, -4], dtype=int32)
+    """
     x, y = promote_args_numeric("floor_divide", x1, x2)
     kind = kind_of(x.dtype)
     if kind == "u":
@@ -187,7 +269,16 @@ def _zero_signed_as(y: Any, remainder: Any) -> Any:
 
 
 def remainder(x1: Any, x2: Any, /) -> Array:
-    """The rest of the floor division, with the sign of x2, element-wise."""
+    """The rest of the floor division, with the sign of x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.mod(-7, 3)
+    Array(2, dtype=int32, weak_type=True)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.remainder(-7, 3)
+    Array(2, dtype=int32, weak_type=True)
+    """
     x, y = promote_args_numeric("remainder", x1, x2)
     zero = scalar(x, 0)
     y = _no_zero(y)
@@ -203,7 +294,12 @@ mod = remainder
 
 
 def fmod(x1: Any, x2: Any, /) -> Array:
-    """The rest of the truncated division, with the sign of x1, element-wise."""
+    """The rest of the truncated division, with the sign of x1, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fmod(-7.0, 3.0)
+    Array(-1., dtype=float32, weak_type=True)
+    """
     x, y = promote_args_numeric("fmod", x1, x2)
     return el.rem(x, _no_zero(y))
 
@@ -216,7 +312,12 @@ def _no_zero(divisor: Any) -> Any:
 
 
 def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:  # noqa: A001
-    """`(x1 // x2, x1 % x2)`, element-wise."""
+    """`(x1 // x2, x1 % x2)`, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.divmod(7, jnp.array([2, -2]))
+    (Array([ 3, -4], dtype=int32), Array([ 1, -1], dtype=int32))
+    """
     x, y = promote_args_numeric("divmod", x1, x2)
     if kind_of(x.dtype) == "f":
         return _float_divmod(x, y)
@@ -307,12 +408,22 @@ def _integer_array_power(x: Any, y: Any) -> Any:
 
 
 def float_power(x1: Any, x2: Any, /) -> Array:
-    """x1 to the power of x2 in floats, element-wise."""
+    """x1 to the power of x2 in floats, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.float_power(2, 3)
+    Array(8., dtype=float32, weak_type=True)
+    """
     return el.pow(*promote_args_inexact("float_power", x1, x2))
 
 
 def gcd(x1: Any, x2: Any, /) -> Array:
-    """The greatest common divisor of integers, element-wise."""
+    """The greatest common divisor of integers, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.gcd(12, jnp.array([8, 9]))
+    Array([4, 3], dtype=int32)
+    """
     x, y = _integers("gcd", x1, x2)
     x, y = _absolute_integer(x), _absolute_integer(y)
     # Euclid's worst case is two consecutive Fibonacci numbers: about 1.44 steps a bit.
@@ -323,7 +434,12 @@ def gcd(x1: Any, x2: Any, /) -> Array:
 
 
 def lcm(x1: Any, x2: Any, /) -> Array:
-    """The least common multiple of integers, element-wise."""
+    """The least common multiple of integers, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.lcm(4, jnp.array([6, 10]))
+    Array([12, 20], dtype=int32)
+    """
     x, y = _integers("lcm", x1, x2)
     x, y = _absolute_integer(x), _absolute_integer(y)
     divisor = gcd(x, y)
@@ -344,15 +460,33 @@ def _absolute_integer(x: Any) -> Any:
 
 
 def ldexp(x1: Any, x2: Any, /) -> Array:
-    """x1 · 2^x2, element-wise."""
+    """x1 · 2^x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ldexp(3.0, 2)
+    Array(12., dtype=float32)
+    """
     (x,) = promote_args_inexact("ldexp", x1)
     y = asarray(x2)
-    x, y = promote_shapes("ldexp", x, convert(y, x.dtype))
-    return el.mul(x, el.exp2(y))
+    if kind_of(y.dtype) not in "biu" or kind_of(x.dtype) == "c":
+        raise DTypeError(
+            f"ldexp takes real numbers and integer exponents, but was given {x.dtype.name} and {y.dtype.name}; "
+            "write x * 2.0**y"
+        )
+    # In two steps: 2^x2 alone may be too large, or too small, where the result is not.
+    half = el.shift_right_arithmetic(convert(y, np.int32), np.int32(1))
+    rest = el.sub(convert(y, np.int32), half)
+    x, half, rest = promote_shapes("ldexp", x, convert(half, x.dtype), convert(rest, x.dtype))
+    return el.mul(el.mul(x, el.exp2(half)), el.exp2(rest))
 
 
 def heaviside(x1: Any, x2: Any, /) -> Array:
-    """0 where x1 is negative, 1 where it is positive, x2 where it is 0."""
+    """0 where x1 is negative, 1 where it is positive, x2 where it is 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.heaviside(jnp.array([-1.0, 0.0, 1.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     x, y = promote_args_inexact("heaviside", x1, x2)
     zero, one = scalar(x, 0), scalar(x, 1)
     step = select(el.lt(x, zero), zero, select(el.gt(x, zero), one, y))
@@ -360,12 +494,22 @@ def heaviside(x1: Any, x2: Any, /) -> Array:
 
 
 def nextafter(x1: Any, x2: Any, /) -> Array:
-    """The next float after x1 towards x2, element-wise."""
+    """The next float after x1 towards x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nextafter(0.0, 1.0) > 0
+    Array(True, dtype=bool)
+    """
     return el.nextafter(*promote_args_inexact("nextafter", x1, x2))
 
 
 def spacing(x: Any, /) -> Array:
-    """The distance from x to the next float away from 0."""
+    """The distance from x to the next float away from 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.spacing(1.0)
+    Array(1.1920929e-07, dtype=float32, weak_type=True)
+    """
     (x,) = promote_args_inexact("spacing", x)
     return el.sub(el.nextafter(x, el.mul(el.sign(x), scalar(x, np.inf))), x)
 
@@ -374,24 +518,44 @@ def spacing(x: Any, /) -> Array:
 
 
 def maximum(x1: Any, x2: Any, /) -> Array:
-    """The larger of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first."""
+    """The larger of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.maximum(jnp.array([1, 5]), 3)
+    Array([3, 5], dtype=int32)
+    """
     return el.max(*promote_pair("maximum", x1, x2))
 
 
 def minimum(x1: Any, x2: Any, /) -> Array:
-    """The smaller of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first."""
+    """The smaller of x1 and x2, element-wise; NaN if either is. Complex numbers compare by their real part first.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.minimum(jnp.array([1, 5]), 3)
+    Array([1, 3], dtype=int32)
+    """
     return el.min(*promote_pair("minimum", x1, x2))
 
 
 def fmax(x1: Any, x2: Any, /) -> Array:
-    """The larger of x1 and x2, element-wise; a NaN loses."""
+    """The larger of x1 and x2, element-wise; a NaN loses.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fmax(jnp.nan, 2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
     x, y = promote_args("fmax", x1, x2)
     larger = logic.greater if kind_of(x.dtype) == "c" else el.gt
     return select(el.or_(larger(x, y), el.ne(y, y)), x, y)
 
 
 def fmin(x1: Any, x2: Any, /) -> Array:
-    """The smaller of x1 and x2, element-wise; a NaN loses."""
+    """The smaller of x1 and x2, element-wise; a NaN loses.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fmin(jnp.nan, 2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
     x, y = promote_args("fmin", x1, x2)
     smaller = logic.less if kind_of(x.dtype) == "c" else el.lt
     return select(el.or_(smaller(x, y), el.ne(y, y)), x, y)

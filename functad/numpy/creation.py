@@ -99,7 +99,12 @@ def array(
 
 
 def copy(a: Any, order: str | None = None) -> Array:
-    """The same elements in memory of their own, which a jitted function may be given by donation."""
+    """The same elements in memory of their own, which a jitted function may be given by donation.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.copy(jnp.array([1, 2]))
+    Array([1, 2], dtype=int32)
+    """
     return el.copy(asarray(a))
 
 
@@ -118,12 +123,23 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
-    """An array of ones, float32 by default."""
+    """An array of ones, float32 by default.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ones((2, 1))
+    Array([[1.],
+           [1.]], dtype=float32)
+    """
     return _constant("ones", shape, 1, dtype)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
-    """An array to be replaced later; it holds zeros."""
+    """An array to be replaced later; it holds zeros.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.empty((2, 3)).shape
+    (2, 3)
+    """
     return _constant("empty", shape, 0, dtype)
 
 
@@ -138,7 +154,12 @@ def _filling(value: int, dtype: np.dtype) -> Any:
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
-    """An array filled with one value, or with values that broadcast to the shape; its dtype is the value's."""
+    """An array filled with one value, or with values that broadcast to the shape; its dtype is the value's.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.full(2, 7)
+    Array([7, 7], dtype=int32, weak_type=True)
+    """
     wanted = canonical_dtype(dtype)
     sizes = canonical_shape("full", shape)
     value = asarray(fill_value, wanted)
@@ -146,17 +167,32 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
-    """Zeros of the shape and dtype of `a`."""
+    """Zeros of the shape and dtype of `a`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.zeros_like(jnp.array([3, 4]))
+    Array([0, 0], dtype=int32)
+    """
     return _constant_like(a, 0, dtype, shape)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
-    """Ones of the shape and dtype of `a`."""
+    """Ones of the shape and dtype of `a`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ones_like(jnp.array([3, 4]))
+    Array([1, 1], dtype=int32)
+    """
     return _constant_like(a, 1, dtype, shape)
 
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
-    """An array to be replaced later, of the shape and dtype of `prototype`; it holds zeros."""
+    """An array to be replaced later, of the shape and dtype of `prototype`; it holds zeros.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.empty_like(jnp.ones((2, 3))).shape
+    (2, 3)
+    """
     return _constant_like(prototype, 0, dtype, shape)
 
 
@@ -166,7 +202,12 @@ def _constant_like(a: Any, value: int, dtype: Any, shape: Any) -> Any:
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
-    """An array of the shape and dtype of `a`, filled with one value or with values that broadcast."""
+    """An array of the shape and dtype of `a`, filled with one value or with values that broadcast.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.full_like(jnp.ones(2), 7)
+    Array([7., 7.], dtype=float32)
+    """
     a = dtypes.adaptable(a)
     like_shape, like_dtype, like_weak = _type_of("full_like", a)
     sizes = like_shape if shape is None else canonical_shape("full_like", shape)
@@ -303,7 +344,12 @@ def logspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Array:
-    """`num` numbers whose logarithms to a base are at equal distances from `start` to `stop`."""
+    """`num` numbers whose logarithms to a base are at equal distances from `start` to `stop`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.logspace(0.0, 2.0, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
     computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(wanted))
     exponents = linspace(start, stop, num, endpoint, dtype=computed, axis=axis)
@@ -311,7 +357,12 @@ def logspace(
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Array:
-    """`num` numbers with equal ratios from `start` to `stop`; both have the same sign."""
+    """`num` numbers with equal ratios from `start` to `stop`; both have the same sign.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.geomspace(1.0, 100.0, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
     computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(wanted))
     first, last = (asarray(v, computed) for v in (start, stop))
@@ -335,6 +386,10 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     """Coordinate arrays of the grid that vectors of coordinates span.
 
     With `indexing="ij"` axis i runs along the i-th vector; with "xy" the first two axes are exchanged.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.meshgrid(jnp.array([1, 2]), jnp.array([3]))
+    [Array([[1, 2]], dtype=int32), Array([[3, 3]], dtype=int32)]
     """
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
@@ -357,7 +412,13 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
-    """The index of every element of an array: result[i] holds the positions along axis i."""
+    """The index of every element of an array: result[i] holds the positions along axis i.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.indices((2, 2))[0]
+    Array([[0, 0],
+           [1, 1]], dtype=int32)
+    """
     sizes = canonical_shape("indices", tuple(dimensions))
     wanted = canonical_dtype(dtype) or dtypes.default_int_dtype()
     if sparse:
@@ -389,7 +450,13 @@ def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, *, device: Any = N
 
 
 def identity(n: Any, dtype: Any = None) -> Array:
-    """The identity matrix of size n."""
+    """The identity matrix of size n.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.identity(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=dtype)
 
 
@@ -402,18 +469,36 @@ def _diagonal_mask(sizes: tuple[int, ...], k: int, compare: Callable[[Any, Any],
 
 
 def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Array:
-    """A matrix with ones on and below its k-th diagonal."""
+    """A matrix with ones on and below its k-th diagonal.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.tri(2)
+    Array([[1., 0.],
+           [1., 1.]], dtype=float32)
+    """
     sizes = canonical_shape("tri", (N, N if M is None else M))
     return convert(_diagonal_mask(sizes, k, el.ge), canonical_dtype(dtype) or dtypes.default_float_dtype())
 
 
 def tril(m: Any, k: int = 0) -> Array:
-    """The lower triangle of a matrix (or stack of them); above its k-th diagonal are zeros."""
+    """The lower triangle of a matrix (or stack of them); above its k-th diagonal are zeros.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.tril(jnp.ones((2, 2)))
+    Array([[1., 0.],
+           [1., 1.]], dtype=float32)
+    """
     return _triangle("tril", m, k, lower=True)
 
 
 def triu(m: Any, k: int = 0) -> Array:
-    """The upper triangle of a matrix (or stack of them); below its k-th diagonal are zeros."""
+    """The upper triangle of a matrix (or stack of them); below its k-th diagonal are zeros.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.triu(jnp.ones((2, 2)))
+    Array([[1., 1.],
+           [0., 1.]], dtype=float32)
+    """
     return _triangle("triu", m, k - 1, lower=False)
 
 
@@ -427,36 +512,66 @@ def _triangle(name: str, m: Any, k: int, lower: bool) -> Any:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
-    """The rows and columns of the lower triangle of an n×m matrix."""
+    """The rows and columns of the lower triangle of an n×m matrix.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.tril_indices(2)
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     rows, columns = np.tril_indices(n, k, m)
     return _index_array(rows), _index_array(columns)
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
-    """The rows and columns of the upper triangle of an n×m matrix."""
+    """The rows and columns of the upper triangle of an n×m matrix.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.triu_indices(2)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     rows, columns = np.triu_indices(n, k, m)
     return _index_array(rows), _index_array(columns)
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
-    """`tril_indices` for the shape of a matrix."""
+    """`tril_indices` for the shape of a matrix.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.tril_indices_from(jnp.ones((2, 2)))
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     rows, columns = _matrix_shape("tril_indices_from", arr)
     return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
-    """`triu_indices` for the shape of a matrix."""
+    """`triu_indices` for the shape of a matrix.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.triu_indices_from(jnp.ones((2, 2)))
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     rows, columns = _matrix_shape("triu_indices_from", arr)
     return triu_indices(rows, k, columns)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The indices of the main diagonal of an array with `ndim` axes of size n."""
+    """The indices of the main diagonal of an array with `ndim` axes of size n.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.diag_indices(2)
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
     return (arange(n),) * ndim
 
 
 def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    """`diag_indices` for the shape of an array."""
+    """`diag_indices` for the shape of an array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.diag_indices_from(jnp.ones((2, 2)))
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
     shape = as_array("diag_indices_from", arr).shape
     if len(shape) < 2 or len(set(shape)) > 1:
         raise ArgumentError(f"diag_indices_from takes an array of equal sizes, got shape {shape}")
@@ -469,6 +584,10 @@ def mask_indices(
     """The rows and columns that a function such as `triu` leaves of an n×n matrix.
 
     size: so many of them, filled up with 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.mask_indices(2, jnp.tril)
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
     with outside_traces():  # it depends on no argument that may be traced
         rows, columns = np.nonzero(np.asarray(mask_func(ones((n, n)), k)))
@@ -489,7 +608,14 @@ def _index_array(values: np.ndarray) -> ArrayImpl:
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
-    """The matrix whose columns are powers of a vector."""
+    """The matrix whose columns are powers of a vector.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.vander(jnp.array([1, 2, 3]))
+    Array([[1, 1, 1],
+           [4, 2, 1],
+           [9, 3, 1]], dtype=int32)
+    """
     v = as_array("vander", x)
     if v.ndim != 1:
         raise ArgumentError(f"vander takes a vector, got shape {v.shape}")
@@ -504,24 +630,49 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
-    """An array of the raw bytes of a buffer."""
+    """An array of the raw bytes of a buffer.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.frombuffer(bytes([1, 2]), jnp.uint8)
+    Array([1, 2], dtype=uint8)
+    """
     return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Array:
-    """The array whose element at (i, j, …) is `function(i, j, …)`, called once on arrays of indices."""
+    """The array whose element at (i, j, …) is `function(i, j, …)`, called once on arrays of indices.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fromfunction(lambda i, j: 10 * i + j, (2, 2), dtype=int)
+    Array([[ 0,  1],
+           [10, 11]], dtype=int32)
+    """
     sizes = canonical_shape("fromfunction", shape)
     grid = [structure.iota(dtypes.as_dtype(dtype), sizes, i) for i in range(len(sizes))]
     return function(*grid, **kwargs)
 
 
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
-    """An array of the numbers in a file."""
+    """An array of the numbers in a file.
+
+    >>> import os, tempfile, numpy as np, functad.numpy as jnp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.arange(3, dtype=np.int32).tofile(os.path.join(folder, "a"))
+    ...     jnp.fromfile(os.path.join(folder, "a"), jnp.int32)
+    Array([0, 1, 2], dtype=int32)
+    """
     return asarray(np.fromfile(file, dtypes.as_dtype(dtype), count, sep, offset))
 
 
 def load(file: Any, **kwargs: Any) -> Any:
-    """An array (or a dict-like of them) that `save` or `savez` wrote."""
+    """An array (or a dict-like of them) that `save` or `savez` wrote.
+
+    >>> import os, tempfile, functad.numpy as jnp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     jnp.save(os.path.join(folder, "a.npy"), jnp.arange(3))
+    ...     jnp.load(os.path.join(folder, "a.npy"))
+    Array([0, 1, 2], dtype=int32)
+    """
     loaded = np.load(file, **kwargs)
     if isinstance(loaded, np.ndarray):
         is_unnamed = loaded.dtype == np.dtype("V2")  # what NumPy writes of bfloat16
@@ -530,12 +681,22 @@ def load(file: Any, **kwargs: Any) -> Any:
 
 
 def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:  # noqa: A002
-    """An array of the numbers that an iterator gives."""
+    """An array of the numbers that an iterator gives.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fromiter((i * i for i in range(3)), jnp.int32)
+    Array([0, 1, 4], dtype=int32)
+    """
     return asarray(np.fromiter(iter, dtypes.as_dtype(dtype), count))
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
-    """An array of the numbers written in a text."""
+    """An array of the numbers written in a text.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fromstring("1 2 3", jnp.int32, sep=" ")
+    Array([1, 2, 3], dtype=int32)
+    """
     return asarray(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
 
 
@@ -544,6 +705,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
     Raises:
         CopyError: a copy is needed but refused. DeviceError: a device other than the CPU is asked for.
+
+    >>> import numpy as np, functad.numpy as jnp
+    >>> jnp.from_dlpack(np.arange(3, dtype=np.int32))
+    Array([0, 1, 2], dtype=int32)
     """
     check_device(device, "from_dlpack")
     if isinstance(x, Array):

@@ -124,7 +124,12 @@ complex_ = ScalarType("complex_", dtypes.default_complex_dtype)
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
-    """Whether a dtype (or the dtype of an array) can be converted to another without loss."""
+    """Whether a dtype (or the dtype of an array) can be converted to another without loss.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.can_cast(jnp.int32, jnp.float64)
+    True
+    """
     is_spec = isinstance(from_, np.dtype) or not hasattr(from_, "shape")  # a dtype has a shape, too
     own = dtypes.as_dtype(from_) if is_spec else dtypes.dtype_of(from_)[0]
     return bool(np.can_cast(own, dtypes.as_dtype(to), casting))  # type: ignore[arg-type]
@@ -142,10 +147,30 @@ _KINDS = {
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is another one, or of a kind such as "integral", "real floating" or "numeric"."""
+    """Whether a dtype is another one, or of a kind.
+
+    Args:
+        dtype: a dtype, or its name.
+        kind: "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric";
+            a dtype or its name; or a tuple of these, one of which is enough.
+
+    Raises:
+        DTypeError: the kind is neither.
+
+    >>> isdtype("int8", "integral"), isdtype("int8", ("real floating", "int16"))
+    (True, False)
+    """
     own = dtypes.as_dtype(dtype)
-    if isinstance(kind, tuple):
-        return any(isdtype(own, k) for k in kind)
-    if isinstance(kind, str) and kind in _KINDS:
-        return kind_of(own) in _KINDS[kind]
-    return own == dtypes.as_dtype(kind)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return any(
+        [kind_of(own) in _KINDS[k] if isinstance(k, str) and k in _KINDS else own == _one_dtype(k) for k in kinds]
+    )
+
+
+def _one_dtype(kind: Any) -> np.dtype:
+    try:
+        return dtypes.as_dtype(kind)
+    except DTypeError as problem:
+        known = ", ".join(repr(name) for name in _KINDS)
+        text = f"isdtype: {kind!r} is no kind of dtypes. The kinds are {known}; or a dtype: {problem}"
+        raise DTypeError(text) from None

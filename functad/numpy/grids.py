@@ -41,25 +41,50 @@ ogrid = _Grid(sparse=True)
 
 
 def hanning(M: int) -> Array:
-    """The Hann window: one period of a raised cosine."""
+    """The Hann window: one period of a raised cosine.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.hanning(3)
+    Array([0., 1., 0.], dtype=float32)
+    """
     return _default(np.hanning(M))
 
 
 def hamming(M: int) -> Array:
-    """The Hamming window: a raised cosine that does not reach 0."""
+    """The Hamming window: a raised cosine that does not reach 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.hamming(3)
+    Array([0.08, 1.  , 0.08], dtype=float32)
+    """
     return _default(np.hamming(M))
 
 
 def bartlett(M: int) -> Array:
-    """The triangular window."""
+    """The triangular window.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bartlett(3)
+    Array([0., 1., 0.], dtype=float32)
+    """
     return _default(np.bartlett(M))
 
 
 def blackman(M: int) -> Array:
-    """The Blackman window: three cosine terms."""
+    """The Blackman window: three cosine terms.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.blackman(4)[1]
+    Array(0.63, dtype=float32)
+    """
     return _default(np.blackman(M))
 
 
 def kaiser(M: int, beta: float) -> Array:
-    """The Kaiser window of the given shape."""
+    """The Kaiser window of the given shape.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.kaiser(3, 0.0)
+    Array([1., 1., 1.], dtype=float32)
+    """
     return _default(np.kaiser(M, beta))

@@ -111,7 +111,12 @@ def _stacked_matmul(x: Any, y: Any, preferred_element_type: Any) -> Any:
 
 
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
-    """The product over the last axis of `a` and the second to last (or only) of `b`; of scalars, their product."""
+    """The product over the last axis of `a` and the second to last (or only) of `b`; of scalars, their product.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.dot(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array(11, dtype=int32)
+    """
     x, y = _operands("dot", a, b)
     if not x.ndim or not y.ndim:
         return arithmetic.multiply(x, y)
@@ -125,14 +130,24 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 
 
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
-    """The inner product of all elements; those of `a` conjugated."""
+    """The inner product of all elements; those of `a` conjugated.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.vdot(jnp.array([1j, 2]), jnp.array([1j, 2]))
+    Array(5.+0.j, dtype=complex64)
+    """
     x, y = _operands("vdot", a, b)
     x = el.conj(x) if kind_of(x.dtype) == "c" else x
     return dot(manipulation.ravel(x), manipulation.ravel(y), preferred_element_type=preferred_element_type)
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Array:
-    """Inner products of the vectors along one axis; those of `x1` conjugated."""
+    """Inner products of the vectors along one axis; those of `x1` conjugated.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.vecdot(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
     x, y = _operands("vecdot", x1, x2)
     x, y = manipulation.moveaxis(x, axis, -1), manipulation.moveaxis(y, axis, -1)
     x = el.conj(x) if kind_of(x.dtype) == "c" else x
@@ -145,14 +160,24 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
 
 
 def matvec(x1: Any, x2: Any, /) -> Array:
-    """Products of matrices (..., n, k) and vectors (..., k)."""
+    """Products of matrices (..., n, k) and vectors (..., k).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.matvec(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
     x, y = _operands("matvec", x1, x2)
     product = matmul(x, structure.expand_dims(y, (y.ndim,)))
     return structure.squeeze(product, (product.ndim - 1,))
 
 
 def vecmat(x1: Any, x2: Any, /) -> Array:
-    """Products of vectors (..., n), conjugated, and matrices (..., n, k)."""
+    """Products of vectors (..., n), conjugated, and matrices (..., n, k).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.vecmat(jnp.array([1, 1]), jnp.array([[1, 2], [3, 4]]))
+    Array([4, 6], dtype=int32)
+    """
     x, y = _operands("vecmat", x1, x2)
     x = el.conj(x) if kind_of(x.dtype) == "c" else x
     product = matmul(structure.expand_dims(x, (x.ndim - 1,)), y)
@@ -160,7 +185,12 @@ def vecmat(x1: Any, x2: Any, /) -> Array:
 
 
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
-    """The product over the last axes of both."""
+    """The product over the last axes of both.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.inner(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array(11, dtype=int32)
+    """
     x, y = _operands("inner", a, b)
     if not x.ndim or not y.ndim:
         return arithmetic.multiply(x, y)
@@ -168,7 +198,13 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
 
 
 def outer(a: Any, b: Any, out: None = None) -> Array:
-    """All products of an element of `a` with one of `b`, as a matrix."""
+    """All products of an element of `a` with one of `b`, as a matrix.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int32)
+    """
     x, y = _operands("outer", a, b)
     x, y = manipulation.ravel(x), manipulation.ravel(y)
     return arithmetic.multiply(structure.expand_dims(x, (1,)), structure.expand_dims(y, (0,)))
@@ -183,7 +219,12 @@ def tensordot(
     preferred_element_type: Any = None,
     out: None = None,
 ) -> Array:
-    """The product over several axes: the last n of `a` and first n of `b`, or pairs of given axes."""
+    """The product over several axes: the last n of `a` and first n of `b`, or pairs of given axes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), 1).shape
+    (2, 4)
+    """
     x, y = _operands("tensordot", a, b)
     if isinstance(axes, (int, np.integer)):
         if axes > min(x.ndim, y.ndim) or axes < 0:
@@ -202,7 +243,12 @@ def tensordot(
 
 
 def kron(a: Any, b: Any) -> Array:
-    """The Kronecker product: every element of `a` times the whole of `b`."""
+    """The Kronecker product: every element of `a` times the whole of `b`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
+    Array([ 1,  2, 10, 20], dtype=int32)
+    """
     x, y = _operands("kron", a, b)
     rank = max(x.ndim, y.ndim)
     x = reshape_to(x, (1,) * (rank - x.ndim) + x.shape)
@@ -215,7 +261,12 @@ def kron(a: Any, b: Any) -> Array:
 
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
-    """The vector product of vectors of two or three components along an axis."""
+    """The vector product of vectors of two or three components along an axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
+    """
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = _operands("cross", a, b)
@@ -236,7 +287,12 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The elements of a diagonal of two axes, along a new last axis."""
+    """The elements of a diagonal of two axes, along a new last axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int32)
+    """
     x = as_array("diagonal", a)
     if x.ndim < 2:
         raise ArgumentError(f"diagonal takes at least two axes, got shape {x.shape}")
@@ -248,7 +304,12 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
 
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Array:
-    """The sum of the elements of a diagonal."""
+    """The sum of the elements of a diagonal.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    """
     return reductions.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
@@ -273,12 +334,24 @@ def diag(v: Any, k: int = 0) -> Array:
 
 
 def diagflat(v: Any, k: int = 0) -> Array:
-    """The matrix with all elements of an array on its k-th diagonal."""
+    """The matrix with all elements of an array on its k-th diagonal.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.diagflat(jnp.array([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
     return diag(manipulation.ravel(v), k)
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
-    """A copy of an array whose main diagonal is replaced; `inplace=False` says that it is one."""
+    """A copy of an array whose main diagonal is replaced; `inplace=False` says that it is one.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fill_diagonal(jnp.zeros((2, 2)), 1, inplace=False)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     if inplace:
         raise ArgumentError(
             "fill_diagonal: arrays are immutable; write x = functad.numpy.fill_diagonal(x, value, inplace=False)"

@@ -68,8 +68,26 @@ __all__ = [
 
 # --- comparison -------------------------------------------------------------------------------------
 
-equal = binary("equal", "x1 == x2, element-wise.", "eq")
-not_equal = binary("not_equal", "x1 != x2, element-wise.", "ne")
+equal = binary(
+    "equal",
+    """x1 == x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.equal(jnp.arange(3), 1)
+    Array([False,  True, False], dtype=bool)
+    """,
+    "eq",
+)
+not_equal = binary(
+    "not_equal",
+    """x1 != x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.not_equal(jnp.arange(3), 1)
+    Array([ True, False,  True], dtype=bool)
+    """,
+    "ne",
+)
 
 
 def _ordering(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array]:
@@ -87,10 +105,46 @@ def _ordering(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array
     return named(fun, name, doc)
 
 
-less = _ordering("less", "lt", "x1 < x2, element-wise.")
-less_equal = _ordering("less_equal", "le", "x1 <= x2, element-wise.")
-greater = _ordering("greater", "gt", "x1 > x2, element-wise.")
-greater_equal = _ordering("greater_equal", "ge", "x1 >= x2, element-wise.")
+less = _ordering(
+    "less",
+    "lt",
+    """x1 < x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.less(jnp.arange(3), 1)
+    Array([ True, False, False], dtype=bool)
+    """,
+)
+less_equal = _ordering(
+    "less_equal",
+    "le",
+    """x1 <= x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.less_equal(jnp.arange(3), 1)
+    Array([ True,  True, False], dtype=bool)
+    """,
+)
+greater = _ordering(
+    "greater",
+    "gt",
+    """x1 > x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.greater(jnp.arange(3), 1)
+    Array([False, False,  True], dtype=bool)
+    """,
+)
+greater_equal = _ordering(
+    "greater_equal",
+    "ge",
+    """x1 >= x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.greater_equal(jnp.arange(3), 1)
+    Array([False,  True,  True], dtype=bool)
+    """,
+)
 
 # --- logic ------------------------------------------------------------------------------------------
 
@@ -109,13 +163,45 @@ def _logical(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array]
     return named(fun, name, doc)
 
 
-logical_and = _logical("logical_and", "and_", "Whether both x1 and x2 are true (not zero), element-wise.")
-logical_or = _logical("logical_or", "or_", "Whether x1 or x2 is true (not zero), element-wise.")
-logical_xor = _logical("logical_xor", "xor", "Whether exactly one of x1 and x2 is true (not zero), element-wise.")
+logical_and = _logical(
+    "logical_and",
+    "and_",
+    """Whether both x1 and x2 are true (not zero), element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.logical_and(jnp.array([0, 1, 2]), True)
+    Array([False,  True,  True], dtype=bool)
+    """,
+)
+logical_or = _logical(
+    "logical_or",
+    "or_",
+    """Whether x1 or x2 is true (not zero), element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.logical_or(jnp.array([0, 1, 2]), False)
+    Array([False,  True,  True], dtype=bool)
+    """,
+)
+logical_xor = _logical(
+    "logical_xor",
+    "xor",
+    """Whether exactly one of x1 and x2 is true (not zero), element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.logical_xor(jnp.array([0, 1, 2]), True)
+    Array([ True, False, False], dtype=bool)
+    """,
+)
 
 
 def logical_not(x: Any, /) -> Array:
-    """Whether x is false (zero), element-wise."""
+    """Whether x is false (zero), element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.logical_not(jnp.array([0, 1, 2]))
+    Array([ True, False, False], dtype=bool)
+    """
     return el.not_(_truth("logical_not", x))
 
 
@@ -141,13 +227,53 @@ def _check_bits(name: str, args: Any) -> Any:
     return args
 
 
-bitwise_and = _bitwise("bitwise_and", "and_", "x1 & x2, bit by bit.")
-bitwise_or = _bitwise("bitwise_or", "or_", "x1 | x2, bit by bit.")
-bitwise_xor = _bitwise("bitwise_xor", "xor", "x1 ^ x2, bit by bit.")
+bitwise_and = _bitwise(
+    "bitwise_and",
+    "and_",
+    """x1 & x2, bit by bit.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bitwise_and(6, 3)
+    Array(2, dtype=int32, weak_type=True)
+    """,
+)
+bitwise_or = _bitwise(
+    "bitwise_or",
+    "or_",
+    """x1 | x2, bit by bit.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bitwise_or(6, 3)
+    Array(7, dtype=int32, weak_type=True)
+    """,
+)
+bitwise_xor = _bitwise(
+    "bitwise_xor",
+    "xor",
+    """x1 ^ x2, bit by bit.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bitwise_xor(6, 3)
+    Array(5, dtype=int32, weak_type=True)
+    """,
+)
 
 
 def bitwise_not(x: Any, /) -> Array:
-    """~x, bit by bit."""
+    """~x, bit by bit.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bitwise_invert(jnp.array([0, 7]))
+    Array([-1, -8], dtype=int32)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bitwise_not(jnp.array([0, 7]))
+    Array([-1, -8], dtype=int32)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.invert(jnp.array([0, 7]))
+    Array([-1, -8], dtype=int32)
+    """
     return el.not_(*_check_bits("bitwise_not", [as_array("bitwise_not", x)]))
 
 
@@ -155,12 +281,30 @@ invert = bitwise_invert = bitwise_not
 
 
 def left_shift(x1: Any, x2: Any, /) -> Array:
-    """x1 << x2, element-wise."""
+    """x1 << x2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bitwise_left_shift(1, 3)
+    Array(8, dtype=int32, weak_type=True)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.left_shift(1, 3)
+    Array(8, dtype=int32, weak_type=True)
+    """
     return el.shift_left(*_check_bits("left_shift", promote_args("left_shift", x1, x2)))
 
 
 def right_shift(x1: Any, x2: Any, /) -> Array:
-    """x1 >> x2, element-wise; the sign of x1 stays."""
+    """x1 >> x2, element-wise; the sign of x1 stays.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bitwise_right_shift(8, 3)
+    Array(1, dtype=int32, weak_type=True)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.right_shift(-8, 1)
+    Array(-4, dtype=int32, weak_type=True)
+    """
     x, y = _check_bits("right_shift", promote_args("right_shift", x1, x2))
     return el.shift_right_logical(x, y) if kind_of(x.dtype) == "u" else el.shift_right_arithmetic(x, y)
 
@@ -169,7 +313,12 @@ bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 
 
 def bitwise_count(x: Any, /) -> Array:
-    """The number of bits set in |x|, as uint8."""
+    """The number of bits set in |x|, as uint8.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bitwise_count(jnp.array([0, 7]))
+    Array([0, 3], dtype=uint8)
+    """
     (x,) = _check_bits("bitwise_count", [as_array("bitwise_count", x)])
     magnitude = el.abs(x) if kind_of(x.dtype) == "i" else x
     return convert(el.population_count(magnitude), dtypes.uint8)
@@ -190,7 +339,12 @@ def isnan(x: Any, /) -> Array:
 
 
 def isfinite(x: Any, /) -> Array:
-    """Where x is neither infinite nor NaN."""
+    """Where x is neither infinite nor NaN.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isfinite(jnp.array([1.0, jnp.inf, jnp.nan]))
+    Array([ True, False, False], dtype=bool)
+    """
     x = as_array("isfinite", x)
     if kind_of(x.dtype) == "c":
         return el.and_(isfinite(el.real(x)), isfinite(el.imag(x)))
@@ -200,7 +354,12 @@ def isfinite(x: Any, /) -> Array:
 
 
 def isinf(x: Any, /) -> Array:
-    """Where x is positive or negative infinity."""
+    """Where x is positive or negative infinity.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isinf(jnp.array([1.0, jnp.inf, jnp.nan]))
+    Array([False,  True, False], dtype=bool)
+    """
     x = as_array("isinf", x)
     if kind_of(x.dtype) == "c":
         return el.or_(isinf(el.real(x)), isinf(el.imag(x)))
@@ -210,12 +369,22 @@ def isinf(x: Any, /) -> Array:
 
 
 def isposinf(x: Any, /, out: None = None) -> Array:
-    """Where x is positive infinity."""
+    """Where x is positive infinity.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
+    Array([ True, False], dtype=bool)
+    """
     return _is_infinity("isposinf", x, np.inf)
 
 
 def isneginf(x: Any, /, out: None = None) -> Array:
-    """Where x is negative infinity."""
+    """Where x is negative infinity.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
+    Array([False,  True], dtype=bool)
+    """
     return _is_infinity("isneginf", x, -np.inf)
 
 
@@ -232,7 +401,12 @@ def _is_infinity(name: str, x: Any, which: float) -> Any:
 
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Array:
-    """Where |a - b| <= atol + rtol·|b|; equal infinities are close."""
+    """Where |a - b| <= atol + rtol·|b|; equal infinities are close.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isclose(1.0, 1.0 + 1e-6)
+    Array(True, dtype=bool)
+    """
     x, y = promote_args("isclose", a, b)
     if kind_of(x.dtype) not in "fc":
         x, y = promote_args_inexact("isclose", x, y)
@@ -259,7 +433,12 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements."""
+    """Whether two arrays have one shape and equal elements.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.array_equal(jnp.array([1, 2]), jnp.array([1, 2]))
+    Array(True, dtype=bool)
+    """
     x, y = as_array("array_equal", a1), as_array("array_equal", a2)
     if x.shape != y.shape:
         return asarray(np.bool_(False))
@@ -270,7 +449,12 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 
 
 def array_equiv(a1: Any, a2: Any) -> Array:
-    """Whether two arrays are equal after broadcasting."""
+    """Whether two arrays are equal after broadcasting.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.array_equiv(jnp.array([1, 1]), 1)
+    Array(True, dtype=bool)
+    """
     x, y = as_array("array_equiv", a1), as_array("array_equiv", a2)
     try:
         np.broadcast_shapes(x.shape, y.shape)
@@ -288,7 +472,12 @@ def _everywhere(x: Any) -> Any:
 
 
 def iscomplex(x: Any) -> Array:
-    """Where the imaginary part is not 0."""
+    """Where the imaginary part is not 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.iscomplex(jnp.array([1 + 0j, 1j]))
+    Array([False,  True], dtype=bool)
+    """
     x = as_array("iscomplex", x)
     if kind_of(x.dtype) != "c":
         return filled(np.bool_(False), x.shape)
@@ -297,7 +486,12 @@ def iscomplex(x: Any) -> Array:
 
 
 def isreal(x: Any) -> Array:
-    """Where the imaginary part is 0."""
+    """Where the imaginary part is 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isreal(jnp.array([1 + 0j, 1j]))
+    Array([ True, False], dtype=bool)
+    """
     return el.not_(iscomplex(x))
 
 
@@ -315,12 +509,22 @@ def _has_dtype(x: Any) -> bool:
 
 
 def isrealobj(x: Any) -> bool:
-    """Whether the dtype is not complex."""
+    """Whether the dtype is not complex.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isrealobj(jnp.array([1 + 0j]))
+    False
+    """
     return not iscomplexobj(x)
 
 
 def isscalar(element: Any) -> bool:
-    """Whether `element` is a number or an array of rank 0."""
+    """Whether `element` is a number or an array of rank 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isscalar(1.0)
+    True
+    """
     if isinstance(element, (Array, np.ndarray)):
         return element.ndim == 0
     return bool(np.isscalar(element))

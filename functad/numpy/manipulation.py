@@ -82,18 +82,33 @@ __all__ = [
 
 
 def shape(a: Any) -> tuple[int, ...]:
-    """The shape of an array."""
+    """The shape of an array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.shape(jnp.ones((2, 3)))
+    (2, 3)
+    """
     own = getattr(a, "shape", None)
     return own if isinstance(own, tuple) else aval_of(as_array("shape", a)).shape  # a type has a shape, too
 
 
 def ndim(a: Any) -> int:
-    """The number of axes of an array."""
+    """The number of axes of an array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ndim(jnp.ones((2, 3)))
+    2
+    """
     return len(shape(a))
 
 
 def size(a: Any, axis: Any = None) -> int:
-    """The number of elements, of the whole array or along some axes."""
+    """The number of elements, of the whole array or along some axes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.size(jnp.ones((2, 3)))
+    6
+    """
     sizes = shape(a)
     return math.prod(sizes[i] for i in canonical_axes("size", axis, len(sizes)))
 
@@ -137,12 +152,26 @@ def _resolved_shape(x: Any, wanted: Any) -> tuple[int, ...]:
 
 
 def ravel(a: Any, order: str = "C") -> Array:
-    """All elements in one axis."""
+    """All elements in one axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
+    Array([1, 2, 3, 4], dtype=int32)
+    """
     return reshape(a, (-1,) if size(a) else (0,), order)
 
 
 def transpose(a: Any, axes: Any = None) -> Array:
-    """Permute the axes, by default reverse them: result axis i is axis `axes[i]`."""
+    """Permute the axes, by default reverse them: result axis i is axis `axes[i]`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.permute_dims(jnp.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.transpose(jnp.ones((2, 3, 4))).shape
+    (4, 3, 2)
+    """
     x = as_array("transpose", a)
     order = tuple(range(x.ndim))[::-1] if axes is None else canonical_axes("transpose", axes, x.ndim)
     if len(order) != x.ndim:
@@ -154,7 +183,12 @@ permute_dims = transpose
 
 
 def matrix_transpose(x: Any, /) -> Array:
-    """Swap the last two axes."""
+    """Swap the last two axes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.matrix_transpose(jnp.ones((2, 3, 4))).shape
+    (2, 4, 3)
+    """
     x = as_array("matrix_transpose", x)
     if x.ndim < 2:
         raise ArgumentError(f"matrix_transpose takes at least two axes, got shape {x.shape}")
@@ -162,7 +196,12 @@ def matrix_transpose(x: Any, /) -> Array:
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
-    """Exchange two axes."""
+    """Exchange two axes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     x = as_array("swapaxes", a)
     first, second = (canonical_axis("swapaxes", i, x.ndim) for i in (axis1, axis2))
     order = list(range(x.ndim))
@@ -189,7 +228,12 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
-    """Move one axis before another."""
+    """Move one axis before another.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
     x = as_array("rollaxis", a)
     index = canonical_axis("rollaxis", axis, x.ndim)
     place = start + x.ndim if start < 0 else start
@@ -199,7 +243,12 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
 
 
 def expand_dims(a: Any, axis: Any) -> Array:
-    """Insert axes of size 1 so that they are the given ones of the result."""
+    """Insert axes of size 1 so that they are the given ones of the result.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.expand_dims(jnp.array([1, 2]), 1).shape
+    (2, 1)
+    """
     x = as_array("expand_dims", a)
     count = len(listed(axis))
     axes = canonical_axes("expand_dims", axis, x.ndim + count)
@@ -211,7 +260,12 @@ def expand_dims(a: Any, axis: Any) -> Array:
 
 
 def squeeze(a: Any, axis: Any = None) -> Array:
-    """Drop axes of size 1, by default all of them."""
+    """Drop axes of size 1, by default all of them.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
+    (3,)
+    """
     x = as_array("squeeze", a)
     if axis is None:
         axes = tuple(i for i, n in enumerate(x.shape) if n == 1)
@@ -224,17 +278,32 @@ def squeeze(a: Any, axis: Any = None) -> Array:
 
 
 def atleast_1d(*arys: Any) -> Any:
-    """Arrays with at least one axis."""
+    """Arrays with at least one axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.atleast_1d(2)
+    Array([2], dtype=int32, weak_type=True)
+    """
     return _each([x if x.ndim else reshape_to(x, (1,)) for x in map(asarray, arys)])
 
 
 def atleast_2d(*arys: Any) -> Array:
-    """Arrays with at least two axes; a vector becomes a row."""
+    """Arrays with at least two axes; a vector becomes a row.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.atleast_2d(jnp.array([1, 2]))
+    Array([[1, 2]], dtype=int32)
+    """
     return _each([x if x.ndim >= 2 else reshape_to(x, (1, x.size)) for x in map(asarray, arys)])
 
 
 def atleast_3d(*arys: Any) -> Array:
-    """Arrays with at least three axes."""
+    """Arrays with at least three axes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.atleast_3d(jnp.array([1, 2])).shape
+    (1, 2, 1)
+    """
     results = []
     for x in map(asarray, arys):
         new = {0: (1, 1, 1), 1: (1, x.size, 1), 2: (*x.shape, 1)}.get(x.ndim, x.shape)
@@ -247,7 +316,13 @@ def _each(results: list[Any]) -> Any:
 
 
 def broadcast_to(array: Any, shape: Any) -> Array:  # noqa: A002
-    """Repeat an array to a shape that it broadcasts to."""
+    """Repeat an array to a shape that it broadcasts to.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.broadcast_to(jnp.array([1, 2]), (2, 2))
+    Array([[1, 2],
+           [1, 2]], dtype=int32)
+    """
     x, wanted = as_array("broadcast_to", array), canonical_shape("broadcast_to", shape)
     if x.ndim > len(wanted) or any(n not in (1, m) for n, m in zip(x.shape[::-1], wanted[::-1])):
         raise ShapeError(
@@ -258,7 +333,12 @@ def broadcast_to(array: Any, shape: Any) -> Array:  # noqa: A002
 
 
 def broadcast_arrays(*args: Any) -> list[Array]:
-    """Arrays repeated to their joint shape."""
+    """Arrays repeated to their joint shape.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.broadcast_arrays(jnp.array([1, 2]), 3)
+    [Array([1, 2], dtype=int32), Array([3, 3], dtype=int32, weak_type=True)]
+    """
     arrays = [asarray(a) for a in args]
     joint = joint_shape("broadcast_arrays", [x.shape for x in arrays])
     return [broadcast_operand(x, joint) for x in arrays]
@@ -322,36 +402,70 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
 
 
 def vstack(tup: Any, dtype: Any = None) -> Array:
-    """Join along the first axis; vectors are rows."""
+    """Join along the first axis; vectors are rows.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.vstack([jnp.array([1, 2]), jnp.array([3, 4])])
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
     return concatenate([atleast_2d(x) for x in _joined_operands("vstack", tup)], 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Array:
-    """Join along the second axis; vectors along their only one."""
+    """Join along the second axis; vectors along their only one.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.hstack([jnp.array([1, 2]), jnp.array([3])])
+    Array([1, 2, 3], dtype=int32)
+    """
     operands = [atleast_1d(x) for x in _joined_operands("hstack", tup)]
     return concatenate(operands, 0 if operands[0].ndim == 1 else 1, dtype)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Array:
-    """Join along the third axis."""
+    """Join along the third axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.dstack([jnp.array([1, 2]), jnp.array([3, 4])])
+    Array([[[1, 3],
+            [2, 4]]], dtype=int32)
+    """
     return concatenate([atleast_3d(x) for x in _joined_operands("dstack", tup)], 2, dtype)
 
 
 def column_stack(tup: Any) -> Array:
-    """Join vectors as the columns of a matrix, and matrices along their second axis."""
+    """Join vectors as the columns of a matrix, and matrices along their second axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.column_stack([jnp.array([1, 2]), jnp.array([3, 4])])
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     operands = _joined_operands("column_stack", tup)
     return concatenate([reshape_to(x, (x.size, 1)) if x.ndim < 2 else x for x in operands], 1)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Array:
-    """Join two arrays, by default their flattened elements."""
+    """Join two arrays, by default their flattened elements.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.append(jnp.array([1, 2]), 3)
+    Array([1, 2, 3], dtype=int32)
+    """
     if axis is None:
         return concatenate([ravel(arr), ravel(values)], 0)
     return concatenate([arr, values], axis)
 
 
 def block(arrays: Any) -> Array:
-    """Assemble an array of nested lists of blocks: the innermost lists along the last axis."""
+    """Assemble an array of nested lists of blocks: the innermost lists along the last axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.block([[jnp.eye(1), jnp.zeros((1, 1))], [jnp.ones((1, 2))]])
+    Array([[1., 0.],
+           [1., 1.]], dtype=float32)
+    """
     depth = _block_depth(arrays)
 
     def assemble(part: Any, level: int) -> Any:
@@ -381,12 +495,22 @@ def _block_depth(part: Any) -> int:
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Cut an axis into equal parts, or before the given positions."""
+    """Cut an axis into equal parts, or before the given positions.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.split(jnp.arange(4), 2)
+    [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
+    """
     return _split("split", ary, indices_or_sections, axis, equal=True)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """As `split`, but the parts need not be equal: the first ones get the rest."""
+    """As `split`, but the parts need not be equal: the first ones get the rest.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.array_split(jnp.arange(3), 2)
+    [Array([0, 1], dtype=int32), Array([2], dtype=int32)]
+    """
     return _split("array_split", ary, indices_or_sections, axis, equal=False)
 
 
@@ -437,22 +561,44 @@ def slice_axis(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Array
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """`split` along the first axis."""
+    """`split` along the first axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.vsplit(jnp.array([[1, 2], [3, 4]]), 2)
+    [Array([[1, 2]], dtype=int32), Array([[3, 4]], dtype=int32)]
+    """
     return split(ary, indices_or_sections, 0)
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """`split` along the second axis, of vectors along their only one."""
+    """`split` along the second axis, of vectors along their only one.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.hsplit(jnp.array([[1, 2], [3, 4]]), 2)
+    [Array([[1],
+           [3]], dtype=int32), Array([[2],
+           [4]], dtype=int32)]
+    """
     return split(ary, indices_or_sections, 1 if ndim(ary) > 1 else 0)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """`split` along the third axis."""
+    """`split` along the third axis.
+
+    >>> import functad.numpy as jnp
+    >>> [part.shape for part in jnp.dsplit(jnp.ones((1, 2, 4)), 2)]
+    [(1, 2, 2), (1, 2, 2)]
+    """
     return split(ary, indices_or_sections, 2)
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The slices of an array along an axis, without that axis."""
+    """The slices of an array along an axis, without that axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.unstack(jnp.array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
     x = as_array("unstack", x)
     index = canonical_axis("unstack", axis, x.ndim)
     return tuple(joining.unstack(x, index))
@@ -462,7 +608,12 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 def tile(A: Any, reps: Any) -> Array:
-    """Repeat a whole array along its axes (and new ones in front)."""
+    """Repeat a whole array along its axes (and new ones in front).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.tile(jnp.array([1, 2]), 2)
+    Array([1, 2, 1, 2], dtype=int32)
+    """
     x = as_array("tile", A)
     counts = canonical_shape("tile", reps)
     rank = max(x.ndim, len(counts))
@@ -471,7 +622,13 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def resize(a: Any, new_shape: Any) -> Array:
-    """An array of another size, filled with the elements of `a` over and over."""
+    """An array of another size, filled with the elements of `a` over and over.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.resize(jnp.array([1, 2, 3]), (2, 2))
+    Array([[1, 2],
+           [3, 1]], dtype=int32)
+    """
     x, wanted = ravel(a), canonical_shape("resize", new_shape)
     count = math.prod(wanted)
     if x.size == 0:
@@ -486,24 +643,47 @@ def resize(a: Any, new_shape: Any) -> Array:
 
 
 def flip(m: Any, axis: Any = None) -> Array:
-    """Reverse the order of the elements along some axes, by default along all."""
+    """Reverse the order of the elements along some axes, by default along all.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.flip(jnp.arange(3))
+    Array([2, 1, 0], dtype=int32)
+    """
     x = as_array("flip", m)
     axes = canonical_axes("flip", axis, x.ndim)
     return structure.rev(x, axes) if axes else x
 
 
 def flipud(m: Any) -> Array:
-    """Reverse the first axis."""
+    """Reverse the first axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.flipud(jnp.array([[1, 2], [3, 4]]))
+    Array([[3, 4],
+           [1, 2]], dtype=int32)
+    """
     return flip(m, 0)
 
 
 def fliplr(m: Any) -> Array:
-    """Reverse the second axis."""
+    """Reverse the second axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fliplr(jnp.array([[1, 2], [3, 4]]))
+    Array([[2, 1],
+           [4, 3]], dtype=int32)
+    """
     return flip(m, 1)
 
 
 def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
-    """Rotate by k quarter turns, from the first of two axes towards the second."""
+    """Rotate by k quarter turns, from the first of two axes towards the second.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
+    Array([[2, 4],
+           [1, 3]], dtype=int32)
+    """
     x = as_array("rot90", m)
     if len(axes) != 2:
         raise ArgumentError(f"rot90: axes={tuple(axes)} must name two axes")
@@ -519,7 +699,12 @@ def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Array:
-    """Move elements along axes; what leaves at the end comes back at the beginning."""
+    """Move elements along axes; what leaves at the end comes back at the beginning.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.roll(jnp.arange(4), 1)
+    Array([3, 0, 1, 2], dtype=int32)
+    """
     x = as_array("roll", a)
     if axis is None:
         return reshape_to(roll(ravel(x), shift, 0), x.shape)

@@ -49,7 +49,12 @@ def nansum(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """`sum` that counts NaN as 0."""
+    """`sum` that counts NaN as 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nansum(jnp.array([2.0, jnp.nan, 3.0]))
+    Array(5., dtype=float32)
+    """
     return reductions.sum(_replacing_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
@@ -62,17 +67,32 @@ def nanprod(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """`prod` that counts NaN as 1."""
+    """`prod` that counts NaN as 1.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanprod(jnp.array([2.0, jnp.nan, 3.0]))
+    Array(6., dtype=float32)
+    """
     return reductions.prod(_replacing_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
 
 
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """`cumsum` that counts NaN as 0."""
+    """`cumsum` that counts NaN as 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nancumsum(jnp.array([2.0, jnp.nan, 3.0]))
+    Array([2., 2., 5.], dtype=float32)
+    """
     return reductions.cumsum(_replacing_nan("nancumsum", a, 0)[0], axis, dtype, out)
 
 
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """`cumprod` that counts NaN as 1."""
+    """`cumprod` that counts NaN as 1.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
+    Array([2., 2., 6.], dtype=float32)
+    """
     return reductions.cumprod(_replacing_nan("nancumprod", a, 1)[0], axis, dtype, out)
 
 
@@ -97,14 +117,24 @@ def _nan_extremum(
 def nanmax(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Array:
-    """`max` that ignores NaN; NaN where there is nothing else."""
+    """`max` that ignores NaN; NaN where there is nothing else.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanmax(jnp.array([2.0, jnp.nan, 3.0]))
+    Array(3., dtype=float32)
+    """
     return _nan_extremum("nanmax", reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
 
 
 def nanmin(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Array:
-    """`min` that ignores NaN; NaN where there is nothing else."""
+    """`min` that ignores NaN; NaN where there is nothing else.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanmin(jnp.array([2.0, jnp.nan, 3.0]))
+    Array(2., dtype=float32)
+    """
     return _nan_extremum("nanmin", reductions.min, np.inf, a, axis, out, keepdims, initial, where)
 
 
@@ -119,12 +149,22 @@ def _nan_position(
 
 
 def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """`argmax` that ignores NaN; -1 where there is nothing else."""
+    """`argmax` that ignores NaN; -1 where there is nothing else.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanargmax(jnp.array([1.0, jnp.nan, 3.0]))
+    Array(2, dtype=int32)
+    """
     return _nan_position("nanargmax", reductions.argmax, -np.inf, a, axis, out, keepdims)
 
 
 def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """`argmin` that ignores NaN; -1 where there is nothing else."""
+    """`argmin` that ignores NaN; -1 where there is nothing else.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanargmin(jnp.array([jnp.nan, 1.0, 3.0]))
+    Array(1, dtype=int32)
+    """
     return _nan_position("nanargmin", reductions.argmin, np.inf, a, axis, out, keepdims)
 
 
@@ -139,7 +179,12 @@ def _not_nan(name: str, a: Any, where: Any) -> tuple[Any, Any]:
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, where: Any = None
 ) -> Array:
-    """`mean` of what is not NaN."""
+    """`mean` of what is not NaN.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanmean(jnp.array([2.0, jnp.nan, 3.0]))
+    Array(2.5, dtype=float32)
+    """
     x, good = _not_nan("nanmean", a, where)
     return reductions.mean(x, axis, dtype, out, keepdims, where=good)
 
@@ -154,7 +199,12 @@ def nanvar(
     where: Any = None,
     mean: Any = None,
 ) -> Array:
-    """`var` of what is not NaN."""
+    """`var` of what is not NaN.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanvar(jnp.array([2.0, jnp.nan, 3.0]))
+    Array(0.25, dtype=float32)
+    """
     x, good = _not_nan("nanvar", a, where)
     return reductions.var(x, axis, dtype, out, ddof, keepdims, where=good, mean=mean)
 
@@ -169,5 +219,10 @@ def nanstd(
     where: Any = None,
     mean: Any = None,
 ) -> Array:
-    """`std` of what is not NaN."""
+    """`std` of what is not NaN.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanstd(jnp.array([2.0, jnp.nan, 3.0]))
+    Array(0.5, dtype=float32)
+    """
     return ufuncs.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))

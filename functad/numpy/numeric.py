@@ -83,7 +83,12 @@ def _end(value: Any, x: Any, place: int) -> Any:
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
-    """Differences of neighbours in the flattened array, with more elements at both ends."""
+    """Differences of neighbours in the flattened array, with more elements at both ends.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ediff1d(jnp.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
+    """
     x = manipulation.ravel(ary)
     parts = [diff(x)]
     if to_begin is not None:
@@ -101,6 +106,10 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
 
     Returns:
         An array, or a list of them where there are several axes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.gradient(jnp.array([0.0, 1.0, 4.0]))
+    Array([1., 2., 3.], dtype=float32)
     """
     if edge_order not in (None, 1):
         raise ArgumentError(f"gradient: edge_order must be 1, got {edge_order}")
@@ -145,7 +154,12 @@ def _gradient_along(x: Any, axis: int, spacing: Any) -> Any:
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
-    """The integral along an axis of values at the places `x`, or at the distance `dx`, by the trapezoidal rule."""
+    """The integral along an axis of values at the places `x`, or at the distance `dx`, by the trapezoidal rule.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.trapezoid(jnp.array([1.0, 2.0, 3.0]))
+    Array(4., dtype=float32)
+    """
     if x is None:
         (values,) = promote_dtypes_inexact(operand("trapezoid", y))
         widths: Any = asarray(dx)
@@ -158,7 +172,12 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
-    """Phases with jumps of more than half a period replaced by their complement."""
+    """Phases with jumps of more than half a period replaced by their complement.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.unwrap(jnp.array([0.0, 3.0, 6.5]))
+    Array([0.      , 3.      , 0.216815], dtype=float32)
+    """
     (x,) = promote_dtypes_inexact(operand("unwrap", p))
     if not x.size:
         return x
@@ -187,6 +206,10 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         xp: ascending vector.
         left, right: by default the first and the last of `fp`; "extrapolate" continues the line.
         period: the points repeat at this distance.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.interp(1.5, jnp.array([1.0, 2.0]), jnp.array([10.0, 20.0]))
+    Array(15., dtype=float32)
     """
     at, places, values = promote_dtypes_inexact(*[operand("interp", v) for v in (x, xp, fp)])
     at, places, values = asarray(at), asarray(places), asarray(values)
@@ -227,14 +250,24 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None) -> Array:
-    """The convolution of two vectors: "full", "same" (as long as the longer one) or "valid" (without the ends)."""
+    """The convolution of two vectors: "full", "same" (as long as the longer one) or "valid" (without the ends).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.convolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0]))
+    Array([1., 3., 2.], dtype=float32)
+    """
     return _convolve("convolve", a, v, mode, flipped=True)
 
 
 def correlate(
     a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
-    """The cross-correlation of two vectors; modes as for `convolve`."""
+    """The cross-correlation of two vectors; modes as for `convolve`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
+    Array([2., 3.], dtype=float32)
+    """
     return _convolve("correlate", a, v, mode, flipped=False)
 
 
@@ -278,7 +311,12 @@ def _slide(x: Any, kernel: Any, padding: tuple[int, int]) -> Any:
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Array:
-    """Apply a function of a vector to every line along an axis; its result replaces the axis."""
+    """Apply a function of a vector to every line along an axis; its result replaces the axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.apply_along_axis(jnp.sum, 1, jnp.array([[1, 2], [3, 4]]))
+    Array([3, 7], dtype=int32)
+    """
     x = as_array("apply_along_axis", arr)
     place = canonical_axis("apply_along_axis", axis, x.ndim)
     lines = manipulation.moveaxis(x, place, -1)
@@ -296,7 +334,12 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Array:
-    """Apply a reduction along several axes in turn, keeping their places."""
+    """Apply a reduction along several axes in turn, keeping their places.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3, 4)), [0, 2]).shape
+    (1, 3, 1)
+    """
     x = as_array("apply_over_axes", a)
     for axis in canonical_axes("apply_over_axes", axes, x.ndim):
         result = asarray(func(x, axis))
@@ -309,7 +352,12 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Array
 
 
 def ix_(*args: Any) -> tuple[Array, ...]:
-    """Index arrays that pick the rectangle which vectors of indices span."""
+    """Index arrays that pick the rectangle which vectors of indices span.
+
+    >>> import functad.numpy as jnp
+    >>> [part.shape for part in jnp.ix_(jnp.array([0, 2]), jnp.array([1, 2, 3]))]
+    [(2, 1), (1, 3)]
+    """
     results = []
     for i, a in enumerate(args):
         x = as_array("ix_", a)
@@ -322,7 +370,12 @@ def ix_(*args: Any) -> tuple[Array, ...]:
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
-    """An array without the zeros at its front ("f") and back ("b"), along all axes or the given ones."""
+    """An array without the zeros at its front ("f") and back ("b"), along all axes or the given ones.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.trim_zeros(jnp.array([0, 1, 2, 0]))
+    Array([1, 2], dtype=int32)
+    """
     x = as_array("trim_zeros", filt)
     rewrite = "Keep trim_zeros outside of the transformed function: the size of its result depends on the values."
     known = constant(x, "trim_zeros", rewrite) != 0

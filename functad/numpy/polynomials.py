@@ -34,7 +34,12 @@ __all__ = [
 
 
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
-    """The value at x of the polynomial with the given coefficients, that of the highest power first."""
+    """The value at x of the polynomial with the given coefficients, that of the highest power first.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.polyval(jnp.array([1, 2, 3]), 2)
+    Array(11, dtype=int32)
+    """
     coefficients, at = promote_dtypes(operand("polyval", p), operand("polyval", x))
     coefficients, at = asarray(coefficients), asarray(at)
     result = filled(at.dtype.type(0), at.shape)
@@ -44,7 +49,12 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
 
 
 def polyadd(a1: Any, a2: Any) -> Array:
-    """The coefficients of the sum of two polynomials."""
+    """The coefficients of the sum of two polynomials.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([1, 0, 0]))
+    Array([1, 1, 2], dtype=int32)
+    """
     x, y = (jnp.atleast_1d(v) for v in promote_dtypes(operand("polyadd", a1), operand("polyadd", a2)))
     size = max(x.size, y.size)
     x, y = (structure.pad(v, v.dtype.type(0), [(size - v.size, 0, 0)]) for v in (x, y))
@@ -52,7 +62,12 @@ def polyadd(a1: Any, a2: Any) -> Array:
 
 
 def polysub(a1: Any, a2: Any) -> Array:
-    """The coefficients of the difference of two polynomials."""
+    """The coefficients of the difference of two polynomials.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.polysub(jnp.array([1, 2]), jnp.array([1, 0, 0]))
+    Array([-1,  1,  2], dtype=int32)
+    """
     return polyadd(a1, jnp.negative(asarray(a2)))
 
 
@@ -60,6 +75,10 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     """The coefficients of the product of two polynomials.
 
     trim_leading_zeros: leave out those of both that are zero, which must be known then.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.polymul(jnp.array([1, 1]), jnp.array([1, -1]))
+    Array([ 1.,  0., -1.], dtype=float32)
     """
     x, y = (jnp.atleast_1d(v) for v in promote_dtypes_inexact(operand("polymul", a1), operand("polymul", a2)))
     if trim_leading_zeros and (x.size > 1 or y.size > 1):
@@ -97,7 +116,12 @@ _TRIM_REWRITE = "Leave trim_leading_zeros=False in transformed functions: the si
 
 
 def polyder(p: Any, m: int = 1) -> Array:
-    """The coefficients of the m-th derivative of a polynomial."""
+    """The coefficients of the m-th derivative of a polynomial.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.polyder(jnp.array([1, 2, 3]))
+    Array([2., 2.], dtype=float32)
+    """
     (x,) = promote_dtypes_inexact(operand("polyder", p))
     if m < 0:
         raise ArgumentError(f"polyder: m must not be negative, got {m}")
@@ -108,7 +132,12 @@ def polyder(p: Any, m: int = 1) -> Array:
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
-    """The coefficients of the m-th integral of a polynomial, with the given integration constants (0 by default)."""
+    """The coefficients of the m-th integral of a polynomial, with the given integration constants (0 by default).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.polyint(jnp.array([2, 3]))
+    Array([1., 3., 0.], dtype=float32)
+    """
     k = 0 if k is None else k
     (x,) = promote_dtypes_inexact(operand("polyint", p))
     constants = np.broadcast_to(np.asarray(k), (m,)) if np.size(k) == 1 else np.asarray(k)

@@ -140,37 +140,57 @@ _WRITERS = {
     "putmask": "functad.numpy.where(mask, values, a)",
 }
 # Functions of SciPy whose counterpart has another name, or stands in another place.
-_ELSEWHERE = {"scipy.integrate.odeint": "functad.experimental.ode.odeint"}
+_ELSEWHERE = {
+    "scipy.integrate.odeint": "functad.experimental.ode.odeint",
+    "scipy.stats.dirichlet.rvs": "functad.random.dirichlet",
+    "scipy.stats.multivariate_normal.rvs": "functad.random.multivariate_normal",
+}
 
 
 def _instead_of_scipys(self: Any) -> str:
     """What to write instead of the function of SciPy that is running: one that is no ufunc takes no tracer."""
-    frame, found = sys._getframe(1), ""
+    frame, ours, theirs = sys._getframe(1), "", ""
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith("scipy."):
             decorated = frame.f_locals.get("f")  # by SciPy's `_apply_over_batch`
-            owner = type(frame.f_locals.get("self")).__name__.removesuffix("_gen")  # a distribution, of class norm_gen
-            found = (
-                _name_of_ours(module, frame.f_code.co_name, owner)
-                or _name_of_ours(getattr(decorated, "__module__", None), getattr(decorated, "__name__", ""), owner)
-                or found
-            )
+            # A distribution, of class norm_gen, or one with its parameters, of class norm_frozen.
+            owner = type(frame.f_locals.get("self")).__name__.removesuffix("_gen").removesuffix("_frozen")
+            names = _names_at_scipys(module, frame.f_code.co_name, owner)
+            names += _names_at_scipys(getattr(decorated, "__module__", None), getattr(decorated, "__name__", ""), owner)
+            theirs = next(iter(names), theirs or module)
+            ours = next(filter(None, map(_name_of_ours, names)), ours)
         elif module.partition(".")[0] not in ("functad", "numpy"):
             break
         frame = frame.f_back  # type: ignore[assignment]
-    return found and f"SciPy's own functions, but for ufuncs, take known values alone. Write {found}(...)"
+    if ours:
+        return f"SciPy's own functions, but for ufuncs, take known values alone. Write {ours}(...)"
+    return theirs and (
+        f"SciPy's own functions, but for ufuncs, take known values alone, and functad has no {theirs}. Write it with "
+        "functions of functad.numpy and functad.scipy; or, if no derivative is wanted through it, call it in "
+        "functad.pure_callback"
+    )
 
 
-def _name_of_ours(module: str | None, name: str, owner: str) -> str:
-    """functad's name for a function of SciPy, or for a method of one of its distributions."""
+def _names_at_scipys(module: str | None, name: str, owner: str) -> list[str]:
+    """SciPy's public names for a function that a frame runs: its own, or that of a method of a distribution."""
     place = ".".join((module or "").split(".")[:2])
-    home = _module_like(place)
-    if callable(getattr(home, name, None)):
-        return f"functad.{place}.{name}"
-    if callable(getattr(getattr(home, owner, None), name, None)):
-        return f"functad.{place}.{owner}.{name}"
-    return _ELSEWHERE.get(f"{place}.{name}", "")
+    public = sys.modules.get(place)
+    distribution = getattr(public, owner, None)
+    if distribution is not None:
+        # One that is called gets its parameters first, and then, say, logpdf is called.
+        method = "logpdf" if name in ("__call__", "__init__") else name
+        return [f"{place}.{owner}.{method}"] if hasattr(distribution, method) and method[0] != "_" else []
+    return [f"{place}.{name}"] if callable(getattr(public, name, None)) else []
+
+
+def _name_of_ours(name: str) -> str:
+    """functad's name for a function of SciPy; empty if there is none."""
+    *path, last = name.split(".")
+    home = _module_like(".".join(path[:2]))
+    for part in path[2:]:
+        home = getattr(home, part, None)
+    return f"functad.{name}" if callable(getattr(home, last, None)) else _ELSEWHERE.get(name, "")
 
 
 def _known(values: Any) -> Any:

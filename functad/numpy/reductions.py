@@ -176,7 +176,12 @@ def prod(
     where: Any = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The product over the given axes, by default over all; arguments as for `sum`."""
+    """The product over the given axes, by default over all; arguments as for `sum`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.prod(jnp.array([2, 3, 4]))
+    Array(24, dtype=int32)
+    """
     return _accumulating(
         "prod",
         reduction.reduce_prod,
@@ -248,7 +253,16 @@ def max(  # noqa: A001
 def min(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Array:
-    """The smallest element along the given axes, by default of all; NaN if there is one."""
+    """The smallest element along the given axes, by default of all; NaN if there is one.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.amin(jnp.array([3, 1, 2]))
+    Array(1, dtype=int32)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.min(jnp.array([[3, 1], [2, 4]]), axis=1)
+    Array([1, 2], dtype=int32)
+    """
     return _extremum("min", a, axis, out, keepdims, initial, where, largest=False)
 
 
@@ -277,24 +291,44 @@ def _logical_reduction(
 def any(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
-    """Whether any element is true (not zero) along the given axes, by default of all."""
+    """Whether any element is true (not zero) along the given axes, by default of all.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.any(jnp.array([[True, False], [False, False]]), axis=1)
+    Array([ True, False], dtype=bool)
+    """
     return _logical_reduction("any", a, axis, out, keepdims, where, reduction.reduce_or, False)
 
 
 def all(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
-    """Whether all elements are true (not zero) along the given axes, by default of all."""
+    """Whether all elements are true (not zero) along the given axes, by default of all.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.all(jnp.array([[True, False], [True, True]]), axis=1)
+    Array([False,  True], dtype=bool)
+    """
     return _logical_reduction("all", a, axis, out, keepdims, where, reduction.reduce_and, True)
 
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
-    """The number of elements that are not zero along the given axes, by default of all."""
+    """The number of elements that are not zero along the given axes, by default of all.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.count_nonzero(jnp.array([0, 2, 3]))
+    Array(2, dtype=int32)
+    """
     return sum(logic.not_equal(a, 0), axis=axis, keepdims=keepdims)
 
 
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
-    """The distance from the smallest to the largest element along the given axes."""
+    """The distance from the smallest to the largest element along the given axes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ptp(jnp.array([3, 1, 7]))
+    Array(6, dtype=int32)
+    """
     _refuse_out("ptp", out)
     return arithmetic.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
@@ -329,7 +363,12 @@ def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = N
 
 
 def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The index of the (first) smallest element along an axis, by default in the flattened array."""
+    """The index of the (first) smallest element along an axis, by default in the flattened array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.argmin(jnp.array([3, 1, 2]))
+    Array(1, dtype=int32)
+    """
     return _position("argmin", a, axis, out, bool(keepdims), positions.argmin)
 
 
@@ -376,7 +415,12 @@ def mean(
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
-    """The weighted mean along the given axes; with `returned=True` also the sums of the weights."""
+    """The weighted mean along the given axes; with `returned=True` also the sums of the weights.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.average(jnp.array([1.0, 3.0]), weights=jnp.array([3.0, 1.0]))
+    Array(1.5, dtype=float32)
+    """
     x = as_array("average", a)
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
@@ -422,6 +466,10 @@ def var(
         mean: the mean, if it is known: it broadcasts against `a`.
 
     The other arguments are those of `sum`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.var(jnp.array([1.0, 3.0]), ddof=1)
+    Array(2., dtype=float32)
     """
     _refuse_out("var", out)
     freedom = ddof if correction is None else correction
@@ -467,7 +515,12 @@ def std(
     mean: Any = None,
     correction: Any = None,
 ) -> Array:
-    """The standard deviation along the given axes; arguments as for `var`."""
+    """The standard deviation along the given axes; arguments as for `var`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.std(jnp.array([1.0, 3.0]))
+    Array(1., dtype=float32)
+    """
     return ufuncs.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
 
 
@@ -488,22 +541,42 @@ def _cumulative(name: str, a: Any, axis: Any, dtype: Any, out: None, primitive: 
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """The running sum along an axis, by default of the flattened array."""
+    """The running sum along an axis, by default of the flattened array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.cumsum(jnp.array([1, 2, 3]))
+    Array([1, 3, 6], dtype=int32)
+    """
     return _cumulative("cumsum", a, axis, dtype, out, cumulative.cumsum)
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """The running product along an axis, by default of the flattened array."""
+    """The running product along an axis, by default of the flattened array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.cumprod(jnp.array([1, 2, 3]))
+    Array([1, 2, 6], dtype=int32)
+    """
     return _cumulative("cumprod", a, axis, dtype, out, cumulative.cumprod)
 
 
 def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The running sum as the Array API names it; with `include_initial` it begins with 0."""
+    """The running sum as the Array API names it; with `include_initial` it begins with 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
+    Array([0, 1, 3, 6], dtype=int32)
+    """
     return _array_api_cumulative("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The running product as the Array API names it; with `include_initial` it begins with 1."""
+    """The running product as the Array API names it; with `include_initial` it begins with 1.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
+    Array([1, 1, 2, 6], dtype=int32)
+    """
     return _array_api_cumulative("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
 
 

@@ -86,7 +86,12 @@ def as_boolean(x: Any, name: str) -> Array:
 
 
 def select_cases(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
-    """Elements of the first choice whose condition is true, and `default` where none is."""
+    """Elements of the first choice whose condition is true, and `default` where none is.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.select([jnp.array([True, False])], [jnp.array([1, 2])], 9)
+    Array([1, 9], dtype=int32)
+    """
     if len(condlist) != len(choicelist) or not condlist:
         raise ArgumentError(
             f"select takes as many choices as conditions, at least one; got {len(condlist)} and {len(choicelist)}"
@@ -101,6 +106,10 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     """A function by cases: where condition i is true, `funclist[i](x)` (or that constant); the last wins.
 
     One function more than conditions stands for "else"; without it the result is 0 there. All are evaluated.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.piecewise(jnp.array([-1.0, 2.0]), [jnp.array([True, False])], [0.0, lambda x: x * x])
+    Array([0., 4.], dtype=float32)
     """
     x = as_array("piecewise", x)
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
@@ -122,7 +131,12 @@ def _piece(function: Any, x: Any, args: Any, kw: Any) -> Any:
 
 
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    """At each place the element of the choice that `a` names there."""
+    """At each place the element of the choice that `a` names there.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), 9])
+    Array([1, 9, 3], dtype=int32)
+    """
     index = as_array("choose", a)
     options = [asarray(c) for c in choices]
     count = len(options)
@@ -161,6 +175,10 @@ def take(
         indices: integers of any shape, which replaces the axis in the result.
         mode: for positions outside of the array: "fill" (NaN, or the extreme integer, or `fill_value`), "clip",
             "wrap". Without it they give the fill value; with `config.debug_index` they raise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.take(jnp.array([5, 6, 7]), jnp.array([2, 0]))
+    Array([7, 5], dtype=int32)
     """
     x, index = as_array("take", a), as_array("take", indices)
     if axis is None:
@@ -236,7 +254,13 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
 def put_along_axis(
     arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: str | None = None
 ) -> Array:
-    """A copy of an array with one element a place replaced along an axis; `inplace=False` says that it is one."""
+    """A copy of an array with one element a place replaced along an axis; `inplace=False` says that it is one.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.put_along_axis(jnp.array([[1, 2], [3, 4]]), jnp.array([[1], [0]]), 9, axis=1, inplace=False)
+    Array([[1, 9],
+           [9, 4]], dtype=int32)
+    """
     if inplace:
         raise ArgumentError(
             "put_along_axis: arrays are immutable; write "
@@ -256,7 +280,12 @@ def put_along_axis(
 
 
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Array:
-    """A copy of an array with elements of the flattened array replaced; `inplace=False` says that it is one."""
+    """A copy of an array with elements of the flattened array replaced; `inplace=False` says that it is one.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.put(jnp.array([1, 2, 3]), 1, 9, inplace=False)
+    Array([1, 9, 3], dtype=int32)
+    """
     if inplace:
         raise ArgumentError("put: arrays are immutable; write x = functad.numpy.put(x, indices, values, inplace=False)")
     x = as_array("put", a)
@@ -337,10 +366,16 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
     Args:
         size: the length of the result, needed where `a` is traced: cut, or filled up with `fill_value` (or 0).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nonzero(jnp.array([0, 2, 3]))
+    (Array([1, 2], dtype=int32),)
     """
     x = as_array("nonzero", a)
     if x.ndim == 0:
         raise ArgumentError("nonzero takes an array with at least one axis; use atleast_1d")
+    if size is not None and size < 0:
+        raise ArgumentError(f"nonzero: size={size} must not be negative")
     if size is None:
         known = constant(x, "nonzero without size=", _SIZE_REWRITE)
         return tuple(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known))
@@ -361,12 +396,23 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
 
 def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The indices of the elements of the flattened array that are not zero."""
+    """The indices of the elements of the flattened array that are not zero.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.flatnonzero(jnp.array([[0, 2], [3, 0]]))
+    Array([1, 2], dtype=int32)
+    """
     return nonzero(manipulation.ravel(a), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The indices of the elements that are not zero, one row each."""
+    """The indices of the elements that are not zero, one row each.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.argwhere(jnp.array([0, 2, 3]))
+    Array([[1],
+           [2]], dtype=int32)
+    """
     x = as_array("argwhere", a)
     if x.ndim == 0:
         return manipulation.reshape(argwhere(manipulation.ravel(x), size=size), (-1, 0))
@@ -382,7 +428,12 @@ def compress(
     fill_value: Any = 0,
     out: None = None,
 ) -> Array:
-    """Slices along an axis where a condition is true; with `size`, cut or filled up to that many."""
+    """Slices along an axis where a condition is true; with `size`, cut or filled up to that many.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
+    Array([1, 3], dtype=int32)
+    """
     x = as_array("compress", a)
     if axis is None:
         x, axis = manipulation.ravel(x), 0
@@ -395,12 +446,22 @@ def compress(
 
 
 def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Array:
-    """The elements at which a condition is true, as a vector."""
+    """The elements at which a condition is true, as a vector.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
+    Array([1, 3], dtype=int32)
+    """
     return compress(manipulation.ravel(condition), manipulation.ravel(arr), 0, size=size, fill_value=fill_value)
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
-    """A copy of an array with the values put in turn where the mask is true; `inplace=False` says that it is one."""
+    """A copy of an array with the values put in turn where the mask is true; `inplace=False` says that it is one.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.place(jnp.array([1, 2, 3]), jnp.array([True, False, True]), jnp.array([7, 8]), inplace=False)
+    Array([7, 2, 8], dtype=int32)
+    """
     if inplace:
         raise ArgumentError("place: arrays are immutable; write x = functad.numpy.place(x, mask, v, inplace=False)")
     x, values = as_array("place", arr), manipulation.ravel(vals)
@@ -417,7 +478,12 @@ write
 
 
 def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool = False) -> Array:
-    """The array without the given positions (or slice, or mask) along an axis, by default of the flattened array."""
+    """The array without the given positions (or slice, or mask) along an axis, by default of the flattened array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.delete(jnp.array([1, 2, 3]), 1)
+    Array([1, 3], dtype=int32)
+    """
     x = as_array("delete", arr)
     if axis is None:
         x, axis = manipulation.ravel(x), 0
@@ -433,7 +499,12 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Array:
-    """The array with values inserted before the given positions along an axis, by default of the flattened array."""
+    """The array with values inserted before the given positions along an axis, by default of the flattened array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.insert(jnp.array([1, 3]), 1, 2)
+    Array([1, 2, 3], dtype=int32)
+    """
     x = as_array("insert", arr)
     new = asarray(values)
     if axis is None:
@@ -471,7 +542,12 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Array:
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
-    """Flat indices as one index array an axis of an array of the given shape; those outside as its ends."""
+    """Flat indices as one index array an axis of an array of the given shape; those outside as its ends.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.unravel_index(6, (3, 4))
+    (Array(1, dtype=int32), Array(2, dtype=int32))
+    """
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     flat = el.wide_indices(as_array("unravel_index", indices), math.prod(sizes))
     flat = arithmetic.clip(flat, 0 if kind_of(flat.dtype) == "u" else -math.prod(sizes), math.prod(sizes) - 1)
@@ -485,7 +561,12 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: Any = None
 ) -> Array:
-    """Index arrays, one an axis of an array of shape `dims`, as flat indices; `dtype`: theirs."""
+    """Index arrays, one an axis of an array of shape `dims`, as flat indices; `dtype`: theirs.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ravel_multi_index((1, 2), (3, 4))
+    Array(6, dtype=int32)
+    """
     sizes = tuple(dims)
     if len(multi_index) != len(sizes):
         raise ArgumentError(f"ravel_multi_index: {len(multi_index)} index arrays for {len(sizes)} axes")

@@ -23,7 +23,12 @@ __all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d"]
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The different values of two arrays together, in ascending order; `size` is that of `unique`."""
+    """The different values of two arrays together, in ascending order; `size` is that of `unique`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.union1d(jnp.array([1, 2]), jnp.array([2, 3]))
+    Array([1, 2, 3], dtype=int32)
+    """
     return unique(
         manipulation.concatenate([manipulation.ravel(ar1), manipulation.ravel(ar2)]),
         size=size,
@@ -78,6 +83,10 @@ def setdiff1d(
     Args:
         assume_unique: the first array has no value twice; then its order is kept.
         size: the number of values, needed where the arrays are traced: cut, or filled up with `fill_value` (or 0).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.setdiff1d(jnp.array([1, 2, 3]), jnp.array([2]))
+    Array([1, 3], dtype=int32)
     """
     if size is None:
         operands, (known, other) = _known_values("setdiff1d", ar1, ar2)
@@ -96,6 +105,10 @@ def setxor1d(
     Args:
         size: the number of values, needed where the arrays are traced: cut, or filled up with `fill_value` (or the
             smallest value).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
+    Array([1, 3], dtype=int32)
     """
     if size is None:
         operands, (known, other) = _known_values("setxor1d", ar1, ar2)

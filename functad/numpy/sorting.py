@@ -104,7 +104,12 @@ def argsort(
 
 
 def lexsort(keys: Any, axis: int = -1) -> Array:
-    """The indices that sort by several keys, of which the last one counts most."""
+    """The indices that sort by several keys, of which the last one counts most.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.lexsort((jnp.array([3, 1, 2]), jnp.array([0, 0, -1])))
+    Array([2, 1, 0], dtype=int32)
+    """
     columns = [asarray(k) for k in (keys if isinstance(keys, (list, tuple)) else list(asarray(keys)))]
     if not columns:
         raise ArgumentError("lexsort takes at least one key")
@@ -118,20 +123,35 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 
 def sort_complex(a: Any) -> Array:
-    """The elements sorted along the last axis by real, then imaginary part, as complex numbers."""
+    """The elements sorted along the last axis by real, then imaginary part, as complex numbers.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.sort_complex(jnp.array([2 + 1j, 1 - 1j]))
+    Array([1.-1.j, 2.+1.j], dtype=complex64)
+    """
     x = sort(a)
     return convert(x, dtypes.lattice_join((x.dtype, False), (dtypes.complex64, False))[0])
 
 
 def partition(a: Any, kth: int, axis: int = -1) -> Array:
-    """An array in which the kth element is in its sorted place, smaller ones before it and larger ones after."""
+    """An array in which the kth element is in its sorted place, smaller ones before it and larger ones after.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.partition(jnp.array([3, 1, 2]), 0)[0]
+    Array(1, dtype=int32)
+    """
     x, place = _line("partition", a, axis)
     canonical_axis("partition", kth, x.shape[place])
     return sort(x, place)
 
 
 def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
-    """The indices that partition an array, see `partition`."""
+    """The indices that partition an array, see `partition`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.argpartition(jnp.array([3, 1, 2]), 0)[0]
+    Array(1, dtype=int32)
+    """
     x, place = _line("argpartition", a, axis)
     canonical_axis("argpartition", kth, x.shape[place])
     return argsort(x, place)
@@ -144,6 +164,10 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     """Where to insert values into a sorted vector so that it stays sorted: before equal elements, or after them.
 
     NaN counts as larger than everything.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.searchsorted(jnp.array([1, 3, 5]), jnp.array([0, 3, 4]))
+    Array([0, 1, 2], dtype=int32)
     """
     if side not in ("left", "right"):
         raise ArgumentError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
@@ -176,7 +200,12 @@ def _sorts_before(x: Any, y: Any) -> Any:
 
 
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
-    """The number of the bin in which each element lies; `bins` ascend or descend."""
+    """The number of the bin in which each element lies; `bins` ascend or descend.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.digitize(jnp.array([0.5, 1.5]), jnp.array([0.0, 1.0, 2.0]))
+    Array([1, 2], dtype=int32)
+    """
     values, edges = as_array("digitize", x), as_array("digitize", bins)
     if edges.ndim != 1:
         raise ArgumentError(f"digitize: bins must be a vector, got shape {edges.shape}")
@@ -236,8 +265,14 @@ def unique(
         axis: compare whole slices along an axis; by default elements.
         size: the number of values, needed where `ar` is traced: cut, or filled up with `fill_value` (or the
             smallest value).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.unique(jnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
     """
     x = as_array("unique", ar)
+    if size is not None and size < 0:
+        raise ArgumentError(f"unique: size={size} must not be negative")
     if size is None:
         known = constant(x, "unique without size=", _SIZE_REWRITE)
         numpy_unique: Any = np.unique
@@ -305,22 +340,42 @@ def _unique_of_size(
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
-    """The different values, where they first occur, which one each element is, and how often they occur."""
+    """The different values, where they first occur, which one each element is, and how often they occur.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.unique_all(jnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
     return UniqueAllResult(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCountsResult:
-    """The different values, and how often they occur."""
+    """The different values, and how often they occur.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
     return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverseResult:
-    """The different values, and which one each element is."""
+    """The different values, and which one each element is.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
+    """
     return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The different values."""
+    """The different values.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.unique_values(jnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
+    """
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
@@ -336,6 +391,10 @@ def isin(
 
     method: "compare_all" compares each element with each value, "binary_search" and "sort" look them up among the
         sorted values, "auto" takes what should be faster.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([2, 5]))
+    Array([False,  True, False], dtype=bool)
     """
     if method not in ("auto", "compare_all", "binary_search", "sort"):
         raise ArgumentError(f"isin: method must be 'auto', 'compare_all', 'binary_search' or 'sort', got {method!r}")

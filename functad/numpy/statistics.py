@@ -81,6 +81,10 @@ def quantile(
         method: between two elements "linear", "lower", "higher", "midpoint" or "nearest"; "inverted_cdf": the first
             element up to which there is that share of the elements, or of the weights.
         weights: how much each element counts, for "inverted_cdf": of the shape of `a`, or of the axes reduced.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.quantile(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 0.25]))
+    Array([1. , 1.5], dtype=float32)
     """
     return _quantile("quantile", a, q, axis, method, keepdims, weights, skip_nan=False)
 
@@ -97,7 +101,12 @@ def nanquantile(
     weights: Any = None,
     interpolation: None = None,
 ) -> Array:
-    """`quantile` of what is not NaN."""
+    """`quantile` of what is not NaN.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanquantile(jnp.array([3.0, jnp.nan, 1.0]), 0.5)
+    Array(2., dtype=float32)
+    """
     return _quantile("nanquantile", a, q, axis, method, keepdims, weights, skip_nan=True)
 
 
@@ -113,7 +122,12 @@ def percentile(
     weights: Any = None,
     interpolation: None = None,
 ) -> Array:
-    """`quantile` with percentages from 0 to 100."""
+    """`quantile` with percentages from 0 to 100.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0]), 25)
+    Array(1.5, dtype=float32)
+    """
     return _quantile("percentile", a, _fractions(q), axis, method, keepdims, weights, skip_nan=False)
 
 
@@ -129,7 +143,12 @@ def nanpercentile(
     weights: Any = None,
     interpolation: None = None,
 ) -> Array:
-    """`percentile` of what is not NaN."""
+    """`percentile` of what is not NaN.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanpercentile(jnp.array([3.0, jnp.nan, 1.0]), 50)
+    Array(2., dtype=float32)
+    """
     return _quantile("nanpercentile", a, _fractions(q), axis, method, keepdims, weights, skip_nan=True)
 
 
@@ -139,14 +158,24 @@ def _fractions(q: Any) -> Any:
 
 
 def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Array:
-    """The middle element along the given axes, or the mean of the two middle ones."""
+    """The middle element along the given axes, or the mean of the two middle ones.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.median(jnp.array([3.0, 1.0, 2.0, 9.0]))
+    Array(2.5, dtype=float32)
+    """
     return quantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
 
 
 def nanmedian(
     a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:
-    """`median` of what is not NaN."""
+    """`median` of what is not NaN.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nanmedian(jnp.array([3.0, jnp.nan, 1.0]))
+    Array(2., dtype=float32)
+    """
     return nanquantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
 
 
@@ -251,6 +280,10 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     Args:
         x: vector of integers that are not negative.
         length: the length of the result, needed where `x` is traced; larger integers are not counted.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.bincount(jnp.array([0, 2, 2]))
+    Array([1, 0, 2], dtype=int32)
     """
     values = as_array("bincount", x)
     if values.ndim != 1 or kind_of(values.dtype) not in "iub":
@@ -272,7 +305,12 @@ def histogram_bin_edges(
     range: Any = None,
     weights: Any = None,  # noqa: A002
 ) -> Array:
-    """The edges of equal bins from the smallest to the largest element (or in `range`)."""
+    """The edges of equal bins from the smallest to the largest element (or in `range`).
+
+    >>> import functad.numpy as jnp
+    >>> jnp.histogram_bin_edges(jnp.array([0.0, 1.0]), bins=2)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     x = as_array("histogram_bin_edges", a)
     dtype = dtypes.to_inexact_dtype(x.dtype)
     if isinstance(bins, str):
@@ -298,7 +336,12 @@ def histogram(
     weights: Any = None,
     density: bool | None = None,  # noqa: A002
 ) -> tuple[Any, Any]:
-    """How many elements lie in each bin, and the edges of the bins; the last bin includes its upper edge."""
+    """How many elements lie in each bin, and the edges of the bins; the last bin includes its upper edge.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.histogram(jnp.array([0.0, 0.2, 1.0]), bins=2)[0]
+    Array([2., 1.], dtype=float32)
+    """
     x = manipulation.ravel(as_array("histogram", a))
     edges = histogram_bin_edges(x, bins, range)
     if weights is None:
@@ -332,6 +375,11 @@ def histogram2d(
         range: a pair of the least and largest edges.
         weights: how much each point counts.
         density: divide by the number of points and by the rectangles' sizes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.histogram2d(jnp.array([0.0, 1.0]), jnp.array([0.0, 1.0]), bins=2)[0]
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
     """
     if isinstance(bins, (list, tuple)) or np.ndim(bins) > 0:
         bins = bins if len(bins) in (1, 2) else [bins, bins]
@@ -355,6 +403,11 @@ def histogramdd(
         range: for each coordinate None, or a pair of the least and largest edges.
         weights: how much each point counts.
         density: divide by the number of points and by the boxes' sizes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.histogramdd(jnp.array([[0.0, 0.0], [1.0, 1.0]]), bins=2)[0]
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
     """
     (points,) = promote_dtypes_inexact(as_array("histogramdd", sample))
     if points.ndim != 2:
@@ -402,6 +455,10 @@ def cov(
     """The covariance matrix of variables, one a row of observations (or one a column, with `rowvar=False`).
 
     dtype: what is computed in, and the result's.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.cov(jnp.array([1.0, 2.0, 3.0]))
+    Array(1., dtype=float32)
     """
     parts = [as_array("cov", m)] + ([] if y is None else [as_array("cov", y)])
     parts = promote_dtypes_inexact(*parts)
@@ -448,7 +505,12 @@ def _weights(fweights: Any, aweights: Any, x: Any) -> Any:
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Array:
-    """The matrix of correlation coefficients of variables, see `cov`."""
+    """The matrix of correlation coefficients of variables, see `cov`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.corrcoef(jnp.array([1.0, 2.0, 3.0]), jnp.array([3.0, 2.0, 1.0]))[0, 1]
+    Array(-1., dtype=float32)
+    """
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return arithmetic.divide(c, c)

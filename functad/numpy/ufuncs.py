@@ -86,22 +86,80 @@ exp = unary_inexact(
     Array([1.       , 2.7182817], dtype=float32)
     """,
 )
-exp2 = unary_inexact("exp2", "2^x, element-wise.")
-expm1 = unary_inexact("expm1", "e^x - 1, accurate also near 0.")
-log = unary_inexact("log", "The natural logarithm, element-wise.")
-log1p = unary_inexact("log1p", "log(1 + x), accurate also near 0.")
-sqrt = unary_inexact("sqrt", "The square root, element-wise.")
-cbrt = unary_inexact("cbrt", "The cube root, element-wise.")
+exp2 = unary_inexact(
+    "exp2",
+    """2^x, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.exp2(3.0)
+    Array(8., dtype=float32, weak_type=True)
+    """,
+)
+expm1 = unary_inexact(
+    "expm1",
+    """e^x - 1, accurate also near 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.expm1(1e-5)
+    Array(1.000005e-05, dtype=float32, weak_type=True)
+    """,
+)
+log = unary_inexact(
+    "log",
+    """The natural logarithm, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.log(10.0)
+    Array(2.3025851, dtype=float32, weak_type=True)
+    """,
+)
+log1p = unary_inexact(
+    "log1p",
+    """log(1 + x), accurate also near 0.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.log1p(1e-5)
+    Array(9.99995e-06, dtype=float32, weak_type=True)
+    """,
+)
+sqrt = unary_inexact(
+    "sqrt",
+    """The square root, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.sqrt(2)
+    Array(1.4142135, dtype=float32, weak_type=True)
+    """,
+)
+cbrt = unary_inexact(
+    "cbrt",
+    """The cube root, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.cbrt(8.0)
+    Array(2., dtype=float32, weak_type=True)
+    """,
+)
 
 
 def log2(x: Any, /) -> Array:
-    """The logarithm to base 2, element-wise."""
+    """The logarithm to base 2, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.log2(8.0)
+    Array(3., dtype=float32)
+    """
     (x,) = promote_args_inexact("log2", x)
     return _over(el.log(convert(x, x.dtype)), np.log(2)) if kind_of(x.dtype) == "c" else el.log2(convert(x, x.dtype))
 
 
 def log10(x: Any, /) -> Array:
-    """The logarithm to base 10, element-wise."""
+    """The logarithm to base 10, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.log10(1000.0)
+    Array(3., dtype=float32)
+    """
     (x,) = promote_args_inexact("log10", x)
     return _over(el.log(convert(x, x.dtype)), np.log(10)) if kind_of(x.dtype) == "c" else el.log10(convert(x, x.dtype))
 
@@ -114,13 +172,23 @@ def _over(x: Any, divisor: float) -> Any:
 
 
 def logaddexp(x1: Any, x2: Any, /) -> Array:
-    """log(e^x1 + e^x2) without overflow, element-wise."""
+    """log(e^x1 + e^x2) without overflow, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.logaddexp(0.0, 0.0)
+    Array(0.6931472, dtype=float32, weak_type=True)
+    """
     x, y = promote_args_inexact("logaddexp", x1, x2)
     return _complex_log_add(x, y, el.exp, 1.0) if kind_of(x.dtype) == "c" else el.logaddexp(x, y)
 
 
 def logaddexp2(x1: Any, x2: Any, /) -> Array:
-    """log2(2^x1 + 2^x2) without overflow, element-wise."""
+    """log2(2^x1 + 2^x2) without overflow, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.logaddexp2(3.0, 3.0)
+    Array(4., dtype=float32, weak_type=True)
+    """
     x, y = promote_args_inexact("logaddexp2", x1, x2)
     return _complex_log_add(x, y, el.exp2, float(np.log(2))) if kind_of(x.dtype) == "c" else el.logaddexp2(x, y)
 
@@ -143,29 +211,150 @@ sin = unary_inexact(
     Array([0., 1.], dtype=float32)
     """,
 )
-cos = unary_inexact("cos", "The cosine of x in radians, element-wise.")
-tan = unary_inexact("tan", "The tangent of x in radians, element-wise.")
-arcsin = unary_inexact("arcsin", "The inverse sine, in radians, element-wise.", "asin")
-arccos = unary_inexact("arccos", "The inverse cosine, in radians, element-wise.", "acos")
-arctan = unary_inexact("arctan", "The inverse tangent, in radians, element-wise.", "atan")
-sinh = unary_inexact("sinh", "The hyperbolic sine, element-wise.")
-cosh = unary_inexact("cosh", "The hyperbolic cosine, element-wise.")
-tanh = unary_inexact("tanh", "The hyperbolic tangent, element-wise.")
-arcsinh = unary_inexact("arcsinh", "The inverse hyperbolic sine, element-wise.", "asinh")
-arccosh = unary_inexact("arccosh", "The inverse hyperbolic cosine, element-wise.", "acosh")
-arctanh = unary_inexact("arctanh", "The inverse hyperbolic tangent, element-wise.", "atanh")
-arctan2 = binary_inexact("arctan2", "The angle of the point (x2, x1) in the plane, in radians.", "atan2")
+cos = unary_inexact(
+    "cos",
+    """The cosine of x in radians, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.cos(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """,
+)
+tan = unary_inexact(
+    "tan",
+    """The tangent of x in radians, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.tan(1.0)
+    Array(1.5574077, dtype=float32, weak_type=True)
+    """,
+)
+arcsin = unary_inexact(
+    "arcsin",
+    """The inverse sine, in radians, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.arcsin(1.0)
+    Array(1.5707964, dtype=float32, weak_type=True)
+    """,
+    "asin",
+)
+arccos = unary_inexact(
+    "arccos",
+    """The inverse cosine, in radians, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.arccos(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+    "acos",
+)
+arctan = unary_inexact(
+    "arctan",
+    """The inverse tangent, in radians, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.arctan(1.0)
+    Array(0.7853982, dtype=float32, weak_type=True)
+    """,
+    "atan",
+)
+sinh = unary_inexact(
+    "sinh",
+    """The hyperbolic sine, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.sinh(1.0)
+    Array(1.1752012, dtype=float32, weak_type=True)
+    """,
+)
+cosh = unary_inexact(
+    "cosh",
+    """The hyperbolic cosine, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.cosh(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """,
+)
+tanh = unary_inexact(
+    "tanh",
+    """The hyperbolic tangent, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.tanh(0.5)
+    Array(0.4621172, dtype=float32, weak_type=True)
+    """,
+)
+arcsinh = unary_inexact(
+    "arcsinh",
+    """The inverse hyperbolic sine, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.arcsinh(1.0)
+    Array(0.8813736, dtype=float32, weak_type=True)
+    """,
+    "asinh",
+)
+arccosh = unary_inexact(
+    "arccosh",
+    """The inverse hyperbolic cosine, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.arccosh(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+    "acosh",
+)
+arctanh = unary_inexact(
+    "arctanh",
+    """The inverse hyperbolic tangent, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.arctanh(0.5)
+    Array(0.54930615, dtype=float32, weak_type=True)
+    """,
+    "atanh",
+)
+arctan2 = binary_inexact(
+    "arctan2",
+    """The angle of the point (x2, x1) in the plane, in radians.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.arctan2(1.0, -1.0)
+    Array(2.3561945, dtype=float32, weak_type=True)
+    """,
+    "atan2",
+)
 asin, acos, atan, asinh, acosh, atanh, atan2 = arcsin, arccos, arctan, arcsinh, arccosh, arctanh, arctan2
 
 
 def deg2rad(x: Any, /) -> Array:
-    """Degrees to radians."""
+    """Degrees to radians.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.deg2rad(180.0)
+    Array(3.1415927, dtype=float32, weak_type=True)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.radians(180.0)
+    Array(3.1415927, dtype=float32, weak_type=True)
+    """
     (x,) = promote_args_inexact("deg2rad", x)
     return el.mul(x, scalar(x, np.pi / 180))
 
 
 def rad2deg(x: Any, /) -> Array:
-    """Radians to degrees."""
+    """Radians to degrees.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.degrees(jnp.pi)
+    Array(180., dtype=float32, weak_type=True)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.rad2deg(jnp.pi)
+    Array(180., dtype=float32, weak_type=True)
+    """
     (x,) = promote_args_inexact("rad2deg", x)
     return el.mul(x, scalar(x, 180 / np.pi))
 
@@ -175,7 +364,12 @@ degrees = rad2deg
 
 
 def sinc(x: Any, /) -> Array:
-    """sin(pi x) / (pi x), and 1 at 0, with all its derivatives."""
+    """sin(pi x) / (pi x), and 1 at 0, with all its derivatives.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.sinc(0.5)
+    Array(0.63661975, dtype=float32, weak_type=True)
+    """
     (x,) = promote_args_inexact("sinc", x)
     scaled = el.mul(scalar(x, np.pi), x)
     # Near 0 the series 1 - s^2/6 + s^4/120 - s^6/5040; the quotient's derivative is 0/0 there.
@@ -190,8 +384,15 @@ def sinc(x: Any, /) -> Array:
 
 
 def hypot(x1: Any, x2: Any, /) -> Array:
-    """sqrt(x1^2 + x2^2) without overflow half-way, element-wise."""
+    """sqrt(x1^2 + x2^2) without overflow half-way, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.hypot(3.0, 4.0)
+    Array(5., dtype=float32, weak_type=True)
+    """
     x, y = promote_args_inexact("hypot", x1, x2)
+    if kind_of(x.dtype) == "c":
+        raise DTypeError("hypot takes real numbers, but was given complex ones; take abs(x) and abs(y) first")
     if dtypes.is_narrow_float(x.dtype):
         return convert(hypot(convert(x, dtypes.float32), convert(y, dtypes.float32)), x.dtype)
     x, y = el.abs(x), el.abs(y)
@@ -212,7 +413,12 @@ def hypot(x1: Any, x2: Any, /) -> Array:
 
 
 def i0(x: Any) -> Array:
-    """I0(x), the modified Bessel function of the first kind and order 0, element-wise."""
+    """I0(x), the modified Bessel function of the first kind and order 0, element-wise.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.i0(1.0)
+    Array(1.2660658, dtype=float32, weak_type=True)
+    """
     (x,) = promote_args_inexact("i0", x)
     if kind_of(x.dtype) == "c":
         raise DTypeError(f"i0 takes real numbers, got {x.aval.str_short()}")
@@ -263,12 +469,37 @@ def _rounding(name: str, doc: str) -> Callable[[Any], Array]:
     return named(fun, name, doc)
 
 
-floor = _rounding("floor", "The largest integer not above x, element-wise, in the dtype of x.")
-ceil = _rounding("ceil", "The smallest integer not below x, element-wise, in the dtype of x.")
+floor = _rounding(
+    "floor",
+    """The largest integer not above x, element-wise, in the dtype of x.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.floor(-1.5)
+    Array(-2., dtype=float32, weak_type=True)
+    """,
+)
+ceil = _rounding(
+    "ceil",
+    """The smallest integer not below x, element-wise, in the dtype of x.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ceil(1.2)
+    Array(2., dtype=float32, weak_type=True)
+    """,
+)
 
 
 def trunc(x: Any, /) -> Array:
-    """x without its fraction, in the dtype of x."""
+    """x without its fraction, in the dtype of x.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.fix(jnp.array([-1.5, 1.5]))
+    Array([-1.,  1.], dtype=float32)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.trunc(-1.5)
+    Array(-1., dtype=float32, weak_type=True)
+    """
     x = asarray(x)
     if kind_of(x.dtype) in "iub":
         return x
@@ -279,13 +510,27 @@ fix = trunc
 
 
 def rint(x: Any, /) -> Array:
-    """The nearest integer as a float; halves go to the even one."""
+    """The nearest integer as a float; halves go to the even one.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.rint(jnp.array([0.5, 1.5]))
+    Array([0., 2.], dtype=float32)
+    """
     (x,) = promote_args_inexact("rint", x)
     return _round_to_even(x)
 
 
 def round(a: Any, decimals: int = 0, out: None = None) -> Array:  # noqa: A001
-    """Round to a number of decimals; halves go to the even neighbour."""
+    """Round to a number of decimals; halves go to the even neighbour.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.around(1.25, 1)
+    Array(1.2, dtype=float32, weak_type=True)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.round(jnp.array([0.5, 1.5]))
+    Array([0., 2.], dtype=float32)
+    """
     x = asarray(a)
     if kind_of(x.dtype) in "iub":
         if decimals < 0:
@@ -309,7 +554,12 @@ def _round_to_even(x: Any) -> Any:
 
 
 def modf(x: Any, /) -> tuple[Any, Any]:
-    """The fraction and the whole part, both with the sign of x."""
+    """The fraction and the whole part, both with the sign of x.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.modf(2.5)
+    (Array(0.5, dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
     (x,) = promote_args_inexact("modf", x)
     whole = trunc(x)
     return el.sub(x, whole), whole
@@ -319,7 +569,12 @@ def modf(x: Any, /) -> tuple[Any, Any]:
 
 
 def real(val: Any, /) -> Array:
-    """The real part; of a real array the array itself."""
+    """The real part; of a real array the array itself.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.real(1 + 2j)
+    Array(1., dtype=float32)
+    """
     x = asarray(val)
     return el.real(x) if kind_of(x.dtype) == "c" else x
 
@@ -344,13 +599,27 @@ def real_if_close(a: Any, tol: float = 100) -> Array:
 
 
 def imag(val: Any, /) -> Array:
-    """The imaginary part; of a real array zeros."""
+    """The imaginary part; of a real array zeros.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.imag(1 + 2j)
+    Array(2., dtype=float32)
+    """
     x = asarray(val)
     return el.imag(x) if kind_of(x.dtype) == "c" else filled(scalar(x, 0), x.shape)
 
 
 def conjugate(x: Any, /) -> Array:
-    """The complex conjugate; of a real array the array itself."""
+    """The complex conjugate; of a real array the array itself.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.conj(1 + 2j)
+    Array(1.-2.j, dtype=complex64, weak_type=True)
+
+    >>> import functad.numpy as jnp
+    >>> jnp.conjugate(1 + 2j)
+    Array(1.-2.j, dtype=complex64, weak_type=True)
+    """
     x = asarray(x)
     return el.conj(x) if kind_of(x.dtype) == "c" else x
 
@@ -359,14 +628,24 @@ conj = conjugate
 
 
 def angle(z: Any, deg: bool = False) -> Array:
-    """The angle of complex numbers in radians, or in degrees."""
+    """The angle of complex numbers in radians, or in degrees.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.angle(1j, deg=True)
+    Array(90., dtype=float32)
+    """
     (z,) = promote_args_inexact("angle", z)
     result = el.atan2(imag(z), real(z))
     return rad2deg(result) if deg else result
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
-    """Replace NaN by `nan`, and infinities by the largest finite numbers or by what is given."""
+    """Replace NaN by `nan`, and infinities by the largest finite numbers or by what is given.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.nan_to_num(jnp.array([jnp.nan, 1.0]), nan=7.0)
+    Array([7., 1.], dtype=float32)
+    """
     x = asarray(x)
     if kind_of(x.dtype) in "iub":
         return x

@@ -6,6 +6,7 @@ Knows NumPy's transforms; norms, lengths and other axes are the business of the 
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,12 +14,18 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, OwnDerivative, Primitive
 from functad.lowering_rules import Loops
-from functad.primitives.arithmetic import conj, div, mul
-from functad.primitives.common import broadcast_in_dim, move_axis, normal, scalar_like
+from functad.primitives.arithmetic import complex as complex_of
+from functad.primitives.arithmetic import conj, div, mul, real, rem
+from functad.primitives.common import broadcast_in_dim, convert_element_type, full, move_axis, normal, scalar_like
+from functad.primitives.joining import concatenate
 from functad.primitives.loops import fourier as loops
+from functad.primitives.reduction import slice_along
+from functad.primitives.structure import iota, pad, rev
+from functad.primitives.transcendental import cos, sin
 from functad.tracing import bind
 
 
@@ -105,7 +112,7 @@ def _in_kernel(n: int) -> bool:
 
 def _axis_by_axis(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callable[[Any], Any] | None:
     """Several axes one after another, each as the last, where a kernel does one; half spectra first, or at the end."""
-    if len(fft_lengths) == 1 or not (x.size and all(n == 1 or _in_kernel(n) for n in fft_lengths)):
+    if len(fft_lengths) == 1 or not (x.size and all(n == 1 or _in_kernel(n) or by_chirp(n) for n in fft_lengths)):
         return None
     first = x.ndim - len(fft_lengths)
     whole = FftType.IFFT if fft_type in (FftType.IFFT, FftType.IRFFT) else FftType.FFT
@@ -125,10 +132,84 @@ def _axis_by_axis(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -
     return transform
 
 
+def by_chirp(n: int) -> bool:
+    """Whether a transform of that length is made of transforms of a longer one, which kernels do."""
+    return loops.radices(n) is None and 1 < n <= machine_model.FFT_BY_CHIRP
+
+
+def _chirped(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callable[[Any], Any]:
+    """A transform as a convolution: nk = (n² + k² − (k − n)²) / 2, so X = w* · (x w* ∗ w) with w_n = e^(πi n²/N).
+
+    Source: Bluestein, "A linear filtering approach to the computation of discrete Fourier transform" (1970).
+    """
+    n, whole = fft_lengths[-1], x.dtype if kind_of(x.dtype) == "c" else _WHOLES[x.dtype.name]
+    longer = next(m for m in itertools.count(2 * n - 1) if _of_2_3_5(m))
+
+    def forward(x: Any) -> Any:
+        last, shape = len(x.shape) - 1, x.shape
+        wave = _wave(n, whole)
+        mirrored = rev(slice_along(wave, 0, 1, n), (0,))
+        nothing = full((longer - 2 * n + 1,), whole.type(0))
+        filtered = fft(concatenate([wave, nothing, mirrored], 0), FftType.FFT, (longer,))
+        against = repeated(conj(wave), shape)
+        room = [(0, 0, 0)] * last + [(0, longer - n, 0)]
+        moved = fft(pad(mul(x, against), whole.type(0), room), FftType.FFT, (longer,))
+        found = fft(mul(moved, repeated(filtered, moved.shape)), FftType.IFFT, (longer,))
+        return mul(slice_along(found, last, 0, n), against)
+
+    def repeated(vector: Any, shape: tuple[int, ...]) -> Any:
+        return broadcast_in_dim(vector, shape=shape, broadcast_dimensions=(len(shape) - 1,))
+
+    def transform(x: Any) -> Any:
+        last = len(x.shape) - 1
+        if fft_type is FftType.RFFT:
+            return slice_along(forward(convert_element_type(x, whole)), last, 0, n // 2 + 1)
+        if fft_type is FftType.FFT:
+            return forward(x)
+        if fft_type is FftType.IRFFT:
+            x = _whole_spectrum(x, n)
+        found = div(conj(forward(conj(x))), whole.type(n))
+        return real(found) if fft_type is FftType.IRFFT else found
+
+    return transform
+
+
+def _wave(n: int, whole: np.dtype) -> Any:
+    """e^(πi k²/n) for k = 0 … n − 1, by angles below one turn."""
+    steps = iota(np.int64, (n,), 0)
+    turns = rem(mul(steps, steps), np.int64(2 * n))
+    angle = mul(convert_element_type(turns, np.float64), np.float64(math.pi / n))
+    part = _PARTS[whole.name]
+    return complex_of(convert_element_type(cos(angle), part), convert_element_type(sin(angle), part))
+
+
+def _of_2_3_5(n: int) -> bool:
+    return set(loops.radices(n) or [0]) <= {2, 3, 4, 5}
+
+
+def _whole_spectrum(half: Any, n: int) -> Any:
+    """All n elements of the spectrum of real numbers; the imaginary parts of what stands for itself are taken as 0."""
+    last = len(half.shape) - 1
+    first = convert_element_type(real(slice_along(half, last, 0, 1)), half.dtype)
+    middle = slice_along(half, last, 1, (n + 1) // 2)
+    alone = [] if n % 2 else [convert_element_type(real(slice_along(half, last, n // 2, n // 2 + 1)), half.dtype)]
+    return concatenate([first, middle, *alone, rev(conj(middle), (last,))], last)
+
+
+def _composite(x: Aval, **params: Any) -> Callable[[Any], Any] | None:
+    lengths = params["fft_lengths"]
+    if len(lengths) == 1 and x.size and by_chirp(lengths[0]):
+        return _chirped(x, **params)
+    return _axis_by_axis(x, **params)
+
+
 def _rule(
     target: Any, ins: Sequence[Any], outs: Sequence[Any], *, fft_type: FftType, fft_lengths: tuple[int, ...]
 ) -> None:
-    """A kernel for one axis of a length that is not large, and has small prime factors; else a call of NumPy."""
+    """A kernel for one axis of a length that is not large, and has small prime factors; else a call of NumPy.
+
+    Others that are not large are taken apart before: see `_chirped`.
+    """
     (x,), (out,), n = ins, outs, fft_lengths[-1]
     if len(fft_lengths) == 1 and x.size and _in_kernel(n):
         loops.fourier_rule(target, x, out, n, fft_type in (FftType.IFFT, FftType.IRFFT))
@@ -165,6 +246,6 @@ fft_p = Primitive(
     jvp=OwnDerivative(),
     transpose=_transpose,
     batch=_batch,
-    lower=Loops(_rule, composite=_axis_by_axis),
+    lower=Loops(_rule, composite=_composite),
     examples=_examples,
 )

@@ -21,7 +21,7 @@ RoutineArgument = str | int | np.ndarray
 
 def has(name: str, dtype: Any = np.float64) -> bool:
     """Whether there is a routine such as `getrf` for a dtype."""
-    return _function(name, np.dtype(dtype).name) is not None
+    return np.dtype(dtype).name in _LETTERS and _function(name, np.dtype(dtype).name) is not None
 
 
 def integer() -> np.dtype[Any]:

@@ -6,13 +6,15 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import functad
 import functad.numpy as jnp
-from functad.errors import ArgumentError, AxisError, CopyError, DeviceError, MaskError, ShapeError
+from functad.errors import ArgumentError, AxisError, CopyError, DeviceError, DTypeError, MaskError, ShapeError
+from tests.array_api import second_values
 from tests.array_api.__main__ import XFAILS, counts_of, run
 from tests.array_api.signatures import SIGNATURES
 
@@ -214,6 +216,12 @@ def test_diagonals_that_are_far_away():
             np.testing.assert_array_equal(np.asarray(getattr(jnp, name)(x, k=k)), getattr(np, name)(x, k))
 
 
+@pytest.mark.parametrize("kind", ["real floatin", "f8,,", 3, ("numeric", "nothing")])
+def test_a_kind_that_is_none_is_named_beside_those_there_are(kind):
+    with pytest.raises(DTypeError, match="isdtype: .* is no kind of dtypes. The kinds are 'bool', .*; or a dtype: "):
+        jnp.isdtype(jnp.int8, kind)
+
+
 # --- the public suite -------------------------------------------------------------------------------
 
 
@@ -252,3 +260,40 @@ def test_the_runner_counts_what_passes(tmp_path):
     )
     output = run(tmp_path, 1, "array_api_tests")
     assert counts_of(output) == [1, 1, 1, 0, 0, 0], output
+
+
+# The conditions of cases with two values, as the suite names them, and operands that meet them.
+CASES_OF_TWO_VALUES = {
+    "x1_i is +infinity and isfinite(x2_i) and x2_i > 0": (INF, 2.0),
+    "x1_i is +infinity and isfinite(x2_i) and x2_i < 0": (INF, -2.0),
+    "x1_i is -infinity and isfinite(x2_i) and x2_i > 0": (-INF, 2.0),
+    "x1_i is -infinity and isfinite(x2_i) and x2_i < 0": (-INF, -2.0),
+    "isfinite(x1_i) and x1_i > 0 and x2_i is -infinity": (2.0, -INF),
+    "isfinite(x1_i) and x1_i < 0 and x2_i is +infinity": (-2.0, INF),
+}
+
+
+@RUNS
+@pytest.mark.parametrize("condition", second_values.SECOND_VALUES)
+def test_where_the_standard_permits_two_values_the_second_is_checked(transform, condition):
+    x1, x2 = CASES_OF_TWO_VALUES[condition]
+    case = SimpleNamespace(cond_expr=condition, check_result=None)
+    for name in ({"func_name": "floor_divide"}, {"func_name": "__floordiv__"}, {"iop_name": "__ifloordiv__"}):
+        case.check_result = None
+        second_values.pytest_collection_modifyitems([item_of(case, name)])
+        result = transform(jnp.floor_divide)(jnp.array([x1]), jnp.array([x2]))[0]
+        assert case.check_result(x1, x2, float(result))
+        assert not case.check_result(x1, x2, float(np.floor(x1 / x2)))  # the first value
+        assert not case.check_result(x1, x2, 5.0)
+
+
+def test_other_cases_keep_their_check():
+    case = SimpleNamespace(cond_expr="x1_i is +infinity and isfinite(x2_i) and x2_i > 0", check_result="its own")
+    second_values.pytest_collection_modifyitems([item_of(case, {"func_name": "divide"}), SimpleNamespace()])
+    case.cond_expr, items = "x1_i is +0 and x2_i > 0", [item_of(case, {"func_name": "floor_divide"})]
+    second_values.pytest_collection_modifyitems(items)
+    assert case.check_result == "its own"
+
+
+def item_of(case, name):
+    return SimpleNamespace(callspec=SimpleNamespace(params={"case": case, **name}))

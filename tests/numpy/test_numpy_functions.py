@@ -193,3 +193,24 @@ def test_complex_numbers_have_no_order_to_clip_by(bounds):
     for clip in (jnp.clip, functad.jit(jnp.clip, static_argnums=(1, 2))):
         with pytest.raises(ArgumentError, match="complex numbers have no order"):
             clip(*bounds)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: jnp.nonzero(jnp.ones(2), size=-1), ArgumentError, "size=-1 must not be negative"),
+        (lambda: jnp.flatnonzero(jnp.ones(2), size=-1), ArgumentError, "size=-1 must not be negative"),
+        (lambda: jnp.unique(jnp.ones(2), size=-1), ArgumentError, "size=-1 must not be negative"),
+        (lambda: jnp.hypot(1j, 1.0), DTypeError, "hypot takes real numbers"),
+        (lambda: jnp.ldexp(1.0, 1.5), DTypeError, "integer exponents"),
+    ],
+)
+def test_arguments_that_numpy_and_jax_refuse(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_ldexp_where_the_power_alone_is_too_large():
+    x, y = np.float32([2.0**-100, 2.0**100, 1.0, 1.0, 3.0, 0.0]), np.int32([200, -200, 127, -149, -1, 5])
+    for step in (jnp.ldexp, functad.jit(jnp.ldexp)):
+        np.testing.assert_array_equal(np.asarray(step(x, y)), np.ldexp(x, y))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ import scipy.signal  # noqa: E402
 import scipy.stats  # noqa: E402
 
 import functad  # noqa: E402
-from functad.errors import ConcretizationError, UnsupportedNumpyError  # noqa: E402
+from functad.errors import ConcretizationError, DifferentiationError, ShapeError, UnsupportedNumpyError  # noqa: E402
 
 X = np.float32([0.25, 0.5, 0.875])
 
@@ -91,3 +93,159 @@ def test_errors_of_functions_that_are_no_ufuncs_name_ours(call, ours, transform)
 def test_the_error_of_odeint_names_ours():
     with pytest.raises(ConcretizationError, match=r"Write functad\.experimental\.ode\.odeint\("):
         functad.jit(lambda x: scipy.integrate.odeint(lambda y, t: -y, x, np.linspace(0, 1, 3)))(X)
+
+
+# What HIPS autograd 1.9 differentiates of SciPy; x is a vector of positive numbers, m a positive definite matrix.
+UFUNCS_OF_AUTOGRAD = """
+beta(x, 2.) betainc(2., 3., x) betaln(x, 2.) psi(x) digamma(x) gamma(x) gammaln(x) gammainc(2., x) gammaincc(2., x)
+gammasgn(x) rgamma(x) i0(x) i1(x) erf(x) erfc(x) erfinv(x) erfcinv(x) logit(x) expit(x)
+"""
+NO_UFUNCS_OF_AUTOGRAD = """
+special.polygamma(1,x) special.multigammaln(x+2,2) special.logsumexp(x)
+linalg.sqrtm(m*x[0]) linalg.solve_triangular(m,x) linalg.solve_banded((1,1),m*x[0],x) linalg.solve_sylvester(m*x[0],m,m)
+signal.convolve(x,x)
+stats.beta.cdf(x,2.,3.) stats.beta.logpdf(x,2.,3.) stats.beta.pdf(x,2.,3.) stats.chi2.cdf(x,2.) stats.chi2.logpdf(x,2.)
+stats.chi2.pdf(x,2.) stats.dirichlet.logpdf(x/x.sum(),x) stats.dirichlet.pdf(x/x.sum(),x)
+stats.gamma.cdf(x,2.) stats.gamma.logpdf(x,2.) stats.gamma.pdf(x,2.)
+stats.multivariate_normal.pdf(x,x,m) stats.multivariate_normal.logpdf(x,x,m)
+stats.multivariate_normal.entropy(x,m*x[0]) stats.norm.pdf(x) stats.norm.cdf(x) stats.norm.sf(x) stats.norm.logpdf(x)
+stats.norm.logcdf(x) stats.norm.logsf(x) stats.poisson.cdf(2,x) stats.poisson.logpmf(2,x) stats.poisson.pmf(2,x)
+stats.t.pdf(x,3.) stats.t.cdf(x,3.) stats.t.logpdf(x,3.) stats.t.logcdf(x,3.)
+"""
+# Those that functad has not: the error says so.
+ABSENT_OF_AUTOGRAD = ["j0(x)", "y0(x)", "j1(x)", "y1(x)", "jn(2, x)", "yn(2, x)", "iv(2, x)", "ive(2, x)"]
+M = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 3.0]])
+POINT = np.array([0.25, 0.5, 0.875])
+
+
+def run(home, call, x):
+    return eval(
+        call,
+        {"special": home.special, "linalg": home.linalg, "signal": home.signal, "stats": home.stats, "x": x, "m": M},
+    )
+
+
+def assert_slope(function, x):
+    """The gradient of a number, beside its difference along a direction."""
+    weights = np.linspace(1, 2, np.size(function(x))).reshape(np.shape(function(x)))
+    along, step = np.array([0.5, -1.0, 0.25]), 1e-6
+    found = functad.jit(functad.grad(lambda x: functad.numpy.real(functad.numpy.sum(function(x) * weights))))(x)
+    low, high = (float(np.real(np.sum(np.asarray(function(x + s * along)) * weights))) for s in (-step, step))
+    slope = (high - low) / (2 * step)
+    assert abs(float(np.sum(np.asarray(found) * along)) - slope) < 1e-6 * (1 + abs(slope))
+
+
+@pytest.mark.parametrize("call", [f"special.{call})" for call in " ".join(UFUNCS_OF_AUTOGRAD.split()).split(")")[:-1]])
+def test_a_ufunc_that_autograd_differentiates_is_ours(call):
+    call = call.replace(". ", ".")
+    with functad.enable_x64(True):
+        np.testing.assert_allclose(
+            np.asarray(functad.jit(lambda x: run(scipy, call, x))(POINT)), run(scipy, call, POINT), rtol=1e-10
+        )
+        assert_slope(lambda x: run(scipy, call, x), POINT)
+
+
+@pytest.mark.parametrize("call", NO_UFUNCS_OF_AUTOGRAD.split())
+def test_for_other_functions_that_autograd_differentiates_the_error_names_ours(call):
+    name = call.partition("(")[0]
+    with functad.enable_x64(True):
+        with pytest.raises(ConcretizationError, match=rf"Write functad\.scipy\.{re.escape(name)}\(\.\.\.\)"):
+            functad.jit(lambda x: run(scipy, call, x))(POINT)
+        found = functad.jit(lambda x: run(functad.scipy, call, x))(POINT)
+        np.testing.assert_allclose(np.asarray(found), run(scipy, call, POINT), rtol=1e-8, atol=1e-12)
+        assert_slope(lambda x: run(functad.scipy, call, x), POINT)
+
+
+@pytest.mark.parametrize("call", ABSENT_OF_AUTOGRAD)
+def test_what_autograd_has_more_is_named(call):
+    with pytest.raises(UnsupportedNumpyError, match=r"scipy.special.\w+ was called .* functad has no function"):
+        functad.jit(lambda x: run(scipy, f"special.{call}", x))(POINT)
+
+
+def test_all_that_autograd_differentiates_of_scipy_is_in_the_tables():
+    pytest.importorskip("autograd", reason="autograd, whose names these are, is not installed")
+    import autograd.scipy.integrate
+    import autograd.scipy.linalg
+    import autograd.scipy.signal
+    import autograd.scipy.special
+    import autograd.scipy.stats
+    from autograd.core import primitive_vjps
+
+    tables = UFUNCS_OF_AUTOGRAD + NO_UFUNCS_OF_AUTOGRAD + " ".join(ABSENT_OF_AUTOGRAD)
+    called = set(re.findall(r"([a-z]\w*)\(", tables)) | {"odeint", "rvs"}
+    homes = [getattr(autograd.scipy, name) for name in ("integrate", "linalg", "signal", "special")]
+    homes += [v for k, v in vars(autograd.scipy.stats).items() if hasattr(v, "__file__")]
+    names = {k for home in homes for k, v in vars(home).items() if callable(v) and v in primitive_vjps}
+    assert len(names) > 40 and names <= called
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: scipy.stats.zscore(x), "functad has no scipy.stats.zscore. Write it with functions of"),
+        (lambda x: scipy.integrate.simpson(x), "functad has no scipy.integrate.simpson"),
+        (lambda x: scipy.stats.dirichlet.rvs(x), r"Write functad.random.dirichlet\("),
+        (lambda x: scipy.stats.norm(0, x[0]).logpdf(1.0), r"Write functad.scipy.stats.norm.logpdf\("),
+        (
+            lambda x: scipy.stats.multivariate_normal(x, M).logpdf(x),
+            r"functad.scipy.stats.multivariate_normal.logpdf\(",
+        ),
+    ],
+)
+def test_errors_of_other_functions_say_what_there_is(call, text):
+    with pytest.raises(ConcretizationError, match=text):
+        functad.jit(call)(POINT)
+
+
+@pytest.mark.parametrize("x", [0.0, -1.0, -2.0, -3.0, 0.5, 1.0, -0.5, -7.25, 3.5, 30.0, np.nan])
+def test_rgamma_and_its_slope_at_poles_of_gamma(x):
+    with functad.enable_x64(True):
+        found, slope = functad.jit(functad.value_and_grad(functad.scipy.special.rgamma))(x)
+        np.testing.assert_allclose(float(found), special.rgamma(x), rtol=1e-11, atol=1e-14)
+        wanted = (-1.0) ** -x * special.factorial(-x) if x in (0, -1, -2, -3) else -special.psi(x) * special.rgamma(x)
+        np.testing.assert_allclose(float(slope), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-30, 0.5, 1.0, 1.5, 2.0, -0.1, 2.1, np.nan])
+def test_erfcinv(x):
+    with functad.enable_x64(True):
+        np.testing.assert_allclose(float(functad.scipy.special.erfcinv(x)), special.erfcinv(x), rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("x", [0.0, 1.0, -1.0, 40.0, -40.0, np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("name", ["cdf", "sf", "logcdf", "logsf"])
+def test_tails_of_students_distribution(name, x):
+    ours, theirs = getattr(functad.scipy.stats.t, name), getattr(scipy.stats.t, name)
+    with functad.enable_x64(True):
+        np.testing.assert_allclose(float(ours(x, 2.5, 0.25, 2.0)), theirs(x, 2.5, 0.25, 2.0), rtol=1e-10)
+        if np.isfinite(x):
+            slope = float(functad.jit(functad.grad(ours))(x, 2.5, 0.0, 2.0))
+            sign = -1 if name.endswith("sf") else 1
+            below = np.exp(theirs(x, 2.5, 0.0, 2.0)) if name.startswith("log") else 1
+            np.testing.assert_allclose(slope, sign * scipy.stats.t.pdf(x, 2.5, 0.0, 2.0) / below, rtol=1e-9)
+    with pytest.raises(DifferentiationError, match="no derivative in df"):
+        functad.grad(ours, argnums=1)(0.5, 2.5)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (0, 1), (0, 0), (2, 2)])
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_solve_banded(shape, columns):
+    rng = np.random.default_rng(0)
+    below, above = shape
+    ab = rng.normal(size=(below + above + 1, 7))
+    ab[above] += 6
+    b = rng.normal(size=(7, *columns))
+    with functad.enable_x64(True):
+        found = functad.jit(lambda ab, b: functad.scipy.linalg.solve_banded(shape, ab, b))(ab, b)
+        np.testing.assert_allclose(np.asarray(found), scipy.linalg.solve_banded(shape, ab, b), rtol=1e-10)
+    with pytest.raises(ShapeError, match=r"solve_banded takes ab of shape \(\d, n\)"):
+        functad.scipy.linalg.solve_banded(shape, ab[:, :3], b)
+
+
+def test_entropy_of_normal_vectors():
+    with functad.enable_x64(True):
+        for cov in (M, 2.5):
+            ours = float(functad.scipy.stats.multivariate_normal.entropy(np.zeros(3), cov))
+            np.testing.assert_allclose(ours, scipy.stats.multivariate_normal.entropy(np.zeros(3), cov), rtol=1e-12)
+    with pytest.raises(ShapeError, match="cov must have a shape"):
+        functad.scipy.stats.multivariate_normal.entropy(np.zeros(3), M[:2])

@@ -17,7 +17,7 @@ from functad.system import lapack
 RNG = np.random.default_rng(3)
 LIMIT = machine_model.SMALL_MATRIX
 PROGRAMS = {
-    "cholesky": lambda a, b: lax.linalg.cholesky(a @ a.mT.conj()),
+    "cholesky": lambda a, b: lax.linalg.cholesky(a @ a.mT.conj() + functad.numpy.eye(a.shape[-1], dtype=a.dtype)),
     "lu": lambda a, b: lax.linalg.lu(a),
     "solve": lambda a, b: functad.numpy.linalg.solve(a, b),
     "from the right": lambda a, b: lax.linalg.triangular_solve(a + 9, b.mT, transpose_a=True, lower=True),

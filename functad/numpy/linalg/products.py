@@ -24,6 +24,10 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """The product of two or more matrices, in the order that costs the fewest multiplications.
 
     The first may be a row and the last a column vector.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones((4, 1))]).shape
+    (2, 1)
     """
     factors = [as_array("linalg.multi_dot", a) for a in arrays]
     if len(factors) < 2:
@@ -93,12 +97,23 @@ def matrix_power(a: Any, n: int) -> Array:
 
 
 def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
-    """The product of matrices, or of stacks of them."""
+    """The product of matrices, or of stacks of them.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.matmul(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
     return linear.matmul(x1, x2, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def outer(x1: Any, x2: Any, /) -> Array:
-    """All products of an element of one vector with one of another, as a matrix."""
+    """All products of an element of one vector with one of another, as a matrix.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int32)
+    """
     x, y = as_array("linalg.outer", x1), as_array("linalg.outer", x2)
     if x.ndim != 1 or y.ndim != 1:
         raise ShapeError(f"linalg.outer takes vectors, got shapes {x.shape} and {y.shape}; use ravel")
@@ -106,7 +121,12 @@ def outer(x1: Any, x2: Any, /) -> Array:
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The vector product of vectors of three components along an axis."""
+    """The vector product of vectors of three components along an axis.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
+    """
     x, y = as_array("linalg.cross", x1), as_array("linalg.cross", x2)
     for v in (x, y):
         (place,) = canonical_axes("linalg.cross", axis, v.ndim)
@@ -118,12 +138,22 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 def tensordot(
     x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
-    """The product over several axes; see `functad.numpy.tensordot`."""
+    """The product over several axes; see `functad.numpy.tensordot`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), axes=1).shape
+    (2, 4)
+    """
     return linear.tensordot(x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Array:
-    """Inner products of the vectors along one axis; those of `x1` conjugated."""
+    """Inner products of the vectors along one axis; those of `x1` conjugated.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.vecdot(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array(11, dtype=int32)
+    """
     return linear.vecdot(x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type)
 
 
@@ -131,17 +161,33 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
 
 
 def matrix_transpose(x: Any, /) -> Array:
-    """The matrices in the last two axes, transposed."""
+    """The matrices in the last two axes, transposed.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.matrix_transpose(jnp.array([[1, 2], [3, 4]]))
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     return manipulation.matrix_transpose(x)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
-    """The diagonals of the matrices in the last two axes."""
+    """The diagonals of the matrices in the last two axes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.diagonal(jnp.array([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int32)
+    """
     return linear.diagonal(x, offset, -2, -1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
-    """The sums of the diagonals of the matrices in the last two axes."""
+    """The sums of the diagonals of the matrices in the last two axes.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.linalg.trace(jnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    """
     return linear.trace(x, offset, -2, -1, dtype)
 
 

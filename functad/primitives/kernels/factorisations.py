@@ -78,11 +78,27 @@ def one_by_one(count: int, size: int, routine: str, dtype: Any) -> bool:
 def cholesky(a: np.ndarray) -> np.ndarray:
     """The lower factor; only the lower triangles are read."""
     check_square(a)
+    matrices, n = stack(a), a.shape[-1]
+    if a.size and one_by_one(len(matrices), n, "potrf", a.dtype):
+        # To Fortran, matrices that lie row by row are transposed: the lower triangle is the upper one, of Lᵀ.
+        factors = np.array(matrices, order="C")
+        factors[lapack.apply("potrf", a.dtype, len(matrices), "U", n, factors, n) != 0] = np.nan
+        _clear_above(factors)
+        return factors.reshape(a.shape)
     try:
         return np.linalg.cholesky(a)
     except np.linalg.LinAlgError:
         (lower,) = each_matrix(lambda m: [np.linalg.cholesky(m)], a)
         return np.tril(lower)
+
+
+def _clear_above(matrices: np.ndarray) -> None:
+    """Zeros above the diagonals, in place and a block of rows after another: `np.tril` goes through all elements."""
+    n = matrices.shape[-1]
+    for start in range(0, n, 64):
+        rows = slice(start, start + 64)
+        matrices[:, rows, start + 64 :] = 0
+        matrices[:, rows, rows] = np.tril(matrices[:, rows, rows])
 
 
 # --- LU -----------------------------------------------------------------------------------------------
@@ -125,6 +141,8 @@ def _lu_side_by_side(a: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
     """The order in which rows stand after each row has changed places with that of its pivot."""
     flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
+    if len(flat) <= machine_model.ORDERS_ONE_BY_ONE:
+        return np.array([_order_of(row, size) for row in flat.tolist()], np.int32).reshape(*pivots.shape[:-1], size)
     order = np.tile(np.arange(size, dtype=np.int32), (len(flat), 1))
     count = np.arange(len(flat))
     for j in range(flat.shape[-1]):
@@ -135,13 +153,29 @@ def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
     return order.reshape(*pivots.shape[:-1], size)
 
 
+def _order_of(pivots: list[int], size: int) -> list[int]:
+    order = list(range(size))
+    for j, other in enumerate(pivots):
+        order[j], order[other] = order[other], order[j]
+    return order
+
+
 # --- QR -----------------------------------------------------------------------------------------------
 
 
 @threads_for_large
 def qr(a: np.ndarray, *, full_matrices: bool) -> list[np.ndarray]:
-    q, r = np.linalg.qr(a, mode="complete" if full_matrices else "reduced")
-    return [q, r]
+    *batch, m, n = a.shape
+    if not a.size or not one_by_one(math.prod(batch), max(m, n), "geqrf", a.dtype):
+        q, r = np.linalg.qr(a, mode="complete" if full_matrices else "reduced")
+        return [q, r]
+    packed, taus = geqrf(a)
+    if full_matrices and m > n:
+        vectors = np.zeros((*batch, m, m), a.dtype)
+        vectors[..., :n] = packed
+    else:
+        vectors = packed[..., : min(m, n)]
+    return [householder_product(vectors, taus), np.triu(packed[..., : vectors.shape[-1], :])]
 
 
 def pivoted_qr(a: np.ndarray, *, full_matrices: bool) -> list[np.ndarray]:
@@ -156,7 +190,11 @@ def pivoted_qr(a: np.ndarray, *, full_matrices: bool) -> list[np.ndarray]:
     return [householder_product(vectors, taus), np.triu(packed[..., : vectors.shape[-1], :]), order - 1]
 
 
-def _same(work: np.ndarray, count: int) -> np.ndarray:
+def _work(size: int, dtype: Any) -> np.ndarray:
+    return np.zeros((1, size), dtype)
+
+
+def shared(work: np.ndarray, count: int) -> np.ndarray:
     """Memory that all matrices of a stack use."""
     return np.broadcast_to(work, (count, *work.shape[1:]))
 
@@ -166,8 +204,13 @@ def geqrf(a: np.ndarray) -> list[np.ndarray]:
     """R, below it the vectors of the reflections that make it, and their factors."""
     if not a.size:
         return [a.copy(), np.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)]
-    packed, taus = np.linalg.qr(a, mode="raw")
-    return [np.ascontiguousarray(np.swapaxes(packed, -1, -2)), taus]
+    (*batch, m, n), matrices = a.shape, stack(a)
+    if not one_by_one(len(matrices), max(m, n), "geqrf", a.dtype):
+        packed, taus = np.linalg.qr(a, mode="raw")
+        return [np.ascontiguousarray(np.swapaxes(packed, -1, -2)), taus]
+    columns, taus, work = columns_first(matrices), np.zeros((len(matrices), min(m, n)), a.dtype), _work(64 * n, a.dtype)
+    lapack.apply("geqrf", a.dtype, len(matrices), m, n, columns, m, taus, shared(work, len(matrices)), work.size)
+    return [shaped(np.swapaxes(columns, -1, -2), a.shape), taus.reshape(*batch, min(m, n))]
 
 
 @threads_for_large
@@ -177,10 +220,10 @@ def geqp3(a: np.ndarray, jpvt: np.ndarray) -> list[np.ndarray]:
     matrices, k = stack(a), min(m, n)
     columns, order = columns_first(matrices), np.array(jpvt, lapack.integer(), order="C").reshape(len(matrices), n)
     taus, work = np.zeros((len(matrices), k), a.dtype), np.zeros((1, (n + 1) * 64), a.dtype)
-    more = [_same(np.zeros((1, 2 * n), taus.real.dtype), len(matrices))] if kind_of(a.dtype) == "c" else []
+    more = [shared(np.zeros((1, 2 * n), taus.real.dtype), len(matrices))] if kind_of(a.dtype) == "c" else []
     if a.size:
-        shared = _same(work, len(matrices))
-        lapack.apply("geqp3", a.dtype, len(matrices), m, n, columns, m, order, taus, shared, work.size, *more)
+        room = shared(work, len(matrices))
+        lapack.apply("geqp3", a.dtype, len(matrices), m, n, columns, m, order, taus, room, work.size, *more)
     packed = np.ascontiguousarray(np.swapaxes(columns, -1, -2)).reshape(a.shape)
     return [packed, order.astype(np.int32).reshape(jpvt.shape), taus.reshape(*a.shape[:-2], k)]
 
@@ -193,9 +236,9 @@ def householder_product(a: np.ndarray, taus: np.ndarray) -> np.ndarray:
     matrices, factors = stack(a), np.ascontiguousarray(taus).reshape(math.prod(taus.shape[:-1]), k)
     routine = "ungqr" if kind_of(a.dtype) == "c" else "orgqr"
     if a.size and one_by_one(len(matrices), m, routine, a.dtype):
-        columns, work = columns_first(matrices), np.zeros((1, max(n, 1) * 64), a.dtype)
-        shared = _same(work, len(matrices))
-        lapack.apply(routine, a.dtype, len(matrices), m, n, k, columns, m, factors, shared, work.size)
+        columns, work = columns_first(matrices), _work(64 * n, a.dtype)
+        room = shared(work, len(matrices))
+        lapack.apply(routine, a.dtype, len(matrices), m, n, k, columns, m, factors, room, work.size)
         return shaped(np.swapaxes(columns, -1, -2), a.shape)
     q = np.broadcast_to(np.eye(m, n, dtype=a.dtype), matrices.shape).copy()
     for i in reversed(range(k)):

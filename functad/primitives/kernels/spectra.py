@@ -5,12 +5,22 @@ Knows arrays alone. Where an iteration does not converge, as with NaN, results a
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from functad.dtypes import kind_of
-from functad.primitives.kernels.factorisations import check_square, columns_first, each_matrix, stack, threads_for_large
+from functad.primitives.kernels.factorisations import (
+    check_square,
+    columns_first,
+    each_matrix,
+    one_by_one,
+    shaped,
+    shared,
+    stack,
+    threads_for_large,
+)
 from functad.system import lapack
 
 
@@ -18,17 +28,52 @@ from functad.system import lapack
 def eigh(a: np.ndarray, *, lower: bool) -> list[np.ndarray]:
     """Eigenvectors and ascending eigenvalues; only one triangle is read."""
     check_square(a)
-    w, v = each_matrix(lambda m: np.linalg.eigh(m, UPLO="L" if lower else "U"), a)
-    return [v, w]
+    is_complex = kind_of(a.dtype) == "c"
+    matrices, routine, n = stack(a), "heevd" if is_complex else "syevd", a.shape[-1]
+    count = len(matrices)
+    if not a.size or not one_by_one(count, n, routine, a.dtype):
+        w, v = each_matrix(lambda m: np.linalg.eigh(m, UPLO="L" if lower else "U"), a)
+        return [v, w]
+    columns, w = columns_first(matrices), np.zeros((count, n), a.real.dtype)
+    work = [np.zeros((1, 2 * n + n * n), a.dtype)] if is_complex else []
+    work += [np.zeros((1, 1 + 6 * n + 2 * n * n), w.dtype), np.zeros((1, 3 + 5 * n), lapack.integer())]
+    rooms = [argument for x in work for argument in (shared(x, count), x.size)]
+    status = lapack.apply(routine, a.dtype, count, "V", "L" if lower else "U", n, columns, n, w, *rooms)
+    columns[status != 0], w[status != 0] = np.nan, np.nan
+    return [shaped(np.swapaxes(columns, -1, -2), a.shape), w.reshape(a.shape[:-1])]
 
 
 @threads_for_large
 def svd(a: np.ndarray, *, full_matrices: bool, compute_uv: bool) -> list[np.ndarray]:
     """Singular values; and before and behind them U and Vᴴ."""
+    *batch, m, n = a.shape
+    if a.size and one_by_one(math.prod(batch), max(m, n), "gesdd", a.dtype):
+        return _svd_one_by_one(a, "A" if full_matrices and compute_uv else "S" if compute_uv else "N")
     if not compute_uv:
         return each_matrix(lambda m: [np.linalg.svd(m, compute_uv=False)], a)
     u, s, vt = each_matrix(lambda m: np.linalg.svd(m, full_matrices=full_matrices), a)
     return [s, u, vt]
+
+
+def _svd_one_by_one(a: np.ndarray, job: str) -> list[np.ndarray]:
+    (*batch, m, n), columns, real = a.shape, columns_first(stack(a)), a.real.dtype
+    count, k = len(columns), min(m, n)
+    s = np.zeros((count, k), real)
+    left, right = {"N": (1, 1), "S": (k, k), "A": (m, n)}[job]
+    u, vt = np.zeros((count, left, m), a.dtype), np.zeros((count, n, right), a.dtype)
+    integers = shared(np.zeros((1, 8 * k), lapack.integer()), count)
+    more = (
+        [shared(np.zeros((1, k * (5 * k + 7 + 2 * max(m, n) + 2 * k)), real), count)] if kind_of(a.dtype) == "c" else []
+    )
+    work = np.zeros((1, 4 * k * k + 64 * (k + max(m, n)) + 7 * k), a.dtype)
+    status = lapack.apply(
+        "gesdd", a.dtype, count, job, m, n, columns, m, s, u, m, vt, right, shared(work, count), work.size,
+        *more, integers,
+    )  # fmt: skip
+    results = [s] if job == "N" else [s, np.swapaxes(u, -1, -2), np.swapaxes(vt, -1, -2)]
+    for result in results:
+        result[status != 0] = np.nan
+    return [shaped(x, (*batch, *x.shape[1:])) for x in results]
 
 
 @threads_for_large
@@ -52,10 +97,10 @@ def _both_eigenvectors(a: np.ndarray) -> list[np.ndarray]:
     columns, left, right = columns_first(matrices), *(np.zeros((count, n, n), a.dtype) for _ in range(2))
     values = [np.zeros((count, n), a.dtype) for _ in range(2 if real else 1)]
     work = np.zeros((1, 8 * n), a.dtype)
-    more = [] if real else [_same(np.zeros((1, 2 * n), a.real.dtype), count)]
+    more = [] if real else [shared(np.zeros((1, 2 * n), a.real.dtype), count)]
     status = lapack.apply(
         "geev", a.dtype, count, "V", "V", n, columns, n, *values, left, n, right, n,
-        _same(work, count), work.size, *more,
+        shared(work, count), work.size, *more,
     )  # fmt: skip
     w = values[0] + 1j * values[1] if real else values[0]
     vectors = [np.swapaxes(v, -1, -2) for v in (left, right)]
@@ -77,10 +122,6 @@ def _from_pairs(w: np.ndarray, v: np.ndarray) -> np.ndarray:
     return found
 
 
-def _same(work: np.ndarray, count: int) -> np.ndarray:
-    return np.broadcast_to(work, (count, *work.shape[1:]))
-
-
 @threads_for_large
 def schur(a: np.ndarray, *, compute_schur_vectors: bool) -> list[np.ndarray]:
     """The Schur form T, and Q with a = Q T Qᴴ."""
@@ -92,11 +133,11 @@ def schur(a: np.ndarray, *, compute_schur_vectors: bool) -> list[np.ndarray]:
     columns, vectors = columns_first(matrices), np.zeros((count, n, n), a.dtype)
     values = [np.zeros((count, n), a.dtype) for _ in range(2 if real else 1)]
     work, found = np.zeros((1, 8 * n), a.dtype), np.zeros((count, 1), lapack.integer())
-    more = [] if real else [_same(np.zeros((1, n), a.real.dtype), count)]
+    more = [] if real else [shared(np.zeros((1, n), a.real.dtype), count)]
     unsorted = np.zeros((count, n), lapack.integer())  # in the place of a function and of what it says
     status = lapack.apply(
         "gees", a.dtype, count, "V" if compute_schur_vectors else "N", "N", unsorted, n, columns, n, found, *values,
-        vectors, n, _same(work, count), work.size, *more, unsorted,
+        vectors, n, shared(work, count), work.size, *more, unsorted,
     )  # fmt: skip
     columns[status != 0], vectors[status != 0] = np.nan, np.nan
     results = [columns, vectors] if compute_schur_vectors else [columns]
@@ -113,7 +154,7 @@ def hessenberg(a: np.ndarray) -> list[np.ndarray]:
     if a.size and n > 1:
         work = np.zeros((1, 64 * n), a.dtype)
         status = lapack.apply(
-            "gehrd", a.dtype, len(matrices), n, 1, n, columns, n, taus, _same(work, len(matrices)), work.size
+            "gehrd", a.dtype, len(matrices), n, 1, n, columns, n, taus, shared(work, len(matrices)), work.size
         )
         columns[status != 0], taus[status != 0] = np.nan, np.nan
     packed = np.ascontiguousarray(np.swapaxes(columns, -1, -2)).reshape(a.shape)
@@ -133,7 +174,7 @@ def tridiagonal(a: np.ndarray, *, lower: bool) -> list[np.ndarray]:
         work = np.zeros((1, 64 * n), a.dtype)
         status = lapack.apply(
             "hetrd" if kind_of(a.dtype) == "c" else "sytrd", a.dtype, count, "L" if lower else "U", n, columns, n,
-            middle, _at_least_one(beside), _at_least_one(taus), _same(work, count), work.size,
+            middle, _at_least_one(beside), _at_least_one(taus), shared(work, count), work.size,
         )  # fmt: skip
         for result in (columns, middle, beside, taus):
             result[status != 0] = np.nan

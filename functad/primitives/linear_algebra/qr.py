@@ -145,7 +145,13 @@ qr_p = Primitive(
 
 
 def geqrf(a: Any) -> tuple[Any, Any]:
-    """R with the vectors of the reflections below it, and their factors."""
+    """R with the vectors of the reflections below it, and their factors.
+
+    >>> import functad, functad.numpy as jnp
+    >>> packed, factors = functad.lax.linalg.geqrf(jnp.array([[3.0], [4.0]]))
+    >>> abs(packed[0, 0])
+    Array(5., dtype=float32)
+    """
     packed, taus = bind(geqrf_p, a)
     return packed, taus
 
@@ -177,7 +183,13 @@ geqrf_p = Primitive(
 
 
 def geqp3(a: Any, jpvt: Any) -> tuple[Any, Any, Any]:
-    """The same with columns in the order in which the diagonal of R decreases, counted from 1."""
+    """The same with columns in the order in which the diagonal of R decreases, counted from 1.
+
+    >>> import functad, functad.numpy as jnp
+    >>> packed, order, factors = functad.lax.linalg.geqp3(jnp.array([[1.0, 2.0]]), jnp.zeros(2, int))
+    >>> order
+    Array([2, 1], dtype=int32)
+    """
     packed, order, taus = bind(geqp3_p, a, jpvt)
     return packed, order, taus
 

@@ -44,6 +44,7 @@ from functad.scipy.linalg.systems import (
     lu_factor,
     lu_solve,
     solve,
+    solve_banded,
     solve_triangular,
 )
 
@@ -79,6 +80,7 @@ __all__ = [
     "rsf2csf",
     "schur",
     "solve",
+    "solve_banded",
     "solve_sylvester",
     "solve_triangular",
     "sqrtm",

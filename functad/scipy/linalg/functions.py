@@ -10,7 +10,7 @@ from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
-from functad.api import jvp
+from functad.api import custom_jvp, custom_linear_solve, jvp
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
@@ -138,7 +138,13 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:  # noqa: N803
     """
     if blocksize > 1:
         raise ArgumentError(f"linalg.sqrtm: blocksize={blocksize} is not supported")
-    t, z = _schur_of_one("sqrtm", A)
+    (x,) = matrices("sqrtm", A, square=True)
+    return _sqrtm(x.astype(jnp.result_type(x, jnp.complex64)))
+
+
+@custom_jvp
+def _sqrtm(a: Any) -> Any:
+    t, z = _schur_of_one("sqrtm", a)
     roots = jnp.sqrt(jnp.diag(t))
 
     def column(f: Any, j: Any, above: Any, which: Any) -> tuple[Any, Any]:
@@ -146,6 +152,13 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:  # noqa: N803
         return f + roots[j] * jnp.eye(t.shape[0], dtype=t.dtype), above
 
     return z @ _by_columns(t, roots, column) @ adjoint(z)
+
+
+@_sqrtm.defjvp
+def _sqrtm_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    # R R = A: R dR + dR R = dA
+    root = _sqrtm(*primals)
+    return root, solve_sylvester(root, root, tangents[0], tol=0.0)
 
 
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803
@@ -215,7 +228,13 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
         )
 
     def one(a: Any, b: Any, c: Any) -> Any:
-        return _sylvester(a, b, c, tol)
+        # Its derivatives are solutions of such equations, too: A dX + dX B = dC − dA X − X dB.
+        return custom_linear_solve(
+            lambda x: a @ x + x @ b,
+            c,
+            lambda _, c: _sylvester(a, b, c, tol),
+            lambda _, c: _sylvester(a.T, b.T, c, tol),
+        )
 
     return jnp.vectorize(one, signature="(m,m),(n,n),(m,n)->(m,n)")(a, b, c)
 

@@ -11,7 +11,7 @@ from typing import Any
 from functad import numpy as jnp
 from functad.api import custom_jvp
 from functad.array import Array
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, ShapeError
 from functad.lax import linalg
 from functad.scipy.linalg.operands import adjoint, inexact, matrices, right_hand_side
 
@@ -190,6 +190,49 @@ def solve_triangular(
         unit_diagonal=unit_diagonal,
     )  # fmt: skip
     return found[..., 0] if is_vector else found
+
+
+def solve_banded(
+    l_and_u: tuple[int, int],
+    ab: Any,
+    b: Any,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
+    """x with a x = b, for a matrix of which all but some diagonals are zero; not finite where it is singular.
+
+    Tridiagonal systems take time in proportion to n; others are solved as full ones.
+
+    Args:
+        l_and_u: how many diagonals there are below and above the main one.
+        ab: array of shape (l + u + 1, n), the diagonals from the topmost on: ab[u + i − j, j] = a[i, j].
+        b: array of shape (n,) or (n, k).
+
+    >>> import functad.numpy as jnp, functad.scipy.linalg
+    >>> ab = jnp.array([[0., 0., 0.], [2., 2., 2.], [2., 2., 0.]])
+    >>> functad.scipy.linalg.solve_banded((1, 1), ab, jnp.array([2., 4., 4.]))
+    Array([1., 1., 1.], dtype=float32)
+    """
+    below, above = l_and_u
+    diagonals, right = inexact(ab, b)
+    n = diagonals.shape[-1] if diagonals.ndim else 0
+    if diagonals.ndim != 2 or len(diagonals) != below + above + 1 or right.ndim not in (1, 2) or len(right) != n:
+        raise ShapeError(
+            f"linalg.solve_banded takes ab of shape ({below + above + 1}, n), as l_and_u={l_and_u} says, and b of "
+            f"shape (n,) or (n, k), got {diagonals.shape} and {right.shape}"
+        )
+    column = right[:, None] if right.ndim == 1 else right
+    if (below, above) == (1, 1):
+        lower, upper = (jnp.roll(diagonals[2], 1), jnp.roll(diagonals[0], -1)) if n else (diagonals[2], diagonals[0])
+        found = linalg.tridiagonal_solve(lower.at[:1].set(0), diagonals[1], upper.at[-1:].set(0), column)
+    else:
+        i, j = jnp.arange(n)[:, None], jnp.arange(n)
+        row = above + i - j
+        inside = (row >= 0) & (row <= below + above)
+        full = jnp.where(inside, diagonals[jnp.clip(row, 0, below + above), j], 0)
+        found = jnp.linalg.solve(full, column)
+    return found[:, 0] if right.ndim == 1 else found
 
 
 def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:

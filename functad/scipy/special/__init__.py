@@ -36,12 +36,13 @@ from functad.scipy.special.gammas import (
     multigammaln,
     poch,
     polygamma,
+    rgamma,
     zeta,
 )
 from functad.scipy.special.harmonics import sph_harm_y
 from functad.scipy.special.hypergeometric import hyp1f1, hyp2f1
 from functad.scipy.special.integrals import fresnel, owens_t, spence
-from functad.scipy.special.normals import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri
+from functad.scipy.special.normals import erf, erfc, erfcinv, erfcx, erfinv, log_ndtr, ndtr, ndtri
 
 __all__ = [
     "bernoulli",
@@ -53,6 +54,7 @@ __all__ = [
     "entr",
     "erf",
     "erfc",
+    "erfcinv",
     "erfcx",
     "erfinv",
     "exp1",
@@ -85,6 +87,7 @@ __all__ = [
     "poch",
     "polygamma",
     "rel_entr",
+    "rgamma",
     "sici",
     "softmax",
     "spence",

@@ -138,6 +138,25 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     return el.betainc(*promote_args_inexact("betainc", a, b, x))
 
 
+def rgamma(x: Any) -> Array:
+    """1 / Γ(x), element-wise, which is 0 at 0, −1, −2, …
+
+    >>> rgamma(4.0)
+    Array(0.1666667, dtype=float32, weak_type=True)
+    """
+    return in_float64("rgamma", _rgamma, x)
+
+
+def _rgamma(x: Any) -> Any:
+    # 1/Γ(x) = Γ(1 − x) sin(πx) / π, where neither factor has a pole; the sine of x less the integer next to it.
+    is_low = x < 0.5
+    right = 1 / gamma(jnp.where(is_low, 1.0, x))
+    low = jnp.where(is_low, x, 0.0)
+    whole = el.stop_gradient(jnp.round(low))
+    sine = jnp.sin(np.pi * (low - whole)) * jnp.where(jnp.mod(whole, 2) == 1, -1.0, 1.0)
+    return jnp.where(is_low, sine / np.pi * gamma(1 - low), right)
+
+
 def digamma(x: Any) -> Array:
     """ψ(x) = Γ'(x) / Γ(x), element-wise.
 

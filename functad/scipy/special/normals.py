@@ -49,6 +49,15 @@ def erfinv(x: Any) -> Array:
     return el.erf_inv(*promote_args_inexact("erfinv", x))
 
 
+def erfcinv(x: Any) -> Array:
+    """The y with erfc(y) = x, element-wise, for x in 0 … 2.
+
+    >>> erfcinv(0.5)
+    Array(0.4769363, dtype=float32, weak_type=True)
+    """
+    return in_float64("erfcinv", lambda x: -math.sqrt(0.5) * _ndtri(0.5 * x), x)
+
+
 def erfcx(x: Any) -> Array:
     """exp(x²) erfc(x), which neither under- nor overflows for positive x, element-wise.
 

@@ -59,7 +59,29 @@ def pdf(x: Any, mean: Any, cov: Any) -> Array:
     return jnp.exp(logpdf(x, mean, cov))
 
 
-__all__ = ["logpdf", "pdf"]
+def entropy(mean: Any = None, cov: Any = 1) -> Array:
+    """n (1 + log 2π) / 2 + log det(cov) / 2, in nats; NaN where cov is not positive definite.
+
+    Args:
+        mean: array of shape (…, n), which has a say only where cov is a number; None for one of zeros.
+        cov: array of shape (…, n, n), or a number: that variance in all directions.
+
+    >>> import functad.numpy as jnp
+    >>> entropy(jnp.zeros(2), jnp.eye(2))
+    Array(2.837877, dtype=float32)
+    """
+    (covariance,) = (jnp.asarray(v) for v in promote_dtypes_inexact(jnp.asarray(cov)))
+    if not covariance.ndim:
+        n = 1 if mean is None or not jnp.ndim(mean) else jnp.shape(mean)[-1]
+        return 0.5 * n * (1 + PI_TWICE_LOG + jnp.log(covariance))
+    n = covariance.shape[-1]
+    if covariance.ndim < 2 or covariance.shape[-2] != n:
+        raise ShapeError(f"multivariate_normal: cov must have a shape (..., n, n), got {covariance.shape}")
+    logarithms = jnp.log(jnp.diagonal(linalg.cholesky(covariance), axis1=-2, axis2=-1))
+    return 0.5 * n * (1 + PI_TWICE_LOG) + jnp.sum(logarithms, -1)
+
+
+__all__ = ["entropy", "logpdf", "pdf"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)

@@ -1,0 +1,106 @@
+"""What public modules list, and that what they list shows how it is called."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import sys
+import types
+
+import pytest
+from test_readme import FLAGS, CloseNumbers
+
+import functad
+
+
+def public_modules():
+    """The modules that answer for names which they do not have: `absent` does."""
+    found = [functad]
+    for part in pkgutil.walk_packages(functad.__path__, "functad."):
+        if any(word in part.name for word in (".backends", "__main__", ".cli", ".train", "experimental.mpi")):
+            continue
+        module = importlib.import_module(part.name)
+        if getattr(vars(module).get("__getattr__"), "__module__", "") == "functad.absent":
+            found.append(module)
+    return {module.__name__: module for module in found}
+
+
+MODULES = public_modules()
+# Modules whose functions show how they are called, each in its docstring.
+SHOWN = [
+    name
+    for name in MODULES
+    if name in ("functad.lax", "functad.lax.linalg", "functad.random", "functad.ops")
+    or name.startswith(("functad.numpy", "functad.scipy"))
+]
+
+
+def functions(module):
+    for name in dir(module):
+        value = getattr(module, name)
+        is_ours = getattr(value, "__module__", "").startswith("functad")
+        if isinstance(value, types.FunctionType) and is_ours:
+            yield name, value
+
+
+def test_the_modules_meant_are_found():
+    assert {"functad.numpy", "functad.lax", "functad.scipy.stats.norm", "functad.nn"} <= set(MODULES)
+    assert len(SHOWN) > 40 and sum(len(list(functions(MODULES[name]))) for name in SHOWN) > 700
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_lists_public_names_alone(name):
+    module, listed = MODULES[name], dir(MODULES[name])
+    assert len(set(listed)) == len(listed)
+    for public in listed:
+        value = getattr(module, public)
+        assert not public.startswith("_") or public.startswith("__array_"), public
+        assert public not in ("absent", "annotations", "TYPE_CHECKING", "Any", "Callable", "np", "jnp"), public
+        if isinstance(value, types.ModuleType):
+            assert value.__name__ in MODULES or value.__name__ == f"{name}.{public}", public
+    if hasattr(module, "__all__"):
+        assert set(module.__all__) <= set(listed)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_every_function_shows_how_it_is_called(name):
+    without = [public for public, function in functions(MODULES[name]) if ">>>" not in (inspect.getdoc(function) or "")]
+    assert not without
+
+
+def made_by_builders():
+    """Functions that are defined within another one, whose examples pytest does not find."""
+    for module in map(MODULES.get, SHOWN):
+        for name, function in functions(module):
+            if "<locals>" in function.__code__.co_qualname and not hasattr(function, "__wrapped__"):
+                yield module, name, function
+
+
+def names_at(function):
+    """What an example may name without an import: what stands in the file."""
+    return vars(importlib.import_module(function.__module__))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="code objects have no qualified names before Python 3.11")
+def test_examples_of_functions_that_builders_make():
+    runner = doctest.DocTestRunner(checker=CloseNumbers(), verbose=False, optionflags=FLAGS)
+    made = list(made_by_builders())
+    assert {"exp", "less", "bitwise_and"} <= {name for _, name, _ in made}
+    failed = []
+    for module, name, function in made:
+        known = names_at(function) | vars(module)
+        test = doctest.DocTestParser().get_doctest(function.__doc__, known, name, None, 0)
+        failed += [f"{module.__name__}.{name}"] * (runner.run(test).failed > 0)
+    assert not failed
+
+
+def test_a_function_without_an_example_is_seen():
+    module = types.ModuleType("functad.some")
+    module.f = test_the_modules_meant_are_found
+    module.f.__module__ = "functad.some"
+    try:
+        assert [name for name, _ in functions(module)] == ["f"]
+    finally:
+        module.f.__module__ = __name__
