@@ -27,12 +27,12 @@ class _Libraries(dict[str | None, bool]):
 _is_library = _Libraries()
 
 
-class _State(threading.local):
+class _CurrentSource(threading.local):
     scopes: tuple[str, ...] = ()
     source: Source | None = None  # while a transform works on an equation: where that came from
 
 
-state = _State()
+state = _CurrentSource()
 
 
 def set_source(source: Source | None) -> None:

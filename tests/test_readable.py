@@ -1,4 +1,4 @@
-"""Code stays readable in one sitting: how long files and functions may be. How complex functions may be, ruff checks."""
+"""Code stays readable in one sitting: how long files and functions may be. How complex ones may be, ruff checks."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def breakpoint(
         raise ArgumentError(f'debug.breakpoint: backend must be None or "cli", but is {backend!r}')
     operands: list[Any] = []
     frames = [_captured(f, operands) for f in _frames(sys._getframe(1), filter_frames, num_frames)]
-    pause = _Pause(frames, stdin, stdout)
+    pause = _Breakpoint(frames, stdin, stdout)
     flat, values = flat_callback(pause, tuple(operands), {}, "debug.breakpoint")
     debug_callback(flat, values, bool(ordered))
 
@@ -103,7 +103,7 @@ class _Local:
 
 
 @dataclass
-class _Frame:
+class _StackFrame:
     filename: str
     line: int
     name: str
@@ -117,10 +117,10 @@ class _Frame:
         return linecache.getline(self.filename, self.line).strip()
 
 
-def _captured(frame: FrameType, operands: list[Any]) -> _Frame:
+def _captured(frame: FrameType, operands: list[Any]) -> _StackFrame:
     """A frame with its local variables; traced values are added to the operands."""
     variables = {name: _local(value, operands) for name, value in frame.f_locals.items()}
-    return _Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals, variables)
+    return _StackFrame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals, variables)
 
 
 def _local(value: Any, operands: list[Any]) -> Any:
@@ -144,12 +144,12 @@ def _leaf(x: Any, operands: list[Any]) -> Any:
     return _TracedValue(known[0] if known else len(operands) - 1)
 
 
-class _Pause:
+class _Breakpoint:
     """What a breakpoint calls: the prompt, for frames whose traced values are given."""
 
     __name__ = "breakpoint"
 
-    def __init__(self, frames: list[_Frame], stdin: TextIO | None, stdout: TextIO | None) -> None:
+    def __init__(self, frames: list[_StackFrame], stdin: TextIO | None, stdout: TextIO | None) -> None:
         self.frames = frames
         self.stdin = stdin
         self.stdout = stdout
@@ -167,7 +167,7 @@ class _Prompt(cmd.Cmd):
 
     prompt = "(fdb) "
 
-    def __init__(self, frames: list[_Frame], stdin: TextIO | None, stdout: TextIO | None) -> None:
+    def __init__(self, frames: list[_StackFrame], stdin: TextIO | None, stdout: TextIO | None) -> None:
         super().__init__(stdin=stdin, stdout=stdout)
         self.use_rawinput = stdin is None
         self.frames = frames

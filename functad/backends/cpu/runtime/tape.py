@@ -220,7 +220,7 @@ class Runtime:
     def bind(self, tape: Tape, slots: Words, arrays: int) -> BoundTape:
         if self.entry_problem:
             return self._bind_in_python(tape, slots, arrays)
-        frame = np.array([tape.address, slots.ctypes.data, arrays], np.int64).view(_Frame)
+        frame = np.array([tape.address, slots.ctypes.data, arrays], np.int64).view(_BoundTape)
         frame.kept = (tape, slots)
         return _new_function(ctypes.byref(self._method), frame, None)
 
@@ -249,7 +249,7 @@ def runtime() -> Runtime:
 _runtime: list[Runtime] = []
 
 
-class _Frame(np.ndarray[Any, Any]):
+class _BoundTape(np.ndarray[Any, Any]):
     """The words of a bound tape; a Python function made by `bind` keeps them, and they keep what they point to."""
 
     kept: tuple[Any, ...]
