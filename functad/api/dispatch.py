@@ -21,7 +21,7 @@ from functad.ir import Aval
 from functad.pretty import escaped
 from functad.pytrees.nodes import KINDS, is_namedtuple
 from functad.pytrees.treedef import fold
-from functad.system.freed_memory import LargeBlock, empty_for, large_empty
+from functad.system.freed_memory import BLOCKS, aligned_copy, aligned_empty, empty_for, is_aligned, large_empty
 from functad.tree_util import PyTreeDef, tree_unflatten
 
 MISS: Any = object()  # what a call returns that does not have the known structure, static values and types
@@ -164,8 +164,10 @@ class _Text:
             "ndarray": np.ndarray,
             "array": np.array,
             "empty": np.empty,
+            "aligned_copy": aligned_copy,
+            "aligned_empty": aligned_empty,
             "large_empty": large_empty,
-            "LargeBlock": LargeBlock,
+            "BLOCKS": BLOCKS,
             "new": object.__new__,
             "convert": convert,
             "exact_key": exact_key,
@@ -299,10 +301,11 @@ class _Text:
     def run(self, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any) -> None:
         donated = [(i, name) for i, name in enumerate(arguments.donated) if name is not None]
         for i, _ in donated:
-            # Only memory that nobody else can see may be overwritten.
+            # Only memory that nobody else can see may be overwritten. Where it begins, all later steps have it.
             shows = f"type({self.leaves[i]}) is not Array or getrefcount(v{i}) != SOLE_OWNER"
-            part = f"v{i}.base is not None and type(v{i}.base) is not LargeBlock"
-            self.add(f"if {shows} or {part}: v{i} = v{i}.copy()")
+            aligned = is_aligned(arguments.avals[i].shape, arguments.avals[i].dtype)
+            other = f"type(v{i}.base) not in BLOCKS" if aligned else f"v{i}.base is not None"
+            self.add(f"if {shows} or {other}: v{i} = {f'aligned_copy(v{i})' if aligned else f'v{i}.copy()'}")
         # What is not contiguous would be copied by each call.
         given = [self.object(np.asarray(c, order="C")) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
         plain = not hasattr(executable, "fresh")
