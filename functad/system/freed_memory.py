@@ -1,6 +1,8 @@
 """The memory of arrays: where it begins, and that of dead ones stays with the process for the next, up to a limit.
 
-Arrays of some size begin at a cache line, so that no vector lies in two of them. glibc gives the end of its heap back to the system as soon as a little of it is free. The next large results then take
+Arrays of some size begin at a cache line, so that no vector lies in two of them.
+
+glibc gives the end of its heap back to the system as soon as a little of it is free. The next large results then take
 a page fault for each 4 KiB, call by call, which can cost ten times what computing them does. What is too large for its
 heap lies in blocks that functad keeps itself.
 """
