@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
+from functad import dtypes, machine_model
 from functad.array import Array, ArrayImpl
 from functad.errors import ArgumentError, AxisError, CopyError, DTypeError, FunctadError, ShapeError, TooLargeError
 from functad.evaluation import aval_of
 from functad.primitives import elementwise, joining
 from functad.primitives.common import broadcast_in_dim, convert_element_type
 from functad.primitives.kernels.conversion import converted
+from functad.system.freed_memory import aligned_copy
 from functad.tracing import Tracer
 from functad.widening import note_meeting
 
@@ -65,7 +66,8 @@ def asarray(
         own, weak = dtypes.dtype_of(a)
         return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
     if isinstance(a, (np.ndarray, np.generic)):
-        values = np.array(a, dtype=dtypes.dtype_of_ndarray(a), order="C")
+        own = dtypes.dtype_of_ndarray(a)
+        values = np.array(a, own, order="C") if a.nbytes < machine_model.ALIGNED_BYTES else aligned_copy(a, own)
         return ArrayImpl(values if wanted is None else converted(values, wanted))
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)

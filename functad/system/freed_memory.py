@@ -79,9 +79,10 @@ def aligned_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     return np.ndarray(shape, dtype, memory, _unaligned(memory))
 
 
-def aligned_copy(array: np.ndarray) -> np.ndarray:
-    """A contiguous copy whose memory is that of a `Block`."""
-    copy = empty_for(array.shape, array.dtype)(array.shape, array.dtype)
+def aligned_copy(array: np.ndarray, dtype: Any = None) -> np.ndarray:
+    """A contiguous copy, of another dtype if one is given, that begins at a cache line if it is of some size."""
+    dtype = array.dtype if dtype is None else dtype
+    copy = empty_for(array.shape, dtype)(array.shape, dtype)
     copy[...] = array
     return copy
 

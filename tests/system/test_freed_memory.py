@@ -117,13 +117,14 @@ def test_large_results_are_donated_in_place_and_are_nobody_elses() -> None:
 def test_results_of_some_size_begin_at_a_cache_line(shape: tuple[int, ...]) -> None:
     twice = functad.jit(lambda x: 2 * x)
     results = [twice(np.ones(shape, np.float32)) for _ in range(5)]
+    results += [functad.numpy.asarray(np.ones(shape, np.float32)) for _ in range(5)]
     assert {address(np.asarray(x)) % machine_model.CACHE_LINE for x in results} == {0}
     assert freed_memory.empty_for((machine_model.ALIGNED_BYTES // 4 - 1,), "float32") is np.empty
 
 
 def test_donated_memory_is_aligned_after_a_step_and_then_stays() -> None:
     step = functad.jit(lambda x: 2 * x, donate_argnums=0)
-    several = [functad.numpy.asarray(np.ones((300, 301), np.float32)) for _ in range(5)]
+    several = [functad.numpy.ones((300, 301)) + 0.0 for _ in range(5)]
     assert {address(np.asarray(x)) % machine_model.CACHE_LINE for x in several} != {0}
     several = [step(x) for x in several]
     places = [address(np.asarray(x)) for x in several]
