@@ -21,7 +21,7 @@ from functad.ir import Aval
 from functad.pretty import escaped
 from functad.pytrees.nodes import KINDS, is_namedtuple
 from functad.pytrees.treedef import fold
-from functad.system.freed_memory import BLOCKS, aligned_copy, aligned_empty, empty_for, is_aligned, large_empty
+from functad.system.freed_memory import OWN_MEMORY, aligned_copy, aligned_empty, empty_for, is_aligned, large_empty
 from functad.tree_util import PyTreeDef, tree_unflatten
 
 MISS: Any = object()  # what a call returns that does not have the known structure, static values and types
@@ -167,7 +167,7 @@ class _Text:
             "aligned_copy": aligned_copy,
             "aligned_empty": aligned_empty,
             "large_empty": large_empty,
-            "BLOCKS": BLOCKS,
+            "OWN_MEMORY": OWN_MEMORY,
             "new": object.__new__,
             "convert": convert,
             "exact_key": exact_key,
@@ -304,7 +304,7 @@ class _Text:
             # Only memory that nobody else can see may be overwritten. Where it begins, all later steps have it.
             shows = f"type({self.leaves[i]}) is not Array or getrefcount(v{i}) != SOLE_OWNER"
             aligned = is_aligned(arguments.avals[i].shape, arguments.avals[i].dtype)
-            other = f"type(v{i}.base) not in BLOCKS" if aligned else f"v{i}.base is not None"
+            other = f"type(v{i}.base) not in OWN_MEMORY" if aligned else f"v{i}.base is not None"
             self.add(f"if {shows} or {other}: v{i} = {f'aligned_copy(v{i})' if aligned else f'v{i}.copy()'}")
         # What is not contiguous would be copied by each call.
         given = [self.object(np.asarray(c, order="C")) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]

@@ -67,7 +67,9 @@ def asarray(
         return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
     if isinstance(a, (np.ndarray, np.generic)):
         own = dtypes.dtype_of_ndarray(a)
-        values = np.array(a, own, order="C") if a.nbytes < machine_model.ALIGNED_BYTES else aligned_copy(a, own)
+        values = (
+            np.array(a, own, order="C") if a.nbytes < machine_model.ALIGNED_BYTES else aligned_copy(np.asarray(a), own)
+        )
         return ArrayImpl(values if wanted is None else converted(values, wanted))
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)

@@ -43,7 +43,7 @@ def keep_freed_memory() -> bool:
     return bool(kept and library.mallopt(_M_MMAP_THRESHOLD, LARGEST_OF_THE_HEAP))
 
 
-class Block(np.ndarray):
+class AlignedMemory(np.ndarray):
     """The memory of one array, and a cache line more: the array begins where a line does."""
 
 
@@ -67,7 +67,7 @@ class LargeBlock:
                 excess -= oldest.nbytes
 
 
-BLOCKS = (Block, LargeBlock)
+OWN_MEMORY = (AlignedMemory, LargeBlock)
 """What an array is based on that has all of its memory for itself."""
 
 _kept: dict[int, np.ndarray] = {}  # the oldest first; each step on it is one of Python's, so threads need no lock
@@ -105,7 +105,7 @@ def large_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
 def _memory_for(nbytes: int) -> np.ndarray:
     if nbytes > sys.maxsize - machine_model.CACHE_LINE:
         raise MemoryError(f"an array of {nbytes:,} bytes")
-    return Block(nbytes + machine_model.CACHE_LINE, np.uint8)
+    return AlignedMemory(nbytes + machine_model.CACHE_LINE, np.uint8)
 
 
 def _unaligned(memory: np.ndarray) -> int:
