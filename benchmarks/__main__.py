@@ -21,6 +21,7 @@ from benchmarks.workloads import CALLS, CONVOLUTIONS, LOOPS, OPERATIONS, STEPS
 BENCHMARKS: dict[str, Callable[[Options], list[Section]]] = {
     **{name: partial(stepping.measure, name) for name in (*STEPS, *LOOPS, *CONVOLUTIONS, *CALLS, *OPERATIONS)},
     "compile": compiling.cold_and_warm,
+    "cold": compiling.cold,
     "curve": compiling.curve,
     "memory": memory.measure,
     "train": training.measure,

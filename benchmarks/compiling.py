@@ -13,7 +13,7 @@ from benchmarks.frameworks import absent
 from benchmarks.measure import Timing, summary
 from benchmarks.processes import WorkerError, worker
 from benchmarks.record import Options, Section, compared
-from benchmarks.workloads import EQUATIONS, SIZES
+from benchmarks.workloads import COLD, EQUATIONS, SIZES
 
 _WORKLOADS = ("W1", "W2", "W3")
 _REPEATS = 3
@@ -22,25 +22,31 @@ _STEPS = 5
 
 def cold_and_warm(options: Options) -> list[Section]:
     """Milliseconds from the import to the end of the fifth step, in a new process, cache empty and cache warm."""
-    return [section for name in _WORKLOADS for section in _cold_and_warm(name, options)]
+    return [section for name in _WORKLOADS for section in _first(name, name, options, _STEPS, ("cold", "warm"))]
 
 
-def _cold_and_warm(workload: str, options: Options) -> Iterator[Section]:
-    samples: dict[str, dict[str, list[float]]] = {"cold": {}, "warm": {}}
+def cold(options: Options) -> list[Section]:
+    """Milliseconds from the import to the end of the first step of what takes long to compile, cache empty."""
+    options = options._replace(frameworks=[f for f in ("functad", "jax") if f in options.frameworks])
+    return [s for name, workload in COLD.items() for s in _first(name, workload.title, options, 1, ("cold",))]
+
+
+def _first(workload: str, title: str, options: Options, steps: int, states: tuple[str, ...]) -> Iterator[Section]:
+    samples: dict[str, dict[str, list[float]]] = {state: {} for state in states}
     imports: dict[str, list[float]] = {}
     warm_imports_numba = False
     failures: dict[str, str] = {}
-    for framework in [f for f in options.frameworks for _ in range(min(_REPEATS, options.rounds))]:
+    for framework in options.frameworks * min(_REPEATS, options.rounds):
         reason = absent(framework) or failures.get(framework)
         if reason is not None:
             failures[framework] = reason
             continue
         try:
             with _cache() as variables:
-                for state in ("cold", "warm"):
+                for state in states:
                     with worker(framework, workload, options.threads, variables) as process:
                         imported = 1e3 * process.ask("load")["import"]
-                        answer = process.ask("first", steps=_STEPS)
+                        answer = process.ask("first", steps=steps)
                     samples[state].setdefault(framework, []).append(imported + 1e3 * answer["first"])
                     imports.setdefault(framework, []).append(imported)
                     if framework == "functad" and state == "warm":
@@ -48,13 +54,14 @@ def _cold_and_warm(workload: str, options: Options) -> Iterator[Section]:
         except WorkerError as problem:
             failures[framework] = str(problem)
     counted = ", ".join(f"{framework} {summary(times).median:.0f} ms" for framework, times in imports.items())
-    for state in ("cold", "warm"):
+    what = "first step" if steps == 1 else f"first {steps} steps"
+    for state in states:
         notes = [f"imports, which are counted: {counted}"] if counted else []
         if state == "warm" and warm_imports_numba:
             notes.append("functad imported numba although its cache was warm")
         figures = {framework: summary(s) for framework, s in samples[state].items()}
-        title = f"{workload}: import and first {_STEPS} steps, {state} cache"
-        yield compared(Section(f"compile-{workload}-{state}", title, "ms", figures, failures=failures, notes=notes))
+        heading = f"{title}: import and {what}, {state} cache"
+        yield compared(Section(f"compile-{workload}-{state}", heading, "ms", figures, failures=failures, notes=notes))
 
 
 def curve(options: Options) -> list[Section]:

@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from functad import sharding as sharding
     from functad import stages as stages
     from functad import test_util as test_util
+    from functad import train as train
     from functad import tree as tree
     from functad import tree_util as tree_util
     from functad import typing as typing
@@ -133,6 +134,7 @@ _SUBMODULES = (
     "sharding",
     "stages",
     "test_util",
+    "train",
     "tree",
     "tree_util",
     "typing",

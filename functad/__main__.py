@@ -15,6 +15,7 @@ from functad.cli import cache as cache_command
 from functad.cli import doctor
 from functad.errors import FunctadError
 from functad.train import command as train
+from functad.train.running import INTERRUPTED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(arguments)
     except KeyboardInterrupt:
         print("Stopped.", flush=True)
-        return train.INTERRUPTED
+        return INTERRUPTED
     except FunctadError as problem:
         print(f"error: {problem}", file=sys.stderr, flush=True)
         return 1

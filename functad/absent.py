@@ -5,7 +5,6 @@ Knows names and sentences alone. `from functad.absent import absent; __getattr__
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -15,7 +14,7 @@ import numpy as np
 
 from functad import errors
 from functad.absent_names import INSTEAD
-from functad.errors import AbsentNameError
+from functad.errors import AbsentNameError, close_names
 
 
 def absent(
@@ -49,7 +48,7 @@ def _text(module: str, name: str) -> str:
         return f"{what}; {'instead: ' if not instead.startswith(('there', 'mapped')) else ''}{instead}"
     own = getattr(sys.modules.get(module), "__all__", None) or vars(sys.modules[module])
     known = [n for n in own if not n.startswith("_")]
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.7)
+    close = close_names(name, known, cutoff=0.7)
     if close:
         return f"{what}. Did you mean {' or '.join(f'{module}.{c}' for c in close)}?"
     if "*" in INSTEAD.get(module, {}):

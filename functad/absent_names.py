@@ -28,7 +28,7 @@ _SWITCHES = dict.fromkeys(
 _NARROW_FLOATS = dict.fromkeys(
     [f"float8_{kind}" for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")]
     + ["float4_e2m1fn"],
-    "functad.numpy.float16 is the narrowest float: CPUs do not compute with fewer bits",
+    "functad.numpy.bfloat16 and float16 are the narrowest floats",
 )
 _NARROW_INTEGERS = dict.fromkeys(
     ("int1", "int2", "int4", "uint1", "uint2", "uint4"), "functad.numpy.int8 and uint8 are the narrowest integers"
@@ -94,7 +94,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad.numpy": {
         **_NARROW_FLOATS,
         **_NARROW_INTEGERS,
-        "bfloat16": "float16 and float32 are what CPUs compute with",
         "ComplexWarning": "numpy.exceptions.ComplexWarning",
         **dict.fromkeys(("c_", "r_"), "use functad.numpy.concatenate, or stack, with arange"),
         "bool8": "functad.numpy.bool_",
@@ -209,7 +208,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad.dtypes": {
         "extended": "all dtypes are NumPy's",
         "prng_key": "keys are uint32 arrays of shape (2,), without a dtype of their own",
-        "bfloat16": "float16 and float32 are what CPUs compute with",
     },
     "functad.sharding": _SHARDING
     | {"make_single_device_sharding": "functad.sharding.SingleDeviceSharding()"}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functad.dtypes import plain_dtype
 from functad.errors import ArgumentError, DonatedArrayError, ImmutableArrayError, ShapeError, UnhashableTracerError
 from functad.ir import Aval
 
@@ -167,6 +168,9 @@ class ArrayImpl(Array):
 def read_only_view(value: np.ndarray) -> np.ndarray:
     """The same elements, as an ndarray for others: neither it nor what it is a view of can be opened to writing."""
     # NumPy lets the owner of memory do that, and follows `.base` to it; a read-only memoryview is no such owner.
+    plain = plain_dtype(value.dtype)
+    if plain is not value.dtype:  # buffers do not know it
+        return read_only_view(value.view(plain)).view(value.dtype)
     owner: Any = value  # a buffer, which NumPy's stubs say from 2.5 on only
     return np.asarray(memoryview(owner).toreadonly())
 

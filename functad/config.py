@@ -5,7 +5,6 @@ This file must not know what the options do: the files that read an option decid
 
 from __future__ import annotations
 
-import difflib
 import os
 import threading
 import time
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, close_names
 
 Value: TypeAlias = "bool | str | int"
 
@@ -124,6 +123,12 @@ JIT_OPTIONS = (
 )
 
 
+# An element for each trace that is active, and for each block of `Config.context`, in whichever thread. While there is
+# none, no thread records anything, and all of them see `Config.jit_settings`: a look at a list, where one into a
+# thread's own state takes as long as a small kernel.
+exceptional: list[None] = []
+
+
 class Config(threading.local):
     """The value of every option, seen from the current thread.
 
@@ -193,6 +198,7 @@ class Config(threading.local):
         active.update(values)
         outermost = "jit_settings" not in active
         active["jit_settings"] = None
+        exceptional.append(None)
         for name in shared:
             _set_for_all(name, active.pop(name))
         try:
@@ -205,6 +211,7 @@ class Config(threading.local):
                 del active["jit_settings"]
             for name, value in shared.items():
                 _set_for_all(name, value)
+            exceptional.pop()
 
     def watch(self, name: str, changed: Callable[[Any], None]) -> None:
         """Call `changed` with the value of an option now, and from now on whenever it is set for all threads."""
@@ -355,7 +362,7 @@ def _option_name(name: str) -> str:
     plain = name.removeprefix("jax_")
     if plain in OPTIONS:
         return plain
-    close = difflib.get_close_matches(plain, OPTIONS, n=3) or difflib.get_close_matches(plain, ACCEPTED, n=3)
+    close = close_names(plain, OPTIONS) or close_names(plain, ACCEPTED)
     suggestion = f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
     known = "\n".join(f"  {known}: {option.doc}" for known, option in OPTIONS.items())
     raise ArgumentError(f"functad has no option {name!r}.{suggestion} The options are:\n{known}")

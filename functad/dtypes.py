@@ -1,18 +1,20 @@
 """The dtypes of functad, their names, weak types, and the promotion table that joins them.
 
-This file knows no shapes and no arrays: of a value it reads its dtype and whether it is weak.
+This file knows no shapes and no arrays: of a value it reads its dtype and whether it is weak. All dtypes are NumPy's
+but bfloat16, which the package ml_dtypes makes. It is loaded where bfloat16 is first used.
 """
 
 from __future__ import annotations
 
-import difflib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from functad.absent import absent
 from functad.config import config
-from functad.errors import ArgumentError, DTypeError
+from functad.errors import ArgumentError, DTypeError, close_names
 from functad.errors import TypePromotionError as TypePromotionError
 
 bool_ = np.dtype(np.bool_)
@@ -58,6 +60,69 @@ _PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
     float: (float32, float64),
     complex: (complex64, complex128),
 }
+
+
+T = TypeVar("T")
+
+
+class DtypeTable(dict[np.dtype, T], Generic[T]):
+    """What a rule says of dtypes, asked once for each: `DtypeTable(rule)[dtype]`."""
+
+    def __init__(self, rule: Callable[[np.dtype], T]) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, dtype: np.dtype) -> T:
+        value = self[dtype] = self._rule(dtype)
+        return value
+
+
+# The kind of a dtype, as one letter: b, i, u, f or c; what functad does not compute with has NumPy's. All code asks
+# here: for a dtype that another package made, NumPy itself says "V".
+kind_of: Callable[[np.dtype], str] = DtypeTable(
+    lambda dtype: "f" if dtype.name == "bfloat16" else dtype.kind
+).__getitem__
+
+# Whether a float has 16 bits: such numbers are kept in memory only. They are computed with in float32, and rounded.
+is_narrow_float: Callable[[np.dtype], bool] = DtypeTable(
+    lambda dtype: dtype.name in ("float16", "bfloat16")
+).__getitem__
+
+# The dtype in which numbers of a dtype are computed with: float32 for floats of 16 bits, the dtype itself for others.
+compute_dtype: Callable[[np.dtype], np.dtype] = DtypeTable(lambda d: float32 if is_narrow_float(d) else d).__getitem__
+
+# A dtype of NumPy's own whose elements have the same bytes: uint16 for bfloat16, which buffers and files do not know.
+plain_dtype: Callable[[np.dtype], np.dtype] = DtypeTable(lambda d: uint16 if d.name == "bfloat16" else d).__getitem__
+
+
+def bfloat16_dtype() -> np.dtype:
+    """The dtype bfloat16: a float32 without its lower 16 bits.
+
+    Raises:
+        DTypeError: the package ml_dtypes is not installed.
+    """
+    dtype = _DTYPES.get("bfloat16")
+    if dtype is None:
+        try:
+            dtype = np.dtype(import_module("ml_dtypes").bfloat16)
+        except ImportError:
+            raise DTypeError(_NO_BFLOAT16) from None
+        _add_bfloat16(dtype)
+    return dtype
+
+
+_NO_BFLOAT16 = (
+    "bfloat16 needs the package ml_dtypes, for NumPy has no such dtype and cannot make one that arrays carry: "
+    "pip install functad[bfloat16] (or pip install ml_dtypes); float16 and float32 need no package"
+)
+
+
+def _add_bfloat16(dtype: np.dtype) -> None:
+    SHORT_NAMES[dtype] = "bf16"
+    _NEXT[dtype] = (float32,)
+    _NEXT[_WEAK_FLOAT] = (dtype, float16, _WEAK_COMPLEX)
+    _UPPER_BOUNDS.update(_build_upper_bounds())
+    _DTYPES.update(dict.fromkeys((dtype, dtype.type, dtype.name), dtype))  # the last: who finds it here finds all
 
 
 def default_int_dtype() -> np.dtype:
@@ -232,7 +297,7 @@ def to_inexact_dtype(dtype: Any) -> np.dtype:
     (dtype('float32'), dtype('float16'))
     """
     given = as_dtype(dtype)
-    if given.kind in "fc":
+    if kind_of(given) in "fc":
         return given
     return default_float_dtype() if given in _NARROWED else float32
 
@@ -252,7 +317,7 @@ def scalar_type_of(x: Any) -> type:
     >>> scalar_type_of(np.float16(1))
     <class 'float'>
     """
-    return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype_of(x)[0].kind]
+    return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[kind_of(dtype_of(x)[0])]
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
@@ -261,6 +326,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     >>> issubdtype("float32", np.floating), issubdtype("int8", np.unsignedinteger)
     (True, False)
     """
+    if _is_bfloat16(arg1) or _is_bfloat16(arg2):
+        return arg2 in (np.floating, np.inexact, np.number, np.generic) or (_is_bfloat16(arg1) and _is_bfloat16(arg2))
     try:
         return bool(np.issubdtype(arg1, arg2))
     except TypeError:
@@ -270,18 +337,22 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
         raise
 
 
+def _is_bfloat16(spec: Any) -> bool:
+    return getattr(spec, "__name__", getattr(spec, "name", spec)) == "bfloat16"
+
+
 def finfo(dtype: Any) -> np.finfo:
     """The limits of a floating or complex dtype (`eps`, `max`, `tiny`, …), as NumPy's `finfo` gives them."""
     dtype = as_dtype(dtype)
-    if dtype.kind not in "fc":
+    if kind_of(dtype) not in "fc":
         raise DTypeError(f"finfo takes a floating or complex dtype, got {dtype}; use iinfo for integers")
-    return np.finfo(dtype)
+    return cast(np.finfo, import_module("ml_dtypes").finfo(dtype)) if dtype.name == "bfloat16" else np.finfo(dtype)
 
 
 def iinfo(int_type: Any) -> np.iinfo:
     """The limits of an integer dtype (`min`, `max`, `bits`), as NumPy's `iinfo` gives them."""
     dtype = as_dtype(int_type)
-    if dtype.kind not in "iu":
+    if kind_of(dtype) not in "iu":
         raise DTypeError(f"iinfo takes an integer dtype, got {dtype}; use finfo for floats")
     return np.iinfo(dtype)
 
@@ -314,10 +385,14 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
     # NumPy would take any other class for object.
     if isinstance(spec, type) and not issubclass(spec, (np.generic, str, bytes)) and spec is not object:
         raise DTypeError(_unknown_dtype_text(spec))
+    if isinstance(spec, str) and spec == "bfloat16":
+        return bfloat16_dtype()
     try:
         dtype = np.dtype(spec)
     except (TypeError, ValueError):
         raise DTypeError(_unknown_dtype_text(spec)) from None
+    if dtype.name == "bfloat16":
+        return bfloat16_dtype()
     native = _DTYPES.get(dtype.newbyteorder("="))
     if native is None:
         raise DTypeError(_unsupported_dtype_text(dtype))
@@ -325,9 +400,9 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
 
 
 def _unknown_dtype_text(spec: Any) -> str:
-    names = [dtype.name for dtype in SUPPORTED]
+    names = [*_NAMES]
     short = {short: dtype.name for dtype, short in SHORT_NAMES.items()}
-    close = [short[spec]] if spec in short else difflib.get_close_matches(str(spec), names, n=2)
+    close = [short[spec]] if spec in short else close_names(str(spec), names, 2)
     suggestion = f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
     if isinstance(spec, int):
         suggestion = f" If it is a size, write all sizes as one tuple: zeros((2, {spec})), not zeros(2, {spec})."
@@ -338,6 +413,7 @@ def _unknown_dtype_text(spec: Any) -> str:
     return f"{spec!r} is no dtype.{suggestion} The dtypes are {', '.join(names)}."
 
 
+_NAMES = [*(dtype.name for dtype in SUPPORTED), "bfloat16"]
 _CLASSES = "bool, int, float or complex"
 
 
@@ -357,8 +433,8 @@ _FIXES = {
 
 
 def _unsupported_dtype_text(dtype: np.dtype) -> str:
-    names = ", ".join(supported.name for supported in SUPPORTED)
-    fix = _FIXES.get(dtype.kind, "convert first, for example x.astype('float32')")
+    names = ", ".join(_NAMES)
+    fix = _FIXES.get(kind_of(dtype), "convert first, for example x.astype('float32')")
     return f"dtype {dtype} is not supported: {fix}. The supported dtypes are {names}."
 
 
@@ -448,7 +524,7 @@ def _join(operands: frozenset[tuple[np.dtype, bool]], x64: bool) -> tuple[np.dty
     if all_weak or len(dtypes) == 1:
         node = _least_upper_bound(dtypes)
     else:
-        node = _least_upper_bound({_WEAK_NODES[dtype.kind] if weak else dtype for dtype, weak in operands})
+        node = _least_upper_bound({_WEAK_NODES[kind_of(dtype)] if weak else dtype for dtype, weak in operands})
     if isinstance(node, str):
         return _WIDTHS[node][x64 or _keeps_64_bits(node, operands)], True
     if not (x64 or wide):
@@ -465,8 +541,8 @@ def _keeps_64_bits(node: str, operands: frozenset[tuple[np.dtype, bool]]) -> boo
     if any(weak and dtype in _NARROWED for dtype, weak in operands):
         return True
     # No integer holds both uint64 and a signed one, so they make a float; a float32 would lose most digits.
-    return node == _WEAK_FLOAT and all(dtype.kind in "biu" for dtype, _ in operands)
+    return node == _WEAK_FLOAT and all(kind_of(dtype) in "biu" for dtype, _ in operands)
 
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__)
+    __getattr__ = absent(__name__, found=lambda name: bfloat16_dtype() if name == "bfloat16" else None)

@@ -5,6 +5,9 @@ This file knows nothing of the rest of functad; every other file may import it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib import import_module
+
 
 class FunctadError(Exception):
     """Base class of every error that functad raises on purpose."""
@@ -151,3 +154,15 @@ TypePromotionError = DTypeError
 
 class WideningWarning(UserWarning):
     """64-bit data met 32-bit values in a jitted function, so what is computed from both has 64 bits."""
+
+
+def close_names(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.6) -> list[str]:
+    """Those of the known names that somebody may have meant, the nearest first.
+
+    >>> from functad.errors import close_names
+    >>> close_names("tahn", ["tan", "tanh", "sin"])
+    ['tan', 'tanh']
+    """
+    # Most programs make no such mistake, and need not load what finds them.
+    found: list[str] = import_module("difflib").get_close_matches(name, list(known), n=n, cutoff=cutoff)
+    return found

@@ -6,7 +6,8 @@ Knows no trace. What goes wrong in NumPy is said in the user's terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.config import config
+from functad.dtypes import DtypeTable, compute_dtype, is_narrow_float, kind_of
 from functad.errors import FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
 from functad.system.quiet import QUIET
@@ -41,14 +43,17 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             values.append(a)
             strong = True
             foreign = foreign or type(a) is np.ndarray
-    if values and values[0].dtype.kind == "c":  # NumPy orders complex numbers, where the shape rule refuses
-        infer_avals(primitive, [aval_of(a) for a in args], params)
+    run = primitive.impl
+    if values and _is_special(values[0].dtype):
+        run = implementation(primitive, [v.dtype for v in values])
+        if kind_of(values[0].dtype) == "c":  # NumPy orders complex numbers, where the shape rule refuses
+            infer_avals(primitive, [aval_of(a) for a in args], params)
     try:
         if primitive.runs_functions:
             with np.errstate(all="ignore"):  # the context variables are the user's
-                result = primitive.impl(*values, **params)
+                result = run(*values, **params)
         else:
-            result = _quiet_copy().run(primitive.impl, *values, **params)
+            result = _quiet_copy().run(run, *values, **params)
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
         # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
         _explain_size(problem, primitive, args, params)
@@ -73,6 +78,31 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     return array
 
 
+_is_special: Callable[[np.dtype], bool] = DtypeTable(
+    lambda dtype: is_narrow_float(dtype) or kind_of(dtype) == "c"
+).__getitem__
+
+
+def implementation(primitive: Primitive, operands: Sequence[np.dtype]) -> Callable[..., Any]:
+    """The NumPy implementation for operands of these dtypes.
+
+    NumPy's functions would round floats of 16 bits after each of their steps, and lack many for bfloat16. So they get
+    them in float32, and results are rounded once.
+    """
+    if primitive.takes_narrow or not any(map(is_narrow_float, operands)):
+        return primitive.impl
+    return partial(_in_float32, primitive)
+
+
+def _in_float32(primitive: Primitive, *values: Any, **params: Any) -> Any:
+    wide = [v.astype(compute_dtype(v.dtype)) if is_narrow_float(v.dtype) else v for v in values]
+    avals = infer_avals(primitive, [Aval(v.shape, v.dtype) for v in values], params)
+    result = primitive.impl(*wide, **params)
+    if not primitive.multiple_results:
+        return np.asarray(result).astype(avals[0].dtype, copy=False)
+    return [np.asarray(r).astype(a.dtype, copy=False) for r, a in zip(result, avals)]
+
+
 def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> None:
     """Raise an error with types and the line, if an operation failed because of the sizes of its results."""
     avals = infer_avals(primitive, [aval_of(a) for a in args], params)
@@ -91,7 +121,7 @@ def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any],
 def _check_values(primitive: Primitive, result: Any) -> None:
     """Raise where an operation made a NaN or an infinity, as far as `config` asks for it."""
     for r in result if primitive.multiple_results else (result,):
-        if r.dtype.kind not in "fc":
+        if kind_of(r.dtype) not in "fc":
             continue
         for wanted, test, what in (
             (config.debug_nans, np.isnan, "a NaN"),

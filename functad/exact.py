@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from functad.records import Record
+
 _AS_THEY_ARE = {int, str, bytes, type(None), type(Ellipsis)}
 
 
@@ -52,7 +54,7 @@ def _content(kind: type, value: Any) -> Hashable:
         return frozenset([(exact_key(k), exact_key(v)) for k, v in value.items()])
     if hasattr(kind, "exact_key"):
         return value.exact_key()
-    if is_dataclass(kind) and kind.__dataclass_params__.eq:  # type: ignore[attr-defined]
+    if is_dataclass(kind) and (kind.by_value if issubclass(kind, Record) else kind.__dataclass_params__.eq):  # type: ignore[attr-defined]
         return tuple([exact_key(getattr(value, f.name)) for f in fields(kind) if f.compare])
     hash(value)
     return value

@@ -5,7 +5,6 @@ Knows the optimiser and the backends; nothing of pytrees or signatures. Importin
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from functools import cache
 from time import perf_counter
@@ -19,9 +18,8 @@ from functad.calls.jit import set_runner
 from functad.config import config
 from functad.ir import Program, memoised
 from functad.system.garbage import collection_paused
+from functad.system.log import logger
 from functad.system.once import imported, once
-
-_logger = logging.getLogger("functad")
 
 
 def optimized(program: Program) -> Program:
@@ -55,7 +53,7 @@ def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Exec
         made = compile_program(program, backend, donated, optimized)
     if config.log_compiles:
         ms = 1e3 * (perf_counter() - start)
-        _logger.warning("compiled %s for the backend %r in %.0f ms", program.name or "a Program", backend, ms)
+        logger().warning("compiled %s for the backend %r in %.0f ms", program.name or "a Program", backend, ms)
     return made
 
 

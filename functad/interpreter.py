@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from functad.evaluation import implementation
 from functad.ir import Atom, Literal, Program, Var
 
 
@@ -36,7 +37,8 @@ def compile_program(
     last_use = _last_uses(program)
     steps = []
     for number, eqn in enumerate(program.eqns):
-        run = partial(eqn.primitive.impl, **eqn.params) if eqn.params else eqn.primitive.impl
+        run = implementation(eqn.primitive, [a.aval.dtype for a in eqn.invars])
+        run = partial(run, **eqn.params) if eqn.params else run
         reads = [slot_of(a) for a in eqn.invars]
         writes = [slot_of(v) for v in eqn.outvars]
         mentioned = {a for a in (*eqn.invars, *eqn.outvars) if isinstance(a, Var)}

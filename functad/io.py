@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functad.absent import absent
-from functad.dtypes import dtype_of
+from functad.dtypes import bfloat16_dtype, dtype_of, kind_of, plain_dtype
 from functad.errors import ArgumentError, DataError, DTypeError
 from functad.system.cache import atomic_write, part_of
 from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, is_tree_node, keystr, tree_structure
@@ -158,8 +158,9 @@ def _take_apart(tree: Any, path: KeyPath, arrays: dict[str, np.ndarray]) -> Any:
             f"save: the key path tree{name:.60}… has {len(name):,} characters, but a zip file keeps names of at most "
             f"{_LONGEST_NAME:,} bytes; use shorter keys, or fewer levels"
         )
-    arrays[name] = _as_array(tree, path)
-    return name
+    values = _as_array(tree, path)
+    arrays[name] = values.view(plain_dtype(values.dtype))
+    return name if arrays[name].dtype == values.dtype else [values.dtype.name, None, [name]]
 
 
 def _sorted_keys(node: dict[Any, Any], path: KeyPath) -> list[Any]:
@@ -272,7 +273,7 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str) -> np.nd
         if version not in _HEADERS:
             raise ValueError(f"{what} is of version {version} of NumPy's format")
         shape, fortran_order, dtype = _HEADERS[version](file)
-        if dtype.kind not in kinds:
+        if kind_of(dtype) not in kinds:
             raise ValueError(f"{what} holds values of dtype {dtype}, which save never writes")
         content = file.read()
     if math.prod(shape) * dtype.itemsize != len(content) or min(shape, default=0) < 0:
@@ -304,6 +305,8 @@ def _build(structure: Any, archive: zipfile.ZipFile, entries: dict[str, zipfile.
         raise ValueError(f"its entry {_STRUCTURE!r} has {structure!r:.80} in the place of a node")
     kind, keys, nodes = structure
     children = [_build(node, archive, entries) for node in nodes]
+    if kind == "bfloat16" and len(children) == 1 and getattr(children[0], "dtype", None) == np.uint16:
+        return children[0].view(bfloat16_dtype())
     if kind == "dict":
         if not isinstance(keys, list) or {type(k) for k in keys} not in ({str}, {int}, set()):
             raise ValueError(f"a dict has the keys {keys!r:.80}")

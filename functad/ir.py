@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -28,6 +27,7 @@ from functad.lowering_rules import (
     Scalar,
     Scattered,
 )
+from functad.records import Record
 
 T = TypeVar("T")
 
@@ -271,9 +271,17 @@ def program_has_effects(program: Program) -> bool:
 
 # --- primitives -----------------------------------------------------------------------------------
 
+F = TypeVar("F", bound=Callable[..., Any])
+_TAKING_NARROW: set[Callable[..., Any]] = set()
 
-@dataclass(frozen=True)
-class Absent:
+
+def takes_narrow(impl: F) -> F:
+    """Mark an implementation that computes and wants floats of 16 bits as they are, for the sake of their bits."""
+    _TAKING_NARROW.add(impl)
+    return impl
+
+
+class Absent(Record):
     """A rule that cannot exist, with the reason; calling it raises that reason."""
 
     why: str
@@ -282,15 +290,13 @@ class Absent:
         raise NoRuleError(self.why)
 
 
-@dataclass(frozen=True)
-class ZeroDerivative:
+class ZeroDerivative(Record):
     """The jvp rule of a function whose derivative is zero wherever it exists (`floor`, `sign`, `lt`)."""
 
     why: str
 
 
-@dataclass(frozen=True)
-class Linearize:
+class Linearize(Record):
     """The derivative of a call-like primitive, which must run its forward pass exactly once.
 
     `rule(primals, active, **params) -> (outputs, pushforward)`, where `pushforward(tangents) -> tangent outputs`
@@ -300,13 +306,11 @@ class Linearize:
     rule: Callable[..., tuple[Sequence[Any], Callable[[Sequence[Any]], Sequence[Any]]]]
 
 
-@dataclass(frozen=True)
-class OwnDerivative:
+class OwnDerivative(Record):
     """The jvp rule of an operation that is linear in its only operand: its derivative is itself, of the tangent."""
 
 
-@dataclass(frozen=True)
-class Diagonal:
+class Diagonal(Record):
     """The jvp rule of an element-wise operation; calling it runs `rule`, the sum of what its operands contribute.
 
     shares: for each operand `(tangent, output, *primals, **params) -> its share of the tangent`, None where that is
@@ -321,8 +325,7 @@ class Diagonal:
         return self.rule(primals, output, tangents, **params)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Example:
+class Example(Record, kw_only=True):
     """One input on which the table-driven tests check a primitive.
 
     `args` are arrays (or Aval-free NumPy scalars); float64 copies of the float ones serve the derivative checks.
@@ -339,8 +342,7 @@ class Example:
     agreed: tuple[float, float, float] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Primitive:
+class Primitive(Record, kw_only=True, eq=False):
     """Everything functad knows of one operation, in one record without defaults.
 
     abstract_eval: `(*avals, **params) -> Aval` (a list of them with `multiple_results`)
@@ -385,6 +387,17 @@ class Primitive:
     def runs_functions(self) -> bool:
         """Whether its implementation may call the user's functions: by a callback, maybe one within a Program."""
         return isinstance(self.lower, (Call, Callback, ControlFlow, Defined))
+
+    @cached_property
+    def takes_narrow(self) -> bool:
+        """Whether its implementation takes floats of 16 bits as they are: it computes nothing, or says so itself.
+
+        All others get them as float32, and what they give is rounded once: `evaluation.implementation`.
+        """
+        rule = self.lower
+        moves = isinstance(rule, Indexed) or (isinstance(rule, Loops) and (rule.joins or rule.indexed) is not None)
+        puts = isinstance(rule, Scattered) and rule.kind == "set"
+        return self.runs_functions or moves or puts or self.impl in _TAKING_NARROW
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation to arrays, traced ones too; a list of results if it may have several.

@@ -6,17 +6,17 @@ A rule knows neither the CPU nor CUDA, and no compiler: it gives the text of sca
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.records import Record
+
 # Running sums and products are kept in this dtype, so that the error does not grow with the length.
-_WIDE = {"float16": "float32", "float32": "float64", "complex64": "complex128"}
+_WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "complex64": "complex128"}
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(Record):
     """An element-wise operation: one Python expression of scalars.
 
     expression: a template such as `"{0} + {1}"`, or `(dtype, **params) -> template`, where dtype is that of the first
@@ -38,8 +38,7 @@ class Scalar:
         return self.expression(dtypes if self.all_dtypes else dtypes[0], **eqn.params)
 
 
-@dataclass(frozen=True)
-class Indexed:
+class Indexed(Record):
     """An operation that moves elements: says which operand's element lies at an index of the result.
 
     rule: `(context, index, **params) -> expression`; `context.read(k, index)` reads operand k.
@@ -54,15 +53,13 @@ class Indexed:
     once: bool = False
 
 
-@dataclass(frozen=True)
-class Reduction:
+class Reduction(Record):
     """A reduction over `params["axes"]`: `kind` is sum, prod, max, min, and, or, xor."""
 
     kind: str
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(Record):
     """All elements up to each one along `params["axis"]`, from its end if `params["reverse"]`, combined.
 
     kind: sum, prod, max, min.
@@ -85,8 +82,7 @@ class UpdateLoops(NamedTuple):
     ordered: tuple[bool, ...]
 
 
-@dataclass(frozen=True)
-class Scattered:
+class Scattered(Record):
     """An operation that puts updates to elements of its first operand, one after another, at places that may be data.
 
     loops: `(*avals, **params) -> UpdateLoops`, whose order is that in which updates are put to one element.
@@ -103,8 +99,7 @@ class Scattered:
     accumulator: Callable[..., np.dtype] | None = None
 
 
-@dataclass(frozen=True)
-class Loops:
+class Loops(Record):
     """An operation with kernels of its own: `rule(target, ins, outs, **params)` adds them to the target.
 
     in_place: pairs (operand, result) that may share a buffer.
@@ -122,8 +117,7 @@ class Loops:
     composite: Callable[..., Any] | None = None
 
 
-@dataclass(frozen=True)
-class ControlFlow:
+class ControlFlow(Record):
     """An operation that runs Programs held by its parameters: kind is "scan", "while" or "cond".
 
     closed: `(eqn, inline, as_operands) -> eqn`: with its Programs inlined, and their constants among the operands.
@@ -135,8 +129,7 @@ class ControlFlow:
     pruned: Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Record):
     """A call of the Program that a parameter holds; its equations stand there instead before Programs become loops.
 
     again: `(**params) -> bool`: whether what it computes must not be found to be the same as what was computed before.
@@ -146,8 +139,7 @@ class Call:
     again: Callable[..., bool] = lambda **params: False
 
 
-@dataclass(frozen=True)
-class Defined:
+class Defined(Record):
     """An operation that a function defines: what the function does to its operands stands there instead, as of a call.
 
     program: `(*avals, **params) -> Program`.
@@ -156,8 +148,7 @@ class Defined:
     program: Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Callback:
+class Callback(Record):
     """A call of a Python function: the one kind of operation that may do something besides computing its results.
 
     effects: whether it does. Then its equation is never dropped, shared with an equal one, or moved out of a loop, and
@@ -167,6 +158,5 @@ class Callback:
     effects: bool
 
 
-@dataclass(frozen=True)
-class Contraction:
+class Contraction(Record):
     """`dot_general`: sums of products over shared axes, done by a matrix library where it knows the dtype."""

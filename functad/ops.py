@@ -13,6 +13,7 @@ from functad import numpy as jnp
 from functad.absent import absent
 from functad.array import Array
 from functad.core import is_concrete
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 
 
@@ -86,7 +87,7 @@ def segment_min(
 
 def _reduced(name: str, data: Any, segment_ids: Any, num_segments: int | None, mode: Any) -> Array:
     x, ids = jnp.asarray(data), jnp.asarray(segment_ids)
-    if ids.dtype.kind not in "iu":
+    if kind_of(ids.dtype) not in "iu":
         raise DTypeError(f"{name}: segment_ids must be integers, got {ids.dtype}")
     if ids.ndim != 1 or x.shape[:1] != ids.shape:
         raise ShapeError(f"{name}: segment_ids has shape {ids.shape}, data {x.shape}: give one number a part of data")
@@ -109,9 +110,9 @@ def _neutral(name: str, dtype: np.dtype) -> Any:
     if name in ("segment_sum", "segment_prod"):
         return name == "segment_prod"
     sign = -1 if name == "segment_max" else 1
-    if dtype.kind in "fc":
+    if kind_of(dtype) in "fc":
         return sign * np.inf
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return sign > 0
     return np.iinfo(dtype).min if sign < 0 else np.iinfo(dtype).max
 

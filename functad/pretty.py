@@ -6,7 +6,6 @@ where they fit in 80 columns) decides the line breaks; Wadler, "A prettier print
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
@@ -14,7 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var, set_formatter, subprograms
+from functad.system.once import imported
 
 WIDTH = 80
 
@@ -219,7 +220,7 @@ def _is_redundant(eqn: Eqn, name: str) -> bool:
 
 def literal_text(value: Any) -> str:
     """A scalar constant as Python would write it, with as many digits as its dtype tells apart."""
-    return str(float(str(value)) if np.asarray(value).dtype.kind == "f" else np.asarray(value).item())
+    return str(float(str(value)) if kind_of(np.asarray(value).dtype) == "f" else np.asarray(value).item())
 
 
 def escaped(text: str) -> str:
@@ -228,7 +229,7 @@ def escaped(text: str) -> str:
     >>> print(escaped('a "b" \\n'))
     a \\"b\\" \\n
     """
-    return json.dumps(text)[1:-1]
+    return str(imported("json").dumps(text)[1:-1])
 
 
 def letters(i: int) -> str:

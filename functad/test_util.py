@@ -13,11 +13,19 @@ import numpy as np
 
 from functad import api, dtypes
 from functad.absent import absent
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 from functad.tree_util import keystr, tree_leaves, tree_leaves_with_path, tree_map
 
 _STEP = 1e-4
-_TOLERANCES = {"float16": 1e-2, "float32": 2e-3, "float64": 1e-5, "complex64": 1e-3, "complex128": 1e-5}
+_TOLERANCES = {
+    "bfloat16": 1e-1,
+    "float16": 1e-2,
+    "float32": 2e-3,
+    "float64": 1e-5,
+    "complex64": 1e-3,
+    "complex128": 1e-5,
+}
 _MODES = ("fwd", "rev", "lin")
 Tolerance = float | dict[Any, float] | None
 
@@ -147,7 +155,7 @@ def _random_like(tree: Any, seed: int = 0) -> Any:
     def one(x: Any) -> Any:
         dtype = dtypes.dtype_of(x)[0]
         value = random.standard_normal(np.shape(x))
-        return _like(x, value + 1j * random.standard_normal(np.shape(x)) if dtype.kind == "c" else value)
+        return _like(x, value + 1j * random.standard_normal(np.shape(x)) if kind_of(dtype) == "c" else value)
 
     return tree_map(one, tree)
 

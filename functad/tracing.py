@@ -14,6 +14,8 @@ import numpy as np
 
 from functad import hints
 from functad.array import Array, ArrayImpl
+from functad.config import exceptional
+from functad.dtypes import kind_of
 from functad.errors import ConcretizationError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
@@ -99,12 +101,14 @@ class Trace:
     def __enter__(self) -> Trace:
         self.parent = _state.trace
         self.alive = True
+        exceptional.append(None)
         _state.trace = self
         return self
 
     def __exit__(self, kind: Any, problem: BaseException | None, where: Any) -> None:
         self.alive = False
         _state.trace = self.parent
+        exceptional.pop()
         if type(problem) is ValueError and str(problem).startswith("setting an array element with a sequence"):
             why = problem.__cause__ or problem.__context__  # NumPy's words for any error of `__float__`
             if isinstance(why, TracerError):
@@ -178,7 +182,7 @@ class Trace:
     def _own(self, result: Any, primitive: Primitive, source: Source | None) -> Any:
         """A tracer for a result that can have a derivative; any other is a plain value."""
         aval = result.aval
-        return Tracer(self, aval, result, primitive, source) if aval.dtype.kind in "fc" else result
+        return Tracer(self, aval, result, primitive, source) if kind_of(aval.dtype) in "fc" else result
 
 
 class Tracer(Array):
@@ -453,10 +457,12 @@ class in_trace:
 
     def __enter__(self) -> None:
         self.before = _state.trace, lines.source, lines.scopes
+        exceptional.append(None)
         _state.trace, lines.source, lines.scopes = self.trace, None, ()
 
     def __exit__(self, *exc: Any) -> None:
         _state.trace, lines.source, lines.scopes = self.before
+        exceptional.pop()
 
 
 def outside_traces() -> in_trace:

@@ -14,6 +14,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.ir import Primitive, Source
 from functad.tracing import Op, Tracer
@@ -51,7 +52,7 @@ def note_meeting(operands: Sequence[Any]) -> None:
     """Told by promotion that operands of several dtypes become 64-bit floats."""
     if _state.meetings != []:
         return  # nobody watches, or has seen one
-    strong = [x for x in operands if isinstance(x, Array) and not x.weak_type and x.dtype.kind in "fc"]
+    strong = [x for x in operands if isinstance(x, Array) and not x.weak_type and kind_of(x.dtype) in "fc"]
     narrow = next((x.dtype for x in strong if x.dtype not in _WIDE), None)
     origins = (origin_of_64_bits(x) for x in strong if x.dtype in _WIDE)
     wide = next((origin for origin in origins if origin), None)

@@ -228,6 +228,23 @@ def test_compiling_is_measured_in_processes_of_their_own(monkeypatch):
     assert len(sections[1].notes) == 1  # a second process takes the kernels from the cache, without numba
 
 
+def test_first_steps_are_measured_from_an_empty_cache(monkeypatch):
+    monkeypatch.setattr(compiling, "COLD", {"cold-5x5": workloads.COLD["cold-5x5"]})
+    (section,) = BENCHMARKS["cold"](OPTIONS._replace(frameworks=["functad", "torch"]))
+    assert section.name == "compile-cold-5x5-cold" and not section.failures  # PyTorch does not take part
+    assert section.title.endswith("import and first step, cold cache")
+    assert section.figures["functad"].median > 0 and "imports, which are counted" in section.notes[0]
+
+
+@pytest.mark.generated(every=3)
+@pytest.mark.parametrize("name", workloads.COLD)
+def test_what_is_compiled_computes_what_each_operation_alone_does(name):
+    contender = frameworks.contender("functad", workloads.COLD[name].task())
+    compiled = contender.outcome()
+    with functad.disable_jit():
+        assert disagreement(contender.outcome(), compiled)[0] < 1e-4
+
+
 def test_the_accuracies_of_a_training_are_read():
     rows = "epoch     time     loss   train acc.   test acc.\n    1    0.9 s   0.4000       0.8900      0.9300\n"
     assert training._ROW.findall(rows) == ["0.9300"]

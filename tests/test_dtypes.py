@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import enum
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+import functad
+import functad.numpy as jnp
 from functad import dtypes
 from functad.config import enable_x64
 from functad.dtypes import (
@@ -114,7 +118,7 @@ def test_float0_is_a_dtype():
         ([("a", int)], "dict of its fields"),
         ("f32", "'f32' is no dtype. Did you mean 'float32'"),
         ("flaot32", "'flaot32' is no dtype. Did you mean 'float32'"),
-        ("bfloat16", "'bfloat16' is no dtype. Did you mean 'float16'"),
+        ("bfloat61", "'bfloat61' is no dtype. Did you mean 'bfloat16'"),
         (None, "None is no dtype"),
         (np.floating, "np.floating is a kind of dtypes"),
         (3.5, "3.5 is no dtype"),
@@ -123,6 +127,45 @@ def test_float0_is_a_dtype():
 def test_unsupported_dtypes_say_how_to_fix_it(spec, text):
     with pytest.raises(DTypeError, match=text):
         as_dtype(spec)
+
+
+def test_bfloat16_says_which_package_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)  # as if it were not installed
+    monkeypatch.delitem(dtypes._DTYPES, "bfloat16", raising=False)
+    uses = [
+        lambda: as_dtype("bfloat16"),
+        lambda: dtypes.bfloat16,
+        lambda: jnp.bfloat16.dtype,
+        lambda: jnp.bfloat16(1),
+        lambda: jnp.zeros(3, jnp.bfloat16),
+        lambda: jnp.zeros(3, "bfloat16"),
+        lambda: jnp.ones(3).astype(jnp.bfloat16),
+        lambda: jnp.finfo(jnp.bfloat16),
+        lambda: functad.random.normal(functad.random.key(0), (3,), jnp.bfloat16),
+        lambda: functad.lax.convert_element_type(1.0, jnp.bfloat16),
+    ]
+    for use in uses:
+        with pytest.raises(DTypeError, match=r"bfloat16 needs the package ml_dtypes.*pip install functad\[bfloat16\]"):
+            use()
+
+
+def test_without_its_package_bfloat16_can_be_named_compared_and_be_a_key(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    monkeypatch.delitem(dtypes._DTYPES, "bfloat16", raising=False)
+    assert jnp.bfloat16 == jnp.bfloat16
+    for other in (jnp.float16, np.dtype("float16"), np.float16, "float32", 3):
+        assert jnp.bfloat16 != other and other != jnp.bfloat16
+    assert {jnp.bfloat16: 2, jnp.float16: 1}[jnp.bfloat16] == 2
+    assert repr(jnp.bfloat16) == "functad.numpy.bfloat16"
+
+
+def test_nobody_loads_the_package_of_bfloat16_who_does_not_use_it():
+    program = (
+        "import sys, functad, functad.numpy as jnp; jnp.bfloat16; jnp.bfloat16 == jnp.float32; "
+        "jnp.ones(3) * 2 + jnp.arange(3); jnp.asarray([1, 2.5]).astype('float16'); print('ml_dtypes' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
 
 
 @pytest.mark.skipif(np.dtype("longdouble").itemsize == 8, reason="long double is float64 on this platform")

@@ -21,6 +21,7 @@ from benchmarks.workloads import (
     perceptron,
     text_cnn,
     trajectories,
+    unet,
 )
 
 
@@ -53,6 +54,17 @@ CONVOLUTIONS = {
     "conv-input": Workload("the same: gradient of the input", convolution.input_gradient),
     "conv-kernel": Workload("the same: gradient of the kernel", convolution.kernel_gradient),
 }
+# What takes long to compile, as seen from what it computes.
+COLD = {
+    "unet": Workload("U-Net, 64×64 pixels, batch 4", unet.task),
+    **{
+        f"cold-{name}": Workload(
+            f"both gradients of a convolution {g.window}×{g.window}, stride {g.stride}, {g.features}→{g.outputs}",
+            partial(convolution.both_gradients, g),
+        )
+        for name, g in convolution.GEOMETRIES.items()
+    },
+}
 CALLS = {
     "call-scalar": Workload("call of a scalar function", calls.scalar),
     "call-tree": Workload("call with a pytree of ten leaves", calls.ten_leaves),
@@ -74,4 +86,4 @@ EQUATIONS = {
     )
     for size in SIZES
 }
-WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **CALLS, **OPERATIONS, **EQUATIONS}
+WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **COLD, **CALLS, **OPERATIONS, **EQUATIONS}

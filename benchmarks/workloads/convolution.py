@@ -1,11 +1,12 @@
 """A large convolution, 3×3, 64→64 channels, 56×56, batch 32, padded to the same size; and both its gradients.
+Also gradients of convolutions of other geometries, of which it is asked how long they take to compile.
 
-Knows it in each framework; nothing of timing. The arrays of the task have the channels first.
+Knows them in each framework; nothing of timing. The arrays of the large one's task have the channels first.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,51 @@ def input_gradient() -> Calling:
 def kernel_gradient() -> Calling:
     """`(images, cotangent) -> kernel`."""
     return _calling((_images(0), _images(1)), "kernel")
+
+
+class Geometry(NamedTuple):
+    """A convolution of images (height = width = `size`) with a square window; both padded to the same size or not."""
+
+    size: int
+    window: int
+    features: int
+    outputs: int
+    stride: int = 1
+    padding: str = "SAME"
+    batch: int = 8
+
+
+GEOMETRIES = {
+    "8x8-stride-4": Geometry(84, 8, 4, 32, stride=4, padding="VALID"),
+    "7x7-stride-2": Geometry(56, 7, 3, 64, stride=2),
+    "5x5": Geometry(28, 5, 1, 32),
+    "3x3": Geometry(28, 3, 32, 64),
+    "1x1": Geometry(14, 1, 64, 128),
+}
+
+
+def both_gradients(geometry: Geometry) -> Calling:
+    """`(images, kernel) -> gradients of both`, of the mean of squares of a convolution."""
+    rng = np.random.default_rng(0)
+    size, window, features, outputs, stride, padding, batch = geometry
+    images = rng.standard_normal((batch, size, size, features), np.float32)
+    kernel = rng.standard_normal((window, window, features, outputs), np.float32) / np.float32(window)
+
+    def gradients(lax: Any, grad: Any) -> Any:
+        def loss(images: Any, kernel: Any) -> Any:
+            x = lax.conv_general_dilated(images, kernel, (stride, stride), padding, dimension_numbers=_LAST)
+            return (x * x).mean()
+
+        return grad(loss, argnums=(0, 1))
+
+    forms = {"functad": Form(lambda: gradients(lax, functad.grad)), "jax": Form(lambda: _jax_gradients(gradients))}
+    return Calling((images, kernel), forms)
+
+
+def _jax_gradients(gradients: Any) -> Any:
+    import jax
+
+    return gradients(jax.lax, jax.grad)
 
 
 def _images(seed: int) -> np.ndarray:

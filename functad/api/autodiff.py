@@ -27,6 +27,7 @@ from functad.api.arguments import (
 )
 from functad.api.derivative_types import check_inputs, check_outputs, check_scalar
 from functad.array import ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Program, UndefinedPrimal, Zero
@@ -493,7 +494,7 @@ def _checked_tangent(t: Any, aval: Aval, what: Callable[[], str], integers: bool
     value = as_value(t, what)
     found = value.aval
     if found.shape != aval.shape or (
-        found.dtype != aval.dtype and not (found.weak_type and found.dtype.kind == aval.dtype.kind)
+        found.dtype != aval.dtype and not (found.weak_type and kind_of(found.dtype) == kind_of(aval.dtype))
     ):
         raise DifferentiationError(
             f"{what()} must have type {aval.str_short()}, but has {found.str_short()}; "

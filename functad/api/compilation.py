@@ -6,7 +6,6 @@ Knows when a Program can be used again; the equation `jit_p` and its rules are i
 from __future__ import annotations
 
 import inspect
-import logging
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
@@ -38,11 +37,12 @@ from functad.api.stages import Lowered, Traced
 from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
-from functad.config import config
+from functad.config import Config, config, exceptional
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.exact import exact_key
 from functad.execution import executable
 from functad.ir import Aval, Program
+from functad.system.log import logger
 from functad.system.once import Turn
 from functad.system.recent import Recent
 from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
@@ -154,8 +154,6 @@ _REMEMBERED = 8  # signatures with a short way, most recently compiled first
 _MANY_NESTED = 20  # jitted functions within each other, when these are to blame for a full stack
 _MOST_ENTRIES = 1024  # signatures of a function
 
-_logger = logging.getLogger("functad")
-
 
 class _CacheKey(NamedTuple):
     """What a traced Program depends on; equal signatures share it."""
@@ -253,13 +251,17 @@ class JitFunction(Generic[P, R]):
         self._fast = self._known.fast  # the same list, for speed
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        if current_trace() is None:
+        if not exceptional:
+            settings = Config.jit_settings
+        elif current_trace() is None:
             settings = config.jit_settings or current_settings()
-            for known, fast_call in self._fast:
-                if known == settings:
-                    result = fast_call(args, kwargs)
-                    if result is not MISS:
-                        return result
+        else:
+            return self._long_call(args, kwargs)
+        for known, fast_call in self._fast:
+            if known is settings or known == settings:
+                result = fast_call(args, kwargs)
+                if result is not MISS:
+                    return result
         return self._long_call(args, kwargs)
 
     def _long_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -292,7 +294,7 @@ class JitFunction(Generic[P, R]):
 
     def _fast_call(self, call: _SortedCall, entry: _CacheEntry, values: Sequence[Any]) -> tuple[Arguments, FastCall]:
         """The short way for arguments of these types; made at the first call, which compiles."""
-        settings = current_settings()
+        settings = config.jit_settings or current_settings()
         if settings not in entry.calls:
             names = self._names(call)
             arguments = Arguments(
@@ -446,7 +448,7 @@ class JitFunction(Generic[P, R]):
             _warn_of_widening(meetings[0])
         if config.log_compiles:
             types = ", ".join(a.str_short() for a in avals)
-            _logger.warning("traced %s for arguments of types %s", self._name(), types or "(none)")
+            logger().warning("traced %s for arguments of types %s", self._name(), types or "(none)")
         assert flat_fun.out_tree is not None
         out_tree, outs = without_float0(flat_fun.out_tree, outs)
         program = of_moderate_depth(program_from_ops(trace, trace.take_ops(), inputs, outs, self._name()))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.api.arguments import LeafNames, function_name
+from functad.dtypes import kind_of
 from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Aval
@@ -33,7 +34,7 @@ def check_inputs(
         return ", ".join(f"`{names[i]}` of type {a.str_short()}" for i, a in enumerate(avals) if not accepted(a))
 
     if holomorphic:
-        if bad := listed(lambda a: a.dtype.kind == "c"):
+        if bad := listed(lambda a: kind_of(a.dtype) == "c"):
             raise DifferentiationError(
                 f"{transform}: with holomorphic=True {function_name(fun)} is differentiated in complex arguments, but "
                 f"got {bad}. Convert (`x.astype('complex64')`), choose other argnums, or leave holomorphic=True away"
@@ -46,7 +47,7 @@ def check_inputs(
             f"values have derivatives. Convert (`x.astype('float32')`, `2.` instead of `2`) or choose other "
             f"argnums{way_out}"
         )
-    if transform == "jacfwd" and (bad := listed(lambda a: a.dtype.kind != "c")):
+    if transform == "jacfwd" and (bad := listed(lambda a: kind_of(a.dtype) != "c")):
         raise DifferentiationError(
             f"jacfwd: {function_name(fun)} is differentiated in {bad}, along whose real and imaginary parts its slopes "
             f"may differ: {_OPEN}; otherwise differentiate in the parts, or use `functad.jvp`"
@@ -56,7 +57,7 @@ def check_inputs(
 def check_outputs(transform: str, fun: Callable[..., Any], avals: Sequence[Aval], holomorphic: bool) -> None:
     """Raise unless the outputs are real, or complex if `holomorphic`; jacfwd of real arguments takes both."""
     for aval in avals:
-        kind, name = aval.dtype.kind, function_name(fun)
+        kind, name = kind_of(aval.dtype), function_name(fun)
         if holomorphic and kind != "c":
             raise DifferentiationError(
                 f"{transform}: with holomorphic=True {name} must return complex numbers, but returned "

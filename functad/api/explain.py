@@ -6,18 +6,17 @@ Knows signatures as data: structures, types, static values, closures. It traces 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from functad.config import TRACE_OPTIONS
 from functad.ir import Aval
+from functad.records import Record
 from functad.tree_util import PyTreeDef
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Record):
     """What a compiled Program depends on, with names for people.
 
     leaves: the key path and the type of each array. settings: of `TRACE_OPTIONS`.
@@ -31,8 +30,7 @@ class Signature:
     closure: tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Record):
     """Whether a call finds a compiled Program (`hit`), and if not, what changed; printing it tells.
 
     >>> import functad, numpy as np

@@ -14,6 +14,7 @@ from functad.api.custom_rules import custom_jvp
 from functad.api.inspection import closure_convert, trace_function
 from functad.api.rule_calls import zero_from_primal
 from functad.calls.linear_solve import Solver, linear_solve
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.ir import Program, Var
 from functad.primitives.arithmetic import neg
@@ -47,7 +48,7 @@ def custom_root(f: Fun, initial_guess: Any, solve: Fun, tangent_solve: Fun, has_
     for fun in (f, solve, tangent_solve):
         check_callable(fun, "custom_root")
     converted, closed_over = closure_convert(f, initial_guess)
-    numbers = [x.dtype.kind in "fc" for x in closed_over]
+    numbers = [kind_of(x.dtype) in "fc" for x in closed_over]
 
     def at(x: Any, values: Sequence[Any], others: Sequence[Any]) -> Any:
         given = {True: iter(values), False: iter(others)}

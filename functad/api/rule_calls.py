@@ -26,6 +26,7 @@ from functad.api.arguments import (
     positional_names,
     short,
 )
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, CustomRuleError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Placeholder, Zero
@@ -266,7 +267,7 @@ class RuleCall:
             return Zero(aval)
         if found.same_type(aval):
             return given
-        if found.shape == aval.shape and found.weak_type and found.dtype.kind in "biuf":
+        if found.shape == aval.shape and found.weak_type and kind_of(found.dtype) in "biuf":
             return convert_element_type(given, aval.dtype)
         raise CustomRuleError(
             f"{self.rule_name(rule)} returned {found.str_short()} at {where}, which belongs to {of} of type "

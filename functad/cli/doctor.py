@@ -85,8 +85,8 @@ def _versions() -> Findings:
 
 
 def _processor() -> Findings:
-    loader = _backend("compile.loader")
-    name, features = loader.processor()
+    target = _backend("compile.target")
+    name, features = target.host()
     yield "name", name
     yield "vectors", f"{_vector_bits(features.split(','))} bits"
 

@@ -107,7 +107,7 @@ def _caches() -> Iterator[Measurement]:
 
 
 def _vectors() -> Iterator[Measurement]:
-    _, features = _backend("compile.loader").processor()
+    _, features = _backend("compile.target").host()
     yield Measurement("VECTOR_BYTES", "", 64 if "+avx512f" in features.split(",") else 32 if "+avx" in features else 16)
 
 

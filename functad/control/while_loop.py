@@ -23,6 +23,7 @@ from functad.control.conditional import choose
 from functad.control.guard import guarded
 from functad.control.pruning import pruned_while
 from functad.control.scan import linearized_body, scan
+from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Linearize, Literal, Primitive, Program, Zero, memoised
 from functad.lowering_rules import ControlFlow
@@ -187,7 +188,7 @@ def _linearize_stacking(
 
 def _one_unless(starts: Any, residual: Any) -> Any:
     """A residual of all steps. Where only other examples' loops make steps, it must be finite: zeros meet it."""
-    return select_n(starts, full_like(residual, 1), residual) if aval_of(residual).dtype.kind in "fc" else residual
+    return select_n(starts, full_like(residual, 1), residual) if kind_of(aval_of(residual).dtype) in "fc" else residual
 
 
 def _with_valid(body: Program, count: int) -> Program:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import random
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
 
@@ -48,8 +49,7 @@ def batches(
     >>> sorted(int(y) for x, labels in batches((images, labels), 2, key=random.key(0)) for y in labels)
     [0, 1, 2, 3, 4]
     """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-        raise ArgumentError(f"batches: batch_size is {batch_size!r}; it must be an int of at least 1.")
+    check_batch_size(batch_size, "batches", "batch_size")
     paths_and_leaves, structure = tree_flatten_with_path(data)
     # np.asarray copies nothing of an array on the CPU, and NumPy's indexing is cheap.
     arrays = [np.asarray(leaf) for _, leaf in paths_and_leaves]
@@ -91,6 +91,12 @@ class Batches:
             yield tree_unflatten(self._structure, [array[index] for array in self._arrays])
 
 
+def check_batch_size(value: Any, function: str, name: str) -> None:
+    """Raise unless a number of items is an int of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ArgumentError(f"{function}: {name} is {value!r}; it must be an int of at least 1.")
+
+
 def _common_length(names: list[str], arrays: list[np.ndarray]) -> int:
     if not arrays:
         raise ArgumentError("batches: data holds no array; give a pytree of arrays, such as (images, labels).")
@@ -123,7 +129,7 @@ def _check_key(key: Any) -> None:
 
 def _checked_permutation(permutation: Any, length: int) -> np.ndarray:
     order = np.asarray(permutation)
-    if order.shape != (length,) or order.dtype.kind not in "iu":
+    if order.shape != (length,) or kind_of(order.dtype) not in "iu":
         raise ArgumentError(
             f"batches: permutation has shape {order.shape} and dtype {order.dtype}; expected integers of "
             f"shape ({length},), one for each item."

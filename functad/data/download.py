@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from functad.data.compressed import gunzip
 from functad.errors import ArgumentError, DataError
 from functad.system.cache import atomic_write
 from functad.system.progress import Progress
@@ -28,11 +29,14 @@ _RETRY_STATUS = (429, 500, 502, 503, 504)
 
 
 class RemoteFile(NamedTuple):
-    """A public file: its name, its size in bytes and its SHA-256 in hexadecimal."""
+    """A public file: its name, its size in bytes and its SHA-256 in hexadecimal.
+
+    Where the sum is None, the size is the most that the file may have, and what is in it must be checked.
+    """
 
     name: str
     size: int
-    sha256: str
+    sha256: str | None
 
 
 def fetch(
@@ -84,12 +88,13 @@ def fetch(
     raise DataError(f"{file.name} could not be downloaded:\n" + "\n".join(f"  {line}" for line in failures))
 
 
-def read_verified(path: Path, sha256: str) -> bytes:
+def read_verified(path: Path, sha256: str, *, unpacked: bool = False) -> bytes:
     """The content of a file whose SHA-256 is known.
 
     Args:
         path: the file.
-        sha256: its sum in hexadecimal.
+        sha256: its sum in hexadecimal; that of what it holds, if the file is `unpacked`.
+        unpacked: whether the file is a gzip stream, of which the content is returned.
 
     Returns:
         All its bytes.
@@ -98,6 +103,8 @@ def read_verified(path: Path, sha256: str) -> bytes:
         DataError: the sum is another one; the message names the file and both sums.
     """
     content = path.read_bytes()
+    if unpacked:
+        content = gunzip(content, str(path))
     actual = hashlib.sha256(content).hexdigest()
     if actual != sha256:
         raise DataError(
@@ -135,6 +142,8 @@ def _download(file: RemoteFile, url: str, target: Path, timeout: float, grace: f
                     )
                 if received > file.size:
                     raise _TryFailedError(f"sent more than the {file.size:,} bytes expected", transient=False)
+        if file.sha256 is None:
+            return
         if received < file.size:
             raise _TryFailedError(f"broke off after {received:,} of {file.size:,} bytes", transient=True)
         if digest.hexdigest() != file.sha256:

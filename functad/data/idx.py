@@ -5,12 +5,11 @@ This file must not know which data sets there are or where they lie.
 
 from __future__ import annotations
 
-import gzip
 import math
-import zlib
 
 import numpy as np
 
+from functad.data.compressed import MAGIC, gunzip
 from functad.errors import DataError
 
 # The third byte of the header names the type; the values are big-endian.
@@ -22,7 +21,6 @@ _TYPES: dict[int, np.dtype] = {
     0x0D: np.dtype(">f4"),
     0x0E: np.dtype(">f8"),
 }
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def parse_idx(content: bytes, name: str, *, shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -43,8 +41,8 @@ def parse_idx(content: bytes, name: str, *, shape: tuple[int, ...] | None = None
     >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3, 5, 0, 4]), "labels")
     array([5, 0, 4], dtype=uint8)
     """
-    if content[:2] == _GZIP_MAGIC:
-        content = _decompress(content, name)
+    if content[:2] == MAGIC:
+        content = gunzip(content, name)
     dtype, found = _parse_header(content, name)
     data_start = 4 + 4 * len(found)
     expected_bytes = math.prod(found) * dtype.itemsize
@@ -59,17 +57,6 @@ def parse_idx(content: bytes, name: str, *, shape: tuple[int, ...] | None = None
         raise DataError(f"{name} holds an array of shape {found}, expected {shape}: it is not the file it should be.")
     values = np.frombuffer(content, dtype, offset=data_start).reshape(found)
     return values.astype(dtype.newbyteorder("="), copy=False)
-
-
-def _decompress(content: bytes, name: str) -> bytes:
-    try:
-        return gzip.decompress(content)
-    except EOFError as error:
-        raise DataError(
-            f"{name} is truncated: its gzip stream ends early, after {len(content):,} bytes. Fetch it again."
-        ) from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{name} is damaged: its gzip stream does not decode ({error}). Fetch it again.") from error
 
 
 def _parse_header(content: bytes, name: str) -> tuple[np.dtype, tuple[int, ...]]:

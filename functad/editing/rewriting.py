@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ from functad.editing.splicing import splice
 from functad.editing.substitution import Substitution
 from functad.errors import ProgramError
 from functad.ir import Atom, Eqn, Primitive, Program, Var
+from functad.records import Record
 
 MOST_REWRITES = 1000  # of one equation and of what it became: more can only be rules that undo one another
 
@@ -69,8 +69,7 @@ class View:
         return self.program.replace(eqns=self.eqns, outvars=outvars)
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Record):
     """What equations of some primitives become.
 
     name:    what it does, in a few words

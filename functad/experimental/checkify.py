@@ -25,6 +25,7 @@ from functad.calls.jit import call_program, jit_p
 from functad.control.conditional import cond, cond_p
 from functad.control.scan import scan, scan_p
 from functad.control.while_loop import while_, while_p
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.errors import CheckError as JaxRuntimeError
 from functad.evaluation import aval_of
@@ -522,11 +523,11 @@ class _Automatic(NamedTuple):
 
 
 def _makes_floats(eqn: Eqn) -> bool:
-    return any(v.aval.dtype.kind in "fc" for v in eqn.outvars)
+    return any(kind_of(v.aval.dtype) in "fc" for v in eqn.outvars)
 
 
 def _nan_test(eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    found = [jnp.isnan(x).any() for x in results if x.dtype.kind in "fc"]
+    found = [jnp.isnan(x).any() for x in results if kind_of(x.dtype) in "fc"]
     return jnp.stack(found).any(), ()
 
 

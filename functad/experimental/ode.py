@@ -15,6 +15,7 @@ from functad import numpy as jnp
 from functad.absent import absent
 from functad.api import closure_convert, custom_vjp, vjp, vmap
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.flatten_util import ravel_pytree
 from functad.tree_util import tree_flatten, tree_map, tree_unflatten
@@ -98,7 +99,7 @@ def odeint(
     times = jnp.asarray(t)
     if times.ndim != 1 or times.size < 1:
         raise ShapeError(f"odeint takes times of shape (k,), got {times.shape}")
-    if times.dtype.kind != "f":
+    if kind_of(times.dtype) != "f":
         raise DTypeError(f"odeint takes times that are floats, got {times.dtype}")
     args = tree_map(jnp.asarray, args)
     y0 = tree_map(_inexact, y0)
@@ -203,7 +204,7 @@ def _real(x: Any, like: Any) -> Any:
 
 
 def _root_mean_square(x: Any) -> Any:
-    return jnp.sqrt(jnp.mean(jnp.real(x) ** 2 + jnp.imag(x) ** 2 if x.dtype.kind == "c" else x**2))
+    return jnp.sqrt(jnp.mean(jnp.real(x) ** 2 + jnp.imag(x) ** 2 if kind_of(x.dtype) == "c" else x**2))
 
 
 # --- the adjoint ------------------------------------------------------------------------------------
@@ -217,7 +218,7 @@ def _odeint_fwd(dynamics: Dynamics, options: _Options, y0: Any, times: Any, args
 def _odeint_bwd(dynamics: Dynamics, options: _Options, residuals: Any, cotangents: Any) -> Any:
     ys, times, args = residuals
     leaves, tree = tree_flatten(args)
-    smooth = [i for i, x in enumerate(leaves) if x.dtype.kind in "fc"]
+    smooth = [i for i, x in enumerate(leaves) if kind_of(x.dtype) in "fc"]
     nothing = [jnp.zeros_like(leaves[i]) for i in smooth]
     _, unravel = ravel_pytree((ys[0], ys[0], times[0], nothing))
 

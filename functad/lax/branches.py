@@ -16,6 +16,7 @@ from functad.api.bodies import Body, as_knowns, check_same_tree, of_dtype, opera
 from functad.config import config
 from functad.control.conditional import closed_together, within
 from functad.control.forwarding import bind_cond
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, BodyError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Program, memoised
@@ -60,7 +61,7 @@ def cond(
             )
     operands = _operands("cond", operands, operand)
     index = _scalar(pred, "cond", "pred")
-    if aval_of(index).dtype.kind == "c":
+    if kind_of(aval_of(index).dtype) == "c":
         raise ArgumentError("cond: pred must be a bool or a real number, but is complex; compare it (`z != 0`)")
     if config.disable_jit and has_value(index):  # under `vmap` it may have one only when the whole is run
         return _run("cond", true_fun if bool(index) else false_fun, operands)
@@ -89,7 +90,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
     if not branches:
         raise ArgumentError("switch needs at least one branch")
     index = _scalar(index, "switch", "index")
-    if aval_of(index).dtype.kind not in "iu":
+    if kind_of(aval_of(index).dtype) not in "iu":
         raise ArgumentError(f"switch: index must be an integer, but has type {aval_of(index).str_short()}")
     if len(branches) == 1:
         return _run("switch", branches[0], operands)
@@ -165,7 +166,7 @@ def _of_one_type(transform: str, bodies: Sequence[Body], names: Sequence[str]) -
 def _wanted(found: Sequence[Aval]) -> Aval:
     """The type of a result: the first that is not weak (not from Python numbers), or the widest weak one."""
     strong = [a for a in found if not a.weak_type]
-    return strong[0] if strong else max(found, key=lambda a: "biufc".index(a.dtype.kind))
+    return strong[0] if strong else max(found, key=lambda a: "biufc".index(kind_of(a.dtype)))
 
 
 def _fits(found: Aval, wanted: Aval) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.lax.operands import operand, run, same_dtype, same_shape
 from functad.primitives import barrier
@@ -170,7 +171,7 @@ def conj(x: Any) -> Array:
     Array(1.-2.j, dtype=complex64)
     """
     x = operand("conj", x)
-    if aval_of(x).dtype.kind == "c":
+    if kind_of(aval_of(x).dtype) == "c":
         return el.conj(x)
     return run(el.complex_p, x, full_like(x, 0))
 
@@ -362,7 +363,7 @@ def pow(x: Any, y: Any) -> Array:
     >>> pow(np.float32([2, 3]), 2)
     Array([4., 9.], dtype=float32)
     """
-    if dtypes.dtype_of(y)[0].kind in "iu":
+    if kind_of(dtypes.dtype_of(y)[0]) in "iu":
         return run(el.pow_p, operand("pow", x), operand("pow", y))
     return run(el.pow_p, *same_shape("pow", x, y))
 
@@ -411,6 +412,6 @@ def stop_gradient(x: Any) -> Any:
 
     def stop(leaf: Any) -> Any:
         leaf = operand("stop_gradient", leaf)
-        return el.stop_gradient(leaf) if aval_of(leaf).dtype.kind in "fc" else leaf
+        return el.stop_gradient(leaf) if kind_of(aval_of(leaf).dtype) in "fc" else leaf
 
     return tree_map(stop, x)

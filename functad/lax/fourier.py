@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.evaluation import aval_of
 from functad.lax.operands import operand as _operand
@@ -38,7 +39,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     (operand,) = promote_dtypes_inexact(_operand("fft", x))
     aval = aval_of(operand)
     if kind is FftType.RFFT:
-        if aval.dtype.kind == "c":
+        if kind_of(aval.dtype) == "c":
             raise DTypeError(f"lax.fft: RFFT takes real numbers, but x is {aval.str_short()}; use FFT, or real(x)")
     else:
         operand = convert(operand, np.result_type(aval.dtype, np.complex64))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from functad.absent import absent
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.extend.core.primitives import primitive_named
 from functad.numpy import arithmetic, linear, manipulation
@@ -362,7 +363,7 @@ def triangular_solve(
     axis = -1 if left_side else -2
     found = _triangular.triangular_solve(
         x, manipulation.expand_dims(y, axis) if is_vector else y, left_side=left_side, lower=lower,
-        transpose_a=transpose_a, conjugate_a=conjugate_a and x.dtype.kind == "c", unit_diagonal=unit_diagonal,
+        transpose_a=transpose_a, conjugate_a=conjugate_a and kind_of(x.dtype) == "c", unit_diagonal=unit_diagonal,
     )  # fmt: skip
     return manipulation.squeeze(found, axis) if is_vector else found
 

@@ -29,6 +29,7 @@ from functad.array import ArrayImpl
 from functad.config import config
 from functad.control.forwarding import bind_scan, bind_while
 from functad.control.while_loop import counted
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, BodyError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval
@@ -376,7 +377,7 @@ def _bound(x: Any, name: str) -> Any:
     if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
         return int(x)
     aval = as_value(x, lambda: f"fori_loop: {name}").aval
-    if aval.shape != () or aval.dtype.kind not in "iu":
+    if aval.shape != () or kind_of(aval.dtype) not in "iu":
         raise ArgumentError(f"fori_loop: {name} must be an integer scalar, but has type {aval.str_short()}")
     return x if isinstance(x, Tracer) else int(np.asarray(x))
 
@@ -391,7 +392,7 @@ def _counter_dtype(given: Sequence[Any], bounds: Sequence[Any]) -> np.dtype:
     strong = [dtype for dtype, weak in types if not weak] or [default]
     joint = np.promote_types(strong[0], strong[-1])
     for name, bound, r in zip(("lower", "upper"), bounds, ranges):
-        if joint.kind not in "iu" or not _holds(joint, r):
+        if kind_of(joint) not in "iu" or not _holds(joint, r):
             both = " and ".join(d.name for d, _ in types)
             what = f"of type {bound.aval.str_short()}" if isinstance(bound, Tracer) else bound
             raise ArgumentError(

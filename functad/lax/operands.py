@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of, infer_avals
 from functad.ir import Primitive
@@ -48,7 +49,7 @@ def _adapted(name: str, x: Any, dtype: np.dtype) -> Any:
     x = dtypes.adaptable(x)
     x = x if type(x) in SCALARS else operand(name, x)
     own, weak = dtypes.dtype_of(x)
-    return convert(x, dtype) if weak and _KINDS[own.kind] == _KINDS[dtype.kind] else operand(name, x)
+    return convert(x, dtype) if weak and _KINDS[kind_of(own)] == _KINDS[kind_of(dtype)] else operand(name, x)
 
 
 def same_shape(name: str, *args: Any) -> list[Any]:

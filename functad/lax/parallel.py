@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 from functad.evaluation import aval_of
 from functad.lax.operands import operand
@@ -105,7 +106,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: None = None) -> Any
         if not hasattr(leaf, "dtype"):
             return leaf
         dtype = aval_of(leaf).dtype
-        if dtype.kind in "biu":
+        if kind_of(dtype) in "biu":
             raise ArgumentError("lax.pmean takes floating or complex arrays; convert first: x.astype(float)")
         return el.div(leaf, dtype.type(size))
 

@@ -15,6 +15,7 @@ import numpy as np
 from functad import dtypes
 from functad.api import vmap
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ShapeError
 from functad.evaluation import aval_of
 from functad.lax import elementwise
@@ -240,11 +241,11 @@ class _KnownReduction:
 
 
 def _lowest(dtype: np.dtype) -> Any:
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return -np.inf if kind_of(dtype) == "f" else np.iinfo(dtype).min
 
 
 def _highest(dtype: np.dtype) -> Any:
-    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    return np.inf if kind_of(dtype) == "f" else np.iinfo(dtype).max
 
 
 _KNOWN: dict[Any, _KnownReduction] = {
@@ -252,14 +253,16 @@ _KNOWN: dict[Any, _KnownReduction] = {
     elementwise.mul: _KnownReduction(reduce_prod, None, lambda dtype: 1, "fciu"),
     elementwise.max: _KnownReduction(reduce_max, window.reduce_window_max_p, _lowest, "fiu"),
     elementwise.min: _KnownReduction(reduce_min, window.reduce_window_min_p, _highest, "fiu"),
-    elementwise.bitwise_and: _KnownReduction(reduce_and, None, lambda dtype: True if dtype.kind == "b" else -1, "biu"),
+    elementwise.bitwise_and: _KnownReduction(
+        reduce_and, None, lambda dtype: True if kind_of(dtype) == "b" else -1, "biu"
+    ),
     elementwise.bitwise_or: _KnownReduction(reduce_or, None, lambda dtype: 0, "biu"),
     elementwise.bitwise_xor: _KnownReduction(reduce_xor, None, lambda dtype: 0, "biu"),
 }
 
 
 def _is_known(computation: Any, x: Any) -> bool:
-    return computation in _KNOWN and aval_of(x).dtype.kind in _KNOWN[computation].kinds
+    return computation in _KNOWN and kind_of(aval_of(x).dtype) in _KNOWN[computation].kinds
 
 
 def _is_neutral(computation: Any, x: Any, init: Any) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.evaluation import aval_of
 from functad.lax.operands import axis_of, run
@@ -105,7 +106,7 @@ def approx_min_k(
     """
     _must_aggregate("approx_min_k", aggregate_to_topk)
     x = _operand("approx_min_k", operand)
-    reversed_order = el.neg if aval_of(x).dtype.kind == "f" else el.not_  # −x overflows
+    reversed_order = el.neg if kind_of(aval_of(x).dtype) == "f" else el.not_  # −x overflows
     values, places = top_k(reversed_order(x), k, axis=reduction_dimension)
     return reversed_order(values), places
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from functad.dtypes import kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var
 
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
@@ -35,7 +36,7 @@ def counters_of(cond: Program, cond_consts: int, body: Program, body_consts: int
     def change(number: Atom) -> int:
         """How much each step adds to an input of the condition, if it is an integer of the carry; or else 0."""
         k = places.get(number) if isinstance(number, Var) else None
-        if k is None or number.aval.dtype.kind not in "iu" or number.aval.shape:
+        if k is None or kind_of(number.aval.dtype) not in "iu" or number.aval.shape:
             return 0
         return _added(body, body.outvars[k], body.invars[body_consts + k])
 

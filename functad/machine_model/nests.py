@@ -61,6 +61,14 @@ CARRIED_PARTS = 4
 MOST_JOINED = 32
 """parts of an array that one kernel writes. Bound."""
 
+SMALLEST_JOINED_IN_NEST = facts.FIRST_CACHE // 2
+"""bytes of a joined array that the nests which read it compute, at least: what lies in the first cache is read again
+faster than two arrays are stored at once. Derived."""
+
+SHORTEST_FROM_VECTORS = 2048
+"""elements of a row that begins amid a vector and is therefore cut where the next begins, at least. Compared: stores
+across cache lines take twice as long, but one kernel more has to be called."""
+
 LARGEST_REST = 0.05
 """share of a row whose last elements fill no vector, for parts of a joined array to be stored by one nest. Compared."""
 

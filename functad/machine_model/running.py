@@ -66,6 +66,10 @@ PATIENCE_SECONDS = 20e-6
 PARTS_A_THREAD = 4
 """parts of work for each thread where each needs memory of its own, or packs a matrix. Compared."""
 
+DIRECT_ARENA_BYTES = 1 << 20
+"""bytes of temporaries of which a compiled Program may have a second set, for calls that are entered directly. Chosen:
+with more of them a call takes so long that the way in does not matter."""
+
 # ---- stopping (Ctrl-C)
 
 POLL_INTERVAL_NS = 50_000_000

@@ -28,7 +28,7 @@ from functad.nn.activations import (
 from functad.nn.attention import dot_product_attention
 from functad.nn.cells import gru_cell, lstm_cell, rnn_cell
 from functad.nn.combining import parallel, residual, serial
-from functad.nn.convolution import Conv
+from functad.nn.convolution import Conv, ConvTranspose
 from functad.nn.dropout import Dropout
 from functad.nn.embedding import Embedding
 from functad.nn.functions import (
@@ -64,7 +64,7 @@ from functad.nn.functions import (
     swish,
     tanh,
 )
-from functad.nn.layer import Layer
+from functad.nn.layer import Buffered, Layer
 from functad.nn.linear import Dense
 from functad.nn.losses import (
     accuracy,
@@ -75,7 +75,10 @@ from functad.nn.losses import (
     softmax_cross_entropy_with_integer_labels,
     squared_error,
 )
+from functad.nn.multi_head import Attention, KeyValueCache, MultiHeadAttention, TransformerBlock, empty_cache
+from functad.nn.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from functad.nn.pooling import AvgPool, MaxPool
+from functad.nn.positions import LearnedPositions, SinusoidalPositions, rotary_embedding, sinusoidal_positions
 from functad.nn.ragged import Ragged, each_step, length_mask
 from functad.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from functad.nn.recurrent_combining import Bidirectional, stacked
@@ -84,10 +87,14 @@ from functad.nn.truncated import truncated_bptt, windows
 
 __all__ = [
     "Activation",
+    "Attention",
     "AvgPool",
+    "BatchNorm",
     "Bidirectional",
+    "Buffered",
     "Celu",
     "Conv",
+    "ConvTranspose",
     "Dense",
     "Dropout",
     "Elu",
@@ -95,13 +102,20 @@ __all__ = [
     "Flatten",
     "GRU",
     "Gelu",
+    "GroupNorm",
     "Identity",
+    "InstanceNorm",
+    "KeyValueCache",
     "LSTM",
     "Layer",
+    "LayerNorm",
     "LeakyRelu",
+    "LearnedPositions",
     "LogSoftmax",
     "MaxPool",
     "Mish",
+    "MultiHeadAttention",
+    "RMSNorm",
     "RNN",
     "Ragged",
     "Recurrent",
@@ -110,14 +124,17 @@ __all__ = [
     "Selu",
     "Sigmoid",
     "Silu",
+    "SinusoidalPositions",
     "Softmax",
     "Softplus",
     "Tanh",
+    "TransformerBlock",
     "accuracy",
     "celu",
     "dot_product_attention",
     "each_step",
     "elu",
+    "empty_cache",
     "gelu",
     "glu",
     "gru_cell",
@@ -144,19 +161,21 @@ __all__ = [
     "relu6",
     "residual",
     "rnn_cell",
+    "rotary_embedding",
     "selu",
     "serial",
     "sigmoid",
     "sigmoid_binary_cross_entropy",
     "silu",
+    "sinusoidal_positions",
     "soft_sign",
     "softmax",
     "softmax_cross_entropy",
     "softmax_cross_entropy_with_integer_labels",
     "softplus",
-    "squared_error",
     "sparse_plus",
     "sparse_sigmoid",
+    "squared_error",
     "squareplus",
     "stacked",
     "standardize",

@@ -6,14 +6,19 @@ Knows nothing of layers.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from functad import lax
 from functad import numpy as jnp
+from functad.ad_checkpoint import checkpoint
 from functad.array import Array
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.functions import logsumexp, softmax
 from functad.nn.ragged import length_mask
+
+# Bytes of logits up to which they are computed at once, and how many queries and keys a block has beyond.
+_LOGITS_BYTES = 1 << 24
+_QUERIES, _KEYS = 128, 512
 
 
 def dot_product_attention(
@@ -32,6 +37,9 @@ def dot_product_attention(
     return_residual: bool = False,
 ) -> Any:
     """For each query the mean of the values, weighted by the softmax of its products with the keys.
+
+    Where the logits of all heads would take more than 16 MiB, they are computed block by block, forward and backward,
+    and memory grows with T + S, not with T S.
 
     In the shapes below stand B for the batch, T and S for the lengths of queries and keys, N for heads of queries,
     K for those of keys and values, H for the extent of a head. If K is less than N, which it must divide, N / K heads
@@ -77,28 +85,135 @@ def dot_product_attention(
     query, key, value = (_with_batch(name, x) for name, x in (("query", query), ("key", key), ("value", value)))
     _check(query, key, value)
     batch, steps, heads, extent = query.shape
-    shared = key.shape[2]
+    shared, keys = key.shape[2], key.shape[1]
     query = query.reshape(batch, steps, shared, heads // shared, extent)
-    dtype = jnp.promote_types(query.dtype, jnp.float32)
-    logits = jnp.einsum("btkgh,bskh->bkgts", query, key, preferred_element_type=dtype)
-    logits = logits * jnp.asarray(1 / math.sqrt(extent) if scale is None else scale, dtype)
-    if bias is not None:
-        logits = (logits + _grouped("bias", bias, logits.shape)).astype(dtype)
+    logits = (batch, shared, heads // shared, steps, keys)
     lengths = _lengths("query_seq_lengths", query_seq_lengths, batch)
-    key_lengths = _lengths("key_value_seq_lengths", key_value_seq_lengths, batch)
-    seen = _seen(logits.shape, mask, is_causal, local_window_size, lengths, key_lengths)
-    if seen is not None:
-        # Finite, so that a query that may look at nothing gives a mean and no NaN.
-        lowest = -0.7 * float(jnp.finfo(jnp.float32).max)
-        logits = jnp.where(seen, logits, jnp.asarray(lowest, dtype))
-    result = jnp.einsum("bkgts,bskh->btkgh", softmax(logits, axis=-1).astype(value.dtype), value)
+    masks = _Masks(
+        None if bias is None else _grouped("bias", bias, logits),
+        None if mask is None else _grouped("mask", _booleans(mask), logits),
+        is_causal,
+        (local_window_size, local_window_size) if isinstance(local_window_size, int) else local_window_size,
+        lengths,
+        _lengths("key_value_seq_lengths", key_value_seq_lengths, batch),
+    )
+    factor = 1 / math.sqrt(extent) if scale is None else scale
+    dtype = jnp.promote_types(query.dtype, jnp.float32)
+    attend = _attended if math.prod(logits) * dtype.itemsize <= _LOGITS_BYTES else _attended_in_blocks
+    result, residual = attend(query, key, value, factor, masks, dtype)
+    result = result.astype(value.dtype)
     if lengths is not None:
         result = result * length_mask(lengths, steps)[:, :, None, None, None].astype(result.dtype)
     result = result.reshape(shape)
     if not return_residual:
         return result
-    residual = jnp.moveaxis(logsumexp(logits, axis=-1), 3, 1).astype(key.dtype)
-    return result, lax.stop_gradient(residual.reshape(shape[:-1]))
+    return result, lax.stop_gradient(residual.astype(key.dtype).reshape(shape[:-1]))
+
+
+class _Masks(NamedTuple):
+    """What is added to logits, and which keys a query may look at."""
+
+    bias: Array | None
+    mask: Array | None
+    is_causal: bool
+    window: tuple[int, int] | None
+    lengths: Array | None
+    key_lengths: Array | None
+
+    def applied(self, logits: Array, rows: Any, columns: Any) -> Array:
+        """Logits of shape (B, K, N / K, t, s) of the queries `rows` and the keys `columns`, of (t,) and (s,)."""
+        if self.bias is not None:
+            logits = (logits + _part(self.bias, rows, columns)).astype(logits.dtype)
+        seen = self._seen(rows, columns)
+        if seen is None:
+            return logits
+        # Finite, so that a query that may look at nothing gives a mean and no NaN.
+        lowest = -0.7 * float(jnp.finfo(jnp.float32).max)
+        return jnp.where(seen, logits, jnp.asarray(lowest, logits.dtype))
+
+    def _seen(self, rows: Any, columns: Any) -> Array | None:
+        parts: list[Any] = []
+        if self.mask is not None:
+            parts.append(_part(self.mask, rows, columns))
+        after = columns[None, :] - rows[:, None]  # how far a key lies behind a query
+        if self.is_causal:
+            parts.append(after <= 0)
+        if self.window is not None:
+            parts.append((after >= -self.window[0]) & (after <= self.window[1]))
+        if self.lengths is not None:
+            parts.append((rows < self.lengths[:, None])[:, None, None, :, None])
+        if self.key_lengths is not None:
+            parts.append((columns < self.key_lengths[:, None])[:, None, None, None, :])
+        seen: Any = None
+        for part in parts:
+            seen = part if seen is None else seen & part
+        return seen
+
+
+def _attended(query: Array, key: Array, value: Array, scale: Any, masks: _Masks, dtype: Any) -> tuple[Array, Array]:
+    """Results, (B, T, K, N / K, H), and the logarithms of the sums, (B, T, K, N / K), from all logits at once."""
+    logits = _logits(query, key, scale, dtype)
+    logits = masks.applied(logits, jnp.arange(logits.shape[3]), jnp.arange(logits.shape[4]))
+    result = jnp.einsum("bkgts,bskh->btkgh", softmax(logits, axis=-1).astype(value.dtype), value)
+    return result, jnp.moveaxis(logsumexp(logits, axis=-1), 3, 1)
+
+
+def _attended_in_blocks(
+    query: Array, key: Array, value: Array, scale: Any, masks: _Masks, dtype: Any
+) -> tuple[Array, Array]:
+    """The same from a block of logits at a time (Milakov & Gimelshein 2018; Rabe & Staats 2021; Dao et al. 2022).
+
+    A block of queries goes over all blocks of keys with a running maximum m, total and sum of values a. Its steps are
+    computed again for its derivative, so that no more is ever stored than for one block of queries.
+    """
+    steps, keys = query.shape[1], key.shape[1]
+    queries_in = _blocks(query, _QUERIES)
+    keys_in, values_in = _blocks(key, _KEYS), _blocks(value, _KEYS)
+
+    @checkpoint
+    def block(rows_of: Any) -> Any:
+        q, first = rows_of
+        rows = jnp.minimum(first + jnp.arange(q.shape[1]), steps - 1)
+
+        def step(carry: Any, columns_of: Any) -> Any:
+            m, total, a = carry
+            k, v, first = columns_of
+            columns = first + jnp.arange(k.shape[1])
+            logits = masks.applied(_logits(q, k, scale, dtype), rows, jnp.minimum(columns, keys - 1))
+            logits = jnp.where(columns < keys, logits, -jnp.inf)
+            top = lax.stop_gradient(jnp.maximum(m, logits.max(-1)))
+            p = jnp.exp(logits - top[..., None])
+            shrink = jnp.exp(m - top)
+            a = a * shrink[..., None] + jnp.einsum("bkgts,bskh->bkgth", p, v.astype(dtype))
+            return (top, total * shrink + p.sum(-1), a), None
+
+        shape = (q.shape[0], *q.shape[2:4], q.shape[1])
+        start = jnp.full(shape, -jnp.inf, dtype), jnp.zeros(shape, dtype), jnp.zeros((*shape, q.shape[4]), dtype)
+        (m, total, a), _ = lax.scan(step, start, (keys_in, values_in, jnp.arange(len(keys_in)) * keys_in.shape[2]))
+        return jnp.moveaxis(a / total[..., None], 3, 1), jnp.moveaxis(m + jnp.log(total), 3, 1)
+
+    found = lax.map(block, (queries_in, jnp.arange(len(queries_in)) * queries_in.shape[2]))
+    result, residual = (jnp.moveaxis(x, 0, 1).reshape(x.shape[1], -1, *x.shape[3:])[:, :steps] for x in found)
+    return result, residual
+
+
+def _blocks(x: Array, size: int) -> Array:
+    """(B, steps, …) as (blocks, B, size, …), zeros behind the last step."""
+    size = min(size, x.shape[1])
+    count = -(-x.shape[1] // size)
+    x = jnp.pad(x, [(0, 0), (0, count * size - x.shape[1])] + [(0, 0)] * (x.ndim - 2))
+    return jnp.moveaxis(x.reshape(x.shape[0], count, size, *x.shape[2:]), 1, 0)
+
+
+def _logits(query: Array, key: Array, scale: Any, dtype: Any) -> Array:
+    return jnp.einsum("btkgh,bskh->bkgts", query, key, preferred_element_type=dtype) * jnp.asarray(scale, dtype)
+
+
+def _part(x: Array, rows: Any, columns: Any) -> Array:
+    """The rows and columns of an array that broadcasts to the logits."""
+    if x.shape[3] != 1:
+        x = jnp.take(x, rows, axis=3)
+    return x if x.shape[4] == 1 else jnp.take(x, columns, axis=4)
 
 
 def _with_batch(name: str, x: Any) -> Array:
@@ -142,6 +257,16 @@ def _grouped(name: str, x: Any, logits: tuple[int, ...]) -> Array:
     return x.reshape(x.shape[0], *heads, *x.shape[2:])
 
 
+def _booleans(mask: Any) -> Array:
+    mask = jnp.asarray(mask)
+    if mask.dtype != bool:
+        raise DTypeError(
+            f"mask of dot_product_attention must be of booleans, not of {mask.dtype}; what is added to the logits is "
+            "bias"
+        )
+    return mask
+
+
 def _lengths(name: str, lengths: Any, batch: int) -> Array | None:
     if lengths is None:
         return None
@@ -152,37 +277,3 @@ def _lengths(name: str, lengths: Any, batch: int) -> Array | None:
             f"batch, not {lengths.dtype} of shape {lengths.shape}"
         )
     return lengths
-
-
-def _seen(
-    logits: tuple[int, ...],
-    mask: Any,
-    is_causal: bool,
-    window: int | tuple[int, int] | None,
-    lengths: Array | None,
-    key_lengths: Array | None,
-) -> Array | None:
-    """Which keys each query may look at, broadcasting to the shape of the logits; None for all."""
-    steps, keys = logits[3:]
-    parts: list[Any] = []
-    if mask is not None:
-        if jnp.asarray(mask).dtype != bool:
-            raise DTypeError(
-                f"mask of dot_product_attention must be of booleans, not of {jnp.asarray(mask).dtype}; what is added "
-                "to the logits is bias"
-            )
-        parts.append(_grouped("mask", mask, logits))
-    after = jnp.arange(keys)[None, :] - jnp.arange(steps)[:, None]  # how far a key lies behind a query
-    if is_causal:
-        parts.append(after <= 0)
-    if window is not None:
-        left, right = (window, window) if isinstance(window, int) else window
-        parts.append((after >= -left) & (after <= right))
-    if lengths is not None:
-        parts.append(length_mask(lengths, steps)[:, None, None, :, None])
-    if key_lengths is not None:
-        parts.append(length_mask(key_lengths, keys)[:, None, None, None, :])
-    seen: Any = None
-    for part in parts:
-        seen = part if seen is None else seen & part
-    return seen

@@ -6,26 +6,29 @@ Knows layers only as pairs of functions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from functad import numpy as jnp
 from functad import random
 from functad.api import eval_shape
-from functad.errors import ShapeError, TreeError
-from functad.nn.layer import Layer, check_layers, check_one_array, struct_of
+from functad.errors import ArgumentError, ShapeError, TreeError
+from functad.nn.layer import Layer, applied, check_layers, check_one_array, combination, first_buffers, struct_of
 
 
-def serial(*layers: Layer) -> Layer:
+def serial(*layers: Layer, **named: Layer) -> Layer:
     """Layers one after another: the output of each is the input of the next.
 
     Args:
         layers: the layers; none gives the identity.
+        named: the layers with names instead, which then stand in the key paths of the params.
 
     Returns:
-        A layer whose params are a tuple, one entry a layer. A `key` is split among the layers.
+        A layer whose params are a tuple, one entry a layer, or a dict by their names; so are its buffers, if a layer
+        has some. A `key` is split among the layers.
 
     Raises:
-        ArgumentError: an argument is no layer.
+        ArgumentError: an argument is no layer, or some layers have names and others have not.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad import nn
@@ -35,39 +38,55 @@ def serial(*layers: Layer) -> Layer:
     ({'kernel': (1014, 84)}, (), {'bias': (10,), 'kernel': (84, 10)})
     >>> network.apply(params, jnp.ones((8, 1014))).shape
     (8, 10)
+    >>> network = serial(hidden=nn.Dense(4), relu=nn.Relu(), out=nn.Dense(1, use_bias=False))
+    >>> params = network.init(functad.random.key(0), jnp.ones((2, 3)))
+    >>> [functad.tree_util.keystr(path) for path, _ in functad.tree_util.tree_leaves_with_path(params)]
+    ["['hidden']['bias']", "['hidden']['kernel']", "['out']['kernel']"]
     """
-    check_layers(layers, "serial")
+    layers, names = _named("serial", layers, named)
 
-    def init(key: Any, x: Any) -> tuple[Any, ...]:
-        x = struct_of(x)
-        params = []
+    def init(key: Any, x: Any) -> Any:
+        x, params = struct_of(x), []
         for layer, layer_key in zip(layers, split_key(key, len(layers)), strict=True):
             params.append(layer.init(layer_key, x))
-            x = eval_shape(layer.apply, params[-1], x)
-        return tuple(params)
+            x = _shape_after(layer, params[-1], x)
+        return _packed(params, names)
 
-    def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        check_entries(params, layers, "serial")
-        for layer, layer_params, layer_key in zip(layers, params, split_key(key, len(layers)), strict=True):
-            x = layer.apply(layer_params, x, key=layer_key, train=train)
-        return x
+    def buffers(x: Any) -> Any:
+        x, found = struct_of(x), []
+        for layer in layers:
+            found.append(first_buffers(layer, x))
+            params = eval_shape(lambda x, layer=layer: layer.init(random.key(0), x), x)
+            x = _shape_after(layer, params, x)
+        return _packed(found, names)
 
-    return Layer(init, apply)
+    def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
+        new = []
+        keys = split_key(key, len(layers))
+        entries = zip(layers, _entries(params, layers, names, "serial"), _buffers_of(buffers, layers, names), keys)
+        for layer, layer_params, layer_buffers, layer_key in entries:
+            x, after = applied(layer, layer_params, x, layer_buffers, layer_key, train)
+            new.append(after)
+        return x, _packed(new, names)
+
+    return combination(layers, init, run, buffers)
 
 
-def parallel(*layers: Layer, join: Callable[[tuple[Any, ...]], Any] = lambda outputs: outputs) -> Layer:
+def parallel(*layers: Layer, join: Callable[[tuple[Any, ...]], Any] = lambda outputs: outputs, **named: Layer) -> Layer:
     """Layers side by side: each gets the same input.
 
     Args:
         layers: the layers.
         join: makes the output of the tuple of outputs, for example `sum`, or a function that concatenates
             them; by default the tuple itself.
+        named: the layers with names instead, as in `serial`.
 
     Returns:
-        A layer whose params are a tuple, one entry a layer. A `key` is split among the layers.
+        A layer whose params are a tuple, one entry a layer, or a dict by their names; so are its buffers, if a layer
+        has some. A `key` is split among the layers.
 
     Raises:
-        ArgumentError: an argument is no layer.
+        ArgumentError: an argument is no layer, or some layers have names and others have not.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad import nn
@@ -75,22 +94,22 @@ def parallel(*layers: Layer, join: Callable[[tuple[Any, ...]], Any] = lambda out
     >>> network.apply(((), ()), jnp.array([[-1., 2.]]))
     Array([[-1.,  2.,  0.,  2.]], dtype=float32)
     """
-    check_layers(layers, "parallel")
+    layers, names = _named("parallel", layers, named)
 
-    def init(key: Any, x: Any) -> tuple[Any, ...]:
-        return tuple(layer.init(k, x) for layer, k in zip(layers, split_key(key, len(layers)), strict=True))
-
-    def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        check_entries(params, layers, "parallel")
+    def init(key: Any, x: Any) -> Any:
         keys = split_key(key, len(layers))
-        return join(
-            tuple(
-                layer.apply(layer_params, x, key=layer_key, train=train)
-                for layer, layer_params, layer_key in zip(layers, params, keys, strict=True)
-            )
-        )
+        return _packed([layer.init(layer_key, x) for layer, layer_key in zip(layers, keys, strict=True)], names)
 
-    return Layer(init, apply)
+    def buffers(x: Any) -> Any:
+        return _packed([first_buffers(layer, x) for layer in layers], names)
+
+    def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
+        keys = split_key(key, len(layers))
+        entries = zip(layers, _entries(params, layers, names, "parallel"), _buffers_of(buffers, layers, names), keys)
+        pairs = [applied(layer, p, x, b, k, train) for layer, p, b, k in entries]
+        return join(tuple(y for y, _ in pairs)), _packed([new for _, new in pairs], names)
+
+    return combination(layers, init, run, buffers)
 
 
 def residual(layer: Layer) -> Layer:
@@ -106,9 +125,9 @@ def residual(layer: Layer) -> Layer:
     """
     check_layers((layer,), "residual")
 
-    def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+    def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
         check_one_array(x, "residual")
-        y = layer.apply(params, x, key=key, train=train)
+        y, new = applied(layer, params, x, buffers, key, train)
         check_one_array(y, "residual, adding the output of its layer")
         x, y = jnp.asarray(x), jnp.asarray(y)
         if y.shape != x.shape:
@@ -116,9 +135,9 @@ def residual(layer: Layer) -> Layer:
                 f"residual: the layer turns an input of shape {x.shape} into {y.shape}, so they cannot be "
                 "added; choose features and padding that keep the shape (padding='SAME', strides 1)"
             )
-        return x + y
+        return x + y, new
 
-    return Layer(layer.init, apply)
+    return combination((layer,), layer.init, run, partial(first_buffers, layer))
 
 
 def split_key(key: Any, count: int) -> list[Any]:
@@ -126,6 +145,49 @@ def split_key(key: Any, count: int) -> list[Any]:
     if key is None or count == 0:
         return [None] * count
     return list(random.split(key, count))
+
+
+def _named(name: str, layers: tuple[Layer, ...], named: dict[str, Layer]) -> tuple[tuple[Layer, ...], tuple[str, ...]]:
+    """The layers in their order, and their names, if they have some."""
+    if layers and named:
+        raise ArgumentError(
+            f"{name}: {len(layers)} layers have no name, but {', '.join(map(repr, named))} have; name all or none"
+        )
+    layers = layers or tuple(named.values())
+    check_layers(layers, name)
+    return layers, tuple(named)
+
+
+def _packed(entries: list[Any], names: tuple[str, ...]) -> Any:
+    return dict(zip(names, entries, strict=True)) if names else tuple(entries)
+
+
+def _entries(params: Any, layers: tuple[Layer, ...], names: tuple[str, ...], name: str) -> list[Any]:
+    if not names:
+        check_entries(params, layers, name)
+        return list(params)
+    if not isinstance(params, dict) or set(params) != set(names):
+        kind = f"a dict with {' and '.join(map(repr, params))}" if isinstance(params, dict) else repr(params)
+        raise TreeError(
+            f"{name}: params are {kind:.80}, but must be a dict with {' and '.join(map(repr, names))}; pass what "
+            "init(key, x) of this very network returned"
+        )
+    return [params[each] for each in names]
+
+
+def _buffers_of(buffers: Any, layers: tuple[Layer, ...], names: tuple[str, ...]) -> list[Any]:
+    """Those of each layer; None where there are none, of which the layer that needs them tells."""
+    if names:
+        return [buffers.get(each) if isinstance(buffers, dict) else None for each in names]
+    if isinstance(buffers, (tuple, list)) and len(buffers) == len(layers):
+        return list(buffers)
+    return [None] * len(layers)
+
+
+def _shape_after(layer: Layer, params: Any, x: Any) -> Any:
+    """The shapes and dtypes of the output of a layer."""
+    buffers = first_buffers(layer, x)
+    return eval_shape(lambda params, x: applied(layer, params, x, buffers, None, False)[0], params, x)
 
 
 def check_entries(params: Any, layers: tuple[Layer, ...], name: str) -> None:

@@ -1,4 +1,4 @@
-"""The convolution layer, over one, two or three axes.
+"""The convolution layers, over one, two or three axes.
 
 Knows layouts and kernels; the sums are those of `lax.conv_general_dilated`.
 """
@@ -130,3 +130,74 @@ def _check_channels(shape: tuple[int, ...], layout: str, kernel_shape: tuple[int
             f"kernel of shape {kernel_shape} takes {wanted}; is the layout right, or were the params made for other "
             "inputs?"
         )
+
+
+def ConvTranspose(
+    features: int,
+    kernel_size: int | Sequence[int],
+    strides: int | Sequence[int] = 1,
+    padding: PaddingArgument = "VALID",
+    use_bias: bool = True,
+    layout: str | None = None,
+    kernel_init: Initializer = DEFAULT_KERNEL_INIT,
+    bias_init: Initializer = zeros,
+) -> Layer:
+    """The transpose of a convolution: what enlarges by its strides, each input spread by the kernel.
+
+    Args:
+        features: the number of output channels.
+        kernel_size, strides, layout, use_bias, kernel_init, bias_init: as in `Conv`.
+        padding: that of the convolution whose transpose this is, as in PyTorch: "VALID" (none), "SAME" (sizes times
+            strides), an integer, or for each spatial axis an integer or a (low, high) pair: so much is cut off.
+
+    Returns:
+        A layer. Its params are a dict: "kernel" of shape (*kernel_size, input channels, features) and, with
+        `use_bias`, "bias" of shape (features,). Of no padding, an axis of n becomes (n - 1) stride + kernel size.
+
+    Raises:
+        ArgumentError, ShapeError, DTypeError, TreeError: as `Conv`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> layer = ConvTranspose(3, (2, 2), strides=2)
+    >>> x = jnp.ones((1, 5, 4, 4))
+    >>> layer.apply(layer.init(functad.random.key(0), x), x).shape
+    (1, 3, 8, 8)
+    """
+    name = f"ConvTranspose({features}, {kernel_size})"
+    window, layout = window_and_layout(kernel_size, layout, name)
+    rank = len(window)
+    strides_ = per_axis(strides, rank, "strides", name)
+    padding_ = checked_padding(padding, rank, name)
+    check_count(features, "features", "ConvTranspose")
+    wanted: dict[str, tuple[int | None, ...]] = {"kernel": (*window, None, features)}
+    if use_bias:
+        wanted["bias"] = (features,)
+    dimension_numbers = (layout, _KERNEL_LAYOUTS[rank], layout)
+
+    def init(key: Any, x: Any) -> dict[str, Any]:
+        x = struct_of(x)
+        check_floats(x, name)
+        check_input(x.shape, layout, name)
+        kernel_key, bias_key = random.split(key)
+        params = {"kernel": kernel_init(kernel_key, (*window, x.shape[layout.index("C")], features), x.dtype)}
+        if use_bias:
+            params["bias"] = bias_init(bias_key, (features,), x.dtype)
+        return params
+
+    def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+        check_params(params, wanted, name)
+        check_one_array(x, name)
+        x = jnp.asarray(x)
+        check_floats(x, name)
+        check_input(x.shape, layout, name)
+        _check_channels(x.shape, layout, params["kernel"].shape, 1, name)
+        # The transpose of a convolution reads the kernel from its end.
+        kernel = jnp.flip(params["kernel"], tuple(range(rank)))
+        y = lax.conv_transpose(
+            x, kernel, strides_, padding_, dimension_numbers=dimension_numbers, use_consistent_padding=True
+        )
+        if not use_bias:
+            return y
+        return y + jnp.reshape(params["bias"], tuple(features if axis == "C" else 1 for axis in layout))
+
+    return Layer(init, apply)

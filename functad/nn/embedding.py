@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.nn.initializers import Initializer, normal
 from functad.nn.layer import Layer, check_count, check_one_array, check_params
@@ -73,7 +74,7 @@ def Embedding(count: int, features: int, embedding_init: Initializer = _NORMAL, 
 
 def _check_integers(x: Any, name: str) -> None:
     check_one_array(x, name)
-    if x.dtype.kind not in "iu":
+    if kind_of(x.dtype) not in "iu":
         raise DTypeError(
             f"{name}: the input has dtype {x.dtype.name}, but must hold integers, the numbers of rows; "
             "convert it with x.astype('int32')"

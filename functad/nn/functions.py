@@ -14,6 +14,7 @@ from functad import dtypes, lax
 from functad import numpy as jnp
 from functad.array import Array
 from functad.custom_derivatives import custom_jvp
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 
 AxisArgument = int | Sequence[int] | None
@@ -454,7 +455,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
             f"choose one in {-x.ndim - 1}..{x.ndim}"
         )
     place = axis % (x.ndim + 1)
-    if x.dtype.kind in "iu" and count > jnp.iinfo(x.dtype).max:
+    if kind_of(x.dtype) in "iu" and count > jnp.iinfo(x.dtype).max:
         x = x.astype("int64" if x.dtype.itemsize >= 4 else "int32")
     classes = jnp.arange(count, dtype=x.dtype).reshape((count,) + (1,) * (x.ndim - place))
     same = jnp.expand_dims(x, place) == classes
@@ -467,7 +468,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 def _inexact(x: Any) -> Any:
     """Integers and booleans as floats; floats and complex numbers stay what they are."""
     x = jnp.asarray(x)
-    return x if x.dtype.kind in "fc" else x.astype(dtypes.to_inexact_dtype(x.dtype))
+    return x if kind_of(x.dtype) in "fc" else x.astype(dtypes.to_inexact_dtype(x.dtype))
 
 
 def _shifted(x: Any, axis: AxisArgument, where: Any) -> Any:

@@ -6,20 +6,15 @@ This file must not know any particular layer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.api import ShapeDtypeStruct
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
 from functad.tree_util import is_tree_node, tree_map
-
-
-class Apply(Protocol):
-    """The second half of a layer: `apply(params, x, *, key=None, train=False)`."""
-
-    def __call__(self, params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any: ...
 
 
 class Layer(NamedTuple):
@@ -39,7 +34,70 @@ class Layer(NamedTuple):
     """
 
     init: Callable[[Any, Any], Any]
-    apply: Apply
+    apply: Callable[..., Any]
+
+
+class Buffered(Layer):
+    """A layer that keeps more than params, such as the running means of `BatchNorm`: its buffers, which are no secret.
+
+    `apply` takes and gives them: `y, buffers = apply(params, x, buffers=buffers, train=True)`. Without `train`
+    they stay as they are. Combinations of such layers with others are such layers, too.
+
+    Attributes:
+        buffers: `buffers(x)` gives what there is at first for inputs like `x`, a pytree.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad import nn
+    >>> network = nn.serial(nn.Dense(4), nn.BatchNorm(), nn.Dense(1))
+    >>> x = jnp.ones((8, 3))
+    >>> params, buffers = network.init(functad.random.key(0), x), network.buffers(x)
+    >>> y, buffers = network.apply(params, x, buffers=buffers, train=True)
+    >>> y.shape, functad.tree.map(jnp.shape, buffers)
+    ((8, 1), ((), {'mean': (4,), 'var': (4,)}, ()))
+    """
+
+    buffers: Callable[[Any], Any]
+
+    def __new__(
+        cls, init: Callable[[Any, Any], Any], apply: Callable[..., Any], buffers: Callable[[Any], Any]
+    ) -> Buffered:
+        layer = super().__new__(cls, init, apply)
+        layer.buffers = buffers
+        return layer
+
+
+def first_buffers(layer: Layer, x: Any) -> Any:
+    """The buffers of any layer for inputs like x: `()` of a layer that has none."""
+    return layer.buffers(x) if isinstance(layer, Buffered) else ()
+
+
+def applied(layer: Layer, params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
+    """The output of any layer, and its new buffers: `()` of a layer that has none."""
+    if isinstance(layer, Buffered):
+        return layer.apply(params, x, buffers=buffers, key=key, train=train)
+    return layer.apply(params, x, key=key, train=train), ()
+
+
+def combination(
+    layers: tuple[Layer, ...],
+    init: Callable[[Any, Any], Any],
+    run: Callable[[Any, Any, Any, Any, bool], tuple[Any, Any]],
+    buffers: Callable[[Any], Any],
+) -> Layer:
+    """The layer made of others: `run(params, x, buffers, key, train)` gives its output and the new buffers.
+
+    It has buffers if one of the others has.
+    """
+
+    def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
+        return run(params, x, None, key, train)[0]
+
+    def apply_buffered(params: Any, x: Any, *, buffers: Any = None, key: Any = None, train: bool = False) -> Any:
+        return run(params, x, buffers, key, train)
+
+    if any(isinstance(layer, Buffered) for layer in layers):
+        return Buffered(init, apply_buffered, buffers)
+    return Layer(init, apply)
 
 
 def without_params(function: Callable[[Any], Any], name: str | None = None) -> Layer:
@@ -75,7 +133,7 @@ def check_one_array(x: Any, name: str) -> None:
 def check_floats(x: Any, name: str) -> None:
     """Raise unless the input of a layer with params, an array or its shape and dtype, is one array of floats."""
     check_one_array(x, name)
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         raise DTypeError(
             f"{name}: the input has dtype {x.dtype.name}, but the layer takes floats; convert it with "
             "x.astype('float32'), and divide pixels of 0 to 255 by 255"

@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.functions import log_sigmoid, log_softmax, logsumexp
 
@@ -154,7 +155,7 @@ def accuracy(logits: Any, labels: Any, axis: int = -1) -> Array:
 
 def _logits_and_labels(logits: Any, labels: Any, axis: int, name: str) -> tuple[Any, Any]:
     logits, labels = jnp.asarray(logits), jnp.asarray(labels)
-    if labels.dtype.kind not in "iu":
+    if kind_of(labels.dtype) not in "iu":
         raise DTypeError(
             f"{name}: labels must be integers, the numbers of the classes, got dtype {labels.dtype.name}; "
             "convert them with labels.astype('int32'), or one-hot rows with labels.argmax(-1)"

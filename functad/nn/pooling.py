@@ -11,6 +11,7 @@ from typing import Any
 
 from functad import dtypes, lax
 from functad import numpy as jnp
+from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.nn.layer import Layer, without_params
 from functad.nn.layout import (
@@ -86,7 +87,7 @@ def AvgPool(
 
     def pool(x: Any) -> Any:
         x = jnp.asarray(x)
-        if x.dtype.kind != "f":
+        if kind_of(x.dtype) != "f":
             raise DTypeError(
                 f"{name}: the input has dtype {x.dtype.name}; the mean needs floats, use x.astype('float32')"
             )
@@ -133,6 +134,6 @@ class _Slide:
 
 
 def _lowest(dtype: Any) -> Any:
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return -math.inf
-    return False if dtype.kind == "b" else int(dtypes.iinfo(dtype).min)
+    return False if kind_of(dtype) == "b" else int(dtypes.iinfo(dtype).min)

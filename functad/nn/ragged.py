@@ -11,8 +11,9 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
-from functad.nn.layer import Layer, check_layers
+from functad.nn.layer import Layer, applied, check_layers, combination, first_buffers
 
 
 class Ragged(NamedTuple):
@@ -77,10 +78,14 @@ def each_step(layer: Layer) -> Layer:
     def init(key: Any, x: Any) -> Any:
         return layer.init(key, values_of(x))
 
-    def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        return with_values(x, layer.apply(params, values_of(x), key=key, train=train))
+    def buffers(x: Any) -> Any:
+        return first_buffers(layer, values_of(x))
 
-    return Layer(init, apply)
+    def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
+        y, new = applied(layer, params, values_of(x), buffers, key, train)
+        return with_values(x, y), new
+
+    return combination((layer,), init, run, buffers)
 
 
 def values_of(x: Any) -> Any:
@@ -97,7 +102,7 @@ def check_lengths(x: Ragged, name: str) -> None:
     """Raise unless the lengths of a `Ragged` fit its values of shape (…, steps, features)."""
     *batch, steps, _ = x.values.shape
     lengths = jnp.asarray(x.lengths)
-    if lengths.dtype.kind not in "iu":
+    if kind_of(lengths.dtype) not in "iu":
         raise DTypeError(
             f"{name}: the lengths of the Ragged input have dtype {lengths.dtype.name}, but must be integers; "
             "of a mask over the steps they are mask.sum(-1)"

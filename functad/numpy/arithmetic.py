@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 from functad.evaluation import aval_of
 from functad.numpy import logic
@@ -72,13 +73,13 @@ __all__ = [
 def add(x1: Any, x2: Any, /) -> Array:
     """x1 + x2, element-wise; of booleans, logical or."""
     x, y = promote_pair("add", x1, x2)
-    return el.or_(x, y) if x.dtype.kind == "b" else el.add(x, y)
+    return el.or_(x, y) if kind_of(x.dtype) == "b" else el.add(x, y)
 
 
 def multiply(x1: Any, x2: Any, /) -> Array:
     """x1 · x2, element-wise; of booleans, logical and."""
     x, y = promote_pair("multiply", x1, x2)
-    return el.and_(x, y) if x.dtype.kind == "b" else el.mul(x, y)
+    return el.and_(x, y) if kind_of(x.dtype) == "b" else el.mul(x, y)
 
 
 subtract = binary("subtract", "x1 - x2, element-wise.", "sub")
@@ -87,7 +88,7 @@ subtract = binary("subtract", "x1 - x2, element-wise.", "sub")
 def true_divide(x1: Any, x2: Any, /) -> Array:
     """x1 / x2, element-wise; integers are converted to floats first."""
     x, y = promote_pair("true_divide", x1, x2)
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         x, y = promote_dtypes_inexact(x, y)
     return el.div(x, y)
 
@@ -108,7 +109,7 @@ def positive(x: Any, /) -> Array:
 def absolute(x: Any, /) -> Array:
     """The absolute value (of complex numbers the modulus), element-wise."""
     x = asarray(x)
-    return x if x.dtype.kind in "ub" else el.abs(x)
+    return x if kind_of(x.dtype) in "ub" else el.abs(x)
 
 
 abs = absolute  # noqa: A001
@@ -123,15 +124,15 @@ def sign(x: Any, /) -> Array:
     """-1, 0 or 1 after the sign of x, element-wise; 0 for -0.0, too."""
     x = asarray(x)
     result = el.sign(x)
-    return select(el.eq(x, scalar(x, 0)), scalar(x, 0), result) if x.dtype.kind == "f" else result
+    return select(el.eq(x, scalar(x, 0)), scalar(x, 0), result) if kind_of(x.dtype) == "f" else result
 
 
 def signbit(x: Any, /) -> Array:
     """Whether the sign bit is set, so also for -0.0."""
     x = asarray(x)
-    if x.dtype.kind in "ub":
+    if kind_of(x.dtype) in "ub":
         return filled(np.bool_(False), x.shape)
-    if x.dtype.kind != "f":  # complex numbers are refused as by all comparisons
+    if kind_of(x.dtype) != "f":  # complex numbers are refused as by all comparisons
         return el.lt(x, scalar(x, 0))
     bits = bitcast.bitcast_convert_type(x, np.dtype(f"i{x.dtype.itemsize}"))  # NaN and -0.0 have a sign bit, too
     return el.lt(bits, scalar(bits, 0))
@@ -147,7 +148,7 @@ def copysign(x1: Any, x2: Any, /) -> Array:
 def square(x: Any, /) -> Array:
     """x², element-wise."""
     x = asarray(x)
-    return el.square(convert(x, dtypes.default_int_dtype()) if x.dtype.kind == "b" else x)
+    return el.square(convert(x, dtypes.default_int_dtype()) if kind_of(x.dtype) == "b" else x)
 
 
 def reciprocal(x: Any, /) -> Array:
@@ -159,7 +160,7 @@ def reciprocal(x: Any, /) -> Array:
 def floor_divide(x1: Any, x2: Any, /) -> Array:
     """The largest integer not above x1 / x2, element-wise."""
     x, y = promote_args_numeric("floor_divide", x1, x2)
-    kind = x.dtype.kind
+    kind = kind_of(x.dtype)
     if kind == "u":
         return el.div(x, y)
     if kind == "i":
@@ -191,11 +192,11 @@ def remainder(x1: Any, x2: Any, /) -> Array:
     zero = scalar(x, 0)
     y = _no_zero(y)
     truncated = el.rem(x, y)
-    if x.dtype.kind == "u":
+    if kind_of(x.dtype) == "u":
         return truncated
     opposite = el.ne(el.lt(truncated, zero), el.lt(y, zero))
     result = select(el.and_(opposite, el.ne(truncated, zero)), el.add(truncated, y), truncated)
-    return _zero_signed_as(y, result) if x.dtype.kind == "f" else result
+    return _zero_signed_as(y, result) if kind_of(x.dtype) == "f" else result
 
 
 mod = remainder
@@ -209,7 +210,7 @@ def fmod(x1: Any, x2: Any, /) -> Array:
 
 def _no_zero(divisor: Any) -> Any:
     """An integer divisor with 1 instead of 0, so that the remainder of a division by zero is 0."""
-    if divisor.dtype.kind not in "iu" or (type(divisor) is ArrayImpl and np.all(divisor._value)):
+    if kind_of(divisor.dtype) not in "iu" or (type(divisor) is ArrayImpl and np.all(divisor._value)):
         return divisor
     return select(el.eq(divisor, scalar(divisor, 0)), scalar(divisor, 1), divisor)
 
@@ -217,7 +218,7 @@ def _no_zero(divisor: Any) -> Any:
 def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:  # noqa: A001
     """`(x1 // x2, x1 % x2)`, element-wise."""
     x, y = promote_args_numeric("divmod", x1, x2)
-    if x.dtype.kind == "f":
+    if kind_of(x.dtype) == "f":
         return _float_divmod(x, y)
     return floor_divide(x, y), remainder(x, y)
 
@@ -237,10 +238,10 @@ def power(x1: Any, x2: Any, /) -> Array:
     if exponent is not None:
         return _static_power(x1, x2, exponent)
     x, y = operand("power", x1), operand("power", x2)
-    x_kind, y_kind = dtypes.dtype_of(x)[0].kind, dtypes.dtype_of(y)[0].kind
+    x_kind, y_kind = kind_of(dtypes.dtype_of(x)[0]), kind_of(dtypes.dtype_of(y)[0])
     if x_kind in "iub" and y_kind in "iub":
         base, rest = promote_args_numeric("power", x, y)
-        if base.dtype.kind in "iu":
+        if kind_of(base.dtype) in "iu":
             return _integer_array_power(base, rest)
         # No integer dtype holds those of uint64 and negative ones: floats that adapt.
         return convert(el.pow(*promote_shapes("power", base, asarray(y))), base.dtype, base.weak_type)
@@ -265,7 +266,7 @@ def _static_exponent(x: Any) -> int | None:
         return x
     if isinstance(x, np.integer) or (isinstance(x, (ArrayImpl, np.ndarray)) and x.shape == ()):
         value = np.asarray(x)
-        return int(value) if value.dtype.kind in "iu" else None
+        return int(value) if kind_of(value.dtype) in "iu" else None
     return None
 
 
@@ -273,12 +274,12 @@ def _static_power(x: Any, given: Any, exponent: int) -> Any:
     x = operand("power", x)
     if type(given) is int:
         dtype, weak = dtypes.dtype_of(x)
-        if dtype.kind == "b":
+        if kind_of(dtype) == "b":
             dtype = dtypes.default_int_dtype()
         x = convert(x, dtype, weak) if isinstance(x, Array) else ArrayImpl(np.asarray(x, dtype), weak)
     else:
         x, _ = _promote_dtypes_keeping_floats(x, given)
-    if exponent < 0 and x.dtype.kind in "iu":
+    if exponent < 0 and kind_of(x.dtype) in "iu":
         raise ArgumentError(
             f"power: integers cannot be raised to the negative power {exponent}; "
             "convert the base to floats first, for example x.astype('float32')"
@@ -333,13 +334,13 @@ def lcm(x1: Any, x2: Any, /) -> Array:
 
 def _integers(name: str, x1: Any, x2: Any) -> list[Any]:
     x, y = promote_args(name, x1, x2)
-    if aval_of(x).dtype.kind not in "iu":
+    if kind_of(aval_of(x).dtype) not in "iu":
         raise ArgumentError(f"{name} takes integers, but was given {aval_of(x).str_short()}")
     return [asarray(x), asarray(y)]
 
 
 def _absolute_integer(x: Any) -> Any:
-    return x if x.dtype.kind == "u" else el.abs(x)
+    return x if kind_of(x.dtype) == "u" else el.abs(x)
 
 
 def ldexp(x1: Any, x2: Any, /) -> Array:
@@ -385,14 +386,14 @@ def minimum(x1: Any, x2: Any, /) -> Array:
 def fmax(x1: Any, x2: Any, /) -> Array:
     """The larger of x1 and x2, element-wise; a NaN loses."""
     x, y = promote_args("fmax", x1, x2)
-    larger = logic.greater if x.dtype.kind == "c" else el.gt
+    larger = logic.greater if kind_of(x.dtype) == "c" else el.gt
     return select(el.or_(larger(x, y), el.ne(y, y)), x, y)
 
 
 def fmin(x1: Any, x2: Any, /) -> Array:
     """The smaller of x1 and x2, element-wise; a NaN loses."""
     x, y = promote_args("fmin", x1, x2)
-    smaller = logic.less if x.dtype.kind == "c" else el.lt
+    smaller = logic.less if kind_of(x.dtype) == "c" else el.lt
     return select(el.or_(smaller(x, y), el.ne(y, y)), x, y)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.api.devices import CPU, Device, SingleDeviceSharding, check_device
 from functad.array import Array, install_methods
+from functad.dtypes import kind_of, plain_dtype
 from functad.errors import ArgumentError, CopyError, TracerError
 from functad.numpy import (
     arithmetic,
@@ -156,6 +157,11 @@ def _dlpack(
     known = _known(self, "`__dlpack__`")
     if dl_device not in (None, _DLPACK_CPU):
         raise CopyError(f"__dlpack__: {self._describe()} is in the memory of the CPU; {dl_device} is another device")
+    if plain_dtype(known.dtype) != known.dtype:
+        raise CopyError(
+            f"__dlpack__: NumPy, which does this, cannot pass on {known.dtype}: pass x.astype('float32'), or the bits, "
+            f"x.view('uint16'), which the other library can read as {known.dtype}"
+        )
     if copy is not False:
         return np.array(known).__dlpack__(stream=stream)
     if max_version is None or max_version < (1, 0):
@@ -234,7 +240,7 @@ def _view(self: Any, dtype: Any = None, type: None = None) -> Any:  # noqa: A002
         )
     if wanted == self.dtype:
         return self
-    x = self.astype(np.uint8) if self.dtype.kind == "b" and wanted.kind != "b" else self
+    x = self.astype(np.uint8) if kind_of(self.dtype) == "b" and kind_of(wanted) != "b" else self
     if new > old:
         x = manipulation.reshape(x, (*x.shape[:-1], x.shape[-1] * old // new, new // old))
     result = bitcast.bitcast_convert_type(x, wanted)

@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.numpy.building import as_array
 from functad.numpy.promotion import canonical_axis, convert, promote_args_inexact
@@ -28,7 +29,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     Array([160], dtype=uint8)
     """
     x = as_array("packbits", a)
-    if x.dtype.kind not in "iub":
+    if kind_of(x.dtype) not in "iub":
         raise DTypeError(f"packbits takes integers or booleans, got {x.aval.str_short()}; compare floats first: x != 0")
     lines, place = _lines("packbits", x, axis)
     size = lines.shape[-1]
@@ -84,9 +85,9 @@ def frexp(x: Any, /) -> tuple[Array, Array]:
     """
     (value,) = promote_args_inexact("frexp", x)
     value = as_array("frexp", value)
-    if value.dtype.kind == "c":
+    if kind_of(value.dtype) == "c":
         raise DTypeError(f"frexp takes real numbers, got {value.aval.str_short()}")
-    info = np.finfo(value.dtype)
+    info = finfo(value.dtype)
     lift = info.nmant + 1
     is_small = jnp.abs(value) < info.smallest_normal
     normal = jnp.where(is_small, value * _power_of_two(np.int32(lift), value.dtype), value)
@@ -101,6 +102,6 @@ def frexp(x: Any, /) -> tuple[Array, Array]:
 
 def _power_of_two(exponent: Any, dtype: np.dtype) -> Any:
     """2^exponent, exact, where that is a normal float."""
-    info = np.finfo(dtype)
+    info = finfo(dtype)
     stored = convert(as_array("frexp", exponent + (info.maxexp - 1)), np.dtype(f"int{info.bits}"))
     return bitcast_convert_type(stored << info.nmant, dtype)

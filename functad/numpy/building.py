@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.numpy.promotion import asarray, operand, promote_args_inexact, promote_pair
 from functad.primitives import elementwise as el
@@ -66,7 +67,7 @@ def unary_inexact(name: str, doc: str, primitive: str = "") -> Callable[[Any], A
     apply = getattr(el, primitive or name)
 
     def fun(x: Any, /) -> Any:
-        if (type(x) is Tracer or type(x) is ArrayImpl) and x.dtype.kind in "fc":
+        if (type(x) is Tracer or type(x) is ArrayImpl) and kind_of(x.dtype) in "fc":
             return apply(x)
         return apply(*promote_args_inexact(name, x))
 

@@ -14,6 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.api.devices import check_device
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, CopyError, TooLargeError
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled, scalar, select
@@ -183,7 +184,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     """
     bounds = [_known("arange", v) for v in (start, stop, step) if v is not None]
     wanted = canonical_dtype(dtype) or dtypes.result_type(*[v for v in (start, stop, step) if v is not None])
-    if stop is None and step is None and wanted.kind in "iuf" and bounds[0].dtype.kind in "iu":
+    if stop is None and step is None and kind_of(wanted) in "iuf" and kind_of(bounds[0].dtype) in "iu":
         return structure.iota(wanted, (max(int(bounds[0]), 0),), 0)
     first: Any
     last: Any
@@ -191,7 +192,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     increment: Any = 1 if step is None else bounds[-1]
     if increment == 0:
         raise ArgumentError("arange: step must not be 0")
-    whole = wanted.kind in "iub" and all(b.dtype.kind in "iub" for b in bounds)
+    whole = kind_of(wanted) in "iub" and all(kind_of(b.dtype) in "iub" for b in bounds)
     span = (int(first), int(last), int(increment)) if whole else (first, last, increment)
     try:
         values = np.arange(*span)
@@ -236,7 +237,8 @@ def linspace(
     """
     count = _count("linspace", num)
     result_dtype = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
-    computed = dtypes.to_inexact_dtype(result_dtype)
+    inexact = dtypes.to_inexact_dtype(result_dtype)
+    computed = dtypes.compute_dtype(inexact)
     first, last = (asarray(v, computed) for v in (start, stop))
     first, last = promote_shapes("linspace", first, last)
     shape = first.shape or last.shape
@@ -261,10 +263,10 @@ def linspace(
         order = [i for i in range(1, values.ndim)]
         order.insert(place, 0)
         values = structure.transpose(values, order)
-    if result_dtype.kind in "iu":
+    if kind_of(result_dtype) in "iu":
         values = el.floor(values)
     values = convert(values, result_dtype)
-    return (values, step) if retstep else values
+    return (values, convert(step, inexact)) if retstep else values
 
 
 def _parts(*values: Any) -> list[Any]:
@@ -292,14 +294,15 @@ def logspace(
 ) -> Array:
     """`num` numbers whose logarithms to a base are at equal distances from `start` to `stop`."""
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
-    exponents = linspace(start, stop, num, endpoint, dtype=dtypes.to_inexact_dtype(wanted), axis=axis)
+    computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(wanted))
+    exponents = linspace(start, stop, num, endpoint, dtype=computed, axis=axis)
     return convert(arithmetic.power(asarray(base, exponents.dtype), exponents), wanted)
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Array:
     """`num` numbers with equal ratios from `start` to `stop`; both have the same sign."""
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(dtypes.result_type(*_parts(start, stop)))
-    computed = dtypes.to_inexact_dtype(wanted)
+    computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(wanted))
     first, last = (asarray(v, computed) for v in (start, stop))
     sign = el.sign(first)
     first, last = arithmetic.divide(first, sign), arithmetic.divide(last, sign)
@@ -509,7 +512,10 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
 def load(file: Any, **kwargs: Any) -> Any:
     """An array (or a dict-like of them) that `save` or `savez` wrote."""
     loaded = np.load(file, **kwargs)
-    return asarray(loaded) if isinstance(loaded, np.ndarray) else loaded
+    if isinstance(loaded, np.ndarray):
+        is_unnamed = loaded.dtype == np.dtype("V2")  # what NumPy writes of bfloat16
+        return asarray(loaded.view(dtypes.bfloat16_dtype()) if is_unnamed else loaded)
+    return loaded
 
 
 def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:  # noqa: A002
@@ -533,4 +539,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         return el.copy(x) if copy else x
     if copy is not None and not copy:
         raise CopyError("from_dlpack: copy=False: arrays are immutable, so they copy what others may change")
-    return asarray(np.from_dlpack(x))
+    try:
+        return asarray(np.from_dlpack(x))
+    except (BufferError, RuntimeError) as problem:
+        raise CopyError(
+            f"from_dlpack: NumPy, which does this, cannot take this: {problem}. If its dtype is bfloat16, "
+            "pass its bits as int16, and read the result as that: from_dlpack(bits).view('bfloat16')"
+        ) from problem

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
+from functad.errors import DTypeError
 from functad.numpy.promotion import asarray
 
 __all__ = [
+    "bfloat16",
     "bool_",
     "can_cast",
     "cdouble",
@@ -65,6 +68,26 @@ class ScalarType:
         return f"functad.numpy.{self.__name__}"
 
 
+class _BFloat16(ScalarType):
+    """bfloat16, whose package may be missing: naming it and comparing with it is free, using it loads the package."""
+
+    def __init__(self) -> None:
+        super().__init__("bfloat16", dtypes.bfloat16_dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (isinstance(other, (np.dtype, type, str)) and _is_bfloat16(_dtype_or_none(other)))
+
+    def __hash__(self) -> int:
+        try:
+            return super().__hash__()
+        except DTypeError:
+            return hash(self.__name__)
+
+
+def _is_bfloat16(dtype: np.dtype | None) -> bool:
+    return dtype is not None and dtype.name == "bfloat16"
+
+
 def _dtype_or_none(spec: Any) -> np.dtype | None:
     try:
         return np.dtype(spec)
@@ -85,6 +108,7 @@ uint8 = _fixed(dtypes.uint8)
 uint16 = _fixed(dtypes.uint16)
 uint32 = _fixed(dtypes.uint32)
 uint64 = _fixed(dtypes.uint64)
+bfloat16 = _BFloat16()
 float16 = _fixed(dtypes.float16)
 float32 = _fixed(dtypes.float32)
 float64 = _fixed(dtypes.float64)
@@ -122,5 +146,5 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     if isinstance(kind, tuple):
         return any(isdtype(own, k) for k in kind)
     if isinstance(kind, str) and kind in _KINDS:
-        return own.kind in _KINDS[kind]
+        return kind_of(own) in _KINDS[kind]
     return own == dtypes.as_dtype(kind)

@@ -15,6 +15,7 @@ import numpy as np
 from functad import dtypes
 from functad.absent import absent
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.numpy import arithmetic, manipulation, padding, ufuncs
 from functad.numpy.building import as_array, named
@@ -75,7 +76,7 @@ def _transform(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | 
 def _converted(name: str, kind: FftType, x: Any) -> Any:
     if kind is not FftType.RFFT:
         return convert(x, np.result_type(x.dtype, np.complex64))
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         raise DTypeError(f"fft.{name} takes real numbers, but was given {x.dtype}; use functad.numpy.real(x)")
     return convert(x, np.result_type(x.dtype, np.float32))
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.numpy.promotion import asarray
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "index_exp", "kaiser", "mgrid", "ogrid", "s_"]
@@ -20,7 +21,7 @@ s_ = np.s_
 
 
 def _default(values: np.ndarray) -> Any:
-    wanted = dtypes.default_int_dtype() if values.dtype.kind in "iu" else dtypes.default_float_dtype()
+    wanted = dtypes.default_int_dtype() if kind_of(values.dtype) in "iu" else dtypes.default_float_dtype()
     return asarray(values, wanted)
 
 

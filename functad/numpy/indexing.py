@@ -15,6 +15,7 @@ from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.debug.bounds import check_positions
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, MaskError, OutOfBoundsError
 from functad.evaluation import aval_of
 from functad.numpy.building import filled
@@ -77,7 +78,7 @@ def _expand_masks(parts: Sequence[Any]) -> list[Any]:
     for part in parts:
         if isinstance(part, (list, tuple, range)):
             part = asarray(part) if len(part) else np.zeros(0, np.int32)
-            if isinstance(part, ArrayImpl) and part.dtype.kind in "iu":
+            if isinstance(part, ArrayImpl) and kind_of(part.dtype) in "iu":
                 part = _Written(part._value)
         elif isinstance(part, np.ndarray):
             dtypes.dtype_of_ndarray(part)  # raises for a masked one
@@ -135,7 +136,7 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None)
             check_bounds(part.values, axis, shape, remedy)
         return IndexEntry("array", value=wrap_indices(part.values, axis, shape, None))
     if isinstance(part, (Tracer, ArrayImpl, np.ndarray, np.integer)):
-        if part.dtype.kind not in "iu":
+        if kind_of(part.dtype) not in "iu":
             raise _not_an_index(part)
         if not part.shape and not isinstance(part, Tracer):
             place = int(part)
@@ -152,7 +153,7 @@ def _read_slice(part: slice, size: int) -> IndexEntry:
         start, stop, step = part.indices(size)
     except (TypeError, ValueError) as problem:
         for bound in (part.start, part.stop, part.step):
-            if isinstance(bound, Tracer) and bound.dtype.kind not in "iu":
+            if isinstance(bound, Tracer) and kind_of(bound.dtype) not in "iu":
                 raise _not_an_index(bound) from None
         if isinstance(problem, ConcretizationError):
             raise
@@ -219,7 +220,7 @@ def _out_of_bounds(index: int, axis: int, shape: tuple[int, ...], remedy: str) -
 
 
 def _wrap_traced(index: Any, size: int) -> Any:
-    if index.dtype.kind == "u":
+    if kind_of(index.dtype) == "u":
         return index
     index = el.wide_indices(index, size)
     zero = index.dtype.type(0)

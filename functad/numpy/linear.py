@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, manipulation, reductions
 from functad.numpy.building import as_array, filled, scalar, select
@@ -126,7 +127,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """The inner product of all elements; those of `a` conjugated."""
     x, y = _operands("vdot", a, b)
-    x = el.conj(x) if x.dtype.kind == "c" else x
+    x = el.conj(x) if kind_of(x.dtype) == "c" else x
     return dot(manipulation.ravel(x), manipulation.ravel(y), preferred_element_type=preferred_element_type)
 
 
@@ -134,7 +135,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
     """Inner products of the vectors along one axis; those of `x1` conjugated."""
     x, y = _operands("vecdot", x1, x2)
     x, y = manipulation.moveaxis(x, axis, -1), manipulation.moveaxis(y, axis, -1)
-    x = el.conj(x) if x.dtype.kind == "c" else x
+    x = el.conj(x) if kind_of(x.dtype) == "c" else x
     product = matmul(
         structure.expand_dims(x, (x.ndim - 1,)),
         structure.expand_dims(y, (y.ndim,)),
@@ -153,7 +154,7 @@ def matvec(x1: Any, x2: Any, /) -> Array:
 def vecmat(x1: Any, x2: Any, /) -> Array:
     """Products of vectors (..., n), conjugated, and matrices (..., n, k)."""
     x, y = _operands("vecmat", x1, x2)
-    x = el.conj(x) if x.dtype.kind == "c" else x
+    x = el.conj(x) if kind_of(x.dtype) == "c" else x
     product = matmul(structure.expand_dims(x, (x.ndim - 1,)), y)
     return structure.squeeze(product, (product.ndim - 2,))
 

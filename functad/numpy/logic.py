@@ -12,6 +12,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.evaluation import aval_of
 from functad.numpy.building import as_array, binary, filled, named, scalar, select
@@ -77,7 +78,7 @@ def _ordering(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array
 
     def fun(x1: Any, x2: Any, /) -> Any:
         x, y = promote_pair(name, x1, x2)
-        if x.dtype.kind == "c":
+        if kind_of(x.dtype) == "c":
             # By the real part, then by the imaginary one, as NumPy orders complex numbers.
             same = el.eq(el.real(x), el.real(y))
             return select(same, compare(el.imag(x), el.imag(y)), strict(el.real(x), el.real(y)))
@@ -96,7 +97,7 @@ greater_equal = _ordering("greater_equal", "ge", "x1 >= x2, element-wise.")
 
 def _truth(name: str, x: Any) -> Any:
     x = as_array(name, x)
-    return x if x.dtype.kind == "b" else el.ne(x, scalar(x, 0))
+    return x if kind_of(x.dtype) == "b" else el.ne(x, scalar(x, 0))
 
 
 def _logical(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array]:
@@ -132,7 +133,7 @@ def _bitwise(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array]
 
 def _check_bits(name: str, args: Any) -> Any:
     for a in args:
-        if a.dtype.kind not in "biu":
+        if kind_of(a.dtype) not in "biu":
             raise DTypeError(
                 f"{name} takes integers or booleans, but was given {aval_of(a).str_short()}; "
                 "convert first, for example x.astype('int32'), or use logical_and, logical_or, logical_not"
@@ -161,7 +162,7 @@ def left_shift(x1: Any, x2: Any, /) -> Array:
 def right_shift(x1: Any, x2: Any, /) -> Array:
     """x1 >> x2, element-wise; the sign of x1 stays."""
     x, y = _check_bits("right_shift", promote_args("right_shift", x1, x2))
-    return el.shift_right_logical(x, y) if x.dtype.kind == "u" else el.shift_right_arithmetic(x, y)
+    return el.shift_right_logical(x, y) if kind_of(x.dtype) == "u" else el.shift_right_arithmetic(x, y)
 
 
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
@@ -170,7 +171,7 @@ bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 def bitwise_count(x: Any, /) -> Array:
     """The number of bits set in |x|, as uint8."""
     (x,) = _check_bits("bitwise_count", [as_array("bitwise_count", x)])
-    magnitude = el.abs(x) if x.dtype.kind == "i" else x
+    magnitude = el.abs(x) if kind_of(x.dtype) == "i" else x
     return convert(el.population_count(magnitude), dtypes.uint8)
 
 
@@ -191,9 +192,9 @@ def isnan(x: Any, /) -> Array:
 def isfinite(x: Any, /) -> Array:
     """Where x is neither infinite nor NaN."""
     x = as_array("isfinite", x)
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         return el.and_(isfinite(el.real(x)), isfinite(el.imag(x)))
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         return filled(np.bool_(True), x.shape)
     return el.is_finite(x)
 
@@ -201,9 +202,9 @@ def isfinite(x: Any, /) -> Array:
 def isinf(x: Any, /) -> Array:
     """Where x is positive or negative infinity."""
     x = as_array("isinf", x)
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         return el.or_(isinf(el.real(x)), isinf(el.imag(x)))
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         return filled(np.bool_(False), x.shape)
     return el.eq(el.abs(x), scalar(x, np.inf))
 
@@ -220,9 +221,9 @@ def isneginf(x: Any, /, out: None = None) -> Array:
 
 def _is_infinity(name: str, x: Any, which: float) -> Any:
     x = as_array(name, x)
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         raise DTypeError(f"{name} takes real numbers, but was given {aval_of(x).str_short()}")
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         return filled(np.bool_(False), x.shape)
     return el.eq(x, scalar(x, which))
 
@@ -233,7 +234,7 @@ def _is_infinity(name: str, x: Any, which: float) -> Any:
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Array:
     """Where |a - b| <= atol + rtol·|b|; equal infinities are close."""
     x, y = promote_args("isclose", a, b)
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         x, y = promote_args_inexact("isclose", x, y)
     real = np.zeros((), x.dtype).real.dtype
     limit = el.add(convert(operand("isclose", atol), real), el.mul(convert(operand("isclose", rtol), real), el.abs(y)))
@@ -289,7 +290,7 @@ def _everywhere(x: Any) -> Any:
 def iscomplex(x: Any) -> Array:
     """Where the imaginary part is not 0."""
     x = as_array("iscomplex", x)
-    if x.dtype.kind != "c":
+    if kind_of(x.dtype) != "c":
         return filled(np.bool_(False), x.shape)
     imaginary = el.imag(x)
     return el.ne(imaginary, scalar(imaginary, 0))
@@ -306,7 +307,7 @@ def iscomplexobj(x: Any) -> bool:
     >>> iscomplexobj(1j), iscomplexobj("float32")
     (True, False)
     """
-    return dtypes.result_type(x if _has_dtype(x) else operand("iscomplexobj", x)).kind == "c"
+    return kind_of(dtypes.result_type(x if _has_dtype(x) else operand("iscomplexobj", x))) == "c"
 
 
 def _has_dtype(x: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.numpy import logic, reductions, ufuncs
 from functad.numpy.building import as_array, select
 from functad.primitives import elementwise as el
@@ -33,7 +34,7 @@ __all__ = [
 def _replacing_nan(name: str, a: Any, value: Any) -> tuple[Any, Any]:
     """The array with every NaN replaced, and where they were (None where the dtype has none)."""
     x = as_array(name, a)
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         return x, None
     mask = el.ne(x, x)
     return select(mask, x.dtype.type(value), x), mask
@@ -129,7 +130,7 @@ def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None 
 
 def _not_nan(name: str, a: Any, where: Any) -> tuple[Any, Any]:
     x = as_array(name, a)
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         return x, where
     good = el.eq(x, x)
     return x, good if where is None else logic.logical_and(good, where)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, sorting, ufuncs
 from functad.numpy.building import as_array
@@ -68,7 +69,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         length = x.shape[place]
         later = manipulation.slice_axis(x, place, min(1, length), length)
         earlier = manipulation.slice_axis(x, place, 0, max(length - 1, 0))
-        x = logic.not_equal(later, earlier) if x.dtype.kind == "b" else el.sub(later, earlier)
+        x = logic.not_equal(later, earlier) if kind_of(x.dtype) == "b" else el.sub(later, earlier)
     return x
 
 
@@ -207,7 +208,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         x0, x1 = (selecting.take(places, i, 0, mode="clip") for i in (upper - 1, upper))
         f0, f1 = (selecting.take(values, i, 0, mode="clip") for i in (upper - 1, upper))
         width = arithmetic.subtract(x1, x0)
-        tiny = float(np.finfo(places.dtype).tiny)
+        tiny = float(finfo(places.dtype).tiny)
         flat = logic.less_equal(arithmetic.absolute(width), tiny)
         slope = arithmetic.divide(arithmetic.subtract(at, x0), selecting.where(flat, 1.0, width))
         result = selecting.where(flat, f0, arithmetic.add(f0, arithmetic.multiply(slope, arithmetic.subtract(f1, f0))))
@@ -314,7 +315,7 @@ def ix_(*args: Any) -> tuple[Array, ...]:
         x = as_array("ix_", a)
         if x.ndim != 1:
             raise ArgumentError(f"ix_ takes vectors, but argument {i} has shape {x.shape}")
-        if x.dtype.kind == "b":
+        if kind_of(x.dtype) == "b":
             x = selecting.nonzero(x)[0]
         results.append(reshape_to(x, tuple(x.size if j == i else 1 for j in range(len(args)))))
     return tuple(results)

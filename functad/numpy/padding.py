@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import reductions, selecting
 from functad.numpy.building import as_array
@@ -115,7 +116,7 @@ def _pad_taking(x: Any, widths: list[tuple[int, int]], mode: Any) -> Any:
 def _pad_statistic(x: Any, widths: list[tuple[int, int]], statistic: Callable[..., Any]) -> Any:
     for axis, width in enumerate(widths):
         value = statistic(x, axis=axis, keepdims=True)
-        if x.dtype.kind in "iu" and value.dtype != x.dtype:
+        if kind_of(x.dtype) in "iu" and value.dtype != x.dtype:
             value = el.round(value, 1)
         value = convert(value, x.dtype)
         sides = [broadcast_operand(value, (*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in width]
@@ -140,4 +141,4 @@ def _pad_ramp(x: Any, widths: list[tuple[int, int]], ends: list[tuple[float, flo
 
 
 def _dtype_for_ramp(dtype: np.dtype) -> np.dtype:
-    return dtype if dtype.kind in "fc" else np.dtype(np.float32)
+    return dtype if kind_of(dtype) in "fc" else np.dtype(np.float32)

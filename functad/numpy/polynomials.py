@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array
+from functad.dtypes import finfo
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy.building import as_array, filled
 from functad.numpy.promotion import asarray, constant, operand, promote_dtypes, promote_dtypes_inexact
@@ -85,7 +86,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
         rest = rest.at[k : k + divisor.size].add(-quotient[-1] * divisor)
     if trim_leading_zeros:
         known = constant(rest, "polydiv with trim_leading_zeros=True", _TRIM_REWRITE)
-        large = np.flatnonzero(np.abs(known) >= np.sqrt(np.finfo(rest.dtype).eps))
+        large = np.flatnonzero(np.abs(known) >= np.sqrt(finfo(rest.dtype).eps))
         rest = rest[large[0] :] if large.size else rest[:0]
     return jnp.stack(quotient) if quotient else jnp.zeros(1, rest.dtype), rest
 
@@ -209,7 +210,7 @@ def polyfit(
     _check_points(at, rhs, deg)
     order, count = deg + 1, at.size
     if rcond is None:
-        rcond = count * float(np.finfo(at.dtype).eps)
+        rcond = count * float(finfo(at.dtype).eps)
     lhs = jnp.vander(at, order)
     if w is not None:
         (weights,) = promote_dtypes_inexact(as_array("polyfit", w))

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes, machine_model
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, AxisError, CopyError, DTypeError, FunctadError, ShapeError, TooLargeError
 from functad.evaluation import aval_of
 from functad.primitives import elementwise, joining
@@ -78,7 +79,7 @@ def asarray(
 
 def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
     """A Python scalar as a rank-0 array of the dtype, with an error where it cannot hold the value."""
-    if type(x) is int and dtype.kind in "iu":
+    if type(x) is int and kind_of(dtype) in "iu":
         info = np.iinfo(dtype)
         if not info.min <= x <= info.max:
             remedy = (
@@ -89,7 +90,7 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
             raise DTypeError(
                 f"{name}: the Python integer {x} does not fit in {dtype} ({info.min} to {info.max}); {remedy}"
             )
-    if type(x) is complex and dtype.kind != "c":
+    if type(x) is complex and kind_of(dtype) != "c":
         raise DTypeError(f"{name}: the complex number {x} does not fit in {dtype}; use {x}.real, or a complex dtype")
     return converted(np.asarray(x), dtype)
 
@@ -110,13 +111,13 @@ def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
         dtype = _common_dtype(leaves)
     try:
         with np.errstate(all="ignore"):
-            values = np.array(_without_arrays(x), dtype=None if dtype.kind in "iu" else dtype)
+            values = np.array(_without_arrays(x), dtype=None if kind_of(dtype) in "iu" else dtype)
     except (ValueError, TypeError) as problem:
         raise ShapeError(
             f"asarray: the nested sequence {_abbreviated(x)} is no array: its parts have different shapes "
             f"or are no numbers ({problem}); pad them to one shape first"
         ) from None
-    if dtype.kind in "iu" and values.dtype.kind in "iu" and values.size:
+    if kind_of(dtype) in "iu" and kind_of(values.dtype) in "iu" and values.size:
         checked_scalar(int(values.max()), dtype, "asarray")
         checked_scalar(int(values.min()), dtype, "asarray")
     return ArrayImpl(converted(values, dtype))
@@ -331,7 +332,7 @@ def promote_pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
                 return x, y
             x, y = promote_shapes(name, x, y)
             return x, y
-    elif (ty is float and dtype.kind in "fc") or (ty is int and dtype.kind in "fc" and -1e4 < y < 1e4):
+    elif (ty is float and kind_of(dtype) in "fc") or (ty is int and kind_of(dtype) in "fc" and -1e4 < y < 1e4):
         if weak:
             return x, ArrayImpl(np.array(y, dtype), True)
         if -6e4 < y < 6e4:  # fits every float dtype; what does not is checked on the slow path
@@ -350,14 +351,14 @@ def promote_args_inexact(name: str, *args: Any) -> list[Array]:
     if len(args) == 1:
         (x,) = args
         if type(x) is Tracer or type(x) is ArrayImpl:
-            return [x if x.dtype.kind in "fc" else promote_dtypes_inexact(x)[0]]
+            return [x if kind_of(x.dtype) in "fc" else promote_dtypes_inexact(x)[0]]
     return promote_shapes(name, *promote_dtypes_inexact(*[operand(name, a) for a in args]))
 
 
 def promote_args_numeric(name: str, *args: Any) -> list[Array]:
     """As `promote_args`, but booleans become integers."""
     promoted = promote_args(name, *args)
-    if aval_of(promoted[0]).dtype.kind != "b":
+    if kind_of(aval_of(promoted[0]).dtype) != "b":
         return promoted
     return [convert(a, dtypes.default_int_dtype()) for a in promoted]
 

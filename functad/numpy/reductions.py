@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, UnsupportedNumpyError
 from functad.evaluation import aval_of
 from functad.numpy import arithmetic, logic, ufuncs
@@ -86,7 +87,7 @@ def _masked(name: str, x: Any, where: Any, identity: Any) -> Any:
 
 def _mask(name: str, where: Any) -> Any:
     mask = asarray(where)
-    if mask.dtype.kind != "b":
+    if kind_of(mask.dtype) != "b":
         raise ArgumentError(f"{name}: where= must be boolean, got {mask.aval.str_short()}; write where=(mask != 0)")
     return mask
 
@@ -103,10 +104,10 @@ def _with_initial(name: str, result: Any, initial: Any, combine: Callable[[Any, 
 def _integer_sum_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype in which sums and products of a dtype are taken: small integers grow to the default one."""
     default = dtypes.default_int_dtype()
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return default
-    if dtype.kind in "iu" and dtype.itemsize < default.itemsize:
-        return default if dtype.kind == "i" else np.dtype(f"uint{8 * default.itemsize}")
+    if kind_of(dtype) in "iu" and dtype.itemsize < default.itemsize:
+        return default if kind_of(dtype) == "i" else np.dtype(f"uint{8 * default.itemsize}")
     return dtype
 
 
@@ -129,7 +130,7 @@ def _accumulating(
     axes = canonical_axes(name, axis, x.ndim)
     wanted = canonical_dtype(dtype)
     if wanted is None:
-        wanted = _integer_sum_dtype(x.dtype) if promote_integers or x.dtype.kind == "b" else x.dtype
+        wanted = _integer_sum_dtype(x.dtype) if promote_integers or kind_of(x.dtype) == "b" else x.dtype
     x = _masked(name, convert(x, wanted), where, identity)
     result = reduce(x, axes=axes) if axes else x
     return _keep_dims(_with_initial(name, result, initial, combine), axes, x.shape, keepdims)
@@ -203,7 +204,7 @@ def _extremum(name: str, a: Any, axis: Any, out: None, keepdims: bool, initial: 
             f"{name}: an array of shape {x.shape} has no elements along axis={axis}, and {name} of nothing is "
             "undefined; pass initial= to give it a value"
         )
-    if x.dtype.kind == "b":
+    if kind_of(x.dtype) == "b":
         reduce = reduction.reduce_or if largest else reduction.reduce_and
         combine = el.or_ if largest else el.and_
     else:
@@ -216,19 +217,19 @@ def _extremum(name: str, a: Any, axis: Any, out: None, keepdims: bool, initial: 
 
 def lowest(dtype: np.dtype) -> Any:
     """What no element of the dtype lies below."""
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return False
-    if dtype.kind in "fc":
-        return -np.inf if dtype.kind == "f" else complex(-np.inf, -np.inf)
+    if kind_of(dtype) in "fc":
+        return -np.inf if kind_of(dtype) == "f" else complex(-np.inf, -np.inf)
     return np.iinfo(dtype).min
 
 
 def highest(dtype: np.dtype) -> Any:
     """What no element of the dtype lies above."""
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return True
-    if dtype.kind in "fc":
-        return np.inf if dtype.kind == "f" else complex(np.inf, np.inf)
+    if kind_of(dtype) in "fc":
+        return np.inf if kind_of(dtype) == "f" else complex(np.inf, np.inf)
     return np.iinfo(dtype).max
 
 
@@ -266,7 +267,7 @@ def _logical_reduction(
 ) -> Any:
     _refuse_out(name, out)
     x = as_array(name, a)
-    if x.dtype.kind != "b":
+    if kind_of(x.dtype) != "b":
         x = el.ne(x, x.dtype.type(0))
     axes = canonical_axes(name, axis, x.ndim)
     x = _masked(name, x, where, identity)
@@ -362,10 +363,10 @@ def mean(
     x = as_array("mean", a)
     axes = canonical_axes("mean", axis, x.ndim)
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(x.dtype)
-    computed = dtypes.float32 if wanted == dtypes.float16 else wanted
+    computed = dtypes.compute_dtype(wanted)
     if where is None:
         total = sum(x, axes, dtype=computed, keepdims=keepdims)
-        count = computed.type(math.prod(x.shape[i] for i in axes)) if computed.kind in "fc" else None
+        count = computed.type(math.prod(x.shape[i] for i in axes)) if kind_of(computed) in "fc" else None
     else:
         total = sum(x, axes, dtype=computed, keepdims=keepdims, where=where)
         count = _count(x, axes, where, keepdims, computed)
@@ -383,7 +384,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         total = filled(result.dtype.type(math.prod(x.shape[i] for i in axes)), result.shape)
         return (result, total) if returned else result
     x, w = promote_dtypes(x, as_array("average", weights))
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         inexact = dtypes.to_inexact_dtype(x.dtype)
         x, w = convert(x, inexact), convert(w, inexact)
     if x.shape != w.shape:
@@ -428,16 +429,16 @@ def var(
     axes = canonical_axes("var", axis, x.ndim)
     given = canonical_dtype(dtype)
     wanted = dtypes.to_inexact_dtype(x.dtype) if given is None else given
-    if x.dtype.kind == "c" and given is None:
+    if kind_of(x.dtype) == "c" and given is None:
         wanted = np.zeros((), x.dtype).real.dtype
     computed = dtypes.promote_types(x.dtype, wanted)
-    computed = dtypes.float32 if computed == dtypes.float16 else dtypes.to_inexact_dtype(computed)
+    computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(computed))
     x = convert(x, computed)
     centre = _mean(x, axes, keepdims=True, where=where) if mean is None else convert(operand("var", mean), computed)
     deviation = arithmetic.subtract(x, centre)
     # What takes no part may be NaN or infinite; 0 times the slope of its square would be NaN.
     deviation = _masked("var", deviation, where, 0)
-    if computed.kind == "c":
+    if kind_of(computed) == "c":
         squared = el.add(el.square(el.real(deviation)), el.square(el.imag(deviation)))
     else:
         squared = el.square(deviation)
@@ -482,7 +483,7 @@ def _cumulative(name: str, a: Any, axis: Any, dtype: Any, out: None, primitive: 
         index = canonical_axis(name, axis, x.ndim)
     wanted = canonical_dtype(dtype)
     if wanted is None:
-        wanted = dtypes.default_int_dtype() if x.dtype.kind == "b" else x.dtype
+        wanted = dtypes.default_int_dtype() if kind_of(x.dtype) == "b" else x.dtype
     return primitive(convert(x, wanted), axis=index, reverse=False)
 
 
@@ -514,8 +515,8 @@ def _array_api_cumulative(
         raise ArgumentError(f"{name}: an array of shape {x.shape} has not one axis, so axis= must name one")
     index = canonical_axis(name, 0 if axis is None else axis, x.ndim)
     default = dtypes.default_int_dtype()
-    if dtype is None and x.dtype.kind in "iu" and x.dtype.itemsize < default.itemsize:
-        dtype = np.dtype(f"{x.dtype.kind}{default.itemsize}")
+    if dtype is None and kind_of(x.dtype) in "iu" and x.dtype.itemsize < default.itemsize:
+        dtype = np.dtype(f"{kind_of(x.dtype)}{default.itemsize}")
     result = fun(x, index, dtype)
     if not include_initial:
         return result

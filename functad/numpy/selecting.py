@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy import arithmetic, indexing, manipulation, updates
@@ -81,7 +82,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
 
 def as_boolean(x: Any, name: str) -> Array:
     x = as_array(name, x)
-    return x if x.dtype.kind == "b" else el.ne(x, x.dtype.type(0))
+    return x if kind_of(x.dtype) == "b" else el.ne(x, x.dtype.type(0))
 
 
 def select_cases(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
@@ -183,7 +184,7 @@ def take(
 def _along_axis(name: str, x: Any, indices: Any, axis: Any) -> tuple[Any, Any, int]:
     """The array and the indices repeated to one shape, the axis aside."""
     index = as_array(name, indices)
-    if index.dtype.kind not in "iu":
+    if kind_of(index.dtype) not in "iu":
         raise ArgumentError(f"{name}: the indices must be integers, got {aval_of(index).str_short()}")
     if x.ndim != index.ndim:
         raise ShapeError(
@@ -424,7 +425,7 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
     length = x.shape[index]
     if not isinstance(obj, slice):
         obj = constant(obj, "delete", _POSITIONS_REWRITE)
-        if obj.dtype.kind != "b":
+        if kind_of(obj.dtype) != "b":
             indexing.check_bounds(obj, index, x.shape)
             obj = obj.astype(np.int64)
     kept = np.delete(np.arange(length), obj)
@@ -473,7 +474,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """Flat indices as one index array an axis of an array of the given shape; those outside as its ends."""
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     flat = el.wide_indices(as_array("unravel_index", indices), math.prod(sizes))
-    flat = arithmetic.clip(flat, 0 if flat.dtype.kind == "u" else -math.prod(sizes), math.prod(sizes) - 1)
+    flat = arithmetic.clip(flat, 0 if kind_of(flat.dtype) == "u" else -math.prod(sizes), math.prod(sizes) - 1)
     results = []
     for n in sizes[::-1]:
         results.append(arithmetic.mod(flat, n))

@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.numpy import manipulation, selecting
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import constant, convert, operand, promote_dtypes
@@ -124,7 +125,7 @@ def _sorted(x: Any) -> tuple[Any, Any, Any]:
     places = structure.iota(dtypes.default_int_dtype(), x.shape, 0)
     values, order = sorting.sort((x, places), dimension=0, is_stable=True, num_keys=1)
     differs = el.ne(values[1:], values[:-1])
-    if x.dtype.kind in "fc":
+    if kind_of(x.dtype) in "fc":
         differs = el.and_(differs, el.or_(el.eq(values[1:], values[1:]), el.eq(values[:-1], values[:-1])))
     first = joining.concatenate([filled(np.bool_(True), (min(x.size, 1),)), differs], 0)
     return values, first, order

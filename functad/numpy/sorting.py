@@ -12,6 +12,7 @@ import numpy as np
 
 from functad import dtypes, machine_model
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import logic, manipulation, reductions, selecting, updates
 from functad.numpy.building import as_array, filled, select
@@ -169,7 +170,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
 
 def _sorts_before(x: Any, y: Any) -> Any:
     less = logic.less(x, y)
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         return less
     return el.or_(less, el.and_(el.ne(y, y), el.eq(x, x)))
 
@@ -284,7 +285,7 @@ def _unique_of_size(
     index_dtype = dtypes.default_int_dtype()
     values, order = _sort([flat, structure.iota(index_dtype, flat.shape, 0)], 0, True, 1)
     different = el.ne(values[1:], values[:-1])
-    if equal_nan and x.dtype.kind in "fc":
+    if equal_nan and kind_of(x.dtype) in "fc":
         different = el.and_(different, el.or_(el.eq(values[1:], values[1:]), el.eq(values[:-1], values[:-1])))
     starts = joining.concatenate([filled(np.bool_(True), (min(count, 1),)), different], 0)
     (positions,) = selecting.nonzero(starts, size=size, fill_value=count)
@@ -342,7 +343,7 @@ def isin(
     x, values = asarray(x), manipulation.ravel(values)
     comparisons = machine_model.COMPARISONS_OF_SEARCH * (x.size + values.size)
     search = x.size * values.size > comparisons if method == "auto" else method != "compare_all"
-    if search and values.size and values.dtype.kind != "c":
+    if search and values.size and kind_of(values.dtype) != "c":
         table = sort(values)
         place = el.min(searchsorted(table, x), dtypes.default_int_dtype().type(values.size - 1))
         found = logic.equal(selecting.take(table, place, 0, mode="clip"), x)

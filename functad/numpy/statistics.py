@@ -12,6 +12,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import (
     arithmetic,
@@ -153,7 +154,8 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     if method not in _METHODS:
         raise ArgumentError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x, fractions = promote_dtypes_inexact(operand(name, a), operand(name, q))
-    x, fractions = convert(x, x.dtype), convert(fractions, x.dtype)
+    wanted, computed = x.dtype, dtypes.compute_dtype(x.dtype)  # in few bits, positions would not be whole numbers
+    x, fractions = convert(x, computed), convert(fractions, computed)
     axes = canonical_axes(name, axis, x.ndim)
     kept = tuple(i for i in range(x.ndim) if i not in axes)
     rest = tuple(x.shape[i] for i in kept)
@@ -185,7 +187,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     values = selecting.where(empty, x.dtype.type(np.nan), values)
     values = manipulation.moveaxis(values, -1, 0)
     reduced = tuple(1 if i in axes else n for i, n in enumerate(x.shape)) if keepdims else rest
-    return reshape_to(values, fractions.shape + reduced)
+    return convert(reshape_to(values, fractions.shape + reduced), wanted)
 
 
 def _line_weights(name: str, weights: Any, x: Any, axes: tuple[int, ...], kept: tuple[int, ...]) -> Any:
@@ -251,7 +253,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
         length: the length of the result, needed where `x` is traced; larger integers are not counted.
     """
     values = as_array("bincount", x)
-    if values.ndim != 1 or values.dtype.kind not in "iub":
+    if values.ndim != 1 or kind_of(values.dtype) not in "iub":
         raise ArgumentError(f"bincount takes a vector of integers, got {values.aval.str_short()}")
     if length is None:
         known = constant(values, "bincount without length=", _LENGTH_REWRITE)
@@ -259,7 +261,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     counted = asarray(dtypes.default_int_dtype().type(1)) if weights is None else as_array("bincount", weights)
     if weights is not None and counted.shape != values.shape:
         raise ShapeError(f"bincount: weights of shape {counted.shape} for integers of shape {values.shape}")
-    index = arithmetic.clip(convert(values, dtypes.int32) if values.dtype.kind == "b" else values, 0, None)
+    index = arithmetic.clip(convert(values, dtypes.int32) if kind_of(values.dtype) == "b" else values, 0, None)
     start = filled(counted.dtype.type(0), (length,))
     return updates.At(start)[index].add(counted, mode="drop")
 
@@ -452,6 +454,6 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
         return arithmetic.divide(c, c)
     deviation = ufuncs.sqrt(ufuncs.real(linear.diagonal(c)))
     c = arithmetic.divide(arithmetic.divide(c, deviation[:, None]), deviation[None, :])
-    if c.dtype.kind == "c":
+    if kind_of(c.dtype) == "c":
         return el.complex(arithmetic.clip(el.real(c), -1, 1), arithmetic.clip(el.imag(c), -1, 1))
     return arithmetic.clip(c, -1, 1)

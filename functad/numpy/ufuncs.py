@@ -13,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.api import custom_jvp
 from functad.array import Array
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.numpy.building import binary_inexact, filled, named, real_scalar, scalar, select, unary_inexact
 from functad.numpy.promotion import asarray, constant, convert, operand, promote_args_inexact
@@ -96,18 +97,18 @@ cbrt = unary_inexact("cbrt", "The cube root, element-wise.")
 def log2(x: Any, /) -> Array:
     """The logarithm to base 2, element-wise."""
     (x,) = promote_args_inexact("log2", x)
-    return _over(el.log(convert(x, x.dtype)), np.log(2)) if x.dtype.kind == "c" else el.log2(convert(x, x.dtype))
+    return _over(el.log(convert(x, x.dtype)), np.log(2)) if kind_of(x.dtype) == "c" else el.log2(convert(x, x.dtype))
 
 
 def log10(x: Any, /) -> Array:
     """The logarithm to base 10, element-wise."""
     (x,) = promote_args_inexact("log10", x)
-    return _over(el.log(convert(x, x.dtype)), np.log(10)) if x.dtype.kind == "c" else el.log10(convert(x, x.dtype))
+    return _over(el.log(convert(x, x.dtype)), np.log(10)) if kind_of(x.dtype) == "c" else el.log10(convert(x, x.dtype))
 
 
 def _over(x: Any, divisor: float) -> Any:
     """x over a real number; of a complex x each part, as a complex quotient makes NaN of an infinity."""
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         return el.complex(_over(el.real(x), divisor), _over(el.imag(x), divisor))
     return el.div(x, scalar(x, divisor))
 
@@ -115,13 +116,13 @@ def _over(x: Any, divisor: float) -> Any:
 def logaddexp(x1: Any, x2: Any, /) -> Array:
     """log(e^x1 + e^x2) without overflow, element-wise."""
     x, y = promote_args_inexact("logaddexp", x1, x2)
-    return _complex_log_add(x, y, el.exp, 1.0) if x.dtype.kind == "c" else el.logaddexp(x, y)
+    return _complex_log_add(x, y, el.exp, 1.0) if kind_of(x.dtype) == "c" else el.logaddexp(x, y)
 
 
 def logaddexp2(x1: Any, x2: Any, /) -> Array:
     """log2(2^x1 + 2^x2) without overflow, element-wise."""
     x, y = promote_args_inexact("logaddexp2", x1, x2)
-    return _complex_log_add(x, y, el.exp2, float(np.log(2))) if x.dtype.kind == "c" else el.logaddexp2(x, y)
+    return _complex_log_add(x, y, el.exp2, float(np.log(2))) if kind_of(x.dtype) == "c" else el.logaddexp2(x, y)
 
 
 def _complex_log_add(x: Any, y: Any, power: Callable[[Any], Any], unit: float) -> Any:
@@ -191,14 +192,14 @@ def sinc(x: Any, /) -> Array:
 def hypot(x1: Any, x2: Any, /) -> Array:
     """sqrt(x1^2 + x2^2) without overflow half-way, element-wise."""
     x, y = promote_args_inexact("hypot", x1, x2)
-    if x.dtype == dtypes.float16:
+    if dtypes.is_narrow_float(x.dtype):
         return convert(hypot(convert(x, dtypes.float32), convert(y, dtypes.float32)), x.dtype)
     x, y = el.abs(x), el.abs(y)
     larger = el.max(x, y)
     infinite = el.or_(el.eq(x, scalar(x, np.inf)), el.eq(y, scalar(x, np.inf)))
     special = el.or_(infinite, el.eq(larger, scalar(x, 0)))
     # Multiplied by a power of two, squares neither overflow, nor lose digits where they matter.
-    third = 2.0 ** (np.finfo(x.dtype).maxexp // 3)
+    third = 2.0 ** (finfo(x.dtype).maxexp // 3)
     below = select(el.lt(larger, scalar(x, 1 / third)), scalar(x, third**2), scalar(x, 1.0))
     scale = select(el.gt(larger, scalar(x, third)), scalar(x, third**-2), below)
     # Where the result is known, derivatives must not come from 0 times infinity.
@@ -213,7 +214,7 @@ def hypot(x1: Any, x2: Any, /) -> Array:
 def i0(x: Any) -> Array:
     """I0(x), the modified Bessel function of the first kind and order 0, element-wise."""
     (x,) = promote_args_inexact("i0", x)
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         raise DTypeError(f"i0 takes real numbers, got {x.aval.str_short()}")
     return bessel_i0(x)
 
@@ -257,7 +258,7 @@ def _rounding(name: str, doc: str) -> Callable[[Any], Array]:
 
     def fun(x: Any, /) -> Any:
         x = asarray(x)
-        return x if x.dtype.kind in "iub" else apply(x)
+        return x if kind_of(x.dtype) in "iub" else apply(x)
 
     return named(fun, name, doc)
 
@@ -269,7 +270,7 @@ ceil = _rounding("ceil", "The smallest integer not below x, element-wise, in the
 def trunc(x: Any, /) -> Array:
     """x without its fraction, in the dtype of x."""
     x = asarray(x)
-    if x.dtype.kind in "iub":
+    if kind_of(x.dtype) in "iub":
         return x
     return select(el.lt(x, scalar(x, 0)), el.ceil(x), el.floor(x))
 
@@ -286,13 +287,13 @@ def rint(x: Any, /) -> Array:
 def round(a: Any, decimals: int = 0, out: None = None) -> Array:  # noqa: A001
     """Round to a number of decimals; halves go to the even neighbour."""
     x = asarray(a)
-    if x.dtype.kind in "iub":
+    if kind_of(x.dtype) in "iub":
         if decimals < 0:
             raise ArgumentError(f"round: integers cannot be rounded to {decimals} decimals; convert to floats first")
         return x
     if decimals == 0:
         return _round_to_even(x)
-    working = convert(x, dtypes.float32) if x.dtype == dtypes.float16 else x
+    working = convert(x, dtypes.compute_dtype(x.dtype), x.weak_type)
     factor = scalar(working, 10.0**decimals)
     rounded = el.div(_round_to_even(el.mul(working, factor)), factor)
     return convert(rounded, x.dtype, x.weak_type)
@@ -302,7 +303,7 @@ around = round
 
 
 def _round_to_even(x: Any) -> Any:
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         return el.complex(el.round(el.real(x), 1), el.round(el.imag(x), 1))
     return el.round(x, 1)
 
@@ -320,7 +321,7 @@ def modf(x: Any, /) -> tuple[Any, Any]:
 def real(val: Any, /) -> Array:
     """The real part; of a real array the array itself."""
     x = asarray(val)
-    return el.real(x) if x.dtype.kind == "c" else x
+    return el.real(x) if kind_of(x.dtype) == "c" else x
 
 
 def real_if_close(a: Any, tol: float = 100) -> Array:
@@ -335,23 +336,23 @@ def real_if_close(a: Any, tol: float = 100) -> Array:
     Array([1.], dtype=float32)
     """
     x = asarray(a)
-    if x.dtype.kind != "c":
+    if kind_of(x.dtype) != "c":
         return x
     rewrite = "Write functad.numpy.real(x): the dtype of a result cannot depend on values."
     size = np.abs(constant(x, "real_if_close", rewrite).imag)
-    return el.real(x) if np.all(size < (tol * np.finfo(x.dtype).eps if tol > 1 else tol)) else x
+    return el.real(x) if np.all(size < (tol * finfo(x.dtype).eps if tol > 1 else tol)) else x
 
 
 def imag(val: Any, /) -> Array:
     """The imaginary part; of a real array zeros."""
     x = asarray(val)
-    return el.imag(x) if x.dtype.kind == "c" else filled(scalar(x, 0), x.shape)
+    return el.imag(x) if kind_of(x.dtype) == "c" else filled(scalar(x, 0), x.shape)
 
 
 def conjugate(x: Any, /) -> Array:
     """The complex conjugate; of a real array the array itself."""
     x = asarray(x)
-    return el.conj(x) if x.dtype.kind == "c" else x
+    return el.conj(x) if kind_of(x.dtype) == "c" else x
 
 
 conj = conjugate
@@ -367,9 +368,9 @@ def angle(z: Any, deg: bool = False) -> Array:
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
     """Replace NaN by `nan`, and infinities by the largest finite numbers or by what is given."""
     x = asarray(x)
-    if x.dtype.kind in "iub":
+    if kind_of(x.dtype) in "iub":
         return x
-    limits = np.finfo(x.dtype)
+    limits = finfo(x.dtype)
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
     fill = [convert(operand("nan_to_num", v), x.dtype) for v in (nan, high, low)]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import AbsentNameError, ArgumentError, DTypeError, ImmutableArrayError, ShapeError
 from functad.evaluation import aval_of
 from functad.hints import discards_result
@@ -176,7 +177,7 @@ def _scatter(
         updates = structure.rev(updates, layout.reversed_dims)
     outside = GatherScatterMode.FILL_OR_DROP if mode is None else indexing.mode_of(mode)
     window = window_of(x.shape, entries)
-    if window is not None and (x.dtype.kind != "b" or name in _OF_BOOLEANS):
+    if window is not None and (kind_of(x.dtype) != "b" or name in _OF_BOOLEANS):
         return reshape(_update_window(primitive, x, reshape(updates, window.sizes), window), at.array.shape)
     numbers = ScatterDimensionNumbers(layout.window_dims, layout.collapsed, layout.indexed, (), ())
     result = primitive(
@@ -234,7 +235,7 @@ def _cast(name: str, x: Any, values: Any) -> Any:
 
 
 def _family(dtype: Any) -> str:
-    return "i" if dtype.kind == "u" else dtype.kind
+    return "i" if kind_of(dtype) == "u" else kind_of(dtype)
 
 
 def _fit(

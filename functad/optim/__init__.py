@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING
 from functad.absent import absent
 from functad.optim.adam import adam, adamw
 from functad.optim.adaptive import scale_by_adam, scale_by_rms, scale_by_rss, scale_by_stddev
+from functad.optim.averaging import (
+    MultiSteps,
+    all_finite,
+    apply_if_finite,
+    average,
+    averaged,
+    ema,
+    loss_scale,
+    rescaled,
+    unscaled,
+)
+from functad.optim.factored import adafactor, clip_by_block_rms, scale_by_factored_rms, scale_by_param_block_rms
 from functad.optim.gradients import (
-    add_decayed_weights,
     clip,
     clip_by_global_norm,
     global_norm,
@@ -18,6 +29,16 @@ from functad.optim.gradients import (
     scale_by_learning_rate,
     scale_by_schedule,
     trace,
+)
+from functad.optim.masking import add_decayed_weights, by_path, freeze, masked, multi_transform, set_to_zero
+from functad.optim.moments import (
+    scale_by_adadelta,
+    scale_by_adamax,
+    scale_by_amsgrad,
+    scale_by_lion,
+    scale_by_radam,
+    scale_by_trust_ratio,
+    scale_by_yogi,
 )
 from functad.optim.optimizer import Optimizer, apply_updates, chain, stateless
 from functad.optim.rmsprop import adagrad, rmsprop
@@ -33,39 +54,74 @@ from functad.optim.schedules import (
     warmup_linear_decay_schedule,
 )
 from functad.optim.sgd import sgd
+from functad.optim.variants import adadelta, adamax, amsgrad, lamb, lion, nadam, nadamw, radam, yogi
 
 __all__ = [
+    "MultiSteps",
     "Optimizer",
+    "adadelta",
+    "adafactor",
     "adagrad",
     "adam",
+    "adamax",
     "adamw",
     "add_decayed_weights",
+    "all_finite",
+    "amsgrad",
+    "apply_if_finite",
     "apply_updates",
+    "average",
+    "averaged",
+    "by_path",
     "chain",
     "clip",
+    "clip_by_block_rms",
     "clip_by_global_norm",
     "constant_schedule",
     "cosine_decay_schedule",
+    "ema",
     "exponential_decay",
+    "freeze",
     "global_norm",
     "identity",
     "join_schedules",
+    "lamb",
     "linear_schedule",
+    "lion",
+    "loss_scale",
+    "masked",
+    "multi_transform",
+    "nadam",
+    "nadamw",
     "piecewise_constant_schedule",
+    "radam",
+    "rescaled",
     "rmsprop",
     "scale",
+    "scale_by_adadelta",
     "scale_by_adam",
+    "scale_by_adamax",
+    "scale_by_amsgrad",
+    "scale_by_factored_rms",
     "scale_by_learning_rate",
+    "scale_by_lion",
+    "scale_by_param_block_rms",
+    "scale_by_radam",
     "scale_by_rms",
     "scale_by_rss",
     "scale_by_schedule",
     "scale_by_stddev",
+    "scale_by_trust_ratio",
+    "scale_by_yogi",
+    "set_to_zero",
     "sgd",
     "stateless",
     "trace",
+    "unscaled",
     "warmup_constant_schedule",
     "warmup_cosine_decay_schedule",
     "warmup_linear_decay_schedule",
+    "yogi",
 ]
 
 if not TYPE_CHECKING:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from functad.optim.adaptive import scale_by_adam
-from functad.optim.gradients import add_decayed_weights, scale_by_learning_rate
+from functad.optim.gradients import scale_by_learning_rate
+from functad.optim.masking import add_decayed_weights
 from functad.optim.optimizer import Optimizer, chain
 from functad.optim.schedules import StepSizes
 
@@ -59,6 +60,7 @@ def adamw(
     eps_root: float = 0.0,
     mu_dtype: Any = None,
     weight_decay: float = 1e-4,
+    mask: Any = None,
     *,
     nesterov: bool = False,
 ) -> Optimizer:
@@ -66,6 +68,7 @@ def adamw(
 
     Args:
         weight_decay: how much of the params, times the learning rate, is taken off at each step.
+        mask: of which params, such as `by_path(lambda path: "bias" not in path)`; see `masked`.
 
     The other arguments are those of `adam`. `update` needs the params.
 
@@ -79,6 +82,6 @@ def adamw(
     """
     return chain(
         scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov),
-        add_decayed_weights(weight_decay),
+        add_decayed_weights(weight_decay, mask),
         scale_by_learning_rate(learning_rate),
     )

@@ -67,21 +67,21 @@ def scale_by_adam(
 
     def init(params: Any) -> ScaleByAdamState:
         mu = tree_map(lambda p: jnp.zeros_like(p, dtype=mu_dtype), params)
-        return ScaleByAdamState(jnp.zeros((), jnp.int32), mu, tree_map(_zero_squares, params))
+        return ScaleByAdamState(jnp.zeros((), jnp.int32), mu, tree_map(zero_squares, params))
 
     def update(grads: Any, state: ScaleByAdamState, params: Any = None) -> tuple[Any, ScaleByAdamState]:
         check_state(state, ScaleByAdamState, "scale_by_adam")
         mu = map_leaves(lambda m, g: b1 * m + (1 - b1) * g, state=state.mu, gradients=grads)
-        nu = map_leaves(lambda n, g: b2 * n + (1 - b2) * _square(g), state=state.nu, gradients=grads)
+        nu = map_leaves(lambda n, g: b2 * n + (1 - b2) * square(g), state=state.nu, gradients=grads)
         count = state.count + 1
 
         def direction(m: Any, n: Any, g: Any) -> Any:
             if nesterov:
                 # Looks one step ahead: what the mean would be if the next gradient were this one.
-                m = b1 * m * _correction(b1, count + 1, n) + (1 - b1) * g * _correction(b1, count, n)
+                m = b1 * m * correction(b1, count + 1, n) + (1 - b1) * g * correction(b1, count, n)
             else:
-                m = m * _correction(b1, count, n)
-            return m / (jnp.sqrt(n * _correction(b2, count, n) + eps_root) + eps)
+                m = m * correction(b1, count, n)
+            return m / (jnp.sqrt(n * correction(b2, count, n) + eps_root) + eps)
 
         updates = tree_map(direction, mu, nu, grads)
         return updates, ScaleByAdamState(count, _cast(mu, mu_dtype), nu)
@@ -108,16 +108,16 @@ def scale_by_rms(
     check_number(initial_scale, "scale_by_rms: initial_scale", low=0.0)
 
     def init(params: Any) -> ScaleByRmsState:
-        return ScaleByRmsState(jnp.zeros((), jnp.int32), tree_map(lambda p: _zero_squares(p) + initial_scale, params))
+        return ScaleByRmsState(jnp.zeros((), jnp.int32), tree_map(lambda p: zero_squares(p) + initial_scale, params))
 
     def update(grads: Any, state: ScaleByRmsState, params: Any = None) -> tuple[Any, ScaleByRmsState]:
         check_state(state, ScaleByRmsState, "scale_by_rms")
-        nu = map_leaves(lambda n, g: decay * n + (1 - decay) * _square(g), state=state.nu, gradients=grads)
+        nu = map_leaves(lambda n, g: decay * n + (1 - decay) * square(g), state=state.nu, gradients=grads)
         count = state.count + 1
 
         def direction(n: Any, g: Any) -> Any:
             if bias_correction:
-                n = n * _correction(decay, count, n)
+                n = n * correction(decay, count, n)
             return _over_root(g, n, eps, eps_in_sqrt)
 
         return tree_map(direction, nu, grads), ScaleByRmsState(count, nu)
@@ -144,20 +144,20 @@ def scale_by_stddev(
     check_number(initial_scale, "scale_by_stddev: initial_scale", low=0.0)
 
     def init(params: Any) -> ScaleByStddevState:
-        nu = tree_map(lambda p: _zero_squares(p) + initial_scale, params)
+        nu = tree_map(lambda p: zero_squares(p) + initial_scale, params)
         return ScaleByStddevState(jnp.zeros((), jnp.int32), tree_map(jnp.zeros_like, params), nu)
 
     def update(grads: Any, state: ScaleByStddevState, params: Any = None) -> tuple[Any, ScaleByStddevState]:
         check_state(state, ScaleByStddevState, "scale_by_stddev")
         mu = map_leaves(lambda m, g: decay * m + (1 - decay) * g, state=state.mu, gradients=grads)
-        nu = map_leaves(lambda n, g: decay * n + (1 - decay) * _square(g), state=state.nu, gradients=grads)
+        nu = map_leaves(lambda n, g: decay * n + (1 - decay) * square(g), state=state.nu, gradients=grads)
         count = state.count + 1
 
         def direction(m: Any, n: Any, g: Any) -> Any:
             if bias_correction:
-                correction = _correction(decay, count, n)
-                m, n = m * correction, n * correction
-            return _over_root(g, n - _square(m), eps, eps_in_sqrt)
+                factor = correction(decay, count, n)
+                m, n = m * factor, n * factor
+            return _over_root(g, n - square(m), eps, eps_in_sqrt)
 
         return tree_map(direction, mu, nu, grads), ScaleByStddevState(count, mu, nu)
 
@@ -176,11 +176,11 @@ def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> O
     check_number(eps, "scale_by_rss: eps", low=0.0)
 
     def init(params: Any) -> ScaleByRssState:
-        return ScaleByRssState(tree_map(lambda p: _zero_squares(p) + initial_accumulator_value, params))
+        return ScaleByRssState(tree_map(lambda p: zero_squares(p) + initial_accumulator_value, params))
 
     def update(grads: Any, state: ScaleByRssState, params: Any = None) -> tuple[Any, ScaleByRssState]:
         check_state(state, ScaleByRssState, "scale_by_rss")
-        total = map_leaves(lambda s, g: s + _square(g), state=state.sum_of_squares, gradients=grads)
+        total = map_leaves(lambda s, g: s + square(g), state=state.sum_of_squares, gradients=grads)
 
         def direction(s: Any, g: Any) -> Any:
             seen = s > 0
@@ -196,18 +196,19 @@ def _over_root(g: Any, n: Any, eps: Any, eps_in_sqrt: bool) -> Any:
     return g / jnp.sqrt(n + eps) if eps_in_sqrt else g / (jnp.sqrt(n) + eps)
 
 
-def _zero_squares(param: Any) -> Any:
+def zero_squares(param: Any) -> Any:
+    """Zeros for the squares of the magnitudes of a param."""
     return jnp.zeros_like(jnp.real(param))
 
 
-def _square(g: Any) -> Any:
+def square(g: Any) -> Any:
     """The square of the magnitude."""
     if jnp.iscomplexobj(g):
         return jnp.square(jnp.real(g)) + jnp.square(jnp.imag(g))
     return jnp.square(g)
 
 
-def _correction(decay: Any, count: Any, like: Any) -> Any:
+def correction(decay: Any, count: Any, like: Any) -> Any:
     """The factor that makes a mean from zeros unbiased after `count` steps, in the dtype of `like`.
 
     1 / (1 - decay^count), without the cancellation that costs float32 five digits when decay is nearly 1.

@@ -117,26 +117,6 @@ def trace(decay: float, nesterov: bool = False) -> Optimizer:
     return Optimizer(init, update)
 
 
-def add_decayed_weights(weight_decay: float) -> Optimizer:
-    """Adds `weight_decay * params`: before the learning rate in a chain, weights shrink.
-
-    Raises:
-        ArgumentError: `update` was called without params.
-
-    >>> add_decayed_weights(0.5).update(1., (), 4.)
-    (3.0, ())
-    """
-
-    check_number(weight_decay, "add_decayed_weights: weight_decay", low=0.0)
-
-    def add(grads: Any, params: Any) -> Any:
-        if params is None:
-            raise ArgumentError("add_decayed_weights needs the params: call update(grads, state, params)")
-        return map_leaves(lambda p, g: g + weight_decay * p, params=params, gradients=grads)
-
-    return stateless(add)
-
-
 def clip(max_delta: float) -> Optimizer:
     """Cuts every element to [-max_delta, max_delta].
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array, ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError, TreeError
 from functad.tree_util import is_tree_node, keystr, tree_flatten_with_path, tree_unflatten
 
@@ -133,7 +134,7 @@ def check_number(value: Any, argument: str, low: float = -math.inf, high: float 
     wanted = "a number" if low == -math.inf else f"a number of at least {low:g}"
     wanted += "" if high == math.inf else f" and at most {high:g}"
     if isinstance(value, Array | np.ndarray | np.generic):
-        fits = value.shape == () and value.dtype.kind in "iuf"
+        fits = value.shape == () and kind_of(value.dtype) in "iuf"
     else:
         fits = isinstance(value, (int, float)) and not isinstance(value, bool)
     if fits and not (isinstance(value, Array) and not isinstance(value, ArrayImpl)):

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import finfo, kind_of
 from functad.editing.rewriting import View
+from functad.evaluation import implementation
 from functad.ir import Atom, Eqn, Literal, Primitive, subprograms
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
@@ -28,7 +30,8 @@ def fold(eqn: Eqn, view: View) -> Atom | None:
     if not foldable:
         return None
     with np.errstate(all="ignore"):
-        value = eqn.primitive.impl(*[a.value for a in eqn.invars if isinstance(a, Literal)], **eqn.params)
+        run = implementation(eqn.primitive, [a.aval.dtype for a in eqn.invars])
+        value = run(*[a.value for a in eqn.invars if isinstance(a, Literal)], **eqn.params)
     return Literal(np.asarray(value)[()], eqn.outvars[0].aval)
 
 
@@ -36,7 +39,7 @@ def neutral(eqn: Eqn, view: View) -> Atom | None:
     """The operand beside a number that changes nothing. Complex products by 1 change infinities."""
     number_of, sides = NEUTRAL[eqn.primitive]
     dtype = eqn.outvars[0].aval.dtype
-    for side in sides if dtype.kind != "c" else ():
+    for side in sides if kind_of(dtype) != "c" else ():
         atom = eqn.invars[side]
         if (
             isinstance(atom, Literal)
@@ -49,10 +52,10 @@ def neutral(eqn: Eqn, view: View) -> Atom | None:
 def over_power_of_two(eqn: Eqn, view: View) -> Eqn | None:
     """A product, which takes less time than a quotient."""
     x, y = eqn.invars
-    if not isinstance(y, Literal) or y.aval.dtype.kind != "f":
+    if not isinstance(y, Literal) or kind_of(y.aval.dtype) != "f":
         return None
     fraction, exponent = math.frexp(y.value)
-    limits = np.finfo(y.aval.dtype)
+    limits = finfo(y.aval.dtype)
     if abs(fraction) != 0.5 or not limits.minexp < exponent < limits.maxexp:
         return None
     return eqn.replace(primitive=mul_p, invars=(x, Literal(y.aval.dtype.type(1 / y.value), y.aval)))
@@ -94,7 +97,7 @@ def is_zeros(atom: Atom, view: View) -> bool:
 
 def _is_any_zeros(atom: Atom, view: View) -> bool:
     number = atom if isinstance(atom, Literal) else repeated_number(atom, view)
-    return isinstance(number, Literal) and number.aval.dtype.kind == "f" and bool(number.value == 0)
+    return isinstance(number, Literal) and kind_of(number.aval.dtype) == "f" and bool(number.value == 0)
 
 
 NEUTRAL: dict[Primitive, tuple[Callable[[Any], Any], tuple[int, ...]]] = {

@@ -16,6 +16,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.control import cond_p
+from functad.dtypes import finfo
 from functad.editing.rewriting import View, spliced
 from functad.ir import Aval, Eqn
 from functad.optimize.algebra import is_zeros
@@ -248,7 +249,7 @@ def _all(x: Any) -> Any:
 
 def _all_moderate(x: Any) -> Any:
     """Whether no number is NaN or so large that sums of products of two of them come near to overflow."""
-    most = x.dtype.type(2.0 ** (np.finfo(x.dtype).maxexp * 3 // 8))
+    most = x.dtype.type(2.0 ** (finfo(x.dtype).maxexp * 3 // 8))
     return _all(le(abs_(x), most))
 
 

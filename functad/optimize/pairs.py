@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.editing.rewriting import View, spliced
 from functad.ir import Atom, Aval, Eqn, Var
 from functad.lowering_rules import Indexed, Reduction, Scalar
@@ -166,4 +167,4 @@ def _at(x: Any, axes: Sequence[int], place: Sequence[int]) -> Any:
 
 def _is_rounded_once(aval: Aval) -> bool:
     """Whether a sum of two in the dtype is what an accumulator takes in: those of float16 are kept in float32."""
-    return aval.dtype.kind in "iuf" and aval.dtype.itemsize > 2
+    return kind_of(aval.dtype) in "iuf" and aval.dtype.itemsize > 2

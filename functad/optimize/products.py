@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import is_narrow_float, kind_of
 from functad.editing.rewriting import View, spliced
 from functad.ir import Eqn
 from functad.optimize.algebra import repeated_number
@@ -61,7 +62,7 @@ def with_repeated_number(eqn: Eqn, view: View) -> list[Eqn] | None:
     out = eqn.outvars[0].aval
     for i, repeated in enumerate(eqn.invars):
         number, other = repeated_number(repeated, view), eqn.invars[1 - i]
-        if number is None or batch != ((), ()) or other.aval.dtype != out.dtype or out.dtype.kind not in "fi":
+        if number is None or batch != ((), ()) or other.aval.dtype != out.dtype or kind_of(out.dtype) not in "fi":
             continue
         axes = tuple(contract[1 - i])
         kept = other.aval.ndim - len(axes)
@@ -84,7 +85,7 @@ def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
     out = eqn.outvars[0].aval
     if out.dtype == np.bool_ or any(a.aval.dtype != out.dtype for a in eqn.invars):
         return None
-    if contract[0] and (out.dtype.kind not in "iuf" or out.dtype == np.float16):
+    if contract[0] and (kind_of(out.dtype) not in "iuf" or is_narrow_float(out.dtype)):
         return None
     shapes = [a.aval.shape for a in eqn.invars]
     frees = [[d for d in range(len(s)) if d not in (*contract[i], *batch[i])] for i, s in enumerate(shapes)]

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes, machine_model
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
-from functad.ir import Absent, Aval, Example, Zero, ZeroDerivative
+from functad.ir import Absent, Aval, Example, Zero, ZeroDerivative, takes_narrow
 from functad.lowering_rules import Scalar
 from functad.primitives.builders import (
     ANY,
@@ -88,9 +89,9 @@ def _div_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
 
 
 def _div_impl(x: np.ndarray, y: np.ndarray) -> Any:
-    if x.dtype.kind in "fc":
+    if kind_of(x.dtype) in "fc":
         return np.divide(x, y)
-    if x.dtype.kind == "u":
+    if kind_of(x.dtype) == "u":
         quotient = np.floor_divide(x, y)
     else:
         # Integer division truncates towards zero, as in C; NumPy's floors.
@@ -101,11 +102,11 @@ def _div_impl(x: np.ndarray, y: np.ndarray) -> Any:
 
 def _rem_impl(x: np.ndarray, y: np.ndarray) -> Any:
     remainder = np.fmod(x, y)  # of the sign of x
-    return remainder if x.dtype.kind == "f" else np.where(y == 0, x, remainder)
+    return remainder if kind_of(x.dtype) == "f" else np.where(y == 0, x, remainder)
 
 
 def _quotient_text(dtype: np.dtype) -> str:
-    return {"f": "{0} / {1}", "c": "complex_divide({0}, {1})"}.get(dtype.kind, "quotient({0}, {1})")
+    return {"f": "{0} / {1}", "c": "complex_divide({0}, {1})"}.get(kind_of(dtype), "quotient({0}, {1})")
 
 
 def _truncated_quotient(x: Any, y: Any) -> Any:
@@ -114,7 +115,7 @@ def _truncated_quotient(x: Any, y: Any) -> Any:
 
 
 def _product_of(x: str, y: str) -> Callable[..., str]:
-    return lambda dtype: f"product({x}, {y})" if dtype.kind == "c" or dtype == np.int64 else f"{x} * {y}"
+    return lambda dtype: f"product({x}, {y})" if kind_of(dtype) == "c" or dtype == np.int64 else f"{x} * {y}"
 
 
 # Numba takes it that signed integers do not overflow. Those of fewer bits it computes with as int64.
@@ -195,7 +196,7 @@ def integer_pow(x: Any, y: int) -> Any:
 
 
 def _integer_pow_aval(x: Aval, *, y: int) -> Aval:
-    if y < 0 and x.dtype.kind in "iu":
+    if y < 0 and kind_of(x.dtype) in "iu":
         raise ArgumentError(f"integer_pow: an integer ({x.str_short()}) has no power {y}; convert it to a float first")
     return elementwise_aval("integer_pow", NUMBERS, None, x)
 
@@ -228,15 +229,13 @@ def _power_text(dtype: np.dtype, *, y: int) -> str:
     if y == 0:
         return "{T}(1)"
     size = -y if y < 0 else y
-    if dtype == dtypes.float16:  # rounded as often as its values in memory are
-        power = f"integer_power_f16({{0}}, {size})"
-    elif dtype.kind == "c" or dtype == np.int64 or size > machine_model.MOST_FACTORS:
+    if kind_of(dtype) == "c" or dtype == np.int64 or size > machine_model.MOST_FACTORS:
         power = f"integer_power({{0}}, {size})"
     else:
         power = _product_text(size)
     if y > 0:
         return power
-    return f"complex_reciprocal({power})" if dtype.kind == "c" else f"{{T}}(1) / {power}"
+    return f"complex_reciprocal({power})" if kind_of(dtype) == "c" else f"{{T}}(1) / {power}"
 
 
 def _product_text(y: int) -> str:
@@ -288,7 +287,7 @@ def sign(x: Any) -> Any:
 
 
 def _real_dtype(dtype: np.dtype) -> np.dtype:
-    return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
+    return np.dtype(dtype.char.lower()) if kind_of(dtype) == "c" else dtype
 
 
 def _complex_dtype(dtype: np.dtype) -> np.dtype:
@@ -298,7 +297,7 @@ def _complex_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
-    if x.dtype.kind != "c":
+    if kind_of(x.dtype) != "c":
         return select_n(ge(x, scalar_like(x, 0)), neg(t), t)  # d|x| = ±dx; at 0 the right derivative, dx
     magnitude = convert_element_type(out, x.dtype)
     magnitude = select_n(eq(magnitude, scalar_like(x, 0)), magnitude, full_like(x, 1))
@@ -306,14 +305,14 @@ def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
 
 
 def _sign_impl(x: np.ndarray) -> Any:
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         magnitude = np.abs(x)
         return np.where(magnitude == 0, magnitude, x / magnitude).astype(x.dtype)
-    return np.copysign(np.sign(x), x) if x.dtype.kind == "f" else np.sign(x)
+    return np.copysign(np.sign(x), x) if kind_of(x.dtype) == "f" else np.sign(x)
 
 
 def _sign_jvp(t: Any, out: Any, x: Any) -> Any:
-    if x.dtype.kind != "c":
+    if kind_of(x.dtype) != "c":
         return Zero(Aval(out.shape, out.dtype))  # constant but for a jump at 0
     # d s = (dx − s Re(s* dx)) / |x| of s = x / |x|; 0 at 0
     size = abs(x)
@@ -406,10 +405,12 @@ round_p = unary(
 )
 nextafter_p = binary(
     "nextafter",
-    lambda x, y: np.where(x == y, y, np.nextafter(x, y)),  # of equal numbers y, as in C, which matters for ±0
+    takes_narrow(lambda x, y: np.where(x == y, y, np.nextafter(x, y))),  # of equal ones y, as in C: for ±0
     jvps=Absent("the neighbour of a floating-point number is not a function of the reals"),
     kinds=FLOATS,
-    lower=Scalar(by_dtype("nextafter({0}, {1})", float16="nextafter_f16({0}, {1})")),
+    lower=Scalar(
+        by_dtype("nextafter({0}, {1})", float16="nextafter_f16({0}, {1})", bfloat16="nextafter_bf16({0}, {1})")
+    ),
     doc="The floating-point number next to x in the direction of y.",
 )
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, Primitive, ZeroDerivative
 from functad.lowering_rules import Indexed
 from functad.primitives.common import NOT_LINEAR, integers, move_axis, normal
-from functad.primitives.loops.moving import bitcast_rule
+from functad.primitives.loops import moving
 from functad.tracing import bind
 
 
@@ -24,7 +25,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
 
 
 def _bitcast_aval(x: Aval, *, new_dtype: np.dtype) -> Aval:
-    if (x.dtype.kind == "b") != (new_dtype.kind == "b") or (x.dtype.kind == "c") != (new_dtype.kind == "c"):
+    if any((kind_of(x.dtype) == kind) != (kind_of(new_dtype) == kind) for kind in "bc"):
         raise DTypeError(f"bitcast_convert_type: the bits of {x.dtype} cannot be read as {new_dtype}; use x.astype")
     old, new = x.dtype.itemsize, new_dtype.itemsize
     if new < old:
@@ -69,6 +70,6 @@ bitcast_convert_type_p = Primitive(
     jvp=ZeroDerivative("bits have no derivative"),
     transpose=NOT_LINEAR,
     batch=_bitcast_batch,
-    lower=Indexed(bitcast_rule),
+    lower=Indexed(moving.bitcast_rule),
     examples=_bitcast_examples,
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.ir import Primitive, ZeroDerivative
 from functad.lowering_rules import Scalar
 from functad.primitives.builders import INTEGERS, binary, unary
@@ -88,14 +89,14 @@ def _multiply_high(x: np.ndarray, y: np.ndarray) -> Any:
     """The upper half of the bits of x · y."""
     width = _width(x)
     if width < 64:
-        wide = np.dtype(f"{x.dtype.kind}8")
+        wide = np.dtype(f"{kind_of(x.dtype)}8")
         return ((x.astype(wide) * y.astype(wide)) >> wide.type(width)).astype(x.dtype)
     a, b, half, low = _bits(x), _bits(y), np.uint64(32), np.uint64(2**32 - 1)
     # By halves: the products of 32 bits each, and what the lower ones carry.
     cross = (a >> half) * (b & low) + (((a & low) * (b & low)) >> half)
     other = (a & low) * (b >> half) + (cross & low)
     high = (a >> half) * (b >> half) + (cross >> half) + (other >> half)
-    if x.dtype.kind == "i":  # a negative number was read as one larger by 2^64
+    if kind_of(x.dtype) == "i":  # a negative number was read as one larger by 2^64
         high = high - np.where(x < 0, b, np.uint64(0)) - np.where(y < 0, a, np.uint64(0))
     return high.view(x.dtype)
 
@@ -118,7 +119,7 @@ def _multiply_high_text(dtype: np.dtype) -> str:
     width = 8 * dtype.itemsize
     if width == 64:
         return "multiply_high({0}, {1})"
-    return f"({dtype.kind}64({{0}}) * {dtype.kind}64({{1}})) >> {dtype.kind}64({width})"
+    return f"({kind_of(dtype)}64({{0}}) * {kind_of(dtype)}64({{1}})) >> {kind_of(dtype)}64({width})"
 
 
 def _shift(name: str, impl: Callable[..., Any], text: Callable[..., str], doc: str) -> Primitive:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Diagonal, Example, Primitive, Zero, ZeroDerivative
@@ -58,7 +59,7 @@ def elementwise_aval(name: str, kinds: str, result_dtype: ResultDtype, *avals: A
             if not (dtype_fits and shape_fits):
                 raise _operand_error(name, kinds, avals)
             shape = shape or a.shape
-    if first.kind not in kinds:
+    if kind_of(first) not in kinds:
         raise _operand_error(name, kinds, avals)
     if result_dtype is None:
         return avals[0] if shape is avals[0].shape and not avals[0].weak_type else Aval(shape, first)
@@ -82,7 +83,7 @@ def _operand_error(name: str, kinds: str, avals: Sequence[Aval]) -> DTypeError |
 
 def check_kind(name: str, kinds: str, x: Aval) -> None:
     """Raise unless the dtype of x is of one of the kinds."""
-    if x.dtype.kind not in kinds:
+    if kind_of(x.dtype) not in kinds:
         accepted = ", ".join(_KIND_NAMES[k] for k in kinds)
         dtype = next(suggested for kind, suggested in _SUGGESTED.items() if kind in kinds)
         raise DTypeError(
@@ -93,7 +94,7 @@ def check_kind(name: str, kinds: str, x: Aval) -> None:
 
 def by_kind(text: str, **others: str) -> Callable[..., str]:
     """A scalar expression for kernels, and others for operands of some kinds of dtype: `b="..."`, `c="..."`."""
-    return lambda dtype, **params: others.get(dtype.kind, text)
+    return lambda dtype, **params: others.get(kind_of(dtype), text)
 
 
 def by_dtype(text: str, **others: str) -> Callable[..., str]:
@@ -252,7 +253,7 @@ def unary(
         arrays = [x] if complex_data is None else [x, complex_data()]
         shown = [(a, p) for a in arrays for p in params]
         shown += [(a, params[0]) for a in (x.ravel()[0], x[:0])]
-        differentiable = x.dtype.kind in "fc"
+        differentiable = kind_of(x.dtype) in "fc"
         away = [Example(args=(a,), params=p, differentiable=differentiable, tolerance=tolerance) for a, p in shown]
         return away + [example for p in params for example in at_kinks(p)]
 
@@ -301,7 +302,7 @@ def binary(
         x, y = data()
         x0, y0 = x.ravel()[0], y.ravel()[0]
         pairs = [(x, y), (x0, y), (x, y0), (x0, y0), (x[:0], y[:0])]
-        differentiable = x.dtype.kind in "fc"
+        differentiable = kind_of(x.dtype) in "fc"
         away = [Example(args=p, params={}, differentiable=differentiable, tolerance=tolerance) for p in pairs]
         return away + kinks_of(kinks)
 

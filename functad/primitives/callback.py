@@ -6,24 +6,25 @@ Knows functions of pytrees and what mapping does to their calls; nothing of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from functad import dtypes, lowering_rules
 from functad.array import ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import BatchingError, CallbackError, NoRuleError
 from functad.ir import Absent, Aval, Primitive, Source, ZeroDerivative
 from functad.primitives.common import move_axis, move_batch_axis_to_front, reshape
+from functad.records import Record
 from functad.tracing import bind, outside_traces
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
 
-@dataclass(frozen=True)
-class FlatCallback:
+class FlatCallback(Record):
     """A Python function of pytrees as one of arrays.
 
     in_tree, out_tree: the structures of `(args, kwargs)` and of the result; None: the result is ignored.
@@ -91,11 +92,10 @@ def _fits(given: Any, dtype: np.dtype, wanted: np.dtype) -> bool:
         return True
     if isinstance(given, (bool, int, float, complex)) and not isinstance(given, np.generic):
         return np.can_cast(dtype, wanted, "same_kind")
-    return dtype.name in _WIDE and dtype.kind == wanted.kind and 2 * wanted.itemsize == dtype.itemsize
+    return dtype.name in _WIDE and kind_of(dtype) == kind_of(wanted) and 2 * wanted.itemsize == dtype.itemsize
 
 
-@dataclass(frozen=True)
-class MappedCallback:
+class MappedCallback(Record):
     """A callback called for one example after another; results are stacked.
 
     axes: for each `vmap`, the innermost first, the number of examples and the mapped axis of each operand.

@@ -13,9 +13,10 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl
+from functad.dtypes import is_narrow_float, kind_of
 from functad.errors import DifferentiationError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero
+from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero, takes_narrow
 from functad.lowering_rules import Indexed, Reduction, Scalar
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.pieces import in_pieces
@@ -176,8 +177,6 @@ def _reduce_sum_batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, 
 
 
 def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
-    if x.dtype == np.float16:  # without overflow half-way
-        return sum_over(x, axes, np.dtype(np.float32)).astype(np.float16)
     return sum_over(x, axes, x.dtype)
 
 
@@ -305,15 +304,17 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
 
 
 def _convert_jvp(primals: Any, out: Any, tangents: Any, *, new_dtype: np.dtype, weak_type: bool) -> Any:
-    if new_dtype.kind not in "fc":
+    if kind_of(new_dtype) not in "fc":
         return Zero(Aval(out.shape, dtypes.float0))
     return convert_element_type(tangents[0], new_dtype)
 
 
 def _convert_text(dtype: np.dtype, *, new_dtype: np.dtype, weak_type: bool) -> str:
-    if dtype.kind == "c" and new_dtype.kind == "b":
+    if kind_of(dtype) == "c" and kind_of(new_dtype) == "b":
         return "({0}.real != 0) | ({0}.imag != 0)"
-    return "{R}({0}.real)" if dtype.kind == "c" and new_dtype.kind != "c" else "{R}({0})"
+    number = "{0}.real" if kind_of(dtype) == "c" and kind_of(new_dtype) != "c" else "{0}"
+    # A float of 16 bits is rounded by the nest, and from float64 once only if not to float32 before.
+    return number if is_narrow_float(new_dtype) else f"{{R}}({number})"
 
 
 def _convert_batch(axis_size: int, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
@@ -325,7 +326,7 @@ convert_element_type_p = Primitive(
     doc="Convert every element to another dtype; floats to integers as `kernels.conversion` says.",
     multiple_results=False,
     abstract_eval=lambda x, *, new_dtype, weak_type: Aval(x.shape, new_dtype, weak_type),
-    impl=lambda x, *, new_dtype, weak_type: converted(x, new_dtype),
+    impl=takes_narrow(lambda x, *, new_dtype, weak_type: converted(x, new_dtype)),
     jvp=_convert_jvp,
     transpose=lambda ct, x, *, new_dtype, weak_type: [convert_element_type(ct, x.dtype)],
     batch=_convert_batch,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import compute_dtype, kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
@@ -60,7 +61,7 @@ def _dot_general_aval(
             f"dot_general takes operands of one dtype, but was given {types}; functad.numpy promotes by "
             "itself, functad.lax wants x.astype(...)"
         )
-    if preferred_element_type is not None and _RANKS[preferred_element_type.kind] < _RANKS[lhs.dtype.kind]:
+    if preferred_element_type is not None and _RANKS[kind_of(preferred_element_type)] < _RANKS[kind_of(lhs.dtype)]:
         raise DTypeError(
             f"dot_general: a product of {types} does not fit in preferred_element_type="
             f"{preferred_element_type}; convert the result instead"
@@ -108,9 +109,9 @@ def _dot_general_impl(
 ) -> np.ndarray:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     dtype = preferred_element_type or lhs.dtype
-    if dtype != lhs.dtype or dtype == np.float16:
-        wide = np.promote_types(lhs.dtype, np.float32 if dtype == np.float16 else dtype)
-        if lhs.dtype.kind in "iu" and dtype.kind in "iu":
+    if dtype != lhs.dtype:
+        wide = np.promote_types(lhs.dtype, compute_dtype(dtype))
+        if kind_of(lhs.dtype) in "iu" and kind_of(dtype) in "iu":
             wide = dtype  # uint64 and int64 have no integer in common; modulo 2**64 nothing is lost
         lhs, rhs = lhs.astype(wide), rhs.astype(wide)
     if lhs.ndim == rhs.ndim == 2 and len(lhs_contract) == 1 and not lhs_batch:
@@ -152,7 +153,7 @@ def _for_blas(x: np.ndarray) -> np.ndarray:
     else:
         by_rows = right == size and down >= columns * size and down % size == 0
         fits = by_rows or (down == size and right >= rows * size and right % size == 0)
-    return x if fits or x.dtype.kind not in "fc" else np.ascontiguousarray(x)
+    return x if fits or kind_of(x.dtype) not in "fc" else np.ascontiguousarray(x)
 
 
 # --- derivatives ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
@@ -28,7 +29,7 @@ from functad.primitives.common import (
 )
 from functad.primitives.kernels import convolution as kernels
 from functad.primitives.kernels.convolution import Padding
-from functad.primitives.loops.convolution import lower_conv_general_dilated
+from functad.primitives.loops import convolution as loops
 from functad.primitives.structure import rev
 from functad.primitives.window_geometry import dilated, window_count
 from functad.tracing import bind
@@ -123,7 +124,7 @@ def _check_operands(lhs: Aval, rhs: Aval, dimension_numbers: ConvDimensionNumber
             "conv_general_dilated takes an input (batch, feature, *spatial) and a kernel (out feature, "
             f"in feature, *spatial) of one rank, but was given shapes {lhs.shape} and {rhs.shape}"
         )
-    if lhs.dtype != rhs.dtype or lhs.dtype.kind not in "fciu":
+    if lhs.dtype != rhs.dtype or kind_of(lhs.dtype) not in "fciu":
         raise DTypeError(
             "conv_general_dilated takes an input and a kernel of one numeric dtype, but was given "
             f"{lhs.str_short()} and {rhs.str_short()}; convert one, for instance with kernel.astype(x.dtype)"
@@ -137,7 +138,7 @@ def _check_operands(lhs: Aval, rhs: Aval, dimension_numbers: ConvDimensionNumber
 
 
 def _check_preferred(dtype: np.dtype, preferred: np.dtype | None) -> None:
-    if preferred is not None and _KIND_ORDER[preferred.kind] < _KIND_ORDER[dtype.kind]:
+    if preferred is not None and _KIND_ORDER[kind_of(preferred)] < _KIND_ORDER[kind_of(dtype)]:
         raise DTypeError(
             f"conv_general_dilated: preferred_element_type={preferred} cannot hold sums of {dtype}; "
             "leave it out, and convert the result if you want that dtype"
@@ -453,7 +454,7 @@ conv_general_dilated_p = Primitive(
     jvp=_conv_jvp,
     transpose=_conv_transpose,
     batch=_conv_batch,
-    lower=Loops(lower_conv_general_dilated),
+    lower=Loops(loops.lower_conv_general_dilated),
     examples=_conv_examples,
 )
 

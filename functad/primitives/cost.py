@@ -12,7 +12,7 @@ from functad.primitives.loops.text import CASTS
 _WORD = re.compile(r"\b([A-Za-z_]\w*)\(")
 # What becomes a few instructions; all other words are functions of some dozens.
 _SHORT = {
-    *CASTS.values(), "abs_", "ceil", "clz", "complex_of", "conjugate", "copysign", "f16", "floor", "is_finite",
+    *CASTS.values(), "abs_", "ceil", "clz", "complex_of", "conjugate", "copysign", "f16", "bf16", "floor", "is_finite",
     "is_nan", "max", "maximum", "min", "minimum", "nextafter", "not", "popcount", "product", "quotient", "round_even",
     "rsqrt", "sign", "sqrt", "trunc", "where",
 }  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import ShapeError
 from functad.ir import Aval, Example, Primitive, Zero
 from functad.lowering_rules import Loops, Running
@@ -30,7 +31,7 @@ from functad.primitives.elementwise import (
 )
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import sorting as kernels
-from functad.primitives.loops.running import cumulative_logsumexp_rule
+from functad.primitives.loops import running
 from functad.primitives.ordering import share_of_extremum
 from functad.primitives.reduction import slice_along
 from functad.primitives.structure import pad, rev
@@ -101,7 +102,7 @@ def _cumulative(
         if "c" in kinds:
             shown.append((np.array([[1 + 2j, 1 - 2j, -1], [2, 0.5j, 2 + 1j]], np.complex64), 1, False))
         away = [
-            Example(args=(x,), params={"axis": axis, "reverse": reverse}, differentiable=x.dtype.kind == "f")
+            Example(args=(x,), params={"axis": axis, "reverse": reverse}, differentiable=kind_of(x.dtype) == "f")
             for x, axis, reverse in shown
         ]
         return away + kinks_of_rows(kinks, axis=0, reverse=False)
@@ -252,7 +253,7 @@ def _zero_where_infinite(x: Any) -> Any:
 cumlogsumexp_p = _cumulative(
     "cumlogsumexp",
     kernels.cumlogsumexp,
-    lower=Loops(cumulative_logsumexp_rule),
+    lower=Loops(running.cumulative_logsumexp_rule),
     jvp=_scan_jvp(_Combination(_logaddexp, _logaddexp_tangent)),
     kinds=FLOATS,
     doc="Running logarithm of the sum of exponentials.",

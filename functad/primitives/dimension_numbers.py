@@ -9,6 +9,7 @@ import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Aval
 
@@ -157,7 +158,7 @@ def check_scatter(name: str, operand: Aval, indices: Aval, updates: Aval, number
 def _check(name: str, operand: Aval, indices: Aval, numbers: GatherDimensionNumbers) -> None:
     """What gather and scatter have in common."""
     _, collapsed, index_map, operand_batching, indices_batching = numbers
-    if indices.dtype.kind not in "iu":
+    if kind_of(indices.dtype) not in "iu":
         raise DTypeError(f"{name}: indices must be integers, got {indices.str_short()}")
     if indices.ndim == 0 or indices.shape[-1] != len(index_map):
         raise ShapeError(

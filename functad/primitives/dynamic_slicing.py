@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal
@@ -34,8 +35,7 @@ from functad.primitives.dimension_numbers import (
 from functad.primitives.gather_scatter import gather_batch, scatter_batch
 from functad.primitives.joining import concatenate, insert
 from functad.primitives.kernels import indexing as kernels
-from functad.primitives.loops import moving
-from functad.primitives.loops.scattering import slice_loops, update_slice_at_rule
+from functad.primitives.loops import moving, scattering
 from functad.tracing import bind
 
 # --- dynamic_slice ----------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ dynamic_update_slice_p = Primitive(
     jvp=_dynamic_update_slice_jvp,
     transpose=_dynamic_update_slice_transpose,
     batch=_dynamic_update_slice_batch,
-    lower=Scattered(slice_loops, update_slice_at_rule),
+    lower=Scattered(scattering.slice_loops, scattering.update_slice_at_rule),
     examples=lambda: [
         Example(args=(normal(3, 4), normal(2, 1, seed=1), np.int32(1), np.int32(2)), params={}),
         Example(args=(normal(3, 4), normal(1, 4, seed=1), np.int32(7), np.int32(-1)), params={}),
@@ -178,7 +178,7 @@ def _check_starts(name: str, operand: Aval, starts: Sequence[Aval]) -> None:
             f"{name}: an operand of shape {operand.shape} needs {operand.ndim} start indices, one an axis, "
             f"but got {len(starts)}: {types}"
         )
-    if any(a.shape or a.dtype.kind not in "iu" for a in starts):
+    if any(a.shape or kind_of(a.dtype) not in "iu" for a in starts):
         raise DTypeError(f"{name}: start indices must be integer scalars, but are {types}")
 
 

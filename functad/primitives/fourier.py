@@ -18,7 +18,7 @@ from functad.ir import Aval, Example, OwnDerivative, Primitive
 from functad.lowering_rules import Loops
 from functad.primitives.arithmetic import conj, div, mul
 from functad.primitives.common import broadcast_in_dim, move_axis, normal, scalar_like
-from functad.primitives.loops.fourier import fourier_rule, radices
+from functad.primitives.loops import fourier as loops
 from functad.tracing import bind
 
 
@@ -100,7 +100,7 @@ def _over_counts(half: Any, fft_lengths: tuple[int, ...]) -> Any:
 
 
 def _in_kernel(n: int) -> bool:
-    return n <= machine_model.FFT_IN_KERNEL and radices(n) is not None
+    return n <= machine_model.FFT_IN_KERNEL and loops.radices(n) is not None
 
 
 def _axis_by_axis(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callable[[Any], Any] | None:
@@ -131,7 +131,7 @@ def _rule(
     """A kernel for one axis of a length that is not large, and has small prime factors; else a call of NumPy."""
     (x,), (out,), n = ins, outs, fft_lengths[-1]
     if len(fft_lengths) == 1 and x.size and _in_kernel(n):
-        fourier_rule(target, x, out, n, fft_type in (FftType.IFFT, FftType.IRFFT))
+        loops.fourier_rule(target, x, out, n, fft_type in (FftType.IFFT, FftType.IRFFT))
     else:
         target.call(fourier_transform, ins, outs, fft_type=fft_type, fft_lengths=fft_lengths)
 

@@ -43,8 +43,7 @@ from functad.primitives.dimension_numbers import (
     scatter_matching,
 )
 from functad.primitives.kernels import indexing as kernels
-from functad.primitives.loops.gathering import gather_rule
-from functad.primitives.loops.scattering import scatter_loops, scatter_rule
+from functad.primitives.loops import gathering, scattering
 from functad.primitives.structure import iota, reshape
 from functad.tracing import bind
 
@@ -212,7 +211,7 @@ gather_p = Primitive(
     jvp=_gather_jvp,
     transpose=_gather_transpose,
     batch=gather_batch,
-    lower=Indexed(gather_rule),
+    lower=Indexed(gathering.gather_rule),
     examples=_gather_examples,
 )
 
@@ -511,7 +510,9 @@ def _scatter(
         jvp=jvp,
         transpose=transpose,
         batch=partial(scatter_batch, combine=combine),
-        lower=Scattered(scatter_loops, scatter_rule, kind, accumulator=partial(_accumulator, kind)),
+        lower=Scattered(
+            scattering.scatter_loops, scattering.scatter_rule, kind, accumulator=partial(_accumulator, kind)
+        ),
         examples=lambda: _scatter_examples() + agreed(),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import finfo
 from functad.evaluation import aval_of
 from functad.ir import Absent, Example
 from functad.lowering_rules import Scalar
@@ -103,9 +104,9 @@ def _beta_density(a: Any, b: Any, x: Any) -> Any:
 
 def _i1e_slope(out: Any, x: Any) -> Any:
     """I0e(x) − I1e(x) (sign(x) + 1/x), and at 0 its limit."""
-    tiny = scalar_like(x, np.finfo(x.dtype).eps)
+    tiny = scalar_like(x, float(finfo(x.dtype).eps))
     is_apart = gt(abs(x), tiny)
-    apart = select_n(is_apart, full_like(x, np.finfo(x.dtype).eps), x)
+    apart = select_n(is_apart, full_like(x, float(finfo(x.dtype).eps)), x)
     slope = sub(bessel_i0e(apart), add(mul(out, sign(apart)), div(out, apart)))
     return select_n(is_apart, full_like(x, 0.5), slope)
 

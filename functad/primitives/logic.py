@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
@@ -155,7 +156,7 @@ def _select_n_aval(which: Aval, *cases: Aval) -> Aval:
             f"select_n: `which` of shape {which.shape} must be a scalar or have the shape of the cases, "
             f"{cases[0].shape}; broadcast it first, or use functad.numpy.where"
         )
-    if which.dtype.kind not in "biu" or (which.dtype.kind == "b" and len(cases) > 2):
+    if kind_of(which.dtype) not in "biu" or (kind_of(which.dtype) == "b" and len(cases) > 2):
         raise DTypeError(
             f"select_n: `which` of type {which.str_short()} cannot choose among {len(cases)} cases: "
             "it must be boolean for at most two cases, or an integer"
@@ -164,16 +165,16 @@ def _select_n_aval(which: Aval, *cases: Aval) -> Aval:
 
 
 def _select_n_impl(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
-    if len(cases) == 2 and which.dtype.kind == "b":
+    if len(cases) == 2 and kind_of(which.dtype) == "b":
         return np.where(which, cases[1], cases[0])
-    if which.dtype.kind == "u":  # before a large number becomes a negative one
+    if kind_of(which.dtype) == "u":  # before a large number becomes a negative one
         which = np.minimum(which, np.uint64(len(cases) - 1))
     return np.choose(which.astype(np.intp), cases, mode="clip")
 
 
 def _select_n_text(operands: Sequence[np.dtype]) -> str:
     which, *cases = operands
-    if len(cases) == 2 and which.kind == "b":
+    if len(cases) == 2 and kind_of(which) == "b":
         return "where({0}, {2}, {1})"
     text = f"{{{len(cases)}}}"
     for i in reversed(range(len(cases) - 1)):

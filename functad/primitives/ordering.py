@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.ir import Example
 from functad.lowering_rules import Scalar
@@ -73,7 +74,7 @@ def clamp(min: Any, operand: Any, max: Any) -> Any:
 
 def _below(x: Any, y: Any) -> Any:
     """x < y; complex numbers in the order of max."""
-    if x.dtype.kind != "c":
+    if kind_of(x.dtype) != "c":
         return lt(x, y)
     return select_n(eq(real(x), real(y)), lt(real(x), real(y)), lt(imag(x), imag(y)))
 
@@ -130,7 +131,7 @@ def wide_indices(indices: Any, size: int) -> Any:
     Too large unsigned ones stay too large. What is no integer is returned as it is.
     """
     dtype = aval_of(indices).dtype
-    if dtype.kind not in "iu":
+    if kind_of(dtype) not in "iu":
         return indices
     narrow = dtype.itemsize < 4 or dtype == np.int32
     wanted = np.dtype(np.int32 if narrow and size <= np.iinfo(np.int32).max else np.int64)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes, machine_model
+from functad.dtypes import compute_dtype, kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, ZeroDerivative
@@ -78,11 +79,11 @@ def _as_reductions(kind: str, x: Aval, *, axes: tuple[int, ...], index_dtype: np
 
 
 def _comparable(x: Any, inner: int) -> Any:
-    """Booleans as numbers, and columns of float16 as float32, which vectors hold."""
+    """Booleans as numbers, and columns of narrow floats as float32, which vectors hold."""
     dtype = aval_of(x).dtype
     if dtype == np.bool_:
         return convert_element_type(x, np.uint8)
-    return convert_element_type(x, np.float32) if dtype == np.float16 and inner > 1 else x
+    return convert_element_type(x, compute_dtype(dtype)) if inner > 1 else x
 
 
 def _first_place(x: Any, extremum: Any, axis: int) -> Any:
@@ -90,7 +91,7 @@ def _first_place(x: Any, extremum: Any, axis: int) -> Any:
     shape = aval_of(x).shape
     dtype = np.int32 if shape[axis] <= np.iinfo(np.int32).max else np.int64
     is_there = eq(x, expand_reduced(extremum, (axis,), shape))
-    if aval_of(x).dtype.kind == "f":
+    if kind_of(aval_of(x).dtype) == "f":
         is_there = or_(is_there, ne(x, x))
     places = select_n(is_there, full(shape, dtype(shape[axis] - 1)), iota(dtype, shape, axis))
     return reduce_min(places, axes=(axis,))
@@ -101,7 +102,7 @@ def _place_of_two(kind: str, x: Any, axis: int) -> Any:
     shape = aval_of(x).shape
     one, two = (reshape(slice_along(x, axis, k, k + 1), (*shape[:axis], *shape[axis + 1 :])) for k in (0, 1))
     is_second = gt(two, one) if kind == "max" else lt(two, one)
-    if aval_of(x).dtype.kind == "f":
+    if kind_of(aval_of(x).dtype) == "f":
         is_second = or_(is_second, and_(ne(two, two), eq(one, one)))
     return convert_element_type(is_second, np.int32)
 
@@ -139,7 +140,7 @@ def _place_in_long_rows(reduce: Callable[..., Any], x: Any) -> Any:
 def _position(name: str, find: Callable[..., Any], extremum: str, doc: str) -> Primitive:
     def abstract_eval(x: Aval, *, axes: tuple[int, ...], index_dtype: np.dtype) -> Aval:
         check_kind(name, REALS + "b", x)
-        if index_dtype.kind not in "iu":
+        if kind_of(index_dtype) not in "iu":
             raise DTypeError(f"{name}: index_dtype={index_dtype} is no integer dtype; use int32 or int64")
         out = reduced_aval(name, x, axes, index_dtype)
         if len(axes) != 1 or x.shape[axes[0]] == 0:

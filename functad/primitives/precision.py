@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
+from functad.dtypes import finfo, is_narrow_float
 from functad.errors import ArgumentError
-from functad.ir import Aval, Example
+from functad.ir import Aval, Example, takes_narrow
 from functad.lowering_rules import Scalar
 from functad.primitives.builders import FLOATS, elementwise_aval, nary
 from functad.primitives.common import normal
+from functad.primitives.loops.text import rounding
 from functad.tracing import bind
 
 
@@ -32,7 +33,7 @@ def _reduce_precision_aval(x: Aval, *, exponent_bits: int, mantissa_bits: int) -
 
 
 def _reduce_precision_impl(x: np.ndarray, *, exponent_bits: int, mantissa_bits: int) -> np.ndarray:
-    width, own_mantissa = 8 * x.dtype.itemsize, np.finfo(x.dtype).nmant
+    width, own_mantissa = 8 * x.dtype.itemsize, finfo(x.dtype).nmant
     own_exponent = width - 1 - own_mantissa
     bits = np.asarray(x).view(f"u{x.dtype.itemsize}")
     word = bits.dtype.type
@@ -52,7 +53,7 @@ def _reduce_precision_impl(x: np.ndarray, *, exponent_bits: int, mantissa_bits: 
 
 
 def _reduce_precision_text(dtype: np.dtype, *, exponent_bits: int, mantissa_bits: int) -> str:
-    suffix = "_f16" if dtype == dtypes.float16 else ""
+    suffix = f"_{rounding(dtype)}" if is_narrow_float(dtype) else ""
     return f"reduce_precision{suffix}({{0}}, {exponent_bits}, {mantissa_bits})"
 
 
@@ -67,7 +68,7 @@ def _examples() -> list[Example]:
 
 reduce_precision_p = nary(
     "reduce_precision",
-    _reduce_precision_impl,
+    takes_narrow(_reduce_precision_impl),
     # dx, of as few bits as x: what a narrower dtype would give, not the derivative of a staircase
     jvps=[lambda t, out, x, **params: reduce_precision(t, **params)],
     transpose=lambda ct, x, **params: [reduce_precision(ct, **params)],

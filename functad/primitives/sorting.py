@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Linearize, Primitive, Zero
@@ -20,7 +21,7 @@ from functad.primitives.common import integers, move_batch_axis_to_front, normal
 from functad.primitives.gather_scatter import gather_along
 from functad.primitives.joining import check_axes
 from functad.primitives.kernels import sorting as kernels
-from functad.primitives.loops.sorting import sort_rule, top_k_rule
+from functad.primitives.loops import sorting as loops
 from functad.primitives.structure import iota
 from functad.tracing import bind
 
@@ -80,7 +81,7 @@ sort_p = Primitive(
     jvp=Linearize(_sort_linearize),
     transpose=Absent("sort is not linear; its derivative is a gather, which has a transpose"),
     batch=_sort_batch,
-    lower=Loops(sort_rule),
+    lower=Loops(loops.sort_rule),
     examples=lambda: [
         _sort_example(normal(2, 4), dimension=1),
         _sort_example(normal(3, 2), normal(3, 2, seed=1)),
@@ -103,7 +104,7 @@ def top_k(operand: Any, *, k: int, axis: int) -> Any:
 
 def _top_k_aval(x: Aval, *, k: int, axis: int) -> list[Aval]:
     check_axes("top_k", "axis", (axis,), x)
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         raise DTypeError(f"top_k needs numbers that have an order, but was given {x.str_short()}")
     if not 0 <= k <= x.shape[axis]:
         raise ArgumentError(
@@ -123,7 +124,7 @@ def _top_k_impl(x: np.ndarray, *, k: int, axis: int) -> list[np.ndarray]:
 
 def _total_order(x: np.ndarray) -> np.ndarray:
     """Integers in the order in which top_k takes numbers: −0 is below 0, and NaN above infinity, whatever its sign."""
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         return x
     bits: np.ndarray = np.ascontiguousarray(x).view(f"i{x.itemsize}").reshape(x.shape)
     highest = np.iinfo(bits.dtype).max
@@ -150,7 +151,7 @@ top_k_p = Primitive(
     jvp=_top_k_jvp,
     transpose=Absent("top_k is not linear; its derivative is a gather, which has a transpose"),
     batch=_top_k_batch,
-    lower=Loops(top_k_rule),
+    lower=Loops(loops.top_k_rule),
     examples=lambda: [
         Example(args=(normal(2, 4),), params={"k": 2, "axis": 1}),
         Example(args=(normal(4, 2),), params={"k": 4, "axis": 0}),

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.ir import Absent, Primitive
 from functad.lowering_rules import Scalar
 from functad.primitives import arithmetic, special_functions, transcendental
@@ -54,7 +55,7 @@ def _strict(primitive: Primitive, intrinsic: Callable[..., Any], text: str) -> P
         impl=partial(strict_math.on_arrays, intrinsic),
         batch=lambda size, args, dims: elementwise_batch(lambda: _RECORDS[name], size, args, dims),
         lower=Scalar(text),
-        examples=lambda: [e for e in examples() if all(np.asarray(x).dtype.kind == "f" for x in e.args)],
+        examples=lambda: [e for e in examples() if all(kind_of(np.asarray(x).dtype) == "f" for x in e.args)],
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, ZeroDerivative
@@ -388,7 +389,7 @@ def iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
 
 
 def _iota_aval(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> Aval:
-    if dtype.kind not in "iufc":
+    if kind_of(dtype) not in "iufc":
         raise DTypeError(f"iota makes numbers, not {dtype}; choose an integer or floating dtype")
     if not 0 <= dimension < len(shape) or any(n < 0 for n in shape):
         raise ShapeError(f"iota: dimension={dimension} is no axis of shape={shape}, whose sizes must not be negative")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.ir import Aval, Example, Primitive
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import add, div, integer_pow, mul, neg, square, sub
@@ -115,7 +116,7 @@ exp_p = unary(
 )
 exp2_p = unary(
     "exp2",
-    lambda x: np.exp(x * x.dtype.type(_LN2)) if x.dtype.kind == "c" else _by_double(np.exp2)(x),
+    lambda x: np.exp(x * x.dtype.type(_LN2)) if kind_of(x.dtype) == "c" else _by_double(np.exp2)(x),
     jvp=lambda t, out, x: _times(_LN2, mul(t, out)),  # d 2^x = ln(2) 2^x dx
     kinds=INEXACT,
     complex_data=_complex,
@@ -125,7 +126,7 @@ exp2_p = unary(
 )
 expm1_p = unary(
     "expm1",
-    lambda x: special.expm1(x) if x.dtype.kind == "c" else _by_double(np.expm1)(x),
+    lambda x: special.expm1(x) if kind_of(x.dtype) == "c" else _by_double(np.expm1)(x),
     jvp=lambda t, out, x: mul(t, _plus(out, 1)),  # d(e^x − 1) = e^x dx
     kinds=INEXACT,
     complex_data=_complex,
@@ -203,30 +204,30 @@ def cbrt(x: Any) -> Any:
 
 
 def _pow_aval(x: Aval, y: Aval) -> Aval:
-    if y.dtype.kind in "iu":
+    if kind_of(y.dtype) in "iu":
         y = Aval(y.shape, x.dtype)
     return elementwise_aval("pow", INEXACT, None, x, y)
 
 
 def _pow_impl(x: np.ndarray, y: np.ndarray) -> Any:
-    if y.dtype.kind in "iu" or x.dtype.kind == "c":
-        wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    if kind_of(y.dtype) in "iu" or kind_of(x.dtype) == "c":
+        wide = np.complex128 if kind_of(x.dtype) == "c" else np.float64
         return np.power(x.astype(wide), y.astype(wide)).astype(x.dtype)
-    if x.dtype.kind == "f" and y.ndim == 0 and y == 0.5:  # NumPy takes the square root, which differs at −0 and −inf
+    if kind_of(x.dtype) == "f" and y.ndim == 0 and y == 0.5:  # NumPy's square root differs at −0 and −inf
         return np.sqrt(np.where(x == -np.inf, -x, x)) + x.dtype.type(0)
     return np.power(x, y)
 
 
 def _pow_text(operands: Sequence[np.dtype]) -> str:
     base, exponent = operands
-    if base.kind == "c":
+    if kind_of(base) == "c":
         return "{T}(complex_pow(c128({0}), c128({1})))"
-    return "pow({0}, {1})" if exponent.kind == "f" else "{T}(pow(f64({0}), f64({1})))"
+    return "pow({0}, {1})" if kind_of(exponent) == "f" else "{T}(pow(f64({0}), f64({1})))"
 
 
 def _pow_base_jvp(t: Any, out: Any, x: Any, y: Any) -> Any:
     # ∂x^y/∂x = y x^(y−1)
-    if y.dtype.kind not in "iu":
+    if kind_of(y.dtype) not in "iu":
         return mul(t, mul(y, pow(x, _plus(y, -1))))
     # An exponent of 0 is not lowered: 0 · x^0 is 0 to every order, 0 · x^(−1) is NaN at 0.
     lowered = select_n(eq(y, scalar_like(y, 0)), sub(y, scalar_like(y, 1)), y)
@@ -456,7 +457,7 @@ def atanh(x: Any) -> Any:
 
 def _acosh_jvp(t: Any, out: Any, x: Any) -> Any:
     # d acosh(x) = dx / √(x² − 1); for complex x the square root of the product is on the wrong branch
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         return mul(t, mul(rsqrt(_plus(x, -1)), rsqrt(_plus(x, 1))))
     return mul(t, rsqrt(_plus(square(x), -1)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import hashlib
 import math
-import uuid
+import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import compute_dtype, is_narrow_float
 from functad.errors import ArgumentError, BatchingError, DTypeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Primitive
@@ -111,7 +112,7 @@ def _parts(value: Any, seen: set[int]) -> list[str]:
         return [type(value).__name__, repr(value)]
     if isinstance(value, (ModuleType, BuiltinFunctionType, type, np.ufunc)):
         return [repr(value)]
-    return [uuid.uuid4().hex]  # who knows what it is: compiled anew in each process
+    return [os.urandom(16).hex()]  # who knows what it is: compiled anew in each process
 
 
 def _codes(code: CodeType) -> list[CodeType]:
@@ -138,8 +139,7 @@ def _elementwise_aval(*avals: Aval, function: UserFunction, dtype: np.dtype) -> 
 
 
 def _elementwise_impl(*args: np.ndarray, function: UserFunction, dtype: np.dtype) -> np.ndarray:
-    # As in kernels, float16 is computed with as float32.
-    wide = [np.asarray(a, np.float32) if a.dtype == np.float16 else np.asarray(a) for a in args]
+    wide = [np.asarray(a, compute_dtype(a.dtype)) for a in args]  # as in kernels
     return converted(np.asarray(function.vectorized(*wide)), dtype)
 
 
@@ -176,7 +176,7 @@ def _one_example(avals: Sequence[Aval], mapped: Sequence[bool]) -> list[Aval]:
 def _call_aval(*avals: Aval, function: UserFunction, batch: int | None, mapped: Sequence[bool]) -> list[Aval]:
     outs = function.out(*_one_example(avals, mapped))
     for a in (*avals, *outs):
-        if a.dtype == np.float16:
+        if is_narrow_float(a.dtype):
             raise DTypeError(
                 f"numba_primitive: {function.name} takes or returns {a.str_short()}, and Numba's arrays have no "
                 "elements of that dtype in kernels; convert to float32 around the call"

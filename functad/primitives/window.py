@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal
@@ -18,8 +19,7 @@ from functad.lowering_rules import Loops
 from functad.primitives.builders import RowKinks, kinks_of_rows
 from functad.primitives.common import integers, normal, zeros_of
 from functad.primitives.kernels import convolution as kernels
-from functad.primitives.loops.window_work import padding_identity
-from functad.primitives.loops.windows import reduce_window_rule
+from functad.primitives.loops import window_work, windows
 from functad.primitives.window_geometry import dilated, window_parameters, windows_shape, with_axis
 from functad.primitives.window_select import select_and_gather_add
 from functad.primitives.window_taps import as_taps
@@ -49,7 +49,7 @@ def reduce_window_min(operand: Any, **windows: Any) -> Any:
 
 
 def _reduce_window_aval(name: str, kinds: str, x: Aval, **params: Any) -> Aval:
-    if x.dtype.kind not in kinds:
+    if kind_of(x.dtype) not in kinds:
         raise DTypeError(f"{name} takes numbers, but was given {x.str_short()}; convert with x.astype('float32')")
     return Aval(windows_shape(name, x.shape, **params), x.dtype)
 
@@ -105,7 +105,7 @@ def _reduce_window_sum_transpose(
 
 
 def _reduce_window_impl(op: str, x: np.ndarray, **params: Any) -> np.ndarray:
-    return kernels.reduce_window(x, op, padding_identity(op, x.dtype), **params)
+    return kernels.reduce_window(x, op, window_work.padding_identity(op, x.dtype), **params)
 
 
 def _reduce_window_extremum_jvp(
@@ -149,7 +149,7 @@ def _reduce_window(
         jvp=jvp,
         transpose=transpose,
         batch=partial(_reduce_window_batch, lambda: made),
-        lower=Loops(partial(reduce_window_rule, op), composite=partial(as_taps, op)),
+        lower=Loops(partial(windows.reduce_window_rule, op), composite=partial(as_taps, op)),
         examples=lambda: _reduce_window_examples() + _windows_with_ties(kinks),
     )
     return made

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, Primitive, UndefinedPrimal, Zero
@@ -25,8 +26,8 @@ from functad.primitives.common import (
     zeros_of,
 )
 from functad.primitives.kernels import convolution as kernels
-from functad.primitives.loops.window_work import padding_identity
-from functad.primitives.loops.windows import select_and_gather_add_rule, select_and_scatter_add_rule
+from functad.primitives.loops import window_work
+from functad.primitives.loops import windows as loops
 from functad.primitives.structure import concatenate, pad, slice_
 from functad.primitives.window_geometry import (
     dilated,
@@ -84,7 +85,7 @@ def _gather_aval(tangents: Aval, operand: Aval, *, select_prim: str, **windows: 
 def _check_selection(name: str, select_prim: str, first: Aval, operand: Aval) -> None:
     if select_prim not in ("ge", "le"):
         raise ArgumentError(f"{name}: select_prim={select_prim!r} must be 'ge' (maximum) or 'le' (minimum)")
-    if first.dtype != operand.dtype or first.dtype.kind not in "fiu":
+    if first.dtype != operand.dtype or kind_of(first.dtype) not in "fiu":
         raise DTypeError(
             f"{name} takes operands of one real dtype, but was given {first.str_short()} and {operand.str_short()}"
         )
@@ -112,7 +113,7 @@ def _gather_transpose(
     if any(d != 1 for dilations in spread.values() for d in dilations):
         # Scattering knows no dilation: lay the windows out side by side instead.
         laid_out = _LaidOutWindows(tangents.shape, window_dimensions, window_strides, padding, **spread)
-        worst = padding_identity("max" if select_prim == "ge" else "min", operand.dtype)
+        worst = window_work.padding_identity("max" if select_prim == "ge" else "min", operand.dtype)
         scattered = bind(
             select_and_scatter_add_p,
             ct,
@@ -253,7 +254,7 @@ select_and_gather_add_p: Primitive = Primitive(
     jvp=partial(_selected_jvp, lambda: select_and_gather_add_p),
     transpose=_gather_transpose,
     batch=partial(_selected_batch, lambda: select_and_gather_add_p),
-    lower=Loops(select_and_gather_add_rule),
+    lower=Loops(loops.select_and_gather_add_rule),
     examples=partial(_select_examples, scatter=False),
 )
 
@@ -291,6 +292,6 @@ select_and_scatter_add_p: Primitive = Primitive(
     jvp=partial(_selected_jvp, lambda: select_and_scatter_add_p),
     transpose=_scatter_transpose,
     batch=partial(_selected_batch, lambda: select_and_scatter_add_p),
-    lower=Loops(select_and_scatter_add_rule, composite=scatter_as_taps),
+    lower=Loops(loops.select_and_scatter_add_rule, composite=scatter_as_taps),
     examples=partial(_select_examples, scatter=True),
 )

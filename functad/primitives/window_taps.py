@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import is_narrow_float, kind_of
 from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.primitives.bitcast import bitcast_convert_type
 from functad.primitives.common import full, full_like
 from functad.primitives.elementwise import add, and_, eq, ge, gt, le, lt, max, min, ne, or_, select_n
-from functad.primitives.loops.window_work import padding_identity
+from functad.primitives.loops import window_work
 from functad.primitives.structure import pad, slice_
 from functad.primitives.window_geometry import dilated, window_count
 
@@ -37,7 +38,7 @@ def as_taps(
     along = [*zip(x.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)]
     counts = [window_count(*axis) for axis in along]
     holes = any(base > 1 and n > 1 for n, base in zip(x.shape, base_dilation))
-    rounds = op == "sum" and x.dtype == np.float16  # after each addition; the kernel does not
+    rounds = op == "sum" and is_narrow_float(x.dtype)  # after each addition; the kernel does not
     if (
         holes
         or rounds
@@ -47,10 +48,10 @@ def as_taps(
         return None
 
     def fun(operand: Any) -> Any:
-        value = np.asarray(padding_identity(op, x.dtype), x.dtype)
+        value = np.asarray(window_work.padding_identity(op, x.dtype), x.dtype)
         padded = pad(operand, value, [(low, high, 0) for low, high in padding])
         taps = _slices(padded, window_dimensions, counts, window_strides, window_dilation)
-        if op != "sum" and x.dtype.kind == "f":
+        if op != "sum" and kind_of(x.dtype) == "f":
             return _extremum(op, taps)
         return reduce({"sum": add, "max": max, "min": min}[op], taps)
 
@@ -71,12 +72,14 @@ def scatter_as_taps(
     along = [*zip(operand.shape, window_dimensions, window_strides, padding, ones, ones)]
     everywhere = all(stride == 1 for stride in window_strides)
     by_lines = operand.ndim > 0 and window_dimensions[-1] == 1  # elements side by side have windows side by side
-    if operand.dtype == np.float16 or not by_lines or not _suit(window_dimensions, window_strides):
+    if is_narrow_float(operand.dtype) or not by_lines or not _suit(window_dimensions, window_strides):
         return None
     if not everywhere and _cut_off(along) < machine_model.WINDOWS_CUT_OFF:
         return None
     back = [window - 1 for window in window_dimensions]
-    last = np.asarray(padding_identity("max" if select_prim == "ge" else "min", operand.dtype), operand.dtype)
+    last = np.asarray(
+        window_work.padding_identity("max" if select_prim == "ge" else "min", operand.dtype), operand.dtype
+    )
 
     def around(ct: Any, nothing: Any) -> Any:
         before = [reach - low for reach, (low, _) in zip(back, padding)]

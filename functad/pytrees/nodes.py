@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from functad.errors import ArgumentError, TreeError
+from functad.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceKey:
+class SequenceKey(Record):
     """The key of a child of a tuple or list: its index."""
 
     idx: int
@@ -23,8 +22,7 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class DictKey:
+class DictKey(Record):
     """The key of a child of a dict."""
 
     key: Hashable
@@ -33,8 +31,7 @@ class DictKey:
         return f"[{self.key!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class GetAttrKey:
+class GetAttrKey(Record):
     """The key of a child that is an attribute, as in a namedtuple or a dataclass."""
 
     name: str
@@ -43,8 +40,7 @@ class GetAttrKey:
         return f".{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class FlattenedIndexKey:
+class FlattenedIndexKey(Record):
     """The key of a child of a class that was registered without keys: its index among the children."""
 
     key: int

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import (
@@ -62,7 +63,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     Array([1.6226422, 2.025265 ], dtype=float32)
     """
     shape = canonical_shape("normal", shape)
-    if dtype is not None and dtypes.as_dtype(dtype).kind == "c":
+    if dtype is not None and kind_of(dtypes.as_dtype(dtype)) == "c":
         complex_dtype = dtypes.as_dtype(dtype)
         part = np.empty(0, complex_dtype).real.dtype
         parts = [_normal("normal", k, shape, part) for k in unstack(split(key))]
@@ -117,7 +118,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     Array([2.9233725, 3.8326175], dtype=float32)
     """
     dtype, shape = float_dtype("gumbel", dtype), canonical_shape("gumbel", shape)
-    info = np.finfo(dtype)
+    info = finfo(dtype)
     if check_mode("gumbel", mode) == "low":
         u = _positive_uniform("gumbel", key, shape, dtype)
         return el.neg(strict.log(el.neg(strict.log(u))))
@@ -146,7 +147,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     (2,)
     """
     dtype, shape = float_dtype("laplace", dtype), canonical_shape("laplace", shape)
-    above_minus_one = dtype.type(-1) + dtype.type(np.finfo(dtype).epsneg)
+    above_minus_one = dtype.type(-1) + dtype.type(finfo(dtype).epsneg)
     u = _uniform("laplace", key, shape, dtype, above_minus_one, 1.0)
     return strict.mul(el.sign(u), strict.log1p(el.neg(el.abs(u))))
 
@@ -171,7 +172,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     (2,)
     """
     dtype, shape = float_dtype("cauchy", dtype), canonical_shape("cauchy", shape)
-    u = _uniform("cauchy", key, shape, dtype, np.finfo(dtype).eps, 1.0)
+    u = _uniform("cauchy", key, shape, dtype, finfo(dtype).eps, 1.0)
     return strict.tan(strict.mul(dtype.type(math.pi), el.sub(u, dtype.type(0.5))))
 
 
@@ -180,7 +181,7 @@ def float_dtype(name: str, dtype: Any) -> np.dtype:
     if dtype is None:
         return dtypes.default_float_dtype()
     dtype = dtypes.as_dtype(dtype)
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         raise DTypeError(f"{name}: dtype must be a floating dtype, got {dtype}; try 'float32'")
     return dtype
 
@@ -193,10 +194,10 @@ def check_mode(name: str, mode: str | None) -> str:
 
 def _uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype, minval: Any, maxval: Any) -> Any:
     # Random mantissa bits under the exponent of 1 make a number in [1, 2).
-    word = _UNSIGNED[dtype.itemsize]
-    mantissa = np.finfo(dtype).nmant
-    random = random_bits(name, key, word, shape)
-    random = el.shift_right_logical(random, word.type(8 * dtype.itemsize - mantissa))
+    word, mantissa = _UNSIGNED[dtype.itemsize], finfo(dtype).nmant
+    drawn = dtypes.uint8 if mantissa < 8 else word  # JAX draws no more bits for bfloat16
+    random = convert(random_bits(name, key, drawn, shape), word)
+    random = el.shift_right_logical(random, word.type(8 * drawn.itemsize - mantissa))
     random = el.or_(random, dtype.type(1).view(word))
     unit = el.sub(bitcast_convert_type(random, dtype), dtype.type(1))
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
@@ -215,7 +216,7 @@ def _bound(name: str, bound: Any, dtype: np.dtype, shape: tuple[int, ...]) -> An
 
 def _positive_uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     """Uniform random numbers whose logarithm is finite."""
-    return el.max(dtype.type(np.finfo(dtype).tiny), _uniform(name, key, shape, dtype, 0.0, 1.0))
+    return el.max(dtype.type(finfo(dtype).tiny), _uniform(name, key, shape, dtype, 0.0, 1.0))
 
 
 def _spread(name: str, bound: Any, shape: tuple[int, ...]) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy import promotion
@@ -45,14 +46,14 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
     Array([ True, False,  True,  True], dtype=bool)
     """
     p = promotion.asarray(operand("bernoulli", p))
-    if p.dtype.kind != "f":
+    if kind_of(p.dtype) != "f":
         raise DTypeError(f"bernoulli: the probability p must be a float, got {aval_of(p).str_short()}")
     shape = p.shape if shape is None else canonical_shape("bernoulli", shape)
     p = _broadcast("bernoulli", "p", p, shape)
     if check_mode("bernoulli", mode) == "low":
         return el.lt(uniform(key, shape, p.dtype), p)
     coarse, fine = unstack(uniform(key, (2, *shape), p.dtype))
-    return el.lt(strict.mul(fine, p.dtype.type(np.finfo(p.dtype).eps)), el.sub(p, coarse))
+    return el.lt(strict.mul(fine, p.dtype.type(finfo(p.dtype).eps)), el.sub(p, coarse))
 
 
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -68,7 +69,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     Array([ 1, -1,  1,  1], dtype=int32)
     """
     dtype = dtypes.as_dtype(int if dtype is None else dtype)
-    if dtype.kind not in "if":
+    if kind_of(dtype) not in "if":
         raise DTypeError(f"rademacher: dtype must be able to hold -1, got {dtype}; try 'int32'")
     heads = convert_element_type(bernoulli(key, 0.5, canonical_shape("rademacher", shape)), dtype)
     return el.sub(el.mul(dtype.type(2), heads), dtype.type(1))
@@ -92,7 +93,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     Array([9, 0, 2], dtype=int32)
     """
     dtype, shape = dtypes.as_dtype(int if dtype is None else dtype), canonical_shape("randint", shape)
-    if dtype.kind not in "iu":
+    if kind_of(dtype) not in "iu":
         raise DTypeError(f"randint: dtype must be an integer dtype, got {dtype}; try 'int32'")
     if dtype.itemsize < 4:  # JAX draws 32 bits for narrow dtypes
         info = np.iinfo(dtype)
@@ -114,9 +115,9 @@ def _bound(name: str, value: Any, dtype: np.dtype, lowest: int, highest: int) ->
         return dtype.type(min(value, highest)), np.bool_(value > highest)
     value = promotion.asarray(operand("randint", value))
     own = value.dtype
-    if own.kind == "f":
+    if kind_of(own) == "f":
         value, own = convert_element_type(value, dtype), dtype
-    if own.kind not in "iu":
+    if kind_of(own) not in "iu":
         raise DTypeError(f"randint: {name} must be a real number, got {aval_of(value).str_short()}")
     limits = np.iinfo(own)
     above = el.gt(value, own.type(highest)) if highest < limits.max else np.bool_(False)
@@ -159,7 +160,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     """
     x = promotion.asarray(operand("permutation", x))
     if x.ndim == 0:
-        if x.dtype.kind not in "iu":
+        if kind_of(x.dtype) not in "iu":
             raise ArgumentError(f"permutation: x must be an integer or an array, got {aval_of(x).str_short()}")
         if int(x) < 0:
             raise ArgumentError(f"permutation: x={int(x)}, the number of elements 0 … x - 1, must not be negative")
@@ -207,7 +208,7 @@ def choice(
     """
     shape = canonical_shape("choice", shape)
     a = promotion.asarray(operand("choice", a))
-    if a.ndim == 0 and a.dtype.kind not in "iu":
+    if a.ndim == 0 and kind_of(a.dtype) not in "iu":
         raise ArgumentError(f"choice: a must be an integer or an array, got {aval_of(a).str_short()}")
     axis = canonical_axis("choice", axis, max(1, a.ndim))
     population = a.shape[axis] if a.ndim else int(a)
@@ -267,7 +268,7 @@ def categorical(
     Array([1, 2, 2, 1, 2], dtype=int32)
     """
     logits = promotion.asarray(operand("categorical", logits))
-    if logits.dtype.kind != "f":
+    if kind_of(logits.dtype) != "f":
         raise DTypeError(f"categorical: logits must be floats, got {aval_of(logits).str_short()}")
     axis = canonical_axis("categorical", axis, logits.ndim)
     batch = logits.shape[:axis] + logits.shape[axis + 1 :]

@@ -17,6 +17,7 @@ from functad import numpy as jnp
 from functad.api import vmap
 from functad.api.custom_rules import custom_jvp
 from functad.array import Array
+from functad.dtypes import finfo
 from functad.errors import ArgumentError, ShapeError
 from functad.lax.loops import while_loop
 from functad.numpy.building import as_array
@@ -254,7 +255,7 @@ def _drawn_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 @_drawn_logs.defjvp
 def _drawn_logs_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     out = _drawn_logs(*primals)
-    sample = jnp.maximum(jnp.exp(out), np.finfo(out.dtype).tiny)
+    sample = jnp.maximum(jnp.exp(out), finfo(out.dtype).tiny)
     return out, tangents[1] * (random_gamma_grad(primals[1], sample) / sample)  # d log x = dx / x
 
 

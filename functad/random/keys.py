@@ -14,6 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.config import config
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import canonical_shape
@@ -48,7 +49,7 @@ def key(seed: Any, *, impl: str | None = None) -> Array:
     if type(seed) is int:
         return ArrayImpl(np.array(_words_of_int(seed), np.uint32))
     aval = aval_of(seed) if isinstance(seed, (Array, np.ndarray, np.generic)) else None
-    if aval is None or aval.dtype.kind not in "iu" or aval.shape != ():
+    if aval is None or kind_of(aval.dtype) not in "iu" or aval.shape != ():
         what = repr(seed) if aval is None else aval.str_short()
         raise ArgumentError(f"the seed of a key must be an integer, but is {what}; vmap makes keys of many seeds")
     high: Any = _ZERO
@@ -121,7 +122,7 @@ def fold_in(key: Any, data: Any) -> Array:
         word: Any = np.uint32(data)
     else:
         aval = aval_of(data)
-        if aval.dtype.kind not in "iu" or aval.shape != ():
+        if kind_of(aval.dtype) not in "iu" or aval.shape != ():
             raise ArgumentError(f"fold_in: data must be one integer, but is {aval.str_short()}")
         word = convert_element_type(data, "uint32")
     return stack(threefry2x32(k1, k2, _ZERO, word))
@@ -142,7 +143,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     if dtype is None:
         dtype = dtypes.uint64 if config.enable_x64 else dtypes.uint32
     dtype = dtypes.as_dtype(dtype)
-    if dtype.kind != "u":
+    if kind_of(dtype) != "u":
         raise DTypeError(f"bits: dtype must be an unsigned integer dtype, got {dtype}; try 'uint32'")
     return random_bits("bits", key, dtype, canonical_shape("bits", shape))
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.numpy.building import as_array
 from functad.numpy.promotion import broadcast_operand, canonical_shape, convert, joint_shape
@@ -30,6 +31,6 @@ def parameters(name: str, dtype: np.dtype, shape: Any, *values: Any) -> tuple[tu
 def integer_dtype(name: str, dtype: Any) -> np.dtype:
     """The dtype that an argument names, checked to be one of integers."""
     dtype = dtypes.as_dtype(int if dtype is None else dtype)
-    if dtype.kind not in "iu":
+    if kind_of(dtype) not in "iu":
         raise DTypeError(f"{name}: dtype must be an integer dtype, got {dtype}; try 'int32'")
     return dtype

@@ -12,6 +12,7 @@ import numpy as np
 from functad import dtypes
 from functad import numpy as jnp
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.numpy.promotion import canonical_shape, promote_dtypes_inexact
 from functad.primitives import elementwise as el
 from functad.primitives import strict
@@ -34,7 +35,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     >>> functad.random.lognormal(functad.random.key(0), 0.5, (2,)).shape
     (2,)
     """
-    is_complex = dtype is not None and dtypes.as_dtype(dtype).kind == "c"
+    is_complex = dtype is not None and kind_of(dtypes.as_dtype(dtype)) == "c"
     dtype = dtypes.as_dtype(dtype) if is_complex else float_dtype("lognormal", dtype)
     shape, (sigma,) = parameters("lognormal", dtype, shape, sigma)
     return el.exp(el.mul(normal(key, shape, dtype), sigma))

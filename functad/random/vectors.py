@@ -10,6 +10,7 @@ from typing import Any
 from functad import dtypes
 from functad import numpy as jnp
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.numpy.promotion import canonical_shape, joint_shape, operand, promote_dtypes_inexact
 from functad.random.continuous import normal
@@ -46,7 +47,7 @@ def multivariate_normal(
     if method not in ("cholesky", "eigh", "svd"):
         raise ArgumentError(f"multivariate_normal: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
     dtype = mean.dtype if dtype is None else dtypes.as_dtype(dtype)
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         raise DTypeError(f"multivariate_normal: dtype must be a floating dtype, got {dtype}; try 'float32'")
     n = mean.shape[-1] if mean.ndim else 0
     if mean.ndim < 1 or cov.shape[-2:] != (n, n):

@@ -15,6 +15,7 @@ import numpy as np
 import functad.numpy as jnp
 from functad import lax
 from functad.absent import absent
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
@@ -100,7 +101,7 @@ def _along(
     if norm not in (None, "backward", "ortho"):
         raise ArgumentError(f"{name}: norm must be None, 'backward' or 'ortho', got {norm!r}")
     x = jnp.asarray(x)
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         parts = (_along(transform, name, part, kind, s, axes, norm) for part in (x.real, x.imag))
         return lax.complex(*parts)
     lengths = None if s is None else _integers(s)

@@ -17,6 +17,7 @@ from functad import lax
 from functad import numpy as jnp
 from functad.absent import absent
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 
 __all__ = ["map_coordinates"]
@@ -87,12 +88,12 @@ def map_coordinates(
             found = jnp.where(functools.reduce(operator.and_, inside), found, fill)
         part = functools.reduce(operator.mul, (weight for _, weight in corner)) * found
         total = part if total is None else total + part
-    return (_rounded(total) if values.dtype.kind in "iu" else total).astype(values.dtype)
+    return (_rounded(total) if kind_of(values.dtype) in "iu" else total).astype(values.dtype)
 
 
 def _rounded(x: Any) -> Any:
     """Rounded to whole numbers, halves away from zero."""
-    return x if x.dtype.kind in "iu" else lax.round(x)
+    return x if kind_of(x.dtype) in "iu" else lax.round(x)
 
 
 def _nearest(place: Any) -> list[tuple[Any, Any]]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import plain_dtype
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 LARGEST_OF_THE_HEAP = 32 << 20  # what is larger always has a mapping of its own
@@ -93,13 +94,18 @@ def large_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     nbytes = math.prod(shape) * dtype.itemsize
     for key, memory in list(_kept.items()):
         if memory.nbytes == nbytes + machine_model.CACHE_LINE and _kept.pop(key, None) is not None:
-            return np.asarray(LargeBlock(memory, shape, dtype))
+            return _large(memory, shape, dtype)
     try:
         memory = _memory_for(nbytes)
     except MemoryError:
         _kept.clear()
         memory = _memory_for(nbytes)
-    return np.asarray(LargeBlock(memory, shape, dtype))
+    return _large(memory, shape, dtype)
+
+
+def _large(memory: np.ndarray, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    array = np.asarray(LargeBlock(memory, shape, plain_dtype(dtype)))
+    return array if array.dtype == dtype else array.view(dtype)
 
 
 def _memory_for(nbytes: int) -> np.ndarray:

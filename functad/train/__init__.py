@@ -1,11 +1,31 @@
-"""Training: a loop for classifiers, and the networks that the command line trains.
+"""Training: a loop, whole runs with early stopping and checkpoints, and the networks that the command line trains.
 
 Knows the public names only.
 """
 
 from functad.train.cnn import cnn
 from functad.train.digits import as_inputs
-from functad.train.loop import Dataset, Epoch, evaluate, fit, training_step
+from functad.train.fitting import fit
+from functad.train.history import History
+from functad.train.loop import Epoch, Run, epochs, evaluator, start, training_step
 from functad.train.rnn import rnn
+from functad.train.tasks import Dataset, binary_classifier, classifier
+from functad.train.text import text_cnn
 
-__all__ = ["Dataset", "Epoch", "as_inputs", "cnn", "evaluate", "fit", "rnn", "training_step"]
+__all__ = [
+    "Dataset",
+    "Epoch",
+    "History",
+    "Run",
+    "as_inputs",
+    "binary_classifier",
+    "classifier",
+    "cnn",
+    "epochs",
+    "evaluator",
+    "fit",
+    "rnn",
+    "start",
+    "text_cnn",
+    "training_step",
+]

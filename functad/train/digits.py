@@ -12,7 +12,7 @@ import numpy as np
 from functad import nn
 from functad.api import ShapeDtypeStruct
 from functad.data import MNIST
-from functad.train.loop import Dataset
+from functad.train.tasks import Dataset
 
 # Of the training pixels of MNIST, scaled to [0, 1].
 _MEAN, _DEVIATION = 0.1307, 0.3081

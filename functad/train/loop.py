@@ -1,36 +1,43 @@
-"""Training a classifier: epochs of mini-batches, and how well the result does on images it has not seen.
+"""The training loop: epochs of mini-batches, and what they gave.
 
-Knows layers, optimizers and batches; nothing of the command line, and not which network it trains.
+It is what you would write yourself: take it apart, or copy it, where you need another one. Knows optimizers and
+batches; nothing of networks, nor of what is trained.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad import nn, optim, random
 from functad import numpy as jnp
+from functad import optim, random
 from functad.api import jit, value_and_grad
-from functad.data import Batches, batches
+from functad.data import batches
 from functad.errors import ArgumentError
 from functad.system.progress import Progress
-from functad.tree_util import tree_map
+from functad.tree_util import tree_leaves, tree_map
 
-_EVALUATION_BATCH = 1000
+EVALUATION_BATCH = 1000
 # Over how many steps the loss beside the progress bar is a mean.
 _SHOWN_LOSSES = 100
 
 
-class Dataset(NamedTuple):
-    """Inputs and their classes: inputs float32 of shape (n, …), labels int32 of shape (n,)."""
+class Run(NamedTuple):
+    """All that training goes on from, a pytree of arrays: `functad.io.save` keeps it.
 
-    inputs: Any
-    labels: Any
+    A run that is loaded goes on to the same bits as one that was never interrupted.
+    """
+
+    params: Any
+    optimizer_state: Any
+    state: Any
+    key: Any
+    epoch: Any
 
 
 class Epoch(NamedTuple):
@@ -39,149 +46,150 @@ class Epoch(NamedTuple):
     Attributes:
         number: counted from 1.
         seconds: the time that training took, evaluation not included.
-        loss: the mean loss over the epoch, each batch as it was met, before its step.
-        train_accuracy: the same mean of the accuracy.
-        test_accuracy: measured at the end of the epoch.
-        params: the parameters at the end of the epoch, a copy that stays.
+        train: the means of the loss and of its metrics over the epoch, each batch as it was met, before its step.
+        test: the same of the data to validate with, at the end of the epoch; empty if there are none.
+        run: what training goes on from, a copy that stays; `run.params` are the parameters.
     """
 
     number: int
     seconds: float
-    loss: float
-    train_accuracy: float
-    test_accuracy: float
-    params: Any
+    train: dict[str, float]
+    test: dict[str, float]
+    run: Run
 
 
-def fit(
-    network: nn.Layer,
-    params: Any,
+def start(params: Any, optimizer: optim.Optimizer, key: Any, state: Any = None) -> Run:
+    """A run before its first step.
+
+    >>> from functad import optim, random
+    >>> start([1.0], optim.sgd(0.1), random.key(0)).epoch
+    Array(0, dtype=int32)
+    """
+    return Run(params, optimizer.init(params), state, key, jnp.zeros((), "int32"))
+
+
+def epochs(
+    loss: Callable[..., Any],
+    run: Run,
     optimizer: optim.Optimizer,
-    train: Dataset,
-    test: Dataset,
+    data: Any,
     *,
-    epochs: int,
+    until: int,
     batch_size: int,
-    key: Any,
+    test: Any = None,
     show_progress: bool = False,
 ) -> Iterator[Epoch]:
-    """Train a classifier on softmax cross-entropy.
+    """Go over the data, again and again, and make a step of the optimizer for each batch.
 
     Args:
-        network: gives one score a class for each input.
-        params: what its `init` gave.
-        optimizer: what turns gradients into steps.
-        train, test: what to train on and what to measure with.
-        epochs: how many times to go over the training data.
-        batch_size: inputs a step. A rest that does not fill a batch is left out of the epoch.
-        key: a random key, for the order of the inputs, which is new in each epoch, and for layers that draw
-            (`Dropout`).
+        loss: `loss(params, batch, key)` gives the mean loss of a batch, or `(loss, metrics)` with a dict of more means.
+            `key` is a random key, another one in each step, and None where the loss is only evaluated. For networks
+            with state it is `loss(params, state, batch, key)`, which gives `(loss, metrics, state)`.
+        run: of `start`, or the `run` of an earlier epoch. It is left as it is.
+        optimizer: made from `functad.optim`.
+        data: a pytree of arrays with the same length along axis 0; a batch is one like it.
+        until: the number of the last epoch.
+        batch_size: items a step. A rest that does not fill a batch is left out of the epoch.
+        test: data like those to train on, for which the loss is evaluated after each epoch.
         show_progress: show a progress bar on standard error.
 
     Returns:
         An iterator of one `Epoch` each, which trains while it is asked for the next.
 
     Raises:
-        ArgumentError: fewer inputs than one batch.
+        ArgumentError: fewer items than one batch.
 
     >>> import functad, numpy as np
-    >>> from functad import nn, optim, random
-    >>> inputs = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
-    >>> data = Dataset(inputs, (inputs[:, 0] > inputs[:, 1]).astype(np.int32))
-    >>> network = nn.Dense(2)
-    >>> params = network.init(random.key(0), inputs)
-    >>> epochs = fit(network, params, optim.sgd(1.), data, data, epochs=3, batch_size=20, key=random.key(1))
-    >>> [epoch.number for epoch in epochs if epoch.test_accuracy > 0.9]
-    [1, 2, 3]
+    >>> from functad import optim, random
+    >>> x = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+    >>> def loss(w, batch, key):
+    ...     return ((batch["x"] @ w - batch["y"]) ** 2).mean()
+    >>> optimizer, data = optim.sgd(0.1), {"x": x, "y": x @ np.array([1., -2.], np.float32)}
+    >>> run = start(functad.numpy.zeros(2), optimizer, random.key(0))
+    >>> for epoch in epochs(loss, run, optimizer, data, until=3, batch_size=20):
+    ...     run = epoch.run
+    >>> run.params.round(1)
+    Array([ 1., -2.], dtype=float32)
     """
-    if len(train.labels) < batch_size:
+    if (length := len(tree_leaves(data)[0])) < batch_size:
         raise ArgumentError(
-            f"fit: there are {len(train.labels)} inputs to train on, fewer than one batch of {batch_size}; "
-            "use a smaller batch"
+            f"epochs: there are {length} items to train on, fewer than one batch of {batch_size}; use a smaller batch"
         )
-    step, count = training_step(network, optimizer), _counter(network)
-    # The step takes over the memory of both, so the caller's params are left to the caller.
-    params = _copied(params)
-    state = _copied(optimizer.init(params))
-    for number in range(1, epochs + 1):
+    step, evaluation = training_step(loss, optimizer), evaluator(loss)
+    # The step takes over the memory of what it is given, so the caller's is left to the caller.
+    params, optimizer_state, state, key, done = copied(run)
+    first = int(done) + 1
+    for number in range(first, until + 1):
         key, order_key, noise_key = random.split(key, 3)
-        chunks = batches(train, batch_size, key=order_key, drop_remainder=True)
+        chunks = batches(data, batch_size, key=order_key, drop_remainder=True)
+        found: list[dict[str, Any]] = []
         started = time.perf_counter()
-        params, state, loss, accuracy = _epoch(
-            step, params, state, chunks, noise_key, f"epoch {number}/{epochs}", show_progress, number == 1
-        )
-        seconds = time.perf_counter() - started
-        yield Epoch(number, seconds, loss, accuracy, _share(count, params, test), _copied(params))
+        bar = Progress(len(chunks), f"epoch {number}/{until}", leave=False) if show_progress else None
+        with bar or nullcontext():
+            if bar is not None and number == first:
+                bar.announce("compiling ...")
+            for i, batch in enumerate(chunks):
+                params, optimizer_state, state, metrics = step(params, optimizer_state, state, batch, noise_key, i)
+                found.append(metrics)
+                if bar is not None:
+                    bar.update(1, partial(_recent_loss, found), setup=i == 0)
+        seconds, train = time.perf_counter() - started, _means(found)
+        run = copied(Run(params, optimizer_state, state, key, jnp.asarray(number, "int32")))
+        yield Epoch(number, seconds, train, {} if test is None else evaluation(run.params, run.state, test), run)
 
 
-def training_step(network: nn.Layer, optimizer: optim.Optimizer) -> Any:
-    """The compiled step: `(params, state, inputs, labels, key, number)` to `(params, state, loss, accuracy)`.
+def training_step(loss: Callable[..., Any], optimizer: optim.Optimizer) -> Any:
+    """The compiled step: `(params, optimizer_state, state, batch, key, number)` to the new first three, and metrics.
 
-    Layers that draw get the key folded with the step's number; where none does, the simplifier drops both.
-    The params and the state are donated: the new ones take their memory, so the old ones cannot be used again.
+    The loss gets the key folded with the step's number; where it does not draw, the simplifier drops both.
+    The first three are donated: the new ones take their memory, so the old ones cannot be used again.
     """
 
-    @partial(jit, donate_argnums=(0, 1))
-    def step(params: Any, state: Any, inputs: Any, labels: Any, key: Any, number: Any) -> Any:
-        def loss_and_accuracy(params: Any) -> Any:
-            logits = network.apply(params, inputs, key=random.fold_in(key, number), train=True)
-            loss = nn.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
-            return loss, nn.accuracy(logits, labels)
+    @partial(jit, donate_argnums=(0, 1, 2))
+    def step(params: Any, optimizer_state: Any, state: Any, batch: Any, key: Any, number: Any) -> Any:
+        def objective(params: Any) -> Any:
+            value, metrics, new_state = _called(loss, params, state, batch, random.fold_in(key, number))
+            return value, ({"loss": value, **metrics}, new_state)
 
-        (loss, accuracy), grads = value_and_grad(loss_and_accuracy, has_aux=True)(params)
-        updates, state = optimizer.update(grads, state, params)
-        return optim.apply_updates(params, updates), state, loss, accuracy
+        (_, (metrics, new_state)), grads = value_and_grad(objective, has_aux=True)(params)
+        updates, optimizer_state = optimizer.update(grads, optimizer_state, params)
+        return optim.apply_updates(params, updates), optimizer_state, new_state, metrics
 
     return step
 
 
-def evaluate(network: nn.Layer, params: Any, data: Dataset) -> float:
-    """The accuracy of a network on a data set.
-
-    >>> import numpy as np
-    >>> from functad import nn
-    >>> evaluate(nn.Identity(), (), Dataset(np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0])))
-    0.75
-    """
-    return _share(_counter(network), params, data)
-
-
-def _counter(network: nn.Layer) -> Any:
-    """The compiled `(params, inputs, labels)` to the number of inputs that are classified right."""
+def evaluator(loss: Callable[..., Any]) -> Callable[[Any, Any, Any], dict[str, float]]:
+    """`(params, state, data)` to the means of the loss and its metrics over all data, without a key."""
 
     @jit
-    def count(params: Any, inputs: Any, labels: Any) -> Any:
-        return jnp.sum(jnp.argmax(network.apply(params, inputs), -1) == labels)
+    def totals(params: Any, state: Any, batch: Any) -> Any:
+        value, metrics, _ = _called(loss, params, state, batch, None)
+        return tree_map(lambda mean: mean * len(tree_leaves(batch)[0]), {"loss": value, **metrics})
 
-    return count
+    def evaluate(params: Any, state: Any, data: Any) -> dict[str, float]:
+        found = [totals(params, state, batch) for batch in batches(data, EVALUATION_BATCH)]
+        return {name: total * len(found) / len(tree_leaves(data)[0]) for name, total in _means(found).items()}
 
-
-def _share(count: Any, params: Any, data: Dataset) -> float:
-    right = sum(int(count(params, inputs, labels)) for inputs, labels in batches(data, _EVALUATION_BATCH))
-    return right / len(data.labels)
-
-
-def _epoch(
-    step: Any, params: Any, state: Any, chunks: Batches, key: Any, title: str, show_progress: bool, first: bool
-) -> tuple[Any, Any, float, float]:
-    losses: list[Any] = []
-    accuracies: list[Any] = []
-    bar = Progress(len(chunks), title, leave=False) if show_progress else None
-    with bar or nullcontext():
-        if bar is not None and first:
-            bar.announce("compiling ...")
-        for i, (inputs, labels) in enumerate(chunks):
-            params, state, loss, accuracy = step(params, state, inputs, labels, key, i)
-            losses.append(loss)
-            accuracies.append(accuracy)
-            if bar is not None:
-                bar.update(1, lambda: f"loss {_mean(losses[-_SHOWN_LOSSES:]):.4f}", setup=i == 0)
-    return params, state, _mean(losses), _mean(accuracies)
+    return evaluate
 
 
-def _mean(scalars: list[Any]) -> float:
-    return float(np.mean([float(scalar) for scalar in scalars]))
+def _called(loss: Callable[..., Any], params: Any, state: Any, batch: Any, key: Any) -> tuple[Any, dict[str, Any], Any]:
+    """The loss, its metrics and the new state, whatever of them the function gives."""
+    given = loss(params, batch, key) if state is None else loss(params, state, batch, key)
+    if not isinstance(given, tuple):
+        given = (given, {})
+    return given if state is not None else (*given, None)
 
 
-def _copied(tree: Any) -> Any:
+def copied(tree: Any) -> Any:
+    """A pytree of arrays in memory of its own."""
     return tree_map(lambda leaf: jnp.asarray(np.array(leaf)), tree)
+
+
+def _recent_loss(found: list[dict[str, Any]]) -> str:
+    return f"loss {_means(found[-_SHOWN_LOSSES:])['loss']:.4f}"
+
+
+def _means(found: list[dict[str, Any]]) -> dict[str, float]:
+    names = ["loss", *(name for name in found[0] if name != "loss")]
+    return {name: float(np.mean([float(metrics[name]) for metrics in found])) for name in names}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,19 +17,45 @@ _MOMENTUM = 0.9
 OPTIMIZERS = ("sgd", "momentum", "nesterov", "adam")
 
 
-def add_flags(parser: argparse.ArgumentParser, defaults: Mapping[str, Any], rates: Mapping[str, float]) -> None:
+def add_network(networks: Any, name: str, what: str, epilog: str) -> argparse.ArgumentParser:
+    """The parser of one network, `what` in words."""
+    parser: argparse.ArgumentParser = networks.add_parser(
+        name,
+        help=what,
+        description=f"Train {what}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(parser=parser)
+    return parser
+
+
+class Wording(NamedTuple):
+    """What the help of a network calls its data: items such as "images", and the choices of --data with their help."""
+
+    items: str
+    data: str
+    choices: tuple[str, ...] | None
+
+
+def add_flags(
+    parser: argparse.ArgumentParser, wording: Wording, defaults: Mapping[str, Any], rates: Mapping[str, float]
+) -> None:
     """Add the flags of a training run.
 
     Args:
         parser: of one network.
+        wording: of its data.
         defaults: for "epochs", "batch", "optimizer" and "schedule".
         rates: the learning rate that goes with each optimizer.
     """
+    items = wording.items
+    parser.set_defaults(items=items)
     shown_rates = ", ".join(f"{rate:g} for {name}" for name, rate in rates.items())
     number = {"type": positive_int, "metavar": "N"}
     for flag, help_text, settings in (
-        ("--epochs", f"times to go over the images (default: {defaults['epochs']})", number),
-        ("--batch", f"images in a step (default: {defaults['batch']})", number),
+        ("--epochs", f"times to go over the {items} (default: {defaults['epochs']})", number),
+        ("--batch", f"{items} in a step (default: {defaults['batch']})", number),
         ("--optimizer", f"default: {defaults['optimizer']}", {"choices": OPTIMIZERS}),
         ("--lr", f"learning rate at the start (default: {shown_rates})", {"type": positive_float, "metavar": "RATE"}),
         (
@@ -37,20 +63,25 @@ def add_flags(parser: argparse.ArgumentParser, defaults: Mapping[str, Any], rate
             f"of the learning rate, linear: to 0 (default: {defaults['schedule']})",
             {"choices": ("linear", "constant")},
         ),
-        (
-            "--data",
-            "auto (the default) draws digits if MNIST is neither here nor to be downloaded",
-            {"choices": ("auto", "mnist", "synthetic"), "default": "auto"},
-        ),
-        ("--limit", "train on the first N images only", number),
+        ("--data", wording.data, {"choices": wording.choices, "default": "auto"}),
+        ("--limit", f"train on the first N {items} only", number),
         ("--seed", "of the parameters and the order (default: 0)", {"type": _seed, "metavar": "N", "default": 0}),
+        ("--patience", "end after N epochs without a better one", number),
         ("--save", "write the parameters to this .npz file after every epoch", {"metavar": "FILE"}),
+        (
+            "--checkpoint",
+            "write all that training goes on from to this .npz file after every epoch",
+            {"metavar": "FILE"},
+        ),
+        ("--resume", "go on from such a file, to the same bits as without a stop", {"metavar": "FILE"}),
     ):
         parser.add_argument(flag, help=help_text, **settings)
 
 
 def complete(options: argparse.Namespace, defaults: Mapping[str, Any], rates: Mapping[str, float]) -> None:
     """Fill in what was not given: from the defaults, and the learning rate that goes with the optimizer."""
+    if options.optimizer not in (None, defaults["optimizer"]) and options.lr is None:
+        options.lr = rates[options.optimizer]
     for name, value in defaults.items():
         if getattr(options, name) is None:
             setattr(options, name, value)
@@ -74,6 +105,11 @@ def describe(options: argparse.Namespace) -> str:
     return f"{options.optimizer}: batch {options.batch}, learning rate {rate}"
 
 
+def choice(default: str, *choices: str) -> dict[str, Any]:
+    """The settings of a flag that is one of these."""
+    return {"choices": choices, "default": default}
+
+
 def positive_int(text: str) -> int:
     """An argument that is a whole number of at least 1."""
     return _checked(text, int, lambda value: value >= 1, "a whole number of at least 1")
@@ -82,6 +118,16 @@ def positive_int(text: str) -> int:
 def positive_float(text: str) -> float:
     """An argument that is a number more than 0."""
     return _checked(text, float, lambda value: 0 < value < np.inf, "a number more than 0")
+
+
+def probability(text: str) -> float:
+    """An argument that is a number of at least 0 and less than 1."""
+    return _checked(text, float, lambda value: 0 <= value < 1, "a number of at least 0 and less than 1")
+
+
+def whole_number(text: str) -> int:
+    """An argument that is a whole number of at least 0."""
+    return _checked(text, int, lambda value: value >= 0, "a whole number of at least 0")
 
 
 def _seed(text: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.ir import Absent, Diagonal, OwnDerivative, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, unbroadcast
@@ -99,7 +100,7 @@ def _arriving(op: Op, env: dict[int, Any]) -> Any:
 def _is_real(op: Op) -> bool:
     """Whether the operands and the result of an element-wise operation are real numbers of one type."""
     dtype: np.dtype = op.args[0].dtype
-    return dtype.kind == "f" and op.outs[0].dtype == dtype
+    return kind_of(dtype) == "f" and op.outs[0].dtype == dtype
 
 
 def linearize_once(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functad.dtypes import kind_of
 from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, OwnDerivative, Zero
@@ -70,7 +71,7 @@ def push_through(op: Op, tangents: Sequence[Any]) -> Sequence[Any]:
 
 
 def is_differentiable(aval: Aval) -> bool:
-    return aval.dtype.kind in "fc"
+    return kind_of(aval.dtype) in "fc"
 
 
 def jvp_flat(

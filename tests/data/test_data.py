@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,9 +16,10 @@ import numpy as np
 import pytest
 
 from functad import random
-from functad.data import MNIST, batches, download, mnist, mnist_files, synthetic_digits
+from functad.data import MNIST, batches, download, mnist, mnist_files, places, synthetic_digits
 from functad.data.download import RemoteFile, fetch, read_verified
 from functad.data.idx import parse_idx
+from functad.data.places import DataFile
 from functad.errors import ArgumentError, DataError, ShapeError
 from functad.system.cache import cache_dir
 
@@ -298,21 +300,16 @@ class TestMnistPlaces:
 
     @pytest.fixture(autouse=True)
     def small_files(self, monkeypatch, tmp_path, dead_url):
-        self.contents = {}
-        sizes = {}
-        for name, original, array in zip(MNIST._fields, mnist_files.FILES, SMALL, strict=True):
-            content = gzip.compress(idx(array), mtime=0)
-            file = RemoteFile(original.name, len(content), hashlib.sha256(content).hexdigest())
-            self.contents[file.name] = content
-            sizes[file.name] = array.shape
-            monkeypatch.setattr(mnist_files, name.upper(), file)
-        monkeypatch.setattr(mnist_files, "MIRRORS", (dead_url,))
-        parse = mnist_files.parse_idx
-        monkeypatch.setattr(
-            mnist_files,
-            "parse_idx",
-            lambda content, name, *, shape: parse(content, name, shape=sizes[Path(name).name]),
+        names = [file.name for file in mnist_files.COLLECTION.files]
+        self.contents = {name: gzip.compress(idx(array), mtime=0) for name, array in zip(names, SMALL, strict=True)}
+        small = replace(
+            mnist_files.COLLECTION,
+            files=tuple(DataFile(name, hashlib.sha256(content).hexdigest()) for name, content in self.contents.items()),
+            mirrors=(dead_url,),
+            source=tuple(map(len, self.contents.values())),
         )
+        monkeypatch.setattr(mnist_files, "COLLECTION", small)
+        monkeypatch.setattr(mnist_files, "_SHAPES", tuple(array.shape for array in SMALL))
         monkeypatch.delenv("FUNCTAD_DATA", raising=False)
         monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path / "cache"))
         self.cache = tmp_path / "cache" / "data" / "mnist"
@@ -371,7 +368,7 @@ class TestMnistPlaces:
             (folder / file.name).write_bytes(self.contents[file.name])
             return folder / file.name
 
-        monkeypatch.setattr(mnist_files, "fetch", fetch_from_memory)
+        monkeypatch.setattr(places, "fetch", fetch_from_memory)
         self.assert_small(mnist())
         self.assert_small(mnist())
         assert fetched == list(self.contents)

@@ -10,7 +10,18 @@ from benchmarks.agreement import disagreement
 pytest.importorskip("jax", reason="jax is not installed: the oracle tests compare functad with it")
 
 
-NAMES = ["W1", "W2", "W3", "W5-128", *workloads.LOOPS, "call-tree", "chain-125", "recurrent-125", "scan-125"]
+NAMES = [
+    "W1",
+    "W2",
+    "W3",
+    "W5-128",
+    *workloads.LOOPS,
+    *workloads.COLD,
+    "call-tree",
+    "chain-125",
+    "recurrent-125",
+    "scan-125",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

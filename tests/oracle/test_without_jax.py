@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-OTHERS = ("jax", "scipy", "mpmath")
+OTHERS = ("jax", "scipy", "mpmath", "optax")
 FILES = sorted(TESTS.rglob("test_*.py")) + sorted((TESTS / "oracle").glob("*_cases.py"))
 
 

@@ -19,8 +19,8 @@ from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.backends.cpu.scalars import special_numba as special_numba
 from functad.ir import Aval, Primitive
-from functad.lowering.nests.nest import CASTS
 from functad.lowering_rules import Scalar
+from functad.primitives.loops.text import CASTS
 
 INTRINSICS = {
     name: module.__name__

@@ -12,6 +12,7 @@ import numpy as np
 
 import functad
 from functad import numpy as jnp
+from functad.dtypes import kind_of
 
 MODES = ("fff", "rrr", "frf", "rfr")  # the innermost derivative comes first: forward or reverse
 WAYS: dict[str, Callable[..., Any]] = {
@@ -58,7 +59,7 @@ def scalar_valued(fun: Callable[..., Any]) -> Callable[..., Any]:
     """The sum of the real parts of a function's float results, the elements of each with weights 1, 2, 3, …"""
 
     def weighted(*args: Any) -> Any:
-        results = [jnp.real(r) for r in functad.tree.leaves(fun(*args)) if r.dtype.kind in "fc"]
+        results = [jnp.real(r) for r in functad.tree.leaves(fun(*args)) if kind_of(r.dtype) in "fc"]
         return sum(jnp.sum(r * np.arange(1, r.size + 1, dtype=r.dtype).reshape(r.shape)) for r in results)
 
     return weighted

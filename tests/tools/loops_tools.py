@@ -31,7 +31,7 @@ from functad.lowering.steps import NestStep
 from functad.lowering_rules import Loops, Scattered
 from functad.tracing import bind, trace_to_program
 
-CASTS = set("b1 i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64 c64 c128".split())
+CASTS = set("b1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128".split())
 INTRINSICS = {word: getattr(importlib.import_module(module), word) for word, module in generate.VOCABULARY.items()}
 INTRINSICS |= {"inf": scalars.inf, "nan": scalars.nan}
 MOST_PIECES = 60  # more pieces than this are not told apart

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl
+from functad.dtypes import kind_of
 from functad.errors import FunctadError
 from functad.evaluation import aval_of, infer_avals
 from functad.ir import Example, Primitive, Zero, subprograms
@@ -61,7 +62,7 @@ def wide_params(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wide_dtype(dtype: np.dtype) -> np.dtype:
-    return {"f": dtypes.float64, "c": dtypes.complex128}.get(dtype.kind, dtype)
+    return {"f": dtypes.float64, "c": dtypes.complex128}.get(kind_of(dtype), dtype)
 
 
 def to_arrays(args: Sequence[Any]) -> list[ArrayImpl]:
@@ -73,11 +74,11 @@ def to_array(x: Any) -> ArrayImpl:
 
 
 def float_positions(args: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(i for i, a in enumerate(args) if a.dtype.kind in "fc")
+    return tuple(i for i, a in enumerate(args) if kind_of(a.dtype) in "fc")
 
 
 def inexact(results: Sequence[Any]) -> list[Any]:
-    return [r for r in results if r.dtype.kind in "fc"]
+    return [r for r in results if kind_of(r.dtype) in "fc"]
 
 
 def random_directions(args: Sequence[Any], which: Sequence[int], seed: int = 1) -> dict[int, np.ndarray]:
@@ -87,7 +88,7 @@ def random_directions(args: Sequence[Any], which: Sequence[int], seed: int = 1) 
     for i in which:
         a = args[i]
         d = rng.standard_normal(a.shape)
-        if a.dtype.kind == "c":
+        if kind_of(a.dtype) == "c":
             d = d + 1j * rng.standard_normal(a.shape)
         chosen[i] = np.asarray(d, a.dtype)
     return chosen
@@ -122,11 +123,11 @@ def stacks_of(primitive: Primitive, args: Sequence[np.ndarray], params: Any, siz
 
 def _stack(primitive: Primitive, args: Sequence[np.ndarray], params: Any, i: int, size: int) -> np.ndarray:
     x = args[i]
-    if x.ndim == 0 and x.dtype.kind in "fc":
+    if x.ndim == 0 and kind_of(x.dtype) in "fc":
         return np.stack([x * x.dtype.type(1 - 0.125 * k) for k in range(size)])
     if x.ndim == 0:
-        rows = [x, *[x // (k + 1) if x.dtype.kind in "iu" else x ^ bool(k % 2) for k in range(1, size)]]
-    elif x.dtype.kind in "fc":
+        rows = [x, *[x // (k + 1) if kind_of(x.dtype) in "iu" else x ^ bool(k % 2) for k in range(1, size)]]
+    elif kind_of(x.dtype) in "fc":
         rows = [np.roll(x.ravel(), k).reshape(x.shape) for k in range(size)]
     else:
         rows = [np.roll(x, k, axis=0) for k in range(size)]
@@ -170,7 +171,7 @@ def differences(fun: Any, args: Sequence[Any], directions: dict[int, Any]) -> li
     results = []
     for up, down in zip(moved(STEP), moved(-STEP)):
         with np.errstate(invalid="ignore"):  # equal infinities, as of the maximum of nothing
-            change = np.where(up == down, 0, up - down) / (2 * STEP) if up.dtype.kind in "fc" else None
+            change = np.where(up == down, 0, up - down) / (2 * STEP) if kind_of(up.dtype) in "fc" else None
         results.append(change)
     return results
 
@@ -195,7 +196,7 @@ def assert_equal_products(left: Any, right: Any, tolerance: float, label: str) -
 
 def assert_same(found: np.ndarray, expected: np.ndarray, label: str) -> None:
     same_type = found.dtype == expected.dtype and found.shape == expected.shape
-    exact = expected.dtype.kind not in "fc"
+    exact = kind_of(expected.dtype) not in "fc"
     rtol = 0.0 if exact else float(np.finfo(expected.dtype).eps) * 50
     if not (same_type and np.allclose(found, expected, rtol=rtol, atol=rtol, equal_nan=True)):
         types = f"{found.dtype}{list(found.shape)} and {expected.dtype}{list(expected.shape)}"

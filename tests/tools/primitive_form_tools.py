@@ -10,6 +10,7 @@ from primitive_check_tools import Case, function_of, to_array
 from primitive_checks import checks_for
 
 import functad
+from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.ir import Program, Zero
 from functad.optimize.pipeline import simplify
@@ -57,7 +58,7 @@ def add_forms(together: Together, case: Case) -> None:
     label = case.describe()
     together.add(f"{label}, itself", fun, args)
     names = checks_for(case)
-    floats = [i for i, a in enumerate(args) if a.dtype.kind in "fc"]
+    floats = [i for i, a in enumerate(args) if kind_of(a.dtype) in "fc"]
     if "jvp" in names:
         active = [i for i in floats if _has_derivative(fun, args, i)]
         tangents = [np.random.default_rng(100 + i).normal(size=args[i].shape).astype(args[i].dtype) for i in active]
@@ -66,7 +67,9 @@ def add_forms(together: Together, case: Case) -> None:
             primals, given = values[: len(args)], iter(values[len(args) :])
             full = [next(given) if i in active else Zero(aval_of(a)) for i, a in enumerate(primals)]
             return [
-                instantiate(t) for t in jvp_flat(fun, primals, full)[1] if aval_of(instantiate(t)).dtype.kind in "fc"
+                instantiate(t)
+                for t in jvp_flat(fun, primals, full)[1]
+                if kind_of(aval_of(instantiate(t)).dtype) in "fc"
             ]
 
         together.add(f"{label}, jvp", pushed, [*args, *tangents])
@@ -97,10 +100,12 @@ def _has_derivative(fun: Callable[..., Any], args: Sequence[np.ndarray], i: int)
 def compare(expected: Any, got: np.ndarray, label: str) -> None:
     expected = np.asarray(expected)
     assert got.shape == expected.shape and got.dtype == expected.dtype, f"{label}: {got.dtype}{got.shape}"
-    if expected.dtype.kind in "biu":
+    if kind_of(expected.dtype) in "biu":
         assert np.array_equal(got, expected), f"{label}: {got} instead of {expected}"
         return
     tolerance = {2: 4e-3, 4: 2e-5, 8: 1e-11}[expected.real.dtype.itemsize]
+    if expected.dtype.name == "bfloat16":
+        expected, got, tolerance = expected.astype(np.float32), got.astype(np.float32), 2.0**-6
     with np.errstate(all="ignore"):
         scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=1e-30)
         wrong = ~(np.isclose(got, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True))

@@ -15,9 +15,9 @@ import pytest
 import functad
 from functad import io, nn, optim, random
 from functad.__main__ import main
-from functad.data import MNIST, mnist_files, synthetic_digits
+from functad.data import MNIST, places, synthetic_digits
 from functad.errors import ArgumentError, DataError
-from functad.train import Dataset, as_inputs, cnn, evaluate, fit, training_step
+from functad.train import Dataset, as_inputs, classifier, cnn, epochs, evaluator, start, training_step
 from functad.train.digits import digit_sets, on_pixels
 
 ROOT = Path(__file__).parents[2]
@@ -38,8 +38,17 @@ def test_set():
     return digits(1000, 1)
 
 
-def start(network, data, seed=0):
+def first_params(network, data, seed=0):
     return network.init(random.key(seed), data.inputs[:1])
+
+
+def evaluate(network, params, data):
+    return evaluator(classifier(network))(params, None, data)["accuracy"]
+
+
+def train(network, params, optimizer, train_set, test_set, *, until, batch_size, key):
+    run = start(params, optimizer, key)
+    return epochs(classifier(network), run, optimizer, train_set, until=until, batch_size=batch_size, test=test_set)
 
 
 # --- the loop -----------------------------------------------------------------------------------------
@@ -47,25 +56,25 @@ def start(network, data, seed=0):
 
 def test_the_cnn_learns_drawn_digits(train_set, test_set):
     network = cnn()
-    params = start(network, train_set)
+    params = first_params(network, train_set)
     before = evaluate(network, params, test_set)
     optimizer = optim.sgd(0.03, momentum=0.9, nesterov=True)
-    epochs = list(fit(network, params, optimizer, train_set, test_set, epochs=2, batch_size=32, key=random.key(1)))
-    assert [epoch.number for epoch in epochs] == [1, 2]
+    first, second = train(network, params, optimizer, train_set, test_set, until=2, batch_size=32, key=random.key(1))
+    assert (first.number, second.number) == (1, 2)
     assert before < 0.3
-    assert epochs[1].loss < 0.5 * epochs[0].loss
-    assert epochs[1].test_accuracy > 0.85
-    assert evaluate(network, epochs[1].params, test_set) == epochs[1].test_accuracy
+    assert second.train["loss"] < 0.5 * first.train["loss"]
+    assert second.test["accuracy"] > 0.85
+    assert evaluate(network, second.run.params, test_set) == second.test["accuracy"]
 
 
 def test_a_step_is_gradient_descent(train_set):
     network = nn.serial(nn.Flatten(), nn.Dense(10))
-    params = start(network, train_set)
+    params = first_params(network, train_set)
     inputs, labels = train_set.inputs[:50], train_set.labels[:50]
     optimizer = optim.sgd(0.1)
     kernel = np.asarray(params[1]["kernel"]).astype(np.float64)  # before the step takes the params over
-    new, _, loss, accuracy = training_step(network, optimizer)(
-        params, optimizer.init(params), inputs, labels, random.key(0), 0
+    new, _, state, metrics = training_step(classifier(network), optimizer)(
+        params, optimizer.init(params), None, Dataset(inputs, labels), random.key(0), 0
     )
     x = inputs.reshape(50, -1).astype(np.float64)
     scores = x @ kernel
@@ -73,8 +82,9 @@ def test_a_step_is_gradient_descent(train_set):
     wrong = (probabilities - np.eye(10)[labels]) / 50
     np.testing.assert_allclose(np.asarray(new[1]["kernel"]), kernel - 0.1 * x.T @ wrong, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(np.asarray(new[1]["bias"]), -0.1 * wrong.sum(0), rtol=1e-4, atol=1e-6)
-    assert float(loss) == pytest.approx(-np.log(probabilities[np.arange(50), labels]).mean(), rel=1e-4)
-    assert float(accuracy) == pytest.approx((scores.argmax(1) == labels).mean())
+    assert state is None
+    assert float(metrics["loss"]) == pytest.approx(-np.log(probabilities[np.arange(50), labels]).mean(), rel=1e-4)
+    assert float(metrics["accuracy"]) == pytest.approx((scores.argmax(1) == labels).mean())
 
 
 def test_a_step_traces_once(train_set):
@@ -86,48 +96,41 @@ def test_a_step_traces_once(train_set):
         return layer.apply(params, x)
 
     network = nn.Layer(layer.init, counted)
-    params = start(network, train_set)
+    params = first_params(network, train_set)
     optimizer = optim.sgd(optim.linear_schedule(0.1, 0.0, 10), momentum=0.9)
     state = optimizer.init(params)
-    step = training_step(network, optimizer)
+    step = training_step(classifier(network), optimizer)
     for i in range(4):
         part = slice(10 * i, 10 * i + 10)
-        params, state, _, _ = step(params, state, train_set.inputs[part], train_set.labels[part], random.key(0), i)
+        batch = Dataset(train_set.inputs[part], train_set.labels[part])
+        params, state, _, _ = step(params, state, None, batch, random.key(0), i)
     assert calls == [True]
 
 
 def test_the_same_key_gives_the_same_params(train_set, test_set):
     network = nn.serial(nn.Flatten(), nn.Dense(10))
-    params = start(network, train_set)
+    params = first_params(network, train_set)
 
     def run(seed):
-        epochs = fit(
-            network,
-            params,
-            optim.sgd(0.1),
-            train_set,
-            test_set,
-            epochs=1,
-            batch_size=100,
-            key=random.key(seed),
-        )
-        return np.asarray(next(epochs).params[1]["kernel"])
+        options = {"until": 1, "batch_size": 100, "key": random.key(seed)}
+        (epoch,) = train(network, params, optim.sgd(0.1), train_set, test_set, **options)
+        return np.asarray(epoch.run.params[1]["kernel"])
 
     assert (run(0) == run(0)).all() and (run(0) != run(1)).any()
 
 
 def test_the_params_of_the_caller_and_of_every_epoch_stay(train_set, test_set):
     network = nn.serial(nn.Flatten(), nn.Dense(10))
-    params = start(network, train_set)
+    params = first_params(network, train_set)
     before = np.array(params[1]["kernel"])
-    options = {"epochs": 2, "batch_size": 100, "key": random.key(0)}
+    options = {"until": 2, "batch_size": 100, "key": random.key(0)}
     found, kernels = [], []
-    for epoch in fit(network, params, optim.sgd(0.1, momentum=0.9), train_set, test_set, **options):
+    for epoch in train(network, params, optim.sgd(0.1, momentum=0.9), train_set, test_set, **options):
         found.append(epoch)
-        kernels.append(np.array(epoch.params[1]["kernel"]))
+        kernels.append(np.array(epoch.run.params[1]["kernel"]))
     assert (np.asarray(params[1]["kernel"]) == before).all()
     for epoch, kernel in zip(found, kernels, strict=True):
-        assert (np.asarray(epoch.params[1]["kernel"]) == kernel).all()
+        assert (np.asarray(epoch.run.params[1]["kernel"]) == kernel).all()
     assert (kernels[0] != kernels[1]).any()
 
 
@@ -148,13 +151,13 @@ def test_pixels_give_the_same_as_scaled_images():
 
 def test_too_few_inputs_for_a_batch(test_set):
     network = cnn()
-    with pytest.raises(ArgumentError, match="1000 inputs to train on, fewer than one batch of 1001"):
-        next(fit(network, (), optim.sgd(0.1), test_set, test_set, epochs=1, batch_size=1001, key=random.key(0)))
+    with pytest.raises(ArgumentError, match="1000 items to train on, fewer than one batch of 1001"):
+        next(train(network, (), optim.sgd(0.1), test_set, test_set, until=1, batch_size=1001, key=random.key(0)))
 
 
 def test_the_gradient_of_the_cnn_matches_differences(test_set):
     network = cnn()
-    params = functad.tree.map(lambda p: np.asarray(p, np.float64), start(network, test_set))
+    params = functad.tree.map(lambda p: np.asarray(p, np.float64), first_params(network, test_set))
     inputs, labels = test_set.inputs[:8].astype(np.float64), test_set.labels[:8]
 
     def loss(params):
@@ -196,13 +199,15 @@ def test_training_from_the_command_line(tmp_path):
     assert process.returncode == 0, err
     assert "cnn, 86,070 parameters, seed 0" in out
     assert "drawn digits: 1,000 images to train on, 4,000 to test with" in out
-    rows = re.findall(r"^ +(\d) +([\d.]+) s +([\d.]+) +([\d.]+) +([\d.]+)$", out, flags=re.MULTILINE)
+    assert "epoch     time     loss  accuracy  test loss  test accuracy\n" in out
+    number = r" +([\d.]+)"
+    rows = re.findall(rf"^ +(\d){number} s{4 * number}$", out, flags=re.MULTILINE)
     assert [row[0] for row in rows] == ["1", "2"]
     assert float(rows[1][2]) < float(rows[0][2])
-    assert float(rows[1][4]) > 0.6
+    assert float(rows[1][5]) > 0.6
     assert "The parameters are in digits.npz; functad.io.load reads them.\n\nTo try next:\n" in out
     params = io.load(tmp_path / "digits.npz")
-    assert evaluate(cnn(), params, digits(4000, 1)) == pytest.approx(float(rows[1][4]), abs=1e-4)
+    assert evaluate(cnn(), params, digits(4000, 1)) == pytest.approx(float(rows[1][5]), abs=1e-4)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send to another process")
@@ -257,7 +262,7 @@ def test_every_optimizer_and_schedule_runs(optimizer, schedule, capsys):
 def test_without_mnist_auto_says_so_and_draws(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("FUNCTAD_DATA", str(tmp_path))
     monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(mnist_files, "fetch", no_network)
+    monkeypatch.setattr(places, "fetch", no_network)
     options = ["--limit", "64", "--epochs", "1"]
     assert main(["train", "cnn", *options]) == 0
     out = capsys.readouterr().out
@@ -283,7 +288,7 @@ def test_a_mistyped_data_folder_is_an_error(monkeypatch, capsys, tmp_path):
 def test_damaged_mnist_is_an_error_even_where_other_files_are_missing(monkeypatch, capsys, tmp_path, name, content):
     monkeypatch.setenv("FUNCTAD_DATA", str(tmp_path))
     monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(mnist_files, "fetch", no_network)
+    monkeypatch.setattr(places, "fetch", no_network)
     (tmp_path / name).write_bytes(content)
     assert main(["train", "cnn", "--limit", "64", "--epochs", "1"]) == 1
     output = capsys.readouterr()
@@ -322,7 +327,7 @@ def test_what_cannot_work_is_said_before_training(capsys, tmp_path):
     assert output.err.startswith(f"error: {path}: cannot be written: ") and ".part" not in output.err
     assert output.out == ""
     assert main(["train", "cnn", "--data", "synthetic", "--limit", "10"]) == 1
-    assert "10 inputs to train on, fewer than one batch of 32" in capsys.readouterr().err
+    assert "10 images to train on, fewer than one batch of 32" in capsys.readouterr().err
 
 
 def test_version(capsys):
@@ -332,13 +337,13 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"functad {functad.__version__}\n"
 
 
-def test_fit_gives_dropout_its_key():
+def test_dropout_gets_its_key():
     inputs = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
     data = Dataset(inputs, (inputs[:, 0] > 0).astype(np.int32))
     network = nn.serial(nn.Dense(16), nn.Relu(), nn.Dropout(0.2), nn.Dense(2))
     params = network.init(random.key(0), inputs)
-    epochs = fit(network, params, optim.sgd(0.5), data, data, epochs=4, batch_size=20, key=random.key(1))
-    assert list(epochs)[-1].test_accuracy > 0.85
+    found = train(network, params, optim.sgd(0.5), data, data, until=4, batch_size=20, key=random.key(1))
+    assert list(found)[-1].test["accuracy"] > 0.85
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from functad import machine_model
+from functad.dtypes import is_narrow_float
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear
 from functad.lowering.nests.nest import (
@@ -35,8 +36,13 @@ from functad.lowering.nests.printing import (
     start_of,
     updated,
 )
+from functad.primitives.loops.text import rounding
 
-SHARED_TYPES = {"bool": "boolean", "float16": "float32"}  # where an accumulator's type is not called like its dtype
+SHARED_TYPES = {
+    "bool": "boolean",
+    "float16": "float32",
+    "bfloat16": "float32",
+}  # where an accumulator's type is not called like its dtype
 
 
 @dataclass(frozen=True)
@@ -199,8 +205,9 @@ class _CudaEmitter:
 
 
 def _loaded(buffer: Buffer, element: str) -> str:
-    return f"from_bits_f16({element})" if buffer.dtype.name == "float16" else element
+    return f"from_bits_{rounding(buffer.dtype)}({element})" if is_narrow_float(buffer.dtype) else element
 
 
 def _stored(store: Store) -> str:
-    return f"bits_f16({store.value})" if store.buffer.dtype.name == "float16" else store.value
+    dtype = store.buffer.dtype
+    return f"bits_{rounding(dtype)}({store.value})" if is_narrow_float(dtype) else store.value

@@ -22,6 +22,7 @@ from functad.backends.cuda.generate import generate
 from functad.backends.cuda.products import product_kernel, product_launcher
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.cuda.simulator import simulation
+from functad.dtypes import is_narrow_float
 from functad.editing.dead_code import eliminate_dead_code
 from functad.errors import CompilationError, NoRuleError
 from functad.ir import Program, registry
@@ -146,7 +147,7 @@ class CudaExecutable(CudaLowering):
 
 
 def _device_dtype(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.uint16) if dtype == np.float16 else dtype  # kernels take float16 as patterns of bits
+    return np.dtype(np.uint16) if is_narrow_float(dtype) else dtype  # kernels take floats of 16 bits as patterns
 
 
 def _to_device(array: np.ndarray) -> Any:

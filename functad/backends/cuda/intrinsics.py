@@ -20,6 +20,7 @@ from numba.cuda import cudadecl, cudaimpl
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars.elementary_numba import IRArithmetic, IRComplex, IRValue, from_numba, to_numba
 from functad.backends.cuda import complex_functions
+from functad.dtypes import kind_of
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
 # The package numba-cuda brings its own types; the numba.cuda that is a part of Numba uses Numba's.
@@ -105,9 +106,9 @@ def _of_formula(formula: Any, name: str) -> Intrinsic:
 
 
 def _sum(k: Any, total: Any, x: Any) -> Any:
-    if total.dtype.kind == "c":
+    if kind_of(total.dtype) == "c":
         return k.make_complex(total.real + x.real, total.imag + x.imag)
-    return total | x if total.dtype.kind == "b" else total + x
+    return total | x if kind_of(total.dtype) == "b" else total + x
 
 
 def _result_type(formula: Any, dtypes: Sequence[Any]) -> Any:
@@ -167,7 +168,7 @@ class CudaArithmetic(IRArithmetic):
         return IRValue(builder, value, usual.dtype)
 
     def remainder(self, x: IRValue, y: IRValue) -> IRValue:
-        return self._libdevice("fmod", x, y) if x.dtype.kind == "f" else super().remainder(x, y)
+        return self._libdevice("fmod", x, y) if kind_of(x.dtype) == "f" else super().remainder(x, y)
 
     def libm(self, name: str, *args: IRValue) -> IRValue:
         return self._libdevice(name, *args)
@@ -177,7 +178,7 @@ class CudaArithmetic(IRArithmetic):
         return IRComplex(*complex_functions.FUNCTIONS[name](self, *parts))
 
     def _extremum(self, name: str, operator: str, x: IRValue, y: IRValue) -> IRValue:
-        if x.dtype.kind != "f":
+        if kind_of(x.dtype) != "f":
             return super()._extremum(name, operator, x, y)
         found = self._libdevice("fmax" if name == "maximum" else "fmin", x, y)  # ignoring NaN; +0 is above -0
         return self.where((x != x) | (y != y), x + y, found)

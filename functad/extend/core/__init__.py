@@ -25,6 +25,7 @@ from functad.core import (
     get_opaque_trace_state,
     valid_jaxtype,
 )
+from functad.dtypes import kind_of
 from functad.errors import JaxprTypeError
 from functad.ir import Aval, Eqn, Literal, Program, check_program, subprograms
 from functad.ir import Primitive as _Record
@@ -103,7 +104,7 @@ def unmapped_aval(size: int, axis: int | None, aval: Aval, explicit_mesh_axis: N
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> np.dtype:
     """The dtype of a tangent: that of a float or complex number, and float0 of all others."""
     dtype = dtypes.as_dtype(primal_dtype)
-    return dtype if dtype.kind in "fc" else dtypes.float0
+    return dtype if kind_of(dtype) in "fc" else dtypes.float0
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from functad.dtypes import finfo, kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var
 from functad.lowering.nests.affine import Affine
 from functad.lowering_rules import Indexed
@@ -126,7 +127,7 @@ def _is_blas(eqn: Eqn) -> bool:
     """Whether a library may compute a product: a complex one of a single term it may give with a wrong sign of zero."""
     dtype = eqn.outvars[0].aval.dtype
     (contracted, _), _ = eqn.params["dimension_numbers"]
-    if dtype.kind == "c" and all(eqn.invars[0].aval.shape[i] == 1 for i in contracted):
+    if kind_of(dtype) == "c" and all(eqn.invars[0].aval.shape[i] == 1 for i in contracted):
         return False
     sizes = [v.aval.size for v in (*eqn.invars, *eqn.outvars)]
     return dtype.name in DTYPES and all(a.aval.dtype == dtype for a in eqn.invars) and all(sizes)
@@ -140,7 +141,7 @@ def _factor(eqn: Eqn, var: Var, so_far: float) -> float | None:
     which the sum is small.
     """
     aval = eqn.outvars[0].aval
-    if aval.dtype.kind == "c":
+    if kind_of(aval.dtype) == "c":
         return None
     if eqn.primitive is neg_p:
         return -1.0
@@ -153,7 +154,7 @@ def _factor(eqn: Eqn, var: Var, so_far: float) -> float | None:
 
 def _can_scale(factor: float, so_far: float, dtype: np.dtype) -> bool:
     """Whether a product that is scaled already can be scaled by a factor: by at most 1, and both keep their digits."""
-    return bool(abs(factor) <= 1.0 and np.finfo(dtype).tiny <= abs(factor * so_far))
+    return bool(abs(factor) <= 1.0 and finfo(dtype).tiny <= abs(factor * so_far))
 
 
 def _take_sum(product: Product, eqn: Eqn, position: int, producer: dict[Var, Eqn]) -> None:

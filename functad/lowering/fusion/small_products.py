@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.lowering.nests.affine import loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, Let, Load, Nest, Statement, Store, literal_text
 from functad.lowering.steps import BranchStep, ControlStep, GemmStep, LoopStep, NestStep, Step
@@ -55,7 +56,7 @@ def product_nest(step: GemmStep) -> Nest:
     constants: dict[str, np.generic] = {}
 
     def factor(name: str, number: complex) -> str:
-        if dtype.kind != "f":
+        if kind_of(dtype) != "f":
             return literal_text(number, dtype)
         constants[name] = dtype.type(number)
         return name

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, data, delinear, linear
 from functad.lowering.nests.nest import (
-    CAST_OF,
     POST,
     PRE,
     Accumulator,
@@ -33,7 +33,7 @@ from functad.lowering.nests.nest import (
 )
 from functad.lowering.nests.pieces import Box, Cuts, index_in, whole
 from functad.lowering_rules import Indexed, Loops, Reduction, Running, Scalar, Scattered
-from functad.primitives.loops.text import CASTS, rounding
+from functad.primitives.loops.text import cast, rounding
 
 LOOP_NAMES = "ijklmnopqrst"
 
@@ -127,7 +127,7 @@ class NestBuilder:
                 self.nest.statements.append(Carried(name, rule.kind, wide, value, eqn))
             else:
                 widened, total = self._fresh(f"wide_{name}"), self._fresh(f"total_{name}")
-                text, rounded = f"{CASTS[wide.name]}({value})", f"{rounding(dtype)}({total})"
+                text, rounded = f"{cast(wide)}({value})", f"{rounding(dtype)}({total})"
                 self.nest.statements.append(Let((widened,), text, names_in(text, self._taken), PRE, eqn))
                 self.nest.statements.append(Carried(total, rule.kind, wide, widened, eqn))
                 self.nest.statements.append(Let((name,), rounded, (total,), PRE, eqn))
@@ -145,19 +145,19 @@ class NestBuilder:
         )
         texts = []
         out = eqn.outvars[0].aval.dtype
-        cast = CASTS[out.name]
+        to_out = cast(out)
         for atom, own_batch, own_contract in zip(eqn.invars, (lhs_batch, rhs_batch), (lhs_contract, rhs_contract)):
             known = {**dict(zip(own_batch, batch)), **dict(zip(own_contract, contracted))}
             index = [known[d] if d in known else next(free) for d in range(atom.aval.ndim)]
             name = self.value(atom, index, PRE) if atom.aval.size else literal_text(0, atom.aval.dtype)
-            texts.append(name if atom.aval.dtype == out else f"{cast}({name})")
-        text = f"{texts[0]} & {texts[1]}" if out.kind == "b" else f"term({texts[0]}, {texts[1]})"
+            texts.append(name if atom.aval.dtype == out else f"{to_out}({name})")
+        text = f"{texts[0]} & {texts[1]}" if kind_of(out) == "b" else f"term({texts[0]}, {texts[1]})"
         name = self._fresh(f"product_{self._name(eqn.outvars[0])}")
-        text = f"{cast}({text})" if out.kind in "iu" else text
+        text = f"{to_out}({text})" if kind_of(out) in "iu" else text
         self.nest.statements.append(Let((name,), text, names_in(text, self._taken), PRE, eqn))
         total = self._fresh(f"sum_{self._name(eqn.outvars[0])}")
         self.nest.eqns.append(eqn)
-        self.nest.accumulators.append(Accumulator(total, "or" if out.kind == "b" else "sum", out, name, eqn))
+        self.nest.accumulators.append(Accumulator(total, "or" if kind_of(out) == "b" else "sum", out, name, eqn))
         self._local[eqn.outvars[0]] = (self._total(total, eqn), POST)
 
     def add_update(self, eqn: Eqn, buffer: Callable[[NestBuilder], Buffer]) -> None:
@@ -170,11 +170,12 @@ class NestBuilder:
         self.nest.stores.append(Update(buffer(self), offset, value, PRE, rule.kind, guard))
 
     def _total(self, name: str, eqn: Eqn) -> str:
-        """What an accumulator has become, as a value of the result's dtype: those of float16 are kept in float32."""
-        if eqn.outvars[0].aval.dtype != np.float16:
+        """What an accumulator has become, as a value of the result's dtype: narrow floats are kept in float32."""
+        dtype = eqn.outvars[0].aval.dtype
+        if not is_narrow_float(dtype):
             return name
         rounded = self._fresh(f"rounded_{name}")
-        self.nest.statements.append(Let((rounded,), f"f16({name})", (name,), POST, eqn))
+        self.nest.statements.append(Let((rounded,), f"{rounding(dtype)}({name})", (name,), POST, eqn))
         return rounded
 
     def store(self, var: Var, buffer: Buffer, place: Place | None = None) -> None:
@@ -196,12 +197,12 @@ class NestBuilder:
 
     def literal(self, value: Any, dtype: np.dtype) -> str:
         """A constant: the name under which the nest is given it, or its text if it is a special or a whole number."""
-        if dtype.kind != "f" or value != value or abs(float(value)) in _IN_TEXT:
+        if kind_of(dtype) != "f" or value != value or abs(float(value)) in _IN_TEXT:
             return literal_text(value, dtype)
         key = (dtype, float(value))
         if key not in self._memo:
             name = self._memo[key] = self._fresh(f"c_{len(self.nest.constants) + 1}")
-            self.nest.constants[name] = np.float32(value) if dtype == np.float16 else dtype.type(value)
+            self.nest.constants[name] = compute_dtype(dtype).type(value)
         return self._memo[key]
 
     # --- values ------------------------------------------------------------------------------------------
@@ -255,7 +256,7 @@ class NestBuilder:
         ]
         template = rule.text(eqn)
         out_dtype, own_dtype = eqn.outvars[0].aval.dtype, eqn.invars[0].aval.dtype if eqn.invars else None
-        casts = {"R": CAST_OF[out_dtype], "T": "" if own_dtype is None else CAST_OF[own_dtype]}
+        casts = {"R": cast(out_dtype), "T": "" if own_dtype is None else cast(own_dtype)}
         text = template.format(*operands, **casts)
         if len(eqn.outvars) > 1:
             names = tuple(self._fresh_for(eqn, i) for i in range(len(eqn.outvars)))
@@ -263,10 +264,10 @@ class NestBuilder:
             return list(names)
         if template == "{0}" and out_dtype == own_dtype:
             return [operands[0]]
-        if out_dtype.kind in "iu":
+        if kind_of(out_dtype) in "iu":
             text = f"{casts['R']}({text})"
-        elif out_dtype == np.float16:
-            text = f"f16({text})"
+        elif is_narrow_float(out_dtype):
+            text = f"{rounding(out_dtype)}({text})"
         name = self._fresh_for(eqn, 0)
         self.nest.statements.append(Let((name,), text, tuple(operands), level, eqn))
         return [name]

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.ir import Eqn
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.primitives.loops.text import CASTS as CASTS
+from functad.primitives.loops.text import cast
 
 PRE, POST = 0, 1  # a statement runs at each point of all loops, or after the reduction loops
 
@@ -228,15 +229,12 @@ class Nest:
         return total
 
 
-CAST_OF = {np.dtype(name): cast for name, cast in CASTS.items()}  # the name of a dtype takes NumPy long to make
-
-
 def literal_text(value: Any, dtype: np.dtype) -> str:
     """A typed constant of the kernel vocabulary, such as `f32(0.5)`."""
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return str(bool(value))
-    if dtype.kind == "c":
+    if kind_of(dtype) == "c":
         number = complex(value)
-        return f"{CAST_OF[dtype]}(complex({number.real!r}, {number.imag!r}))"
-    number = float(value) if dtype.kind == "f" else int(value)
-    return f"{CAST_OF[dtype]}({number!r})"
+        return f"{cast(dtype)}(complex({number.real!r}, {number.imag!r}))"
+    number = float(value) if kind_of(dtype) == "f" else int(value)
+    return f"{cast(dtype)}({number!r})"

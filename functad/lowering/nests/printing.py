@@ -11,11 +11,13 @@ from keyword import iskeyword
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Symbol
-from functad.lowering.nests.nest import CASTS, Accumulator, Carried, Let, Load, Nest, Statement, Update, names_of
+from functad.lowering.nests.nest import Accumulator, Carried, Let, Load, Nest, Statement, Update, names_of
 from functad.pretty import literal_text
+from functad.primitives.loops.text import cast
 from functad.primitives.loops.text import combined as put_to
 
 # What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype, {c} is complex_ or nothing.
@@ -71,11 +73,11 @@ def identity(a: Accumulator) -> str:
     """What an accumulator starts from."""
     if a.kind in ("max", "min"):
         return _extreme(a.dtype, a.kind == "max")
-    if a.dtype.kind == "b":
+    if kind_of(a.dtype) == "b":
         return "True" if a.kind in ("and", "prod") else "False"
-    if a.kind == "and" and a.dtype.kind == "u":
-        return f"{CASTS[a.dtype.name]}({np.iinfo(a.dtype).max})"
-    return IDENTITY[a.kind].format(T=CASTS[a.dtype.name])
+    if a.kind == "and" and kind_of(a.dtype) == "u":
+        return f"{cast(a.dtype)}({np.iinfo(a.dtype).max})"
+    return IDENTITY[a.kind].format(T=cast(a.dtype))
 
 
 def start_of(carry: Carried) -> str:
@@ -83,18 +85,18 @@ def start_of(carry: Carried) -> str:
 
     For products of complex numbers there is no such number: `carried_on` takes the first value as it is.
     """
-    cast = CASTS[carry.dtype.name]
+    to_own = cast(carry.dtype)
     if carry.kind in ("max", "min"):
         return _extreme(carry.dtype, carry.kind == "max")
-    if carry.kind == "sum" and carry.dtype.kind in "fc":  # 0.0 would make 0.0 of -0.0
-        return f"{cast}(complex_of(-0.0, -0.0))" if carry.dtype.kind == "c" else f"{cast}(-0.0)"
-    return f"{cast}({0 if carry.kind == 'sum' else 1})"
+    if carry.kind == "sum" and kind_of(carry.dtype) in "fc":  # 0.0 would make 0.0 of -0.0
+        return f"{to_own}(complex_of(-0.0, -0.0))" if kind_of(carry.dtype) == "c" else f"{to_own}(-0.0)"
+    return f"{to_own}({0 if carry.kind == 'sum' else 1})"
 
 
 def carried_on(carry: Carried, total: str, value: str, step: str = "") -> str:
     """The total with one more value, or partial result, at a step of the carried loop that may be the first."""
     put = put_to({"sum": "add", "prod": "mul"}.get(carry.kind, carry.kind), carry.dtype, total, value)
-    has_start = carry.kind != "prod" or carry.dtype.kind != "c"
+    has_start = carry.kind != "prod" or kind_of(carry.dtype) != "c"
     return put if has_start or not step else f"{value} if {step} == 0 else {put}"
 
 
@@ -102,11 +104,11 @@ def combined(a: Accumulator, total: str, x: str) -> str:
     """The accumulator `total` with the value, or the other partial result, `x`."""
     if a.kind == "prod" and a.dtype == np.int64:  # Numba takes it that these do not overflow
         total, x = f"u64({total})", f"u64({x})"
-    if a.few and a.kind == "sum" and a.dtype.kind == "f":
+    if a.few and a.kind == "sum" and kind_of(a.dtype) == "f":
         return f"{total} + {x}"  # what overflows in one order only is as without jit, below 8 terms
-    text = UPDATE[a.kind].format(a=total, x=x, c="complex_" if a.dtype.kind == "c" else "")
+    text = UPDATE[a.kind].format(a=total, x=x, c="complex_" if kind_of(a.dtype) == "c" else "")
     # Operators give Numba's integers of 64 bits.
-    return f"{CASTS[a.dtype.name]}({text})" if a.dtype.kind in "iu" and a.kind not in ("max", "min") else text
+    return f"{cast(a.dtype)}({text})" if kind_of(a.dtype) in "iu" and a.kind not in ("max", "min") else text
 
 
 def updated(update: Update, element: str) -> str:
@@ -151,11 +153,11 @@ def own_names_apart(body: str, given: Sequence[str], vocabulary: Container[str])
 
 
 def _extreme(dtype: np.dtype, lowest: bool) -> str:
-    cast = CASTS[dtype.name]
-    if dtype.kind == "b":
+    to_own = cast(dtype)
+    if kind_of(dtype) == "b":
         return str(not lowest)
-    if dtype.kind in "iu":
+    if kind_of(dtype) in "iu":
         limits = np.iinfo(dtype)
-        return f"{cast}({limits.min if lowest else limits.max})"
+        return f"{to_own}({limits.min if lowest else limits.max})"
     infinity = "-inf" if lowest else "inf"
-    return f"{cast}(complex_of({infinity}, {infinity}))" if dtype.kind == "c" else f"{cast}({infinity})"
+    return f"{to_own}(complex_of({infinity}, {infinity}))" if kind_of(dtype) == "c" else f"{to_own}({infinity})"

@@ -13,9 +13,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, TypeVar
 
-import numpy as np
-
 from functad import machine_model
+from functad.dtypes import compute_dtype, kind_of
 from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import (
@@ -34,7 +33,7 @@ from functad.lowering.nests.nest import (
 )
 from functad.lowering.nests.printing import combined, identity
 from functad.primitives.loops.order import from_key, ordered
-from functad.primitives.loops.text import CASTS
+from functad.primitives.loops.text import cast
 
 _WORD = re.compile(r"[A-Za-z_]\w*(?!\w*\()")
 E = TypeVar("E", Accumulator, Carried)
@@ -51,7 +50,7 @@ def by_keys(nest: Nest) -> Nest:
     """
     carried = [c for c in nest.carries if c.dtype.itemsize <= 4]
     extrema: list[Accumulator | Carried] = [*nest.accumulators, *carried]
-    found = [a for a in extrema if a.kind in ("max", "min") and a.dtype.kind == "f"]
+    found = [a for a in extrema if a.kind in ("max", "min") and kind_of(a.dtype) == "f"]
     if not found or not nest.points or not nest.loops or not (nest.reduced[-1] or nest.loops[-1] is nest.carried):
         return nest
     taken = names_in_nest(nest)
@@ -67,12 +66,12 @@ def by_keys(nest: Nest) -> Nest:
 
 def _by_key(a: E, taken: set[str]) -> tuple[Let, E, Let]:
     """The key of a value, the extremum of the keys, and the number that has this one."""
-    dtype = np.dtype(np.float32) if a.dtype == np.float16 else a.dtype  # as its values are kept
+    dtype = compute_dtype(a.dtype)  # as its values are kept
     word, text = ordered(a.value, dtype, nan_first=a.kind == "min", zeros_equal=False)
     key, best = fresh(f"key_{a.name}", taken), fresh(f"best_{a.name}", taken)
     value = from_key(best, dtype)
     if a.kind == "min":  # NaN has the lowest key then, whose bits are those of a negative one
-        value = f"where({best} == {CASTS[word.name]}(0), {CASTS[dtype.name]}(nan), {value})"
+        value = f"where({best} == {cast(word)}(0), {cast(dtype)}(nan), {value})"
     level = POST if isinstance(a, Accumulator) else PRE
     before, after = Let((key,), text, (a.value,), PRE, a.eqn), Let((a.name,), value, (best,), level, a.eqn)
     return before, replace(a, name=best, dtype=word, value=key), after
@@ -207,7 +206,9 @@ def interchanged(nest: Nest) -> Nest:
     """
     outer = [s for s, r in zip(nest.loops, nest.reduced) if not r]
     inner = [s for s, r in zip(nest.loops, nest.reduced) if r]
-    if not outer or not inner or nest.loops[-1] is outer[-1] or any(a.dtype.kind in "fc" for a in nest.accumulators):
+    if not outer or not inner or nest.loops[-1] is outer[-1]:
+        return nest
+    if any(kind_of(a.dtype) in "fc" for a in nest.accumulators):
         return nest
     if outer[-1].extent < machine_model.NARROW_SUMS and outer[-1].extent % machine_model.FEWEST_COLUMNS:
         return nest  # too few to fill vectors

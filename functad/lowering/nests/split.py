@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from functad import machine_model
+from functad.dtypes import compute_dtype, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Load, Nest, Store, names_of
@@ -24,7 +23,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
     row; the last one gathers the rows. Sums of floats are cut so that none is longer than `LONGEST_SUM`, or twice that.
     Products of floats are not split: in another order they would over- or underflow elsewhere.
     """
-    if not nest.accumulators or any(a.kind == "prod" and a.dtype.kind in "fc" for a in nest.accumulators):
+    if not nest.accumulators or any(a.kind == "prod" and kind_of(a.dtype) in "fc" for a in nest.accumulators):
         return [("", nest)]
     reduced = [s for s, r in zip(nest.loops, nest.reduced) if r]
     terms = math.prod(s.extent for s in reduced)
@@ -34,7 +33,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
         first, whole = _SplitNest(nest, reduced[-1], 1, reduced[-1].extent).nests()
         return [(f"_lanes{suffix}", n) for suffix, n in split_reduction(first)] + [("_whole", whole)]
     parts = 1
-    rounds = any(a.kind == "sum" and a.dtype.kind in "fc" for a in nest.accumulators)
+    rounds = any(a.kind == "sum" and kind_of(a.dtype) in "fc" for a in nest.accumulators)
     if rounds and terms > 2 * machine_model.LONGEST_SUM:
         most = max(machine_model.LONGEST_SUM // nest.outer_points, 1)  # so that few numbers are stored on the way
         parts = min(-(-terms // machine_model.LONGEST_SUM), most)
@@ -144,7 +143,7 @@ class _SplitNest:
 
 
 def _partial_buffer(a: Accumulator, shape: list[int]) -> Buffer:
-    return new_buffer(f"parts_{a.name}", shape, np.dtype(np.float32) if a.dtype == np.float16 else a.dtype)
+    return new_buffer(f"parts_{a.name}", shape, compute_dtype(a.dtype))
 
 
 def _symbols(index: Affine) -> list[Symbol]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.nest import (
@@ -79,7 +80,7 @@ def _owned(nest: Nest, update: Update, owners: int, row: int) -> Nest:
 def _parts(nest: Nest, update: Update, row: int) -> int:
     """Into how many parts the updates fall, each with a copy of the result."""
     kind, dtype = update.kind, update.buffer.dtype
-    in_any_order = kind == "add" and dtype.kind in "iufc" or kind in ("max", "min") and dtype.kind in "iuf"
+    in_any_order = kind == "add" and kind_of(dtype) in "iufc" or kind in ("max", "min") and kind_of(dtype) in "iuf"
     if not in_any_order:
         return 1
     work = nest.points // row * max(row, machine_model.FLOATS_OF_VECTOR)
@@ -167,11 +168,11 @@ def _symbols(*indices: Affine) -> list[Symbol]:
 
 def _neutral(kind: str, dtype: np.dtype) -> str:
     """What changes nothing that is put to it: −0 + x is x, for x = −0, too."""
-    if kind == "add" and dtype.kind == "c":
+    if kind == "add" and kind_of(dtype) == "c":
         return f"{cast(dtype)}(complex_of(f64(-0.0), f64(-0.0)))"
     if kind == "add":
-        return literal_text(-0.0 if dtype.kind == "f" else 0, dtype)
-    if dtype.kind == "f":
+        return literal_text(-0.0 if kind_of(dtype) == "f" else 0, dtype)
+    if kind_of(dtype) == "f":
         return literal_text(-np.inf if kind == "max" else np.inf, dtype)
     limits = np.iinfo(dtype)
     return literal_text(limits.min if kind == "max" else limits.max, dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, selecting, sorting, ufuncs
 from functad.numpy.building import as_array
@@ -66,7 +67,7 @@ def square(name: str, x: Any) -> Array:
 def adjoint(x: Any) -> Array:
     """The matrices transposed, and conjugated if they are complex."""
     turned = manipulation.matrix_transpose(x)
-    return ufuncs.conj(turned) if turned.dtype.kind == "c" else turned
+    return ufuncs.conj(turned) if kind_of(turned.dtype) == "c" else turned
 
 
 def symmetrized(x: Any) -> Array:

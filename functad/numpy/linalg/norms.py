@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, ufuncs
 from functad.numpy.building import as_array
@@ -55,7 +56,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def _euclidean(v: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    squares = ufuncs.real(arithmetic.multiply(v, ufuncs.conj(v))) if v.dtype.kind == "c" else arithmetic.square(v)
+    squares = ufuncs.real(arithmetic.multiply(v, ufuncs.conj(v))) if kind_of(v.dtype) == "c" else arithmetic.square(v)
     return ufuncs.sqrt(reductions.sum(squares, axis=axes, keepdims=keepdims))
 
 
@@ -167,6 +168,6 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     limit = tol if rtol is None else rtol
     if limit is None:
         largest = reductions.max(values, axis=-1, initial=0)
-        limit = arithmetic.multiply(largest, max(v.shape[-2:]) * float(np.finfo(values.dtype).eps))
+        limit = arithmetic.multiply(largest, max(v.shape[-2:]) * float(finfo(values.dtype).eps))
     limit = as_array("linalg.matrix_rank", limit)
     return reductions.sum(logic.greater(values, manipulation.expand_dims(limit, -1)), axis=-1)

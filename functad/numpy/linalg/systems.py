@@ -10,10 +10,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from functad.api import custom_jvp
 from functad.array import Array
+from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, creation, linear, logic, manipulation, reductions, selecting, ufuncs
 from functad.numpy.building import as_array
@@ -107,7 +106,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
         rank, solution = creation.asarray(0), creation.zeros((n, right.shape[1]), x.dtype)
     else:
         u, values, vh = svd(x, full_matrices=False)
-        eps = float(np.finfo(values.dtype).eps)
+        eps = float(finfo(values.dtype).eps)
         limit = eps * max(n, m) if rcond is None else selecting.where(logic.less(rcond, 0), eps, rcond)
         largest = getitem(values, 0)
         kept = logic.logical_and(
@@ -148,7 +147,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     v = matrices("pinv", a)
     limit = rcond if rtol is None else rtol
     if limit is None:
-        limit = 10.0 * max(v.shape[-2:]) * float(np.finfo(v.dtype).eps)
+        limit = 10.0 * max(v.shape[-2:]) * float(finfo(v.dtype).eps)
     if not v.size:
         return creation.zeros((*v.shape[:-2], v.shape[-1], v.shape[-2]), v.dtype)
     return (_hermitian_pinv if hermitian else _pinv)(v, convert(as_array("linalg.pinv", limit), ufuncs.real(v).dtype))
@@ -304,7 +303,7 @@ def _slogdet_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
     factors, pivots, order = lu(a)
     sign, size = _slogdet_of(factors, pivots)
     slope = linear.trace(lu_solve(factors, order, da), 0, -2, -1)
-    if a.dtype.kind != "c":
+    if kind_of(a.dtype) != "c":
         return (sign, size), (creation.zeros_like(sign), slope)
     turn = arithmetic.multiply(sign, arithmetic.subtract(slope, convert(ufuncs.real(slope), a.dtype)))
     return (sign, size), (turn, ufuncs.real(slope))

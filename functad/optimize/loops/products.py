@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Absent, Atom, Aval, Eqn, Literal, Program, Var
 from functad.optimize.loops.parts import Carry, Scan
@@ -96,7 +97,7 @@ def _linear_chain(term: Atom, definitions: dict[Var, Eqn], uses: Counter[Atom]) 
             return chain
         dtype = eqn.outvars[0].aval.dtype
         is_linear = len(eqn.invars) == 1 and not isinstance(eqn.primitive.transpose, Absent)  # so it has that rule
-        if not is_linear or dtype.kind != "f" or not np.can_cast(dtype, eqn.invars[0].aval.dtype):
+        if not is_linear or kind_of(dtype) != "f" or not np.can_cast(dtype, eqn.invars[0].aval.dtype):
             break  # a sum over all steps has more digits than the dtype before a conversion may hold
         term = eqn.invars[0]
     return []

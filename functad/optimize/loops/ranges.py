@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.dtypes import finfo
 from functad.ir import Atom, Eqn
 from functad.optimize.loops.parts import Scan
 from functad.primitives.arithmetic import abs as abs_
@@ -97,7 +98,7 @@ class Watched(NamedTuple):
 
     @staticmethod
     def start(dtype: np.dtype) -> Watched:
-        return Watched(dtype.type(0), np.finfo(dtype).max)
+        return Watched(dtype.type(0), finfo(dtype).max)
 
     def after(self, read: Iterable[Any], given: Iterable[tuple[Any, Sequence[Any]]]) -> Watched:
         """After a step. read: sizes. given: what the step gives, and the sizes of what that depends on."""
@@ -111,7 +112,7 @@ class Watched(NamedTuple):
 
         scan: as it was written. bound: of its steps. starts, sums: of the carries that are only added to.
         """
-        info = np.finfo(self.total.dtype)
+        info = finfo(self.total.dtype)
         steps, operations = scan.length, 4 * (len(scan.eqns) + len(scan.carries) + 4) ** 2
         one = info.dtype.type(1)
         reach = mul(mul(bound, bound), reduce(add, map(abs_, starts), add(one, self.total)))
@@ -124,5 +125,5 @@ class Watched(NamedTuple):
 
 def _lesser(size: Any, depends_on: Sequence[Any], least: Any) -> Any:
     """The lesser of two sizes. The first does not count if all that it depends on was 0."""
-    counts = select_n(eq(reduce(add, depends_on), size.dtype.type(0)), size, np.finfo(size.dtype).max)
+    counts = select_n(eq(reduce(add, depends_on), size.dtype.type(0)), size, finfo(size.dtype).max)
     return select_n(lt(counts, least), least, counts)

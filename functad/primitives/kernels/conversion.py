@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from functad.dtypes import is_narrow_float, kind_of
+from functad.primitives.kernels import scalar_formulas
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 from functad.system.quiet import quietly
 
@@ -25,11 +27,14 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    if x.dtype.kind == "c" and dtype.kind != "c":
-        x = x != 0 if dtype.kind == "b" else x.real
-    if x.dtype.kind == "f" and dtype.kind in "iu" and not _holds_all(dtype, x):
-        wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
-        return np.asarray(PLAIN.cast(wide, dtype))
+    if kind_of(x.dtype) == "c" and kind_of(dtype) != "c":
+        x = x != 0 if kind_of(dtype) == "b" else x.real
+    if is_narrow_float(x.dtype):
+        x = x.astype(np.float32)
+    if dtype.name == "bfloat16" and x.dtype == np.float64:  # which the package rounds to float32 first
+        return np.asarray(scalar_formulas.bits_bf16(PLAIN, x)).view(dtype)
+    if kind_of(x.dtype) == "f" and kind_of(dtype) in "iu" and not _holds_all(dtype, x):
+        return np.asarray(PLAIN.cast(x, dtype))
     return x.astype(dtype, copy=False)
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.primitives.kernels.extrema import folded
 
 Padding = Sequence[tuple[int, int]]
@@ -64,10 +65,10 @@ def conv_general_dilated(
 ) -> np.ndarray:
     """Cross-correlate `lhs (N, C, *spatial)` with `rhs (O, C / feature_group_count, *window)`.
 
-    Padding may be negative; float16 is accumulated in float32. Returns `(N / batch_group_count, O, *out)`.
+    Padding may be negative; narrow floats are accumulated in float32. Returns `(N / batch_group_count, O, *out)`.
     """
     dtype = np.result_type(lhs, rhs)
-    if dtype == np.float16:
+    if is_narrow_float(dtype):
         lhs, rhs = lhs.astype(np.float32), rhs.astype(np.float32)
     groups = feature_group_count
     if batch_group_count > 1:
@@ -110,7 +111,7 @@ def reduce_window(
         return np.asarray(ufunc(out, initial))
 
     if op == "sum":
-        wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+        wide = compute_dtype(x.dtype)
         out = fold(np.add, x.astype(wide, copy=False), np.asarray(init_value, wide))
         return out.astype(x.dtype, copy=False)
     ufunc = {"max": np.maximum, "min": np.minimum}[op]
@@ -136,7 +137,7 @@ def select_and_scatter_add(
     ones = (1,) * operand.ndim
     padded = dilate_and_pad(operand, padding, ones, _selected_last(operand.dtype, select))
     windows = _windows(padded.shape, window_dimensions, window_strides, ones)
-    accumulate = np.dtype(np.float32) if source.dtype == np.float16 else source.dtype
+    accumulate = compute_dtype(source.dtype)
     values = source.astype(accumulate, copy=False)
     out = np.zeros(padded.shape, accumulate)
     for place, mask in _selected(padded, select, windows):
@@ -350,9 +351,9 @@ def _reduce_axis(x: np.ndarray, ufunc: np.ufunc, windows: _Windows, axis: int) -
 
 
 def _selected_last(dtype: np.dtype, select: str) -> float | int:
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return -math.inf if select == "ge" else math.inf
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return select == "le"
     return int(np.iinfo(dtype).min if select == "ge" else np.iinfo(dtype).max)
 
@@ -365,7 +366,7 @@ def _selected(padded: np.ndarray, select: str, windows: _Windows) -> Iterator[tu
     best = padded
     for axis, along in enumerate(zip(*windows, strict=True)):
         best = _reduce_axis(best, ufunc, _Windows(*((part,) for part in along)), axis)
-    if best.dtype.kind == "f" and np.isnan(best).any():
+    if kind_of(best.dtype) == "f" and np.isnan(best).any():
         yield from _selected_among_nans(padded, select, windows)
         return
     free = np.ones(windows.shape, np.bool_)
@@ -394,7 +395,7 @@ def _selected_among_nans(padded: np.ndarray, select: str, windows: _Windows) -> 
 
 def _keep(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """`values` where the mask holds, else 0 (also for NaN and infinities)."""
-    if values.dtype.kind == "f" and values.itemsize in (4, 8):
+    if kind_of(values.dtype) == "f" and values.itemsize in (4, 8):
         # Without branches: on the bit patterns, several times as fast as `np.where` on an irregular mask.
         bits = np.dtype(f"u{values.itemsize}")
         kept: np.ndarray = (values.view(bits) & -mask.astype(bits)).view(values.dtype)

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
+
 
 def maximum(x: Any, y: Any) -> Any:
     """The larger of x and y, element by element; NaN if either is."""
@@ -35,7 +37,7 @@ def folded(ufunc: np.ufunc, fold: Callable[..., Any], *operands: Any) -> np.ndar
     zero that loses against the other.
     """
     out: np.ndarray = fold(ufunc, *operands)
-    if out.dtype.kind != "f" or out.size == 0:
+    if kind_of(out.dtype) != "f" or out.size == 0:
         return out
     words, loser, fold_of_signs = _LOSERS[ufunc, out.itemsize]
     patterns = out.view(words)

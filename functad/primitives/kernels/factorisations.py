@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.system import lapack
 from functad.system.blas_library import on_one_thread
 
@@ -109,7 +110,7 @@ def _lu_side_by_side(a: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]
     pivots = np.zeros((len(a), steps), np.int64)
     for j in range(steps):
         below = a[:, j:, j]
-        size = np.abs(below) if a.dtype.kind != "c" else np.abs(below.real) + np.abs(below.imag)
+        size = np.abs(below) if kind_of(a.dtype) != "c" else np.abs(below.real) + np.abs(below.imag)
         chosen = j + np.argmax(size, axis=1)
         pivots[:, j] = chosen
         row = a[count, chosen].copy()
@@ -176,7 +177,7 @@ def geqp3(a: np.ndarray, jpvt: np.ndarray) -> list[np.ndarray]:
     matrices, k = stack(a), min(m, n)
     columns, order = columns_first(matrices), np.array(jpvt, lapack.integer(), order="C").reshape(len(matrices), n)
     taus, work = np.zeros((len(matrices), k), a.dtype), np.zeros((1, (n + 1) * 64), a.dtype)
-    more = [_same(np.zeros((1, 2 * n), taus.real.dtype), len(matrices))] if a.dtype.kind == "c" else []
+    more = [_same(np.zeros((1, 2 * n), taus.real.dtype), len(matrices))] if kind_of(a.dtype) == "c" else []
     if a.size:
         shared = _same(work, len(matrices))
         lapack.apply("geqp3", a.dtype, len(matrices), m, n, columns, m, order, taus, shared, work.size, *more)
@@ -190,7 +191,7 @@ def householder_product(a: np.ndarray, taus: np.ndarray) -> np.ndarray:
     m, n = a.shape[-2:]
     k = taus.shape[-1]
     matrices, factors = stack(a), np.ascontiguousarray(taus).reshape(math.prod(taus.shape[:-1]), k)
-    routine = "ungqr" if a.dtype.kind == "c" else "orgqr"
+    routine = "ungqr" if kind_of(a.dtype) == "c" else "orgqr"
     if a.size and one_by_one(len(matrices), m, routine, a.dtype):
         columns, work = columns_first(matrices), np.zeros((1, max(n, 1) * 64), a.dtype)
         shared = _same(work, len(matrices))

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from functad.primitives.kernels import gamma_coefficients as table
 from functad.primitives.kernels.special import Floats, erfc, lgamma, lgamma_of_two_plus
 
-_Mask = npt.NDArray[np.bool_]
+_Flags = npt.NDArray[np.bool_]
 _Positions = npt.NDArray[np.intp]
-_Iteration = Callable[[int, _Positions], _Mask]
+_Iteration = Callable[[int, _Positions], _Flags]
 
 _EPSILON = 2.0**-53
 _TINY = 1e-290
@@ -106,7 +106,7 @@ def _gamma_series(a: Floats, x: Floats) -> Floats:
     """P = x^a e^−x / Γ(a + 1) · (1 + x/(a+1) + x²/((a+1)(a+2)) + ...)."""
     total, term = np.ones_like(x), np.ones_like(x)
 
-    def step(k: int, active: _Positions) -> _Mask:
+    def step(k: int, active: _Positions) -> _Flags:
         term[active] *= x[active] / (a[active] + k)
         total[active] += term[active]
         return term[active] > _EPSILON * total[active]
@@ -120,7 +120,7 @@ def _gamma_fraction(a: Floats, x: Floats) -> Floats:
     first = x + 1 - a
     result, c, d = 1 / first, np.full(x.shape, 1 / _TINY), 1 / first
 
-    def step(k: int, active: _Positions) -> _Mask:
+    def step(k: int, active: _Positions) -> _Flags:
         numerator = -k * (k - a[active])
         denominator = first[active] + 2 * k
         d[active] = 1 / _away_from_zero(denominator + numerator * d[active])
@@ -190,7 +190,7 @@ def _beta_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     """1/(1+ d_1/(1+ d_2/(1+ ...)))."""
     result, c, d = np.ones_like(x), np.full(x.shape, 1 / _TINY), np.ones_like(x)
 
-    def step(k: int, active: _Positions) -> _Mask:
+    def step(k: int, active: _Positions) -> _Flags:
         m, p, q = k // 2, a[active], b[active]
         factors = -(p + m) * (p + q + m) if k % 2 else m * (q - m)
         numerator = factors * x[active] / ((p + (k - 1)) * (p + k))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.extrema import folded
 
@@ -120,8 +121,8 @@ def scatter_accumulator(
     meet, because a table has many elements, its wider copy would cost more than they do.
     """
     dtype = operand.dtype
-    if dtype == np.float16 and kind in ("add", "mul"):
-        return np.dtype(np.float32)
+    if is_narrow_float(dtype) and kind in ("add", "mul"):
+        return compute_dtype(dtype)
     meeting = math.prod(n for axis, n in enumerate(indices.shape[:-1]) if axis not in indices_batching)
     often = updates.size >= machine_model.UPDATES_WORTH_WIDTH * operand.size
     is_long = kind == "add" and often and meeting > machine_model.LONGEST_SUM
@@ -145,11 +146,11 @@ def dynamic_update_slice(x: np.ndarray, update: np.ndarray, starts: Starts) -> n
 
 def default_fill_value(dtype: np.dtype) -> float | int | bool:
     """What "fill" gives out of bounds: NaN, the lowest signed or highest unsigned integer, True."""
-    if dtype.kind in "fc":
+    if kind_of(dtype) in "fc":
         return math.nan
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return True
-    return int(np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max)
+    return int(np.iinfo(dtype).min if kind_of(dtype) == "i" else np.iinfo(dtype).max)
 
 
 class _Placing(NamedTuple):

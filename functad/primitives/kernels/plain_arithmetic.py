@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.primitives.kernels import extrema, scalar_formulas
 from functad.system.quiet import quietly
 
@@ -35,9 +36,9 @@ class PlainArithmetic:
 
     def cast(self, x: Any, dtype: Any) -> Any:
         x, dtype = np.asarray(x), np.dtype(dtype)
-        if x.dtype.kind == "c" and dtype.kind != "c":
-            return x != 0 if dtype.kind == "b" else self.cast(x.real, dtype)
-        if x.dtype.kind == "f" and dtype.kind in "iu":
+        if kind_of(x.dtype) == "c" and kind_of(dtype) != "c":
+            return x != 0 if kind_of(dtype) == "b" else self.cast(x.real, dtype)
+        if kind_of(x.dtype) == "f" and kind_of(dtype) in "iu":
             return scalar_formulas.float_to_integer(self, x[()], dtype)
         return _scalar(x.astype(dtype))
 

@@ -1,4 +1,4 @@
-"""Formulas of roundings, signs, neighbours and half precision: short recipes of exact operations.
+"""Formulas of roundings, signs, neighbours and floats of 16 bits: short recipes of exact operations.
 
 A formula is written against the arithmetic `k` (`PlainArithmetic`); it must not know NumPy's or LLVM's values.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+from functad.dtypes import kind_of
 
 
 def is_finite(k: Any, x: Any) -> Any:
@@ -38,9 +40,9 @@ def round_away(k: Any, x: Any) -> Any:
 def sign(k: Any, x: Any) -> Any:
     """−1, 0 or 1; ±0 and NaN stay what they are."""
     zero, one = k.constant(0, x.dtype), k.constant(1, x.dtype)
-    if x.dtype.kind == "u":
+    if kind_of(x.dtype) == "u":
         return k.where(x > 0, one, zero)
-    if x.dtype.kind == "i":
+    if kind_of(x.dtype) == "i":
         return k.where(x > 0, one, k.where(x < 0, -one, zero))
     return k.where(x > 0, one, k.where(x < 0, -one, x))
 
@@ -56,7 +58,7 @@ def nextafter(k: Any, x: Any, y: Any) -> Any:
     return k.where(x == y, y, k.where((x != x) | (y != y), x + y, moved))
 
 
-# --- half precision: its values live in registers as float32 ----------------------------------------
+# --- floats of 16 bits: their values live in registers as float32 -----------------------------------
 
 
 def f16(k: Any, x: Any) -> Any:
@@ -66,11 +68,7 @@ def f16(k: Any, x: Any) -> Any:
 
 def bits_f16(k: Any, x: Any) -> Any:
     """The pattern of the float16 nearest to x."""
-    if x.dtype.kind in "iub":
-        x = k.cast(x, np.float32)  # as NumPy converts them
-    elif x.dtype == np.float64:
-        x = _to_odd(k, x)
-    return k.half_bits(x)
+    return k.half_bits(_single(k, x))
 
 
 def from_bits_f16(k: Any, pattern: Any) -> Any:
@@ -78,8 +76,38 @@ def from_bits_f16(k: Any, pattern: Any) -> Any:
     return k.from_half_bits(pattern)
 
 
+def bf16(k: Any, x: Any) -> Any:
+    """x rounded to bfloat16, as a float32 value."""
+    return k.from_bits(_rounded_bf16(k, x) & 0xFFFF0000, np.float32)
+
+
+def bits_bf16(k: Any, x: Any) -> Any:
+    """The pattern of the bfloat16 nearest to x."""
+    return k.cast(_rounded_bf16(k, x) >> 16, np.uint16)
+
+
+def from_bits_bf16(k: Any, pattern: Any) -> Any:
+    """The float32 value of a pattern of bfloat16: its upper half."""
+    return k.from_bits(k.cast(pattern, np.uint32) << 16, np.float32)
+
+
+def _rounded_bf16(k: Any, x: Any) -> Any:
+    """The pattern of a float32 whose upper half is x rounded to bfloat16, halves to even; NaN stays one."""
+    x = _single(k, x)
+    pattern = k.bits(x)
+    is_odd = (pattern >> 16) & 1
+    return k.where(x != x, pattern | 0x400000, pattern + (is_odd + 0x7FFF))
+
+
+def _single(k: Any, x: Any) -> Any:
+    """x in float32, such that rounding that to a narrower float rounds x."""
+    if kind_of(x.dtype) in "iub":
+        return k.cast(x, np.float32)  # as NumPy converts them
+    return _to_odd(k, x) if x.dtype == np.float64 else x
+
+
 def _to_odd(k: Any, x: Any) -> Any:
-    """x in float32, rounded towards the odd neighbour, so that a second rounding to float16 is right."""
+    """x in float32, rounded towards the odd neighbour, so that a second rounding to 16 bits is right."""
     single = k.cast(x, np.float32)
     pattern = k.bits(single)
     back = k.cast(single, np.float64)

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.primitives.kernels.extrema import folded
 from functad.primitives.kernels.special import cumulative_logsumexp
 
@@ -67,9 +68,9 @@ def cumlogsumexp(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarr
 
 
 def _equals_can_differ(x: np.ndarray) -> bool:
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         return True
-    return x.dtype.kind == "f" and bool(np.any((x == 0) & np.signbit(x)))
+    return kind_of(x.dtype) == "f" and bool(np.any((x == 0) & np.signbit(x)))
 
 
 def _extrema_along(axis: int, reverse: bool, ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:

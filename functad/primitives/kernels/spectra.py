@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.primitives.kernels.factorisations import check_square, columns_first, each_matrix, stack, threads_for_large
 from functad.system import lapack
 
@@ -47,7 +48,7 @@ def eig(a: np.ndarray, *, compute_left_eigenvectors: bool, compute_right_eigenve
 
 def _both_eigenvectors(a: np.ndarray) -> list[np.ndarray]:
     n, matrices = a.shape[-1], stack(a)
-    count, real = len(matrices), a.dtype.kind == "f"
+    count, real = len(matrices), kind_of(a.dtype) == "f"
     columns, left, right = columns_first(matrices), *(np.zeros((count, n, n), a.dtype) for _ in range(2))
     values = [np.zeros((count, n), a.dtype) for _ in range(2 if real else 1)]
     work = np.zeros((1, 8 * n), a.dtype)
@@ -87,7 +88,7 @@ def schur(a: np.ndarray, *, compute_schur_vectors: bool) -> list[np.ndarray]:
     n, matrices = a.shape[-1], stack(a)
     if not a.size:
         return [a.copy(), *[a.copy()] * compute_schur_vectors]
-    count, real = len(matrices), a.dtype.kind == "f"
+    count, real = len(matrices), kind_of(a.dtype) == "f"
     columns, vectors = columns_first(matrices), np.zeros((count, n, n), a.dtype)
     values = [np.zeros((count, n), a.dtype) for _ in range(2 if real else 1)]
     work, found = np.zeros((1, 8 * n), a.dtype), np.zeros((count, 1), lapack.integer())
@@ -131,7 +132,7 @@ def tridiagonal(a: np.ndarray, *, lower: bool) -> list[np.ndarray]:
     if count:
         work = np.zeros((1, 64 * n), a.dtype)
         status = lapack.apply(
-            "hetrd" if a.dtype.kind == "c" else "sytrd", a.dtype, count, "L" if lower else "U", n, columns, n,
+            "hetrd" if kind_of(a.dtype) == "c" else "sytrd", a.dtype, count, "L" if lower else "U", n, columns, n,
             middle, _at_least_one(beside), _at_least_one(taus), _same(work, count), work.size,
         )  # fmt: skip
         for result in (columns, middle, beside, taus):

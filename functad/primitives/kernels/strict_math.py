@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import compute_dtype
 from functad.primitives.kernels import error_coefficients as table
 from functad.primitives.kernels import vector_math, vector_trigonometry
 from functad.primitives.kernels.plain_arithmetic import Formula, plain
@@ -29,9 +30,9 @@ def _strictly(formula: Formula) -> Callable[..., Any]:
 
 
 def on_arrays(intrinsic: Callable[..., Any], *operands: np.ndarray) -> np.ndarray:
-    """An intrinsic at each element of arrays of one shape, or of rank 0; float16 by way of float32, as in kernels."""
+    """An intrinsic at each element of arrays of one shape, or of rank 0; narrow floats by way of float32."""
     dtype = operands[0].dtype
-    working = np.dtype(_F32) if dtype == np.float16 else dtype
+    working = compute_dtype(dtype)
     values = [np.asarray(x, working) for x in operands]
     shape = next((x.shape for x in values if x.shape), ())
     flat = [x.reshape(-1) if x.shape else x for x in values]

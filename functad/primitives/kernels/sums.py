@@ -10,12 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from functad.dtypes import kind_of
+
 _BLOCK = 128  # rows that are added one after another
 
 
 def sum_over(x: np.ndarray, axes: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """The sum over some axes, which are dropped, in that dtype."""
-    if x.dtype.kind not in "fc" or x.size <= 8 * _BLOCK:
+    if kind_of(x.dtype) not in "fc" or x.size <= 8 * _BLOCK:
         return np.asarray(np.sum(x, axis=tuple(axes), dtype=dtype))
     adjacent: list[int] = []  # the reduced axes that NumPy sees as one, and sums in pairs
     for a in sorted((a for a in range(x.ndim) if x.shape[a] > 1), key=lambda a: abs(x.strides[a])):

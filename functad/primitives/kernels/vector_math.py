@@ -9,10 +9,11 @@ minimax fits of the relative error. Choices keep NaN: `where(x > limit, limit, x
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from functad.records import Record
 
 _F32, _F64, _I32, _I64 = np.float32, np.float64, np.int32, np.int64
 _LOG2_E = 1.4426950408889634
@@ -22,8 +23,7 @@ _LOG2_E_LOW, _LOG10_E_LOW = 2.0355273740931033e-17, 1.098319650216765e-17  # wha
 _LOG10_2 = (0.301025390625, 4.605038981195214e-06)  # the first, of 11 bits: its products with exponents are exact
 
 
-@dataclass(frozen=True)
-class _Format:
+class _Format(Record):
     """Facts and coefficients of a floating-point format."""
 
     signed: Any  # the integer type of the same size

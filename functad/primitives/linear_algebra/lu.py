@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive, Zero, ZeroDerivative
@@ -127,7 +128,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
 
 
 def _permutation_aval(pivots: Aval, *, permutation_size: int) -> Aval:
-    if pivots.dtype.kind not in "iu" or not pivots.ndim:
+    if kind_of(pivots.dtype) not in "iu" or not pivots.ndim:
         raise DTypeError(f"lu_pivots_to_permutation takes integers of shape (..., k), but was given {pivots}")
     if permutation_size < pivots.shape[-1]:
         raise ArgumentError(

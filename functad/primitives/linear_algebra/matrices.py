@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval
@@ -85,7 +86,7 @@ def check_numbers(name: str, *avals: Aval) -> None:
 
 def real_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype of the parts of complex numbers; of real ones it is the dtype itself."""
-    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+    return np.dtype(f"f{dtype.itemsize // 2}") if kind_of(dtype) == "c" else dtype
 
 
 # --- mathematics ------------------------------------------------------------------------------------------
@@ -104,7 +105,7 @@ def transposed(x: Any) -> Any:
 
 
 def conjugate(x: Any) -> Any:
-    return el.conj(x) if aval_of(x).dtype.kind == "c" else x
+    return el.conj(x) if kind_of(aval_of(x).dtype) == "c" else x
 
 
 def adjoint(x: Any) -> Any:
@@ -112,7 +113,7 @@ def adjoint(x: Any) -> Any:
 
 
 def real(x: Any) -> Any:
-    return el.real(x) if aval_of(x).dtype.kind == "c" else x
+    return el.real(x) if kind_of(aval_of(x).dtype) == "c" else x
 
 
 def _offsets(shape: Sequence[int]) -> Any:

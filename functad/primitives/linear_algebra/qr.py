@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.dtypes import kind_of
 from functad.errors import ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive, Zero
@@ -84,7 +85,7 @@ def _square_jvp(q: Any, r: Any, da: Any) -> tuple[Any, Any]:
     below = tril(inner, -1)
     skew = el.sub(below, adjoint(below))
     aval = aval_of(inner)
-    if aval.dtype.kind == "c":  # R keeps a real diagonal
+    if kind_of(aval.dtype) == "c":  # R keeps a real diagonal
         on_diagonal = diagonal(inner)
         imaginary = el.sub(on_diagonal, convert_element_type(real(on_diagonal), aval.dtype))
         skew = el.add(skew, el.mul(eye(aval.shape, aval.dtype), rows_of(imaginary, aval.shape)))
@@ -183,7 +184,7 @@ def geqp3(a: Any, jpvt: Any) -> tuple[Any, Any, Any]:
 
 def _geqp3_aval(a: Aval, jpvt: Aval) -> list[Aval]:
     check_matrices("geqp3", a)
-    if jpvt.shape != (*a.shape[:-2], a.shape[-1]) or jpvt.dtype.kind != "i":
+    if jpvt.shape != (*a.shape[:-2], a.shape[-1]) or kind_of(jpvt.dtype) != "i":
         raise ShapeError(f"geqp3: for a of type {a.str_short()}, jpvt must have an integer for each column, got {jpvt}")
     return [Aval(a.shape, a.dtype), Aval(jpvt.shape, dtypes.int32), _geqrf_aval(a)[1]]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive
@@ -122,7 +123,7 @@ def _svd_jvp(primals: Any, outs: Any, tangents: Any, *, full_matrices: bool, com
     left, right = el.mul(across, inner), el.mul(down, inner)
     turn_u = el.mul(factor, el.add(left, adjoint(left)))
     turn_v = el.mul(factor, el.add(right, adjoint(right)))
-    if dtype.kind == "c":
+    if kind_of(dtype) == "c":
         phase = el.mul(el.sub(inner, adjoint(inner)), eye(shape, dtype))
         turn_u = el.add(turn_u, el.mul(phase, _inverse_or_zero(across, scale=0.5)))
     du, dv = matmul(u, turn_u), matmul(v, turn_v)

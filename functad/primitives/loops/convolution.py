@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import compute_dtype, kind_of
 from functad.primitives.loops import convolution_direct as direct
 from functad.primitives.loops import convolution_places as places
 from functad.primitives.loops import convolution_products as products
@@ -30,9 +31,7 @@ def lower_conv_general_dilated(
     if lhs.size == 0 or rhs.size == 0:
         target.fill(out, 0)
         return
-    dtype = np.result_type(out.dtype, lhs.dtype)
-    if dtype == np.float16:
-        dtype = np.dtype(np.float32)
+    dtype = compute_dtype(np.result_type(out.dtype, lhs.dtype))
     result = out if out.dtype == dtype else target.scratch(out.shape, dtype)
     left = _converted(target, lhs, dtype)
     right = left if rhs is lhs else _converted(target, rhs, dtype)
@@ -50,7 +49,7 @@ def lower_conv_general_dilated(
 
 def _strategy(conv: Convolution, dtype: np.dtype, columns: int) -> Callable[[Any, Any, Any, Any, Convolution], None]:
     """The fastest way, as measured. columns: of a product of places, 0 if the target has none."""
-    if dtype.kind in "iu" or conv.flops < machine_model.CONVOLUTION_WORTH_PRODUCTS:
+    if kind_of(dtype) in "iu" or conv.flops < machine_model.CONVOLUTION_WORTH_PRODUCTS:
         return direct.any_convolution
     if direct.suits_groups(conv):
         return direct.all_groups

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from functad.primitives.kernels.convolution import Padding
 from functad.primitives.window_geometry import window_count
+from functad.records import Record
 
 
-@dataclass(frozen=True)
-class ConvolutionAxis:
+class ConvolutionAxis(Record):
     """One spatial axis: output `i` of the window's element `k` reads input `j`, where
     `j * base = i * stride + k * dilation - low`; steps are distances in memory between neighbours.
     """
@@ -48,8 +48,7 @@ class ConvolutionAxis:
         return self.window == 1 and self.stride == 1 and self.low == 0 and self.base == 1 and self.count == self.size
 
 
-@dataclass(frozen=True)
-class Convolution:
+class Convolution(Record):
     """out[n, g, o, i…] = Σ_c Σ_k lhs[n, g, c, j(i, k)…] * rhs[g, o, c, k…], each with its distances in memory.
 
     Groups of features and groups of the batch differ only in `lhs_steps[1]`.

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from functad import machine_model
 from functad.primitives.loops.convolution_geometry import ConvolutionAxis
 from functad.primitives.loops.kernel_text import KernelText, total
+from functad.records import Record
 
 
-@dataclass(frozen=True)
-class CopyLoop:
+class CopyLoop(Record):
     """One loop of a copy. Place d of the copy holds input `(d * jump + origin) / base`, or zero where there is none.
 
     count and origin are numbers or names; `checked`: some places hold no input.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from functad import machine_model
@@ -22,10 +22,10 @@ from functad.primitives.loops.convolution_geometry import Convolution, Convoluti
 from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
+from functad.records import Record
 
 
-@dataclass(frozen=True)
-class ScratchPlan:
+class ScratchPlan(Record):
     """How blocks lie in scratch memory. Places are those of one block, row-major in `steps`."""
 
     conv: Convolution

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import constant
 
@@ -65,7 +66,7 @@ def _root(k: int, n: int) -> complex:
 def fourier_rule(target: Any, x: Any, out: Any, n: int, inverse: bool) -> None:
     """Rows of length n (that of real arrays, where x or out is one) in groups, each with room for what is between."""
     part = np.zeros(0, x.dtype).real.dtype
-    rows = (out if out.dtype.kind == "f" else x).size // n
+    rows = (out if kind_of(out.dtype) == "f" else x).size // n
     in_group = -(-rows // (machine_model.PARTS_A_THREAD * target.threads_hint))
     groups = -(-rows // in_group)
     few = machine_model.FFT_ROOTS * _digits(n)
@@ -74,7 +75,7 @@ def fourier_rule(target: Any, x: Any, out: Any, n: int, inverse: bool) -> None:
     buffers: dict[str, tuple[Any, str]] = {"x": (x, "r"), "out": (out, "w")}
     buffers |= {name: (target.scratch((groups, size), dtype), "w") for name, (size, dtype) in room.items()}
     text = KernelText()
-    writer = _TransformWriter(text, n, part, x.dtype.kind == "f", out.dtype.kind == "f", inverse)
+    writer = _TransformWriter(text, n, part, kind_of(x.dtype) == "f", kind_of(out.dtype) == "f", inverse)
     with text.loop("group", "start", "stop"):
         text.line(f"base = {n} * group")
         writer.roots()

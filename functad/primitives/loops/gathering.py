@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from functad.primitives.kernels.indexing import default_fill_value
 from functad.primitives.loops.moving import Index, clamped
@@ -53,4 +54,4 @@ def gather_rule(
 def fits(number: str, dtype: np.dtype, last: int) -> list[str]:
     """The conditions under which an integer of the given dtype lies in `0..last`."""
     above = [] if last >= np.iinfo(dtype).max else [f"({number} <= {constant(last, dtype)})"]
-    return above if dtype.kind == "u" else [f"({number} >= 0)", *above]
+    return above if kind_of(dtype) == "u" else [f"({number} >= 0)", *above]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import is_narrow_float, kind_of
 from functad.primitives.loops.text import cast, combined, rounding
 
 Index = tuple[Any, ...]
@@ -70,8 +71,8 @@ def update_slice_rule(
         return str(context.read(1, source))
     before = _read(context, index)
     after = combined(kind, context.out.dtype, before, str(context.read(1, source)))
-    if kind != "set" and context.out.dtype == np.float16:
-        after = f"f16({after})"
+    if kind != "set" and is_narrow_float(context.out.dtype):
+        after = f"{rounding(context.out.dtype)}({after})"
     return f"where({' & '.join(conditions)}, {after}, {before})" if conditions else after
 
 
@@ -156,7 +157,7 @@ def unstack_rule(context: Any, index: Index, *, axis: int, result: int) -> str:
 
 def clamped(number: str, dtype: np.dtype, last: int) -> str:
     """The text of an integer of the given dtype, moved into `0..last`."""
-    if dtype.kind == "u":
+    if kind_of(dtype) == "u":
         # Compared without a sign: the upper half of uint64 is no int64.
         return f"i64(minimum(u64({number}), u64({last})))"
     return f"maximum(minimum(i64({number}), i64({last})), i64(0))"
@@ -183,7 +184,7 @@ def bitcast_rule(context: Any, index: Index, *, new_dtype: np.dtype) -> str:
 def _narrower(context: Any, index: Index, old_dtype: np.dtype, new_dtype: np.dtype) -> str:
     element = _read(context, index[:-1])
     part = context.text(index[-1])
-    if new_dtype.kind == "c":
+    if kind_of(new_dtype) == "c":
         return f"where({part} == 0, {_half('real')}, {_half('imag')})".format(element)
     word = f"u{8 * old_dtype.itemsize}"
     shifted = f"{pattern_of(element, old_dtype)} >> {word}({8 * new_dtype.itemsize} * {part})"
@@ -200,7 +201,7 @@ def _wider(context: Any, index: Index, old_dtype: np.dtype, new_dtype: np.dtype)
     count = new_dtype.itemsize // old_dtype.itemsize
     zero = context.flat(index) * 0
     parts = [_read(context, (*index, zero + j)) for j in range(count)]
-    if new_dtype.kind == "c":
+    if kind_of(new_dtype) == "c":
         return f"complex_of({', '.join(map(_joined, parts))})"
     word = f"u{8 * new_dtype.itemsize}"
     shifted = [
@@ -217,13 +218,13 @@ def _joined(element: str) -> str:
 
 def pattern_of(element: str, dtype: np.dtype) -> str:
     """The text of the unsigned integer with the same bits."""
-    if dtype.kind in "bu":
+    if kind_of(dtype) in "bu":
         return element
-    return f"bits_f16({element})" if dtype == np.float16 else f"bits({element})"
+    return f"bits_{rounding(dtype)}({element})" if is_narrow_float(dtype) else f"bits({element})"
 
 
 def from_pattern(pattern: str, dtype: np.dtype) -> str:
     """The text of the value with the bits of an unsigned integer of the same size."""
-    if dtype.kind in "bu":
+    if kind_of(dtype) in "bu":
         return f"{cast(dtype)}({pattern})"
     return f"from_bits_{rounding(dtype)}({pattern})"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.primitives.loops.text import cast
 
 
@@ -18,7 +19,7 @@ def ordered(
     NaN has one key, whatever its bits: which sign it has differs from one way of computing it to another.
     """
     word, key = _ordered_bits(element, dtype)
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         return word, key
     unsigned, top = cast(word), 1 << (8 * word.itemsize - 1)
     if zeros_equal:
@@ -28,25 +29,25 @@ def ordered(
 
 def _ordered_bits(element: str, dtype: np.dtype) -> tuple[np.dtype, str]:
     """The unsigned integers whose order is that of the bits: -0.0 below 0.0, NaN beyond infinity by its sign."""
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return np.dtype(np.uint8), f"u8({element})"
-    if dtype.kind == "u":
+    if kind_of(dtype) == "u":
         return dtype, element
-    word = np.dtype(f"u{max(4, dtype.itemsize) if dtype.kind == 'f' else dtype.itemsize}")
+    word = np.dtype(f"u{max(4, dtype.itemsize) if kind_of(dtype) == 'f' else dtype.itemsize}")
     unsigned, top = cast(word), 1 << (8 * word.itemsize - 1)
     flipped = f"{unsigned}({top})"
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         flipped = f"where(bits({element}) >= {flipped}, {unsigned}({2 * top - 1}), {flipped})"
     return word, f"{unsigned}(bits({element}) ^ {flipped})"
 
 
 def from_key(key: str, dtype: np.dtype) -> str:
     """The text of the number that has a key of `ordered`."""
-    if dtype.kind in "bu":
+    if kind_of(dtype) in "bu":
         return f"{cast(dtype)}({key})"
-    word = np.dtype(f"u{max(4, dtype.itemsize) if dtype.kind == 'f' else dtype.itemsize}")
+    word = np.dtype(f"u{max(4, dtype.itemsize) if kind_of(dtype) == 'f' else dtype.itemsize}")
     unsigned, top = cast(word), 1 << (8 * word.itemsize - 1)
     flipped = f"{unsigned}({top})"
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         flipped = f"where({key} >= {flipped}, {flipped}, {unsigned}({2 * top - 1}))"
     return f"from_bits_{cast(dtype)}({unsigned}({key} ^ {flipped}))"

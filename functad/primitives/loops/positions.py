@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import compute_dtype, kind_of
 from functad.primitives.loops.text import cast
 
 
@@ -27,7 +28,7 @@ def position_rule(kind: str) -> Callable[..., None]:
         outer, length, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
         name, costs = f"arg{kind}", {"bytes": x.size * x.dtype.itemsize, "flops": 2 * x.size}
         buffers: dict[str, tuple[Any, str]] = {"x": (x, "r"), "out": (out, "w")}
-        held = {"bool": np.dtype(np.uint8), "float16": np.dtype(np.float32)}.get(x.dtype.name, x.dtype)
+        held = np.dtype(np.uint8) if x.dtype == np.bool_ else compute_dtype(x.dtype)
         buffers["best"] = (target.scratch((outer, inner), held), "w")
         if outer >= machine_model.FEW_ROWS:
             body = _columns_text(length, inner, kind, x.dtype, index_dtype, "range(start, stop)", f"range({inner})")
@@ -60,9 +61,9 @@ for r in {rows}:
 
 
 def _element(text: str, dtype: np.dtype) -> str:
-    return f"u8({text})" if dtype.kind == "b" else text
+    return f"u8({text})" if kind_of(dtype) == "b" else text
 
 
 def _better(kind: str, dtype: np.dtype) -> str:
     order = f"element {'>' if kind == 'max' else '<'} best"
-    return f"({order}) | ((element != element) & (best == best))" if dtype.kind == "f" else order
+    return f"({order}) | ((element != element) & (best == best))" if kind_of(dtype) == "f" else order

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from functad.lowering_rules import UpdateLoops
 from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
 from functad.primitives.loops.gathering import fits
 from functad.primitives.loops.moving import Index, clamped
+from functad.records import Record
 
 
-@dataclass(frozen=True)
-class _ScatterAxes:
+class _ScatterAxes(Record):
     """The axes of the updates, in the order of the loops over them.
 
     batch: those of the indices. window: for axes of the operand that a window has.

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.lowering_rules import Loops
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
@@ -31,7 +32,7 @@ def _small_or_numpy(
     **params: Any,
 ) -> None:
     a = ins[0]
-    if a.dtype.kind != "c" and max(a.shape[-2:]) <= machine_model.SMALL_MATRIX and all(b.size for b in outs):
+    if kind_of(a.dtype) != "c" and max(a.shape[-2:]) <= machine_model.SMALL_MATRIX and all(b.size for b in outs):
         small(target, ins, outs, **params)
     else:
         target.call(function, ins, outs, **params)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.primitives.loops.order import ordered
+from functad.records import Record
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Record):
     """Unsigned integers that are ordered as elements of an operand are; `text` has {0} for the element."""
 
     pointer: str
@@ -49,7 +49,7 @@ class SortedRows:
 
 def keys_of(pointer: str, dtype: np.dtype) -> list[Key]:
     """The keys by which elements are ordered: NaN last, and -0.0 equal to 0.0."""
-    if dtype.kind != "c":
+    if kind_of(dtype) != "c":
         return [Key(pointer, *ordered("{0}", dtype))]
     # By NumPy: what has no NaN, then what has one in the imaginary part, the real part, both.
     nans = "u8(where({0}.real != {0}.real, 2, 0) + where({0}.imag != {0}.imag, 1, 0))"

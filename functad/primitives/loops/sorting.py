@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import kind_of
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of
 from functad.primitives.loops.sorting_parts import PartedSort, sorts_in_parts
@@ -62,7 +63,7 @@ def sort_rule(
         return
     rows = SortedRows(target, ins[0].shape, dimension)
     kernel = _SortingKernel(target, rows)
-    if rows.length > machine_model.COUNTED_ROW and len(ins) == 1 and ins[0].dtype.kind != "c":
+    if rows.length > machine_model.COUNTED_ROW and len(ins) == 1 and kind_of(ins[0].dtype) != "c":
         _sort_long_values(kernel, ins[0], outs[0])
         return
     names = kernel.read(ins)
@@ -229,10 +230,10 @@ def _sort_long_values(kernel: _SortingKernel, x: Any, out: Any) -> None:
     (name,) = kernel.read([x])
     kernel.write("out", out)
     (key,) = keys_of(name, x.dtype)
-    number = "key != 0" if x.dtype.kind == "b" else from_key("key", x.dtype)
+    number = "key != 0" if kind_of(x.dtype) == "b" else from_key("key", x.dtype)
     if sorts_in_parts(rows, key):
         PartedSort(kernel.target, rows, key, False).emit({name: x}, {"out": out}, [f"out[{{to}}] = {number}"], m)
-        if x.dtype.kind == "f":
+        if kind_of(x.dtype) == "f":
             kernel.lines.append(f"base = {rows.base(m)}")
             _add_signs_of_zero(kernel, name, x.dtype, key.word)
             kernel.emit("sort_zeros", x.size)
@@ -248,7 +249,7 @@ def _sort_long_values(kernel: _SortingKernel, x: Any, out: Any) -> None:
 for j in range({m}):
     key = keys[source + j]
     out[{place}] = {number}""")
-    if x.dtype.kind == "f":
+    if kind_of(x.dtype) == "f":
         _add_signs_of_zero(kernel, name, x.dtype, key.word)
     kernel.emit("sort_digits", 4 * digits.passes * x.size)
 

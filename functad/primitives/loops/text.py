@@ -5,10 +5,11 @@ Knows no primitive and no compiler.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from functad.dtypes import DtypeTable, kind_of
 from functad.primitives.kernels.conversion import converted
 
 CASTS = {
@@ -22,29 +23,28 @@ CASTS = {
     "uint32": "u32",
     "uint64": "u64",
     "float16": "f32",
+    "bfloat16": "f32",
     "float32": "f32",
     "float64": "f64",
     "complex64": "c64",
     "complex128": "c128",
 }
-"""The cast to each dtype, as values of it are kept in registers: float16 as float32."""
+"""The cast to each dtype, as values of it are kept in registers: floats of 16 bits as float32."""
 
+NARROW_CASTS = {"float16": "f16", "bfloat16": "bf16"}
+"""The cast that rounds to a float of 16 bits, which is kept as float32."""
 
-def cast(dtype: np.dtype) -> str:
-    return CASTS[dtype.name]
-
-
-def rounding(dtype: np.dtype) -> str:
-    """The cast that also rounds to a dtype: to float16, `f16`."""
-    return "f16" if dtype == np.float16 else CASTS[dtype.name]
+# By dtype, because the name of one takes NumPy long to make.
+cast: Callable[[np.dtype], str] = DtypeTable(lambda dtype: CASTS[dtype.name]).__getitem__
+rounding: Callable[[np.dtype], str] = DtypeTable(lambda dtype: (CASTS | NARROW_CASTS)[dtype.name]).__getitem__
 
 
 def constant(value: complex | int | bool, dtype: np.dtype) -> str:
     """A typed constant, such as `f32(0.5)`"""
     number = converted(np.asarray(value), dtype).item()
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return str(number)
-    if dtype.kind == "c" and number.imag == 0:
+    if kind_of(dtype) == "c" and number.imag == 0:
         number = number.real
     return f"{cast(dtype)}({number!r})"
 
@@ -53,14 +53,14 @@ def combined(kind: str, dtype: np.dtype, a: str, b: str) -> str:
     """The text of what replaces `a` when `b` is put to it by `kind`: set, add, mul, min, max."""
     if kind == "set":
         return b
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return f"{a} | {b}" if kind in ("add", "max") else f"{a} & {b}"
     if kind in ("min", "max"):
-        return f"{'complex_' if dtype.kind == 'c' else ''}{'minimum' if kind == 'min' else 'maximum'}({a}, {b})"
+        return f"{'complex_' if kind_of(dtype) == 'c' else ''}{'minimum' if kind == 'min' else 'maximum'}({a}, {b})"
     if dtype == np.int64:  # Numba takes it that these do not overflow
         a, b = f"u64({a})", f"u64({b})"
     text = f"{a} {'+' if kind == 'add' else '*'} {b}"
-    return f"{cast(dtype)}({text})" if dtype.kind in "iu" else text
+    return f"{cast(dtype)}({text})" if kind_of(dtype) in "iu" else text
 
 
 def indented(head: str, lines: Sequence[str]) -> list[str]:

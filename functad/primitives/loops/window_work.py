@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.text import cast, combined, constant
 from functad.primitives.loops.window_loops import sum_of
@@ -25,7 +26,7 @@ class Reduce:
 
     def __init__(self, op: str, dtype: np.dtype, identity: str) -> None:
         self.op, self.dtype, self.identity = op, dtype, identity
-        self.is_float_extremum = op in ("max", "min") and dtype.kind == "f"
+        self.is_float_extremum = op in ("max", "min") and kind_of(dtype) == "f"
         self.relation = ">" if op == "max" else "<"
 
     def begin(self, text: KernelText, elements: int) -> None:
@@ -220,7 +221,7 @@ class Scatter(_Selecting):
     def end_scan(self, text: KernelText) -> None:
         with text.block("if chosen >= 0:"):
             total = "out[chosen] + ct[o]"
-            text.line(f"out[chosen] = {f'{cast(self.dtype)}({total})' if self.dtype.kind in 'iu' else total}")
+            text.line(f"out[chosen] = {f'{cast(self.dtype)}({total})' if kind_of(self.dtype) in 'iu' else total}")
 
 
 def padding_identity(op: str, dtype: np.dtype) -> Any:
@@ -228,9 +229,9 @@ def padding_identity(op: str, dtype: np.dtype) -> Any:
     if op == "sum":
         return 0
     lowest = op == "max"
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return -math.inf if lowest else math.inf
-    if dtype.kind == "b":
+    if kind_of(dtype) == "b":
         return not lowest
     return int(np.iinfo(dtype).min if lowest else np.iinfo(dtype).max)
 
@@ -242,4 +243,4 @@ def element(name: str, offset: int) -> str:
 
 def plus_zero(value: str, dtype: np.dtype) -> str:
     """The value as what is left of it when it is added to zero: a negative zero becomes positive."""
-    return f"{constant(0, dtype)} + {value}" if dtype.kind in "fc" else value
+    return f"{constant(0, dtype)} + {value}" if kind_of(dtype) in "fc" else value

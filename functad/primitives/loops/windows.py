@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.primitives.loops.text import combined, constant
 from functad.primitives.loops.window_layout import WindowLayout, layout_of, transposed
 from functad.primitives.loops.window_loops import over_windows
@@ -60,7 +61,7 @@ def select_and_scatter_add_rule(
     if overlap and written_out:
         _scatter_by_selection(target, source, operand, out, layout, select_prim)
         return
-    total = target.scratch(out.shape, np.dtype(np.float32)) if overlap and out.dtype == np.float16 else out
+    total = target.scratch(out.shape, compute_dtype(out.dtype)) if overlap and is_narrow_float(out.dtype) else out
     covered = written_out and all(axis.is_tiled for axis in layout.axes)
     work = Scatter(select_prim, operand.dtype, _selected_last(select_prim, operand.dtype), covered)
     buffers = {"ct": (source, "r"), "x": (operand, "r"), "out": (total, "w" if covered else "rw")}
@@ -77,7 +78,7 @@ def _scatter_by_selection(
     selected = target.scratch(source.shape, np.dtype(np.int32))
     work = Select(select_prim, dtype, _selected_last(select_prim, dtype))
     over_windows(target, "select", layout, work, {"x": (operand, "r"), "selected": (selected, "w")})
-    total = target.scratch(out.shape, np.dtype(np.float32)) if dtype == np.float16 else out
+    total = target.scratch(out.shape, compute_dtype(dtype)) if is_narrow_float(dtype) else out
     zero = constant(0, dtype)
 
     def element(place: str, tap: str) -> str:
@@ -109,9 +110,9 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: WindowLayout) -> Non
     if layout.inner == 1 and layout.axes[-1].window > machine_model.WINDOW_LONG_AXIS and not has_holes:
         by_windows(target, name, layout, combination, {"x": x}, out)
         return
-    # Rows of float16 would be rounded after each step.
-    rounds = op == "sum" and out.dtype == np.float16
-    total = target.scratch(out.shape, np.dtype(np.float32)) if rounds else out
+    # Rows of narrow floats would be rounded after each step.
+    rounds = op == "sum" and is_narrow_float(out.dtype)
+    total = target.scratch(out.shape, compute_dtype(out.dtype)) if rounds else out
     by_rows(target, name, layout, combination, {"x": x}, total)
     if rounds:
         _round(target, total, out)
@@ -138,7 +139,7 @@ def _is_cheaper_by_axes(layout: WindowLayout) -> bool:
 
 
 def _reduce_by_axes(target: Any, op: str, x: Any, out: Any, layout: WindowLayout, axes: Sequence[int]) -> None:
-    wide = np.dtype(np.float32) if op == "sum" and out.dtype == np.float16 else out.dtype
+    wide = compute_dtype(out.dtype) if op == "sum" else out.dtype
     sizes = list(layout.shape)
     for axis in axes:
         part = layout.axes[axis]
@@ -171,7 +172,7 @@ def _combination(op: str, dtype: np.dtype) -> WindowCombination:
     kind = "add" if op == "sum" else op
 
     def reorder(a: str, b: str) -> str:
-        if kind == "add" and dtype.kind == "f":
+        if kind == "add" and kind_of(dtype) == "f":
             return f"accumulate({a}, {b})"
         return combined(kind, dtype, a, b)
 

@@ -12,6 +12,7 @@ from functad import lax
 from functad import numpy as jnp
 from functad.api import jvp
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.lax import linalg
 from functad.scipy.linalg.factorisations import schur
@@ -47,7 +48,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
            [0., 1.]], dtype=float32)
     """
     (a,) = matrices("expm", A, square=True)
-    coefficients, limit = _PADE["double" if a.dtype.itemsize // (1 + (a.dtype.kind == "c")) == 8 else "single"]
+    coefficients, limit = _PADE["double" if a.dtype.itemsize // (1 + (kind_of(a.dtype) == "c")) == 8 else "single"]
     if not a.size:
         return a
     size = lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(a), axis=-2), axis=-1))
@@ -234,4 +235,4 @@ def _sylvester(a: Any, b: Any, c: Any, tol: float) -> Any:
     y = lax.fori_loop(0, n, step, jnp.zeros_like(right))
     x = u @ y @ adjoint(v)
     sums = jnp.abs(jnp.diag(r)[:, None] + jnp.diag(s))
-    return jnp.where(jnp.any(sums < tol), jnp.nan, x if c.dtype.kind == "c" else jnp.real(x))
+    return jnp.where(jnp.any(sums < tol), jnp.nan, x if kind_of(c.dtype) == "c" else jnp.real(x))

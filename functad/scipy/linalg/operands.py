@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from functad import numpy as jnp
+from functad.dtypes import kind_of
 from functad.errors import ShapeError
 
 
@@ -28,7 +29,7 @@ def inexact(*args: Any) -> tuple[Any, ...]:
     """The arguments as arrays of one dtype, none of integers."""
     arrays = [jnp.asarray(x) for x in args]
     dtype = jnp.result_type(*arrays)
-    if dtype.kind not in "fc":
+    if kind_of(dtype) not in "fc":
         dtype = jnp.result_type(*arrays, 1.0)
     return tuple(x.astype(dtype) for x in arrays)
 
@@ -53,4 +54,4 @@ def right_hand_side(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
 
 def adjoint(x: Any) -> Any:
     """The matrices, transposed and conjugated."""
-    return jnp.conj(x.mT) if x.dtype.kind == "c" else x.mT
+    return jnp.conj(x.mT) if kind_of(x.dtype) == "c" else x.mT

@@ -12,6 +12,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 
 # --- of blocks and vectors ----------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ def companion(a: Any) -> Array:
            [ 1.,  0.]], dtype=float32)
     """
     x = _vector("companion", a)
-    x = x if x.dtype.kind in "fc" else x.astype(jnp.result_type(x, 1.0))
+    x = x if kind_of(x.dtype) in "fc" else x.astype(jnp.result_type(x, 1.0))
     if x.shape[-1] < 2:
         raise ShapeError(f"linalg.companion takes at least two coefficients, got shape {x.shape}")
     return _below_first_row(-x[..., 1:] / x[..., :1], jnp.ones(x.shape[-1] - 2, x.dtype))
@@ -225,7 +226,7 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     if scale not in (None, "n", "sqrtn"):
         raise ArgumentError(f'linalg.dft: scale={scale!r} must be None, "n" or "sqrtn"')
     wanted = np.dtype(np.complex64 if dtype is None else dtype)
-    if wanted.kind != "c":
+    if kind_of(wanted) != "c":
         raise ArgumentError(f"linalg.dft: dtype={wanted} must be complex")
     turns = (np.arange(n)[:, None] * np.arange(n)) % n
     divisor = {None: 1.0, "n": float(n), "sqrtn": math.sqrt(n)}[scale]

@@ -13,6 +13,7 @@ from functad import lax
 from functad import numpy as jnp
 from functad.api import value_and_grad
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.numpy.promotion import promote_dtypes_inexact
 from functad.scipy.optimize.line_search import Point, line_search
@@ -91,7 +92,7 @@ def minimize(
     (x,) = promote_dtypes_inexact(jnp.asarray(x0))
     if x.ndim != 1:
         raise ShapeError(f"minimize takes x0 of shape (n,), got {x.shape}; functad.flatten_util.ravel_pytree makes one")
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         raise DTypeError("minimize takes a real x0; give real and imaginary parts as one vector")
     given = {"gtol": 1e-5 if tol is None else tol} | dict(options or {})
     if unknown := set(given) - set(_OPTIONS):

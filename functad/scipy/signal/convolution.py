@@ -12,6 +12,7 @@ from typing import Any
 import functad.numpy as jnp
 from functad import lax
 from functad.api import vmap
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 
 _MODES = ("full", "same", "valid")
@@ -138,7 +139,7 @@ def _operands(name: str, in1: Any, in2: Any, mode: str) -> tuple[Any, Any]:
             f"axis, got shapes {x.shape} and {y.shape}"
         )
     dtype = jnp.result_type(x, y)
-    dtype = dtype if dtype.kind in "fc" else jnp.result_type(dtype, 1.0)
+    dtype = dtype if kind_of(dtype) in "fc" else jnp.result_type(dtype, 1.0)
     return x.astype(dtype), y.astype(dtype)
 
 
@@ -168,7 +169,7 @@ def _direct(name: str, in1: Any, in2: Any, mode: str, later: bool = False) -> An
 
 def _by_transforms(x: Any, y: Any, mode: str) -> Any:
     lengths = [n + m - 1 for n, m in zip(x.shape, y.shape)]
-    forward, inverse = (jnp.fft.fftn, jnp.fft.ifftn) if x.dtype.kind == "c" else (jnp.fft.rfftn, jnp.fft.irfftn)
+    forward, inverse = (jnp.fft.fftn, jnp.fft.ifftn) if kind_of(x.dtype) == "c" else (jnp.fft.rfftn, jnp.fft.irfftn)
     full = inverse(forward(x, lengths) * forward(y, lengths), lengths)
     parts = [_part(mode, n, m) for n, m in zip(x.shape, y.shape)]
     return full[tuple(slice(start, start + length) for start, length in parts)]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import functad.numpy as jnp
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.scipy.signal.trends import detrend as without_trend
 
@@ -98,7 +99,7 @@ def csd(
     if average == "mean":
         return frequencies, jnp.mean(power, -1)
     bias = _bias_of_median(power.shape[-1])
-    if power.dtype.kind != "c":
+    if kind_of(power.dtype) != "c":
         return frequencies, jnp.median(power, -1) / bias
     return frequencies, (jnp.median(power.real, -1) + 1j * jnp.median(power.imag, -1)) / bias
 
@@ -238,7 +239,7 @@ def _window(window: Any, n: int, dtype: np.dtype) -> Any:
         made = jnp.asarray(window)
         if made.shape != (n,):
             raise ShapeError(f"the window must have one axis of nperseg={n} elements, got shape {made.shape}")
-        return made if made.dtype.kind == "c" else made.astype(real)
+        return made if kind_of(made.dtype) == "c" else made.astype(real)
     if window not in _WINDOWS:
         raise ArgumentError(
             f"window={window!r} must be an array (as scipy.signal.get_window makes), or one of {', '.join(_WINDOWS)}"
@@ -271,7 +272,7 @@ def _spectra(
     signals = [jnp.moveaxis(_operand(name, s), axis, -1) for s in (x, y) if s is not None]
     length = max(s.shape[-1] for s in signals)
     signals = [_extended(name, _with_zeros(s, length), cut, boundary, padded) for s in signals]
-    is_complex = any(s.dtype.kind == "c" for s in (*signals, cut.window))
+    is_complex = any(kind_of(s.dtype) == "c" for s in (*signals, cut.window))
     if is_complex and onesided:
         warnings.warn(f"{name}: the signal is complex, so all frequencies are returned", stacklevel=3)
     halves = onesided and not is_complex
@@ -299,7 +300,7 @@ def _operand(name: str, x: Any) -> Any:
     x = jnp.asarray(x)
     if x.ndim == 0 or x.size == 0:
         raise ShapeError(f"{name} takes a signal with elements, got shape {x.shape}")
-    return x if x.dtype.kind in "fc" else x * 1.0
+    return x if kind_of(x.dtype) in "fc" else x * 1.0
 
 
 def _detrending(name: str, detrend: Any) -> Callable[[Any], Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from functad import numpy as jnp
 from functad.array import Array
 from functad.custom_derivatives import custom_jvp
+from functad.dtypes import kind_of
 from functad.nn.functions import log_softmax as log_softmax_along
 from functad.nn.functions import softmax as softmax_along
 from functad.numpy.promotion import promote_args_inexact
@@ -32,7 +33,7 @@ def logit(x: Any) -> Array:
 
 @custom_jvp
 def _logit(x: Any) -> Any:
-    if x.dtype.kind == "c":
+    if kind_of(x.dtype) == "c":
         return jnp.log(x / (1 - x))
     is_middle = (x > 0.3) & (x < 0.65)
     middle = jnp.where(is_middle, x, 0.5)

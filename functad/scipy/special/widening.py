@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import convert, promote_args_inexact
@@ -26,9 +27,9 @@ def in_float64(
     operands = promote_args_inexact(name, *args)
     aval = aval_of(operands[0])
     wide: np.dtype = np.dtype(np.float64)
-    if aval.dtype.kind == "c" and of_complex is not None:
+    if kind_of(aval.dtype) == "c" and of_complex is not None:
         wide, function = np.dtype(np.complex128), of_complex
-    elif aval.dtype.kind == "c":
+    elif kind_of(aval.dtype) == "c":
         raise DTypeError(f"{name} takes real numbers, but was given {aval.str_short()}; take x.real, or abs(x)")
     out = function(*[convert(x, wide, aval.weak_type) for x in operands])
     return tree_map(lambda x: convert(x, aval.dtype, aval.weak_type), out)

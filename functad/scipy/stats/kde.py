@@ -11,6 +11,7 @@ from typing import Any
 from functad import numpy as jnp
 from functad import random
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.lax import linalg
 from functad.scipy.special import logsumexp, ndtr
@@ -43,9 +44,9 @@ class gaussian_kde:  # noqa: N801
         self, dataset: Any, bw_method: str | float | Callable[[Any], Any] | None = None, weights: Any = None
     ) -> None:
         samples = jnp.atleast_2d(dataset)
-        if samples.dtype.kind == "c":
+        if kind_of(samples.dtype) == "c":
             raise ArgumentError("gaussian_kde: dataset must be real")
-        samples = samples if samples.dtype.kind == "f" else samples.astype(jnp.result_type(float))
+        samples = samples if kind_of(samples.dtype) == "f" else samples.astype(jnp.result_type(float))
         if samples.size < 2:
             raise ArgumentError("gaussian_kde: dataset must have at least two numbers")
         n = samples.shape[1]

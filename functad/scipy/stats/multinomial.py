@@ -12,6 +12,7 @@ import numpy as np
 from functad import numpy as jnp
 from functad.absent import absent
 from functad.array import Array
+from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.numpy.promotion import promote_args_inexact
 from functad.scipy.special import gammaln, xlogy
@@ -31,7 +32,7 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
     """
     (q,) = promote_args_inexact("multinomial.logpmf", p)
     counts, trials = jnp.asarray(x), jnp.asarray(n)
-    if counts.dtype.kind not in "iu" or trials.dtype.kind not in "iu":
+    if kind_of(counts.dtype) not in "iu" or kind_of(trials.dtype) not in "iu":
         raise DTypeError(f"multinomial: x and n must be integers, got {counts.dtype} and {trials.dtype}")
     probabilities = jnp.asarray(q)
     total = counts.sum(-1)

@@ -13,6 +13,7 @@ from loops_tools import check_loops, record, run_plain
 
 import functad
 import functad.numpy as jnp
+import functad.primitives.loops.convolution as convolution
 from functad import dtypes, interpreter, lax, machine_model
 from functad.backends.cpu.products.gemm_table import place_columns
 from functad.config import config
@@ -21,7 +22,6 @@ from functad.ir import Aval
 from functad.optimize.pipeline import simplify
 from functad.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p
 from functad.primitives.loops import (
-    convolution,
     convolution_direct,
     convolution_places,
     convolution_products,

@@ -16,7 +16,7 @@ from fuzz.rounding import same_bits
 
 import functad.numpy as jnp
 from functad import jit, lax
-from functad.backends.cpu.compile.loader import processor
+from functad.backends.cpu.compile.processor import processor
 from functad.config import config
 
 BINARY: list[Callable[[Any, Any], Any]] = [

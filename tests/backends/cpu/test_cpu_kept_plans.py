@@ -188,7 +188,13 @@ def test_another_process_does_without_the_compiler() -> None:
     first, compiler = run()
     second, modules = run()
     assert first == second
-    needed = {"numba", "functad.optimize.pipeline", "functad.lowering.schedule", "functad.backends.cpu.lowering"}
+    needed = {
+        "numba",
+        "llvmlite.binding",
+        "functad.optimize.pipeline",
+        "functad.lowering.schedule",
+        "functad.backends.cpu.lowering",
+    }
     assert needed <= compiler and not needed & modules
 
 

@@ -21,8 +21,9 @@ from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad import machine_model
 from functad.backends.cpu.compile import frontend, machine
-from functad.backends.cpu.compile.loader import PREFIX, has_masked_vectors, load, missing_symbols, target_machine
+from functad.backends.cpu.compile.loader import PREFIX, load
 from functad.backends.cpu.compile.symbols import undefined_symbols
+from functad.backends.cpu.compile.target import has_masked_vectors, missing_symbols, target_machine
 from functad.backends.cpu.scalars.registry_numba import declare, implement
 from functad.errors import CompilationError
 

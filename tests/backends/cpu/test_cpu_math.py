@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numba.core import types
 
-from functad.backends.cpu.compile import frontend, loader, machine
+from functad.backends.cpu.compile import frontend, loader, machine, target
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.primitives.kernels.conversion import converted
 
@@ -316,9 +316,22 @@ def test_loops_become_vector_code_without_calls(dtype: np.dtype) -> None:
         arguments = (*[pointer] * (count + 1), types.int64, types.int64)
         module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
         assert re.search(r"store <\d+ x ", str(module)), f"the loop over {name} has no vector instructions"
-        calls = re.findall(r"^\s+(?:callq?|bl)\s.*", loader.target_machine().emit_assembly(module), re.MULTILINE)
+        calls = re.findall(r"^\s+(?:callq?|bl)\s.*", target.target_machine().emit_assembly(module), re.MULTILINE)
         seldom = name in (WITH_RARE_BRANCHES if dtype == np.float32 else WIDE_WITH_RARE_BRANCHES)
         assert bool(calls) == seldom, f"the loop over {name} calls functions: {calls}"
+
+
+@pytest.mark.skipif("+avx512vbmi2" not in loader.processor()[1], reason="this processor has no such vectors")
+def test_loops_use_the_widest_vectors() -> None:
+    frontend.refresh()
+    namespace = dict(vars(scalars))
+    exec(
+        "def kernel(x, out, start, stop):\n    for i in range(start, stop):\n        out[i] = x[i] * x[i]\n", namespace
+    )
+    pointer = frontend.pointer_type(np.dtype(np.float64))
+    arguments = (pointer, pointer, types.int64, types.int64)
+    module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+    assert "store <8 x double>" in str(module) and "zmm" in loader.target_machine().emit_assembly(module)
 
 
 @pytest.mark.parametrize("name", WITH_RARE_BRANCHES)

@@ -12,7 +12,8 @@ pytest.importorskip("numba", reason="Numba is not installed: the compiled kernel
 
 from functad import machine_model
 from functad.backends.cpu.compile import frontend, machine
-from functad.backends.cpu.compile.loader import has_masked_vectors, load
+from functad.backends.cpu.compile.loader import load
+from functad.backends.cpu.compile.target import has_masked_vectors
 from functad.errors import CompilationError
 from tests.backends.cpu.test_cpu_machine import run
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import functad
 import functad.numpy as jnp
 from functad import interpreter, lax
 from functad.backends.cuda import executable as cuda_backend
+from functad.dtypes import as_dtype
 from functad.errors import ArgumentError, NoRuleError
 from functad.evaluation import aval_of
 from functad.ir import Absent, registry
@@ -69,19 +71,38 @@ rng = np.random.default_rng(0)
 
 def numbers(dtype: str, *shape: int) -> np.ndarray:
     values = rng.normal(size=shape) * 3
-    return (values > 0) if dtype == "bool" else values.astype(dtype) if dtype != "complex64" else values + 1j * values.T
+    return (
+        (values > 0)
+        if dtype == "bool"
+        else values.astype(as_dtype(dtype))
+        if dtype != "complex64"
+        else values + 1j * values.T
+    )
 
 
 def check_dtypes() -> None:
     together = Together()
-    for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "uint32", "int64", "bool", "complex64"):
-        x, y = (numbers(dtype, 3, 3).astype(dtype) for _ in range(2))
+    brain = ["bfloat16"] if find_spec("ml_dtypes") else []  # the package that makes the dtype
+    for dtype in (
+        *brain,
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "uint8",
+        "int32",
+        "uint32",
+        "int64",
+        "bool",
+        "complex64",
+    ):
+        x, y = (numbers(dtype, 3, 3).astype(as_dtype(dtype)) for _ in range(2))
         together.add(f"{dtype}, x * y + x", lambda x, y: [x * y + x], [x, y])
         together.add(f"{dtype}, sum", lambda x: [jnp.sum(x, axis=1)], [x])
         together.add(f"{dtype}, product", lambda x, y: [x @ y], [x, y])
         if dtype != "complex64":
             together.add(f"{dtype}, maximum", lambda x, y: [jnp.maximum(x, y).max(axis=0)], [x, y])
-        if dtype.startswith("float"):
+        if "float" in dtype:
             together.add(f"{dtype}, functions", lambda x: [jnp.tanh(jnp.exp(x)), jnp.where(x > 0, x, 0)], [x])
     run(together)
 

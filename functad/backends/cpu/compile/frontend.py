@@ -51,7 +51,7 @@ class Specialization(NamedTuple):
 
 
 class PackedPointer(types.Type):
-    """A pointer whose elements look different in memory than in registers: bool (a byte) and float16 (half)."""
+    """A pointer whose elements look different in memory than in registers: bool (a byte) and floats of 16 bits."""
 
     mutable = True
 
@@ -63,12 +63,13 @@ class PackedPointer(types.Type):
 
 BoolPointer = PackedPointer("BoolPointer", types.boolean, ir.IntType(8))
 HalfPointer = PackedPointer("HalfPointer", types.float32, ir.HalfType())
+BrainPointer = PackedPointer("BrainPointer", types.float32, ir.IntType(16))  # bfloat16, which was Google Brain's
+_PACKED = {"bool": BoolPointer, "float16": HalfPointer, "bfloat16": BrainPointer}
 
 
 def pointer_type(dtype: np.dtype[Any]) -> types.Type:
     """The Numba type of a pointer to elements of the dtype."""
-    packed = {"bool": BoolPointer, "float16": HalfPointer}.get(dtype.name)
-    return packed or types.CPointer(getattr(types, dtype.name))
+    return _PACKED.get(dtype.name) or types.CPointer(getattr(types, dtype.name))
 
 
 def lower(
@@ -289,14 +290,32 @@ def _load_packed(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) 
     value = builder.load(builder.gep(pointer, [index]))
     if sig.args[0] == BoolPointer:
         return builder.icmp_unsigned("!=", value, ir.Constant(value.type, 0))
+    if sig.args[0] == BrainPointer:
+        word = builder.zext(value, ir.IntType(32))
+        return builder.bitcast(builder.shl(word, ir.Constant(word.type, 16)), ir.FloatType())
     return builder.fpext(value, ir.FloatType())
 
 
 @implement(operator.setitem, PackedPointer, types.Integer, types.Any)
 def _store_packed(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) -> None:
     pointer, index, value = arguments
-    convert = builder.zext if sig.args[0] == BoolPointer else builder.fptrunc
-    builder.store(convert(value, sig.args[0].memory), builder.gep(pointer, [index]))
+    if sig.args[0] == BrainPointer:
+        packed = _rounded_to_brain(builder, value)
+    else:
+        convert = builder.zext if sig.args[0] == BoolPointer else builder.fptrunc
+        packed = convert(value, sig.args[0].memory)
+    builder.store(packed, builder.gep(pointer, [index]))
+
+
+def _rounded_to_brain(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """What the word `bits_bf16` of kernels makes of a float32."""
+    word = ir.IntType(32)
+    pattern = builder.bitcast(value, word)
+    is_odd = builder.and_(builder.lshr(pattern, word(16)), word(1))
+    rounded = builder.add(pattern, builder.add(is_odd, word(0x7FFF)))
+    is_nan = builder.fcmp_unordered("uno", value, value)
+    rounded = builder.select(is_nan, builder.or_(pattern, word(0x400000)), rounded)
+    return builder.trunc(builder.lshr(rounded, word(16)), ir.IntType(16))
 
 
 class _CompilingTarget(KernelTarget):

@@ -1,34 +1,17 @@
-"""How LLVM is set up for the processor at hand, and how an object file becomes addresses of functions.
+"""How an object file becomes addresses of functions.
 
-This file must not import Numba: with a warm cache a process never does.
+This file must not know who made it, nor import Numba or LLVM: with a warm cache a process seldom needs them.
 """
 
 from __future__ import annotations
 
-import ctypes
-import platform
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from typing import Any
+from typing import Protocol
 
-import llvmlite.binding as llvm
-from llvmlite.binding.ffi import ObjectRef, OutputString, lib
-from llvmlite.binding.newpassmanagers import NewPassManager
-
-from functad.backends.cpu.compile.symbols import undefined_symbols
+from functad.backends.cpu.compile import elf
 from functad.errors import CompilationError
-from functad.system.once import hold_over_forks
-
-# LLVM's own lock, which a thread also takes when it happens to collect what another one has compiled.
-_lock: Any = getattr(lib, "_lock", None)
-if _lock is not None:
-    hold_over_forks(_lock.__enter__, lambda: _lock.__exit__(None, None, None), inner=True)
-
-# LLVM's long calls, which take that lock for nothing: what lies in one LLVM context is one thread's alone.
-_unlocked: Any = ctypes.CDLL(lib._name)
-_unlocked.LLVMPY_RunNewModulePassManager.restype = None
-_unlocked.LLVMPY_TargetMachineEmitToMemory.restype = lib.LLVMPY_TargetMachineEmitToMemory.restype
+from functad.system.once import imported
 
 # The first bytes of an archive of object files, and the head of each: name, time, owner, group, mode, size, an end.
 _ARCHIVE = b"!<arch>\n"
@@ -38,12 +21,19 @@ _HEAD = struct.Struct("16s12s6s6s8s10s2s")
 PREFIX = "functad_"
 
 
+class MachineCode(Protocol):
+    """Machine code in memory, there as long as this object is."""
+
+    def address(self, name: str) -> int:
+        """Where a function begins; 0 if there is none of that name."""
+
+
 class Loaded(Mapping[str, int]):
     """The functions of one loaded object file: name -> address. The code is there as long as this object is."""
 
-    def __init__(self, engine: llvm.ExecutionEngine, names: Sequence[str]) -> None:
-        self._engine = engine
-        self._addresses = {name: int(engine.get_function_address(PREFIX + name)) for name in names}
+    def __init__(self, code: MachineCode, names: Sequence[str]) -> None:
+        self._code = code
+        self._addresses = {name: code.address(PREFIX + name) for name in names}
         missing = [name for name, address in self._addresses.items() if not address]
         if missing:
             raise CompilationError(f"the object file does not define {', '.join(missing)}")
@@ -58,19 +48,6 @@ class Loaded(Mapping[str, int]):
         return len(self._addresses)
 
 
-# What LLVM calls where a processor has no instruction for it, and expects of a library that may not be there. Kernels
-# round float64 to float32, then to float16; where LLVM knows that the first is exact, it makes one step of them.
-_CONVERSIONS = {
-    "__truncdfhf2": """
-define half @__truncdfhf2(double %x) {
-  %single = fptrunc double %x to float
-  %half = fptrunc float %single to half
-  ret half %half
-}
-"""
-}
-
-
 def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
     """Load an object file, or an archive of some, and look up the functions `names`, which it must export.
 
@@ -78,19 +55,8 @@ def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
         CompilationError: the object needs functions that this process does not have, or is damaged.
     """
     members = _members(object_bytes)
-    undefined = dict.fromkeys(name for member in members for name in undefined_symbols(member))
-    own = [name for name in undefined if name in _CONVERSIONS]
-    # The first engine makes LLVM look up the functions of this process, such as memset.
-    module = llvm.parse_assembly("".join(_CONVERSIONS[name] for name in own))
-    engine = llvm.create_mcjit_compiler(module, target_machine())
-    missing = missing_symbols([name for name in undefined if name not in own])
-    if missing:
-        # LLVM would end the whole process on the first symbol that it cannot resolve.
-        raise CompilationError(f"compiled code needs functions that this process does not have: {', '.join(missing)}")
-    for member in members:
-        engine.add_object_file(llvm.ObjectFileRef.from_data(member))
-    engine.finalize_object()
-    return Loaded(engine, names)
+    code = elf.linked(members) or imported("functad.backends.cpu.compile.target").linked(members)
+    return Loaded(code, names)
 
 
 def archive(members: Sequence[bytes]) -> bytes:
@@ -119,74 +85,3 @@ def _members(content: bytes) -> list[bytes]:
     except (struct.error, ValueError) as problem:
         raise CompilationError(f"damaged archive of object files: {problem}") from problem
     return members
-
-
-def missing_symbols(symbols: Sequence[str]) -> list[str]:
-    """Those of `symbols` that no library of this process defines."""
-    return [name for name in symbols if not llvm.address_of_symbol(name)]
-
-
-def target_machine(effort: int = 3) -> llvm.TargetMachine:
-    """A new description of the processor at hand for LLVM; an execution engine takes it over for itself.
-
-    effort: from 0 to 3, what LLVM spends on choosing instructions and registers.
-    """
-    _initialize()
-    name, features = processor()
-    if _is_x86() and llvm.llvm_version_info[0] >= 17:
-        # LLVM thinks too well of them: loops over short rows take up to three times as long with gathers.
-        features += ",+prefer-no-gather,+prefer-no-scatter"
-    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=name,
-        features=features,
-        opt=effort,
-        # The memory manager may place code and data more than 2 GB apart.
-        reloc="static" if _is_x86() else "default",
-        codemodel="jitdefault",
-        jit=True,
-    )
-
-
-def run_passes(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
-    """Run passes over a module, and give their memory back."""
-    _unlocked.LLVMPY_RunNewModulePassManager(passes, module, builder)
-    if type(passes)._dispose is ObjectRef._dispose:
-        # The base class that does nothing hides the one that knows how: 100 kB would stay.
-        NewPassManager._dispose(passes)
-        passes.detach()
-    else:
-        passes.close()
-
-
-def emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
-    """The object file that LLVM makes of a module for a machine."""
-    with OutputString() as problem:
-        buffer = _unlocked.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, problem)
-        if not buffer:
-            raise CompilationError(f"LLVM makes no object file: {problem}")
-    try:
-        return ctypes.string_at(lib.LLVMPY_GetBufferStart(buffer), lib.LLVMPY_GetBufferSize(buffer))
-    finally:
-        lib.LLVMPY_DisposeMemoryBuffer(buffer)
-
-
-@cache
-def processor() -> tuple[str, str]:
-    """LLVM's name of the processor at hand and its features, such as `"+avx2,-sse4a"`."""
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-
-
-@cache
-def has_masked_vectors() -> bool:
-    """Whether the processor loads and stores any elements of a vector, and not the others, at no cost."""
-    return "+avx512f" in processor()[1].split(",")
-
-
-def _is_x86() -> bool:
-    return platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
-
-
-@cache
-def _initialize() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()

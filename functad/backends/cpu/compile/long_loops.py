@@ -11,7 +11,7 @@ from llvmlite import ir
 from llvmlite.ir import instructions
 
 from functad import machine_model
-from functad.backends.cpu.compile.loader import has_masked_vectors
+from functad.backends.cpu.compile.target import has_masked_vectors
 
 
 def end_loop(builder: ir.IRBuilder, head: ir.Block, body: ir.Block, number: ir.Value) -> None:

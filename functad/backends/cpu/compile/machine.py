@@ -27,7 +27,8 @@ from functad.backends.cpu.compile.frontend import (
     pointer_type,
     refresh,
 )
-from functad.backends.cpu.compile.loader import PREFIX, archive, emitted, run_passes, target_machine
+from functad.backends.cpu.compile.loader import PREFIX, archive
+from functad.backends.cpu.compile.target import emitted, run_passes, target_machine
 from functad.backends.cpu.kernels.arguments import Argument, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import json
-import logging
 import os
 import platform
 import re
@@ -27,16 +25,17 @@ import llvmlite
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.compile.loader import Loaded, load, processor
+from functad.backends.cpu.compile.loader import Loaded, load
+from functad.backends.cpu.compile.processor import processor
 from functad.errors import CompilationError
 from functad.primitives import kernels as formulas
 from functad.system.cache import atomic_write, cache_dir, read_file
 from functad.system.garbage import collection_paused
+from functad.system.log import logger
 from functad.system.once import unforked
 from functad.version import __version__
 
 _SOURCES = (Path(__file__).parent.parent, Path(formulas.__path__[0]), Path(machine_model.__path__[0]))
-_logger = logging.getLogger("functad")
 _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
 
 # A cache file is the object file, then JSON, then the length of the JSON and this mark:
@@ -171,7 +170,7 @@ def _read_packed(path: Path, key: str) -> bytes | None:
 
 
 def _pass_over(path: Path, doubt: Exception) -> None:
-    _logger.debug("kernel cache: compiling again, as %s cannot be used: %s", path, doubt)
+    logger().debug("kernel cache: compiling again, as %s cannot be used: %s", path, doubt)
 
 
 def _keep(path: Path, content: bytes) -> bool:
@@ -181,7 +180,7 @@ def _keep(path: Path, content: bytes) -> bool:
             file.write(content)
         return True
     except OSError as problem:
-        _logger.debug("kernel cache: %s cannot be written: %s", path, problem)
+        logger().debug("kernel cache: %s cannot be written: %s", path, problem)
         if path.parent == cache_folder():
             _say_once(path.parent, problem.strerror or str(problem))
         return False
@@ -204,7 +203,7 @@ def _holds(path: Path, content: bytes) -> bool:
 
 
 def _pack(key: str, object_bytes: bytes) -> bytes:
-    description = json.dumps({"key": key, "sha256": hashlib.sha256(object_bytes).hexdigest()}).encode()
+    description = f'{{"key": "{key}", "sha256": "{hashlib.sha256(object_bytes).hexdigest()}"}}'.encode()
     return b"".join((object_bytes, description, _LENGTH.pack(len(description)), _MARK))
 
 
@@ -228,7 +227,7 @@ def _trusted_folder() -> Path | None:
     except (OSError, RuntimeError) as problem:  # RuntimeError: the user has no home folder
         doubt = str(problem)
     if doubt:
-        _logger.debug("kernel cache: nothing is kept on disk: %s", doubt)
+        logger().debug("kernel cache: nothing is kept on disk: %s", doubt)
         _say_once(folder, doubt)
         return None
     return folder
@@ -238,7 +237,7 @@ def _trusted_folder() -> Path | None:
 def _say_once(folder: Path | None, problem: str) -> None:
     if folder is not None:
         problem = f"the folder {folder} cannot be used: {problem}"
-    _logger.warning(
+    logger().warning(
         "functad keeps no compiled kernels for the next run, as %s. The environment variable FUNCTAD_CACHE_DIR can "
         "name another folder.",
         problem,
@@ -294,7 +293,7 @@ def _temporary_folder() -> Path | None:
     try:
         folder = Path(tempfile.mkdtemp(prefix="functad-"))
     except OSError as problem:
-        _logger.debug("kernel cache: no folder for temporary files: %s", problem)
+        logger().debug("kernel cache: no folder for temporary files: %s", problem)
         return None
     owner = os.getpid()
 

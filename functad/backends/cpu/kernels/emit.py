@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu.kernels.tile import tiled
+from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
 from functad.lowering.nests.nest import (
@@ -84,7 +85,9 @@ class _CpuEmitter:
             return self._finished(*(self._rows() if by_rows else self._carried_columns()))
         by_columns = bool(self.inner) and bool(self.outer) and self.nest.loops[-1] is self.outer[-1]
         by_columns = by_columns and not self._has_few_columns()
-        if by_columns and all(a.dtype.kind in "iufbc" and a.dtype != np.float16 for a in self.nest.accumulators):
+        if by_columns and all(
+            kind_of(a.dtype) in "iufbc" and not is_narrow_float(a.dtype) for a in self.nest.accumulators
+        ):
             return self._finished(*self._columns())
         return self._finished(*self._rows())
 
@@ -382,7 +385,7 @@ def _reading_first(nest: Nest) -> Nest:
 
 def _may_be_grouped(c: Carried) -> bool:
     """Whether values may be combined in another order: floating products over- or underflow where they did not."""
-    return c.kind != "prod" or c.dtype.kind in "iu"
+    return c.kind != "prod" or kind_of(c.dtype) in "iu"
 
 
 def first_elements(nest: Nest) -> dict[Storage, int]:

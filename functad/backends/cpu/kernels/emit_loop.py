@@ -17,6 +17,7 @@ import numpy as np
 
 from functad.backends.cpu.kernels.emit import CpuKernel
 from functad.backends.cpu.kernels.small_loops import LoopLayout, UnfitError, elements, is_unrolled
+from functad.dtypes import is_narrow_float, kind_of
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
@@ -372,7 +373,7 @@ class _NestWriter:
             if writer.layout.writes[base] == buffer.size and value in self.lasting:
                 writer.variables[base, offset.constant] = value  # is set nowhere else
                 return
-            if (buffer.dtype.kind in "iu" or buffer.dtype == np.float16) and value not in self.exact:
+            if (kind_of(buffer.dtype) in "iu" or is_narrow_float(buffer.dtype)) and value not in self.exact:
                 # In memory a value has its dtype; a variable takes that of what it is set to.
                 value = f"{rounding(buffer.dtype)}({value})"
         target = writer.element(buffer, offset, self.names, writes=True)
@@ -382,7 +383,7 @@ class _NestWriter:
     def _update(self, update: Update, offset: Affine, value: str) -> None:
         writer, dtype = self.writer, update.buffer.dtype
         after = updated(replace(update, value=value), writer.element(update.buffer, offset, self.names))
-        if writer.is_variable(update.buffer.storage) and (dtype.kind in "iu" or dtype == np.float16):
+        if writer.is_variable(update.buffer.storage) and (kind_of(dtype) in "iu" or is_narrow_float(dtype)):
             after = f"{rounding(dtype)}({after})"
         if update.guard:
             writer.line(f"if {self.names[update.guard]}:")

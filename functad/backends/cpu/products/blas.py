@@ -20,6 +20,7 @@ from functad.backends.cpu.compile.loader import Loaded
 from functad.backends.cpu.products import gemm_table
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import runtime
+from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 from functad.system.blas_library import Blas, library_at, numpys_blas
 
@@ -111,7 +112,7 @@ def _handle_of_panels(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 @cache
 def _is_direct(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "f" and any(core in blas().description for core in _DIRECT_CORES)
+    return kind_of(dtype) == "f" and any(core in blas().description for core in _DIRECT_CORES)
 
 
 @cache

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from functad.backends.cpu.compile import objects
-from functad.backends.cpu.compile.loader import Loaded, processor
+from functad.backends.cpu.compile.loader import Loaded
+from functad.backends.cpu.compile.processor import processor
 from functad.backends.cpu.products import gemm_panels as p
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import runtime

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.backends.cpu.products import in_kernels as gemm_scalars
+from functad.dtypes import is_narrow_float
 from functad.lowering.blocks import Block, ControlPlan, Instruction
 from functad.lowering.memory.arena import MemoryPlan
 from functad.lowering.memory.buffers import Buffer, Storage
@@ -167,8 +168,8 @@ def chunks_of(block: Block) -> list[tuple[int, int]]:
     return [(start, min(start + step, block.rows)) for start in range(0, block.rows, step)]
 
 
-class _Halves:
-    """A pointer to float16, of which kernels read float32 and to which they write it, rounded."""
+class _Narrow:
+    """A pointer to floats of 16 bits, of which kernels read float32, and to which they write it, rounded."""
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = array
@@ -181,7 +182,7 @@ class _Halves:
 
 
 def _pointer(array: np.ndarray) -> Any:
-    return _Halves(array) if array.dtype == np.float16 else array
+    return _Narrow(array) if is_narrow_float(array.dtype) else array
 
 
 def _run(

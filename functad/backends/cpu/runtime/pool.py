@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import logging
 import os
 import sys
 import threading
@@ -19,9 +18,8 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
+from functad.system.log import logger
 from functad.system.once import hold_over_forks
-
-_logger = logging.getLogger("functad")
 
 MAX_THREADS = 1024
 
@@ -111,7 +109,7 @@ class Pool:
                 try:
                     thread.start()
                 except RuntimeError as problem:
-                    _logger.warning("functad goes on with %d of %d threads: %s", number + 1, wanted + 1, problem)
+                    logger().warning("functad goes on with %d of %d threads: %s", number + 1, wanted + 1, problem)
                     self.words[w.WANTED] = number
                     break
                 self._threads.append(thread)

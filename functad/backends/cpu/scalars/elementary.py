@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import dtypes
 from functad.primitives.kernels import log_sums, powers, scalar_formulas, vector_math, vector_trigonometry
 from functad.primitives.kernels.plain_arithmetic import plain
 from functad.primitives.kernels.strict_math import erf_inv as erf_inv
@@ -45,6 +46,7 @@ f64 = _cast("f64", np.float64)
 c64 = _cast("c64", np.complex64)
 c128 = _cast("c128", np.complex128)
 f16 = plain(scalar_formulas.f16)
+bf16 = plain(scalar_formulas.bf16, inline=True)
 
 from_bits_i8 = plain(lambda k, x: k.from_bits(x, np.int8), inline=True)
 from_bits_i16 = plain(lambda k, x: k.from_bits(x, np.int16), inline=True)
@@ -55,6 +57,8 @@ from_bits_f64 = plain(lambda k, x: k.from_bits(x, np.float64), inline=True)
 bits = plain(lambda k, x: k.bits(x), inline=True)
 bits_f16 = plain(scalar_formulas.bits_f16)
 from_bits_f16 = plain(scalar_formulas.from_bits_f16)
+bits_bf16 = plain(scalar_formulas.bits_bf16, inline=True)
+from_bits_bf16 = plain(scalar_formulas.from_bits_bf16, inline=True)
 
 # --- selection and sums -----------------------------------------------------------------------------
 
@@ -71,7 +75,7 @@ def accumulate(total: Any, x: Any) -> Any:
 
 def _term(k: Any, x: Any, y: Any) -> Any:
     """x · y as a term of an accumulated sum: it may be added without being rounded first."""
-    if x.dtype.kind == "c":
+    if dtypes.kind_of(x.dtype) == "c":
         return k.make_complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
     return x * y
 

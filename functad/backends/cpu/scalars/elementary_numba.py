@@ -19,6 +19,7 @@ from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import rare_branches
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 from functad.backends.cpu.scalars.strict_builder import StrictBuilder
+from functad.dtypes import kind_of
 from functad.primitives.kernels import scalar_formulas
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
@@ -79,7 +80,7 @@ def emit(builder: ir.IRBuilder, formula: Callable[..., Any], operands: Sequence[
     """The value of a formula: its instructions, or a call of the one function with them in this module."""
     dtypes = tuple(x.dtype for x in operands)
     result = None if inline else _result_dtype(formula, dtypes)
-    if not isinstance(result, np.dtype) or "c" in (result.kind, *[d.kind for d in dtypes]):
+    if not isinstance(result, np.dtype) or "c" in (kind_of(result), *[kind_of(d) for d in dtypes]):
         return formula(IRArithmetic(builder), *operands)
     module = builder.module
     zeros = tuple(_is_zero(x.value) for x in operands)
@@ -135,7 +136,7 @@ def _numba_type(dtype: Any) -> Any:
 
 def from_numba(builder: ir.IRBuilder, value: ir.Value, dtype: Any) -> Any:
     """The number that formulas compute with, of a value of Numba's."""
-    if dtype.kind == "c":
+    if kind_of(dtype) == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")
         return IRComplex(*[IRValue(builder, builder.extract_value(value, n), part) for n in (0, 1)])
     return IRValue(builder, value, dtype)
@@ -176,9 +177,9 @@ class IRValue:
 
     def _binary(self, other: Any, names: tuple[str, str, str], swap: bool = False) -> IRValue:
         x, y = (self._with(other), self) if swap else (self, self._with(other))
-        name = names["fiu".index("u" if self.dtype.kind == "b" else self.dtype.kind)]
+        name = names["fiu".index("u" if kind_of(self.dtype) == "b" else kind_of(self.dtype))]
         result = getattr(self.builder, name)(x.value, y.value)
-        if self.dtype.kind == "f" and not result.flags:
+        if kind_of(self.dtype) == "f" and not result.flags:
             result.flags = ["contract"]  # the roundings of a formula are its own business
         return IRValue(self.builder, result, self.dtype)
 
@@ -230,14 +231,14 @@ class IRValue:
 
     def __neg__(self) -> IRValue:
         b = self.builder
-        return IRValue(b, (b.fneg if self.dtype.kind == "f" else b.neg)(self.value), self.dtype)
+        return IRValue(b, (b.fneg if kind_of(self.dtype) == "f" else b.neg)(self.value), self.dtype)
 
     def _compare(self, other: Any, operator: str) -> IRValue:
         b, y = self.builder, self._with(other)
-        if self.dtype.kind == "f":
+        if kind_of(self.dtype) == "f":
             compare = b.fcmp_unordered if operator == "!=" else b.fcmp_ordered
         else:
-            compare = b.icmp_signed if self.dtype.kind == "i" else b.icmp_unsigned
+            compare = b.icmp_signed if kind_of(self.dtype) == "i" else b.icmp_unsigned
         return IRValue(b, compare(operator, self.value, y.value), np.bool_)
 
     def __lt__(self, other: Any) -> IRValue:
@@ -270,14 +271,14 @@ class IRComplex:
 
 def _llvm_type(dtype: Any) -> ir.Type:
     dtype = np.dtype(dtype)
-    if dtype.kind == "f":
+    if kind_of(dtype) == "f":
         return ir.FloatType() if dtype.itemsize == 4 else ir.DoubleType()
-    return ir.IntType(1 if dtype.kind == "b" else 8 * dtype.itemsize)
+    return ir.IntType(1 if kind_of(dtype) == "b" else 8 * dtype.itemsize)
 
 
 def _constant(value: Any, dtype: Any) -> ir.Constant:
     value = np.dtype(dtype).type(value)
-    return ir.Constant(_llvm_type(dtype), float(value) if dtype.kind == "f" else int(value))
+    return ir.Constant(_llvm_type(dtype), float(value) if kind_of(dtype) == "f" else int(value))
 
 
 # --- the arithmetic of formulas ---------------------------------------------------------------------
@@ -301,30 +302,30 @@ class IRArithmetic:
 
     def cast(self, x: Any, dtype: Any) -> Any:
         dtype = np.dtype(dtype)
-        if dtype.kind == "c":
+        if kind_of(dtype) == "c":
             real, imag = (x.real, x.imag) if isinstance(x, IRComplex) else (x, None)
             real = self.cast(real, part := np.dtype(f"f{dtype.itemsize // 2}"))
             return IRComplex(real, self.constant(0, part) if imag is None else self.cast(imag, part))
         if isinstance(x, IRComplex):
-            return (x.real != 0) | (x.imag != 0) if dtype.kind == "b" else self.cast(x.real, dtype)
-        if dtype.kind == "b":
-            return x if x.dtype.kind == "b" else x != 0
+            return (x.real != 0) | (x.imag != 0) if kind_of(dtype) == "b" else self.cast(x.real, dtype)
+        if kind_of(dtype) == "b":
+            return x if kind_of(x.dtype) == "b" else x != 0
         if dtype == x.dtype:
             return x
-        if dtype.kind == "f":
+        if kind_of(dtype) == "f":
             return self._to_float(x, dtype)
-        if x.dtype.kind == "f":
+        if kind_of(x.dtype) == "f":
             return scalar_formulas.float_to_integer(self, x, dtype)
         return self._int_to_int(x, dtype)
 
     def _to_float(self, x: IRValue, dtype: Any) -> IRValue:
         b, kind = self.builder, _llvm_type(dtype)
-        if x.dtype.kind == "f" and isinstance(x.value, ir.Constant):
+        if kind_of(x.dtype) == "f" and isinstance(x.value, ir.Constant):
             return self.constant(x.value.constant, dtype)
-        if x.dtype.kind == "f":
+        if kind_of(x.dtype) == "f":
             convert = b.fpext if dtype.itemsize > x.dtype.itemsize else b.fptrunc
         else:
-            convert = b.sitofp if x.dtype.kind == "i" else b.uitofp
+            convert = b.sitofp if kind_of(x.dtype) == "i" else b.uitofp
         return IRValue(b, convert(x.value, kind), dtype)
 
     def _int_to_int(self, x: IRValue, dtype: Any) -> IRValue:
@@ -332,11 +333,11 @@ class IRArithmetic:
         if x.value.type.width >= width:
             value = b.trunc(x.value, ir.IntType(width)) if x.value.type.width > width else x.value
         else:
-            value = (b.sext if x.dtype.kind == "i" else b.zext)(x.value, ir.IntType(width))
+            value = (b.sext if kind_of(x.dtype) == "i" else b.zext)(x.value, ir.IntType(width))
         return IRValue(b, value, dtype)
 
     def truncated(self, x: IRValue, dtype: Any) -> IRValue:
-        convert = self.builder.fptosi if np.dtype(dtype).kind == "i" else self.builder.fptoui
+        convert = self.builder.fptosi if kind_of(np.dtype(dtype)) == "i" else self.builder.fptoui
         return IRValue(self.builder, convert(x.value, _llvm_type(dtype)), dtype)
 
     def bits(self, x: IRValue) -> IRValue:
@@ -416,9 +417,9 @@ class IRArithmetic:
         return self._extremum("minimum", "<", x, x._with(y))
 
     def _extremum(self, name: str, operator: str, x: IRValue, y: IRValue) -> IRValue:
-        if x.dtype.kind == "f":
+        if kind_of(x.dtype) == "f":
             return self._intrinsic(f"llvm.{name}", x, y)
-        if x.dtype.kind == "b":
+        if kind_of(x.dtype) == "b":
             return x | y if name == "maximum" else x & y
         return self.where(x._compare(y, operator), x, y)
 
@@ -426,9 +427,9 @@ class IRArithmetic:
         return self._intrinsic("llvm.sqrt", x)
 
     def absolute(self, x: IRValue) -> IRValue:
-        if x.dtype.kind == "f":
+        if kind_of(x.dtype) == "f":
             return self._intrinsic("llvm.fabs", x)
-        return x if x.dtype.kind in "ub" else self.where(x < 0, -x, x)
+        return x if kind_of(x.dtype) in "ub" else self.where(x < 0, -x, x)
 
     def copysign(self, x: IRValue, y: Any) -> IRValue:
         return self._intrinsic("llvm.copysign", x, x._with(y))
@@ -495,7 +496,7 @@ class IRArithmetic:
         return IRValue(self.builder, self.builder.call(callee, [x.value for x in args]), first.dtype)
 
     def _function(self, name: str, result: ir.Type, arguments: Sequence[ir.Type], dtype: Any) -> ir.Function:
-        name = f"{name}.{'f' if dtype.kind == 'f' else 'i'}{8 * dtype.itemsize}"
+        name = f"{name}.{'f' if kind_of(dtype) == 'f' else 'i'}{8 * dtype.itemsize}"
         module = self.builder.module
         return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
 
@@ -515,12 +516,12 @@ _register_type(scalars.accumulate, _accumulated_type)
 def _lower_accumulate(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
     dtype = _DTYPES[call.return_type]
     x, y = (from_numba(builder, value, dtype) for value in values)
-    if dtype.kind == "c":
+    if kind_of(dtype) == "c":
         result: Any = IRComplex(_reorderable_sum(x.real, y.real), _reorderable_sum(x.imag, y.imag))
-    elif dtype.kind == "f":
+    elif kind_of(dtype) == "f":
         result = _reorderable_sum(x, y)
     else:
-        result = x | y if dtype.kind == "b" else x + y
+        result = x | y if kind_of(dtype) == "b" else x + y
     return to_numba(context, builder, call.return_type, result)
 
 

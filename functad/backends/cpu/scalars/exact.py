@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.cpu.scalars.elementary import f16
+from functad import dtypes
 from functad.primitives.kernels import scalar_formulas
 from functad.primitives.kernels.plain_arithmetic import plain
 
@@ -29,7 +29,7 @@ def quotient(k: Any, x: Any, y: Any) -> Any:
     """x / y of integers, truncated towards zero; x / 0 sets every bit."""
     divisor = _safe_divisor(k, x, y)
     result = k.quotient(x, divisor)
-    if x.dtype.kind == "i":
+    if dtypes.kind_of(x.dtype) == "i":
         result = k.where(y == -1, -x, result)  # the lowest integer has no opposite: it wraps
     return k.where(y == 0, ~(x ^ x), result)
 
@@ -37,17 +37,17 @@ def quotient(k: Any, x: Any, y: Any) -> Any:
 @plain
 def remainder(k: Any, x: Any, y: Any) -> Any:
     """What is left of x after taking y away as often as fits, of the sign of x; of integers, x where y is 0."""
-    if x.dtype.kind == "f":
+    if dtypes.kind_of(x.dtype) == "f":
         return k.remainder(x, y)
     result = k.remainder(x, _safe_divisor(k, x, y))
-    if x.dtype.kind == "i":
+    if dtypes.kind_of(x.dtype) == "i":
         result = k.where(y == -1, x ^ x, result)
     return k.where(y == 0, x, result)
 
 
 def _safe_divisor(k: Any, x: Any, y: Any) -> Any:
     """y, or 1 where the machine's division would trap."""
-    unsafe = (y == 0) | (y == -1) if x.dtype.kind == "i" else y == 0
+    unsafe = (y == 0) | (y == -1) if dtypes.kind_of(x.dtype) == "i" else y == 0
     return k.where(unsafe, k.constant(1, x.dtype), y)
 
 
@@ -71,7 +71,7 @@ def multiply_high(k: Any, x: Any, y: Any) -> Any:
     cross = a_high * b_low + ((a_low * b_low) >> 32)
     other = a_low * b_high + (cross & low)
     high = a_high * b_high + (cross >> 32) + (other >> 32)
-    if x.dtype.kind == "i":  # a negative number was read as one larger by 2^64
+    if dtypes.kind_of(x.dtype) == "i":  # a negative number was read as one larger by 2^64
         zero = k.constant(0, np.uint64)
         high = high - k.where(x < 0, b, zero) - k.where(y < 0, a, zero)
     return k.from_bits(high, x.dtype)
@@ -114,27 +114,10 @@ def integer_power(x: Any, y: Any) -> Any:
     return power
 
 
-@routine
-def integer_power_f16(x: Any, y: Any) -> Any:
-    """`integer_power` of a float16 value, every product rounded to float16."""
-    squared = x
-    while y & 1 == 0:
-        squared = f16(product(squared, squared))
-        y = y >> 1
-    power = squared
-    y = y >> 1
-    while y > 0:
-        squared = f16(product(squared, squared))
-        if y & 1 == 1:
-            power = f16(product(power, squared))
-        y = y >> 1
-    return power
-
-
 @plain
 def product(k: Any, x: Any, y: Any) -> Any:
     """x · y in the dtype of x."""
-    if x.dtype.kind == "c":
+    if dtypes.kind_of(x.dtype) == "c":
         return k.complex_product(x, y)
     return x * y
 
@@ -145,12 +128,22 @@ def product(k: Any, x: Any, y: Any) -> Any:
 @plain
 def nextafter_f16(k: Any, x: Any, y: Any) -> Any:
     """The float16 next to the float16 value x in the direction of y; y where they are equal."""
-    pattern = scalar_formulas.bits_f16(k, x)
+    return _nextafter(k, x, y, scalar_formulas.bits_f16, scalar_formulas.from_bits_f16)
+
+
+@plain
+def nextafter_bf16(k: Any, x: Any, y: Any) -> Any:
+    """The bfloat16 next to the bfloat16 value x in the direction of y; y where they are equal."""
+    return _nextafter(k, x, y, scalar_formulas.bits_bf16, scalar_formulas.from_bits_bf16)
+
+
+def _nextafter(k: Any, x: Any, y: Any, bits: Callable[..., Any], from_bits: Callable[..., Any]) -> Any:
+    pattern = bits(k, x)
     sign = k.constant(0x8000, np.uint16)
     outwards = (y > x) == (x > 0)
     step = k.where(outwards, pattern + 1, pattern - 1)
-    tiny = (scalar_formulas.bits_f16(k, y) & sign) | 1
-    moved = scalar_formulas.from_bits_f16(k, k.where(x == 0, tiny, step))
+    tiny = (bits(k, y) & sign) | 1
+    moved = from_bits(k, k.where(x == 0, tiny, step))
     return k.where(x == y, y, k.where((x != x) | (y != y), x + y, moved))
 
 
@@ -167,6 +160,13 @@ def reduce_precision_f16(k: Any, x: Any, exponent_bits: Any, mantissa_bits: Any)
     """`reduce_precision` of a float16 value."""
     pattern = _reduced(k, scalar_formulas.bits_f16(k, x), exponent_bits, mantissa_bits, 10)
     return k.where(x != x, x, scalar_formulas.from_bits_f16(k, pattern))
+
+
+@plain
+def reduce_precision_bf16(k: Any, x: Any, exponent_bits: Any, mantissa_bits: Any) -> Any:
+    """`reduce_precision` of a bfloat16 value."""
+    pattern = _reduced(k, scalar_formulas.bits_bf16(k, x), exponent_bits, mantissa_bits, 7)
+    return k.where(x != x, x, scalar_formulas.from_bits_bf16(k, pattern))
 
 
 def _reduced(k: Any, pattern: Any, exponent_bits: Any, mantissa_bits: Any, own_mantissa: int) -> Any:

@@ -1,0 +1,90 @@
+"""Frozen dataclasses whose methods are written once, here, and not anew for each of them.
+
+Knows nothing of what they hold. Writing methods is most of what a dataclass costs, and a program waits for all of them
+when it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**options: Any) -> Callable[[type], type]:
+        return lambda cls: cls
+
+
+@dataclass_transform(frozen_default=True)
+class Record:
+    """A frozen dataclass: `class Point(Record)` with annotated fields; `dataclasses.fields` and `replace` take it.
+
+    Records are equal if their classes and fields are, but for those with `compare=False`; with `eq=False` in the head
+    of the class, each is equal to itself alone. With `kw_only=True` type checkers want all fields by name.
+
+    >>> from functad.records import Record
+    >>> class Point(Record):
+    ...     x: int
+    ...     y: int = 0
+    >>> Point(1) == Point(x=1, y=0), Point(2, 3)
+    (True, Point(x=2, y=3))
+    """
+
+    by_value: ClassVar[bool] = True
+    _names: ClassVar[tuple[str, ...]]
+    _allowed: ClassVar[frozenset[str]]
+    _required: ClassVar[frozenset[str]]
+    _compared: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls, *, eq: bool = True, kw_only: bool = False) -> None:
+        dataclass(init=False, repr=False, eq=False)(cls)
+        known = fields(cls)  # type: ignore[arg-type]
+        cls._names = tuple(f.name for f in known)
+        cls._allowed = frozenset(cls._names)
+        cls._required = frozenset(f.name for f in known if f.default is MISSING)
+        cls._compared = tuple(f.name for f in known if f.compare)
+        if not eq:
+            cls.by_value = False
+            cls.__eq__ = object.__eq__  # type: ignore[method-assign]
+            cls.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+    def __init__(self, *args: Any, **values: Any) -> None:
+        if args:
+            given = self._names[: len(args)]
+            if len(args) > len(given) or not values.keys().isdisjoint(given):
+                raise TypeError(f"{type(self).__name__} has the fields {self._names}, each of which is given once")
+            values |= zip(given, args)
+        if not self._required <= values.keys() <= self._allowed:
+            wrong = sorted(self._required - values.keys()), sorted(values.keys() - self._allowed)
+            raise TypeError(f"{type(self).__name__}: missing {wrong[0]}, unknown {wrong[1]}")
+        self.__dict__.update(values)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """What is to be done with a new one."""
+
+    def __repr__(self) -> str:
+        shown = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr]  # type: ignore[arg-type]
+        return f"{type(self).__qualname__}({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self._compared])
+
+    if not TYPE_CHECKING:  # who find out by themselves, and would let no subclass do otherwise
+
+        def __setattr__(self, name, value):
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name):
+            raise FrozenInstanceError(f"cannot delete field {name!r}")

@@ -1,0 +1,89 @@
+"""`fit`: a whole training run in one call, with early stopping and checkpoints.
+
+Knows the loop; nothing of networks, nor of the command line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from functad import io, optim
+from functad.errors import ArgumentError
+from functad.train.history import History, score
+from functad.train.loop import Epoch, Run, epochs, start
+
+
+def fit(
+    loss: Callable[..., Any],
+    params: Any,
+    optimizer: optim.Optimizer,
+    data: Any,
+    *,
+    until: int,
+    batch_size: int,
+    key: Any,
+    test: Any = None,
+    state: Any = None,
+    monitor: str = "loss",
+    patience: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    on_epoch: Callable[[Epoch], Any] | None = None,
+    show_progress: bool = False,
+) -> History:
+    """Train, and tell how it went.
+
+    Args:
+        loss, optimizer, data, until, batch_size, test, show_progress: as of `epochs`, the loop that this one calls.
+        params: the first parameters; they are left as they are.
+        key: a random key, for the order of the items and for layers that draw.
+        state: what the network keeps besides its parameters, if anything.
+        monitor: the metric to watch: the loss, of which less is better, or another, of which more is.
+        patience: end after so many epochs without a better one. None goes on to the last.
+        checkpoint: a file that gets the `Run` after each epoch.
+        resume: such a file, from which to go on, to the same bits as if nothing had been interrupted.
+        on_epoch: called with each `Epoch`.
+
+    Returns:
+        The `History`; its `params` are those after the best epoch.
+
+    Raises:
+        ArgumentError: fewer items than one batch, or a metric that the loss does not give.
+        DataError: the file to resume from is damaged, or of another network or optimizer.
+        OSError: the checkpoint cannot be written.
+
+    >>> import functad, numpy as np
+    >>> from functad import nn, optim, random
+    >>> from functad.train import Dataset, classifier
+    >>> x = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+    >>> data = Dataset(x, (x[:, 0] > x[:, 1]).astype(np.int32))
+    >>> network = nn.Dense(2)
+    >>> params = network.init(random.key(0), x)
+    >>> options = {"until": 9, "batch_size": 20, "key": random.key(1), "patience": 2, "monitor": "accuracy"}
+    >>> history = fit(classifier(network), params, optim.sgd(1.), data, test=data, **options)
+    >>> history.best.test["accuracy"] > 0.95
+    True
+    """
+    if patience is not None and patience < 1:
+        raise ArgumentError(
+            f"fit: patience is {patience}; it is the number of epochs to wait for a better one, 1 or more"
+        )
+    if checkpoint is not None:
+        io.check_writable(checkpoint)
+    run = start(params, optimizer, key, state)
+    if resume is not None:
+        run = Run(*io.load(resume, like=run))
+    history = History(monitor=monitor)
+    options = {"until": until, "batch_size": batch_size, "test": test, "show_progress": show_progress}
+    for epoch in epochs(loss, run, optimizer, data, **options):
+        score(epoch, monitor)  # raises for a metric that is not there
+        history.epochs.append(epoch)
+        if checkpoint is not None:
+            io.save(checkpoint, epoch.run)
+        if on_epoch is not None:
+            on_epoch(epoch)
+        if patience is not None and epoch.number - history.best.number >= patience:
+            break
+    return history

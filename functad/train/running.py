@@ -1,0 +1,114 @@
+"""One training run of the command line: what it prints, what it writes, and how it ends.
+
+Knows how to train anything; not which networks there are.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from functad import io, random
+from functad.errors import ArgumentError
+from functad.train.fitting import fit
+from functad.train.history import heading, row
+from functad.train.loop import Epoch
+from functad.train.options import describe, optimizer_of
+from functad.tree_util import tree_leaves
+
+INTERRUPTED = 130  # the shell's exit code for a program that was stopped by Ctrl-C
+
+
+class Job(NamedTuple):
+    """What is trained.
+
+    Attributes:
+        title: the network, in a few words.
+        data: where the data come from, how many there are.
+        init: `init(key)` makes the parameters.
+        loss: as `train.epochs` takes it.
+        train, test: pytrees of arrays.
+        monitor: the metric by which an epoch is better than another.
+        next: what to try next, for the end.
+        finished: called with the parameters of the best epoch at the end.
+    """
+
+    title: str
+    data: str
+    init: Callable[[Any], Any]
+    loss: Callable[..., Any]
+    train: Any
+    test: Any
+    monitor: str
+    next: str
+    finished: Callable[[Any], None] = lambda params: None
+
+
+def check_files(options: argparse.Namespace) -> None:
+    """Raise before any work if a file could not be written."""
+    for path in (options.save, options.checkpoint):
+        if path is not None:
+            io.check_writable(path)
+
+
+def run(options: argparse.Namespace, job: Job) -> int:
+    """Train as the command line says; returns the exit code of the program."""
+    check_files(options)
+    items = len(tree_leaves(job.train)[0])
+    if items < options.batch:
+        raise ArgumentError(f"there are {items} {options.items} to train on, fewer than one batch of {options.batch}")
+    init_key, order_key = random.split(random.key(options.seed))
+    params = job.init(init_key)
+    print(f"{job.title}, {sum(leaf.size for leaf in tree_leaves(params)):,} parameters, seed {options.seed}")
+    print(f"{job.data}\n{describe(options)}\n", flush=True)
+    finished = 0
+
+    def show(epoch: Epoch) -> None:
+        nonlocal finished
+        if options.save is not None:
+            io.save(options.save, epoch.run.params)
+        if not finished:
+            print(heading(epoch))
+        finished = epoch.number
+        print(row(epoch), flush=True)
+
+    try:
+        history = fit(
+            job.loss,
+            params,
+            optimizer_of(options, steps=options.epochs * (items // options.batch)),
+            job.train,
+            until=options.epochs,
+            batch_size=options.batch,
+            key=order_key,
+            test=job.test,
+            monitor=job.monitor,
+            patience=options.patience,
+            checkpoint=options.checkpoint,
+            resume=options.resume,
+            on_epoch=show,
+            show_progress=True,
+        )
+    except KeyboardInterrupt:
+        print(_ending(finished, options), flush=True)
+        return INTERRUPTED
+    if not len(history):
+        print(f"{options.resume} has had its {options.epochs} epochs; --epochs N with a larger N trains on.")
+        return 0
+    job.finished(history.params)
+    if options.save is not None:
+        print(f"The parameters are in {options.save}; functad.io.load reads them.", flush=True)
+    print(job.next, flush=True)
+    return 0
+
+
+def _ending(finished: int, options: argparse.Namespace) -> str:
+    where = f"Stopped in epoch {finished + 1}."
+    if not finished:
+        return f"{where} No epoch was finished, so there is nothing to save."
+    if options.checkpoint is not None:
+        return f"{where} --resume {options.checkpoint} goes on after epoch {finished}."
+    if options.save is None:
+        return f"{where} Nothing was saved; --save FILE keeps the parameters of the last finished epoch."
+    return f"{where} The parameters after epoch {finished} are in {options.save}."

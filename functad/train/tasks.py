@@ -1,0 +1,55 @@
+"""What is learned: the losses of classifiers, as the training loop takes them.
+
+Knows networks as pairs of functions; nothing of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from functad import nn
+from functad import numpy as jnp
+
+
+class Dataset(NamedTuple):
+    """Inputs and their classes: inputs of shape (n, …), labels int32 of shape (n,)."""
+
+    inputs: Any
+    labels: Any
+
+
+def classifier(network: nn.Layer) -> Callable[..., Any]:
+    """The loss of a network that gives one score a class: softmax cross-entropy; its metric is the accuracy.
+
+    >>> import numpy as np
+    >>> from functad import nn
+    >>> batch = Dataset(np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0]))
+    >>> classifier(nn.Identity())((), batch, None)[1]["accuracy"]
+    Array(0.75, dtype=float32)
+    """
+
+    def loss(params: Any, batch: Dataset, key: Any) -> Any:
+        logits = network.apply(params, batch.inputs, key=key, train=key is not None)
+        value = nn.softmax_cross_entropy_with_integer_labels(logits, batch.labels).mean()
+        return value, {"accuracy": nn.accuracy(logits, batch.labels)}
+
+    return loss
+
+
+def binary_classifier(network: nn.Layer) -> Callable[..., Any]:
+    """The loss of a network that gives one score, above 0 for class 1: binary cross-entropy; and the accuracy.
+
+    >>> import numpy as np
+    >>> from functad import nn
+    >>> batch = Dataset(np.array([[2.], [-1.], [3.]], np.float32), np.array([1, 0, 0]))
+    >>> binary_classifier(nn.Identity())((), batch, None)[1]["accuracy"]
+    Array(0.6666667, dtype=float32)
+    """
+
+    def loss(params: Any, batch: Dataset, key: Any) -> Any:
+        scores = network.apply(params, batch.inputs, key=key, train=key is not None)[:, 0]
+        value = nn.sigmoid_binary_cross_entropy(scores, batch.labels).mean()
+        return value, {"accuracy": jnp.mean((scores > 0) == (batch.labels > 0))}
+
+    return loss

@@ -1,0 +1,93 @@
+"""The optimizers of `functad.optim`, step by step, compared with those of optax, whose names they have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import optim
+
+jax = pytest.importorskip("jax", reason="jax is not installed: the oracle tests compare functad with it")
+optax = pytest.importorskip("optax", reason="optax is not installed: optimizers are compared with it")
+
+rng = np.random.default_rng(0)
+PARAMS = {
+    "a": rng.normal(size=(3,)).astype(np.float32),
+    "b": [rng.normal(size=(4, 6)).astype(np.float32), rng.normal(size=(6, 2, 4)).astype(np.float32)],
+}
+STEPS = 6
+
+
+def mask(params):
+    return {"a": True, "b": [False, True]}
+
+
+CASES = {
+    "adam": lambda o: o.adam(0.1, b1=0.8, b2=0.95, eps=1e-6, eps_root=1e-7),
+    "adam with nesterov": lambda o: o.adam(0.1, nesterov=True),
+    "adamw": lambda o: o.adamw(0.1, weight_decay=0.1),
+    "adamw with a mask": lambda o: o.adamw(0.1, weight_decay=0.1, mask=mask),
+    "nadam": lambda o: o.nadam(0.1),
+    "nadamw": lambda o: o.nadamw(0.1, weight_decay=0.1, mask=mask),
+    "amsgrad": lambda o: o.amsgrad(0.1, b2=0.5),
+    "adamax": lambda o: o.adamax(0.1),
+    "yogi": lambda o: o.yogi(0.1),
+    "radam": lambda o: o.radam(0.1, b2=0.9),
+    "radam with nesterov": lambda o: o.radam(0.1, b2=0.8, nesterov=True),
+    "lion": lambda o: o.lion(0.1, weight_decay=0.1),
+    "lamb": lambda o: o.lamb(0.1, weight_decay=0.01),
+    "adadelta": lambda o: o.adadelta(1.0, rho=0.8, eps=1e-4),
+    "adadelta with decay": lambda o: o.adadelta(0.5, weight_decay=0.1, weight_decay_mask=mask),
+    "adafactor": lambda o: o.adafactor(0.1, min_dim_size_to_factor=3),
+    "adafactor by itself": lambda o: o.adafactor(min_dim_size_to_factor=2, momentum=0.9, weight_decay_rate=0.01),
+    "adafactor, plain": lambda o: o.adafactor(
+        0.1, multiply_by_parameter_scale=False, clipping_threshold=None, factored=False
+    ),
+    "sgd": lambda o: o.sgd(0.1, momentum=0.9, nesterov=True),
+    "rmsprop": lambda o: o.rmsprop(0.1, centered=True, momentum=0.5),
+    "adagrad": lambda o: o.adagrad(0.1),
+    "ema": lambda o: o.chain(o.ema(0.9), o.scale(-0.1)),
+    "ema without correction": lambda o: o.chain(o.ema(0.9, debias=False), o.scale(-0.1)),
+    "masked": lambda o: o.chain(o.masked(o.scale_by_adam(), mask), o.scale(-0.1)),
+    "multi_transform": lambda o: o.multi_transform(
+        {"x": o.adam(0.1), "y": o.sgd(0.5, momentum=0.9), "z": o.set_to_zero()}, {"a": "x", "b": ["y", "z"]}
+    ),
+    "multi_transform by a prefix": lambda o: o.multi_transform({1: o.adam(0.1), 2: o.sgd(0.5)}, {"a": 1, "b": 2}),
+    "apply_if_finite": lambda o: o.apply_if_finite(o.adam(0.1), 2),
+}
+
+
+def grads_of(step, nans=False):
+    g = np.random.default_rng(step)
+    tree = functad.tree.map(lambda p: (g.normal(size=p.shape) * 3.0 ** g.integers(-3, 3)).astype(np.float32), PARAMS)
+    if nans and step in (1, 3, 4, 5):
+        tree["a"][1] = np.nan
+    return tree
+
+
+def run(optimizer, apply_updates, params, nans):
+    state, found = optimizer.init(params), []
+    for step in range(STEPS):
+        updates, state = optimizer.update(grads_of(step, nans), state, params)
+        params = apply_updates(params, updates)
+        found += [np.asarray(leaf) for leaf in functad.tree.leaves(params)]
+    return found
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_steps(name):
+    make, nans = CASES[name], name == "apply_if_finite"
+    wanted = run(make(optax), optax.apply_updates, jax.tree.map(jax.numpy.asarray, PARAMS), nans)
+    found = run(make(optim), optim.apply_updates, functad.tree.map(jnp.asarray, PARAMS), nans)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+
+
+def test_multi_steps():
+    wanted = optax.MultiSteps(optax.adam(0.1), 3)
+    wanted = run(wanted, optax.apply_updates, jax.tree.map(jax.numpy.asarray, PARAMS), False)
+    found = run(optim.MultiSteps(optim.adam(0.1), 3), optim.apply_updates, PARAMS, False)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)

@@ -1,0 +1,73 @@
+"""Records behave as frozen dataclasses do, whose methods they share."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from functad.exact import exact_key
+from functad.records import Record
+
+
+class Place(Record):
+    x: int
+    y: float = 0.0
+    note: str = dataclasses.field(default="", compare=False)
+
+
+class Unlike(Record, eq=False, kw_only=True):
+    x: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Plain:
+    x: int
+    y: float = 0.0
+    note: str = dataclasses.field(default="", compare=False)
+
+
+def test_they_print_compare_and_hash_as_frozen_dataclasses() -> None:
+    for args, values in (((1,), {}), ((1, 2.0), {}), ((), {"y": 3.0, "x": 1}), ((1, 0.0, "seen"), {})):
+        made, plain = Place(*args, **values), Plain(*args, **values)
+        assert repr(made) == repr(plain).replace("Plain", "Place")
+        assert dataclasses.asdict(made) == dataclasses.asdict(plain)
+        assert hash(made) == hash(plain)
+    assert Place(1) == Place(1, note="other") != Place(2)
+    assert Place(1) != Plain(1)
+    assert dataclasses.replace(Place(1), y=2.0) == Place(1, 2.0)
+    assert copy.deepcopy(Place(1, 2.0)) == pickle.loads(pickle.dumps(Place(1, 2.0))) == Place(1, 2.0)
+
+
+def test_those_without_values_are_equal_to_themselves_alone() -> None:
+    one = Unlike(x=1)
+    assert one == one and one != Unlike(x=1) and hash(one) != hash(Unlike(x=1))
+    assert exact_key(one) != exact_key(Unlike(x=1))
+
+
+def test_fields_are_told_apart_exactly() -> None:
+    assert exact_key(Place(1, 0.0)) == exact_key(Place(1, 0.0, "note"))
+    assert exact_key(Place(1, 0.0)) != exact_key(Place(1, -0.0))
+    assert exact_key(Place(1)) != exact_key(Place(True))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: Place(), lambda: Place(y=1.0), lambda: Place(1, x=1), lambda: Place(1, z=1), lambda: Place(1, 2, "", 3)],
+)
+def test_wrong_fields_are_refused(wrong: Callable[[], Any]) -> None:
+    with pytest.raises(TypeError, match="Place"):
+        wrong()
+
+
+def test_they_cannot_be_changed() -> None:
+    made: Any = Place(1)
+    with pytest.raises(dataclasses.FrozenInstanceError, match="'x'"):
+        made.x = 2
+    with pytest.raises(dataclasses.FrozenInstanceError, match="'y'"):
+        del made.y
+    assert made == Place(1)

@@ -1,0 +1,142 @@
+"""`fit` and its history: early stopping, checkpoints that continue to the same bits, tables, state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import io, nn, optim, random
+from functad.errors import ArgumentError, DataError
+from functad.train import Dataset, Epoch, History, Run, classifier, epochs, fit, start
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(120, 4)).astype(np.float32)
+DATA = Dataset(X, (X[:, 0] > X[:, 1] * X[:, 2]).astype(np.int32))
+TEST = Dataset(X[:60], DATA.labels[:60])
+NETWORK = nn.serial(nn.Dense(16), nn.Relu(), nn.Dropout(0.2), nn.Dense(2))
+PARAMS = NETWORK.init(random.key(0), X)
+OPTIONS = {"batch_size": 20, "key": random.key(1), "test": TEST}
+
+
+def leaves(tree):
+    return [np.asarray(leaf) for leaf in functad.tree.leaves(tree)]
+
+
+def assert_same_bits(a, b):
+    assert functad.tree.structure(a) == functad.tree.structure(b)
+    for x, y in zip(leaves(a), leaves(b), strict=True):
+        np.testing.assert_array_equal(x, y, strict=True)
+
+
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path):
+    optimizer = optim.adam(optim.linear_schedule(0.01, 0.0, 30))
+    path = tmp_path / "run.npz"
+    whole = fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, **OPTIONS)
+    fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=2, checkpoint=path, **OPTIONS)
+    rest = fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, checkpoint=path, resume=path, **OPTIONS)
+    assert [epoch.number for epoch in rest.epochs] == [3, 4, 5]
+    assert_same_bits(rest.last.run, whole.last.run)
+    assert [epoch.test for epoch in rest.epochs] == [epoch.test for epoch in whole.epochs[2:]]
+    assert len(fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, resume=path, **OPTIONS)) == 0
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    fit(classifier(NETWORK), PARAMS, optim.sgd(0.1), DATA, until=1, checkpoint=path, **OPTIONS)
+    other = nn.Dense(2)
+    with pytest.raises(DataError, match=r"does not fit: tree.params is a tuple of 4"):
+        fit(classifier(other), other.init(random.key(0), X), optim.sgd(0.1), DATA, until=1, resume=path, **OPTIONS)
+
+
+def test_patience_ends_a_run_that_gets_no_better():
+    seen = []
+    options = {**OPTIONS, "monitor": "accuracy", "patience": 2, "on_epoch": seen.append}
+    history = fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=50, **options)
+    assert [epoch.number for epoch in history.epochs] == [1, 2, 3] and history.best.number == 1
+    assert seen == history.epochs
+    assert_same_bits(history.params, PARAMS)
+    with pytest.raises(ArgumentError, match="patience is 0"):
+        fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=1, **{**options, "patience": 0})
+    with pytest.raises(ArgumentError, match="no metric 'f1' to watch; the loss gives 'loss', 'accuracy'"):
+        fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=1, **{**options, "monitor": "f1"})
+
+
+def test_a_plain_loss_without_metrics_or_test_data():
+    def loss(w, batch, key):
+        return ((batch @ w) ** 2).mean()
+
+    history = fit(loss, jnp.ones(4), optim.sgd(0.1), X, until=3, batch_size=20, key=random.key(0))
+    assert history.last.test == {} and list(history.last.train) == ["loss"]
+    assert history["loss"][0] > history["loss"][2]
+    assert history.best.number == 3
+
+
+def test_state_goes_from_step_to_step_and_is_kept(tmp_path):
+    """A loss that counts its batches, and their mean input, in its state."""
+
+    def loss(w, state, batch, key):
+        value = ((batch @ w - 1.0) ** 2).mean()
+        if key is None:
+            return value, {"seen": state["count"]}, state
+        return value, {"seen": state["count"]}, {"count": state["count"] + 1, "mean": batch.mean(0)}
+
+    state = {"count": jnp.zeros(()), "mean": jnp.zeros(4)}
+    path = tmp_path / "run.npz"
+    options = {"batch_size": 20, "key": random.key(0), "test": X, "state": state, "checkpoint": path}
+    history = fit(loss, jnp.ones(4), optim.sgd(0.01), X, until=2, **options)
+    assert float(history.last.run.state["count"]) == 12
+    assert history.last.train["seen"] == np.mean(range(6, 12)) and history.last.test["seen"] == 12
+    assert float(state["count"]) == 0
+    assert_same_bits(io.load(path, like=history.last.run), history.last.run)
+
+
+def test_the_loss_is_evaluated_over_all_data_whatever_the_batches():
+    x = rng.normal(size=(2345, 4)).astype(np.float32)
+
+    def loss(w, batch, key):
+        assert key is None or key.shape == (2,) or key.shape == ()
+        return (batch @ w).mean()
+
+    (epoch,) = epochs(
+        loss, start(jnp.ones(4), optim.sgd(0.0), random.key(0)), optim.sgd(0.0), x, until=1, batch_size=100, test=x
+    )
+    assert epoch.test["loss"] == pytest.approx(float((x.astype(np.float64) @ np.ones(4)).mean()), abs=1e-5)
+
+
+class TestHistory:
+    run = Run((), (), None, None, 1)
+
+    def history(self, monitor="loss"):
+        rows = [(0.7, 0.5, 0.9), (0.5, 0.8, 1.0), (0.4, 0.8, 0.8)]
+        return History(
+            (
+                Epoch(i + 1, 1.0, {"loss": loss, "accuracy": accuracy}, {"loss": test, "accuracy": accuracy}, self.run)
+                for i, (loss, accuracy, test) in enumerate(rows)
+            ),
+            monitor,
+        )
+
+    def test_best(self):
+        assert self.history().best.number == 3
+        assert self.history("accuracy").best.number == 2  # the first of equals
+        assert self.history().params == ()
+
+    def test_columns(self):
+        history = self.history()
+        np.testing.assert_array_equal(history["test loss"], [0.9, 1.0, 0.8])
+        np.testing.assert_array_equal(history["epoch"], [1, 2, 3])
+        with pytest.raises(ArgumentError, match="no column 'lost'; it has 'epoch', 'time', 'loss'"):
+            history["lost"]
+
+    def test_tables(self):
+        lines = repr(self.history()).splitlines()
+        assert lines[0] == "epoch     time     loss  accuracy  test loss  test accuracy"
+        assert len({len(line) for line in lines}) == 1 and len(lines) == 4
+        assert self.history()._repr_html_().count("<tr>") == 4
+
+    def test_an_empty_one(self):
+        assert repr(History()) == "<History without epochs>" and len(History()) == 0
+        with pytest.raises(ArgumentError, match="no epoch yet"):
+            _ = History().best
