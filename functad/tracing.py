@@ -40,11 +40,11 @@ from functad.user_source import user_source
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _State(threading.local):
+class _CurrentTrace(threading.local):
     trace: Trace | None = None
 
 
-_state = _State()
+_state = _CurrentTrace()
 
 
 Origin = str | Callable[[], str] | Primitive  # the name of an argument, maybe made on demand

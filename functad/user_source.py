@@ -36,12 +36,12 @@ def register_exclusion(path: str) -> None:
     _excluded.add(path)
 
 
-class _State(threading.local):
+class _CurrentSource(threading.local):
     scopes: tuple[str, ...] = ()
     source: Source | None = None  # while a transform works on an equation: where that came from
 
 
-state = _State()
+state = _CurrentSource()
 
 
 def set_source(source: Source | None) -> None:

@@ -30,11 +30,11 @@ class Meeting(NamedTuple):
     source: Source | None
 
 
-class _State(threading.local):
+class _WatchedMeetings(threading.local):
     meetings: list[Meeting] | None = None  # while a jitted function is traced
 
 
-_state = _State()
+_state = _WatchedMeetings()
 _WIDE = (dtypes.float64, dtypes.complex128)
 
 

@@ -26,12 +26,12 @@ def types_of(text: str) -> Iterator[str]:
 
 
 def named_twice(modules: dict[str, str]) -> list[str]:
-    """The public names that several modules define, and the private ones that repeat a public one."""
-    places: dict[str, dict[str, bool]] = {}  # by name without underscores: modules, and whether it is public there
+    """The names that several modules define, private ones too, with or without an underscore."""
+    places: dict[str, list[str]] = {}
     for module, text in modules.items():
-        for name in types_of(text):
-            places.setdefault(name.lstrip("_"), {})[module] = not name.startswith("_")
-    return [f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1 and any(found.values())]
+        for name in sorted({name.lstrip("_") for name in types_of(text)}):
+            places.setdefault(name, []).append(module)
+    return [f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1]
 
 
 def test_no_two_things_have_one_name() -> None:
@@ -40,7 +40,8 @@ def test_no_two_things_have_one_name() -> None:
     assert named_twice(modules) == []
 
 
+@pytest.mark.parametrize("first", ["class Block: ...", "class _Block: ..."])
 @pytest.mark.parametrize("other", ["class Block: ...", "Block = int | str", "class _Block: ..."])
-def test_a_second_thing_of_one_name_is_found(other: str) -> None:
-    assert named_twice({"a.py": "class Block: ...", "b.py": other}) == ["Block: a.py, b.py"]
-    assert named_twice({"a.py": "class _Block: ...", "b.py": "from a import Block\nclass _Block: ...\nBLOCK = 3"}) == []
+def test_a_second_thing_of_one_name_is_found(first: str, other: str) -> None:
+    assert named_twice({"a.py": first, "b.py": other}) == ["Block: a.py, b.py"]
+    assert named_twice({"a.py": first, "b.py": "from a import Block\nBLOCK = 3\ndef block(): ..."}) == []

@@ -190,7 +190,7 @@ class _SortedCall(NamedTuple):
         return _CacheKey(self.in_tree.exact_key(), tuple(avals), statics, config.trace_settings)
 
 
-class _Known:
+class _TracedCalls:
     """What was traced of a function with some options.
 
     entries: by signatures. fast: the short ways, each with the options that it was made under.
@@ -208,16 +208,16 @@ class _Known:
         self.fast.clear()
 
 
-all_known: WeakSet[_Known] = WeakSet()
+all_known: WeakSet[_TracedCalls] = WeakSet()
 
-_known: WeakKeyDictionary[Any, dict[Hashable, _Known]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Any, dict[Hashable, _TracedCalls]] = WeakKeyDictionary()
 
 
-def _known_of(fun: Callable[..., Any], options: Hashable) -> _Known:
+def _known_of(fun: Callable[..., Any], options: Hashable) -> _TracedCalls:
     """The same for the same function and options. Callables of other classes may be equal without being the same."""
     if type(fun) is not FunctionType:
-        return _Known()
-    return _known.setdefault(fun, {}).setdefault(options, _Known())
+        return _TracedCalls()
+    return _known.setdefault(fun, {}).setdefault(options, _TracedCalls())
 
 
 class JitFunction(Generic[P, R]):

@@ -21,7 +21,7 @@ from functad.ir import Aval
 from functad.pretty import escaped
 from functad.pytrees.nodes import KINDS, is_namedtuple
 from functad.pytrees.treedef import fold
-from functad.system.freed_memory import LargeBlock, empty_for, large_empty
+from functad.system.freed_memory import OWN_MEMORY, aligned_copy, aligned_empty, empty_for, is_aligned, large_empty
 from functad.tree_util import PyTreeDef, tree_unflatten
 
 MISS: Any = object()  # what a call returns that does not have the known structure, static values and types
@@ -78,7 +78,7 @@ def make_call(
     >>> call(({"a": np.float32(2)},), {}), call((2,), {}) is MISS
     ([Array(4., dtype=float32)], True)
     """
-    text = _Text()
+    text = _CallText()
     text.read_arguments(arguments)
     text.enter_directly(arguments, constants, executable, results)
     text.read_leaves(arguments)
@@ -159,7 +159,7 @@ def _sole_owner() -> int:
 _DEEPEST = 20  # expressions within each other
 
 
-class _Text:
+class _CallText:
     """The lines of a call, and the objects they mention by name.
 
     t: nodes of the arguments, x: leaves, v: their values, y: results; a: types, c: constants and other objects.
@@ -178,8 +178,10 @@ class _Text:
             "ndarray": np.ndarray,
             "array": np.array,
             "empty": np.empty,
+            "aligned_copy": aligned_copy,
+            "aligned_empty": aligned_empty,
             "large_empty": large_empty,
-            "LargeBlock": LargeBlock,
+            "OWN_MEMORY": OWN_MEMORY,
             "new": object.__new__,
             "convert": convert,
             "exact_key": exact_key,
@@ -339,10 +341,11 @@ class _Text:
     def run(self, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any) -> None:
         donated = [(i, name) for i, name in enumerate(arguments.donated) if name is not None]
         for i, _ in donated:
-            # Only memory that nobody else can see may be overwritten.
+            # Only memory that nobody else can see may be overwritten. Where it begins, all later steps have it.
             shows = f"type({self.leaves[i]}) is not {self.classes[i]} or getrefcount(v{i}) != SOLE_OWNER"
-            part = f"v{i}.base is not None and type(v{i}.base) is not LargeBlock"
-            self.add(f"if {shows} or {part}: v{i} = v{i}.copy()")
+            aligned = is_aligned(arguments.avals[i].shape, arguments.avals[i].dtype)
+            other = f"type(v{i}.base) not in OWN_MEMORY" if aligned else f"v{i}.base is not None"
+            self.add(f"if {shows} or {other}: v{i} = {f'aligned_copy(v{i})' if aligned else f'v{i}.copy()'}")
         # What is not contiguous would be copied by each call.
         given = [self.object(np.asarray(c, order="C")) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
         plain = not hasattr(executable, "fresh")

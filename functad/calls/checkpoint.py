@@ -43,7 +43,7 @@ def remat(program: Program, args: Sequence[Any], **params: Any) -> list[Any]:
 # --- derivatives ------------------------------------------------------------------------------------------
 
 
-class _Split(NamedTuple):
+class _SplitDerivative(NamedTuple):
     """A Program's derivative, cut into what runs now and what runs when the derivative is wanted.
 
     forward: inputs → (outputs, what the policy saves). again: (what was saved, used inputs, active tangents) → active
@@ -56,11 +56,11 @@ class _Split(NamedTuple):
     out_active: tuple[bool, ...]
 
 
-def _split(program: Program, active: tuple[bool, ...], policy: Policy | None) -> _Split:
+def _split(program: Program, active: tuple[bool, ...], policy: Policy | None) -> _SplitDerivative:
     return memoised(program, ("remat", active, policy), lambda: _make_split(program, active, policy))
 
 
-def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | None) -> _Split:
+def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | None) -> _SplitDerivative:
     jvp, out_active = jvp_program(program, active)
     count_in, count_out = len(program.invars), len(program.outvars)
     primals, tangents = jvp.invars[:count_in], jvp.invars[count_in:]
@@ -75,7 +75,7 @@ def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | Non
         outvars = [*jvp.outvars[:count_out], *saved]
         name = f"forward_{program.name}"
         forward = eliminate_dead_code(jvp.replace(invars=primals, eqns=before, outvars=outvars, name=name))
-    return _Split(forward, again, used, out_active)
+    return _SplitDerivative(forward, again, used, out_active)
 
 
 def _cut(program: Program, known: set[Var], policy: Policy | None) -> tuple[list[Eqn], list[Var], Program]:

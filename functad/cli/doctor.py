@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
         "--measure",
         nargs="*",
         metavar="NUMBER",
-        help="measure what functad takes for granted about machines, all or these numbers of functad/machine_model.py, "
+        help="measure what functad takes for granted about machines, all or these numbers of functad/machine_model/, "
         "in less than a minute; nothing is written",
     )
     parser.set_defaults(run=run, parser=parser)

@@ -1,6 +1,6 @@
 """`python -m functad doctor --measure`: the facts of `machine_model`, measured on this machine.
 
-Knows how to measure each; what is decided by it stands in `functad/machine_model.py`. Writes nothing but a table.
+Knows how to measure each; what is decided by it stands in `functad/machine_model/`. Writes nothing but a table.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def table(names: Sequence[str] = ()) -> Iterator[str]:
         except Exception as problem:
             yield f"{group[0]:<24}cannot be measured here: {type(problem).__name__}: {problem}"
     yield ""
-    yield f"Ratios between {1 / NEAR} and {NEAR} change little. Beyond: set the number in functad/machine_model.py,"
+    yield f"Ratios between {1 / NEAR} and {NEAR} change little. Beyond: set the number in functad/machine_model/,"
     yield "which says what it decides, and compare `python -m benchmarks` before and after; on a machine at rest."
 
 
@@ -77,11 +77,12 @@ def _line(row: Measurement, units: dict[str, str]) -> str:
 
 def descriptions() -> dict[str, str]:
     """What stands below each number of `machine_model`."""
-    body = ast.parse(Path(machine_model.__file__).read_text(encoding="utf-8")).body
     found = {}
-    for statement, text in zip(body, body[1:]):
-        if isinstance(statement, ast.Assign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            found[ast.unparse(statement.targets[0])] = str(text.value.value)
+    for path in sorted(Path(machine_model.__path__[0]).glob("*.py")):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        for number, text in zip(body, body[1:]):
+            if isinstance(number, ast.Assign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                found[ast.unparse(number.targets[0])] = str(text.value.value)
     return found
 
 

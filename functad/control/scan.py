@@ -341,13 +341,13 @@ def _transpose_beside_known(
 # --- batching ---------------------------------------------------------------------------------------------
 
 
-class _Batched(NamedTuple):
+class _BatchedScan(NamedTuple):
     body: Program
     carry_mapped: tuple[bool, ...]
     ys_dims: tuple[int | None, ...]
 
 
-def _batched(body: Program, size: int, dims: tuple[int | None, ...], num_consts: int, num_carry: int) -> _Batched:
+def _batched(body: Program, size: int, dims: tuple[int | None, ...], num_consts: int, num_carry: int) -> _BatchedScan:
     return memoised(
         body,
         ("scan batched", size, dims, num_consts, num_carry),
@@ -355,7 +355,9 @@ def _batched(body: Program, size: int, dims: tuple[int | None, ...], num_consts:
     )
 
 
-def _batch_body(body: Program, size: int, dims: tuple[int | None, ...], num_consts: int, num_carry: int) -> _Batched:
+def _batch_body(
+    body: Program, size: int, dims: tuple[int | None, ...], num_consts: int, num_carry: int
+) -> _BatchedScan:
     consts, carry, xs = split_at(dims, num_consts, num_carry)
     mapped = [d is not None for d in carry]
     while True:
@@ -371,7 +373,7 @@ def _batch_body(body: Program, size: int, dims: tuple[int | None, ...], num_cons
         placed = [place_batch_axis(o, d, 0, size) if m else o for o, d, m in zip(outs, out_dims, mapped)]
         return [*placed, *outs[num_carry:]]
 
-    return _Batched(trace_to_program(fun, program.in_avals, name=program.name), tuple(mapped), out_dims[num_carry:])
+    return _BatchedScan(trace_to_program(fun, program.in_avals, name=program.name), tuple(mapped), out_dims[num_carry:])
 
 
 def _batch(

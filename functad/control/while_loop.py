@@ -223,7 +223,7 @@ def _only_valid(linear: Program, fixed: int, carries: int, flag: Aval) -> Progra
 # --- batching ---------------------------------------------------------------------------------------------
 
 
-class _Batched(NamedTuple):
+class _BatchedWhile(NamedTuple):
     cond: Program
     body: Program
     carry_mapped: tuple[bool, ...]
@@ -234,7 +234,7 @@ class _Batched(NamedTuple):
 def _batched(
     cond: Program, body: Program, size: int, cond_dims: tuple[int | None, ...], body_dims: tuple[int | None, ...],
     carry_mapped: tuple[bool, ...],
-) -> _Batched:  # fmt: skip
+) -> _BatchedWhile:  # fmt: skip
     key = ("while batched", size, cond_dims, body_dims, carry_mapped)
     make = partial(_batch_programs, cond, body, size, cond_dims, body_dims, carry_mapped)
     return memoised_together((body, cond), key, make)
@@ -243,7 +243,7 @@ def _batched(
 def _batch_programs(
     cond: Program, body: Program, size: int, cond_dims: tuple[int | None, ...], body_dims: tuple[int | None, ...],
     carry_mapped: tuple[bool, ...],
-) -> _Batched:  # fmt: skip
+) -> _BatchedWhile:  # fmt: skip
     mapped = list(carry_mapped)
     while True:
         dims = tuple(0 if m else None for m in mapped)
@@ -265,7 +265,7 @@ def _batch_programs(
             ]
 
         made = trace_to_program(advance, step.in_avals, name=step.name)
-        return _Batched(holds, made, tuple(mapped), tuple(ys_mapped), False)
+        return _BatchedWhile(holds, made, tuple(mapped), tuple(ys_mapped), False)
 
     # Every example ends when its own condition does: the loop runs while any goes on, and those that have ended stay.
     n_cond, n_body = len(cond_dims), len(body_dims)
@@ -289,7 +289,7 @@ def _batch_programs(
 
     made_cond = trace_to_program(any_holds, holds.in_avals, name=holds.name)
     avals = [*holds.in_avals[:n_cond], *step.in_avals[:n_body], *carry_avals]
-    return _Batched(
+    return _BatchedWhile(
         made_cond, trace_to_program(advance_some, avals, name=step.name), tuple(mapped), (True,) * len(ys_mapped), True
     )
 

@@ -70,7 +70,7 @@ def breakpoint(
         raise ArgumentError(f'debug.breakpoint: backend must be None or "cli", but is {backend!r}')
     operands: list[Any] = []
     frames = [_captured(f, operands) for f in _frames(sys._getframe(1), filter_frames, num_frames)]
-    pause = _Pause(frames, stdin, stdout)
+    pause = _Breakpoint(frames, stdin, stdout)
     flat, values = flat_callback(pause, tuple(operands), {}, "debug.breakpoint")
     debug_callback(flat, values, bool(ordered))
 
@@ -142,7 +142,7 @@ def _leaf(x: Any, operands: list[Any]) -> Any:
     return _TracedValue(known[0] if known else len(operands) - 1)
 
 
-class _Pause:
+class _Breakpoint:
     """What a breakpoint calls: the prompt, for frames whose traced values are given."""
 
     __name__ = "breakpoint"

@@ -57,7 +57,7 @@ class _Options(NamedTuple):
     hmax: float
 
 
-class _State(NamedTuple):
+class _IntegratorState(NamedTuple):
     """After a step: where it led, the slope there, the next length; where it began, and its interpolant."""
 
     y: Any
@@ -125,12 +125,12 @@ def _odeint(dynamics: Dynamics, options: _Options, y0: Any, times: Any, args: tu
     def slope(y: Any, t: Any) -> Any:
         return dynamics(y, t, *args)
 
-    def advance(state: _State, target: Any) -> tuple[_State, Any]:
-        def unfinished(carry: tuple[Any, _State]) -> Any:
+    def advance(state: _IntegratorState, target: Any) -> tuple[_IntegratorState, Any]:
+        def unfinished(carry: tuple[Any, _IntegratorState]) -> Any:
             count, state = carry
             return (state.t < target) & (count < options.mxstep) & (state.length > 0)
 
-        def step(carry: tuple[Any, _State]) -> tuple[Any, _State]:
+        def step(carry: tuple[Any, _IntegratorState]) -> tuple[Any, _IntegratorState]:
             return carry[0] + 1, _step(slope, options, carry[1])
 
         _, state = lax.while_loop(unfinished, step, (jnp.asarray(0, "int32"), state))
@@ -139,12 +139,12 @@ def _odeint(dynamics: Dynamics, options: _Options, y0: Any, times: Any, args: tu
     start = slope(y0, times[0])
     length = jnp.minimum(_first_length(slope, options, y0, start, times[0]), options.hmax).astype(times.dtype)
     dense = jnp.stack([y0, *[jnp.zeros_like(y0)] * 4])
-    state = _State(y0, start, times[0], length, times[0], dense)
+    state = _IntegratorState(y0, start, times[0], length, times[0], dense)
     _, ys = lax.scan(advance, state, times[1:])
     return jnp.concatenate([y0[None], ys])
 
 
-def _step(slope: Dynamics, options: _Options, state: _State) -> _State:
+def _step(slope: Dynamics, options: _Options, state: _IntegratorState) -> _IntegratorState:
     """One step; of one whose error is too large only a shorter length remains."""
     y, h = state.y, _real(state.length, state.y)
     slopes = [state.slope]
@@ -168,12 +168,12 @@ def _step(slope: Dynamics, options: _Options, state: _State) -> _State:
             h * _weighted(_DENSE, slopes),
         ]
     )
-    new = _State(at, slopes[-1], state.t + state.length, length, state.t, dense)
+    new = _IntegratorState(at, slopes[-1], state.t + state.length, length, state.t, dense)
     kept = state._replace(length=length)
     return tree_map(lambda a, b: jnp.where(error <= 1, a, b), new, kept)
 
 
-def _interpolated(state: _State, target: Any) -> Any:
+def _interpolated(state: _IntegratorState, target: Any) -> Any:
     """The state at a time within the last step."""
     width = state.t - state.t_before
     share = _real((target - state.t_before) / jnp.where(width == 0, 1, width), state.y)

@@ -33,11 +33,11 @@ def scan_with_progress(
     if not size:
         return bind_scan(body, carry, xs, length=length, reverse=reverse, unroll=unroll)
     key = ("progress", label, length, reverse, unroll)
-    loop = memoised(body, key, lambda: _Loop(body, len(carry), size, length, reverse, unroll, label))
+    loop = memoised(body, key, lambda: _BlockedScan(body, len(carry), size, length, reverse, unroll, label))
     return loop(carry, xs)
 
 
-class _Loop:
+class _BlockedScan:
     """A scan cut into blocks of `size` steps, and a rest."""
 
     def __init__(

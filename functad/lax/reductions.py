@@ -233,7 +233,7 @@ def _fold_windows(x: Any, init: Any, computation: Callable[[Any, Any], Any], win
 # --- computations -----------------------------------------------------------------------------------------
 
 
-class _Known:
+class _KnownReduction:
     """A computation that has primitives of its own, and its neutral element."""
 
     def __init__(self, reduce: Any, window: Any, neutral: Callable[[np.dtype], Any], kinds: str) -> None:
@@ -248,14 +248,16 @@ def _highest(dtype: np.dtype) -> Any:
     return np.inf if kind_of(dtype) == "f" else np.iinfo(dtype).max
 
 
-_KNOWN: dict[Any, _Known] = {
-    elementwise.add: _Known(reduce_sum, window.reduce_window_sum_p, lambda dtype: 0, "fciu"),
-    elementwise.mul: _Known(reduce_prod, None, lambda dtype: 1, "fciu"),
-    elementwise.max: _Known(reduce_max, window.reduce_window_max_p, _lowest, "fiu"),
-    elementwise.min: _Known(reduce_min, window.reduce_window_min_p, _highest, "fiu"),
-    elementwise.bitwise_and: _Known(reduce_and, None, lambda dtype: True if kind_of(dtype) == "b" else -1, "biu"),
-    elementwise.bitwise_or: _Known(reduce_or, None, lambda dtype: 0, "biu"),
-    elementwise.bitwise_xor: _Known(reduce_xor, None, lambda dtype: 0, "biu"),
+_KNOWN: dict[Any, _KnownReduction] = {
+    elementwise.add: _KnownReduction(reduce_sum, window.reduce_window_sum_p, lambda dtype: 0, "fciu"),
+    elementwise.mul: _KnownReduction(reduce_prod, None, lambda dtype: 1, "fciu"),
+    elementwise.max: _KnownReduction(reduce_max, window.reduce_window_max_p, _lowest, "fiu"),
+    elementwise.min: _KnownReduction(reduce_min, window.reduce_window_min_p, _highest, "fiu"),
+    elementwise.bitwise_and: _KnownReduction(
+        reduce_and, None, lambda dtype: True if kind_of(dtype) == "b" else -1, "biu"
+    ),
+    elementwise.bitwise_or: _KnownReduction(reduce_or, None, lambda dtype: 0, "biu"),
+    elementwise.bitwise_xor: _KnownReduction(reduce_xor, None, lambda dtype: 0, "biu"),
 }
 
 

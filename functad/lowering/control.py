@@ -77,7 +77,7 @@ def _scan(around: Values, eqn: Eqn, schedule: ScheduleBody) -> None:
     stacked = [out.storage for out in outs[n_carry:]]
     for storage in stacked:
         storage.kind = "pointer"
-    loop = _Loop(around, eqn, carries, outs[:n_carry], [b.storage for b in (*given, *slices)] + stacked)
+    loop = _OpenLoop(around, eqn, carries, outs[:n_carry], [b.storage for b in (*given, *slices)] + stacked)
     loop.carry(inits, eqn.outvars, [*given, *arrays])
     if length == UNKNOWN:
         if any(array.storage not in around.shared.stacks for array in arrays):
@@ -129,7 +129,7 @@ def _while(around: Values, eqn: Eqn, schedule: ScheduleBody) -> None:
     for storage in stacked:
         storage.kind = "pointer"
     next_carry = [_apart(out, stacked, steps) for out in outs[: len(carries)]]  # stacks move when they grow
-    loop = _Loop(around, eqn, carries, next_carry, [b.storage for b in given])
+    loop = _OpenLoop(around, eqn, carries, next_carry, [b.storage for b in given])
     loop.carry(inits, eqn.outvars, given)
     if stacked:
         loop.count = Storage(f"count_{_name(around, eqn)}", 0, "pointer", -1)
@@ -235,7 +235,7 @@ def _name(around: Values, eqn: Eqn) -> str:
 
 
 @dataclass(eq=False)
-class _Loop:
+class _OpenLoop:
     """A loop that is being written.
 
     carries: the pointers that the body reads the carry from. outs: where the body leaves it.

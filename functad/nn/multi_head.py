@@ -139,19 +139,9 @@ def MultiHeadAttention(
     def dense(size: int) -> Layer:
         return Dense(size, use_bias=use_bias, kernel_init=kernel_init)
 
-    def size_of(x: Any) -> int:
-        check_floats(x, name)
-        if len(x.shape) != 3:
-            raise ShapeError(f"{name}: the input must have shape (batch, steps, features), but has {tuple(x.shape)}")
-        size = features or x.shape[2]
-        if size % heads or (rotary and size // heads % 2):
-            even = ", each of an even number" if rotary else ""
-            raise ShapeError(f"{name}: the {size} features do not part into {heads} heads{even}")
-        return size
-
     def init(key: Any, x: Any) -> dict[str, Any]:
         x = struct_of(x)
-        size = size_of(x)
+        size = _size_of_heads(x, heads, features, rotary, name)
         inner = jnp.zeros((1, size), x.dtype)
         keys = random.split(key, 4)
         params = {part: dense(size).init(k, x) for part, k in zip(("query", "key", "value"), keys)}
@@ -169,7 +159,7 @@ def MultiHeadAttention(
     ) -> Any:
         x = jnp.asarray(x)
         _check_parts(params, ("query", "key", "value", "out"), name)
-        size = size_of(x)
+        size = _size_of_heads(x, heads, features, rotary, name)
         other = x if context is None else jnp.asarray(context)
 
         def projected(part: str, y: Any) -> Any:
@@ -187,6 +177,18 @@ def MultiHeadAttention(
         return y if cache is None else (y, cache)
 
     return Attention(init, apply)
+
+
+def _size_of_heads(x: Any, heads: int, features: int | None, rotary: bool, name: str) -> int:
+    """The features of all heads together, for an input that fits."""
+    check_floats(x, name)
+    if len(x.shape) != 3:
+        raise ShapeError(f"{name}: the input must have shape (batch, steps, features), but has {tuple(x.shape)}")
+    size: int = features or x.shape[2]
+    if size % heads or (rotary and size // heads % 2):
+        even = ", each of an even number" if rotary else ""
+        raise ShapeError(f"{name}: the {size} features do not part into {heads} heads{even}")
+    return size
 
 
 def TransformerBlock(

@@ -94,10 +94,10 @@ def _positions_of_mask(mask: Any) -> list[Any]:
         known = mask.concrete("A boolean index", _MASK_REWRITE)
     else:
         known = np.asarray(mask)
-    return [_Positions(p, n) for p, n in zip(np.nonzero(known), known.shape)]
+    return [_NonzeroPositions(p, n) for p, n in zip(np.nonzero(known), known.shape)]
 
 
-class _Positions(NamedTuple):
+class _NonzeroPositions(NamedTuple):
     """The true positions of a mask along one axis, and the size that the mask has there."""
 
     values: np.ndarray
@@ -125,7 +125,7 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None)
         return IndexEntry("int", 0, 0, 1, _wrapped(part, axis, shape, remedy))
     if type(part) is slice:
         return _read_slice(part, size)
-    if isinstance(part, _Positions):
+    if isinstance(part, _NonzeroPositions):
         if part.size not in (size, 0):  # one without elements selects none, as NumPy has it
             raise MaskError(
                 f"a boolean index of size {part.size} does not fit axis {axis} of an array of shape {shape}"

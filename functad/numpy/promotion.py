@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
+from functad import dtypes, machine_model
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
 from functad.dtypes import kind_of
@@ -21,6 +21,7 @@ from functad.evaluation import aval_of
 from functad.primitives import elementwise, joining
 from functad.primitives.common import broadcast_in_dim, convert_element_type
 from functad.primitives.kernels.conversion import converted
+from functad.system.freed_memory import aligned_copy
 from functad.tracing import Tracer
 from functad.widening import note_meeting
 
@@ -69,7 +70,10 @@ def asarray(
         return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
     if isinstance(a, (np.ndarray, np.generic)):
         taken_in = dtypes.dtype_of_ndarray(a)
-        return ArrayImpl(converted(np.array(a, dtypes.as_dtype(a.dtype), order="C"), wanted or taken_in))
+        own = dtypes.as_dtype(a.dtype)
+        large = a.nbytes >= machine_model.ALIGNED_BYTES
+        values = aligned_copy(np.asarray(a), own) if large else np.array(a, own, order="C")
+        return ArrayImpl(converted(values, wanted or taken_in))
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)
     return _array_of_object(a, wanted)

@@ -1,4 +1,6 @@
-"""The memory of dead arrays stays with the process for the next ones, up to a limit.
+"""The memory of arrays: where it begins, and that of dead ones stays with the process for the next, up to a limit.
+
+Arrays of some size begin at a cache line, so that no vector lies in two of them.
 
 glibc gives the end of its heap back to the system as soon as a little of it is free. The next large results then take
 a page fault for each 4 KiB, call by call, which can cost ten times what computing them does. What is too large for its
@@ -42,6 +44,10 @@ def keep_freed_memory() -> bool:
     return bool(kept and library.mallopt(_M_MMAP_THRESHOLD, LARGEST_OF_THE_HEAP))
 
 
+class AlignedMemory(np.ndarray):
+    """The memory of one array, and a cache line more: the array begins where a line does."""
+
+
 class LargeBlock:
     """The memory of one large array; when nobody reads it any more, it is kept for the next one of its size."""
 
@@ -49,7 +55,7 @@ class LargeBlock:
 
     def __init__(self, memory: np.ndarray, shape: Sequence[int], dtype: np.dtype) -> None:
         self._memory = memory
-        data = memory.ctypes.data, False
+        data = memory.ctypes.data + _unaligned(memory), False
         self.__array_interface__ = {"version": 3, "shape": tuple(shape), "typestr": dtype.str, "data": data}
 
     def __del__(self) -> None:
@@ -62,26 +68,65 @@ class LargeBlock:
                 excess -= oldest.nbytes
 
 
+OWN_MEMORY = (AlignedMemory, LargeBlock)
+"""What an array is based on that has all of its memory for itself."""
+
 _kept: dict[int, np.ndarray] = {}  # the oldest first; each step on it is one of Python's, so threads need no lock
+
+
+def aligned_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
+    """An array that begins at a cache line and that nothing was written to, as `numpy.empty`."""
+    memory = _memory_for(math.prod(shape) * np.dtype(dtype).itemsize)
+    return np.ndarray(shape, dtype, memory, _unaligned(memory))
+
+
+def aligned_copy(array: np.ndarray, dtype: Any = None) -> np.ndarray:
+    """A contiguous copy, of another dtype if one is given, that begins at a cache line if it is of some size."""
+    dtype = array.dtype if dtype is None else dtype
+    copy = empty_for(array.shape, dtype)(array.shape, dtype)
+    copy[...] = array
+    return copy
 
 
 def large_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An array of more than `LARGEST_OF_THE_HEAP` bytes that nothing was written to, as `numpy.empty`."""
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes > sys.maxsize:
-        raise MemoryError(f"an array of {nbytes:,} bytes")
     for key, memory in list(_kept.items()):
-        if memory.nbytes == nbytes and _kept.pop(key, None) is not None:
-            return np.asarray(LargeBlock(memory, shape, plain_dtype(dtype))).view(dtype)
+        if memory.nbytes == nbytes + machine_model.CACHE_LINE and _kept.pop(key, None) is not None:
+            return _large(memory, shape, dtype)
     try:
-        memory = np.empty(nbytes, np.uint8)
+        memory = _memory_for(nbytes)
     except MemoryError:
         _kept.clear()
-        memory = np.empty(nbytes, np.uint8)
-    return np.asarray(LargeBlock(memory, shape, plain_dtype(dtype))).view(dtype)
+        memory = _memory_for(nbytes)
+    return _large(memory, shape, dtype)
+
+
+def _large(memory: np.ndarray, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    array = np.asarray(LargeBlock(memory, shape, plain_dtype(dtype)))
+    return array if array.dtype == dtype else array.view(dtype)
+
+
+def _memory_for(nbytes: int) -> np.ndarray:
+    if nbytes > sys.maxsize - machine_model.CACHE_LINE:
+        raise MemoryError(f"an array of {nbytes:,} bytes")
+    return AlignedMemory(nbytes + machine_model.CACHE_LINE, np.uint8)
+
+
+def _unaligned(memory: np.ndarray) -> int:
+    """How many bytes after the beginning of some memory a cache line begins."""
+    # NumPy takes ten times as long to tell an address.
+    return -ctypes.addressof(ctypes.c_char.from_buffer(memory)) % machine_model.CACHE_LINE  # type: ignore[arg-type]
+
+
+def is_aligned(shape: Sequence[int], dtype: Any) -> bool:
+    """Whether arrays of a type are large enough to begin at a cache line."""
+    return math.prod(shape) * np.dtype(dtype).itemsize >= machine_model.ALIGNED_BYTES
 
 
 def empty_for(shape: Sequence[int], dtype: Any) -> Any:
-    """What makes arrays of a type: `numpy.empty`, or `large_empty`."""
-    return large_empty if math.prod(shape) * np.dtype(dtype).itemsize > LARGEST_OF_THE_HEAP else np.empty
+    """What makes arrays of a type: `numpy.empty`, `aligned_empty` or `large_empty`."""
+    if math.prod(shape) * np.dtype(dtype).itemsize > LARGEST_OF_THE_HEAP:
+        return large_empty
+    return aligned_empty if is_aligned(shape, dtype) else np.empty

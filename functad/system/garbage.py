@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class _Pause:
+class _PausedSearches:
     """How many blocks of all threads want no search now, and whether there are searches without them."""
 
     def __init__(self) -> None:
@@ -58,6 +58,6 @@ def collection_paused() -> Iterator[None]:
         _pause.end()
 
 
-_pause = _Pause()
+_pause = _PausedSearches()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pause.after_fork_in_child)

@@ -21,11 +21,11 @@ class NamedAxis(NamedTuple):
     position: Any
 
 
-class _State(threading.local):
+class _AxesInScope(threading.local):
     axes: tuple[NamedAxis, ...] = ()
 
 
-_state = _State()
+_state = _AxesInScope()
 
 
 @contextmanager

@@ -49,6 +49,26 @@ def test_a_chain_of_elementwise_operations_is_one_nest() -> None:
     assert kinds(fusion_of(lambda x, b: jnp.tanh(jnp.sin(x) * 2.0 + b), ROWS, VECTOR)) == ["nest"]
 
 
+def gated(x: Any, b: Any) -> Any:
+    """Parts of what is computed first, each read once."""
+    value, gate = jnp.split(jnp.exp(x) + b, 2, 1)
+    return value * jnp.tanh(gate)
+
+
+def test_what_is_split_is_computed_where_its_parts_are_read_once() -> None:
+    assert kinds(fusion_of(gated, ROWS, VECTOR)) == ["nest"]
+    x, b = np.linspace(-2, 1, 128, dtype=np.float32).reshape(8, 16), np.linspace(0, 1, 16, dtype=np.float32)
+    np.testing.assert_allclose(functad.jit(gated)(x, b), gated(jnp.asarray(x), jnp.asarray(b)), rtol=1e-6)
+
+
+def test_what_is_split_is_stored_if_two_loops_read_a_part() -> None:
+    def read_twice(x: Any, b: Any) -> Any:
+        value, gate = jnp.split(jnp.exp(x) + b, 2, 1)
+        return value * jnp.tanh(gate), jnp.sum(value, 0)
+
+    assert primitives(fusion_of(read_twice, ROWS, VECTOR)) == [["add"], ["mul"], ["reduce_sum"]]
+
+
 def test_padding_is_one_nest_with_what_it_pads_and_what_follows() -> None:
     fusion = fusion_of(lambda x: jnp.tanh(jnp.pad(x * 2.0, 1)) + 1.0, ROWS)
     assert kinds(fusion) == ["nest"]

@@ -8,7 +8,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.errors import DTypeError, ShapeError
-from functad.experimental.ode import _interpolated, _Options, _State, _step, odeint
+from functad.experimental.ode import _IntegratorState, _interpolated, _Options, _step, odeint
 from functad.test_util import check_grads
 
 TIMES = np.array([0.0, 0.3, 1.1, 2.0])
@@ -46,7 +46,7 @@ def test_the_orders_of_step_and_interpolant():
     y = jnp.ones(1, "float64")
     errors = []
     for h in (0.4, 0.2, 0.1):
-        state = _State(
+        state = _IntegratorState(
             y, slope(y, 0.0), jnp.zeros((), "float64"), jnp.full((), h, "float64"), 0.0, jnp.zeros((5, 1), "float64")
         )
         new = _step(slope, _Options(1.0, 1.0, jnp.inf, jnp.inf), state._replace(t_before=state.t))

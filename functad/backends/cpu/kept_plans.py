@@ -20,7 +20,7 @@ from functad.config import IMPORTED_AT_NS, JIT_OPTIONS, available_cores, config
 from functad.editing.fingerprint import fingerprint
 from functad.ir import Program
 
-_PACKAGE = Path(machine_model.__file__).parent
+_PACKAGE = Path(machine_model.__path__[0]).parent
 
 
 def key_of(program: Program, donated: Sequence[bool]) -> str | None:

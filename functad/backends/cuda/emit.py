@@ -65,10 +65,10 @@ def emit(nest: Nest, threads: int) -> CudaKernel:
     elements that lie side by side, or there are few results: then a block computes it, by a tree in shared memory.
     What is carried along a loop, or updated in the order of its steps, is one thread's work for all of the loop.
     """
-    return _Emitter(nest, threads).kernel()
+    return _CudaEmitter(nest, threads).kernel()
 
 
-class _Emitter:
+class _CudaEmitter:
     def __init__(self, nest: Nest, threads: int) -> None:
         self.nest = nest
         self.lines: list[str] = []

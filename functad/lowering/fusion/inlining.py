@@ -125,7 +125,11 @@ class Inlining:
         if len(eqn.outvars) > 1 or self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
             return False
         (var,) = eqn.outvars
-        phase = self.phase(self.producer[var])
+        return self._is_read_once(var, eqn)
+
+    def _is_read_once(self, var: Var, eqn: Eqn) -> bool:
+        """Whether one place only reads what an equation computes, or what is moved from it, `var`."""
+        phase = self.phase(self.producer[eqn.outvars[0]])
         while True:
             users = self.uses.get(var, [])
             if len(users) != 1 or var in self.outputs or users[0] in self.absorbed:
@@ -144,8 +148,10 @@ class Inlining:
                 return self._may_be_read_by(user, var, eqn) and self._pays_one_by_one(user, var, eqn)
             if isinstance(rule, Indexed) and rule.once:  # most of the points of its pieces are such as read it
                 return 2 * var.aval.size >= user.outvars[0].aval.size
-            if len(user.outvars) != 1 or user.outvars[0].aval.size != var.aval.size:
+            if sum(v.aval.size for v in user.outvars) != var.aval.size:
                 return False
+            if len(user.outvars) > 1:  # each part of it somewhere else
+                return isinstance(rule, Indexed) and all(self._is_read_once(v, eqn) for v in user.outvars)
             if isinstance(rule, Scalar):
                 return True
             if not isinstance(rule, Indexed) or not rule.free:

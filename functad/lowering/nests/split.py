@@ -30,7 +30,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
     if not reduced or not nest.points:
         return [("", nest)]
     if _ends_in_short_rows(nest):
-        first, whole = _Split(nest, reduced[-1], 1, reduced[-1].extent).nests()
+        first, whole = _SplitNest(nest, reduced[-1], 1, reduced[-1].extent).nests()
         return [(f"_lanes{suffix}", n) for suffix, n in split_reduction(first)] + [("_whole", whole)]
     parts = 1
     rounds = any(a.kind == "sum" and kind_of(a.dtype) in "fc" for a in nest.accumulators)
@@ -46,7 +46,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
     parts, lanes = cut(long.extent, parts, _most_lanes(nest, long))
     if parts == lanes == 1:
         return [("", nest)]
-    first, *rest, whole = _Split(nest, long, parts, lanes).nests()
+    first, *rest, whole = _SplitNest(nest, long, parts, lanes).nests()
     return [("_parts", first), *(("_rest", n) for n in rest), ("_whole", whole)]
 
 
@@ -80,7 +80,7 @@ def _divisor(n: int, most: int) -> int:
     return max((d for d in range(1, most + 1) if n % d == 0), default=1)
 
 
-class _Split:
+class _SplitNest:
     """The nests for one whose loop over `long` is cut; the partial results lie in rows, which all kept loops fill."""
 
     def __init__(self, nest: Nest, long: Symbol, parts: int, lanes: int) -> None:

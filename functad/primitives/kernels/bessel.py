@@ -8,11 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from functad.primitives.kernels import gamma_coefficients as table
-
-_Floats = npt.NDArray[np.float64]
+from functad.primitives.kernels.special import Floats
 
 _SERIES_TO = 20.0  # from here on the asymptotic series reaches float64's accuracy
 
@@ -33,10 +31,10 @@ def bessel_i1e(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.copysign(_scaled(1, np.abs(wide)), wide)).astype(x.dtype)
 
 
-def _scaled(order: int, size: _Floats) -> _Floats:
+def _scaled(order: int, size: Floats) -> Floats:
     near = np.minimum(size, _SERIES_TO)
     far = np.maximum(size, _SERIES_TO)
     series = (near / 2) ** order * np.polyval(table.BESSEL_POWER_SERIES[order], near * near / 4) * np.exp(-near)
     expansion = np.polyval(table.BESSEL_ASYMPTOTIC_SERIES[order], 1 / far) / (math.sqrt(2 * math.pi) * np.sqrt(far))
-    chosen: _Floats = np.where(size < _SERIES_TO, series, expansion)
+    chosen: Floats = np.where(size < _SERIES_TO, series, expansion)
     return np.where(np.isnan(size), np.nan, chosen)

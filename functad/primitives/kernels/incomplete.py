@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from functad.primitives.kernels import gamma_coefficients as table
-from functad.primitives.kernels.special import erfc, lgamma, lgamma_of_two_plus
+from functad.primitives.kernels.special import Floats, erfc, lgamma, lgamma_of_two_plus
 
-_Floats = npt.NDArray[np.float64]
-_Mask = npt.NDArray[np.bool_]
+_Flags = npt.NDArray[np.bool_]
 _Positions = npt.NDArray[np.intp]
-_Iteration = Callable[[int, _Positions], _Mask]
+_Iteration = Callable[[int, _Positions], _Flags]
 
 _EPSILON = 2.0**-53
 _TINY = 1e-290
@@ -103,11 +102,11 @@ def _gamma_parts(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return lower.reshape(shape).astype(dtype), upper.reshape(shape).astype(dtype)
 
 
-def _gamma_series(a: _Floats, x: _Floats) -> _Floats:
+def _gamma_series(a: Floats, x: Floats) -> Floats:
     """P = x^a e^−x / Γ(a + 1) · (1 + x/(a+1) + x²/((a+1)(a+2)) + ...)."""
     total, term = np.ones_like(x), np.ones_like(x)
 
-    def step(k: int, active: _Positions) -> _Mask:
+    def step(k: int, active: _Positions) -> _Flags:
         term[active] *= x[active] / (a[active] + k)
         total[active] += term[active]
         return term[active] > _EPSILON * total[active]
@@ -116,12 +115,12 @@ def _gamma_series(a: _Floats, x: _Floats) -> _Floats:
     return _gamma_prefix(a, x) * total
 
 
-def _gamma_fraction(a: _Floats, x: _Floats) -> _Floats:
+def _gamma_fraction(a: Floats, x: Floats) -> Floats:
     """Q = x^a e^−x / Γ(a) · 1/(x+1−a− 1·(1−a)/(x+3−a− 2·(2−a)/(x+5−a− ...)))."""
     first = x + 1 - a
     result, c, d = 1 / first, np.full(x.shape, 1 / _TINY), 1 / first
 
-    def step(k: int, active: _Positions) -> _Mask:
+    def step(k: int, active: _Positions) -> _Flags:
         numerator = -k * (k - a[active])
         denominator = first[active] + 2 * k
         d[active] = 1 / _away_from_zero(denominator + numerator * d[active])
@@ -134,7 +133,7 @@ def _gamma_fraction(a: _Floats, x: _Floats) -> _Floats:
     return a * _gamma_prefix(a, x) * result
 
 
-def _gamma_small(a: _Floats, x: _Floats) -> tuple[_Floats, _Floats]:
+def _gamma_small(a: Floats, x: Floats) -> tuple[Floats, Floats]:
     """P = x^a / Γ(1 + a) · (1 + a · Σ (−x)^n / ((a + n) n!)), and Q without the 1 that P starts with."""
     near_two = a >= 0.5
     log_gamma = lgamma_of_two_plus(np.where(near_two, a - 1, a)) - np.where(near_two, 0.0, np.log1p(a))
@@ -147,7 +146,7 @@ def _gamma_small(a: _Floats, x: _Floats) -> tuple[_Floats, _Floats]:
     return scale * (1 + a * total), -np.expm1(log_scale) - scale * a * total
 
 
-def _gamma_uniform(a: _Floats, x: _Floats) -> tuple[_Floats, _Floats]:
+def _gamma_uniform(a: Floats, x: Floats) -> tuple[Floats, Floats]:
     """Q = erfc(η √(a/2)) / 2 + e^(−a η²/2) / √(2πa) · Σ C_k(η) a^−k, with η²/2 = λ − 1 − ln λ, λ = x/a."""
     distance = (x - a) / a
     half_square = -_log1p_minus(distance)
@@ -164,7 +163,7 @@ def _gamma_uniform(a: _Floats, x: _Floats) -> tuple[_Floats, _Floats]:
     return np.where(left, below, 1 - above), np.where(left, 1 - below, above)
 
 
-def _gamma_prefix(a: _Floats, x: _Floats) -> _Floats:
+def _gamma_prefix(a: Floats, x: Floats) -> Floats:
     """x^a e^−x / Γ(a + 1)."""
     small = np.minimum(a, _STIRLING_FROM)
     direct = np.where(x < 1e4, np.power(x, small) * np.exp(-x - lgamma(small + 1)), 0.0)
@@ -174,12 +173,12 @@ def _gamma_prefix(a: _Floats, x: _Floats) -> _Floats:
     return np.where(a < _STIRLING_FROM, direct, np.exp(exponent) / np.sqrt(2 * math.pi * large))
 
 
-def _log_ratio_minus(x: _Floats, centre: _Floats) -> _Floats:
+def _log_ratio_minus(x: Floats, centre: Floats) -> Floats:
     """ln(x/centre) − (x/centre − 1)."""
     return _log_minus(x / centre, (x - centre) / centre)
 
 
-def _log_minus(ratio: _Floats, distance: _Floats) -> _Floats:
+def _log_minus(ratio: Floats, distance: Floats) -> Floats:
     """ln(ratio) − (ratio − 1), where `distance` is ratio − 1 without the rounding of ratio."""
     return np.where(distance < -0.5, np.log(ratio) - distance, _log1p_minus(distance))
 
@@ -187,11 +186,11 @@ def _log_minus(ratio: _Floats, distance: _Floats) -> _Floats:
 # --- incomplete beta ----------------------------------------------------------------------------------
 
 
-def _beta_fraction(a: _Floats, b: _Floats, x: _Floats) -> _Floats:
+def _beta_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     """1/(1+ d_1/(1+ d_2/(1+ ...)))."""
     result, c, d = np.ones_like(x), np.full(x.shape, 1 / _TINY), np.ones_like(x)
 
-    def step(k: int, active: _Positions) -> _Mask:
+    def step(k: int, active: _Positions) -> _Flags:
         m, p, q = k // 2, a[active], b[active]
         factors = -(p + m) * (p + q + m) if k % 2 else m * (q - m)
         numerator = factors * x[active] / ((p + (k - 1)) * (p + k))
@@ -205,7 +204,7 @@ def _beta_fraction(a: _Floats, b: _Floats, x: _Floats) -> _Floats:
     return result
 
 
-def _beta_prefix(a: _Floats, b: _Floats, x: _Floats) -> _Floats:
+def _beta_prefix(a: Floats, b: Floats, x: Floats) -> Floats:
     """x^a (1 − x)^b / B(a, b)."""
     direct = np.exp(a * np.log(x) + b * np.log1p(-x) - _log_beta(a, b))
     both = np.minimum(a, b) >= _STIRLING_FROM
@@ -217,14 +216,14 @@ def _beta_prefix(a: _Floats, b: _Floats, x: _Floats) -> _Floats:
     return np.where(both, np.sqrt(p / (p + q) * q / (2 * math.pi)) * np.exp(exponent), direct)
 
 
-def _log_beta(a: _Floats, b: _Floats) -> _Floats:
+def _log_beta(a: Floats, b: Floats) -> Floats:
     """ln B(a, b) where at most one of a and b is large."""
     low, high = np.minimum(a, b), np.maximum(a, b)
     far = np.maximum(high, _STIRLING_FROM)
     # ln Γ(far) − ln Γ(low + far), by Stirling's formula, in terms that are no larger than the result
     ratio = low * (1 - np.log(low + far)) - (far - 0.5) * np.log1p(low / far)
     ratio += _stirling_correction(far) - _stirling_correction(low + far)
-    log_beta: _Floats = lgamma(low) + np.where(high < _STIRLING_FROM, lgamma(high) - lgamma(low + high), ratio)
+    log_beta: Floats = lgamma(low) + np.where(high < _STIRLING_FROM, lgamma(high) - lgamma(low + high), ratio)
     return log_beta
 
 
@@ -240,18 +239,18 @@ def _until_converged(step: _Iteration, size: int) -> None:
         active = active[step(k, active)]
 
 
-def _away_from_zero(x: _Floats) -> _Floats:
+def _away_from_zero(x: Floats) -> Floats:
     return np.where(np.abs(x) < _TINY, _TINY, x)
 
 
-def _stirling_correction(a: _Floats) -> _Floats:
+def _stirling_correction(a: Floats) -> Floats:
     """ln Γ(a) − ((a − 1/2) ln a − a + ln(2π)/2) for a >= 10 (Abramowitz & Stegun 6.1.41)."""
     inverse = 1 / a
-    correction: _Floats = inverse * np.polyval(table.STIRLING, inverse * inverse)
+    correction: Floats = inverse * np.polyval(table.STIRLING, inverse * inverse)
     return correction
 
 
-def _log1p_minus(x: _Floats) -> _Floats:
+def _log1p_minus(x: Floats) -> Floats:
     """ln(1 + x) − x, relatively accurate near 0: by ln(1 + x) = 2 artanh(r) with r = x/(2 + x)."""
     near = np.clip(x, -0.6, 1.0)
     r = near / (2 + near)

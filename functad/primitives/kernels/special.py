@@ -21,8 +21,8 @@ from functad.primitives.kernels import gamma_formulas, strict_math
 from functad.primitives.kernels.plain_arithmetic import plain
 from functad.primitives.kernels.strict_math import on_arrays
 
-_Floats = npt.NDArray[np.float64]
-_Kernel = Callable[[_Floats], _Floats]
+Floats = npt.NDArray[np.float64]
+_Formula64 = Callable[[Floats], Floats]
 _LGAMMA = plain(gamma_formulas.lgamma), plain(gamma_formulas.lgamma_on_the_right)
 _DIGAMMA = plain(gamma_formulas.digamma), plain(gamma_formulas.digamma_on_the_right)
 
@@ -145,17 +145,17 @@ def cumulative_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
     return sums.astype(x.dtype, copy=False)
 
 
-def _in_float64(kernel: _Kernel, x: np.ndarray) -> np.ndarray:
+def _in_float64(kernel: _Formula64, x: np.ndarray) -> np.ndarray:
     x = np.asarray(x)
     flat = x.astype(np.float64).ravel()
     return kernel(flat).reshape(x.shape).astype(x.dtype, copy=False)
 
 
-def _of_numbers(function: Callable[[float], float]) -> _Kernel:
+def _of_numbers(function: Callable[[float], float]) -> _Formula64:
     return lambda x: np.fromiter(map(function, x.tolist()), np.float64, x.size)
 
 
-def _piecewise(x: _Floats, pieces: Sequence[tuple[npt.NDArray[np.bool_], _Kernel]]) -> _Floats:
+def _piecewise(x: Floats, pieces: Sequence[tuple[npt.NDArray[np.bool_], _Formula64]]) -> Floats:
     """Evaluate each kernel where its mask holds (masks are disjoint); NaN where none does."""
     out = np.full(x.shape, np.nan)
     for mask, kernel in pieces:
@@ -167,7 +167,7 @@ def _piecewise(x: _Floats, pieces: Sequence[tuple[npt.NDArray[np.bool_], _Kernel
     return out
 
 
-def _by_sides(intrinsics: tuple[Callable[..., Any], Callable[..., Any]], x: _Floats) -> _Floats:
+def _by_sides(intrinsics: tuple[Callable[..., Any], Callable[..., Any]], x: Floats) -> Floats:
     """An intrinsic for all numbers at those below 0, and another, for the others, there."""
     out = np.empty(x.shape)
     for where, intrinsic in zip((x < 0, ~(x < 0)), intrinsics):
@@ -176,12 +176,12 @@ def _by_sides(intrinsics: tuple[Callable[..., Any], Callable[..., Any]], x: _Flo
     return out
 
 
-def lgamma_of_two_plus(z: _Floats) -> _Floats:
+def lgamma_of_two_plus(z: Floats) -> Floats:
     """ln Γ(2 + z) for |z| <= 0.5, relatively accurate near its root 0."""
     return _horner(gamma_table.LGAMMA_SERIES, z)
 
 
-def _horner(coefficients: Sequence[float], x: _Floats) -> _Floats:
+def _horner(coefficients: Sequence[float], x: Floats) -> Floats:
     """Polynomial with the highest power's coefficient first."""
     total = np.full(x.shape, coefficients[0])
     for coefficient in coefficients[1:]:
@@ -191,7 +191,7 @@ def _horner(coefficients: Sequence[float], x: _Floats) -> _Floats:
 
 
 # Gamma family.
-def _polygamma64(order: int, x: _Floats) -> _Floats:
+def _polygamma64(order: int, x: Floats) -> Floats:
     pole = math.inf if order % 2 else math.nan
     return _piecewise(
         x,
@@ -203,31 +203,31 @@ def _polygamma64(order: int, x: _Floats) -> _Floats:
     )
 
 
-def _polygamma_positive(order: int, x: _Floats) -> _Floats:
+def _polygamma_positive(order: int, x: Floats) -> Floats:
     sign = 1.0 if order % 2 else -1.0
     return sign * math.factorial(order) * _zeta64(np.full(x.shape, order + 1.0), x)
 
 
-def _polygamma_negative(order: int, x: _Floats) -> _Floats:
+def _polygamma_negative(order: int, x: Floats) -> Floats:
     sign = 1.0 if order % 2 else -1.0
     return sign * math.factorial(order) * _zeta_on_the_left(np.full(x.shape, order + 1.0), x)
 
 
-def _zeta_on_the_left(s: _Floats, q: _Floats) -> _Floats:
+def _zeta_on_the_left(s: Floats, q: Floats) -> Floats:
     """For negative q and integers s: the sum over all integers k, which has the period 1, without those below 0."""
     fraction = q - np.rint(q)
     left = np.where(fraction < 0, 1 + fraction, fraction)
     right = np.where(fraction < 0, -fraction, 1 - fraction)
     sign = np.where(np.remainder(s, 2) == 0, 1.0, -1.0)
     periodic = _zeta64(s, left) + sign * _zeta64(s, right)
-    negatives: _Floats = sign * _zeta64(s, 1 - q)
+    negatives: Floats = sign * _zeta64(s, 1 - q)
     return periodic - negatives
 
 
 _ZETA_DIRECT_TERMS = 10
 
 
-def _zeta64(s: _Floats, q: _Floats) -> _Floats:
+def _zeta64(s: Floats, q: Floats) -> Floats:
     total = np.zeros(np.shape(s))
     for k in range(_ZETA_DIRECT_TERMS):
         total += (q + k) ** -s

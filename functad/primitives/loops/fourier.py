@@ -75,7 +75,7 @@ def fourier_rule(target: Any, x: Any, out: Any, n: int, inverse: bool) -> None:
     buffers: dict[str, tuple[Any, str]] = {"x": (x, "r"), "out": (out, "w")}
     buffers |= {name: (target.scratch((groups, size), dtype), "w") for name, (size, dtype) in room.items()}
     text = KernelText()
-    writer = _Writer(text, n, part, kind_of(x.dtype) == "f", kind_of(out.dtype) == "f", inverse)
+    writer = _TransformWriter(text, n, part, kind_of(x.dtype) == "f", kind_of(out.dtype) == "f", inverse)
     with text.loop("group", "start", "stop"):
         text.line(f"base = {n} * group")
         writer.roots()
@@ -85,7 +85,7 @@ def fourier_rule(target: Any, x: Any, out: Any, n: int, inverse: bool) -> None:
     target.kernel("fourier", str(text), buffers, groups, flops=flops, bytes=moved)
 
 
-class _Writer:
+class _TransformWriter:
     """Writes the text of the transform of one row. The inverse is a transform with the parts of numbers exchanged.
 
     n: the length. half: as a row of real numbers of even length is transformed as one of so many complex ones, or 0.

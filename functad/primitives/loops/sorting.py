@@ -20,7 +20,7 @@ from functad.primitives.loops.sorting_parts import PartedSort, sorts_in_parts
 from functad.primitives.loops.text import cast
 
 
-class _Kernel:
+class _SortingKernel:
     """A kernel under construction, which does one row after another of a group."""
 
     def __init__(self, target: Any, rows: SortedRows) -> None:
@@ -62,7 +62,7 @@ def sort_rule(
     if ins[0].size == 0:
         return
     rows = SortedRows(target, ins[0].shape, dimension)
-    kernel = _Kernel(target, rows)
+    kernel = _SortingKernel(target, rows)
     if rows.length > machine_model.COUNTED_ROW and len(ins) == 1 and kind_of(ins[0].dtype) != "c":
         _sort_long_values(kernel, ins[0], outs[0])
         return
@@ -76,7 +76,7 @@ def top_k_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, k: int, 
     if values.size == 0:
         return
     rows = SortedRows(target, x.shape, axis)
-    kernel = _Kernel(target, rows)
+    kernel = _SortingKernel(target, rows)
     (name,) = kernel.read([x])
     word, text = ordered("{0}", x.dtype, zeros_equal=False)
     if k <= machine_model.KEPT_LARGEST:
@@ -87,7 +87,12 @@ def top_k_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, k: int, 
 
 
 def _sort_by(
-    kernel: _Kernel, keys: Sequence[Key], names: Sequence[str], outs: Sequence[Any], kept: int, indices: Any = None
+    kernel: _SortingKernel,
+    keys: Sequence[Key],
+    names: Sequence[str],
+    outs: Sequence[Any],
+    kept: int,
+    indices: Any = None,
 ) -> None:
     """Write the first `kept` elements of each row in the order of the keys, and where they were to `indices`."""
     for k, out in enumerate(outs):
@@ -108,7 +113,7 @@ def _sort_by(
 # --- short rows: by counting --------------------------------------------------------------------------------
 
 
-def _sort_by_counting(kernel: _Kernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:
+def _sort_by_counting(kernel: _SortingKernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:
     """The place of an element is the number of those that come before it."""
     rows, m = kernel.rows, kernel.rows.length
     width = -(-m // machine_model.FLOATS_OF_VECTOR) * machine_model.FLOATS_OF_VECTOR
@@ -174,7 +179,9 @@ class _Digits:
         return f"i64(({key} >> {unsigned}({shift})) & {unsigned}({self.values - 1}))"
 
 
-def _add_digit_sort(kernel: _Kernel, digits: _Digits, value: str, total: int, *, keys: str, order: str = "") -> None:
+def _add_digit_sort(
+    kernel: _SortingKernel, digits: _Digits, value: str, total: int, *, keys: str, order: str = ""
+) -> None:
     """Sort the keys of a row, and `order` along with them, from the lowest digit to the highest.
 
     Their row begins at `source`, with as much room at `other`; at the end the sorted ones are at `source`.
@@ -217,7 +224,7 @@ for p in range({digits.passes}):
         other = swapped""")
 
 
-def _sort_long_values(kernel: _Kernel, x: Any, out: Any) -> None:
+def _sort_long_values(kernel: _SortingKernel, x: Any, out: Any) -> None:
     """Rows of numbers, as keys that say all of them but the sign of zero."""
     rows, m = kernel.rows, kernel.rows.length
     (name,) = kernel.read([x])
@@ -247,7 +254,7 @@ for j in range({m}):
     kernel.emit("sort_digits", 4 * digits.passes * x.size)
 
 
-def _add_signs_of_zero(kernel: _Kernel, name: str, dtype: np.dtype, word: np.dtype) -> None:
+def _add_signs_of_zero(kernel: _SortingKernel, name: str, dtype: np.dtype, word: np.dtype) -> None:
     """Put the zeros down again, now with their signs: in the order in which they came."""
     rows, m, zero = kernel.rows, kernel.rows.length, f"{cast(dtype)}(0.0)"
     element = f"{name}[{rows.at('base', 'j')}]"
@@ -266,7 +273,7 @@ if negative > 0:
             place = place + 1""")
 
 
-def _sort_by_digits(kernel: _Kernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:
+def _sort_by_digits(kernel: _SortingKernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:
     """Sort positions: by the last key, then the one before, and so on."""
     rows, m = kernel.rows, kernel.rows.length
     digits = [_Digits(key.word, m) for key in keys]
@@ -295,7 +302,7 @@ for j in range({kept}):
 # --- the largest elements -----------------------------------------------------------------------------------
 
 
-def _keep_largest(kernel: _Kernel, key: Key, values: Any, indices: Any, kept: int) -> None:
+def _keep_largest(kernel: _SortingKernel, key: Key, values: Any, indices: Any, kept: int) -> None:
     """Read each row once, and keep the largest elements so far in their order.
 
     If few are kept of many, the largest of each block, reductions of vectors, come first: as many elements as are kept

@@ -47,7 +47,7 @@ class OptimizeResults(NamedTuple):
     nit: Any
 
 
-class _State(NamedTuple):
+class _BfgsState(NamedTuple):
     x: Any
     value: Any
     gradient: Any
@@ -120,10 +120,10 @@ def _bfgs(
     def is_small(gradient: Any) -> Any:
         return jnp.linalg.norm(gradient, ord=norm) < gtol
 
-    def unfinished(state: _State) -> Any:
+    def unfinished(state: _BfgsState) -> Any:
         return ~is_small(state.gradient) & (state.failure == 0) & (state.steps < most)
 
-    def step(state: _State) -> _State:
+    def step(state: _BfgsState) -> _BfgsState:
         along = -jnp.dot(state.inverse, state.gradient)
 
         def at(length: Any) -> Point:
@@ -136,7 +136,7 @@ def _bfgs(
         best = found.low
         moved = best.step * along
         failure = jnp.where(found.done, 0, jnp.where(found.bracketed, 3, 5))
-        return _State(
+        return _BfgsState(
             x=state.x + moved,
             value=best.value,
             gradient=best.gradient,
@@ -151,7 +151,7 @@ def _bfgs(
     before = (value + jnp.linalg.norm(gradient) / 2).astype(value.dtype)
     none, one = jnp.asarray(0, "int32"), jnp.asarray(1, "int32")
     inverse = jnp.eye(x.size, dtype=x.dtype)
-    end = lax.while_loop(unfinished, step, _State(x, value, gradient, inverse, before, none, none, one))
+    end = lax.while_loop(unfinished, step, _BfgsState(x, value, gradient, inverse, before, none, none, one))
     success = is_small(end.gradient)
     status = jnp.where(success, 0, jnp.where(end.failure == 0, 1, end.failure))
     return OptimizeResults(
@@ -159,7 +159,7 @@ def _bfgs(
     )
 
 
-def _first_step(state: _State, slope: Any) -> Any:
+def _first_step(state: _BfgsState, slope: Any) -> Any:
     """The whole step, or less: as if the function fell as much as before, along a parabola (equation 3.60)."""
     expected = 2.02 * (state.value - state.value_before) / slope
     return jnp.where((expected > 0) & (expected < 1), expected, 1.0)

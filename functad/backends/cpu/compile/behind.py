@@ -13,10 +13,10 @@ from queue import SimpleQueue
 from functad import machine_model
 from functad.config import available_cores
 
-Job = Callable[[], object]
+BackgroundJob = Callable[[], object]
 
 
-def do_behind(jobs: Iterable[Job]) -> None:
+def do_behind(jobs: Iterable[BackgroundJob]) -> None:
     """Do the jobs, in any order, while `jobs` makes more of them; all cores take part, at last this thread, too.
 
     Raises what a job or `jobs` raises; nothing is at work then.
@@ -41,12 +41,12 @@ class _Workers:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()  # None ends a thread
+        self._jobs: SimpleQueue[BackgroundJob | None] = SimpleQueue()  # None ends a thread
         self._goes_on = True
         self._problem: BaseException | None = None
         self._threads: list[threading.Thread] = []
 
-    def add(self, job: Job) -> None:
+    def add(self, job: BackgroundJob) -> None:
         self._jobs.put(job)
         if len(self._threads) < self._most:
             thread = threading.Thread(target=self._run, name="functad-behind", daemon=True)

@@ -28,7 +28,7 @@ from numba.core.typing.templates import AbstractTemplate, signature
 from functad.backends.cpu.compile.contexts import KernelTarget, KernelTyping
 from functad.backends.cpu.compile.instructions import KernelLower
 from functad.backends.cpu.compile.translation import KernelTranslation, NotSimple
-from functad.backends.cpu.scalars.registry_numba import declare, implement, template
+from functad.backends.cpu.scalars.registry_numba import declare, declare_function, implement
 from functad.errors import CompilationError
 
 PythonFunction = Callable[..., Any]
@@ -204,17 +204,11 @@ def subroutine(function: PythonFunction, *, inline: bool = True) -> PythonFuncti
             compiled[arguments] = lowered
         return compiled[arguments]
 
-    class Template(AbstractTemplate):
-        key = function
+    def signature_of(arguments: tuple[types.Type, ...]) -> Any:
+        plain = tuple(types.unliteral(argument) for argument in arguments)
+        return signature(version(plain).return_type, *plain)
 
-        def generic(self, arguments: tuple[types.Type, ...], keywords: dict[str, types.Type]) -> Any:
-            if keywords:
-                return None
-            plain = tuple(types.unliteral(argument) for argument in arguments)
-            return signature(version(plain).return_type, *plain)
-
-    template(Template)
-    declare(function, types.Function(Template))
+    declare_function(function, signature_of)
 
     @implement(function, types.VarArg(types.Any))
     def call(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) -> ir.Value:

@@ -35,7 +35,7 @@ from functad.system.log import logger
 from functad.system.once import unforked
 from functad.version import __version__
 
-_SOURCES = (Path(__file__).parent.parent, Path(formulas.__path__[0]), Path(machine_model.__file__))
+_SOURCES = (Path(__file__).parent.parent, Path(formulas.__path__[0]), Path(machine_model.__path__[0]))
 _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
 
 # A cache file is the object file, then JSON, then the length of the JSON and this mark:
@@ -267,7 +267,7 @@ def key_of(*parts: str) -> str:
 def _environment() -> tuple[str, ...]:
     versions = (__version__, _numba_version(), llvmlite.__version__, np.__version__, sys.version)
     # Kernels call functions that are defined in these folders, whose files also decide how they are compiled.
-    files = [path for place in _SOURCES for path in ([place] if place.is_file() else place.rglob("*.py"))]
+    files = [path for folder in _SOURCES for path in folder.rglob("*.py")]
     compiler = _digest_of(sorted(files))
     return (*versions, platform.system(), platform.machine(), *processor(), compiler)
 

@@ -61,10 +61,10 @@ class CpuKernel:
 
 def emit(nest: Nest) -> CpuKernel:
     """The kernel of a nest whose loops have been merged."""
-    return _Emitter(_reading_first(interchanged(tiled(unrolled(by_keys(columns_written_out(nest))))))).kernel()
+    return _CpuEmitter(_reading_first(interchanged(tiled(unrolled(by_keys(columns_written_out(nest))))))).kernel()
 
 
-class _Emitter:
+class _CpuEmitter:
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
         self.lines: list[str] = []

@@ -38,7 +38,7 @@ def emit_loop(step: ControlStep, touched: Mapping[Storage, int], names: Mapping[
     if keyword.iskeyword(step.name):
         return None
     try:
-        return _Writer(LoopLayout(step, touched), names).kernel(step)
+        return _SmallLoopWriter(LoopLayout(step, touched), names).kernel(step)
     except UnfitError:
         return None
 
@@ -50,7 +50,7 @@ class _Pointer(NamedTuple):
     offset: Affine
 
 
-class _Writer:
+class _SmallLoopWriter:
     """Prints steps. places: of pointers that are no variables. variables: of single elements."""
 
     def __init__(self, layout: LoopLayout, names: Mapping[Var, str]) -> None:
@@ -257,7 +257,7 @@ class _Writer:
 class _NestWriter:
     """Prints a nest in line: point by point, or with its loops. names: what its own names are in the function."""
 
-    def __init__(self, writer: _Writer, nest: Nest) -> None:
+    def __init__(self, writer: _SmallLoopWriter, nest: Nest) -> None:
         self.writer, self.nest = writer, nest
         inner = [s for s, r in zip(nest.loops, nest.reduced) if r or s is nest.carried]
         self.loops = [*(s for s in nest.loops if s not in inner), *inner]

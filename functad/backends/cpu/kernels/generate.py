@@ -79,7 +79,7 @@ def generate(schedule: Schedule) -> CpuKernels:
 class _Generator:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
-        self.functions: dict[str, _Function] = {}  # by name
+        self.functions: dict[str, _KernelFunction] = {}  # by name
         self.known: dict[str, str] = {}
         self.signatures: dict[str, tuple[Argument, ...]] = {}
 
@@ -137,7 +137,7 @@ class _Generator:
             while unique in self.functions or unique in VOCABULARY:
                 unique, number = f"{step.name}_{number}", number + 1
             self.known[key] = unique
-            self.functions[unique] = _Function(names, comments(step.eqns, self.schedule.names), kernel)
+            self.functions[unique] = _KernelFunction(names, comments(step.eqns, self.schedule.names), kernel)
             self.signatures[unique] = signature
         call.function = self.known[key]
         self.functions[call.function].calls.append(call)
@@ -180,7 +180,7 @@ def _asking(kernel: CpuKernel, is_long: bool) -> tuple[CpuKernel, float]:
     return asking, polled.work
 
 
-class _Function:
+class _KernelFunction:
     """A function of the file, and who calls it."""
 
     def __init__(self, names: Sequence[str], head: str, kernel: CpuKernel) -> None:

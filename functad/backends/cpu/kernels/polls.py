@@ -48,14 +48,14 @@ def with_polls(body: str, names: Iterable[str], *, is_long: bool = False) -> Pol
     names: the kernel's parameters. is_long: whether a step of the range is known to take long, as far as the text alone
     does not tell.
     """
-    writer = _Writer({*names, *_WORDS.findall(body)}, is_long)
+    writer = _PollWriter({*names, *_WORDS.findall(body)}, is_long)
     lines, work = writer.rewritten(body.strip("\n").split("\n"))
     if writer.has_budget:
         lines.insert(0, f"{writer.budget} = {machine_model.POLL_BUDGET}")
     return Polled("\n".join(lines) + "\n", writer.token if writer.asks else "", work)
 
 
-class _Writer:
+class _PollWriter:
     def __init__(self, taken: set[str], is_long: bool) -> None:
         self.taken = taken
         self.is_long = is_long

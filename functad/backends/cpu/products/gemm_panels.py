@@ -123,12 +123,9 @@ def sweep(
     full = 1 if padded == depth else 0
     lies = full if a_lies(tall, item, resident_down, resident_right, down, right) == 1 else 0
     itself = full if tall == 0 and right == item and size >= ROWS else 0
-    for i in range(up(size, width)):
-        j = i * width
-        if tall == 1 or lies == 0 or size - j < ROWS:
-            source = resident + j * resident_right
-            target = room + item * padded * j
-            pack(table, width, 0, padded, depth, min(width, size - j), source, resident_down, resident_right, target)
+    # What lies there is packed only where a strip is not full.
+    packed = size // ROWS * ROWS if tall == 0 and lies == 1 else 0
+    pack_strips(table, width, packed, depth, size, resident, resident_down, resident_right, room)
     slice = rounded(up(padded, up(size, width)), DEPTH_UNIT)
     panel = room + ROOM_PANELS
     spare = panel + PANEL_BYTES
@@ -138,50 +135,50 @@ def sweep(
     while i < length:
         wide = min(step, length - i - step)
         source = passing + (i + step) * right
-        packed = 0
-        if wide <= 0 or (wide == step and (itself == 1 or (tall == 1 and lies == 1))):
-            packed = padded
+        packed = padded if wide <= 0 or (wide == step and (itself == 1 or (tall == 1 and lies == 1))) else 0
         fetched = 0 if wide > 0 else padded
         j = 0
         while j < size:
             if i >= 0:
                 fetch = source + fetched * down if fetched < padded else room
                 fetch_pitch = down + right - item if fetched < padded else 0
+                rows = min(step, length - i) if tall == 1 else min(width, size - j)
+                columns = min(width, size - j) if tall == 1 else min(step, length - i)
                 strip = room + item * padded * j
-                a_pitch = ROWS * item
-                if tall == 1:
-                    left = panel
-                    if lies == 1 and length - i >= step:
-                        left = passing + i * right
-                        a_pitch = down
-                    tile(
-                        table, min(step, length - i), min(width, size - j), padded, alpha, left, a_pitch, strip,
-                        beta, c + i * pitch + j * item, pitch, fetch, fetch_pitch, room + ROOM_TILE,
+                left = panel if tall == 1 else strip
+                left_pitch = ROWS * item
+                if lies == 1 and rows == ROWS:
+                    left = passing + i * right if tall == 1 else resident + j * resident_right
+                    left_pitch = down if tall == 1 else resident_down
+                target = c + i * pitch + j * item if tall == 1 else c + j * pitch + i * item
+                if itself == 1 and j == 0 and columns == step:
+                    call_twelve(
+                        table[MULTIPLY_AND_PACK], padded, left, left_pitch, passing + i * right, alpha, beta,
+                        target, pitch, fetch, fetch_pitch, down, panel,
                     )  # fmt: skip
                 else:
-                    if lies == 1 and size - j >= ROWS:
-                        strip = resident + j * resident_right
-                        a_pitch = resident_down
-                    if j == 0 and itself == 1 and length - i >= step:
-                        call_twelve(
-                            table[MULTIPLY_AND_PACK], padded, strip, a_pitch, passing + i * right, alpha, beta,
-                            c + i * item, pitch, fetch, fetch_pitch, down, panel,
-                        )  # fmt: skip
-                    else:
-                        tile(
-                            table, min(width, size - j), min(step, length - i), padded, alpha, strip, a_pitch, panel,
-                            beta, c + j * pitch + i * item, pitch, fetch, fetch_pitch, room + ROOM_TILE,
-                        )  # fmt: skip
+                    tile(
+                        table, rows, columns, padded, alpha, left, left_pitch, strip if tall == 1 else panel,
+                        beta, target, pitch, fetch, fetch_pitch, room + ROOM_TILE,
+                    )  # fmt: skip
             if packed < padded:
-                end = min(packed + slice, padded)
-                pack(table, step, packed, end, depth, wide, source, down, right, spare)
-                packed = end
-            fetched = min(fetched + slice, padded)
+                pack(table, step, packed, min(packed + slice, padded), depth, wide, source, down, right, spare)
+            packed += slice
+            fetched += slice
             j += width
         other = spare
         spare = panel
         panel = other
         i += step
+
+
+def pack_strips(table, width, start, depth, size, source, down, right, room) -> None:
+    """The operand that stays, from element `start` of its `size` on, in strips of `width`."""
+    padded = rounded(depth, DEPTH_UNIT)
+    while start < size:
+        target = room + table[w.GEMM_ITEM] * padded * start
+        pack(table, width, 0, padded, depth, min(width, size - start), source + start * right, down, right, target)
+        start += width
 
 
 def a_lies(tall, item, resident_down, resident_right, down, right) -> int:

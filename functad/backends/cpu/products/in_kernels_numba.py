@@ -10,10 +10,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.typing.templates import AbstractTemplate, signature
+from numba.core.typing.templates import signature
 
 from functad.backends.cpu.products import in_kernels as gemm_scalars
-from functad.backends.cpu.scalars.registry_numba import declare, implement
+from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 
 _WORD = ir.IntType(64)
 _PARAMETERS = (
@@ -24,15 +24,8 @@ _PARAMETERS = (
 def _declare(intrinsic: Callable[..., None], parameters: Sequence[str], special: Mapping[str, types.Type]) -> Any:
     """Make calls of the intrinsic known to Numba, with words as arguments but for the special ones; their signature."""
     wanted = signature(types.none, *(special.get(name, types.int64) for name in parameters))
-
-    class Template(AbstractTemplate):
-        key = intrinsic
-
-        def generic(self, arguments: Any, keywords: Any) -> Any:
-            # The call's arguments are converted to these types, as far as Numba can.
-            return wanted if len(arguments) == len(parameters) and not keywords else None
-
-    declare(intrinsic, types.Function(Template))
+    # The call's arguments are converted to these types, as far as Numba can.
+    declare_function(intrinsic, lambda arguments: wanted if len(arguments) == len(parameters) else None)
     return wanted
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.core.typing.templates import AbstractTemplate, signature
+from numba.core.typing.templates import signature
 
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import rare_branches
-from functad.backends.cpu.scalars.registry_numba import declare, implement
+from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 from functad.backends.cpu.scalars.strict_builder import StrictBuilder
 from functad.dtypes import kind_of
 from functad.primitives.kernels import scalar_formulas
@@ -64,15 +64,12 @@ def register(function: Callable[..., Any]) -> None:
 def _register_type(function: Callable[..., Any], result_type: Callable[[Sequence[Any]], Any]) -> None:
     """Give calls of the function the type `result_type(types of the operands)`; None refuses them."""
 
-    class Template(AbstractTemplate):
-        key = function
+    def signature_of(arguments: Sequence[Any]) -> Any:
+        operands = [types.unliteral(a) for a in arguments]
+        result = result_type(operands)
+        return None if result is None else signature(result, *operands)
 
-        def generic(self, args: Sequence[Any], kws: Any) -> Any:
-            operands = [types.unliteral(a) for a in args]
-            result = None if kws else result_type(operands)
-            return None if result is None else signature(result, *operands)
-
-    declare(function, types.Function(Template))
+    declare_function(function, signature_of)
 
 
 _registered: set[Callable[..., Any]] = set()

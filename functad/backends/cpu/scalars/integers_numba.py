@@ -12,22 +12,19 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.core.typing.templates import AbstractTemplate, signature
+from numba.core.typing.templates import signature
 from numba.cpython import numbers
 
-from functad.backends.cpu.scalars.registry_numba import declare, implement
+from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 
 
 def _register(intrinsic: Any, wins: str) -> None:
-    class Template(AbstractTemplate):
-        key = intrinsic
+    def signature_of(arguments: Any) -> Any:
+        if not all(types.unliteral(a) in types.signed_domain for a in arguments):
+            return None
+        return signature(types.int64, *(types.int64 for _ in arguments))
 
-        def generic(self, arguments: Any, keywords: Any) -> Any:
-            if keywords or not all(types.unliteral(a) in types.signed_domain for a in arguments):
-                return None
-            return signature(types.int64, *(types.int64 for _ in arguments))
-
-    declare(intrinsic, types.Function(Template))
+    declare_function(intrinsic, signature_of)
 
     @implement(intrinsic, types.int64, types.VarArg(types.int64))
     def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Any) -> ir.Value:

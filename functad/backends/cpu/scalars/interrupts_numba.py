@@ -9,23 +9,16 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.core.typing.templates import AbstractTemplate, signature
+from numba.core.typing.templates import signature
 
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.scalars.interrupts import interrupted
-from functad.backends.cpu.scalars.registry_numba import declare, implement
+from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 
 _WORD = ir.IntType(64)
+_SIGNATURE = signature(types.boolean, types.CPointer(types.int64))
 
-
-class _Interrupted(AbstractTemplate):
-    key = interrupted
-
-    def generic(self, arguments: Any, keywords: Any) -> Any:
-        return signature(types.boolean, types.CPointer(types.int64)) if len(arguments) == 1 and not keywords else None
-
-
-declare(interrupted, types.Function(_Interrupted))
+declare_function(interrupted, lambda arguments: _SIGNATURE if len(arguments) == 1 else None)
 
 
 @implement(interrupted, types.CPointer(types.int64))

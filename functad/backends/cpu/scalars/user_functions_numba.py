@@ -16,7 +16,7 @@ from numba.core.typing.templates import AbstractTemplate, signature
 from numba.np.arrayobj import make_array, populate_array
 
 from functad.backends.cpu.compile.frontend import BoolPointer, PackedPointer
-from functad.backends.cpu.scalars.registry_numba import declare, implement, template
+from functad.backends.cpu.scalars.registry_numba import declare, declare_function, implement
 from functad.backends.cpu.scalars.user_functions import array_view
 from functad.primitives.user_kernels import UserFunction
 
@@ -64,15 +64,11 @@ def in_kernels(function: UserFunction) -> Callable[..., Any]:
     def stand_in(*args: Any) -> Any:
         return function.python(*args)
 
-    class Template(AbstractTemplate):
-        key = stand_in
+    def signature_of(arguments: tuple[types.Type, ...]) -> Any:
+        plain = tuple(types.unliteral(argument) for argument in arguments)
+        return signature(version(plain).signature.return_type, *plain)
 
-        def generic(self, arguments: tuple[types.Type, ...], keywords: dict[str, types.Type]) -> Any:
-            plain = tuple(types.unliteral(argument) for argument in arguments)
-            return signature(version(plain).signature.return_type, *plain)
-
-    template(Template)
-    declare(stand_in, types.Function(Template))
+    declare_function(stand_in, signature_of)
 
     @implement(stand_in, types.VarArg(types.Any))
     def call(context: Any, builder: ir.IRBuilder, sig: Any, arguments: Any) -> ir.Value:

@@ -1,0 +1,13 @@
+"""Launches on a GPU."""
+
+CUDA_THREADS = 128
+"""threads of a block. Compared on no GPU yet: the usual size."""
+
+CUDA_MOST_BLOCKS = 4096
+"""blocks of a launch; each does more than one piece of work then. Compared on no GPU yet."""
+
+CUDA_TILE = 16
+"""rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""
+
+CUDA_FEW_POINTS = 4096
+"""results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""

@@ -1,0 +1,70 @@
+"""What NumPy does without `jit`: by pieces, and on how many threads."""
+
+from functad.machine_model import facts
+
+THREEFRY_BLOCK = facts.SECOND_CACHE // 128
+"""elements whose random bits are made at a time: five buffers stay in the second cache. Derived."""
+
+THREEFRY_PACKED = 160
+"""counters up to which random bits are made of Python's integers, that hold all of them, not by NumPy. Compared: 1
+takes 8 µs instead of 80, 10 9 instead of 38, 100 25 instead of 38, 250 as long."""
+
+STRICT_BLOCK = facts.SECOND_CACHE // 64
+"""elements of a strict formula at a time: its temporaries stay in the second cache. Derived."""
+
+GATHER_BLOCK = 1 << 16
+"""elements whose indices are expanded at a time. Compared."""
+
+WINDOWS_BLOCK_BYTES = 8 * facts.SECOND_CACHE
+"""bytes of unrolled windows at a time: in the last cache between the copy and the product. Derived."""
+
+WINDOWS_FEW_OUTPUTS = 128
+"""outputs of an image, with fewer of which one product of a block is better than one an image. Compared."""
+
+PIECE_ELEMENTS = 1 << 27
+"""elements that NumPy takes in one go, some 100 ms, so that Ctrl-C comes through. Chosen."""
+
+PIECE_PRODUCT = 1 << 34
+"""multiplications of float32 in one go: some 300 ms on two cores. Chosen."""
+
+BLAS_THREADS_FROM = 1 << 18
+"""multiplications up to which OpenBLAS uses one thread by itself. Chosen: by OpenBLAS."""
+
+ONE_THREAD_PRODUCT = 1 << 24
+"""multiplications of an un-jitted product that stay on one thread. At most some 0.3 ms, of which two threads save half
+on a quiet machine; beside busy processes they took 80 ms where one took 0.27. Compared."""
+
+ONE_THREAD_MATRIX = 512
+"""rows of matrices that are factorised on one thread. A second saves nothing of Cholesky's and QR's time, a third of
+eigh's; beside busy processes two took 348 ms for eigh of 200 rows, one 2.3. Compared."""
+
+PIECE_ROWS = 256
+"""rows or columns of such a piece, at least: the other operand is packed anew for each. Compared."""
+
+OTHER_PRODUCT_COST = 32
+"""times that a multiplication takes which no BLAS does. Compared."""
+
+FFT_RADICES = (4, 2, 3, 5, 7, 11, 13)
+"""prime factors of lengths, and 4, that passes of a Fourier transform in a kernel have, the first one first; other
+lengths NumPy does. Bound."""
+
+FFT_ROOTS = 64
+"""roots of unity for each digit of an exponent, to this base, whose products a kernel computes all others by. Bound."""
+
+FFT_IN_KERNEL = 1 << 20
+"""the longest axis that a kernel transforms, in 0.2 to 1.1 of NumPy's time, which does longer ones. Compared."""
+
+FFT_BY_CHIRP = 1 << 17
+"""the longest axis with larger prime factors that is transformed by way of longer ones without them. Compared."""
+
+EINSUM_OPTIMAL = 8
+"""operands of an einsum whose best order is looked for among all: 3 to that power of ways to split them. Bound."""
+
+SMALL_MATRIX = 32
+"""rows of matrices of a stack that NumPy factorises side by side, step by step, and no larger ones. Compared."""
+
+MATRICES_SIDE_BY_SIDE = 8
+"""matrices for each of their rows, from which on that takes less time than a call of LAPACK for each. Compared."""
+
+ORDERS_ONE_BY_ONE = 16
+"""orders of rows that are made one by one in Python, 0.05 µs a step of each, and not side by side, 3 µs. Compared."""

@@ -1,0 +1,73 @@
+"""Loops (`scan`, `while`), and gathers and scatters of rows."""
+
+from functad.machine_model import nests
+
+# ---- loops
+
+UNROLLED_STEPS = 8
+"""steps of a loop that is written out. Compared: the compiler then sees all steps at once."""
+
+UNROLLED_EQUATIONS = nests.LARGEST_NEST
+"""equations of all steps of such a loop together. Derived."""
+
+CHEAP_OPERATIONS = 2
+"""operations of what is computed again rather than stored for the backward pass. Compared: less than reading takes."""
+
+DEEPEST_RECOMPUTATION = 4
+"""equations one behind another that are computed again. Bound."""
+
+LARGEST_HOISTED_PRODUCT = 3e7
+"""operations of a product in a loop that is joined with those of other steps. Compared: larger ones gain nothing."""
+
+MOST_EXTRA_BYTES = 1 << 26
+"""bytes that a faster way may take more: what a loop stacks, where tasks of a convolution copy to. Compared."""
+
+FEWEST_STEPS = 4
+"""steps of a loop from which its weights are laid out once before it. Compared."""
+
+SMALLEST_WEIGHT = 1 << 10
+"""elements of such a weight, at least; a smaller one is in the first cache anyway. Compared."""
+
+SMALLEST_SUNK_SLICE = 64
+"""elements of a slice that a loop's body computes itself: vectors had better work on many smaller slices. Compared."""
+
+LEAST_SAVED = 100
+"""operations on the chain of all steps that make it worth a kernel before the loop. Compared."""
+
+MOST_IN_PAIRS = 3
+"""carries of a linear recurrence that goes two steps at a time. Compared: products of coefficients grow as its cube."""
+
+MOST_COEFFICIENT_STACKS = 8
+"""stacks of coefficients of a linear recurrence. Compared: to read more takes longer than the chain did."""
+
+LARGEST_COEFFICIENT_STACKS = 1 << 24
+"""bytes of all of them. Compared."""
+
+# ---- gathers and scatters
+
+GATHERED_USES = 2
+"""times that a row of a table is read, on average, for the table to be multiplied before. Compared: 1 saves nothing."""
+
+GATHERED_ROW = 32
+"""elements of such a row, at least: to read or write one takes as long as 32 operations of a product. Compared."""
+
+GATHERED_PRODUCT = 1e7
+"""operations of such a product, at least, about 100 µs: in a smaller one there is little to save. Compared."""
+
+UPDATES_OF_PART = 32
+"""updates for each element of the result, on average, that are worth a copy of it: a part of the updates, which a
+thread scatters alone. An update takes as long as one of a whole vector. Compared."""
+
+MOST_SCATTER_PARTS = 8
+"""such parts, whatever the number of threads, on which results do not depend. Chosen."""
+
+SCATTERED_OPERATIONS = 2
+"""operations for each update that are done where it is scattered, one by one, rather than as vectors before. Compared:
+one takes 0.87 of the time, three 0.97 to 1.14. In rows of vectors all are done that take less than a function does."""
+
+SHARED_ROW_BYTES = 512
+"""bytes of a row that is scattered, for threads to share the rows: each looks at all updates. Compared: a row of 64
+bytes is written in less time than a branch takes that was guessed wrongly."""
+
+LARGEST_ONE_HOT = 256
+"""positions among which an element is chosen rather than scattered. Compared."""

@@ -1,0 +1,118 @@
+"""Loop nests: what is fused and computed anew, how their loops are cut and written out."""
+
+from functad.machine_model import facts
+
+# ---- what shares a nest
+
+LARGEST_NEST = 200
+"""operations of a loop nest, a function counted as FUNCTION_OPERATIONS. Bound."""
+
+MOST_PIECES = 16
+"""pieces into which a nest is cut where its rules read one operand here, another there. Bound."""
+
+LARGEST_CUT_NEST = 800
+"""operations of all pieces of such a nest together. Bound."""
+
+MOST_JOINED_WHERE_READ = 4
+"""arrays that are joined by the nest that reads the result, at most: each is a piece of it. Bound."""
+
+SHORTEST_JOINED = 16
+"""elements of a row of the result for each such array, at least: pieces are loops along them. Bound."""
+
+MOST_BUFFERS = 128
+"""buffers that a nest reads, or that hold results of the Program. Bound."""
+
+NESTS_LOOKED_BACK = 12
+"""nests before it, latest first, among which one is looked for that reads the same. Bound."""
+
+LARGEST_INLINE = 60
+"""operations of a value that is computed anew at each use rather than stored. Bound."""
+
+SMALLEST_RECOMPUTED = 1 << 28
+"""bytes of a value, such as one for each pair of few numbers, that each nest computes anew rather than reads. Chosen:
+to store it is up to three times as fast, but from here on memory is what a user runs out of."""
+
+LARGEST_RECOMPUTED = 4 * facts.FUNCTION_OPERATIONS
+"""operations of such a value. Derived: functions of a distance, and as many sums and products as take as long."""
+
+SMALLEST_PAIRS = 1 << 10
+"""bytes of such a value, from which its short axes are written out: vectors then run along the long ones. Compared."""
+
+ELEMENTS_FROM_ONE = 16
+"""elements of such a value for each number that it is computed from, at least. Chosen: it is memory that is saved."""
+
+DEEPEST_INLINE = 50
+"""equations one behind another that are followed into a nest. Bound, and keeps recursion shallow."""
+
+CARRIED_OPERATIONS = 3
+"""operations of a nest that carries a value along its rows, at most: they are done one by one there. Compared: one
+before and one after a running sum take 0.6 to 1.0 of the time that they take apart, six up to 1.5."""
+
+CARRIED_FROM_MEMORY = facts.SECOND_CACHE // 4
+"""elements of such a nest, at least, for that: vectors that stay in a cache cost less. Derived."""
+
+CARRIED_COLUMNS = 64
+"""values carried side by side from which on such a nest takes in whatever is no function, as vectors do. Compared: tanh
+with a running sum, which is wider and so has shorter vectors, takes 1.5 to 2.3 times as long as apart."""
+
+CARRIED_PARTS = 4
+"""parts of such a nest that threads can share, at least, for that. Compared."""
+
+MOST_JOINED = 32
+"""parts of an array that one kernel writes. Bound."""
+
+SMALLEST_JOINED_IN_NEST = facts.FIRST_CACHE // 2
+"""bytes of a joined array that the nests which read it compute, at least: what lies in the first cache is read again
+faster than two arrays are stored at once. Derived."""
+
+SHORTEST_FROM_VECTORS = 2048
+"""elements of a row that begins amid a vector and is therefore cut where the next begins, at least. Compared: stores
+across cache lines take twice as long, but one kernel more has to be called."""
+
+LARGEST_REST = 0.05
+"""share of a row whose last elements fill no vector, for parts of a joined array to be stored by one nest. Compared."""
+
+LARGEST_WAIT = facts.SECOND_CACHE
+"""bytes of a result that may wait for its reader for the sake of a better order. Derived: it stays in the cache."""
+
+LARGEST_SMALL_PRODUCT = 64
+"""multiplications of a product, or of each of a batch, that becomes a nest. Compared: calling BLAS costs 200 ns."""
+
+MOST_SUMMED_AT_ONCE = facts.FLOATS_OF_VECTOR - 1
+"""points of a reduction that is written out, so that vectors run along other loops. Derived: more fill a vector."""
+
+MOST_STATEMENTS_AT_ONCE = 64
+"""statements of all points of such a reduction. Bound."""
+
+SMALLEST_SHIFTED_SLICE = 4096
+"""bytes of a carry that is stacked before and after each step, to lie in one buffer, seen twice. Must exceed what
+small loops keep in variables (MOST_VARIABLES). Compared."""
+
+# ---- what a kernel is written like
+
+MOST_UNROLLED_POINTS = 32
+"""points of a nest in a small loop that is written out point by point. Bound."""
+
+MOST_UNROLLED_RESULTS = 16
+"""results of such a nest. Bound."""
+
+MOST_VARIABLES = 16
+"""elements of a piece of memory that become variables of a small loop: so many registers. Compared."""
+
+MOST_STATEMENTS = int(0.4e9 / facts.STATEMENT_NS)
+"""statements of a small loop; a function counts as STATEMENTS_OF_FUNCTION. Derived: 0.4 s to compile."""
+
+LONGEST_SMALL_STEP = 500.0
+"""ns of a step of a loop that becomes one function: threads could not share so little. Compared."""
+
+ROWS_WEIGH = 5.0
+"""times that the cost of such a step counts if it has rows, which threads may share for all steps. Compared."""
+
+LONG_STEP = 100_000.0
+"""ns of a step of a kernel's range that asks itself whether to stop. Chosen: far below POLL_INTERVAL_NS."""
+
+FEWEST_COLUMNS = facts.FLOATS_OF_VECTOR // 2
+"""columns that a vector can be made of, so that a sum over rows goes column by column. Derived."""
+
+SQUARE_SIDE = 8
+"""rows and columns of the squares in which a loop runs that exchanges both. Compared: half a cache line and more."""

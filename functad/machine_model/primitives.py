@@ -1,0 +1,126 @@
+"""Kernels that primitives bring as text: convolutions, windows, extrema, sorting, Fourier transforms."""
+
+from functad.machine_model import facts, products
+
+APART_BYTES = 16 * facts.CACHE_LINE
+"""bytes from what one thread updates to what another does, at least. Derived: processors fetch several lines ahead."""
+
+MOST_COPIED_ELEMENTS = 1 << 21
+"""elements of the copies of an image for each tap of a convolution, or of partial sums of its weights. Compared."""
+
+CONVOLUTION_WORTH_PRODUCTS = 1 << 16
+"""operations of a convolution from which matrix products pay: loops of a smaller one compile sooner. Compared."""
+
+DILATION_WORTH_SPLITTING = 1 << 26
+"""operations of a convolution from which those with zeros between elements are left out, by more kernels. Compared."""
+
+CONVOLUTION_BLOCK_PLACES = 256
+"""outputs of a block of products: enough for them to be fast, few enough for the cache. Compared."""
+
+CONVOLUTION_BLOCK_BYTES = 2 * facts.SECOND_CACHE
+"""bytes of such a block, and of the weights that a product of places reads. Derived."""
+
+WIDE_ROW = 32
+"""outputs of a row that are worth a matrix product of their own. Compared."""
+
+FEW_FEATURES = 16
+"""features of a convolution, or outputs or taps, that are too few for matrix products to be fast. Compared."""
+
+LITTLE_EXTRA_WORK = 1.02
+"""times the work that is wanted, at which no better way is looked for. Compared."""
+
+MOST_EXTRA_WORK = 1.1
+"""times the work that is wanted which overlapping parts, or outputs nobody asked for, may make of it. Compared."""
+
+PLACE_HEIGHTS = (products.TILE_ROWS, 2 * products.FEW_TILE_ROWS, products.FEW_TILE_ROWS)
+"""outputs of a row in a tile of a product of places (AVX-512). Derived."""
+
+FEATURES_UNIT = products.PANEL_DEPTH_UNIT
+"""features at a time in such a product, which divide theirs. Derived."""
+
+PLACES_PRODUCTS = 64
+"""terms of its sums, at least, which are worth its table. Compared."""
+
+ACCUMULATORS = 18
+"""sums of a convolution that are kept in registers, of 32 with AVX-512, as the rest holds operands. Compared."""
+
+WEIGHTS_IN_REGISTERS = 64
+"""weights that are kept in registers, or read from the first cache at no cost. Compared."""
+
+DIRECT_PRODUCTS = 288
+"""terms of a sum that a convolution of few features and outputs computes in loops. Compared."""
+
+TAPS_AT_ONCE = 5
+"""taps of a row that are summed at a time for the gradient of few weights. Compared."""
+
+WINDOW_WRITTEN_OUT = 25
+"""elements of a window that are written out one by one, so that many windows are done at once: 5 by 5. Compared."""
+
+WINDOWS_CUT_OFF = 1 / 16
+"""of all windows, at least, that reach beyond the operand, for a nest with borders instead of a kernel. Compared."""
+
+WINDOW_LONG_AXIS = 16
+"""elements of a window along an axis beyond which it is gone through in a loop. Compared."""
+
+EXTREMUM_BLOCK = 128
+"""elements of a row whose extremum is looked for at once; the first block that has it is searched again. Compared."""
+
+LONG_EXTREMUM_ROW = 512
+"""elements of a row from which on an extremum is looked for by blocks: others are read twice. Compared."""
+
+TALL_COLUMNS = 1 << 17
+"""elements of one array of columns, no fewer than these high, from which on the place of their extrema is found by two
+reductions. Compared: at 160,000 elements 22 us instead of 209; but at 50,000 30 instead of 8.
+"""
+
+COMPARISONS_OF_SEARCH = 256
+"""comparisons that take as long as to sort a value, or to look an element up among sorted ones. Compared: a million
+elements among 100 values take 1.9 ms by comparing and 2.5 by sorting, among 1,000 values 19 and 3.6."""
+
+RUNNING_GROUP = 4
+"""elements that are combined before they meet what has run up: a quarter of the long chain is left. Compared."""
+
+COLUMNS_TOGETHER = 256
+"""columns that a thread carries values along side by side, at least: with fewer, each row costs more. Compared: 100
+columns of 10,000 rows of float32 take 75 us together, and in chunks of 7 columns 550."""
+
+RUNNING_BLOCK = 256
+"""elements of a running logarithm of sums that are vectors between two recurrences. Compared."""
+
+COUNTED_ROW = 80
+"""elements of a row that is sorted by comparing all pairs, many at once; a longer one digit by digit. Compared."""
+
+DIGIT_BITS = 8
+"""bits of a digit. Compared: the counters of one stay in the first cache."""
+
+LARGER_DIGIT_BITS = 11
+"""bits of a digit in rows longer than LONG_DIGITS_ROW: three digits of a word instead of four. Compared."""
+
+LONG_DIGITS_ROW = 1 << 13
+"""elements of a row from which larger digits pay. Compared."""
+
+PARTED_ROW = 1 << 19
+"""elements of a row from which all threads sort it together, in parts that stay in the caches. Compared."""
+
+SORTED_PIECES = 16
+"""pieces of the rows that are sorted together, read and divided each by one thread: enough for any. Chosen."""
+
+PARTS_TOGETHER = 8
+"""parts of a row, of 256, that are one piece of work: enough pieces for any threads, few counters. Chosen."""
+
+BLOCK_OF_LARGEST = 32
+"""elements of a row whose largest is found first, to tell whether any of them can be kept. Compared with 16 and 64."""
+
+LARGEST_AMONG = BLOCK_OF_LARGEST
+"""elements of a row for each that is kept, from which on there is a block for each: 0.25 of the time without them for 1
+of 1,000, 0.55 for 10 and for 30 of 1,000, 0.3 for 32 of 100,000. Derived."""
+
+KEPT_LARGEST = 32
+"""largest elements that are kept in order while a row is read; for more the row is sorted. Compared."""
+
+MOST_FACTORS = 16
+"""factors of an integer power that is written out as products; of more, a function makes a loop. Bound."""
+
+FEW_COUNTED = 10
+"""events of a Poisson or binomial distribution, on average, below which they are counted one by one; from here on
+rejection is faster. Random numbers depend on it. Chosen: as in JAX."""

@@ -1,0 +1,79 @@
+"""Matrix products: which are done how, and by whom."""
+
+from functad.machine_model import facts
+
+PRODUCT_CHUNK = 4e5
+"""operations of float32 in a chunk of a product, at least; some 5 µs. Compared."""
+
+PRODUCT_CHUNK_EXTENT = 192
+"""rows or columns of a chunk, at least, if a core has more than one: each packs all of the other operand. Compared."""
+
+ROWS_PACK_BETTER = 4
+"""times as many columns as rows from which threads share the columns: rows have the better kernels. Compared."""
+
+COPIED_WEIGHT_ROWS = 64
+"""rows of all products with a weight that they read transposed, for one copy of it before. Compared."""
+
+COPIED_WEIGHT_BYTES_A_ROW = 1280
+"""bytes of such a weight that are worth a row more: a large one takes longer to copy, and gains less. Compared."""
+
+COPIED_WEIGHT_PRODUCT = 32**3
+"""multiplications of such a product, at least. Compared."""
+
+FALLBACK_TILE_BYTES = 2 * facts.FIRST_CACHE
+"""bytes of a packed tile of the product that stands in for a BLAS library. Derived."""
+
+FALLBACK_TILE_ROWS = 64
+"""rows of that tile. Compared."""
+
+OPENBLAS_DIRECT = 100**3
+"""multiplications up to which OpenBLAS, with AVX-512, reads both matrices where they lie. Chosen, by its source."""
+
+DIRECT_TILE = 128
+"""rows of the tiles in which larger ones are given to it (half as many if transposed), columns, and terms. Compared."""
+
+DIRECT_FEW = 256
+"""rows at most (terms if transposed) of the left operand of a product in such tiles. Compared: more pay for packing."""
+
+REPEATED_BYTES = facts.SECOND_CACHE // 4
+"""bytes of a matrix that stays in a core's cache while all rows of another pass by. Derived."""
+
+OWN_PRODUCT_EXTENT = 8
+"""elements along each side, at least, of products that functad's own does faster than shorter vectors. Compared."""
+
+OWN_PRODUCT_BYTES = 8 * facts.SECOND_CACHE
+"""bytes of a matrix from which functad's own product (AVX-512), packing while it multiplies, is faster. Derived."""
+
+OWN_PRODUCT_ROWS = 4
+"""rows of such a product, at least, so that it fills its vectors. Compared."""
+
+OWN_PRODUCT_COLUMNS = 128
+"""columns of such a product, at least. Compared."""
+
+OWN_PRODUCT_DEPTH = 32
+"""terms of such a product, at least. Compared."""
+
+TILE_ROWS = 12
+"""rows of a tile of the result that stays in registers: with TILE_BYTES 24 of the 32 that AVX-512 has. Chosen."""
+
+FEW_TILE_ROWS = 4
+"""rows of the tiles in which fewer rows than that are done. Compared."""
+
+TILE_BYTES = 2 * facts.VECTOR_BYTES
+"""bytes of a row of such a tile. Derived."""
+
+PANEL_DEPTH = 256
+"""terms of a sum that are packed at a time. Compared."""
+
+PANEL_DEPTH_UNIT = 4
+"""terms of which that is a multiple; zeros are added at the end. Chosen: what is transposed at once."""
+
+RESIDENT_BYTES = facts.SECOND_CACHE // 2
+"""bytes of the operand that stays in the second cache. Derived."""
+
+PANEL_BYTES = facts.FIRST_CACHE
+"""bytes of a panel of the other, which passes by. Derived."""
+
+NEAR_BYTES = RESIDENT_BYTES // PANEL_DEPTH
+"""bytes from one row to the next up to which a tile reads its rows where they lie, unpacked: with larger ones they
+would not stay in the second cache. Derived."""
