@@ -124,6 +124,12 @@ JIT_OPTIONS = (
 )
 
 
+# An element for each trace that is active, and for each block of `Config.context`, in whichever thread. While there is
+# none, no thread records anything, and all of them see `Config.jit_settings`: a look at a list, where one into a
+# thread's own state takes as long as a small kernel.
+exceptional: list[None] = []
+
+
 class Config(threading.local):
     """The value of every option, seen from the current thread.
 
@@ -193,6 +199,7 @@ class Config(threading.local):
         active.update(values)
         outermost = "jit_settings" not in active
         active["jit_settings"] = None
+        exceptional.append(None)
         for name in shared:
             _set_for_all(name, active.pop(name))
         try:
@@ -205,6 +212,7 @@ class Config(threading.local):
                 del active["jit_settings"]
             for name, value in shared.items():
                 _set_for_all(name, value)
+            exceptional.pop()
 
     def watch(self, name: str, changed: Callable[[Any], None]) -> None:
         """Call `changed` with the value of an option now, and from now on whenever it is set for all threads."""

@@ -174,6 +174,10 @@ POLL_WORK = 1 << 22
 """lines of kernels that run without a look at the clock: 50 ms at most, as most take less than 1 ns, those that wait
 for memory 10. Chosen: short kernels never look."""
 
+DIRECT_ARENA_BYTES = 1 << 20
+"""bytes of temporaries of which a compiled Program may have a second set, for calls that are entered directly. Chosen:
+with more of them a call takes so long that the way in does not matter."""
+
 JUMP_WORK = 16
 """lines that a jump, or the call of a kernel, takes as long as. Compared."""
 

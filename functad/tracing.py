@@ -14,6 +14,7 @@ import numpy as np
 
 from functad import hints
 from functad.array import Array, ArrayImpl
+from functad.config import exceptional
 from functad.errors import ConcretizationError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
@@ -99,12 +100,14 @@ class Trace:
     def __enter__(self) -> Trace:
         self.parent = _state.trace
         self.alive = True
+        exceptional.append(None)
         _state.trace = self
         return self
 
     def __exit__(self, kind: Any, problem: BaseException | None, where: Any) -> None:
         self.alive = False
         _state.trace = self.parent
+        exceptional.pop()
         if type(problem) is ValueError and str(problem).startswith("setting an array element with a sequence"):
             why = problem.__cause__ or problem.__context__  # NumPy's words for any error of `__float__`
             if isinstance(why, TracerError):
@@ -453,10 +456,12 @@ class in_trace:
 
     def __enter__(self) -> None:
         self.before = _state.trace, lines.source, lines.scopes
+        exceptional.append(None)
         _state.trace, lines.source, lines.scopes = self.trace, None, ()
 
     def __exit__(self, *exc: Any) -> None:
         _state.trace, lines.source, lines.scopes = self.before
+        exceptional.pop()
 
 
 def outside_traces() -> in_trace:

@@ -38,7 +38,7 @@ from functad.api.stages import Lowered, Traced
 from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
-from functad.config import config
+from functad.config import Config, config, exceptional
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.exact import exact_key
 from functad.execution import executable
@@ -253,13 +253,17 @@ class JitFunction(Generic[P, R]):
         self._fast = self._known.fast  # the same list, for speed
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        if current_trace() is None:
+        if not exceptional:
+            settings = Config.jit_settings
+        elif current_trace() is None:
             settings = config.jit_settings or current_settings()
-            for known, fast_call in self._fast:
-                if known == settings:
-                    result = fast_call(args, kwargs)
-                    if result is not MISS:
-                        return result
+        else:
+            return self._long_call(args, kwargs)
+        for known, fast_call in self._fast:
+            if known is settings or known == settings:
+                result = fast_call(args, kwargs)
+                if result is not MISS:
+                    return result
         return self._long_call(args, kwargs)
 
     def _long_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -292,7 +296,7 @@ class JitFunction(Generic[P, R]):
 
     def _fast_call(self, call: _SortedCall, entry: _CacheEntry, values: Sequence[Any]) -> tuple[Arguments, FastCall]:
         """The short way for arguments of these types; made at the first call, which compiles."""
-        settings = current_settings()
+        settings = config.jit_settings or current_settings()
         if settings not in entry.calls:
             names = self._names(call)
             arguments = Arguments(

@@ -66,7 +66,8 @@ def make_call(
     """A function of `(args, kwargs)` that runs an executable, or returns `MISS` for arguments of another signature.
 
     An executable is called with the constants and the leaves; one that tells where its results lie (`fresh`,
-    `results`, as that of the CPU) is given their memory, too, or asked what to raise if there is none (`too_large`).
+    `results`, as that of the CPU) is given their memory, too, or asked what to raise if there is none (`too_large`). If
+    it has a `direct_call` for such leaves, that is tried first.
 
     >>> from functad.ir import Aval
     >>> from functad.tree_util import tree_structure
@@ -79,6 +80,7 @@ def make_call(
     """
     text = _Text()
     text.read_arguments(arguments)
+    text.enter_directly(arguments, constants, executable, results)
     text.read_leaves(arguments)
     text.run(arguments, constants, executable)
     text.build(results)
@@ -277,6 +279,30 @@ class _Text:
         except TypeError:
             return f"{name} == {known}"
         return f"({name} is {known} or exact_key({name}) == {key})"
+
+    # --- the direct way ---------------------------------------------------------------------------------
+
+    def enter_directly(
+        self, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any, results: Results
+    ) -> None:
+        """Hand over the leaves as they are, where the executable knows Arrays itself; it returns None for others."""
+        if not hasattr(executable, "direct_call") or any(name is not None for name in arguments.donated):
+            return
+        if not set(arguments.classes) <= {ArrayImpl, np.ndarray, float}:
+            return  # such leaves would come again
+        leaves = [shared(aval) for aval in arguments.avals]
+        numbers = [not a.shape and dtypes.dtype_of(0.0) == (a.dtype, a.weak_type) for a in leaves]
+        given = [np.asarray(c, order="C") for c in constants]
+        direct = executable.direct_call(given, leaves, numbers, [shared(aval) for aval in results.avals])
+        if direct is None:
+            return
+        self.objects["direct"] = direct
+        self.add(f"values = direct({', '.join(self.leaves)})", "if values is not None:")
+        start = len(self.lines)
+        names = [f"y{k}" for k in range(len(results.avals))]
+        self.add(f"{', '.join(names)} = values")
+        self.add(f"return {self.tree(results.out_tree, iter(names))}")
+        self.lines[start:] = [f"    {line}" for line in self.lines[start:]]
 
     # --- the leaves --------------------------------------------------------------------------------------
 

@@ -19,10 +19,11 @@ from functad import machine_model
 from functad.backends.cpu import kept_plans
 from functad.backends.cpu.compile import shared_kernels
 from functad.backends.cpu.products.blas import named_handle
+from functad.backends.cpu.runtime.direct import DirectCall, DirectTypes, bind_directly
 from functad.backends.cpu.runtime.linking import FreshArrays, Plan, ResultPlaces, linked, prepare
 from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, settle
 from functad.errors import TooLargeError
-from functad.ir import Program
+from functad.ir import Aval, Program
 from functad.system.freed_memory import empty_for
 from functad.system.once import imported
 
@@ -157,8 +158,34 @@ class CpuExecutable(CallableProgram):
         except (MemoryError, ValueError) as problem:
             raise NotStartedError(str(self.too_large())) from problem
 
+    def direct_call(
+        self,
+        constants: Sequence[np.ndarray],
+        leaves: Sequence[Aval],
+        numbers: Sequence[bool],
+        results: Sequence[Aval],
+    ) -> DirectCall | None:
+        """A function of the leaves themselves, for calls of little work, as `bind_directly` describes it.
+
+        It has slots and an arena of its own. None unless each result is a new array, as it is.
+        """
+        types = DirectTypes(constants, leaves, numbers, results)
+        inputs = len(types.constants) + len(types.leaves)
+        own = [(inputs + k, None) for k in range(len(types.results))]
+        new = [(aval.shape, aval.dtype) for aval in types.results if empty_for(aval.shape, aval.dtype) is np.empty]
+        if list(self.results) != own or list(self.fresh) != new or self.plan.stacks:
+            return None
+        if self.plan.arena_bytes > machine_model.DIRECT_ARENA_BYTES:
+            return None
+        slots, arena = self._memory()
+        return bind_directly(self.tape, slots, arena, types)
+
     def new_context(self) -> CallState:
         """Slots and an arena for one call at a time; stacks grow with the first ones, and stay as large."""
+        slots, arena = self._memory()
+        return CallState(self.tape.bind(slots, self.plan.arrays), slots, arena)
+
+    def _memory(self) -> tuple[np.ndarray, np.ndarray]:
         try:
             arena = np.empty(self.plan.arena_bytes + machine_model.CACHE_LINE, np.uint8)
         except (MemoryError, ValueError) as problem:
@@ -173,7 +200,7 @@ class CpuExecutable(CallableProgram):
             slots[slot] = named_handle(name)
         if self.plan.stacks:
             weakref.finalize(arena, release_stacks, slots, self.plan.stacks).atexit = False
-        return CallState(self.tape.bind(slots, self.plan.arrays), slots, arena)
+        return slots, arena
 
     # --- looking inside ----------------------------------------------------------------------------------
 

@@ -293,6 +293,11 @@ def _byte(t: _Translation, address: ir.Value) -> ir.Value:
     return t.builder.zext(t.builder.load(t.builder.inttoptr(address, ir.IntType(8).as_pointer())), _WORD)
 
 
+def _float_bits(t: _Translation, address: ir.Value) -> ir.Value:
+    double = t.builder.load(t.builder.inttoptr(address, ir.DoubleType().as_pointer()))
+    return t.builder.zext(t.builder.bitcast(t.builder.fptrunc(double, ir.FloatType()), _INT), _WORD)
+
+
 def _room(t: _Translation, size: ir.Value) -> ir.Value:
     return t.builder.ptrtoint(ir.IRBuilder(t.entry).alloca(_WORD, size=size), _WORD)
 
@@ -329,6 +334,7 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
     "pause": _pause,  # tell the processor that this thread waits for another one
     "flags": _flags,  # the C int at an address
     "byte": _byte,  # the byte at an address
+    "float_bits": _float_bits,  # those of the float nearest to the double at an address
     "room": _room,  # the address of so many (a constant) words on the stack
     "product_float": _product(ir.FloatType()),  # (result, x, y): result[0] = x[0] y[0]
     "product_double": _product(ir.DoubleType()),
@@ -349,6 +355,8 @@ C_FUNCTIONS = {
     "acquire_lock": ("i", "wi"),
     "get_time": ("i", "iw"),
     "new_object": ("w", "w"),
+    "new_instance": ("w", "ww"),
+    "new_array": ("w", "wwiwwwiw"),
     "set_item": ("i", "www"),
     "call_object": ("w", "www"),
     "call_kernel": ("v", "wwww"),

@@ -45,7 +45,17 @@ SET_ITEM = 74  # int set_item(tuple, place, PyObject*),
 CALL = 75  # PyObject* call(callable, tuple, keywords),
 DECREF = 76  # void decref(PyObject*)
 POLL = 77  # and of `runtime.compiled.poll`
-POOL_HELPER = 80  # for each helper 8 words: asleep (0 or 1), address of its lock
+INCREF = 78  # void incref(PyObject*),
+CLEAR_ERROR = 79  # void forget the exception that is set(),
+NEW_INSTANCE = 80  # PyObject* instance(type, 0),
+NEW_ARRAY = 81  # PyObject* ndarray(type, dtype, int rank, shape, strides, data, int flags, base),
+NONE = 82  # and of None,
+FLOAT_TYPE = 83  # of the type float,
+IMPL_TYPE = 84  # of the type functad.array.ArrayImpl, and which words of its instances are
+IMPL_VALUE = 85  # the ndarray,
+IMPL_AVAL = 86  # the type or None,
+IMPL_WEAK = 87  # True or False
+POOL_HELPER = 88  # for each helper 8 words: asleep (0 or 1), address of its lock
 HELPER_SIZE = 8
 CLAIM_SIZE = 1 << 16
 
@@ -53,6 +63,31 @@ CLAIM_SIZE = 1 << 16
 FRAME_TAPE = 0
 FRAME_SLOTS = 1
 FRAME_ARRAYS = 2  # number of arrays, whose addresses go to the first slots
+
+# What a tape that is entered directly needs besides, in place of that number. Addresses of constants follow, which go
+# to the first slots, then entries of leaves, then of results.
+DIRECT_TAKEN = 2  # 1: a call is under way
+DIRECT_CONSTANTS = 3  # numbers of each
+DIRECT_LEAVES = 4
+DIRECT_RESULTS = 5
+DIRECT_HEAD = 6
+LEAF_AVAL = 0  # address of the type,
+LEAF_WEAK = 1  # of its `weak_type`, True or False,
+LEAF_DTYPE = 2  # of its dtype
+LEAF_RANK = 3
+LEAF_SHAPE = 4  # address of the axes' sizes
+LEAF_PLAIN = 5  # 1: an ndarray is of this type, if its dtype and shape are
+LEAF_NUMBER = 6  # address of an array that can hold a Python float, or 0 where none is expected
+LEAF_DOUBLE = 7  # 1: as a float64
+LEAF_ARRAY = 8  # during a call: the array, which it holds
+LEAF_SIZE = 9
+RESULT_AVAL = 0  # as of a leaf
+RESULT_WEAK = 1
+RESULT_DTYPE = 2
+RESULT_RANK = 3
+RESULT_SHAPE = 4
+RESULT_ARRAY = 5  # during a call: the new array
+RESULT_SIZE = 6
 
 # The cancellation token of a call, by which whoever works for it learns that it shall stop.
 CANCELLATION_POLL = 0  # address of `runtime.compiled.poll`, for kernels

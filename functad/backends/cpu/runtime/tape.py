@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import sys
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -18,9 +17,10 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.products import gemm_runtime
-from functad.backends.cpu.runtime import compiled
+from functad.backends.cpu.runtime import compiled, compiled_entry
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.pool import Pool
+from functad.backends.cpu.runtime.python_objects import layout_problem, tell_makers
 from functad.config import config
 from functad.errors import ArgumentError
 from functad.system.once import unforked
@@ -197,14 +197,16 @@ class Runtime:
     """The compiled runtime, loaded: addresses of its functions, the pool, and how Python enters."""
 
     def __init__(self) -> None:
-        files = (compiled.__file__, gemm_runtime.__file__)
+        files = (compiled.__file__, compiled_entry.__file__, gemm_runtime.__file__)
         source = "\n".join(Path(file).read_text(encoding="utf-8") for file in files)
-        exports = compiled.EXPORTS + gemm_runtime.EXPORTS
+        exports = compiled.EXPORTS + compiled_entry.EXPORTS + gemm_runtime.EXPORTS
 
         def make(_: str) -> bytes:
             # Loading the compiler takes time that a warm cache saves.
             words = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
-            return bytes(words.compile_words(source, vars(compiled) | vars(gemm_runtime), exports))
+            return bytes(
+                words.compile_words(source, vars(compiled_entry) | vars(compiled) | vars(gemm_runtime), exports)
+            )
 
         self.kernels = objects.get(source, "runtime", exports, make)
         self.addresses = self.kernels.addresses
@@ -212,17 +214,23 @@ class Runtime:
         self.enter = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(self.addresses["enter"])
         self.pool = Pool(self.addresses)
         config.watch("num_threads", self.pool.set_threads)
-        # Python reads this record as long as a function made of it lives: for ever.
+        # Python reads these records as long as a function made of them lives: for ever.
         self._method = _MethodDefinition(b"run", self.addresses["call"], _METH_O, None)
-        self.entry_problem = _layout_problem()
+        self._direct_method = _MethodDefinition(b"run", self.addresses["call_directly"], _METH_FASTCALL, None)
+        self.entry_problem = layout_problem()
+        self.direct_problem = self.entry_problem or tell_makers(self.pool.words)
         self.pool.survive_forks()
 
     def bind(self, tape: Tape, slots: Words, arrays: int) -> BoundTape:
         if self.entry_problem:
             return self._bind_in_python(tape, slots, arrays)
-        frame = np.array([tape.address, slots.ctypes.data, arrays], np.int64).view(_Frame)
-        frame.kept = (tape, slots)
-        return _new_function(ctypes.byref(self._method), frame, None)
+        return _new_function(
+            ctypes.byref(self._method), _frame([tape.address, slots.ctypes.data, arrays], tape, slots), None
+        )
+
+    def bind_directly(self, words: Sequence[int], *kept: Any) -> Callable[..., Any]:
+        """The function that `direct` describes, whose frame has these words and keeps what they point to."""
+        return _new_function(ctypes.byref(self._direct_method), _frame(words, *kept), None)
 
     def _bind_in_python(self, tape: Tape, slots: Words, arrays: int) -> BoundTape:
         def call(given: list[np.ndarray[Any, Any]]) -> int:
@@ -255,6 +263,12 @@ class _Frame(np.ndarray[Any, Any]):
     kept: tuple[Any, ...]
 
 
+def _frame(words: Sequence[int], *kept: Any) -> _Frame:
+    frame = np.array(words, np.int64).view(_Frame)
+    frame.kept = kept
+    return frame
+
+
 class _MethodDefinition(ctypes.Structure):
     """PyMethodDef of Python's stable ABI."""
 
@@ -266,7 +280,7 @@ class _MethodDefinition(ctypes.Structure):
     ]
 
 
-_METH_O = 0x0008
+_METH_O, _METH_FASTCALL = 0x0008, 0x0080
 _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
@@ -321,28 +335,3 @@ def _words(entry: TapeEntry, places: Sequence[int]) -> list[int]:
         piece = piece // 64 * 64 if piece > 64 else max(piece, 1)
         words += [instruction.address, instruction.params.ctypes.data, instruction.scale, piece]
     return words
-
-
-def _layout_problem() -> str:
-    """Why compiled code may not look into lists and arrays itself; empty if it may."""
-    if sys.implementation.name != "cpython":
-        return f"{sys.implementation.name} lays out its objects in its own way"
-    head = object.__basicsize__
-    if np.ndarray.__basicsize__ < head + 56:
-        return "numpy.ndarray is smaller than expected"
-    matrix = np.zeros((3, 4), np.float32)
-    arrays = [matrix, matrix[1:], matrix.T, np.zeros(5, np.int8)[1:4], np.array(2.0), matrix[:0]]
-    for array in arrays:
-        place = id(array)
-        if ctypes.c_int64.from_address(place + head - 8).value != id(np.ndarray):
-            return "an object's type does not lie at the end of its head"
-        if ctypes.c_int64.from_address(place + head).value != array.__array_interface__["data"][0]:
-            return "an array's address does not lie where expected"
-        if ctypes.c_int.from_address(place + head + 48).value & 0x0101 != array.flags.num & 0x0101:
-            return "an array's flags do not lie where expected"
-    if ctypes.c_int64.from_address(id(arrays) + head).value != len(arrays):
-        return "a list's length does not lie where expected"
-    items = (ctypes.c_int64 * len(arrays)).from_address(ctypes.c_int64.from_address(id(arrays) + head + 8).value)
-    if list(items) != [id(array) for array in arrays]:
-        return "a list's items do not lie where expected"
-    return ""
