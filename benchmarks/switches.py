@@ -57,6 +57,8 @@ SWITCHES = [
     Switch("loop: unrolling", machine_model, "UNROLLED_STEPS", 0),
     Switch("fusion: readers first", fuse, "let_readers_go_first", lambda *_: None),
     Switch("fusion: parts of joined arrays", schedule, "find_places", lambda fusion: {}),
+    Switch("fusion: joins within nests", machine_model, "SMALLEST_JOINED_IN_NEST", 1 << 60),
+    Switch("nests: rows from vectors on", machine_model, "SHORTEST_FROM_VECTORS", 1 << 60),
     Switch("memory: shifted stacks", machine_model, "SMALLEST_SHIFTED_SLICE", 1 << 60),
     Switch("nests: short reductions written out", emit, "unrolled", _same),
     Switch("nests: rows instead of columns", emit, "interchanged", _same),

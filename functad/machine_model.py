@@ -225,6 +225,14 @@ MOST_JOINED_WHERE_READ = 4
 SHORTEST_JOINED = 16
 """elements of a row of the result for each such array, at least: pieces are loops along them. Bound."""
 
+SMALLEST_JOINED_IN_NEST = FIRST_CACHE // 2
+"""bytes of a joined array that the nests which read it compute, at least: what lies in the first cache is read again
+faster than two arrays are stored at once. Derived."""
+
+SHORTEST_FROM_VECTORS = 2048
+"""elements of a row that begins amid a vector and is therefore cut where the next begins, at least. Compared: stores
+across cache lines take twice as long, but one kernel more has to be called."""
+
 MOST_BUFFERS = 128
 """buffers that a nest reads, or that hold results of the Program. Bound."""
 

@@ -326,6 +326,55 @@ def test_short_parts_are_joined_in_memory(shape: tuple[int, ...], axis: int) -> 
     assert "loops" in kinds(fusion_of(lambda x: jnp.concatenate([x, x * 2.0], axis) + 1.0, x))
 
 
+LONG = functad.ShapeDtypeStruct((5000,), "float32")
+
+
+def test_a_joined_array_is_computed_in_the_nest_that_reads_it() -> None:
+    def stages(x: Any, y: Any) -> Any:
+        slope = jnp.concatenate([x[:1], x[1:] * y[:-1]])
+        return slope, y + 0.5 * slope
+
+    fusion = fusion_of(stages, LONG, LONG)
+    assert kinds(fusion) == ["nest"] and primitives(fusion)[0] == ["concatenate", "add"]
+    x = np.linspace(0, 1, 5000, dtype=np.float32)
+    for found, wanted in zip(functad.jit(stages)(x, x), stages(jnp.asarray(x), jnp.asarray(x))):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (z := jnp.concatenate([x[:1], x[1:] * 2.0]), z[::-1] * 2.0),  # nobody reads it point by point
+        lambda x: (z := jnp.concatenate([x[:1], jnp.cumsum(x)]), z * 2.0),  # a part that would be copied
+        lambda x: (z := jnp.concatenate([x, x[:8].reshape(-1)] * 4), z * 2.0),  # too many parts
+        lambda x: (z := jnp.concatenate([x[:1], x[1:500]]), z * 2.0),  # in the first cache
+    ],
+)
+def test_other_arrays_are_joined_in_memory(function: Any) -> None:
+    assert "loops" in kinds(fusion_of(function, LONG))
+
+
+def test_a_long_row_that_begins_amid_a_vector_is_cut_where_the_next_one_begins() -> None:
+    def boxes(shape: tuple[int, ...]) -> list[list[int]]:
+        x = functad.ShapeDtypeStruct(shape, "float32")
+        fusion = fusion_of(lambda u: u + jnp.roll(u, 1, -1), x)
+        return [[loop.extent for loop in b.nest.loops] for b in fusion.builders(fusion.units[-1], no_buffer)]
+
+    assert boxes((5000,)) == [[], [15], [4984]]
+    assert boxes((1, 5000)) == [[], [15], [4984]]
+    assert boxes((2000,)) == [[], [1999]]
+    assert boxes((2, 5000)) == [[2], [2, 4999]]
+
+
+def test_pieces_that_begin_with_vectors_compute_the_same() -> None:
+    for size in (2047, 2048, 2049, 5001):
+        x = np.random.default_rng(size).normal(size=size).astype("float32")
+        wanted = x + np.roll(x, 1) + np.roll(x, -3)
+        np.testing.assert_allclose(
+            functad.jit(lambda x: x + jnp.roll(x, 1) + jnp.roll(x, -3))(x), wanted, rtol=1e-6, atol=1e-6
+        )
+
+
 # --- repeated arrays ------------------------------------------------------------------------------------------
 
 

@@ -116,6 +116,10 @@ EXAMPLES: dict[str, Example] = {
     "loop: unrolling": Example(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, None, 4)[0], (X,)),
     "fusion: readers first": Example(lambda w, x: (w - 0.1 * (x.T @ x), x @ w), (WEIGHTS, ROWS), donate=0),
     "fusion: parts of joined arrays": Example(lambda x, y: jnp.concatenate([x * 2, jnp.sin(y)]), (LONG, LONG)),
+    "fusion: joins within nests": Example(
+        lambda x, y: (z := jnp.concatenate([x[:100], jnp.sin(y)]), z * z), (LONG, LONG)
+    ),
+    "nests: rows from vectors on": Example(lambda x: x + jnp.roll(x, 1), (LONG,)),
     "memory: shifted stacks": Example(
         functad.grad(lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x),) * 2, x[0], x)[1].sum()),
         (np.tile(ROWS, (1, 100)),),

@@ -95,7 +95,7 @@ class Fusion:
             self._act(self._new_unit(_KINDS[type(eqn.primitive.lower)], [i]), eqn)
         elif i in self.inlining.absorbed or _is_empty(eqn) or eqn.outvars[0] in self.inlining.inline:
             pass
-        elif isinstance(eqn.primitive.lower, tuple(_KINDS)):
+        elif isinstance(eqn.primitive.lower, tuple(_KINDS)) and not self.inlining.is_joined_in_nest(eqn):
             unit = self._new_unit(_KINDS[type(eqn.primitive.lower)], [i])
             self._depend(unit, (a for a in eqn.invars if isinstance(a, Var)))
         else:

@@ -139,7 +139,7 @@ class Inlining:
             if isinstance(rule, Reduction):
                 return True
             if isinstance(rule, Loops):
-                return self._is_joined_where_read(user)
+                return self._is_joined_where_read(user) or self.is_joined_in_nest(user)
             if isinstance(rule, Scattered):
                 return self._may_be_read_by(user, var, eqn) and self._pays_one_by_one(user, var, eqn)
             if isinstance(rule, Indexed) and rule.once:  # most of the points of its pieces are such as read it
@@ -236,17 +236,41 @@ class Inlining:
 
     def _is_joined_where_read(self, eqn: Eqn) -> bool:
         """Whether an equation joins a few arrays for one element-wise equation, whose pieces are long loops then."""
-        (out, *others) = eqn.outvars
-        users = self.uses.get(out, [])
-        if others or len(users) != 1 or out in self.outputs or users[0] in self.absorbed or not joins(eqn):
+        out = eqn.outvars[0]
+        is_alone = len(self.uses.get(out, [])) == 1 and out not in self.outputs
+        return is_alone and self._has_long_pieces(eqn) and self._is_read_by_elements(out)
+
+    def is_joined_in_nest(self, eqn: Eqn) -> bool:
+        """Whether an equation that joins a few arrays is a nest, as one that reads the result element by element is.
+
+        Then one nest computes both, and the parts besides, where each of them is element-wise or in memory.
+        """
+        out = eqn.outvars[0]
+        is_alone = len(self.uses.get(out, [])) == 1 and out not in self.outputs
+        if is_alone or out.aval.size * out.aval.dtype.itemsize < machine_model.SMALLEST_JOINED_IN_NEST:
             return False
-        user = self.program.eqns[users[0]]
-        if self.phase(self.producer[out]) != self.phase(users[0]) or self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
+        if not (self._has_long_pieces(eqn) and self._is_read_by_elements(out)):
+            return False
+        makers = [self.program.eqns[self.producer[a]] for a in eqn.invars if a in self.producer]
+        return all(isinstance(maker.primitive.lower, (Scalar, Indexed)) for maker in makers)
+
+    def _has_long_pieces(self, eqn: Eqn) -> bool:
+        """Whether an equation joins a few arrays, so that its pieces are long loops."""
+        if not joins(eqn) or self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
             return False
         (_, part), *_ = parts = parts_in(eqn)
-        if len(parts) > machine_model.MOST_JOINED_WHERE_READ or part.width < machine_model.SHORTEST_JOINED * len(parts):
-            return False
-        return isinstance(user.primitive.lower, Scalar) and user.outvars[0].aval.size == out.aval.size
+        return len(parts) <= machine_model.MOST_JOINED_WHERE_READ and part.width >= machine_model.SHORTEST_JOINED * len(
+            parts
+        )
+
+    def _is_read_by_elements(self, var: Var) -> bool:
+        """Whether an element-wise equation of the same phase reads a variable at its own points."""
+        for i in self.uses.get(var, []):
+            user = self.program.eqns[i]
+            if i not in self.absorbed and self.phase(self.producer[var]) == self.phase(i):
+                if isinstance(user.primitive.lower, Scalar) and user.outvars[0].aval.size == var.aval.size:
+                    return True
+        return False
 
     def _is_run_through_across(self, eqn: Eqn) -> bool:
         """Whether a running combination would read this across the rows of where it is moved from.

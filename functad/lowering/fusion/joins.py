@@ -38,7 +38,7 @@ def find_places(fusion: Fusion) -> dict[Var, Places]:
 
     Those are what nobody but one joining equation reads from memory, and what is not returned.
     """
-    joining = [u for u in fusion.units if joins(fusion.program.eqns[u.members[0]])]
+    joining = [u for u in fusion.units if u.kind == "loops" and joins(fusion.program.eqns[u.members[0]])]
     if not joining:
         return {}
     returned = {root for out in fusion.inlining.outputs for root in (out, *fusion.inlining.roots(out))}

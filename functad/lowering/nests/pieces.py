@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+from functad import machine_model
 from functad.lowering.nests.affine import Affine, Symbol, loop
 
 
@@ -114,6 +115,21 @@ class Built(Protocol):
 B = TypeVar("B", bound=Built)
 
 
+def from_vectors_on(box: Box) -> list[Box]:
+    """A row, cut where the next vector of its array begins, if it is a long one that begins elsewhere; else the box.
+
+    Stores of vectors that lie across cache lines take twice as long.
+
+    >>> from_vectors_on((Range(1, 1, 999),))
+    [(Range(first=1, step=1, size=15),), (Range(first=16, step=1, size=984),)]
+    """
+    *outer, row = box
+    before = -row.first % machine_model.FLOATS_OF_VECTOR
+    if before and row.step == 1 and row.size >= machine_model.SHORTEST_FROM_VECTORS and all(r.size == 1 for r in outer):
+        return Cut(len(outer), before).parts(box)
+    return [box]
+
+
 def in_pieces(shape: Sequence[int], build: Callable[[Box], B], most: int) -> list[B]:
     """What is built for each piece of a domain; for the domain as a whole if the pieces were more than `most`.
 
@@ -126,7 +142,8 @@ def in_pieces(shape: Sequence[int], build: Callable[[Box], B], most: int) -> lis
         box, built = waiting.pop()
         cut = built.cuts.first
         if cut is None:
-            found.append(built)
+            parts = from_vectors_on(box) if box else [box]
+            found += [build(part) for part in parts] if len(parts) > 1 else [built]
             continue
         parts = cut.parts(box)
         if len(found) + len(waiting) + len(parts) > most:

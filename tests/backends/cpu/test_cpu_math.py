@@ -321,6 +321,19 @@ def test_loops_become_vector_code_without_calls(dtype: np.dtype) -> None:
         assert bool(calls) == seldom, f"the loop over {name} calls functions: {calls}"
 
 
+@pytest.mark.skipif("+avx512vbmi2" not in loader.processor()[1], reason="this processor has no such vectors")
+def test_loops_use_the_widest_vectors() -> None:
+    frontend.refresh()
+    namespace = dict(vars(scalars))
+    exec(
+        "def kernel(x, out, start, stop):\n    for i in range(start, stop):\n        out[i] = x[i] * x[i]\n", namespace
+    )
+    pointer = frontend.pointer_type(np.dtype(np.float64))
+    arguments = (pointer, pointer, types.int64, types.int64)
+    module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+    assert "store <8 x double>" in str(module) and "zmm" in loader.target_machine().emit_assembly(module)
+
+
 @pytest.mark.parametrize("name", WITH_RARE_BRANCHES)
 def test_loops_with_rare_branches_become_vector_code(name: str) -> None:
     frontend.refresh()

@@ -136,6 +136,9 @@ def target_machine(effort: int = 3) -> llvm.TargetMachine:
     if _is_x86() and llvm.llvm_version_info[0] >= 17:
         # LLVM thinks too well of them: loops over short rows take up to three times as long with gathers.
         features += ",+prefer-no-gather,+prefer-no-scatter"
+        if "+avx512vbmi2" in features.split(","):
+            # It takes half of the widest vectors for Intel's, whose clocks these slowed down before Ice Lake.
+            features += ",-prefer-256-bit"
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=name,
         features=features,
