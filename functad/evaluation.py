@@ -74,8 +74,10 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         return arrays if primitive.multiple_results else arrays[0]
     if "weak_type" in params:
         weak = params["weak_type"]
-    elif weak and (strong or result.dtype != values[0].dtype):
-        weak = _stays_weak(result.dtype, [aval_of(a) for a in args])
+    else:
+        weak = weak and (
+            not strong and result.dtype == values[0].dtype or _stays_weak(result.dtype, [aval_of(a) for a in args])
+        )
     # What ArrayImpl(result, weak) does, without the call: every operation ends here.
     array = _new(ArrayImpl)
     if type(result) is not np.ndarray:
