@@ -474,8 +474,8 @@ def ldexp(x1: Any, x2: Any, /) -> Array:
             "write x * 2.0**y"
         )
     # In two steps: 2^x2 alone may be too large, or too small, where the result is not.
-    half = el.shift_right_arithmetic(convert(y, np.int32), np.int32(1))
-    rest = el.sub(convert(y, np.int32), half)
+    half = el.shift_right_arithmetic(convert(y, dtypes.int32), np.int32(1))
+    rest = el.sub(convert(y, dtypes.int32), half)
     x, half, rest = promote_shapes("ldexp", x, convert(half, x.dtype), convert(rest, x.dtype))
     return el.mul(el.mul(x, el.exp2(half)), el.exp2(rest))
 
