@@ -176,10 +176,12 @@ def threads() -> None:
     started = [threading.Thread(target=others) for _ in range(3)]
     for t in started:
         t.start()
-    loops()
-    ended.set()
-    for t in started:
-        t.join()
+    try:
+        loops()
+    finally:  # or the process would never end
+        ended.set()
+        for t in started:
+            t.join()
     assert not wrong, wrong
 
 
