@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functad import random
 from functad.absent import absent
+from functad.array import Array
 from functad.dtypes import bfloat16_dtype, dtype_of, key_fry, kind_of, plain_dtype
 from functad.errors import ArgumentError, DataError, DTypeError
 from functad.system.cache import atomic_write, part_of
@@ -58,8 +60,9 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     Args:
         path: the file to write, used as it is; missing folders are made.
         tree: dicts (with str keys or with int keys), lists, tuples, named tuples and None around arrays and
-            Python scalars, which are stored with functad's default dtypes. Of named tuples, such as the states of
-            optimizers, the class is not stored: `load` gives tuples, or with `like` the class again.
+            Python scalars, which are stored with functad's default dtypes. Of typed random keys the words are stored,
+            as uint32. Of named tuples, such as the states of optimizers, the class is not stored: `load` gives tuples,
+            or with `like` the class again.
 
     Raises:
         ArgumentError: the tree has another kind of node, or a leaf that is no array of numbers; its key path
@@ -112,7 +115,7 @@ def load(path: str | os.PathLike[str], *, like: Any = None) -> Any:
             `optimizer.init(params)`; its named tuples are made again. Its leaves may be `ShapeDtypeStruct`s.
 
     Returns:
-        The pytree, its leaves NumPy arrays of the shapes and dtypes they were saved with.
+        The pytree, its leaves NumPy arrays of the shapes and dtypes they were saved with, and typed random keys.
 
     Raises:
         DataError: the file is missing, damaged, was not written by `save`, or does not fit `like`.
@@ -158,9 +161,9 @@ def _take_apart(tree: Any, path: KeyPath, arrays: dict[str, np.ndarray]) -> Any:
             f"save: the key path tree{name:.60}… has {len(name):,} characters, but a zip file keeps names of at most "
             f"{_LONGEST_NAME:,} bytes; use shorter keys, or fewer levels"
         )
-    values = _as_array(tree, path)
-    arrays[name] = values.view(plain_dtype(values.dtype))
-    return name if arrays[name].dtype == values.dtype else [values.dtype.name, None, [name]]
+    dtype = _dtype(tree, path)
+    arrays[name] = _stored(tree, dtype)
+    return name if arrays[name].dtype == dtype else [dtype.name, None, [name]]
 
 
 def _sorted_keys(node: dict[Any, Any], path: KeyPath) -> list[Any]:
@@ -170,17 +173,28 @@ def _sorted_keys(node: dict[Any, Any], path: KeyPath) -> list[Any]:
     return sorted(node)
 
 
-def _as_array(leaf: Any, path: KeyPath) -> np.ndarray:
+def _dtype(leaf: Any, path: KeyPath) -> np.dtype:
     try:
-        dtype, _ = dtype_of(leaf)
+        return dtype_of(leaf)[0]
     except DTypeError as error:
         raise ArgumentError(f"save: the leaf tree{keystr(path)} cannot be saved. {error}") from error
+
+
+def _stored(leaf: Any, dtype: np.dtype) -> np.ndarray:
+    """A leaf in a dtype that NumPy's format has: of bfloat16 the bits, of random keys the words."""
     if dtype is key_fry:
-        raise ArgumentError(
-            f"save: the leaf tree{keystr(path)} holds random keys: save their words, functad.random.key_data(key), and "
-            "make keys of these after loading, functad.random.wrap_key_data(words)"
-        )
-    return np.asarray(leaf, dtype)
+        return np.asarray(random.key_data(leaf))
+    return np.asarray(leaf, dtype).view(plain_dtype(dtype))
+
+
+def _restored(values: Any, name: str) -> Any:
+    """What was stored so, by the name of its dtype."""
+    given = getattr(values, "dtype", None)
+    if name == "bfloat16" and given == np.uint16:
+        return values.view(bfloat16_dtype())
+    if name == key_fry.name and given == np.uint32 and values.shape[-1:] == (2,):
+        return random.wrap_key_data(values)
+    raise ValueError(f"its entry {_STRUCTURE!r} says {name} of what is not stored as such")
 
 
 def _is_named(tree: Any) -> bool:
@@ -218,15 +232,15 @@ def _fitted(tree: Any, like: Any, path: KeyPath, name: str) -> Any:
         return type(like)(*children) if named else type(like)(children)
     if is_tree_node(type(like)):
         raise ArgumentError(f"load: like{keystr(path)} is a {type(like).__name__}. {_NODE_HELP}")
-    dtype = like.dtype if hasattr(like, "dtype") else _as_array(like, path).dtype
+    dtype = like.dtype if hasattr(like, "dtype") else _dtype(like, path)
     shape = tuple(like.shape) if hasattr(like, "shape") else ()
-    if not isinstance(tree, np.ndarray) or tree.shape != shape or tree.dtype != dtype:
+    if not isinstance(tree, np.ndarray | Array) or tree.shape != shape or tree.dtype != dtype:
         raise _misfit(tree, f"an array of shape {shape} and dtype {dtype}", path, name)
     return tree
 
 
 def _misfit(tree: Any, wanted: str, path: KeyPath, name: str) -> DataError:
-    if isinstance(tree, np.ndarray):
+    if isinstance(tree, np.ndarray | Array):
         found = f"an array of shape {tree.shape} and dtype {tree.dtype}"
     elif isinstance(tree, dict):
         found = f"a dict with the keys {list(tree)}"
@@ -310,8 +324,8 @@ def _build(structure: Any, archive: zipfile.ZipFile, entries: dict[str, zipfile.
         raise ValueError(f"its entry {_STRUCTURE!r} has {structure!r:.80} in the place of a node")
     kind, keys, nodes = structure
     children = [_build(node, archive, entries) for node in nodes]
-    if kind == "bfloat16" and len(children) == 1 and getattr(children[0], "dtype", None) == np.uint16:
-        return children[0].view(bfloat16_dtype())
+    if kind in ("bfloat16", key_fry.name) and len(children) == 1:
+        return _restored(children[0], kind)
     if kind == "dict":
         if not isinstance(keys, list) or {type(k) for k in keys} not in ({str}, {int}, set()):
             raise ValueError(f"a dict has the keys {keys!r:.80}")

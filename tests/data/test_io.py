@@ -277,6 +277,13 @@ HOSTILE = {
     "structured": ({"entries": [("array", npy(np.zeros(2, "i4,f4")))]}, "which save never writes"),
     "kind of node": ({"tree": '["set", null, ["array"]]'}, "unknown kind 'set'"),
     "node": ({"tree": '["list", null]'}, "in the place of a node"),
+    "keys of floats": ({"tree": '["key<fry>", null, ["array"]]'}, "says key<fry> of what is not stored as such"),
+    "keys of a word": (
+        {"tree": '["key<fry>", null, ["array"]]', "entries": [("array", npy(np.zeros(1, np.uint32)))]},
+        "says key<fry> of what is not stored as such",
+    ),
+    "keys of nothing": ({"tree": '["key<fry>", null, [null]]'}, "says key<fry> of what is not stored as such"),
+    "bfloat16 of floats": ({"tree": '["bfloat16", null, ["array"]]'}, "says bfloat16 of what is not stored as such"),
     "number": ({"tree": "3"}, "in the place of a node"),
     "key twice": ({"tree": '["dict", ["a", "a"], ["array", "array"]]'}, "which are not as many"),
     "keys": ({"tree": '["dict", [["a"]], ["array"]]'}, "a dict has the keys"),

@@ -13,7 +13,7 @@ import functad
 import functad.numpy as jnp
 from functad import dtypes, lax, random
 from functad.config import config
-from functad.errors import ArgumentError, DonatedArrayError, DTypeError, FunctadError
+from functad.errors import ArgumentError, DataError, DonatedArrayError, DTypeError, FunctadError
 from functad.evaluation import aval_of, infer_avals
 from functad.experimental import checkify
 from functad.ir import Absent, registry
@@ -223,11 +223,32 @@ def test_keys_of_a_users_array_do_not_follow_it():
     assert [random.key_data(k).tolist() for k in keys] == [[0, 0], [0, 0]]
 
 
-def test_files_hold_the_words_of_keys(tmp_path):
-    with pytest.raises(ArgumentError, match=r"the leaf tree\['key'\] holds random keys: save their words.*key_data"):
-        functad.io.save(tmp_path / "state.npz", {"key": KEY})
-    functad.io.save(tmp_path / "state.npz", random.key_data(KEYS))
-    assert words(random.wrap_key_data(functad.io.load(tmp_path / "state.npz"))) == words(KEYS)
+@pytest.mark.parametrize("keys", [KEY, KEYS, KEYS[:0]], ids=["one", "some", "none"])
+def test_files_keep_keys_by_their_words(tmp_path, keys):
+    path = tmp_path / "state.npz"
+    functad.io.save(path, {"keys": keys, "raw": random.key_data(keys)})
+    for loaded in (functad.io.load(path), functad.io.load(path, like={"keys": keys, "raw": random.key_data(keys)})):
+        assert loaded["keys"].dtype == keys.dtype and words(loaded["keys"]) == words(keys)
+        assert loaded["raw"].dtype == np.uint32 and loaded["raw"].tolist() == random.key_data(keys).tolist()
+    with np.load(path) as file:
+        assert file["['keys']"].dtype == np.uint32 and file["['keys']"].tolist() == random.key_data(keys).tolist()
+
+
+def test_what_a_file_has_in_the_place_of_keys_is_compared(tmp_path):
+    path = tmp_path / "state.npz"
+    functad.io.save(path, [KEY, random.key_data(KEY), np.float32(1)])
+    key, raw, number = functad.io.load(path)
+    for like, message in (
+        (
+            [raw, raw, number],
+            r"tree\[0\] is an array of shape \(\) and dtype key<fry>, but like has .*\(2,\) and dtype uint32",
+        ),
+        ([key, key, number], r"tree\[1\] is .* dtype uint32, but like has an array of shape \(\) and dtype key<fry>"),
+        ([KEYS, raw, number], r"tree\[0\] is .* shape \(\) and dtype key<fry>, but like has .* and dtype key<fry>"),
+        ([key, raw, key], r"tree\[2\] is .* dtype float32, but like has an array of shape \(\) and dtype key<fry>"),
+    ):
+        with pytest.raises(DataError, match=message):
+            functad.io.load(path, like=like)
 
 
 def test_batches_are_shuffled_by_keys_of_both_kinds():

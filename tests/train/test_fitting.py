@@ -20,26 +20,26 @@ PARAMS = NETWORK.init(random.key(0), X)
 OPTIONS = {"batch_size": 20, "key": random.key(1), "test": TEST}
 
 
-def leaves(tree):
-    return [np.asarray(leaf) for leaf in functad.tree.leaves(tree)]
-
-
 def assert_same_bits(a, b):
     assert functad.tree.structure(a) == functad.tree.structure(b)
-    for x, y in zip(leaves(a), leaves(b), strict=True):
+    for x, y in zip(functad.tree.leaves(a), functad.tree.leaves(b), strict=True):
+        assert x.dtype == y.dtype
+        x, y = (random.key_data(leaf) if leaf.dtype == random.key_dtype() else leaf for leaf in (x, y))
         np.testing.assert_array_equal(x, y, strict=True)
 
 
-def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path):
+@pytest.mark.parametrize("key", [random.key(1), random.PRNGKey(1)], ids=["typed", "raw"])
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path, key):
     optimizer = optim.adam(optim.linear_schedule(0.01, 0.0, 30))
-    path = tmp_path / "run.npz"
-    whole = fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, **OPTIONS)
-    fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=2, checkpoint=path, **OPTIONS)
-    rest = fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, checkpoint=path, resume=path, **OPTIONS)
+    path, options = tmp_path / "run.npz", {**OPTIONS, "key": key}
+    whole = fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, **options)
+    fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=2, checkpoint=path, **options)
+    rest = fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, checkpoint=path, resume=path, **options)
+    assert whole.last.run.key.dtype == key.dtype
     assert [epoch.number for epoch in rest.epochs] == [3, 4, 5]
     assert_same_bits(rest.last.run, whole.last.run)
     assert [epoch.test for epoch in rest.epochs] == [epoch.test for epoch in whole.epochs[2:]]
-    assert len(fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, resume=path, **OPTIONS)) == 0
+    assert len(fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, resume=path, **options)) == 0
 
 
 def test_a_checkpoint_of_another_network_is_refused(tmp_path):
