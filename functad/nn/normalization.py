@@ -1,5 +1,8 @@
 """Normalisation layers: values brought to mean 0 and variance 1 over some axes, then scaled and shifted.
 
+Means and variances are taken in float32 at least, whatever the input: the squares of float16 overflow from 256 on. The
+result has the dtype to which input and params promote.
+
 Knows nothing of other layers.
 """
 
@@ -125,7 +128,8 @@ def BatchNorm(axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5) -> La
 
     Returns:
         A layer that keeps the shape. Its params are a dict: "scale", ones at first, and "bias", zeros, of shape
-        (channels,); its buffers a dict: "mean", zeros at first, and "var", ones, of the same shape.
+        (channels,); its buffers a dict: "mean", zeros at first, and "var", ones, of the same shape, float32 for inputs
+        of 16 bits.
 
     Raises:
         ArgumentError: `momentum` is not between 0 and 1, buffers are missing, or there is one value a channel to learn
@@ -146,7 +150,7 @@ def BatchNorm(axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5) -> La
         raise ArgumentError(f"BatchNorm: momentum must be between 0 and 1, got {momentum!r}")
 
     def buffers(x: Any) -> dict[str, Any]:
-        shape, dtype = (_size(x, axis, name),), struct_of(x).dtype
+        shape, dtype = (_size(x, axis, name),), _wide(struct_of(x).dtype)
         return {"mean": jnp.zeros(shape, dtype), "var": jnp.ones(shape, dtype)}
 
     def init(key: Any, x: Any) -> dict[str, Any]:
@@ -167,11 +171,13 @@ def BatchNorm(axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5) -> La
                 raise ArgumentError(
                     f"{name}: an input of shape {x.shape} has one value a channel; train on more at once"
                 )
-            mean, var = x.mean(axes), x.var(axes)
+            wide = x.astype(_wide(x.dtype))
+            mean, var = wide.mean(axes), wide.var(axes)
             new = {"mean": mean, "var": var * (count / (count - 1))}
             buffers = {k: (momentum * buffers[k] + (1 - momentum) * new[k]).astype(buffers[k].dtype) for k in new}
         y = (x - mean.reshape(shape)) / jnp.sqrt(var.reshape(shape) + epsilon)
-        return y * params["scale"].reshape(shape) + params["bias"].reshape(shape), buffers
+        y = y * params["scale"].reshape(shape) + params["bias"].reshape(shape)
+        return y.astype(jnp.result_type(x, *params.values())), buffers
 
     return Buffered(init, apply, buffers)
 
@@ -192,11 +198,10 @@ def _over_axes(kind: str, axes: tuple[int, ...], epsilon: float, use_bias: bool,
         order = sorted(sizes)
         places = [list(sizes).index(axis) for axis in order]
         shape = tuple(sizes.get(i, 1) for i in range(x.ndim))
-        if centred:
-            x = x - x.mean(axes, keepdims=True)
-        y = x / jnp.sqrt(jnp.mean(x * x, axes, keepdims=True) + epsilon)
-        y = y * jnp.transpose(params["scale"], places).reshape(shape)
-        return y + jnp.transpose(params["bias"], places).reshape(shape) if use_bias else y
+        y = _normalised(x, axes, epsilon, centred) * jnp.transpose(params["scale"], places).reshape(shape)
+        if use_bias:
+            y = y + jnp.transpose(params["bias"], places).reshape(shape)
+        return y.astype(jnp.result_type(x, *params.values()))
 
     return Layer(init, apply)
 
@@ -216,12 +221,24 @@ def _grouped(name: str, groups: int | None, axis: int, epsilon: float) -> Layer:
         count = groups or size
         parts = x.reshape(*x.shape[:at], count, size // count, *x.shape[at + 1 :])
         axes = tuple(i for i in range(1, parts.ndim) if i != at)
-        parts = parts - parts.mean(axes, keepdims=True)
-        y = (parts / jnp.sqrt(jnp.mean(parts * parts, axes, keepdims=True) + epsilon)).reshape(x.shape)
+        y = _normalised(parts, axes, epsilon, centred=True).reshape(x.shape)
         shape = tuple(size if i == at else 1 for i in range(x.ndim))
-        return y * params["scale"].reshape(shape) + params["bias"].reshape(shape)
+        y = y * params["scale"].reshape(shape) + params["bias"].reshape(shape)
+        return y.astype(jnp.result_type(x, *params.values()))
 
     return Layer(init, apply)
+
+
+def _normalised(x: Any, axes: tuple[int, ...], epsilon: float, centred: bool) -> Any:
+    """Over the root of the mean square over some axes, in float32 at least."""
+    x = x.astype(_wide(x.dtype))
+    if centred:
+        x = x - x.mean(axes, keepdims=True)
+    return x / jnp.sqrt(jnp.mean(x * x, axes, keepdims=True) + epsilon)
+
+
+def _wide(dtype: Any) -> Any:
+    return jnp.promote_types(dtype, "float32")
 
 
 def _scale_and_bias(x: Any, shape: tuple[int, ...], name: str, use_bias: bool) -> dict[str, Any]:

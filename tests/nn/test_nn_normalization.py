@@ -96,6 +96,45 @@ def test_batch_norm_in_training_and_after(axis):
     close(y, wanted * along(params["scale"], axis) + along(params["bias"], axis))
 
 
+LAYERS = {
+    "LayerNorm": nn.LayerNorm(),
+    "RMSNorm": nn.RMSNorm(),
+    "GroupNorm": nn.GroupNorm(2),
+    "BatchNorm": nn.BatchNorm(),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_squares_of_16_bits_do_not_overflow(name, dtype):
+    layer, x = LAYERS[name], jnp.asarray(X[:, :, 0, 0] * 1000 + 5000, dtype)
+
+    def applied(x, train):
+        params = layer.init(random.key(0), x)
+        if name != "BatchNorm":
+            return layer.apply(params, x), ()
+        return layer.apply(params, x, buffers=layer.buffers(x), train=train)
+
+    for train in (True, False):
+        y, buffers = applied(x, train)
+        wanted, wanted_buffers = applied(x.astype("float32"), train)
+        assert y.dtype == x.dtype and wanted.dtype == jnp.float32
+        assert [b.dtype for b in functad.tree.leaves(buffers)] == [jnp.float32] * (2 if name == "BatchNorm" else 0)
+        np.testing.assert_array_equal(np.asarray(y, "float32"), np.asarray(wanted.astype(dtype), "float32"))
+        functad.tree.map(np.testing.assert_array_equal, buffers, wanted_buffers)
+        mixed = layer.apply(layer.init(random.key(0), X[:, :, 0, 0]), x, **({"buffers": buffers} if buffers else {}))
+        assert (mixed[0] if buffers else mixed).dtype == jnp.float32
+
+
+def test_running_means_of_16_bits_follow_small_steps():
+    layer, x = nn.BatchNorm(momentum=0.999), jnp.asarray([[1.0], [3.0]], "bfloat16")
+    params, buffers = layer.init(random.key(0), x), layer.buffers(x)
+    for _ in range(50):
+        buffers = layer.apply(params, x, buffers=buffers, train=True)[1]
+    np.testing.assert_allclose(buffers["mean"], 2 * (1 - 0.999**50), rtol=1e-5)
+    np.testing.assert_allclose(buffers["var"], 2 - 0.999**50, rtol=1e-5)
+
+
 def test_the_gradient_goes_through_the_statistics():
     layer = nn.BatchNorm()
     x = X[:, :, 0, 0].astype(np.float64)
