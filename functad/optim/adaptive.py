@@ -1,5 +1,7 @@
 """Steps of a size of their own for every element: gradients scaled by running means of their squares.
 
+Sizes of gradients and what is divided by them are float32 at least, updates of the dtype of the gradients.
+
 Knows pytrees of arrays; each function makes one link for `chain`.
 """
 
@@ -10,7 +12,7 @@ from typing import Any, NamedTuple
 
 from functad import numpy as jnp
 from functad.array import Array
-from functad.optim.gradients import check_state
+from functad.optim.gradients import check_state, square, widened
 from functad.optim.optimizer import Optimizer, check_number, map_leaves
 from functad.tree_util import tree_map
 
@@ -76,12 +78,13 @@ def scale_by_adam(
         count = state.count + 1
 
         def direction(m: Any, n: Any, g: Any) -> Any:
+            dtype = m.dtype
             if nesterov:
                 # Looks one step ahead: what the mean would be if the next gradient were this one.
                 m = b1 * m * correction(b1, count + 1, n) + (1 - b1) * g * correction(b1, count, n)
             else:
                 m = m * correction(b1, count, n)
-            return m / (jnp.sqrt(n * correction(b2, count, n) + eps_root) + eps)
+            return (m / (jnp.sqrt(n * correction(b2, count, n) + eps_root) + eps)).astype(dtype)
 
         updates = tree_map(direction, mu, nu, grads)
         return updates, ScaleByAdamState(count, _cast(mu, mu_dtype), nu)
@@ -185,7 +188,7 @@ def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> O
         def direction(s: Any, g: Any) -> Any:
             seen = s > 0
             # Where no gradient has ever been, the root of 1 stands in: without eps it would be 0 / 0.
-            return jnp.where(seen, g / jnp.sqrt(jnp.where(seen, s + eps, 1)), 0)
+            return jnp.where(seen, g / jnp.sqrt(jnp.where(seen, s + eps, 1)), 0).astype(jnp.result_type(g))
 
         return tree_map(direction, total, grads), ScaleByRssState(total)
 
@@ -193,19 +196,13 @@ def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> O
 
 
 def _over_root(g: Any, n: Any, eps: Any, eps_in_sqrt: bool) -> Any:
-    return g / jnp.sqrt(n + eps) if eps_in_sqrt else g / (jnp.sqrt(n) + eps)
+    root = jnp.sqrt(n + eps) if eps_in_sqrt else jnp.sqrt(n) + eps
+    return (g / root).astype(jnp.result_type(g))
 
 
 def zero_squares(param: Any) -> Any:
     """Zeros for the squares of the magnitudes of a param."""
-    return jnp.zeros_like(jnp.real(param))
-
-
-def square(g: Any) -> Any:
-    """The square of the magnitude."""
-    if jnp.iscomplexobj(g):
-        return jnp.square(jnp.real(g)) + jnp.square(jnp.imag(g))
-    return jnp.square(g)
+    return jnp.zeros_like(widened(jnp.real(param)))
 
 
 def correction(decay: Any, count: Any, like: Any) -> Any:

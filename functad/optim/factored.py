@@ -12,9 +12,9 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.errors import ArgumentError
-from functad.optim.adaptive import square
+from functad.optim.adaptive import zero_squares
 from functad.optim.averaging import ema
-from functad.optim.gradients import check_state, scale, scale_by_schedule
+from functad.optim.gradients import check_state, scale, scale_by_schedule, square
 from functad.optim.masking import add_decayed_weights
 from functad.optim.optimizer import Optimizer, chain, check_number, map_leaves, stateless
 from functad.optim.schedules import StepSizes
@@ -49,10 +49,11 @@ def scale_by_factored_rms(
 
     def init(params: Any) -> FactoredState:
         def zeros(p: Any) -> tuple[Any, Any, Any]:
-            axes, nothing = _factored_axes(p.shape, factored, min_dim_size_to_factor), jnp.zeros((1,), p.dtype)
+            whole, axes = zero_squares(p), _factored_axes(p.shape, factored, min_dim_size_to_factor)
+            nothing = jnp.zeros((1,), whole.dtype)
             if axes is None:
-                return nothing, nothing, jnp.zeros_like(p)
-            row, column = (jnp.zeros(_without(p.shape, axis), p.dtype) for axis in reversed(axes))
+                return nothing, nothing, whole
+            row, column = (jnp.zeros(_without(p.shape, axis), whole.dtype) for axis in reversed(axes))
             return row, column, nothing
 
         leaves, structure = tree_flatten(params)
@@ -68,11 +69,11 @@ def scale_by_factored_rms(
         found = []
         for g, row, column, whole in zip(leaves, *kept, strict=True):
             axes = _factored_axes(g.shape, factored, min_dim_size_to_factor)
-            beta = decay.astype(g.dtype)
             squares = square(g) + epsilon
+            beta = decay.astype(squares.dtype)
             if axes is None:
                 whole = beta * whole + (1 - beta) * squares
-                found.append((g / jnp.sqrt(whole), row, column, whole))
+                found.append(((g / jnp.sqrt(whole)).astype(g.dtype), row, column, whole))
                 continue
             smaller, larger = axes
             row = beta * row + (1 - beta) * squares.mean(larger)
@@ -80,7 +81,7 @@ def scale_by_factored_rms(
             reduced = smaller - 1 if smaller > larger else smaller
             of_row = (row / row.mean(reduced, keepdims=True)) ** -0.5
             u = g * jnp.expand_dims(of_row, larger) * jnp.expand_dims(column**-0.5, smaller)
-            found.append((u, row, column, whole))
+            found.append((u.astype(g.dtype), row, column, whole))
         updates, *new = (tree_unflatten(structure, list(part)) for part in zip(*found))
         return updates, FactoredState(state.count + 1, *new)
 
@@ -97,7 +98,7 @@ def clip_by_block_rms(threshold: float) -> Optimizer:
     check_number(threshold, "clip_by_block_rms: threshold", low=0.0)
 
     def cut(grads: Any, params: Any) -> Any:
-        return tree_map(lambda g: g / jnp.maximum(1.0, _rms(g) / threshold), grads)
+        return tree_map(lambda g: (g / jnp.maximum(1.0, _rms(g) / threshold)).astype(g.dtype), grads)
 
     return stateless(cut)
 
@@ -113,7 +114,9 @@ def scale_by_param_block_rms(min_scale: float = 1e-3) -> Optimizer:
     def scaled(grads: Any, params: Any) -> Any:
         if params is None:
             raise ArgumentError("scale_by_param_block_rms needs the params: call update(grads, state, params)")
-        return map_leaves(lambda p, g: g * jnp.maximum(_rms(p), min_scale), params=params, gradients=grads)
+        return map_leaves(
+            lambda p, g: (g * jnp.maximum(_rms(p), min_scale)).astype(g.dtype), params=params, gradients=grads
+        )
 
     return stateless(scaled)
 

@@ -154,7 +154,22 @@ def global_norm(tree: Any) -> Array:
     >>> global_norm({"a": jnp.array([3.]), "b": jnp.array([4.])})
     Array(5., dtype=float32)
     """
-    return jnp.sqrt(sum((jnp.sum(jnp.square(leaf)) for leaf in tree_leaves(tree)), start=jnp.zeros(())))
+    return jnp.sqrt(sum((jnp.sum(square(leaf)) for leaf in tree_leaves(tree)), start=jnp.zeros(())))
+
+
+def square(x: Any) -> Any:
+    """The square of the magnitude, in float32 at least: in float16 it overflows from 256 on, and is 0 below 0.0002."""
+    x = widened(x)
+    if jnp.iscomplexobj(x):
+        return jnp.square(jnp.real(x)) + jnp.square(jnp.imag(x))
+    return jnp.square(x)
+
+
+def widened(x: Any) -> Any:
+    """The same in float32 at least."""
+    x = jnp.asarray(x)
+    dtype = jnp.promote_types(x.dtype, "float32")
+    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def check_state(state: Any, kind: type, name: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from functad import numpy as jnp
 from functad.errors import ArgumentError
-from functad.optim.adaptive import correction, square, zero_squares
-from functad.optim.gradients import check_state
+from functad.optim.adaptive import correction, zero_squares
+from functad.optim.gradients import check_state, square, widened
 from functad.optim.optimizer import Optimizer, check_number, map_leaves
 from functad.tree_util import tree_map
 
@@ -65,7 +65,11 @@ def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_
         mu, nu = _mean(b1, state.mu, grads), _mean_square(b2, state.nu, grads)
         count = state.count + 1
         largest = tree_map(lambda m, n: jnp.maximum(m, n * correction(b2, count, n)), state.nu_max, nu)
-        updates = tree_map(lambda m, n: m * correction(b1, count, n) / (jnp.sqrt(n + eps_root) + eps), mu, largest)
+
+        def direction(m: Any, n: Any) -> Any:
+            return (m * correction(b1, count, n) / (jnp.sqrt(n + eps_root) + eps)).astype(m.dtype)
+
+        updates = tree_map(direction, mu, largest)
         return updates, ScaleByAmsgradState(count, mu, nu, largest)
 
     return Optimizer(init, update)
@@ -84,9 +88,9 @@ def scale_by_adamax(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Op
     def update(grads: Any, state: ScaleByMomentsState, params: Any = None) -> tuple[Any, ScaleByMomentsState]:
         check_state(state, ScaleByMomentsState, "scale_by_adamax")
         mu = _mean(b1, state.mu, grads)
-        nu = map_leaves(lambda n, g: jnp.maximum(jnp.abs(g) + eps, b2 * n), state=state.nu, gradients=grads)
+        nu = map_leaves(lambda n, g: jnp.maximum(widened(jnp.abs(g)) + eps, b2 * n), state=state.nu, gradients=grads)
         count = state.count + 1
-        updates = tree_map(lambda m, n: m * correction(b1, count, n) / n, mu, nu)
+        updates = tree_map(lambda m, n: (m * correction(b1, count, n) / n).astype(m.dtype), mu, nu)
         return updates, ScaleByMomentsState(count, mu, nu)
 
     return Optimizer(_moments(0.0), update)
@@ -117,7 +121,8 @@ def scale_by_yogi(
         count = state.count + 1
 
         def direction(m: Any, n: Any) -> Any:
-            return m * correction(b1, count, n) / (jnp.sqrt(n * correction(b2, count, n) + eps_root) + eps)
+            root = jnp.sqrt(n * correction(b2, count, n) + eps_root)
+            return (m * correction(b1, count, n) / (root + eps)).astype(m.dtype)
 
         return tree_map(direction, mu, nu), ScaleByMomentsState(count, mu, nu)
 
@@ -149,6 +154,7 @@ def scale_by_radam(
         count = state.count + 1
 
         def direction(m: Any, n: Any, g: Any) -> Any:
+            dtype = m.dtype
             if nesterov:
                 m = b1 * m * correction(b1, count + 1, n) + (1 - b1) * g * correction(b1, count, n)
             else:
@@ -159,7 +165,7 @@ def scale_by_radam(
             ratio = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
             r = jnp.sqrt(jnp.where(length >= threshold, ratio, 1.0))
             scaled = r * m / (jnp.sqrt(n * correction(b2, count, n) + eps_root) + eps)
-            return jnp.where(length >= threshold, scaled, m)
+            return jnp.where(length >= threshold, scaled, m).astype(dtype)
 
         return tree_map(direction, mu, nu, grads), ScaleByMomentsState(count, mu, nu)
 
@@ -204,7 +210,11 @@ def scale_by_adadelta(rho: float = 0.9, eps: float = 1e-6) -> Optimizer:
     def update(grads: Any, state: ScaleByAdaDeltaState, params: Any = None) -> tuple[Any, ScaleByAdaDeltaState]:
         check_state(state, ScaleByAdaDeltaState, "scale_by_adadelta")
         e_g = _mean_square(rho, state.e_g, grads)
-        updates = tree_map(lambda g, a, b: jnp.sqrt(b + eps) / jnp.sqrt(a + eps) * g, grads, e_g, state.e_x)
+
+        def direction(g: Any, a: Any, b: Any) -> Any:
+            return (jnp.sqrt(b + eps) / jnp.sqrt(a + eps) * g).astype(jnp.result_type(g))
+
+        updates = tree_map(direction, grads, e_g, state.e_x)
         return updates, ScaleByAdaDeltaState(e_g, _mean_square(rho, state.e_x, updates))
 
     return Optimizer(init, update)
@@ -231,7 +241,7 @@ def scale_by_trust_ratio(min_norm: float = 0.0, trust_coefficient: float = 1.0, 
             raise ArgumentError("scale_by_trust_ratio needs the params: call update(grads, state, params)")
 
         def scaled(p: Any, g: Any) -> Any:
-            of_param, of_update = (jnp.maximum(jnp.linalg.norm(jnp.ravel(x)), min_norm) for x in (p, g))
+            of_param, of_update = (jnp.maximum(jnp.sqrt(jnp.sum(square(x))), min_norm) for x in (p, g))
             ratio = trust_coefficient * of_param / (of_update + eps)
             return g * jnp.where((of_param == 0) | (of_update == 0), 1.0, ratio).astype(g.dtype)
 

@@ -240,3 +240,48 @@ def test_adamw_needs_params():
     optimizer = optim.adamw(0.1)
     with pytest.raises(ArgumentError, match="needs the params"):
         optimizer.update(jnp.ones(2), optimizer.init(jnp.ones(2)))
+
+
+SIZED = "adam adamw nadam nadamw amsgrad adamax yogi radam lamb adadelta adagrad rmsprop adafactor".split()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", SIZED)
+def test_sizes_of_gradients_of_16_bits_neither_overflow_nor_vanish(name, dtype):
+    """A step is that of float32, rounded; the state keeps its dtypes, as a scan over steps needs."""
+    optimizer = getattr(optim, name)(0.125)
+    values = {"w": np.array([600.0, 1e-4, 0.0, -3.0]), "k": np.full((128, 128), 300.0)}
+
+    def steps(dtype):
+        params = functad.tree.map(lambda v: jnp.ones(v.shape, dtype), values)
+        grads = functad.tree.map(lambda v: jnp.asarray(v, dtype), values)
+        first = optimizer.init(params)
+        updates, state = optimizer.update(grads, first, params)
+        types = [[(leaf.shape, leaf.dtype) for leaf in functad.tree.leaves(s)] for s in (first, state)]
+        assert types[0] == types[1]
+        assert {leaf.dtype for leaf in functad.tree.leaves(updates)} == {jnp.dtype(dtype)}
+        return functad.tree.map(lambda leaf: np.asarray(leaf, np.float64), updates)
+
+    found, wanted = steps(dtype), steps("float32")
+    for key in values:
+        np.testing.assert_allclose(found[key], wanted[key], rtol=0.02, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["adam", "rmsprop"])
+def test_the_mean_of_squares_of_bfloat16_fades(name):
+    """0.999 times a bfloat16 is the same bfloat16."""
+    optimizer, params = getattr(optim, name)(0.125), jnp.ones(2, "bfloat16")
+    _, state = optimizer.update(params, optimizer.init(params), params)
+    for _ in range(20):
+        _, after = optimizer.update(jnp.zeros_like(params), state, params)
+        assert (after[0].nu < state[0].nu).all() and after[0].nu.dtype == jnp.float32
+        state = after
+
+
+def test_the_common_norm_of_16_bits_and_of_complex_numbers():
+    for dtype in ("float16", "complex64"):
+        grads = {"a": jnp.asarray([300.0], dtype), "b": jnp.asarray([400.0j if dtype == "complex64" else 400.0], dtype)}
+        assert optim.global_norm(grads) == 500 and optim.global_norm(grads).dtype == jnp.float32
+        cut, _ = optim.clip_by_global_norm(5.0).update(grads, ())
+        np.testing.assert_allclose(np.abs(np.asarray([cut["a"][0], cut["b"][0]])), [3.0, 4.0], rtol=1e-2)
+        assert cut["a"].dtype == dtype
