@@ -61,7 +61,7 @@ def confusion_matrix(predicted: Any, labels: Any, classes: int) -> Array:
 
     Args:
         predicted: integers from 0 to classes - 1, such as `logits.argmax(-1)`.
-        labels: the true classes, of the same shape.
+        labels: the true classes, of the same shape. Examples with another number in either, such as -1, do not count.
         classes: how many there are.
 
     Returns:
@@ -84,8 +84,10 @@ def confusion_matrix(predicted: Any, labels: Any, classes: int) -> Array:
     for name, x in (("predicted", predicted), ("labels", labels)):
         if kind_of(x.dtype) not in "iub":
             raise DTypeError(f"confusion_matrix: {name} has dtype {x.dtype}, but must hold the numbers of classes")
-    pairs = jnp.ravel(labels).astype("int32") * classes + jnp.ravel(predicted).astype("int32")
-    return jnp.bincount(pairs, length=classes * classes).reshape(classes, classes).astype("int32")
+    counted = (labels >= 0) & (labels < classes) & (predicted >= 0) & (predicted < classes)
+    pairs = jnp.where(counted, labels.astype("int32") * classes + predicted.astype("int32"), classes * classes)
+    counts = jnp.bincount(jnp.ravel(pairs), length=classes * classes + 1)
+    return counts[:-1].reshape(classes, classes).astype("int32")
 
 
 def precision(matrix: Any) -> Array:

@@ -63,7 +63,8 @@ class Attention(Layer):
     - context: the sequences to look at, (batch, S, features); None: x itself.
     - mask: booleans that broadcast to (batch, heads, T, S): whether a step of x may look at one of the context.
     - cache: a `KeyValueCache`, of `empty_cache` at first: x are the next steps, which look at all steps so far and at
-      themselves. The result is then a pair, (y, new cache).
+      themselves. The result is then a pair, (y, new cache). Steps beyond what the cache holds give NaN, since how many
+      there were is not known under `jit`. A cache goes without context.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad import nn
@@ -160,6 +161,10 @@ def MultiHeadAttention(
         x = jnp.asarray(x)
         _check_parts(params, ("query", "key", "value", "out"), name)
         size = _size_of_heads(x, heads, features, rotary, name)
+        if cache is not None and context is not None:
+            raise ArgumentError(
+                f"{name}: a cache holds steps of x, so it cannot be used with a context; leave out one of them"
+            )
         other = x if context is None else jnp.asarray(context)
 
         def projected(part: str, y: Any) -> Any:
@@ -172,6 +177,8 @@ def MultiHeadAttention(
         if cache is not None:
             k, v, mask, cache = _remembered(k, v, mask, cache, x.shape[1], is_causal)
         y = dot_product_attention(q, k, v, mask=mask, is_causal=is_causal and cache is None)
+        if cache is not None:
+            y = jnp.where(cache.length <= cache.keys.shape[1], y, jnp.nan)
         y = dense(x.shape[2]).apply(params["out"], y.reshape(*x.shape[:2], size))
         y = drop.apply((), y, key=key, train=train)
         return y if cache is None else (y, cache)

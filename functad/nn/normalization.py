@@ -8,6 +8,7 @@ Knows nothing of other layers.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from functad import numpy as jnp
@@ -132,8 +133,8 @@ def BatchNorm(axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5) -> La
         of 16 bits.
 
     Raises:
-        ArgumentError: `momentum` is not between 0 and 1, buffers are missing, or there is one value a channel to learn
-            from.
+        ArgumentError: `momentum` is not between 0 and 1, buffers are missing, or there is at most one value a channel
+            to learn from.
         ShapeError, DTypeError, TreeError: as `LayerNorm`.
 
     >>> import functad, functad.numpy as jnp
@@ -166,10 +167,11 @@ def BatchNorm(axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5) -> La
             mean, var = buffers["mean"], buffers["var"]
         else:
             axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
-            count = x.size // size
+            count = math.prod(x.shape[i] for i in axes)
             if count < 2:
+                number = "one value" if count else "no value"
                 raise ArgumentError(
-                    f"{name}: an input of shape {x.shape} has one value a channel; train on more at once"
+                    f"{name}: an input of shape {x.shape} has {number} a channel; train on more at once"
                 )
             wide = x.astype(_wide(x.dtype))
             mean, var = wide.mean(axes), wide.var(axes)

@@ -82,7 +82,8 @@ def scale_by_factored_rms(
             of_row = (row / row.mean(reduced, keepdims=True)) ** -0.5
             u = g * jnp.expand_dims(of_row, larger) * jnp.expand_dims(column**-0.5, smaller)
             found.append((u.astype(g.dtype), row, column, whole))
-        updates, *new = (tree_unflatten(structure, list(part)) for part in zip(*found))
+        parts = zip(*found) if found else ((), (), (), ())
+        updates, *new = (tree_unflatten(structure, list(part)) for part in parts)
         return updates, FactoredState(state.count + 1, *new)
 
     return Optimizer(init, update)

@@ -24,6 +24,12 @@ def test_top_k(k):
         assert float(nn.accuracy(LOGITS, LABELS)) == pytest.approx(wanted)
 
 
+def test_what_is_no_class_does_not_count():
+    predicted, labels = np.array([0, 2, -1, 1, 0, 1]), np.array([0, 0, 1, 2, -1, 0])
+    for confusion in (nn.confusion_matrix, functad.jit(nn.confusion_matrix, static_argnums=2)):
+        assert confusion(predicted, labels, 2).tolist() == [[1, 1], [0, 0]]
+
+
 def test_confusion_and_what_comes_of_it():
     predicted = LOGITS.argmax(-1)
     predicted[predicted == 3] = 2  # nothing is taken for class 3

@@ -138,6 +138,17 @@ def test_steps_one_by_one_give_what_all_at_once_give(make, rotary):
         assert int(cache.length) == 6
 
 
+@pytest.mark.parametrize("make", [nn.MultiHeadAttention, nn.TransformerBlock])
+def test_steps_beyond_the_room_of_a_cache_give_nan(make):
+    layer, x = make(3, is_causal=True), normal(2, 5, 12)
+    params = layer.init(random.key(0), x)
+    for call in (layer.apply, functad.jit(layer.apply)):
+        y, cache = call(params, x[:, :4], cache=nn.empty_cache(2, 4, 3, 4, "float64"))
+        assert jnp.isfinite(y).all()
+        y, cache = call(params, x[:, 4:], cache=cache)
+        assert jnp.isnan(y).all() and int(cache.length) == 5
+
+
 def test_dropout_needs_a_key_and_acts_in_training_only():
     block = nn.TransformerBlock(3, dropout=0.5)
     params = block.init(random.key(0), X)
@@ -186,6 +197,7 @@ def test_positions_are_added():
         (lambda: nn.TransformerBlock(3).apply({"a": 1}, X), TreeError, "a dict with 'a', but must be"),
         (lambda: with_cache(nn.empty_cache(2, 4, 3, 4)), ArgumentError, "room for 4 steps, fewer than these 5"),
         (lambda: with_cache(nn.empty_cache(1, 9, 3, 4)), ShapeError, r"nn.empty_cache\(2, steps, 3, 4\)"),
+        (lambda: with_cache(nn.empty_cache(2, 9, 3, 4), context=X), ArgumentError, "cannot be used with a context"),
         (lambda: nn.rotary_embedding(jnp.ones((2, 2, 3))), ShapeError, "even extent"),
     ],
 )
@@ -194,6 +206,6 @@ def test_wrong_arguments(call, error, text):
         call()
 
 
-def with_cache(cache):
+def with_cache(cache, context=None):
     layer = nn.MultiHeadAttention(3)
-    return layer.apply(layer.init(random.key(0), X), X, cache=cache)
+    return layer.apply(layer.init(random.key(0), X), X, cache=cache, context=context)

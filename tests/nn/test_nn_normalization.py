@@ -126,6 +126,21 @@ def test_squares_of_16_bits_do_not_overflow(name, dtype):
         assert (mixed[0] if buffers else mixed).dtype == jnp.float32
 
 
+@pytest.mark.parametrize("shape, text", [((0, 3), "has no value a channel"), ((1, 3), "has one value a channel")])
+def test_too_few_to_learn_from(shape, text):
+    layer, x = nn.BatchNorm(), jnp.ones(shape)
+    params, buffers = layer.init(random.key(0), x), layer.buffers(x)
+    with pytest.raises(ArgumentError, match=text):
+        layer.apply(params, x, buffers=buffers, train=True)
+    assert layer.apply(params, x, buffers=buffers)[0].shape == shape
+
+
+def test_no_channels_at_all():
+    layer, x = nn.BatchNorm(), jnp.ones((4, 0))
+    y, buffers = layer.apply(layer.init(random.key(0), x), x, buffers=layer.buffers(x), train=True)
+    assert y.shape == (4, 0) and buffers["mean"].shape == (0,)
+
+
 def test_running_means_of_16_bits_follow_small_steps():
     layer, x = nn.BatchNorm(momentum=0.999), jnp.asarray([[1.0], [3.0]], "bfloat16")
     params, buffers = layer.init(random.key(0), x), layer.buffers(x)

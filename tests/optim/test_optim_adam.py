@@ -267,6 +267,15 @@ def test_sizes_of_gradients_of_16_bits_neither_overflow_nor_vanish(name, dtype):
         np.testing.assert_allclose(found[key], wanted[key], rtol=0.02, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", SIZED)
+def test_no_params_at_all(name):
+    optimizer = optim.multi_transform({"some": getattr(optim, name)(0.1), "rest": optim.sgd(1.0)}, "rest")
+    params = {"w": jnp.ones(2)}
+    updates, state = optimizer.update(params, optimizer.init(params), params)
+    assert updates["w"].tolist() == [-1.0, -1.0]
+    assert functad.tree.structure(state) == functad.tree.structure(optimizer.init(params))
+
+
 @pytest.mark.parametrize("name", ["adam", "rmsprop"])
 def test_the_mean_of_squares_of_bfloat16_fades(name):
     """0.999 times a bfloat16 is the same bfloat16."""
