@@ -91,7 +91,7 @@ class Collection:
             try:
                 self.source.unpack(archive, folder)
             finally:
-                archive.unlink()
+                archive.unlink(missing_ok=True)  # another process may have been here
             return
         for i in missing:
             name, sha256, _ = self.files[i]

@@ -47,9 +47,9 @@ class History:
 
     @property
     def best(self) -> Epoch:
-        """The first epoch of the least loss, or of the greatest of another metric."""
-        values = [score(epoch, self.monitor) for epoch in self.epochs]
-        return self.epochs[int(np.nanargmax(values))] if values else self.last
+        """The first epoch of the least loss, or of the greatest of another metric; NaN is worse than any."""
+        values = np.array([score(epoch, self.monitor) for epoch in self.epochs])
+        return self.epochs[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))] if len(values) else self.last
 
     @property
     def params(self) -> Any:

@@ -73,7 +73,12 @@ def add_flags(
             "write all that training goes on from to this .npz file after every epoch",
             {"metavar": "FILE"},
         ),
-        ("--resume", "go on from such a file, to the same bits as without a stop", {"metavar": "FILE"}),
+        (
+            "--resume",
+            "go on from such a file, with the flags of the first run to the same bits as without a stop; other "
+            "--epochs give a linear schedule another slope",
+            {"metavar": "FILE"},
+        ),
     ):
         parser.add_argument(flag, help=help_text, **settings)
 
@@ -123,6 +128,11 @@ def positive_float(text: str) -> float:
 def probability(text: str) -> float:
     """An argument that is a number of at least 0 and less than 1."""
     return _checked(text, float, lambda value: 0 <= value < 1, "a number of at least 0 and less than 1")
+
+
+def some_text(text: str) -> str:
+    """An argument that is not empty."""
+    return _checked(text, str, len, "a text of at least one character")
 
 
 def whole_number(text: str) -> int:

@@ -104,6 +104,8 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
 
 
 def _ending(finished: int, options: argparse.Namespace) -> str:
+    if not finished and options.resume is not None:
+        return f"Stopped before another epoch was finished. --resume {options.resume} goes on where this run began."
     where = f"Stopped in epoch {finished + 1}."
     if not finished:
         return f"{where} No epoch was finished, so there is nothing to save."

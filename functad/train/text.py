@@ -101,7 +101,8 @@ def review_sets(
         vocabulary = Vocabulary(vocabulary.words[:2] + vocabulary.words[2 + skip :])
     if len(vocabulary) < 3:
         raise ArgumentError(
-            f"no word is left of the reviews when the {skip} most frequent ones are left out; skip fewer"
+            f"no word is left of the reviews in a vocabulary of {words} (two are for padding and unknown words) after "
+            f"the {skip} most frequent ones; take a larger vocabulary, or skip fewer"
         )
     inputs = (pad([vocabulary.encode(text) for text in texts], length, keep=keep) for texts in (train, test))
     return Dataset(next(inputs), reviews.train_labels), Dataset(next(inputs), reviews.test_labels), vocabulary

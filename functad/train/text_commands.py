@@ -23,6 +23,7 @@ from functad.train.options import (
     positive_float,
     positive_int,
     probability,
+    some_text,
     whole_number,
 )
 from functad.train.running import TrainingJob, check_files, run
@@ -132,7 +133,11 @@ def add_parsers(networks: Any) -> None:
         ("--length", "characters of a piece of text (default: 64)", {**number, "default": 64}),
         ("--dropout", "share of values that are left out between layers (default: 0)", {**share, "default": 0.0}),
         ("--sample", "characters to write at the end (default: 400)", {"type": whole_number, "default": 400}),
-        ("--prompt", "what they begin with (default: a line break)", {"default": "\n", "metavar": "TEXT"}),
+        (
+            "--prompt",
+            "what they begin with (default: a line break)",
+            {"type": some_text, "default": "\n", "metavar": "TEXT"},
+        ),
         (
             "--temperature",
             "how bold they are: below 1 likely ones are likelier (default: 0.8)",

@@ -101,6 +101,18 @@ def test_the_archive_of_imdb_becomes_two_files_once(small_imdb):
     assert sorted(os.listdir(cache_dir("data") / "imdb")) == ["test.tsv.gz", "train.tsv.gz"]
 
 
+def test_another_process_may_have_removed_the_archive(small_imdb, monkeypatch):
+    unpack = texts.IMDB.source.unpack
+
+    def then_gone(archive, folder):
+        unpack(archive, folder)
+        archive.unlink()
+
+    source = texts.IMDB.source._replace(unpack=then_gone)
+    monkeypatch.setattr(texts, "IMDB", replace(texts.IMDB, source=source))
+    assert_small(imdb())
+
+
 def test_files_packed_by_another_program_are_the_same_data(small_imdb, monkeypatch, tmp_path):
     folder = tmp_path / "sets" / "imdb"
     folder.mkdir(parents=True)

@@ -42,6 +42,16 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path, key):
     assert len(fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, resume=path, **options)) == 0
 
 
+def test_a_run_that_gives_nan_throughout_ends_with_a_history():
+    def loss(w, batch, key):
+        return (batch @ w).mean() * jnp.nan
+
+    options = {**OPTIONS, "test": X, "until": 5}
+    for patience, count in ((None, 5), (2, 3)):
+        history = fit(loss, jnp.ones(4), optim.sgd(0.1), X, patience=patience, **options)
+        assert len(history) == count and history.best.number == 1
+
+
 def test_a_checkpoint_of_another_network_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     fit(classifier(NETWORK), PARAMS, optim.sgd(0.1), DATA, until=1, checkpoint=path, **OPTIONS)

@@ -248,6 +248,13 @@ def test_an_interrupt_before_the_first_epoch_is_over(monkeypatch, capsys, tmp_pa
     assert os.listdir(tmp_path) == []
 
 
+def test_an_interrupt_of_a_resumed_run_before_its_first_epoch_is_over(monkeypatch, capsys, tmp_path):
+    path = str(tmp_path / "run.npz")
+    assert main([*SMALL, "--epochs", "1", "--checkpoint", path]) == 0
+    out = interrupted(monkeypatch, capsys, "--resume", path, "--epochs", "2")
+    assert f"Stopped before another epoch was finished. --resume {path} goes on where this run began." in out
+
+
 @pytest.mark.generated(every=4)
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "nesterov", "adam"])
 @pytest.mark.parametrize("schedule", ["constant", "linear"])

@@ -30,7 +30,7 @@ def test_reviews_as_numbers():
     train, test, vocabulary = review_sets(REVIEWS, words=4, length=2, keep="last", skip=1)
     assert vocabulary.words == ("<pad>", "<unk>", "film", "all")
     assert train.inputs.tolist() == [[2, 1], [1, 3], [0, 0]]
-    with pytest.raises(ArgumentError, match="when the 99 most frequent ones are left out"):
+    with pytest.raises(ArgumentError, match="vocabulary of .* after the 99 most frequent ones"):
         review_sets(REVIEWS, skip=99)
 
 
@@ -132,6 +132,12 @@ def test_reviews_from_the_command_line(capsys, tmp_path):
     assert [row[0] for row in rows] == ["3"]
     assert main([*options, "--epochs", "3", "--resume", path]) == 0
     assert "has had its 3 epochs; --epochs N with a larger N trains on." in capsys.readouterr().out
+
+
+def test_a_prompt_that_is_empty_is_refused_before_any_work(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "language", "--prompt", ""])
+    assert "argument --prompt: '' is not a text of at least one character" in capsys.readouterr().err
 
 
 def no_data():
