@@ -29,8 +29,8 @@ def LayerNorm(axis: int | tuple[int, ...] = -1, epsilon: float = 1e-5, use_bias:
         `use_bias` "bias", zeros.
 
     Raises:
-        ShapeError: the input lacks such an axis. DTypeError: it holds no floats. TreeError: the params are not those of
-            such a layer.
+        ShapeError: the input lacks such an axis, or it is given twice. DTypeError: it holds no floats. TreeError: the
+            params are not those of such a layer.
 
     >>> import functad, functad.numpy as jnp
     >>> layer = LayerNorm()
@@ -188,11 +188,11 @@ def _over_axes(kind: str, axes: tuple[int, ...], epsilon: float, use_bias: bool,
     name = f"{kind}()"
 
     def init(key: Any, x: Any) -> dict[str, Any]:
-        return _scale_and_bias(x, tuple(_size(x, axis, name) for axis in axes), name, use_bias)
+        return _scale_and_bias(x, tuple(_sizes(x, axes, name).values()), name, use_bias)
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
         x = _checked(x, name)
-        sizes = {axis % x.ndim: _size(x, axis, name) for axis in axes}
+        sizes = _sizes(x, axes, name)
         wanted: dict[str, tuple[int | None, ...]] = {"scale": tuple(sizes.values())}
         if use_bias:
             wanted["bias"] = wanted["scale"]
@@ -236,7 +236,7 @@ def _normalised(x: Any, axes: tuple[int, ...], epsilon: float, centred: bool) ->
     x = x.astype(_wide(x.dtype))
     if centred:
         x = x - x.mean(axes, keepdims=True)
-    return x / jnp.sqrt(jnp.mean(x * x, axes, keepdims=True) + epsilon)
+    return x / jnp.sqrt(jnp.mean(jnp.real(x * jnp.conj(x)), axes, keepdims=True) + epsilon)
 
 
 def _wide(dtype: Any) -> Any:
@@ -262,6 +262,14 @@ def _size(x: Any, axis: int, name: str) -> int:
     if not -len(x.shape) <= axis < len(x.shape):
         raise ShapeError(f"{name}: the input has shape {tuple(x.shape)}, which has no axis {axis}")
     return x.shape[axis]
+
+
+def _sizes(x: Any, axes: tuple[int, ...], name: str) -> dict[int, int]:
+    """The size of each of some axes, by its number from 0."""
+    sizes = {axis % max(len(x.shape), 1): _size(x, axis, name) for axis in axes}
+    if len(sizes) < len(axes):
+        raise ShapeError(f"{name}: the axes {axes} of an input of shape {tuple(x.shape)} name one of them twice")
+    return sizes
 
 
 def _check_buffers(buffers: Any, name: str) -> None:

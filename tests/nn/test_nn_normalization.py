@@ -135,6 +135,25 @@ def test_too_few_to_learn_from(shape, text):
     assert layer.apply(params, x, buffers=buffers)[0].shape == shape
 
 
+@pytest.mark.parametrize(
+    "layer, axes", [(nn.LayerNorm(), -1), (nn.RMSNorm(), -1), (nn.GroupNorm(1), (1, 2)), (nn.InstanceNorm(), 2)]
+)
+def test_complex_values_have_a_mean_square_of_magnitudes(layer, axes):
+    x = (X[..., 0] + 1j * X[..., 1] - 2).astype(np.complex64)
+    y = np.asarray(layer.apply(layer.init(random.key(0), x), x))
+    assert y.dtype == np.complex64
+    np.testing.assert_allclose((np.abs(y) ** 2).mean(axes), 1, rtol=1e-4)
+
+
+def test_an_axis_given_twice():
+    layer, x = nn.LayerNorm((-1, 1)), jnp.ones((2, 3))
+    for call in (lambda: layer.init(random.key(0), x), lambda: layer.apply({}, x)):
+        with pytest.raises(
+            ShapeError, match=r"the axes \(-1, 1\) of an input of shape \(2, 3\) name one of them twice"
+        ):
+            call()
+
+
 def test_no_channels_at_all():
     layer, x = nn.BatchNorm(), jnp.ones((4, 0))
     y, buffers = layer.apply(layer.init(random.key(0), x), x, buffers=layer.buffers(x), train=True)
