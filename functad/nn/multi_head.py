@@ -161,11 +161,7 @@ def MultiHeadAttention(
         x = jnp.asarray(x)
         _check_parts(params, ("query", "key", "value", "out"), name)
         size = _size_of_heads(x, heads, features, rotary, name)
-        if cache is not None and context is not None:
-            raise ArgumentError(
-                f"{name}: a cache holds steps of x, so it cannot be used with a context; leave out one of them"
-            )
-        other = x if context is None else jnp.asarray(context)
+        other = _looked_at(x, context, cache, name)
 
         def projected(part: str, y: Any) -> Any:
             return dense(size).apply(params[part], y).reshape(*y.shape[:2], heads, size // heads)
@@ -184,6 +180,14 @@ def MultiHeadAttention(
         return y if cache is None else (y, cache)
 
     return Attention(init, apply)
+
+
+def _looked_at(x: Any, context: Any, cache: KeyValueCache | None, name: str) -> Any:
+    if cache is not None and context is not None:
+        raise ArgumentError(
+            f"{name}: a cache holds steps of x, so it cannot be used with a context; leave out one of them"
+        )
+    return x if context is None else jnp.asarray(context)
 
 
 def _size_of_heads(x: Any, heads: int, features: int | None, rotary: bool, name: str) -> int:
