@@ -47,9 +47,9 @@ class ElfCode:
     def __init__(self, memory: mmap.mmap, symbols: dict[str, int], frames: Sequence[int]) -> None:
         self._memory, self._symbols = memory, symbols
         register, forget = _unwinder()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
         for frame in frames:
             register(ctypes.c_void_p(frame))
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
         weakref.finalize(self, _give_back, memory, forget, frames).atexit = False
 
     def address(self, name: str) -> int:
