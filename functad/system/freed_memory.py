@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.dtypes import stored_as
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 LARGEST_OF_THE_HEAP = 32 << 20  # what is larger always has a mapping of its own
@@ -114,11 +115,15 @@ def _unaligned(memory: np.ndarray) -> int:
 
 def is_aligned(shape: Sequence[int], dtype: Any) -> bool:
     """Whether arrays of a type are large enough to begin at a cache line."""
-    return math.prod(shape) * np.dtype(dtype).itemsize >= machine_model.ALIGNED_BYTES
+    return _nbytes(shape, dtype) >= machine_model.ALIGNED_BYTES
 
 
 def empty_for(shape: Sequence[int], dtype: Any) -> Any:
     """What makes arrays of a type: `numpy.empty`, `aligned_empty` or `large_empty`."""
-    if math.prod(shape) * np.dtype(dtype).itemsize > LARGEST_OF_THE_HEAP:
+    if _nbytes(shape, dtype) > LARGEST_OF_THE_HEAP:
         return large_empty
     return aligned_empty if is_aligned(shape, dtype) else np.empty
+
+
+def _nbytes(shape: Sequence[int], dtype: Any) -> int:
+    return math.prod(shape) * np.dtype(stored_as(dtype)).itemsize
