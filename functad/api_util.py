@@ -124,3 +124,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

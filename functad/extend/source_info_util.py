@@ -12,3 +12,7 @@ __all__ = ["register_exclusion"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

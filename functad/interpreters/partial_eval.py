@@ -139,3 +139,7 @@ __all__ = ["PartialVal", "dce_jaxpr", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

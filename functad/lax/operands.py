@@ -19,7 +19,7 @@ from functad.numpy.promotion import SCALARS, asarray, convert
 from functad.primitives.common import broadcast_in_dim
 from functad.tracing import bind
 
-_KINDS = {"b": "bool", "i": "integer", "u": "integer", "f": "float", "c": "complex"}
+_KINDS = {"b": "bool", "i": "integer", "u": "integer", "f": "float", "c": "complex", "k": "key"}
 
 
 def operand(name: str, x: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.api.devices import CPU, Device, SingleDeviceSharding, check_device
-from functad.array import Array, install_methods
+from functad.array import Array, DonatedArray, install_methods
 from functad.dtypes import kind_of, plain_dtype
 from functad.errors import ArgumentError, CopyError, TracerError
 from functad.numpy import (
@@ -252,9 +252,9 @@ def _compress(self: Any, condition: Any, axis: Any = None, **kwargs: Any) -> Any
     return selecting.compress(condition, self, axis, **kwargs)
 
 
-def _never_deleted(self: Any) -> bool:
-    """False: memory is freed when the last reference to the array is gone."""
-    return False
+def _is_deleted(self: Any) -> bool:
+    """Whether the array was donated; else its memory is freed when the last reference to it is gone."""
+    return isinstance(self, DonatedArray)
 
 
 def _delete(self: Any) -> None:
@@ -336,7 +336,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "diagonal": linear.diagonal,
     "dot": linear.dot,
     "flatten": manipulation.ravel,
-    "is_deleted": _never_deleted,
+    "is_deleted": _is_deleted,
     "is_ready": _is_ready,
     "item": _item,
     "max": reductions.max,

@@ -111,6 +111,7 @@ def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
         return _stack_of_sequence(x, dtype)
     if dtype is None:
         dtype = _common_dtype(leaves)
+    dtypes.refuse_keys("asarray", dtype)
     try:
         with np.errstate(all="ignore"):
             values = np.array(_without_arrays(x), dtype=None if kind_of(dtype) in "iu" else dtype)

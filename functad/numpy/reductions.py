@@ -209,6 +209,7 @@ def _extremum(name: str, a: Any, axis: Any, out: None, keepdims: bool, initial: 
             f"{name}: an array of shape {x.shape} has no elements along axis={axis}, and {name} of nothing is "
             "undefined; pass initial= to give it a value"
         )
+    dtypes.refuse_keys(name, x.dtype)
     if kind_of(x.dtype) == "b":
         reduce = reduction.reduce_or if largest else reduction.reduce_and
         combine = el.or_ if largest else el.and_

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -183,13 +182,8 @@ def _called(loss: Callable[..., Any], params: Any, state: Any, batch: Any, key: 
 
 
 def copied(tree: Any) -> Any:
-    """A pytree of arrays and random keys in memory of its own; none is weakly typed, as none is after a step."""
-
-    def one(leaf: Any) -> Any:
-        array = jnp.asarray(leaf)
-        return copy(array.astype(array.dtype))
-
-    return tree_map(one, tree)
+    """A pytree of arrays in memory of its own."""
+    return tree_map(jnp.copy, tree)
 
 
 def _recent_loss(found: list[dict[str, Any]]) -> str:

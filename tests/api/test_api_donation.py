@@ -75,6 +75,13 @@ def test_a_donated_array_prints_as_what_it_is():
     assert f"{x}" == str(x) == "<donated Array of type f32[3]>" and len(x) == 3
 
 
+def test_a_donated_array_is_deleted():
+    state = {"x": fresh(), "key": functad.random.key(0)}
+    new = jit(lambda s: {"x": s["x"] + 1, "key": functad.random.fold_in(s["key"], 1)}, donate_argnums=0)(state)
+    assert all(leaf.is_deleted() for leaf in functad.tree.leaves(state))
+    assert not any(leaf.is_deleted() for leaf in functad.tree.leaves(new))
+
+
 def test_a_donated_array_still_has_its_type():
     x = fresh()
     jit(lambda x: x * 2, donate_argnums=0)(x)

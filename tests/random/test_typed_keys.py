@@ -106,6 +106,10 @@ def test_errors_say_what_to_do():
         KEY + 1
     with pytest.raises(DTypeError, match=r"reduce_sum was given key<fry>\[3\], but keys are no numbers; .*key_data"):
         jnp.sum(KEYS)
+    with pytest.raises(DTypeError, match=r"max takes or makes key<fry>, but keys are no numbers; .*key_data"):
+        jnp.max(KEYS)
+    with pytest.raises(DTypeError, match=r"takes or makes key<fry>, but keys are no numbers; .*key_data"):
+        jnp.full(2, 0, KEY.dtype)  # JAX makes a key of the number
     with pytest.raises(DTypeError, match=r"type key<fry>\[\] cannot become an array of NumPy's: .*key_data\(key\)"):
         np.asarray(KEY)
     with pytest.raises(ArgumentError, match="impl='unsafe_rbg' is absent .*: the only generator is 'threefry2x32'"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.dtypes import is_narrow_float, kind_of
+from functad.dtypes import is_narrow_float, kind_of, refuse_keys
 from functad.primitives.kernels import scalar_formulas
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 from functad.system.quiet import quietly
@@ -23,6 +23,7 @@ def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     x = np.asarray(x)
     if x.dtype == dtype:
         return x
+    refuse_keys("conversion", dtype)
     return np.asarray(quietly(_converted, x, dtype))
 
 
