@@ -10,7 +10,7 @@ import functad
 
 ROOT = Path(functad.__file__).parent
 LONGEST_FUNCTION = 60  # lines, but docstrings
-LONGEST_FILE = 600
+LONGEST_FILE = 600  # so, too
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -29,6 +29,11 @@ def lines_of_docstring(node: ast.AST) -> int:
     return 0
 
 
+def length_of_file(text: str) -> int:
+    """The lines of a module besides docstrings."""
+    return text.count("\n") - sum(lines_of_docstring(node) for node in ast.walk(ast.parse(text)))
+
+
 def test_no_function_is_long() -> None:
     lengths = [
         (length, name, str(path.relative_to(ROOT)))
@@ -40,7 +45,8 @@ def test_no_function_is_long() -> None:
 
 
 def test_no_file_is_long() -> None:
-    lengths = [(p.read_text(encoding="utf-8").count("\n"), str(p.relative_to(ROOT))) for p in ROOT.rglob("*.py")]
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py")}
+    lengths = [(length_of_file(text), name) for name, text in texts.items()]
     assert [found for found in lengths if found[0] > LONGEST_FILE] == []
 
 

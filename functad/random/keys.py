@@ -118,7 +118,13 @@ def key_dtype(impl: Any = None) -> Any:
 
 
 def clone(key: Any) -> Array:
-    """The same key or keys, which the check of key reuse (`functad.debug_key_reuse`) takes for new ones."""
+    """The same key or keys, which the check of key reuse (`functad.debug_key_reuse`) takes for new ones.
+
+    >>> import functad
+    >>> key = functad.random.key(0)
+    >>> bool(functad.random.clone(key) == key)
+    True
+    """
     keys = _checked("clone", key)
     return primitives.random_clone(keys) if is_typed(keys) else keys
 

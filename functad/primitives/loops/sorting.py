@@ -302,22 +302,9 @@ for j in range({kept}):
 # --- the largest elements -----------------------------------------------------------------------------------
 
 
-def _keep_largest(kernel: _SortingKernel, key: Key, values: Any, indices: Any, kept: int) -> None:
-    """Read each row once, and keep the largest elements so far in their order.
-
-    If few are kept of many, the largest of each block, reductions of vectors, come first: as many elements as are kept
-    are no less than the last of those that would be kept of these, so that nothing below counts.
-    """
-    rows, m = kernel.rows, kernel.rows.length
-    block = machine_model.BLOCK_OF_LARGEST
-    blocks = m // block if m >= machine_model.LARGEST_AMONG * kept else 0
-    kernel.write("values", values)
-    kernel.write("indices", indices)
-    kernel.scratch("largest", kept, key.word)
-    kernel.scratch("places", kept, index_dtype(m))
-    to = rows.at("to", "j")
-    read = f"key = {key.of(rows.at('base', 'j'))}"
-    insert = f"""
+def _insertion(kept: int) -> str:
+    """The lines that put `key`, of place `j`, in its order among the largest of a row, if it belongs there."""
+    return f"""
     k = count
     if count < {kept}:
         count = count + 1
@@ -335,6 +322,24 @@ def _keep_largest(kernel: _SortingKernel, key: Key, values: Any, indices: Any, k
                 break
         largest[row + k] = key
         places[row + k] = j"""
+
+
+def _keep_largest(kernel: _SortingKernel, key: Key, values: Any, indices: Any, kept: int) -> None:
+    """Read each row once, and keep the largest elements so far in their order.
+
+    If few are kept of many, the largest of each block, reductions of vectors, come first: as many elements as are kept
+    are no less than the last of those that would be kept of these, so that nothing below counts.
+    """
+    rows, m = kernel.rows, kernel.rows.length
+    block = machine_model.BLOCK_OF_LARGEST
+    blocks = m // block if m >= machine_model.LARGEST_AMONG * kept else 0
+    kernel.write("values", values)
+    kernel.write("indices", indices)
+    kernel.scratch("largest", kept, key.word)
+    kernel.scratch("places", kept, index_dtype(m))
+    to = rows.at("to", "j")
+    read = f"key = {key.of(rows.at('base', 'j'))}"
+    insert = _insertion(kept)
     kernel.add(f"""
 base = {rows.base(m)}
 row = {kept} * group
