@@ -136,6 +136,8 @@ JIT_OPTIONS = (
     "numpy_rank_promotion",
 )
 
+CHECKS = ("debug_nans", "debug_infs", "debug_key_reuse")  # that look at what each operation gives
+
 
 # An element for each trace that is active, and for each block of `Config.context`, in whichever thread. While there is
 # none, no thread records anything, and all of them see `Config.jit_settings`: a look at a list, where one into a
@@ -177,7 +179,7 @@ class Config(threading.local):
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     check_programs: bool
-    may_check_values: bool  # False where neither `debug_nans` nor `debug_infs` is set, which every operation asks
+    may_check_values: bool  # False where none of `CHECKS` is set, which every operation asks
     jit_settings: tuple[Value, ...] | None  # of `JIT_OPTIONS`; None where this thread overrides some option
 
     def update(self, name: str, value: Value) -> None:
@@ -292,7 +294,7 @@ def set_defaults(environment: Mapping[str, str]) -> None:
 
 def _set_for_all(name: str, value: Value) -> None:
     setattr(Config, name, value)
-    Config.may_check_values = any(getattr(Config, option, False) for option in ("debug_nans", "debug_infs"))
+    Config.may_check_values = any(getattr(Config, option, False) for option in CHECKS)
     Config.jit_settings = tuple(getattr(Config, option, OPTIONS[option].default) for option in JIT_OPTIONS)
     for changed in _watchers.get(name, ()):
         changed(value)

@@ -150,15 +150,12 @@ def _check_values(primitive: Primitive, result: Any) -> None:
     for r in result if primitive.multiple_results else (result,):
         if kind_of(r.dtype) not in "fc":
             continue
-        for wanted, test, what in (
-            (config.debug_nans, np.isnan, "a NaN"),
-            (config.debug_infs, np.isinf, "an infinity"),
-        ):
-            if wanted and test(r).any():
+        for option, test, what in (("debug_nans", np.isnan, "a NaN"), ("debug_infs", np.isinf, "an infinity")):
+            if getattr(config, option) and test(r).any():
                 raise FloatingPointError(
                     f"`{primitive.name}` made {what} in a result of type {aval_of(r).str_short()}.\n"
                     f"Your line: {user_source()}\n"
-                    "Look at its operands there; `functad.debug_nans(False)` switches the check off"
+                    f"Look at its operands there; `functad.{option}(False)` switches the check off"
                 )
 
 

@@ -37,6 +37,7 @@ class Record:
     _names: ClassVar[tuple[str, ...]]
     _allowed: ClassVar[frozenset[str]]
     _required: ClassVar[frozenset[str]]
+    _defaults: ClassVar[dict[str, Any]]
     _compared: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, *, eq: bool = True, kw_only: bool = False) -> None:
@@ -45,6 +46,7 @@ class Record:
         cls._names = tuple(f.name for f in known)
         cls._allowed = frozenset(cls._names)
         cls._required = frozenset(f.name for f in known if f.default is MISSING)
+        cls._defaults = {f.name: f.default for f in known if f.default is not MISSING}
         cls._compared = tuple(f.name for f in known if f.compare)
         if not eq:
             cls.by_value = False
@@ -60,6 +62,8 @@ class Record:
         if not self._required <= values.keys() <= self._allowed:
             wrong = sorted(self._required - values.keys()), sorted(values.keys() - self._allowed)
             raise TypeError(f"{type(self).__name__}: missing {wrong[0]}, unknown {wrong[1]}")
+        # Its own, not those of the class: a function there would be a method.
+        self.__dict__.update(self._defaults)
         self.__dict__.update(values)
         self.__post_init__()
 

@@ -71,3 +71,11 @@ def test_they_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError, match="'y'"):
         del made.y
     assert made == Place(1)
+
+
+class Rule(Record):
+    choose: Callable[..., bool] = lambda **params: bool(params)
+
+
+def test_a_function_that_is_a_default_is_no_method() -> None:
+    assert Rule().choose(a=1) and not Rule().choose()

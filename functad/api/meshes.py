@@ -267,6 +267,10 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Raises:
         DeviceError: it names another device, or there is no mesh for a `PartitionSpec`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.lax.with_sharding_constraint(jnp.ones(2), functad.devices()[0])
+    Array([1., 1.], dtype=float32)
     """
 
     def on_the_device(wanted: Any) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.dtypes import plain_dtype, stored_as
+from functad.dtypes import stored_as
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 LARGEST_OF_THE_HEAP = 32 << 20  # what is larger always has a mapping of its own
@@ -48,20 +48,14 @@ class AlignedMemory(np.ndarray):
     """The memory of one array, and a cache line more: the array begins where a line does."""
 
 
-class LargeBlock:
+class LargeBlock(np.ndarray):
     """The memory of one large array; when nobody reads it any more, it is kept for the next one of its size."""
 
-    __slots__ = ("__array_interface__", "_memory")
-
-    def __init__(self, memory: np.ndarray, shape: Sequence[int], dtype: np.dtype) -> None:
-        self._memory = memory
-        data = memory.ctypes.data + _unaligned(memory), False
-        self.__array_interface__ = {"version": 3, "shape": tuple(shape), "typestr": dtype.str, "data": data}
-
     def __del__(self) -> None:
-        if self._memory.nbytes > machine_model.KEPT_FREED_BYTES:
-            return
-        _kept[id(self._memory)] = self._memory
+        memory = self.base
+        if type(memory) is not AlignedMemory or memory.nbytes > machine_model.KEPT_FREED_BYTES:
+            return  # a part of a block, or too much
+        _kept[id(memory)] = memory
         excess = sum(memory.nbytes for memory in list(_kept.values())) - machine_model.KEPT_FREED_BYTES
         for key in list(_kept):
             if excess > 0 and (oldest := _kept.pop(key, None)) is not None:
@@ -104,8 +98,7 @@ def large_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
 
 
 def _large(memory: np.ndarray, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    array = np.asarray(LargeBlock(memory, shape, plain_dtype(dtype)))
-    return array if array.dtype == dtype else array.view(dtype)
+    return np.ndarray(shape, dtype, memory.view(LargeBlock), _unaligned(memory))
 
 
 def _memory_for(nbytes: int) -> np.ndarray:

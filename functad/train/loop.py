@@ -183,7 +183,7 @@ def _called(loss: Callable[..., Any], params: Any, state: Any, batch: Any, key: 
 
 def copied(tree: Any) -> Any:
     """A pytree of arrays in memory of its own."""
-    return tree_map(lambda leaf: jnp.asarray(np.array(leaf)), tree)
+    return tree_map(jnp.copy, tree)
 
 
 def _recent_loss(found: list[dict[str, Any]]) -> str:

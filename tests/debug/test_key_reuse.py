@@ -73,13 +73,14 @@ def test_calls_of_a_function_that_was_compiled_before():
     assert draw(key) == draw(key)
 
 
-def test_the_option_has_jaxs_name():
+@pytest.mark.parametrize("draw", [random.bits, random.uniform, random.normal, random.split, random.exponential])
+def test_the_option_has_jaxs_name_and_holds_for_all_threads(draw):
     functad.config.update("jax_debug_key_reuse", True)
     try:
         key = random.key(0)
-        random.bits(key)
+        draw(key)
         with pytest.raises(KeyReuseError):
-            random.bits(key)
+            draw(key)
     finally:
         functad.config.update("jax_debug_key_reuse", False)
     random.bits(key)

@@ -14,7 +14,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-import private_names
 import pytest
 
 import functad
@@ -22,6 +21,8 @@ from functad.config import ACCEPTED, OPTIONS, config
 
 VERSION = "0.10.1"
 ROOT = "jax"
+# Beside this file, whether that is a plugin or a module of the package of tests.
+private_names = importlib.import_module(f"{__package__}.private_names" if __package__ else "private_names")
 
 
 class _Jax(ModuleType):

@@ -262,7 +262,9 @@ class Inlining:
 
     def _has_long_pieces(self, eqn: Eqn) -> bool:
         """Whether an equation joins a few arrays, so that its pieces are long loops."""
-        if not joins(eqn) or self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
+        if len(eqn.invars) > machine_model.MOST_JOINED_WHERE_READ or not joins(eqn):
+            return False
+        if self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
             return False
         (_, part), *_ = parts = parts_in(eqn)
         return len(parts) <= machine_model.MOST_JOINED_WHERE_READ and part.width >= machine_model.SHORTEST_JOINED * len(

@@ -172,6 +172,27 @@ def test_a_thread_may_end_in_the_midst_of_it() -> None:
     assert done.stdout == "ended\n", done.stderr
 
 
+WAKES_AFTER_PYTHON = """
+import ctypes, sys, threading, time
+import functad, functad.numpy as jnp
+functad.jit(jnp.sin)(jnp.ones(5))
+libc = ctypes.CDLL(None)
+assert libc.on_exit(libc.sleep, None) == 0  # as many seconds as the status of the process says
+asleep = threading.Event()
+def sleep():
+    asleep.set()
+    time.sleep(0.5)
+threading.Thread(target=sleep, daemon=True).start()
+asleep.wait()
+sys.exit(2)
+"""
+
+
+def test_a_thread_may_end_when_python_has() -> None:
+    done = subprocess.run([sys.executable, "-c", WAKES_AFTER_PYTHON], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2, done.stderr
+
+
 def test_the_processor_is_told_apart_without_llvm() -> None:
     name, features = processor.processor()
     assert name.split()[0] in Path("/proc/cpuinfo").read_text()

@@ -321,7 +321,7 @@ def test_loops_become_vector_code_without_calls(dtype: np.dtype) -> None:
         assert bool(calls) == seldom, f"the loop over {name} calls functions: {calls}"
 
 
-@pytest.mark.skipif("+avx512vbmi2" not in loader.processor()[1], reason="this processor has no such vectors")
+@pytest.mark.skipif("+avx512vbmi2" not in target.host()[1], reason="this processor has no such vectors")
 def test_loops_use_the_widest_vectors() -> None:
     frontend.refresh()
     namespace = dict(vars(scalars))
@@ -331,7 +331,7 @@ def test_loops_use_the_widest_vectors() -> None:
     pointer = frontend.pointer_type(np.dtype(np.float64))
     arguments = (pointer, pointer, types.int64, types.int64)
     module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
-    assert "store <8 x double>" in str(module) and "zmm" in loader.target_machine().emit_assembly(module)
+    assert "store <8 x double>" in str(module) and "zmm" in target.target_machine().emit_assembly(module)
 
 
 @pytest.mark.parametrize("name", WITH_RARE_BRANCHES)

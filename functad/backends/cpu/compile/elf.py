@@ -39,14 +39,18 @@ class _UnknownError(Exception):
 
 
 class ElfCode:
-    """Machine code in memory, there as long as this object is."""
+    """Machine code in memory, there as long as this object is; if Python ends before it, as long as the process.
+
+    For then threads may still come back to the code, and the unwinder looks at all frames that it was told.
+    """
 
     def __init__(self, memory: mmap.mmap, symbols: dict[str, int], frames: Sequence[int]) -> None:
         self._memory, self._symbols = memory, symbols
-        for frame in map(ctypes.c_void_p, frames):
-            register, forget = _unwinder()
-            register(frame)
-            weakref.finalize(self, _without, memory, forget, frame).atexit = False
+        register, forget = _unwinder()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+        for frame in frames:
+            register(ctypes.c_void_p(frame))
+        weakref.finalize(self, _give_back, memory, forget, frames).atexit = False
 
     def address(self, name: str) -> int:
         """Where a function begins; 0 if there is none of that name."""
@@ -187,9 +191,11 @@ def _protect(start: int, size: int, how: int) -> None:
         raise _UnknownError
 
 
-def _without(memory: mmap.mmap, forget: Callable[[Any], object], frame: Any) -> None:
-    """Let the unwinder forget frames while their memory is still there."""
-    forget(frame)
+def _give_back(memory: mmap.mmap, forget: Callable[[Any], object], frames: Sequence[int]) -> None:
+    """Let the unwinder forget frames, then nobody holds their memory."""
+    for frame in frames:
+        forget(ctypes.c_void_p(frame))
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(memory))
 
 
 def _rounded(size: int, unit: int) -> int:
