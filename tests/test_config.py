@@ -7,6 +7,7 @@ import threading
 import timeit
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import functad
@@ -275,3 +276,34 @@ def test_promotion_can_be_strict():
         x + jnp.ones((3, 2))
     with functad.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="different ranks"):
         jnp.maximum(x, jnp.ones((3, 2)))
+
+
+V, M = np.arange(3, dtype=np.float32) + 1, np.array([[4, 1, 0], [1, 3, 1], [0, 1, 5]], np.float32)
+WRITTEN_OUT = {  # functions that join operands of several ranks or dtypes within
+    "one_hot": lambda: functad.nn.one_hot(jnp.arange(3), 3),
+    "orthogonal": lambda: functad.nn.initializers.orthogonal()(functad.random.key(0), (3, 4)),
+    "polyfit": lambda: jnp.polyfit(V, V, 1),
+    "cov": lambda: jnp.cov(M, aweights=V),
+    "isin": lambda: jnp.isin(M, V),
+    "unpackbits": lambda: jnp.unpackbits(np.array([[3]], np.uint8), axis=1),
+    "det": lambda: functad.grad(jnp.linalg.det)(M),
+    "sqrtm": lambda: functad.scipy.linalg.sqrtm(M),
+    "hilbert": lambda: functad.scipy.linalg.hilbert(3),
+    "bessel_jn": lambda: functad.jvp(lambda z: functad.scipy.special.bessel_jn(z, v=2), (V,), (V,)),
+    "stft": lambda: functad.scipy.signal.stft(jnp.ones(64), nperseg=16),
+    "istft": lambda: functad.scipy.signal.istft(jnp.ones((9, 9), "complex64"), nperseg=16),
+    "welch": lambda: functad.scipy.signal.welch(jnp.ones((2, 64)), nperseg=16),
+    "csd": lambda: functad.scipy.signal.csd(jnp.ones(64), 2 * jnp.ones(64), nperseg=16),
+}
+TWO_DTYPES = ("stft", "welch", "csd")  # complex spectra times real scales
+
+
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_strictness_is_for_the_users_operands(name):
+    expected = functad.tree.leaves(WRITTEN_OUT[name]())
+    with (
+        functad.numpy_rank_promotion("raise"),
+        functad.numpy_dtype_promotion("standard" if name in TWO_DTYPES else "strict"),
+    ):
+        for found, wanted in zip(functad.tree.leaves(WRITTEN_OUT[name]()), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)

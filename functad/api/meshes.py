@@ -232,7 +232,7 @@ class NamedSharding(Sharding):
     """A layout by the names of a mesh's axes; as these have size 1, the whole array on the one device.
 
     Raises:
-        ArgumentError: the spec names an axis that the mesh has not.
+        ArgumentError: the spec names an axis that the mesh has not, or one twice.
 
     >>> NamedSharding(make_mesh((1,), ("data",)), PartitionSpec("data")).shard_shape((4,))
     (4,)
@@ -246,6 +246,11 @@ class NamedSharding(Sharding):
         if unknown:
             raise ArgumentError(
                 f"NamedSharding: {self.spec} names {unknown}, but the axes of the mesh are {mesh.axis_names}"
+            )
+        twice = sorted({str(n) for n in names if n in mesh.axis_names and names.count(n) > 1})
+        if twice:
+            raise ArgumentError(
+                f"NamedSharding: {self.spec} names {twice} more than once: lay one axis of the array out along each"
             )
 
     def __eq__(self, other: object) -> bool:

@@ -457,7 +457,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     place = axis % (x.ndim + 1)
     if kind_of(x.dtype) in "iu" and count > jnp.iinfo(x.dtype).max:
         x = x.astype("int64" if x.dtype.itemsize >= 4 else "int32")
-    classes = jnp.arange(count, dtype=x.dtype).reshape((count,) + (1,) * (x.ndim - place))
+    classes = jnp.arange(count, dtype=x.dtype).reshape((1,) * place + (count,) + (1,) * (x.ndim - place))
     same = jnp.expand_dims(x, place) == classes
     return same.astype(dtypes.default_float_dtype() if dtype is None else dtype)
 

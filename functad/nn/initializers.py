@@ -292,7 +292,7 @@ def _orthogonal(key: Any, shape: tuple[int, ...], scale: Any, column_axis: int, 
     drawn = random.normal(key, (max(columns, rest), min(columns, rest)), dtype)
     # QR takes no float16. The signs make the factorization unique, so the result evenly distributed.
     q, r = jnp.linalg.qr(drawn.astype(np.promote_types(drawn.dtype, np.float32)))
-    q = q * jnp.sign(jnp.diagonal(r))
+    q = q * jnp.sign(jnp.diagonal(r))[None]
     if rest < columns:
         q = q.T
     others = tuple(np.delete(shape, column_axis))

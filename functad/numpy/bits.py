@@ -53,7 +53,8 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     if x.dtype != np.uint8:
         raise DTypeError(f"unpackbits takes uint8, got {x.aval.str_short()}")
     lines, place = _lines("unpackbits", x, axis)
-    is_set = (lines[..., None] & _values("unpackbits", bitorder)) != 0
+    values = _values("unpackbits", bitorder).reshape((1,) * lines.ndim + (8,))
+    is_set = (lines[..., None] & values) != 0
     bits = convert(is_set.reshape(*lines.shape[:-1], 8 * lines.shape[-1]), np.dtype(np.uint8))
     if count is not None and count > bits.shape[-1]:
         bits = jnp.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, count - bits.shape[-1])])

@@ -248,7 +248,7 @@ def polyfit(
         lhs = lhs * weights[:, None]
         rhs = rhs * (weights if rhs.ndim == 1 else weights[:, None])
     scale = jnp.sqrt(jnp.sum(lhs * lhs, 0))  # columns of length 1 improve the condition
-    lhs = lhs / scale
+    lhs = lhs / scale[None]
     solution, residuals, rank, singular_values = jnp.linalg.lstsq(lhs, rhs, rcond)
     coefficients = solution / (scale if solution.ndim == 1 else scale[:, None])
     if full:

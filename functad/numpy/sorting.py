@@ -407,6 +407,6 @@ def isin(
         place = el.min(searchsorted(table, x), dtypes.default_int_dtype().type(values.size - 1))
         found = logic.equal(selecting.take(table, place, 0, mode="clip"), x)
     else:
-        pairs = logic.equal(structure.expand_dims(x, (x.ndim,)), values)
+        pairs = logic.equal(structure.expand_dims(x, (x.ndim,)), structure.expand_dims(values, tuple(range(x.ndim))))
         found = reductions.any(pairs, axis=-1)
     return el.not_(found) if invert else found

@@ -477,14 +477,17 @@ def cov(
         divisor: Any = x.shape[1] - freedom
     else:
         total = reductions.sum(weights)
-        centre = arithmetic.divide(reductions.sum(arithmetic.multiply(x, weights), axis=1, keepdims=True), total)
+        weighted = arithmetic.multiply(x, manipulation.expand_dims(weights, 0))
+        centre = arithmetic.divide(reductions.sum(weighted, axis=1, keepdims=True), total)
         if aweights is None:
             divisor = arithmetic.subtract(total, freedom)
         else:
             spread = reductions.sum(arithmetic.multiply(weights, asarray(aweights)))
             divisor = arithmetic.subtract(total, arithmetic.divide(arithmetic.multiply(freedom, spread), total))
     deviation = arithmetic.subtract(x, centre)
-    weighted = deviation if weights is None else arithmetic.multiply(deviation, weights)
+    weighted = deviation
+    if weights is not None:
+        weighted = arithmetic.multiply(deviation, manipulation.expand_dims(weights, 0))
     product = linear.dot(deviation, ufuncs.conjugate(manipulation.transpose(weighted)))
     if isinstance(divisor, int):
         divisor = x.dtype.type(divisor if divisor > 0 else 0)

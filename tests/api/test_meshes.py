@@ -79,6 +79,8 @@ def test_layouts_move_nothing(name):
 def test_what_is_refused():
     with pytest.raises(ArgumentError, match=r"P\('x',\) names \['x'\], but the axes of the mesh are"):
         NamedSharding(MESH, PartitionSpec("x"))
+    with pytest.raises(ArgumentError, match=r"names \['data'\] more than once"):
+        NamedSharding(MESH, PartitionSpec("data", (None, "data")))
     with pytest.raises(DeviceError, match="there is none here: use functad.set_mesh"):
         lax.with_sharding_constraint(X, PartitionSpec("data"))
     with set_mesh(MESH):

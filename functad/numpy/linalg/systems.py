@@ -243,7 +243,7 @@ def _det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]
     whole = arithmetic.multiply(others, getitem(on_diagonal, (..., -1)))
     regular = _as_matrices(logic.not_equal(others, 0))
     is_last = logic.equal(creation.arange(n), n - 1)
-    corner = logic.logical_and(getitem(is_last, (slice(None), None)), is_last)
+    corner = logic.logical_and(getitem(is_last, (slice(None), None)), getitem(is_last, (None, slice(None))))
     upper = selecting.where(corner, arithmetic.divide(1, _as_matrices(others)), factors)
     upper = selecting.where(regular, upper, creation.eye(n, dtype=a.dtype))
     z = triangular_solve(factors, _in_order(da, order), left_side=True, lower=True, unit_diagonal=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functad import lax
 from functad import numpy as jnp
 from functad.api import custom_jvp, custom_linear_solve, jvp
@@ -114,9 +116,9 @@ def _by_columns(t: Any, on_diagonal: Any, column: Callable[[Any, Any, Any, Any],
     def step(j: Any, f: Any) -> Any:
         above = places < j
         matrix, right = column(f, j, jnp.where(above, t[:, j], 0), above)
-        inside = above[:, None] & above
+        inside = above[:, None] & above[None]
         matrix = jnp.where(inside, matrix, jnp.eye(n, dtype=t.dtype))
-        matrix = jnp.where((matrix == 0) & (places[:, None] == places), 1, matrix)
+        matrix = jnp.where((matrix == 0) & (places[:, None] == places[None]), 1, matrix)
         found = linalg.triangular_solve(matrix, jnp.where(above, right, 0)[:, None], left_side=True)[:, 0]
         return f.at[:, j].add(found)
 
@@ -139,7 +141,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:  # noqa: N803
     if blocksize > 1:
         raise ArgumentError(f"linalg.sqrtm: blocksize={blocksize} is not supported")
     (x,) = matrices("sqrtm", A, square=True)
-    return _sqrtm(x.astype(jnp.result_type(x, jnp.complex64)))
+    return _sqrtm(x.astype(np.promote_types(x.dtype, np.complex64)))
 
 
 @custom_jvp

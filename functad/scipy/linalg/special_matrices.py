@@ -163,7 +163,8 @@ def hilbert(n: int) -> Array:
     >>> functad.scipy.linalg.hilbert(1)
     Array([[1.]], dtype=float32)
     """
-    return 1 / (jnp.arange(n, dtype=jnp.float32)[:, None] + jnp.arange(n, dtype=jnp.float32) + 1)
+    places = jnp.arange(n, dtype=jnp.float32)
+    return 1 / (places[:, None] + places[None] + 1)
 
 
 def pascal(n: int, kind: str | None = None) -> Array:

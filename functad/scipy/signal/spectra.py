@@ -173,7 +173,7 @@ def istft(
     pieces = jnp.moveaxis(z, (time_axis, freq_axis), (-2, -1))
     pieces = (jnp.fft.irfft if input_onesided else jnp.fft.ifft)(pieces, nfft)[..., :nperseg]
     window = cut.window.astype(pieces.dtype)
-    signal = _added_up(pieces * (window * jnp.sum(window)), cut.step)
+    signal = _added_up(pieces * jnp.broadcast_to(window * jnp.sum(window), pieces.shape), cut.step)
     norm = _added_up(jnp.broadcast_to(window * jnp.conj(window), pieces.shape[-2:]), cut.step)
     if boundary:
         inside = slice(nperseg // 2, signal.shape[-1] - nperseg // 2)
@@ -282,7 +282,8 @@ def _spectra(
     if name == "stft":
         result = found[0] * jnp.sqrt(scale)
     else:
-        result = jnp.conj(found[0]) * found[-1] * (scale * _counts(cut.nfft, halves, real))
+        products = jnp.conj(found[0]) * found[-1]
+        result = products * jnp.broadcast_to(scale * _counts(cut.nfft, halves, real), products.shape)
         result = jnp.real(result) if y is None else result
     frequencies = (jnp.fft.rfftfreq if halves else jnp.fft.fftfreq)(cut.nfft, 1 / fs, dtype=real)
     middle, width = cut.nperseg / 2, signals[0].shape[-1]
@@ -292,7 +293,8 @@ def _spectra(
 
 
 def _of_pieces(x: Any, cut: _Pieces, detrended: Callable[[Any], Any], halves: bool) -> Any:
-    pieces = detrended(x[..., _places(x.shape[-1], cut.nperseg, cut.step)]) * cut.window
+    pieces = detrended(x[..., _places(x.shape[-1], cut.nperseg, cut.step)])
+    pieces = pieces * jnp.broadcast_to(cut.window, pieces.shape)
     return (jnp.fft.rfft if halves else jnp.fft.fft)(pieces, cut.nfft)
 
 

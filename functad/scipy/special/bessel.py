@@ -85,10 +85,10 @@ def _first_kind(v: int, most: int, z: Any) -> Any:
     downwards = _downwards(v, most, jnp.clip(size, 1e-8, float(most)))
     upwards = _upwards(v, jnp.clip(size, float(most), 1e300))
     orders = jnp.arange(v + 1, dtype=z.dtype).reshape((v + 1,) + (1,) * z.ndim)
-    tiny = jnp.power(jnp.minimum(size, 1.0) / 2, orders) / jnp.exp(el.lgamma(orders + 1))
+    tiny = jnp.power((jnp.minimum(size, 1.0) / 2)[None], orders) / jnp.exp(el.lgamma(orders + 1))
     out = jnp.where(size > most, jnp.where(size < jnp.inf, upwards, 0.0), downwards)
     out = jnp.where(size < 1e-8, tiny, jnp.where(jnp.isnan(z), z, out))
-    return jnp.where((z < 0) & (jnp.remainder(orders, 2.0) == 1), -out, out)
+    return jnp.where((z < 0)[None] & (jnp.remainder(orders, 2.0) == 1), -out, out)
 
 
 @_first_kind.defjvp
@@ -96,7 +96,7 @@ def _first_kind_jvp(v: int, most: int, primals: Any, tangents: Any) -> Any:
     (z,), (t,) = primals, tangents
     values = _first_kind(v + 1, max(most, v + 1), z)
     below = jnp.concatenate([-values[1:2], values[:v]])  # J₋₁ = −J₁
-    return values[: v + 1], t * 0.5 * (below - values[1:])  # dJ_k = (J_(k−1) − J_(k+1)) / 2 dz
+    return values[: v + 1], t[None] * 0.5 * (below - values[1:])  # dJ_k = (J_(k−1) − J_(k+1)) / 2 dz
 
 
 def _downwards(v: int, most: int, z: Any) -> Any:
@@ -109,17 +109,17 @@ def _downwards(v: int, most: int, z: Any) -> Any:
         is_large = jnp.abs(below) > _LARGE
         above, here, total = (jnp.where(is_large, a / _LARGE, a) for a in (here, below, total))
         total = total + jnp.where(jnp.remainder(k, 2.0) == 0, jnp.where(k == 0, 1.0, 2.0), 0.0) * here
-        scalings = scalings + is_large
+        scalings = scalings + is_large.astype(z.dtype)
         return (above, here, total, scalings), (here, scalings)
 
     zero = jnp.zeros_like(z)
     start = (zero, zero + 1e-200, zero, zero)
     middle, _ = scan(lambda c, k: (step(c, k)[0], None), start, jnp.arange(first, v, -1, dtype=z.dtype))
     (_, _, total, all_scalings), (values, scalings) = scan(step, middle, jnp.arange(v, -1, -1, dtype=z.dtype))
-    missing = all_scalings - scalings
+    missing = all_scalings[None] - scalings
     for i in range(3):  # three of them underflow in any case
         values = jnp.where(missing > i, values / _LARGE, values)
-    return jnp.flip(values, 0) / total
+    return jnp.flip(values, 0) / total[None]
 
 
 _LARGE = 1e150
