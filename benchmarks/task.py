@@ -84,7 +84,9 @@ class Outcome(NamedTuple):
     Attributes:
         values: arrays that are compared whole: the loss, gradients, results.
         updates: for Adam the changes of the parameters, which are compared where the gradient is no rounding error.
+        rounding: of values that are found as differences, by how much numbers of float32 make them differ anyway.
     """
 
     values: Arrays
     updates: Arrays
+    rounding: Arrays = {}  # noqa: RUF012  (nobody changes it)

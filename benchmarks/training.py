@@ -68,13 +68,13 @@ def measure(options: Options) -> list[Section]:
 def train(framework: str) -> None:
     """Do what `python -m functad train cnn` does, and print the same rows."""
     from benchmarks.workloads import mnist_cnn
-    from functad.data import MissingMNISTError, mnist, synthetic_digits
+    from functad.data import MissingDataError, mnist, synthetic_digits
     from functad.train import as_inputs
 
     try:
         train_images, train_labels, test_images, test_labels = mnist()
         print("MNIST:")
-    except MissingMNISTError:
+    except MissingDataError:
         train_images, train_labels = synthetic_digits(20_000, seed=0)
         test_images, test_labels = synthetic_digits(4_000, seed=1)
     prepared = as_inputs(train_images), train_labels, as_inputs(test_images), test_labels

@@ -39,6 +39,13 @@ def test_a_wrong_gradient_is_found_and_named(other, difference):
     assert found == pytest.approx(difference) and where == "gradient of w"
 
 
+def test_what_is_found_as_a_difference_may_differ_by_the_rounding_of_its_numbers():
+    reference = outcome([1.0, 2.0])._replace(rounding={"gradient of w": np.array([0.1, 0.01])})
+    assert disagreement(reference, outcome([1.05, 2.005]))[0] == 0
+    assert disagreement(reference, outcome([1.05, 2.05]))[0] == pytest.approx(0.025)
+    assert disagreement(reference, outcome([np.nan, 2.0]))[0] == np.inf
+
+
 def test_updates_count_where_the_gradient_is_more_than_noise():
     reference = outcome([1.0, 1e-9, 0.0], [0.1, 0.1, 0.0])
     assert disagreement(reference, outcome([1.0, 1e-9, 0.0], [0.1, -0.1, 0.0]))[0] == 0

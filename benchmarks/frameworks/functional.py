@@ -114,7 +114,10 @@ def training_outcome(task: Training, loss: np.ndarray, params: Arrays, moments: 
     changes = {name: params[name].astype(np.float64) - task.params[name] for name in task.params}
     if isinstance(task.optimizer, Sgd):
         grads = {f"gradient of {name}": -change / task.optimizer.rate for name, change in changes.items()}
-        return Outcome({"loss": loss, **grads}, {})
+        # Params show no smaller changes than the distance to the next number.
+        places = {name: np.spacing(np.maximum(np.abs(params[name]), np.abs(task.params[name]))) for name in changes}
+        rounding = {f"gradient of {name}": place / task.optimizer.rate for name, place in places.items()}
+        return Outcome({"loss": loss, **grads}, {}, rounding)
     assert moments is not None
     grads = {f"gradient of {name}": m / (1 - task.optimizer.b1) for name, m in moments.items()}
     return Outcome({"loss": loss, **grads}, {f"gradient of {name}": change for name, change in changes.items()})
