@@ -345,7 +345,7 @@ _STRICT_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 def _check_strict(operands: tuple[tuple[np.dtype, bool], ...]) -> None:
     strong = sorted({dtype for dtype, weak in operands if not weak}, key=str)
     weak_kinds = [_STRICT_KINDS.get(kind_of(dtype), 0) for dtype, weak in operands if weak]
-    if len(strong) > 1 or (strong and max(weak_kinds, default=0) > _STRICT_KINDS.get(strong[0].kind, 0)):
+    if len(strong) > 1 or (strong and max(weak_kinds, default=0) > _STRICT_KINDS.get(kind_of(strong[0]), 0)):
         names = [dtype.name for dtype in strong] + sorted({f"weak {dtype.name}" for dtype, weak in operands if weak})
         raise DTypeError(
             f"{' and '.join(names)} have no joint dtype while numpy_dtype_promotion is 'strict': convert one of them "
