@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from bfloat16_tools import BFLOAT16
 
 import functad
 from functad import machine_model
@@ -98,7 +99,7 @@ def test_no_more_is_kept_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None
     }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", BFLOAT16])
 def test_large_results_are_donated_in_place_and_are_nobody_elses(dtype: str) -> None:
     twice = functad.jit(lambda x: 2 * x)
     once_more = functad.jit(lambda x: 2 * x, donate_argnums=0)
