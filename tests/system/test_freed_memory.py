@@ -126,7 +126,8 @@ def test_results_of_some_size_begin_at_a_cache_line(shape: tuple[int, ...]) -> N
 
 def test_donated_memory_is_aligned_after_a_step_and_then_stays() -> None:
     step = functad.jit(lambda x: 2 * x, donate_argnums=0)
-    several = [functad.numpy.ones((300, 301)) + 0.0 for _ in range(5)]
+    # Of several sizes, lest all begin at a cache line by chance.
+    several = [functad.numpy.ones((300, 301 + k)) + 0.0 for k in range(8)]
     assert {address(np.asarray(x)) % machine_model.CACHE_LINE for x in several} != {0}
     several = [step(x) for x in several]
     places = [address(np.asarray(x)) for x in several]
