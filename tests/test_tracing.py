@@ -278,7 +278,7 @@ def test_where_values_are_looked_at_composed_functions_and_derivatives_run_opera
 
 
 def test_a_composed_function_refuses_donated_arrays():
-    key = functad.random.key(0)
+    key = functad.random.PRNGKey(0)
     functad.jit(lambda key: key + 1, donate_argnums=0)(key)
     with pytest.raises(DonatedArrayError, match="`key` of <lambda> was donated"):
         functad.random.normal(key, (2,))

@@ -316,6 +316,7 @@ WITHOUT_KINKS = {
     all_gather all_to_all axis_index axis_size pmax pmean pmin ppermute pshuffle psum psum_scatter pswapaxes
     DotDimensionNumbers approx_max_k approx_min_k composite conv_general_dilated_local conv_general_dilated_patches
     conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple dtype igamma_grad_a
+    with_sharding_constraint
     index_take platform_dependent ragged_dot ragged_dot_general random_gamma_grad reduce_window_shape_tuple
     scatter_apply shape_as_value stage
     argmax argmin batch_matmul bitcast_convert_type bitwise_and bitwise_not bitwise_or bitwise_xor broadcast
@@ -352,6 +353,9 @@ WITHOUT_KINKS = {
     unravel_index unstack vdot vecdot vecmat vectorize vsplit vstack zeros zeros_like
     """.split(),
     "nn": """
+    BatchNorm ConvTranspose GroupNorm InstanceNorm LayerNorm LearnedPositions MultiHeadAttention RMSNorm
+    SinusoidalPositions TransformerBlock confusion_matrix empty_cache f1_score perplexity precision recall
+    rotary_embedding sinusoidal_positions top_k_accuracy
     accuracy dot_product_attention each_step gru_cell huber_loss l2_loss length_mask lstm_cell one_hot parallel
     residual rnn_cell serial
     sigmoid_binary_cross_entropy softmax_cross_entropy softmax_cross_entropy_with_integer_labels squared_error

@@ -181,8 +181,11 @@ def test_initializers_give_the_same_numbers(name, options):
     ours = getattr(nn.initializers, name)(**options)
     theirs = getattr(jax.nn.initializers, name)(**options)
     for dtype in ("float32", "float16"):
-        tolerance = 3e-6 if dtype == "float32" else 2e-3
-        assert_close(ours(functad.random.key(7), shape, dtype), theirs(jax.random.key(7), shape, dtype), rtol=tolerance)
+        wanted = theirs(jax.random.key(7), shape, dtype)
+        # Where the processor has instructions for float16, JAX rounds after each step.
+        largest = float(np.abs(np.asarray(wanted)).max())
+        tolerance = {"rtol": 3e-6} if dtype == "float32" else {"rtol": 2e-3, "atol": 1e-3 * largest}
+        assert_close(ours(functad.random.key(7), shape, dtype), wanted, **tolerance)
     assert_close(ours(functad.random.key(1), shape), theirs(jax.random.key(1), shape))
 
 
