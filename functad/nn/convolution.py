@@ -86,11 +86,7 @@ def Conv(
         check_input(x.shape, layout, name)
         channels = _channels_of_group(x.shape, layout, groups, name)
         check_window(x.shape, layout, window, dilation_, padding_, name)
-        kernel_key, bias_key = random.split(key)
-        params = {"kernel": kernel_init(kernel_key, (*window, channels, features), x.dtype)}
-        if use_bias:
-            params["bias"] = bias_init(bias_key, (features,), x.dtype)
-        return params
+        return _first_params(key, (*window, channels, features), x.dtype, kernel_init, bias_init if use_bias else None)
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
         check_params(params, wanted_params, name)
@@ -104,12 +100,24 @@ def Conv(
             x, params["kernel"], strides_, padding_, rhs_dilation=dilation_, dimension_numbers=dimension_numbers,
             feature_group_count=groups,
         )  # fmt: skip
-        if not use_bias:
-            return y
-        bias_shape = tuple(features if axis == "C" else 1 for axis in layout)
-        return y + jnp.reshape(params["bias"], bias_shape)
+        return _with_bias(y, params, layout)
 
     return Layer(init, apply)
+
+
+def _first_params(
+    key: Any, shape: tuple[int, ...], dtype: Any, kernel_init: Initializer, bias_init: Initializer | None
+) -> dict[str, Any]:
+    kernel_key, bias_key = random.split(key)
+    params = {"kernel": kernel_init(kernel_key, shape, dtype)}
+    return params if bias_init is None else {**params, "bias": bias_init(bias_key, shape[-1:], dtype)}
+
+
+def _with_bias(y: Any, params: Any, layout: str) -> Any:
+    """The output with the bias of each channel, if the layer has one."""
+    if "bias" not in params:
+        return y
+    return y + jnp.reshape(params["bias"], tuple(-1 if axis == "C" else 1 for axis in layout))
 
 
 def _channels_of_group(shape: tuple[int, ...], layout: str, groups: int, name: str) -> int:
@@ -178,11 +186,8 @@ def ConvTranspose(
         x = struct_of(x)
         check_floats(x, name)
         check_input(x.shape, layout, name)
-        kernel_key, bias_key = random.split(key)
-        params = {"kernel": kernel_init(kernel_key, (*window, x.shape[layout.index("C")], features), x.dtype)}
-        if use_bias:
-            params["bias"] = bias_init(bias_key, (features,), x.dtype)
-        return params
+        shape = (*window, x.shape[layout.index("C")], features)
+        return _first_params(key, shape, x.dtype, kernel_init, bias_init if use_bias else None)
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
         check_params(params, wanted, name)
@@ -196,8 +201,6 @@ def ConvTranspose(
         y = lax.conv_transpose(
             x, kernel, strides_, padding_, dimension_numbers=dimension_numbers, use_consistent_padding=True
         )
-        if not use_bias:
-            return y
-        return y + jnp.reshape(params["bias"], tuple(features if axis == "C" else 1 for axis in layout))
+        return _with_bias(y, params, layout)
 
     return Layer(init, apply)

@@ -117,7 +117,7 @@ def test_damaged_files_are_no_crash() -> None:
     other = emitted(OTHER)
     rng = np.random.default_rng(0)
     for length in rng.integers(0, len(content), 50):
-        elf.linked([content[:length], other])
+        assert elf.linked([content[:length], other]) is None
     for place in range(16, 64):
         elf.linked([content[:place] + b"\xff" + content[place + 1 :], other])
 
