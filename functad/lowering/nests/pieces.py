@@ -120,8 +120,9 @@ def from_vectors_on(box: Box) -> list[Box]:
 
     Stores of vectors that lie across cache lines take twice as long.
 
-    >>> from_vectors_on((Range(1, 1, 999),))
-    [(Range(first=1, step=1, size=15),), (Range(first=16, step=1, size=984),)]
+    >>> head, rest = from_vectors_on((Range(1, 1, 9999),))
+    >>> head[0].size < rest[0].first == machine_model.FLOATS_OF_VECTOR
+    True
     """
     *outer, row = box
     before = -row.first % machine_model.FLOATS_OF_VECTOR
