@@ -19,14 +19,80 @@ Every public name of JAX {version}'s modules, under the same name in functad: `j
 Made by `python -m tests.jax_names JAX_NAMES.md` in an environment with JAX, which compares names, arguments and
 defaults; what the functions compute is compared with JAX in `tests/oracle`. Arguments that lay arrays out over devices
 (`out_sharding` and the like) are left out, and not mentioned.
+
+Where functad differs on purpose:
+
+| JAX | functad |
+| --- | --- |
+{differences}
 """
+
+# What a user of JAX would not expect, and what functad does.
+_DIFFERENCES = (
+    (
+        "a 64-bit input is cut to 32 bits unless x64 is enabled",
+        "an explicit 64-bit dtype or NumPy array is kept; with `config.numpy_dtypes = 'jax'` NumPy's arrays and "
+        "scalars are cut",
+    ),
+    (
+        "`np.float64(2)` counts as float32, so it makes float32 of float16",
+        "it adapts like the Python number 2.0, `np.int64(2)` like 2",
+    ),
+    (
+        "`x[5]` of 3 elements is clamped, `x.at[5].set(v)` dropped",
+        "raises where a Python integer or list says so; positions in arrays are JAX's, and raise with "
+        "`config.debug_index`",
+    ),
+    (
+        "`x[i] = v` says that arrays are immutable",
+        "and prints the `x.at[i].set(v)` that you meant",
+    ),
+    (
+        "`x.at[i].set(1.5)` on integers casts, with a warning",
+        "raises: convert the array or the value",
+    ),
+    (
+        "a list is refused as operand or index",
+        "lists work where NumPy takes them",
+    ),
+    (
+        "`fori_loop` counts in the dtype of traced bounds, and known ones must fit in 32 bits",
+        "i is like a Python integer, unless bounds need more",
+    ),
+    (
+        "`sign(-0.)`, `-0. // 1`, `-0. % 1` keep or lose the sign of zero",
+        "signs of zeros are NumPy's, and the Array API standard's; its values, too, of complex `expm1` and `tanh`"
+        " at infinities",
+    ),
+    (
+        "kernels may keep float32 between operations on bfloat16 and float16",
+        "each operation rounds its result, in every mode; reductions and products round once",
+    ),
+    (
+        "`asarray(x, copy=False)` copies",
+        "raises where a copy is needed, as the standard says",
+    ),
+    (
+        "the gradient through `unique` and set functions is 0",
+        "that of the elements that the values come from",
+    ),
+    (
+        "NumPy's `maximum(+0, −0)` depends on order and CPU",
+        "+0 > −0 (IEEE 754-2019; as in JAX), in every mode: `kernels/extrema.py`",
+    ),
+    (
+        "the slope of `logaddexp(inf, y)` in y is e^y",
+        "0; all derivatives at ties and kinks that differ, and why: `tests/oracle/test_kinks_oracle.py`",
+    ),
+)
 
 
 def page(version: str, sections: Sequence[Section]) -> str:
     """The whole page."""
     there, different, absent = (sum(len(s[k]) for s in sections) for k in (1, 2, 3))
     counts = f"{there:,} are there, {different} are there but differ, {absent} are absent"
-    parts = [_HEAD.format(version=version, counts=counts)]
+    differences = "\n".join(f"| {theirs} | {ours} |" for theirs, ours in _DIFFERENCES)
+    parts = [_HEAD.format(version=version, counts=counts, differences=differences)]
     for s in sections:
         parts.append(f"## {s.module}\n")
         if s.there:
