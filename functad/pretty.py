@@ -208,13 +208,11 @@ def _shown(eqn: Eqn, name: str) -> Any:
 
 
 def _is_redundant(eqn: Eqn, name: str) -> bool:
-    """What the equation says anyway: the shape of a broadcast, the default dtype of a product, `linear=False`."""
+    """What the equation says anyway: the shape of a broadcast, the default dtype of a product."""
     if eqn.primitive.name == "dot_general" and name == "preferred_element_type":
         return eqn.params[name] is None
     if name == "num_consts" and "call_jaxpr" in eqn.params:
         return eqn.params[name] == 0
-    if name == "linear":
-        return not eqn.params[name]
     return eqn.primitive.name == "broadcast_in_dim" and (name == "shape" or eqn.params[name] == ())
 
 

@@ -33,7 +33,7 @@ from functad.api.devices import (
     process_indices,
 )
 from functad.api.implicit import custom_linear_solve, custom_root
-from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call
+from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call, parse_program
 from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
 from functad.api.residuals import print_saved_residuals, saved_residuals
@@ -74,6 +74,7 @@ __all__ = [
     "make_jaxpr",
     "named_call",
     "named_scope",
+    "parse_program",
     "print_saved_residuals",
     "process_count",
     "process_index",

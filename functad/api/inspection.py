@@ -1,4 +1,4 @@
-"""Looking at functions as Programs: make_jaxpr, eval_jaxpr, eval_shape, closure_convert, named_call.
+"""Looking at functions as Programs: make_jaxpr, eval_jaxpr, parse_program, eval_shape, closure_convert, named_call.
 
 Knows how to trace a function of pytrees; runs nothing on values but `eval_jaxpr`.
 """
@@ -23,6 +23,7 @@ from functad.api.arguments import (
 )
 from functad.errors import ArgumentError
 from functad.ir import Primitive, Program, set_binder
+from functad.system.once import imported
 from functad.tracing import Tracer, bind, eval_program, trace_to_program
 from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
 from functad.user_source import named_scope
@@ -215,3 +216,29 @@ __all__ = [
     "named_call",
     "trace_function",
 ]
+
+
+def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
+    """The Program that a text says, in the notation in which Programs are printed: what `make_jaxpr` shows.
+
+    Args:
+        text: the Program. Line breaks and indentation mean what any space means; `#` begins a remark. Weak types,
+            which are not printed, are not read.
+        consts: arrays, one for each variable before the `;`.
+
+    What a parameter holds that no text can say, such as the function of a custom rule, is read as its name: the Program
+    prints and runs, but raises where that function is called.
+
+    Raises:
+        ProgramError: the text is none of a Program, with its line; a primitive or a variable is not known; a result is
+            not of the type that is written.
+
+    >>> import functad, numpy as np
+    >>> program = functad.parse_program("{ lambda ; x:f32[3]. let y:f32[3] = sin x; z:f32[3] = mul y x in (z,) }")
+    >>> program
+    { lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b a in (c,) }
+    >>> functad.eval_jaxpr(program, program.consts, np.ones(3, np.float32))[0].round(3)
+    Array([0.841, 0.841, 0.841], dtype=float32)
+    """
+    program: Program = imported("functad.editing.parsing").parse_program(text, consts)
+    return program

@@ -1,0 +1,393 @@
+"""Programs from their text: the inverse of printing, so that a Program can be written by hand.
+
+Knows the notation of `pretty.py`. Types of results are worked out by shape rules and compared with those written.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functad import dtypes
+from functad.errors import FunctadError, ProgramError, close_names
+from functad.evaluation import infer_avals
+from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Primitive, Program, Var, check_program, registry
+from functad.primitives.arithmetic import RoundingMethod
+from functad.primitives.convolution import ConvDimensionNumbers
+from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from functad.primitives.fourier import FftType
+
+
+def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
+    """What `functad.parse_program` gives."""
+    reader = _Reader(text, [np.asarray(c) if isinstance(c, (bool, int, float, complex)) else c for c in consts])
+    program = reader.whole()
+    check_program(program)
+    return program
+
+
+class _Word(str):
+    """What stands for something that a text cannot say; calling it raises."""
+
+    def __call__(self, *args: Any, **params: Any) -> NoReturn:
+        raise ProgramError(
+            f"the Program was read from text, which names {str(self)!r} but does not hold it: "
+            "trace the function that makes it with functad.make_jaxpr"
+        )
+
+
+_RECORDS: dict[str, Callable[..., Any]] = {
+    record.__name__: record for record in (ConvDimensionNumbers, GatherDimensionNumbers, ScatterDimensionNumbers)
+}
+_NUMBERED: dict[str, Callable[..., Any]] = {"fft_type": FftType, "rounding_method": RoundingMethod}
+"""Parameters of which the number is printed."""
+_WORDS = {"None": None, "True": True, "False": False}
+_SHORT_NAMES = {name: dtype for dtype, name in dtypes.SHORT_NAMES.items()}
+_LONG_NAMES = {dtype.name: dtype for dtype in dtypes.SUPPORTED}
+_UNSAID: dict[str, dict[str, Any]] = {
+    "dot_general": {"preferred_element_type": None},
+    "broadcast_in_dim": {"broadcast_dimensions": ()},
+}
+"""Parameters that printing leaves out where they have these values, as it does `num_consts=0` beside a `call_jaxpr`."""
+
+_SPACE = re.compile(r"(\s+|#[^\n]*)*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_PRIMITIVE = re.compile(r"[A-Za-z_][\w-]*")
+_KEY = re.compile(r"([A-Za-z_]\w*)=")
+_LITERAL = re.compile(r"([^\s:]+):(?=\w+\[\])")
+_RESULT = re.compile(r"([A-Za-z_]\w*):(?=(key<fry>|\w+)\[)")
+_END = re.compile(r"in\s*\(")
+_QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"")
+_TYPE = re.compile(r"(key<fry>|\w+)\[([\d,?]*)\]")
+_LONG_TYPE = re.compile(r"Aval\(([\w<>]+)\[([\d,?]*)\](, weak_type=True)?\)")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+class _Reader:
+    def __init__(self, text: str, consts: Sequence[Any]) -> None:
+        self.text = text
+        self.consts = consts
+        self.at = 0
+        self.shared: dict[str, Program] = {}
+
+    # ---- words
+
+    def fail(self, problem: str, at: int | None = None) -> NoReturn:
+        at = self.at if at is None else at
+        start = self.text.rfind("\n", 0, at) + 1
+        line = self.text[start:].partition("\n")[0]
+        number = self.text.count("\n", 0, at) + 1
+        raise ProgramError(f"line {number}: {problem}\n    {line}\n    {' ' * (at - start)}^")
+
+    def skip_space(self) -> None:
+        found = _SPACE.match(self.text, self.at)
+        assert found is not None
+        self.at = found.end()
+
+    def sees(self, word: str) -> bool:
+        """Whether a word comes next."""
+        self.skip_space()
+        end = self.at + len(word)
+        whole = not word[-1].isalnum() or not self.text[end : end + 1].isalnum()
+        return self.text.startswith(word, self.at) and whole
+
+    def takes(self, word: str) -> bool:
+        """Go past a word, if it comes next."""
+        if self.sees(word):
+            self.at += len(word)
+            return True
+        return False
+
+    def expect(self, word: str) -> None:
+        if not self.takes(word):
+            self.fail(f"`{word}` is expected here")
+
+    def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        self.skip_space()
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            self.fail(f"{what} is expected here")
+        self.at = found.end()
+        return found
+
+    # ---- Programs
+
+    def whole(self) -> Program:
+        while self.takes("let"):
+            name = self.match(_NAME, "the name of a Program")[0]
+            self.expect("=")
+            self.shared[name] = self.program(name)
+            self.expect("in")
+        program = self.program("program", self.consts)
+        self.skip_space()
+        if self.at < len(self.text):
+            self.fail("the Program has ended here, but more follows")
+        return program
+
+    def program(self, name: str, consts: Sequence[Any] = ()) -> Program:
+        start = self.at
+        self.expect("{")
+        self.expect("lambda")
+        known: dict[str, Var] = {}
+        constvars = self.binders(known, ";")
+        self.expect(";")
+        invars = self.binders(known, ".")
+        self.expect(".")
+        self.expect("let")
+        if len(constvars) != len(consts):
+            self.fail(
+                f"{len(constvars)} constants are named, {len(consts)} values were given: parse_program(text, consts) "
+                "takes one for each; a Program within another takes them as inputs",
+                start,
+            )
+        eqns = []
+        while not self.ends_equations():
+            eqns.append(self.eqn(known))
+            self.takes(";")
+        self.expect("in")
+        self.expect("(")
+        outvars = []
+        while not self.takes(")"):
+            outvars.append(self.atom(known))
+            self.takes(",")
+        self.expect("}")
+        return Program(invars, constvars, consts, eqns, outvars, name)
+
+    def binders(self, known: dict[str, Var], *ends: str) -> list[Var]:
+        """Variables with their types, up to one of some words."""
+        return [self.define(name, aval, known, at) for name, aval, at in self.typed_names(ends)]
+
+    def typed_names(self, ends: Iterable[str]) -> list[tuple[str, Aval, int]]:
+        found = []
+        while not any(self.sees(end) for end in ends):
+            self.skip_space()
+            at = self.at
+            name = self.match(_NAME, "a variable with its type, such as `x:f32[3]`,")[0]
+            self.expect(":")
+            found.append((name, self.aval(), at))
+        return found
+
+    def define(self, name: str, aval: Aval, known: dict[str, Var], at: int) -> Var:
+        var = Var(aval)
+        if name != "_":
+            if name in known:
+                self.fail(f"`{name}` is assigned for the second time", at)
+            known[name] = var
+        return var
+
+    def aval(self) -> Aval:
+        found = self.match(_TYPE, "a type such as `f32[2,3]`")
+        return Aval(_shape(found[2]), self.dtype(found[1], _SHORT_NAMES, found.start()))
+
+    def dtype(self, name: str, names: dict[str, np.dtype], at: int) -> np.dtype:
+        if name in ("bf16", "bfloat16"):
+            return dtypes.bfloat16_dtype()
+        if name not in names:
+            near = close_names(name, names) or list(names)
+            self.fail(f"no dtype is written `{name}`; there is `{'`, `'.join(near)}`", at)
+        return names[name]
+
+    # ---- equations
+
+    def eqn(self, known: dict[str, Var]) -> Eqn:
+        typed = self.typed_names("=") if self.has_results() else []
+        if typed:
+            self.expect("=")
+        self.skip_space()
+        at = self.at
+        name = self.match(_PRIMITIVE, "the name of a primitive")[0]
+        if name not in registry:
+            near = close_names(name, registry)
+            hint = f"; did you mean `{'`, `'.join(near)}`?" if near else ""
+            self.fail(f"no primitive is called `{name}`{hint}", at)
+        primitive = registry[name]
+        params = self.params() if self.text.startswith("[", self.at) else {}
+        params = {**_unsaid(primitive, params, [aval for _, aval, _ in typed]), **params}
+        operands = self.operands(known)
+        avals = self.result_avals(primitive, operands, params, at)
+        if len(avals) != len(typed):
+            self.fail(f"`{name}` has {len(avals)} results, {len(typed)} are named", at)
+        for (result, written, at), found in zip(typed, avals):
+            if not written.same_type(found):
+                self.fail(f"`{result}` is {found.str_short()}, not {written.str_short()}", at)
+        outvars = [self.define(result, aval, known, at) for (result, _, at), aval in zip(typed, avals)]
+        return Eqn(primitive, operands, params, outvars)
+
+    def has_results(self) -> bool:
+        """Whether an equation begins with variables: one that is only done for its effect begins with its primitive."""
+        self.skip_space()
+        return _RESULT.match(self.text, self.at) is not None
+
+    def result_avals(
+        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any], at: int
+    ) -> Sequence[Aval]:
+        try:
+            return infer_avals(primitive, [atom.aval for atom in operands], params)
+        except FunctadError as error:
+            self.fail(f"`{primitive.name}`: {error}", at)
+        except Exception as error:  # shape rules look at parameters that are wrong as if they were right
+            self.fail(f"`{primitive.name}` does not take these operands and parameters: {error!r}", at)
+
+    def operands(self, known: dict[str, Var]) -> list[Atom]:
+        """Variables and literals up to the end of the equation: the next one, or `in`, or `;`."""
+        found = []
+        while not (self.sees(";") or self.ends_equations() or self.begins_equation()):
+            found.append(self.atom(known))
+        return found
+
+    def begins_equation(self) -> bool:
+        """Whether a new equation begins: by a result with its type, or by a primitive that has parameters."""
+        result = _RESULT.match(self.text, self.at)
+        name = _PRIMITIVE.match(self.text, self.at)
+        calls = name is not None and name[0] in registry and self.text.startswith("[", name.end())
+        return calls or (result is not None and result[1] not in _NUMBERS)
+
+    def ends_equations(self) -> bool:
+        self.skip_space()
+        return self.at >= len(self.text) or _END.match(self.text, self.at) is not None
+
+    def atom(self, known: dict[str, Var]) -> Atom:
+        self.skip_space()
+        at = self.at
+        if literal := _LITERAL.match(self.text, at):
+            self.at = literal.end()
+            return self.literal(literal[1], self.aval(), at)
+        name = self.match(_NAME, "a variable, or a number with its type such as `1.0:f32[]`,")[0]
+        if name not in known:
+            near = close_names(name, known)
+            hint = f"; did you mean `{'`, `'.join(near)}`?" if near else ""
+            self.fail(f"`{name}` is used, but nothing before has that name{hint}", at)
+        return known[name]
+
+    def literal(self, number: str, aval: Aval, at: int) -> Literal:
+        try:
+            value = _NUMBERS[number] if number in _NUMBERS else ast.literal_eval(number)
+            made = aval.dtype.type(value)
+            if dtypes.kind_of(aval.dtype) in "fc" or made == value:
+                return Literal(made, aval)
+        except (ValueError, TypeError, SyntaxError, OverflowError):
+            pass
+        self.fail(f"`{number}` is no number of type {aval.str_short()}", at)
+
+    # ---- parameters
+
+    def params(self) -> dict[str, Any]:
+        self.expect("[")
+        found: dict[str, Any] = {}
+        while not self.takes("]"):
+            key = self.match(_KEY, "a parameter such as `axes=(0,)`, or `]`,")[1]
+            at = self.at
+            value = self.raw() if key == "name" else self.value(found.get("name", "jaxpr"))
+            found[key] = self.made(_NUMBERED[key], at, value) if key in _NUMBERED else value
+        return found
+
+    def value(self, name: str = "jaxpr") -> Any:
+        """A parameter's value; `name` is for a Program."""
+        if self.sees("{"):
+            return self.program(name)
+        if self.sees("(") or self.sees("["):
+            return self.several()
+        at = self.at
+        if found := _LONG_TYPE.match(self.text, at):
+            self.at = found.end()
+            names = {**_LONG_NAMES, "float0": dtypes.float0, "key<fry>": dtypes.key_fry}
+            return Aval(_shape(found[2]), self.dtype(found[1], names, at), found[3] is not None)
+        record = _NAME.match(self.text, at)
+        if record is not None and record[0] in _RECORDS and self.text.startswith("(", record.end()):
+            self.at = record.end() + 1
+            return self.made(_RECORDS[record[0]], at, **self.fields())
+        text = self.raw()
+        if not text:
+            self.fail("a value is expected here")
+        return self.word(text)
+
+    def made(self, kind: Callable[..., Any], at: int, *args: Any, **fields: Any) -> Any:
+        try:
+            return kind(*args, **fields)
+        except (TypeError, ValueError) as error:
+            self.fail(str(error), at)
+
+    def fields(self) -> dict[str, Any]:
+        found = {}
+        while not self.takes(")"):
+            key = self.match(_KEY, "a field such as `offset_dims=(0,)`, or `)`,")[1]
+            found[key] = self.value()
+            self.takes(",")
+        return found
+
+    def several(self) -> tuple[Any, ...]:
+        """What stands between brackets; lists are tuples, too."""
+        closing = _CLOSING[self.text[self.at]]
+        self.at += 1
+        found = []
+        while not self.takes(closing):
+            found.append(self.value())
+            self.takes(",")
+        return tuple(found)
+
+    def word(self, text: str) -> Any:
+        """What a word means: a shared Program, a constant of Python, a dtype; or what only has that name."""
+        if text in self.shared:
+            return self.shared[text]
+        if text in _WORDS:
+            return _WORDS[text]
+        if text in _LONG_NAMES or text == "bfloat16":
+            return self.dtype(text, _LONG_NAMES, self.at)
+        kind, _, member = text.partition(".")
+        if kind == GatherScatterMode.__name__ and member in GatherScatterMode.__members__:
+            return GatherScatterMode[member]
+        if text in _NUMBERS:
+            return _NUMBERS[text]
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            return _Word(text)
+
+    def raw(self) -> str:
+        """Text up to the end of a value: a bracket that closes what encloses it, a comma, or the next parameter."""
+        self.skip_space()
+        start = self.at
+        waiting: list[str] = []
+        while self.at < len(self.text):
+            sign = self.text[self.at]
+            if not waiting and (sign in ",)]}" or sign.isspace() and self.ends_value()):
+                break
+            if sign in "'\"":
+                self.at = self.end_of_quote()
+                continue
+            if sign in _CLOSING:
+                waiting.append(_CLOSING[sign])
+            elif waiting and sign == waiting[-1]:
+                waiting.pop()
+            self.at += 1
+        return self.text[start : self.at]
+
+    def ends_value(self) -> bool:
+        following = _SPACE.match(self.text, self.at)
+        assert following is not None
+        rest = following.end()
+        return _KEY.match(self.text, rest) is not None or self.text[rest : rest + 1] in (")", "]", "}", "{", "")
+
+    def end_of_quote(self) -> int:
+        found = _QUOTED.match(self.text, self.at)
+        return found.end() if found else self.at + 1
+
+
+_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf"), "True": True, "False": False}
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(UNKNOWN if size == "?" else int(size) for size in text.split(",") if size)
+
+
+def _unsaid(primitive: Primitive, params: dict[str, Any], written: Sequence[Aval]) -> dict[str, Any]:
+    """The parameters that printing leaves out."""
+    if primitive.name == "broadcast_in_dim" and written:
+        return {"shape": written[0].shape, **_UNSAID["broadcast_in_dim"]}
+    if "call_jaxpr" in params:
+        return {"num_consts": 0}
+    return _UNSAID.get(primitive.name, {})

@@ -1,0 +1,181 @@
+"""What is printed can be read again: `functad.parse_program`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz.forms import itself, traced
+from fuzz.generator import random_program
+from fuzz.session import STEPS
+
+import functad
+import functad.numpy as jnp
+from functad import lax
+from functad.errors import ProgramError
+from functad.ir import Absent, Program, registry
+
+parse = functad.parse_program
+
+
+def check_round_trip(program: Program) -> Program:
+    text = str(program)
+    read = parse(text, program.consts)
+    assert str(read) == text
+    return read
+
+
+WITH_EXAMPLES = [p for p in registry.values() if not isinstance(p.examples, Absent)]
+
+
+@pytest.mark.parametrize("primitive", WITH_EXAMPLES, ids=lambda p: p.name)
+def test_every_primitive(primitive):
+    for example in primitive.examples():
+
+        def run(*args, params=example.params):
+            return primitive.bind(*args, **params)
+
+        program = functad.make_jaxpr(run)(*example.args)
+        read = check_round_trip(program)
+        (eqn,), (written,) = program.eqns, read.eqns
+        assert written.params == eqn.params
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs(seed):
+    program = random_program(f"parsing/{seed}", STEPS)
+    check_round_trip(traced(*itself(program, np.random.default_rng(0))))
+
+
+@functad.custom_jvp
+def _with_rule(x):
+    return jnp.sin(x)
+
+
+_with_rule.defjvp(lambda primals, tangents: (_with_rule(*primals), tangents[0]))
+
+
+@functad.jit
+def _long(x):
+    for _ in range(12):
+        x = x * 2
+    return x
+
+
+x, matrix = jnp.arange(3.0), jnp.arange(6.0).reshape(2, 3)
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "scan": (lambda x: lax.scan(lambda c, a: (c + a, c * 2), x[0], x), matrix),
+    "gradient of a scan": (functad.grad(lambda x: lax.scan(lambda c, a: (c * a, c), x[0], x)[0].sum()), matrix),
+    "while": (lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x)), x),
+    "gradient of a while": (functad.grad(lambda x: lax.while_loop(lambda c: c < 3, lambda c: c * x, x)), 1.5),
+    "cond": (lambda x: lax.cond(x[0] > 0, lambda y: y, jnp.sin, x), x),
+    "checkpoint": (functad.grad(lambda x: functad.checkpoint(lambda y: jnp.sin(y).sum())(x)), x),
+    "a rule of its own": (lambda x: _with_rule(x), x),
+    "called twice": (lambda x: _long(_long(x)), x),
+    "constants": (lambda x: x[jnp.array([0, 1])] + np.arange(2.0), x),
+    "keys": (lambda k: functad.random.normal(functad.random.split(k)[0], (3,)), functad.random.key(0)),
+    "effects": (lambda x: (functad.debug.print("a [{}], b=(", x), x)[1], x),
+    "nothing": (lambda: (),),
+    "special numbers": (lambda x: (x * jnp.inf, x * jnp.nan, x > -jnp.inf, 1 + 2j), x),
+    "linear algebra": (functad.grad(lambda x: jnp.linalg.solve(x @ x.T, x).sum()), matrix),
+    "solve": (lambda x: lax.custom_linear_solve(lambda v: 2 * v, x, lambda mv, b: b / 2), x),
+    "many variables": (lambda x: [x := x + i for i in range(800)][-1], x),
+    "mapped collective": (functad.vmap(lambda x: lax.psum(x, "i"), axis_name="i"), x),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_programs_within_programs(name):
+    fun, *args = FUNCTIONS[name]
+    check_round_trip(functad.make_jaxpr(fun)(*args))
+
+
+def test_optimised_programs():
+    fun, *args = FUNCTIONS["gradient of a scan"]
+    check_round_trip(functad.jit(fun).lower(*args).optimized)
+
+
+def test_what_was_read_runs_and_differentiates():
+    program = functad.make_jaxpr(lambda x: lax.scan(lambda c, a: (jnp.sin(c) * a, c), x[0], x)[0].sum())(matrix)
+    read = check_round_trip(program)
+
+    def run(x):
+        return functad.eval_jaxpr(read, read.consts, x)[0]
+
+    def direct(x):
+        return functad.eval_jaxpr(program, program.consts, x)[0]
+
+    for transform in (lambda f: f, functad.grad, functad.jit):
+        np.testing.assert_array_equal(transform(run)(matrix), transform(direct)(matrix))
+
+
+def test_a_program_written_by_hand():
+    program = parse(
+        """
+    # twice the sine
+    { lambda two:f32[] ; angle:f32[3] . let
+        s:f32[3] = sin angle     # remarks are left out
+        _:f32[3] = neg s
+        double:f32[3] =
+            mul s
+                two
+      in (double, 1.5:f32[]) }
+    """,
+        [np.float32(2)],
+    )
+    doubled, number = functad.eval_jaxpr(program, program.consts, np.ones(3, np.float32))
+    np.testing.assert_allclose(doubled, 2 * np.sin(np.ones(3, np.float32)), rtol=1e-6)
+    assert number == 1.5
+
+
+def test_functions_of_rules_are_names_only():
+    fun, *args = FUNCTIONS["a rule of its own"]
+    read = parse(str(functad.make_jaxpr(fun)(*args)))
+    np.testing.assert_array_equal(functad.eval_jaxpr(read, (), x)[0], jnp.sin(x))
+    with pytest.raises(ProgramError, match="names '.*' but does not hold it"):
+        functad.grad(lambda x: functad.eval_jaxpr(read, (), x)[0].sum())(x)
+
+
+WRONG = {
+    "{ lambda ; a:f32[3]. let b:f32[3] = sine a in (b,) }": "line 1: no primitive is called `sine`; did you mean `sin`",
+    "{ lambda ; a:f32[3]. let b:f32[3] = sin c in (b,) }": "`c` is used, but nothing before has that name",
+    "{ lambda ; a:f32[3]. let\n b:f32[2] = sin a\n in (b,) }": "line 2: `b` is f32[3], not f32[2]",
+    "{ lambda ; a:f32[3]. let b:f32[3] c:f32[3] = sin a in (b,) }": "`sin` has 1 results, 2 are named",
+    "{ lambda ; a:f32[3]. let a:f32[3] = sin a in (a,) }": "`a` is assigned for the second time",
+    "{ lambda ; a:f33[3]. let in (a,) }": "no dtype is written `f33`; there is `f32`",
+    "{ lambda ; a:f32[3]. let b:f32[] = reduce_sum a in (b,) }": "`reduce_sum`",
+    "{ lambda ; a:f32[3]. let b:f32[3] = add a 1.5:i32[] in (b,) }": "`1.5` is no number of type i32[]",
+    "{ lambda ; a:f32[3]. let b:f32[3] = add a 300:u8[] in (b,) }": "`300` is no number of type u8[]",
+    "{ lambda ; a:f32[3]. let b:f32[3] = add a 1:i32[] in (b,) }": "`add`",
+    "{ lambda a:f32[3]; . let in (a,) }": "1 constants are named, 0 values were given",
+    "{ lambda ; a:f32[3]. let in (a,)": "`}` is expected here",
+    "{ lambda ; a:f32[3]. let in (a,) } }": "more follows",
+    "{ lambda ; a:f32[3]. let b:f32[3] = transpose[permutation=(0, ] a in (b,) }": "is expected here",
+    "sin(x)": "`{` is expected here",
+    "": "`{` is expected here",
+    "{ lambda ; a:c64[8]. let b:c64[8] = fft[fft_lengths=(8,) fft_type=7] a in (b,) }": "7 is not a valid FftType",
+    "{ lambda ; a:f32[3]. let b:f32[3] = transpose[permutation=x] a in (b,) }": "`transpose`",
+    "{ lambda ; a:f32[3]. let b:f32[3] = cumsum[axis=0 reverse=False": "is expected here",
+    "{ lambda ; a:f32[3]. let b:f32[3] = name[name=(((": "is expected here",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_errors_tell_the_line_and_what_is_wrong(text):
+    with pytest.raises(ProgramError) as raised:
+        parse(text)
+    assert WRONG[text] in str(raised.value) and "^" in str(raised.value)
+    assert str(raised.value).startswith("line ")
+
+
+def test_constants_must_fit():
+    with pytest.raises(ProgramError, match="constant"):
+        parse("{ lambda a:f32[3]; . let in (a,) }", [np.zeros(2, np.float32)])
+
+
+def test_no_beginning_of_a_text_hangs_or_raises_anything_else():
+    text = str(functad.make_jaxpr(FUNCTIONS["cond"][0])(x))
+    for end in range(len(text)):
+        with pytest.raises(ProgramError):
+            parse(text[:end])
