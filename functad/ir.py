@@ -197,6 +197,11 @@ class Eqn:
         """JAX's name for `source`."""
         return self.source
 
+    def __repr__(self) -> str:
+        return _equation_formatter(self)
+
+    __str__ = __repr__
+
     def replace(self, **changes: Any) -> Eqn:
         fields = {name: getattr(self, name) for name in self.__slots__}
         return Eqn(**{**fields, **changes})
@@ -278,12 +283,13 @@ def _unformatted(program: Program) -> str:
 
 
 _formatter: Callable[[Program], str] = _unformatted
+_equation_formatter: Callable[[Eqn], str] = object.__repr__
 
 
-def set_formatter(formatter: Callable[[Program], str]) -> None:
-    """Let the printer, which lies in a layer above, say how a Program prints."""
-    global _formatter
-    _formatter = formatter
+def set_formatter(formatter: Callable[[Program], str], equation_formatter: Callable[[Eqn], str]) -> None:
+    """Let the printer, which lies in a layer above, say how Programs and single equations print."""
+    global _formatter, _equation_formatter
+    _formatter, _equation_formatter = formatter, equation_formatter
 
 
 def subprograms(params: dict[str, Any]) -> Iterator[Program]:

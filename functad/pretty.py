@@ -28,6 +28,12 @@ def program_to_text(program: Program, source: bool = False) -> str:
     return _Printer(program, source).text()
 
 
+def equation_to_text(eqn: Eqn) -> str:
+    """An equation alone, with letters of its own for its variables, operands first."""
+    operands = list(dict.fromkeys(atom for atom in eqn.invars if isinstance(atom, Var)))
+    return _Printer(Program(operands, (), (), [eqn], eqn.outvars), False).only_equation()
+
+
 # --- documents --------------------------------------------------------------------------------------
 
 
@@ -124,6 +130,11 @@ class _Printer:
         parts.append(self.skeleton(self.program))
         return _layout(_Indented(tuple(parts), 0), WIDTH)
 
+    def only_equation(self) -> str:
+        self.binders(self.program.invars)
+        (eqn,) = self.program.eqns
+        return _layout(_group(self.eqn(eqn)), WIDTH)
+
     def skeleton(self, program: Program) -> _Group:
         constvars = self.binders(program.constvars)
         invars = self.binders(program.invars)
@@ -208,11 +219,13 @@ def _shown(eqn: Eqn, name: str) -> Any:
 
 
 def _is_redundant(eqn: Eqn, name: str) -> bool:
-    """What the equation says anyway: the shape of a broadcast, the default dtype of a product."""
+    """What the equation says anyway: the shape of a broadcast, the default dtype of a product, `linear=False`."""
     if eqn.primitive.name == "dot_general" and name == "preferred_element_type":
         return eqn.params[name] is None
     if name == "num_consts" and "call_jaxpr" in eqn.params:
         return eqn.params[name] == 0
+    if name == "linear":
+        return not eqn.params[name]
     return eqn.primitive.name == "broadcast_in_dim" and (name == "shape" or eqn.params[name] == ())
 
 
@@ -274,4 +287,4 @@ def _shared_programs(program: Program) -> dict[Program, str]:
     return shared
 
 
-set_formatter(program_to_text)
+set_formatter(program_to_text, equation_to_text)

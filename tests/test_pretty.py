@@ -89,3 +89,31 @@ def test_source_lines_on_request():
     assert "test_pretty.py" not in str(program)
     assert "# " in functad.program_to_text(program, source=True)
     assert "test_pretty.py" in functad.program_to_text(program, source=True)
+
+
+def test_an_equation_prints_alone_with_letters_of_its_own():
+    program = make_jaxpr(lambda x: jnp.sin(x) @ x)(np.ones((3, 3), np.float32))
+    assert [str(eqn).split("[\n")[0] for eqn in program.eqns] == ["b:f32[3,3] = sin a", "c:f32[3,3] = dot_general"]
+    assert repr(make_jaxpr(lambda x: x - x)(1.0).eqns[0]) == "b:f32[] = sub a a"
+    assert str(make_jaxpr(lambda x, y: y - x)(1.0, 2.0).eqns[0]) == "c:f32[] = sub a b"
+
+
+def test_derivatives_and_stages_print_as_the_programs_that_they_are():
+    _, pullback = functad.vjp(lambda d: d["x"] * d["y"], {"x": jnp.float32(2), "y": jnp.float32(3)})
+    assert pullback.jaxpr.in_avals == [functad.core.ShapedArray((), np.dtype(np.float32))]
+    assert [str(eqn.primitive) for eqn in pullback.jaxpr.eqns] == ["mul", "mul"]
+    assert repr(pullback) == f"Pullback of <lambda>\n{pullback.jaxpr}"
+    _, pushforward = functad.linearize(jnp.sin, 1.0)
+    assert repr(pushforward) == f"Pushforward of sin\n{pushforward.jaxpr}" and len(pushforward.jaxpr.eqns) == 1
+    inside = []
+    functad.make_jaxpr(lambda x: inside.append(repr(functad.vjp(jnp.sin, x)[1])))(1.0)
+    assert "mul" in inside[0]
+
+    jitted = functad.jit(lambda x: jnp.sin(x) + 0)
+    stages = [jitted.trace(1.0), jitted.lower(1.0), jitted.lower(1.0).compile()]
+    assert [repr(stage).splitlines()[0] for stage in stages] == [
+        "<lambda>, traced",
+        "<lambda>, lowered to kernels, of",
+        "<lambda>, compiled from",
+    ]
+    assert all("sin" in repr(stage) for stage in stages)

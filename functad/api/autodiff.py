@@ -31,7 +31,7 @@ from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Program, UndefinedPrimal, Zero
 from functad.primitives.common import convert_element_type, instantiate
-from functad.tracing import runs_at_once
+from functad.tracing import runs_at_once, trace_to_program
 from functad.transforms.backward import linearize_once
 from functad.transforms.forward import is_differentiable, jvp_flat
 from functad.transforms.reverse import LinearMap, ReplayedLinearMap, linearize_flat, transpose_flat
@@ -372,6 +372,21 @@ class _Derivative:
             self._linear = ReplayedLinearMap(program.close(), program.consts)
         return self._linear.residuals, (self._linear.program, self._signature)
 
+    @property
+    def _avals(self) -> Sequence[Aval]:
+        raise NotImplementedError
+
+    def _apply(self, leaves: Sequence[Any]) -> Any:
+        raise NotImplementedError
+
+    @property
+    def jaxpr(self) -> Program:
+        """The linear Program that it runs, with the residuals as constants."""
+        return trace_to_program(lambda *leaves: tree_flatten(self._apply(leaves))[0], self._avals)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {function_name(self._signature.fun)}\n{self.jaxpr}"
+
     @classmethod
     def unflatten(cls, static: tuple[Program, LinearizedTypes], residuals: Sequence[Any]) -> Any:
         program, signature = static
@@ -379,7 +394,21 @@ class _Derivative:
 
 
 class Pushforward(_Derivative):
-    """`fun_jvp(*tangents) -> tangent of the output`, as `linearize` returns it."""
+    """`fun_jvp(*tangents) -> tangent of the output`, as `linearize` returns it. It prints as the Program that it runs.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.linearize(jnp.sin, 0.)[1]
+    Pushforward of sin
+    { lambda ; a:f32[]. let b:f32[] = mul a 1.0:f32[] in (b,) }
+    """
+
+    @property
+    def _avals(self) -> Sequence[Aval]:
+        return [aval.to_tangent_aval() for aval in self._signature.in_avals]
+
+    def _apply(self, leaves: Sequence[Any]) -> Any:
+        args, _ = tree_unflatten(self._signature.in_tree, leaves)
+        return self(*args)
 
     def __call__(self, *tangents: Any) -> Any:
         s = self._signature
@@ -394,7 +423,20 @@ class Pushforward(_Derivative):
 
 
 class Pullback(_Derivative):
-    """`fun_vjp(cotangent) -> one cotangent an argument`, as `vjp` returns it."""
+    """`fun_vjp(cotangent) -> one cotangent an argument`, as `vjp` returns it. It prints as the Program that it runs.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.vjp(jnp.sin, 0.)[1]
+    Pullback of sin
+    { lambda ; a:f32[]. let b:f32[] = mul a 1.0:f32[] in (b,) }
+    """
+
+    @property
+    def _avals(self) -> Sequence[Aval]:
+        return [aval.to_tangent_aval() for aval in self._signature.out_avals]
+
+    def _apply(self, leaves: Sequence[Any]) -> Any:
+        return self(tree_unflatten(self._signature.out_tree, leaves))
 
     def __call__(self, cotangent: Any) -> Any:
         s = self._signature

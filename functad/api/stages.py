@@ -42,6 +42,9 @@ class Traced:
         self.in_tree = in_tree
         self.out_tree = out_tree
 
+    def __repr__(self) -> str:
+        return f"{self.fun_name}, traced\n{self.jaxpr}"
+
     @property
     def out_info(self) -> Any:
         """The output's structure with a `ShapeDtypeStruct` for each array."""
@@ -69,6 +72,9 @@ class Lowered:
         self.in_tree = traced.in_tree
         self.out_tree = traced.out_tree
         self.out_info = traced.out_info
+
+    def __repr__(self) -> str:
+        return f"{self._traced.fun_name}, lowered to kernels, of\n{self.optimized}"
 
     @property
     def optimized(self) -> Program:
@@ -129,6 +135,9 @@ class Compiled:
         self._traced = traced
         self._executable = executable(closed(traced.jaxpr), traced.donated_inputs(), traced.backend)
         self._fast_call: FastCall | None = None
+
+    def __repr__(self) -> str:
+        return f"{self._traced.fun_name}, compiled from\n{optimized(closed(self._traced.jaxpr))}"
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if current_trace() is None and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):

@@ -51,6 +51,7 @@ _LONG_NAMES = {dtype.name: dtype for dtype in dtypes.SUPPORTED}
 _UNSAID: dict[str, dict[str, Any]] = {
     "dot_general": {"preferred_element_type": None},
     "broadcast_in_dim": {"broadcast_dimensions": ()},
+    "scan": {"linear": False},
 }
 """Parameters that printing leaves out where they have these values, as it does `num_consts=0` beside a `call_jaxpr`."""
 

@@ -14,7 +14,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.errors import ProgramError
-from functad.ir import Absent, Program, registry
+from functad.ir import Absent, Program, registry, subprograms
 
 parse = functad.parse_program
 
@@ -23,7 +23,14 @@ def check_round_trip(program: Program) -> Program:
     text = str(program)
     read = parse(text, program.consts)
     assert str(read) == text
+    assert parameter_names(read) == parameter_names(program)
     return read
+
+
+def parameter_names(program: Program) -> list[Any]:
+    """Of each equation, also within others: what is not printed must be there again."""
+    inner = [subprograms(dict(sorted(e.params.items()))) for e in program.eqns]
+    return [(sorted(e.params), [parameter_names(p) for p in ps]) for e, ps in zip(program.eqns, inner)]
 
 
 WITH_EXAMPLES = [p for p in registry.values() if not isinstance(p.examples, Absent)]
