@@ -25,6 +25,10 @@ class ArgumentError(FunctadError, ValueError):
     """An argument has a value that the function does not take."""
 
 
+class RangeError(DTypeError, OverflowError):
+    """A Python integer lies outside of what a dtype can hold."""
+
+
 class AxisError(ArgumentError, IndexError):
     """An axis was named that the array does not have."""
 
@@ -41,7 +45,7 @@ class AbsentNameError(FunctadError, AttributeError):
     """A module was asked for a name that it does not have."""
 
 
-class DeviceError(FunctadError, RuntimeError):
+class DeviceError(FunctadError, RuntimeError, ValueError):
     """A kind of device was asked for that there is not."""
 
 
