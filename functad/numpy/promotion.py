@@ -107,7 +107,7 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
 
 
 def _wrapped_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
-    """As `checked_scalar`, for the operand of an operation: an integer of the default dtype is converted as an array is.
+    """As `checked_scalar`, for the operand of an operation: what the default dtype of integers holds wraps around.
 
     So −1 is the largest number beside unsigned ones, whether or not it is traced.
     """

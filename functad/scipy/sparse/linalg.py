@@ -1,4 +1,4 @@
-"""Linear equations solved step by step, of whose matrix only products with vectors are known: `cg`, `bicgstab`, `gmres`.
+"""Linear equations of whose matrix only products with vectors are known, solved step by step: `cg` and its like.
 
 Knows pytrees as vectors, and `custom_linear_solve`, by which derivatives solve another such equation.
 """
@@ -60,8 +60,8 @@ def bicgstab(
     """The solution of A x = b by stabilised bi-conjugate gradients, for any A; arguments as for `cg`.
 
     >>> import functad.numpy as jnp
-    >>> x, _ = bicgstab(lambda x: {"u": 2 * x["u"] + x["v"], "v": 3 * x["v"]}, {"u": jnp.ones(1) * 3, "v": jnp.ones(1) * 3})
-    >>> x["u"].round(4)
+    >>> x, _ = bicgstab(lambda x: (2 * x[0] + x[1], 3 * x[1]), (jnp.array([3.0]), jnp.array([3.0])))
+    >>> x[0].round(4)
     Array([1.], dtype=float32)
     """
     return _solution("bicgstab", _stabilised, A, b, x0, tol, atol, maxiter, M), None

@@ -78,7 +78,7 @@ def _ranks(x: Any, method: str) -> Any:
         return dense
     starts = jnp.nonzero(first, size=x.size + 1, fill_value=x.size)[0]
     low, high = starts[dense - 1] + 1, starts[dense]
-    return 0.5 * (low + high) if method == "average" else low if method == "min" else high
+    return (low + high).astype(float) * 0.5 if method == "average" else low if method == "min" else high
 
 
 def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Array:
