@@ -13,8 +13,8 @@ class FunctadError(Exception):
     """Base class of every error that functad raises on purpose."""
 
 
-class ShapeError(FunctadError, TypeError):
-    """Operands have shapes that do not fit together."""
+class ShapeError(FunctadError, TypeError, ValueError):
+    """Operands have shapes that do not fit together. Of JAX's functions some raise the one class, some the other."""
 
 
 class DTypeError(FunctadError, TypeError):
@@ -108,7 +108,7 @@ class NoRuleError(FunctadError, NotImplementedError):
     """A transform needs a rule that a primitive declares absent, with its reason."""
 
 
-class DifferentiationError(FunctadError, TypeError):
+class DifferentiationError(FunctadError, TypeError, ValueError):
     """The function or the argument cannot be differentiated (non-scalar output, integer input)."""
 
 

@@ -37,7 +37,7 @@ def test_arguments_are_jaxs(name):
 def test_each_step_is_jaxs(name, dtype):
     a, b = system(name, dtype=dtype)
     closer = np.diag(1 / np.diag(a)).astype(dtype)
-    for options in ({"maxiter": 1}, {"maxiter": 2, "tol": 1e-3}, {"maxiter": 3, "M": closer}, {"tol": 1e-6}):
+    for options in ({"maxiter": 2}, {"maxiter": 2, "M": closer}) if dtype == np.float32 else ({"tol": 1e-6},):
         if name == "gmres":
             options = {"restart": 2, **options}
         found, expected = (getattr(m, name)(a, b, np.ones_like(b), **options) for m in (ours, theirs))

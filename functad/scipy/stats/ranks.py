@@ -97,7 +97,8 @@ def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagat
         return jnp.nanstd(x, axis, ddof=ddof, keepdims=keepdims) / jnp.sqrt(count)
     _only_propagate("sem", nan_policy)
     size = x.size if axis is None else x.shape[axis]
-    return jnp.std(x, axis, ddof=ddof, keepdims=keepdims) / jnp.sqrt(jnp.asarray(size, jnp.result_type(x, float)))
+    deviation = jnp.std(x, axis, ddof=ddof, keepdims=keepdims)
+    return deviation / jnp.sqrt(jnp.asarray(size, deviation.dtype))
 
 
 def _only_propagate(name: str, nan_policy: str) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functad import lax
 from functad import numpy as jnp
 from functad.absent import absent
 from functad.api import jvp
@@ -97,7 +96,7 @@ def _tail_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     density = pdf(z, df)
     change = 0.0 if isinstance(dz, SymbolicZero) else -density * dz
     if not isinstance(ddf, SymbolicZero):
-        w = lax.stop_gradient(df / (df + z * z))
+        w = df / (df + z * z)
         _, of_order = jvp(lambda order: betainc(order, 0.5, w), (0.5 * df,), (0.5 * ddf,))
         change = change + density * z / (2 * df) * ddf + 0.5 * jnp.sign(z) * of_order
     return _tail(z, df), change
