@@ -52,8 +52,7 @@ from functad.api import (
     vjp,
     vmap,
 )
-from functad.api.meshes import NamedSharding, make_mesh, set_mesh
-from functad.api.meshes import PartitionSpec as P
+from functad.api.meshes import make_mesh, set_mesh
 from functad.array import Array
 from functad.config import (
     check_tracer_leaks,
@@ -77,6 +76,8 @@ from functad.config import (
 from functad.core import ensure_compile_time_eval, typeof
 from functad.dtypes import float0
 from functad.ir import check_program
+from functad.layouts import NamedSharding
+from functad.layouts import PartitionSpec as P
 from functad.pretty import program_to_text
 from functad.system.freed_memory import keep_freed_memory as _keep_freed_memory
 from functad.user_kernels import numba_primitive

@@ -13,8 +13,8 @@ class FunctadError(Exception):
     """Base class of every error that functad raises on purpose."""
 
 
-class ShapeError(FunctadError, TypeError):
-    """Operands have shapes that do not fit together."""
+class ShapeError(FunctadError, TypeError, ValueError):
+    """Operands have shapes that do not fit together. Of JAX's functions some raise the one class, some the other."""
 
 
 class DTypeError(FunctadError, TypeError):
@@ -23,6 +23,10 @@ class DTypeError(FunctadError, TypeError):
 
 class ArgumentError(FunctadError, ValueError):
     """An argument has a value that the function does not take."""
+
+
+class RangeError(DTypeError, OverflowError):
+    """A Python integer lies outside of what a dtype can hold."""
 
 
 class AxisError(ArgumentError, IndexError):
@@ -41,7 +45,7 @@ class AbsentNameError(FunctadError, AttributeError):
     """A module was asked for a name that it does not have."""
 
 
-class DeviceError(FunctadError, RuntimeError):
+class DeviceError(FunctadError, RuntimeError, ValueError):
     """A kind of device was asked for that there is not."""
 
 
@@ -104,7 +108,7 @@ class NoRuleError(FunctadError, NotImplementedError):
     """A transform needs a rule that a primitive declares absent, with its reason."""
 
 
-class DifferentiationError(FunctadError, TypeError):
+class DifferentiationError(FunctadError, TypeError, ValueError):
     """The function or the argument cannot be differentiated (non-scalar output, integer input)."""
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from functad import dtypes
 from functad.dtypes import kind_of
 from functad.errors import NoRuleError, ProgramError
+from functad.layouts import NamedSharding, layout_of_rank
 from functad.lowering_rules import (
     Call,
     Callback,
@@ -78,8 +79,9 @@ class Aval:
         return hash((self.shape, self.dtype, self.weak_type))
 
     @property
-    def sharding(self) -> None:
-        """None: an array lies on one device as a whole."""
+    def sharding(self) -> NamedSharding:
+        """JAX's word for how such arrays lie on devices: as a whole on the one there is."""
+        return layout_of_rank(len(self.shape))
 
     def update(self, **changes: Any) -> Aval:
         """The same with another `shape`, `dtype` or `weak_type`."""

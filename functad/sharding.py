@@ -6,16 +6,14 @@ Knows names only.
 from typing import TYPE_CHECKING
 
 from functad.absent import absent
-from functad.api.devices import Sharding, SingleDeviceSharding
-from functad.api.meshes import (
+from functad.api.meshes import Mesh, get_abstract_mesh, get_mesh, set_mesh
+from functad.layouts import (
     AbstractMesh,
     AxisType,
-    Mesh,
     NamedSharding,
     PartitionSpec,
-    get_abstract_mesh,
-    get_mesh,
-    set_mesh,
+    Sharding,
+    SingleDeviceSharding,
 )
 
 __all__ = [

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "functad"
 # Lowest first; a file may import from its own layer and from those before it. Longest prefix wins.
 LAYERS = [
     ["errors", "records", "lowering_rules", "version", "absent", "absent_names", "machine_model"],
-    "exact config dtypes pytrees hints tree_util tree system".split(),
+    "exact config dtypes pytrees hints layouts tree_util tree system".split(),
     ["ir"],
     ["array", "array_types", "user_source", "evaluation", "key_reuse", "tracing", "widening", "pretty", "interpreter"],
     ["primitives"],

@@ -18,12 +18,10 @@ from functad.api.checkpointing import checkpoint, remat
 from functad.api.compilation import jit
 from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
 from functad.api.devices import (
-    Device,
     block_until_ready,
     default_backend,
     device_count,
     device_get,
-    device_put,
     devices,
     effects_barrier,
     local_device_count,
@@ -36,7 +34,9 @@ from functad.api.implicit import custom_linear_solve, custom_root
 from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call, parse_program
 from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
+from functad.api.meshes import device_put
 from functad.api.residuals import print_saved_residuals, saved_residuals
+from functad.layouts import Device
 from functad.user_source import named_scope
 
 __all__ = [

@@ -14,9 +14,10 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl, DonatedArray
-from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.errors import ArgumentError, DTypeError, RangeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval
+from functad.layouts import PartitionSpec, Sharding
 from functad.pytrees.nodes import KINDS, NodeKind, register
 from functad.pytrees.treedef import LEAF, node_def
 from functad.tracing import Origin, Tracer, leak_error
@@ -36,12 +37,26 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(3, 2), dtype=float32)
     """
 
-    __slots__ = ("dtype", "shape", "weak_type")
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
 
-    def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> None:
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        sharding: Sharding | PartitionSpec | None = None,
+        weak_type: bool = False,
+    ) -> None:
         self.shape: tuple[int, ...] = _checked_sizes(shape, lambda: "ShapeDtypeStruct")
         self.dtype: np.dtype = dtypes.as_dtype(dtype)
         self.weak_type = weak_type
+        if isinstance(sharding, Sharding):
+            sharding.check_compatible_aval(self.shape)
+        elif not (sharding is None or isinstance(sharding, PartitionSpec)):
+            raise ArgumentError(
+                f"ShapeDtypeStruct: sharding must be one of functad.sharding, got {sharding!r:.80}; leave it out"
+            )
+        self.sharding = sharding
 
     @property
     def aval(self) -> Aval:
@@ -59,7 +74,7 @@ class ShapeDtypeStruct:
         return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
-        """The same with another `shape`, `dtype` or `weak_type`.
+        """The same with another `shape`, `dtype`, `sharding` or `weak_type`.
 
         >>> import functad
         >>> functad.ShapeDtypeStruct((3,), "float32").update(shape=(2, 2))
@@ -68,11 +83,7 @@ class ShapeDtypeStruct:
         unknown = changes.keys() - {"shape", "dtype", "weak_type", "sharding"}
         if unknown:
             raise ArgumentError(f"ShapeDtypeStruct.update changes shape, dtype or weak_type, but not {sorted(unknown)}")
-        return ShapeDtypeStruct(**{"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, **changes})
-
-    @property
-    def sharding(self) -> None:
-        return None
+        return ShapeDtypeStruct(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     def __len__(self) -> int:
         if not self.shape:
@@ -89,10 +100,11 @@ class ShapeDtypeStruct:
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+        layout = "" if self.sharding is None else f", sharding={self.sharding}"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{layout}{weak})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self.aval == other.aval
+        return isinstance(other, ShapeDtypeStruct) and (self.aval, self.sharding) == (other.aval, other.sharding)
 
     def __hash__(self) -> int:
         return hash(self.aval)
@@ -135,7 +147,7 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
         try:
             return ArrayImpl(np.asarray(x, dtype), weak)
         except OverflowError:
-            raise DTypeError(
+            raise RangeError(
                 f"{where()} is {x}, which does not fit in {dtype.name}: pass numpy.array({x}), or enable 64 bits with "
                 "functad.config.update('enable_x64', True)"
             ) from None

@@ -30,9 +30,9 @@ from functad.api.arguments import (
     positional_names,
     without_float0,
 )
-from functad.api.devices import check_device
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
 from functad.api.explain import Explanation, Signature, closure_of, explain, forget, remember
+from functad.api.meshes import check_devices, layouts_of
 from functad.api.stages import Lowered, Traced
 from functad.array import value_of
 from functad.backends import check_backend
@@ -40,9 +40,11 @@ from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import Config, config, exceptional
 from functad.errors import ArgumentError, NestingError, WideningWarning
+from functad.evaluation import aval_of
 from functad.exact import exact_key
 from functad.execution import executable
 from functad.ir import Aval, Program
+from functad.layouts import check_device
 from functad.system.log import logger
 from functad.system.once import Turn
 from functad.system.recent import Recent
@@ -117,7 +119,9 @@ def jit(
         inline: put the equations of the function into the caller's Program, instead of one `jit` equation.
         backend: what runs the function, "cpu", "cuda" or "interpreter"; by default `config.default_backend`. Within
             another jitted function, that one's backend runs both.
-        device, in_shardings, out_shardings: None, or the one device and layout there is.
+        device: None, or the one there is.
+        in_shardings, out_shardings: shardings on it, or pytrees of these that reach less deep than the positional
+            arguments and the results; they change nothing, but must fit.
         abstracted_axes, compiler_options: accepted for JAX's sake; shapes are never abstract, and XLA's options say
             nothing here.
 
@@ -134,7 +138,8 @@ def jit(
     >>> step(jnp.arange(3.))
     Array([1., 3., 5.], dtype=float32)
     """
-    check_device((device, in_shardings, out_shardings), "jit")
+    check_device(device, "jit")
+    shardings = None if in_shardings is None and out_shardings is None else _Shardings(in_shardings, out_shardings)
     if abstracted_axes is not None:
         raise ArgumentError("jit: abstracted_axes must be None; a function is compiled once for each shape")
     options: dict[str, Any] = {
@@ -144,6 +149,7 @@ def jit(
         "donate_argnames": donate_argnames,
         "inline": inline,
         "backend": backend,
+        "shardings": shardings,
     }
     if fun is None:
         return lambda f: JitFunction(f, **options)
@@ -190,6 +196,24 @@ class _SortedCall(NamedTuple):
         return _CacheKey(self.in_tree.exact_key(), tuple(avals), statics, config.trace_settings)
 
 
+class _Shardings(NamedTuple):
+    """The layouts that arguments and results are said to have. They must fit, and change nothing."""
+
+    of_arguments: Any
+    of_results: Any
+
+    def check(self) -> None:
+        check_devices("jit", "in_shardings", self.of_arguments)
+        check_devices("jit", "out_shardings", self.of_results)
+
+    def check_fit(self, call: _SortedCall, avals: Sequence[Aval], out_tree: PyTreeDef, outs: Sequence[Any]) -> None:
+        arguments = tuple(call.dynamic_args.values())
+        layouts_of("jit", "in_shardings", self.of_arguments, arguments, [a.shape for a in avals])
+        layouts_of(
+            "jit", "out_shardings", self.of_results, tree_unflatten(out_tree, outs), [aval_of(o).shape for o in outs]
+        )
+
+
 class _TracedCalls:
     """What was traced of a function with some options.
 
@@ -232,6 +256,7 @@ class JitFunction(Generic[P, R]):
         donate_argnames: Any = None,
         inline: bool = False,
         backend: str | None = None,
+        shardings: _Shardings | None = None,
     ) -> None:
         check_callable(fun, "jit")
         self.__wrapped__: Callable[..., Any]
@@ -248,7 +273,12 @@ class JitFunction(Generic[P, R]):
         both = (self._static_argnums & self._donate_argnums) | (self._static_argnames & self._donate_argnames)
         if both:
             raise ArgumentError(f"jit: {sorted(map(str, both))} cannot be both static and donated")
-        self._known = _known_of(fun, (*(frozenset(marked) for marked in (*static, *donate)), inline, backend))
+        self._shardings = shardings
+        if shardings is None:
+            self._known = _known_of(fun, (*(frozenset(marked) for marked in (*static, *donate)), inline, backend))
+        else:
+            shardings.check()
+            self._known = _TracedCalls()
         self._fast = self._known.fast  # the same list, for speed
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -456,6 +486,8 @@ class JitFunction(Generic[P, R]):
             logger().warning("traced %s for arguments of types %s", self._name(), types or "(none)")
         assert flat_fun.out_tree is not None
         out_tree, outs = without_float0(flat_fun.out_tree, outs)
+        if self._shardings is not None:
+            self._shardings.check_fit(call, avals, out_tree, outs)
         program = of_moderate_depth(program_from_ops(trace, trace.take_ops(), inputs, outs, self._name()))
         # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
         reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)

@@ -1,4 +1,4 @@
-"""Where arrays live: JAX's names for devices, and for moving and awaiting arrays. There is one device, the CPU.
+"""JAX's names for asking after devices, and for awaiting arrays. There is one device, the CPU.
 
 Knows pytrees of arrays; no transform.
 """
@@ -9,90 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.api.arguments import as_value
 from functad.array import KeyArray
-from functad.errors import DeviceError
-from functad.tree_util import tree_leaves, tree_map
-
-
-class Device:
-    """The device that arrays live on: the CPU, with all its cores."""
-
-    platform = "cpu"
-    device_kind = "cpu"
-    id = 0
-    local_hardware_id = 0
-    process_index = 0
-    host_id = 0
-
-    def memory_stats(self) -> None:
-        """None: the memory is that of the machine."""
-
-    def __repr__(self) -> str:
-        return "CpuDevice(id=0)"
-
-    def __str__(self) -> str:
-        return "cpu:0"
-
-
-CPU = Device()
-
-
-class Sharding:
-    """How an array is laid out over devices: as a whole on the one there is, whatever its kind."""
-
-    memory_kind = "device"
-    num_devices = 1
-    is_fully_addressable = True
-    is_fully_replicated = True
-
-    @property
-    def device_set(self) -> set[Device]:
-        return {CPU}
-
-    addressable_devices = device_set
-
-    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(global_shape)
-
-    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        return isinstance(other, Sharding)
-
-
-class SingleDeviceSharding(Sharding):
-    """An array that lies on one device as a whole, as all do."""
-
-    def __init__(self, device: Device = CPU, *, memory_kind: str | None = None) -> None:
-        check_device(device, "SingleDeviceSharding")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding)
-
-    def __hash__(self) -> int:
-        return hash(SingleDeviceSharding)
-
-    def __repr__(self) -> str:
-        return "SingleDeviceSharding(device=CpuDevice(id=0))"
-
-
-def check_device(wanted: Any, where: str) -> None:
-    """Raise unless all that is wanted is the one device there is.
-
-    wanted: None, a device, its name, a sharding on it, or a pytree of these.
-
-    Raises:
-        DeviceError: something else.
-    """
-    for one in tree_leaves(wanted):
-        if isinstance(one, (Device, Sharding)) or (isinstance(one, str) and one.lower() in _NAMES):
-            continue
-        raise DeviceError(
-            f"{where}: {one!r:.80} is no device of functad, which has one, the CPU. Leave it out; functad.jit uses all "
-            "cores, and functad.vmap maps over examples"
-        )
-
-
-_NAMES = ("", "cpu", "cpu:0", "device")
+from functad.layouts import CPU, Device, check_device
+from functad.tree_util import tree_map
 
 
 def devices(backend: Any = None) -> list[Device]:
@@ -145,26 +64,6 @@ def process_indices(backend: Any = None) -> list[int]:
 def default_backend() -> str:
     """The kind of device that computes: `"cpu"`."""
     return "cpu"
-
-
-def device_put(
-    x: Any, device: Any = None, *, src: Any = None, donate: bool = False, may_alias: bool | None = None
-) -> Any:
-    """A pytree with an `Array` for every array-like leaf.
-
-    Args:
-        x: a pytree of arrays and numbers.
-        device: the CPU, or a sharding on it. src, donate, may_alias: accepted for JAX's sake.
-
-    Raises:
-        DeviceError: another device.
-
-    >>> import functad, numpy as np
-    >>> functad.device_put({"a": np.ones(2)})
-    {'a': Array([1., 1.], dtype=float64)}
-    """
-    check_device(device, "device_put")
-    return tree_map(lambda leaf: as_value(leaf, lambda: "a leaf given to device_put"), x)
 
 
 def device_get(x: Any) -> Any:

@@ -1,14 +1,13 @@
-"""JAX's words for layouts over devices, of the one device there is: meshes whose axes have the size 1.
+"""Where arrays are told to lie: meshes of the one device, and what puts arrays there.
 
-Knows devices; no transform. Programs that say where arrays go run as they stand; nothing is moved.
+Knows pytrees of arrays; no transform. Programs that say where arrays go run as they stand; nothing is moved.
 """
 
 from __future__ import annotations
 
-import enum
 import math
 import threading
-from collections import OrderedDict
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,122 +15,20 @@ from typing import Any
 import numpy as np
 
 from functad.api.arguments import as_value
-from functad.api.devices import CPU, Device, Sharding, check_device
-from functad.errors import ArgumentError, DeviceError
-from functad.tree_util import tree_map
-
-
-class AxisType(enum.Enum):
-    """How the layout along an axis of a mesh is decided; on one device it makes no difference."""
-
-    Auto = enum.auto()
-    Explicit = enum.auto()
-    Manual = enum.auto()
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-class _Unconstrained:
-    """What `PartitionSpec.UNCONSTRAINED` is: an axis whose layout nobody asks for."""
-
-    def __repr__(self) -> str:
-        return "UNCONSTRAINED"
-
-
-class PartitionSpec:
-    """Along which axes of a mesh the axes of an array are laid out: a name, several, or None for each of them.
-
-    >>> PartitionSpec("data", None, ("x", "y"))
-    P('data', None, ('x', 'y'))
-    """
-
-    UNCONSTRAINED = _Unconstrained()
-    __slots__ = ("_partitions",)
-
-    def __init__(self, *partitions: Any) -> None:
-        self._partitions = tuple(_unpacked(tuple(p) if isinstance(p, list) else p) for p in partitions)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._partitions)
-
-    def __len__(self) -> int:
-        return len(self._partitions)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._partitions[index]
-
-    def index(self, value: Any) -> int:
-        return self._partitions.index(value)
-
-    def count(self, value: Any) -> int:
-        return self._partitions.count(value)
-
-    def __add__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*self, *other)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, (PartitionSpec, tuple)) and self._partitions == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(self._partitions)
-
-    def __repr__(self) -> str:
-        return f"P{self._partitions}"
-
-
-def _unpacked(partition: Any) -> Any:
-    """One axis in a tuple is that axis."""
-    return partition[0] if isinstance(partition, tuple) and len(partition) == 1 else partition
-
-
-class AbstractMesh:
-    """Names and sizes of the axes of a mesh, without devices.
-
-    >>> AbstractMesh((1, 1), ("x", "y")).shape["y"], AbstractMesh((), ()).empty
-    (1, True)
-    """
-
-    def __init__(self, axis_sizes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None) -> None:
-        self.axis_names = tuple(axis_names)
-        self.axis_sizes = tuple(axis_sizes)
-        if len(self.axis_names) != len(self.axis_sizes):
-            raise ArgumentError(
-                f"a mesh of sizes {self.axis_sizes} needs a name for each axis, got {self.axis_names}: give as many "
-                "names as sizes"
-            )
-        types = axis_types if isinstance(axis_types, (tuple, list)) else [axis_types] * len(self.axis_names)
-        self.axis_types = tuple(AxisType.Auto if t is None else t for t in types)
-
-    @property
-    def shape(self) -> OrderedDict[Any, int]:
-        return OrderedDict(zip(self.axis_names, self.axis_sizes))
-
-    @property
-    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
-        return tuple(self.shape.items())
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.axis_sizes)
-
-    @property
-    def empty(self) -> bool:
-        return not self.axis_names
-
-    @property
-    def abstract_mesh(self) -> AbstractMesh:
-        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.axis_names, self.axis_sizes))
-
-    def __repr__(self) -> str:
-        sizes = "".join(f"{name!r}: {size}, " for name, size in self.shape.items())
-        return f"{type(self).__name__}({sizes or '(), '}axis_types={self.axis_types})"
+from functad.array import Array, ArrayImpl
+from functad.errors import AbsentNameError, ArgumentError, DeviceError
+from functad.layouts import (
+    CPU,
+    NO_MESH,
+    AbstractMesh,
+    Device,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    check_device,
+)
+from functad.tree_util import broadcast_prefix, tree_flatten, tree_unflatten
 
 
 class Mesh(AbstractMesh):
@@ -179,7 +76,6 @@ class _State(threading.local):
 
 
 _state = _State()
-_EMPTY = AbstractMesh((), ())
 
 
 @contextmanager
@@ -197,7 +93,7 @@ def set_mesh(mesh: Mesh) -> Iterator[Mesh]:
 
 def get_mesh() -> Any:
     """The mesh of the context; an empty one without."""
-    return _state.meshes[-1] if _state.meshes else _EMPTY
+    return _state.meshes[-1] if _state.meshes else NO_MESH
 
 
 def get_abstract_mesh() -> AbstractMesh:
@@ -206,7 +102,7 @@ def get_abstract_mesh() -> AbstractMesh:
     >>> get_abstract_mesh().empty
     True
     """
-    return _state.meshes[-1].abstract_mesh if _state.meshes else _EMPTY
+    return _state.meshes[-1].abstract_mesh if _state.meshes else NO_MESH
 
 
 def make_mesh(
@@ -228,39 +124,34 @@ def make_mesh(
     return Mesh(np.full(tuple(axis_shapes), CPU, dtype=object), tuple(axis_names), axis_types)
 
 
-class NamedSharding(Sharding):
-    """A layout by the names of a mesh's axes; as these have size 1, the whole array on the one device.
+# --- arrays and their layouts -----------------------------------------------------------------------
+
+
+def device_put(
+    x: Any, device: Any = None, *, src: Any = None, donate: bool = False, may_alias: bool | None = None
+) -> Any:
+    """A pytree with an `Array` for every array-like leaf.
+
+    Args:
+        x: a pytree of arrays and numbers.
+        device: the CPU, or a sharding on it; or a pytree of these, which reaches less deep than x.
+        src, donate, may_alias: accepted for JAX's sake.
+
+    Returns:
+        Arrays whose `sharding` is that given.
 
     Raises:
-        ArgumentError: the spec names an axis that the mesh has not, or one twice.
+        DeviceError: another device. TreeError: the pytrees do not fit. ArgumentError: a sharding has more axes than
+            its array.
 
-    >>> NamedSharding(make_mesh((1,), ("data",)), PartitionSpec("data")).shard_shape((4,))
-    (4,)
+    >>> import functad, numpy as np
+    >>> functad.device_put({"a": np.ones(2)})
+    {'a': Array([1., 1.], dtype=float64)}
     """
-
-    def __init__(self, mesh: AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
-        self.mesh = mesh
-        self.spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
-        names = [n for p in self.spec for n in (p if isinstance(p, tuple) else (p,))]
-        unknown = [n for n in names if n not in (None, PartitionSpec.UNCONSTRAINED, *mesh.axis_names)]
-        if unknown:
-            raise ArgumentError(
-                f"NamedSharding: {self.spec} names {unknown}, but the axes of the mesh are {mesh.axis_names}"
-            )
-        twice = sorted({str(n) for n in names if n in mesh.axis_names and names.count(n) > 1})
-        if twice:
-            raise ArgumentError(
-                f"NamedSharding: {self.spec} names {twice} more than once: lay one axis of the array out along each"
-            )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NamedSharding) and (self.mesh, self.spec) == (other.mesh, other.spec)
-
-    def __hash__(self) -> int:
-        return hash((self.mesh, self.spec))
-
-    def __repr__(self) -> str:
-        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}, memory_kind={self.memory_kind})"
+    leaves, tree = tree_flatten(x)
+    values = [as_value(leaf, lambda: "a leaf given to device_put") for leaf in leaves]
+    layouts = layouts_of("device_put", "device", device, x, [v.shape for v in values])
+    return tree_unflatten(tree, [_laid_out(v, layout) for v, layout in zip(values, layouts)])
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
@@ -271,20 +162,81 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
         shardings: a sharding, a device, or within a mesh a `PartitionSpec`; or a pytree of these.
 
     Raises:
-        DeviceError: it names another device, or there is no mesh for a `PartitionSpec`.
+        DeviceError: it names another device, or there is no mesh for a `PartitionSpec`. TreeError: the pytrees do not
+            fit. ArgumentError: a sharding has more axes than its array.
 
     >>> import functad, functad.numpy as jnp
     >>> functad.lax.with_sharding_constraint(jnp.ones(2), functad.devices()[0])
     Array([1., 1.], dtype=float32)
     """
+    leaves, tree = tree_flatten(x)
+    values = [as_value(leaf, lambda: "a leaf given to with_sharding_constraint") for leaf in leaves]
+    layouts = layouts_of("with_sharding_constraint", "shardings", shardings, x, [v.shape for v in values])
+    return tree_unflatten(tree, [_laid_out(v, layout) for v, layout in zip(values, layouts)])
 
-    def on_the_device(wanted: Any) -> None:
-        if isinstance(wanted, PartitionSpec) and not _state.meshes:
+
+def layouts_of(
+    where: str, argument: str, wanted: Any, tree: Any, shapes: Sequence[tuple[int, ...]]
+) -> list[Sharding | None]:
+    """For each leaf of a tree the layout that is wanted of it, None where none is; all are checked."""
+    found = broadcast_prefix(wanted, tree, _is_none, name=argument, full_name="the tree of arrays")
+    return [_checked(f"{argument} of {where}", one, shape) for one, shape in zip(found, shapes)]
+
+
+def check_devices(where: str, argument: str, wanted: Any) -> None:
+    """Raise where layouts name other devices; a `PartitionSpec` gets its mesh where it meets its array."""
+    named = [one for one in tree_flatten(wanted)[0] if not isinstance(one, PartitionSpec)]
+    check_device(named, f"{argument} of {where}")
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _checked(where: str, wanted: Any, shape: tuple[int, ...]) -> Sharding | None:
+    if isinstance(wanted, PartitionSpec):
+        if not _state.meshes:
             raise DeviceError(
-                f"with_sharding_constraint: {wanted} names axes of a mesh, but there is none here: use "
-                "functad.set_mesh(mesh), or give a NamedSharding(mesh, spec)"
+                f"{where}: {wanted} names axes of a mesh, but there is none here: use functad.set_mesh(mesh), or give "
+                "a NamedSharding(mesh, spec)"
             )
-        check_device(NamedSharding(get_mesh(), wanted) if isinstance(wanted, PartitionSpec) else wanted, "a sharding")
+        wanted = NamedSharding(get_mesh(), wanted)
+    check_device(wanted, where)
+    if isinstance(wanted, Sharding):
+        try:
+            wanted.check_compatible_aval(shape)
+        except ArgumentError as problem:
+            raise ArgumentError(f"{where}: {problem}") from None
+        return wanted
+    return None if wanted is None else SingleDeviceSharding()
 
-    tree_map(on_the_device, shardings)
-    return tree_map(lambda leaf: as_value(leaf, lambda: "a leaf given to with_sharding_constraint"), x)
+
+# By the `id` of a concrete array: a reference to it, which takes the entry out with the array, and its layout.
+_layouts: dict[int, tuple[weakref.ref[Array], Sharding]] = {}
+
+
+def _laid_out(x: Any, layout: Sharding | None) -> Any:
+    """An Array of the same memory whose `sharding` is that layout."""
+    if layout is None or not isinstance(x, ArrayImpl) or layout == sharding_of(x):
+        return x
+    array = type(x)(x._value, x.weak_type)
+    key = id(array)
+    _layouts[key] = weakref.ref(array, lambda _: _layouts.pop(key, None)), layout
+    return array
+
+
+def sharding_of(x: Array) -> Sharding:
+    """The layout that a concrete array was given, or that of one device.
+
+    Raises:
+        AbsentNameError: the array is traced.
+    """
+    if not isinstance(x, ArrayImpl):
+        raise AbsentNameError(
+            f"{x._describe()} has no `sharding`: what is traced lies nowhere yet; functad.typeof(x).sharding is that "
+            "of its type",
+            name="sharding",
+            obj=x,
+        )
+    known = _layouts.get(id(x))
+    return SingleDeviceSharding() if known is None else known[1]

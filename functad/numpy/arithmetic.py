@@ -23,7 +23,6 @@ from functad.numpy.promotion import (
     promote_args,
     promote_args_inexact,
     promote_args_numeric,
-    promote_dtypes_inexact,
     promote_pair,
     promote_shapes,
 )
@@ -117,7 +116,7 @@ def true_divide(x1: Any, x2: Any, /) -> Array:
     """
     x, y = promote_pair("true_divide", x1, x2)
     if kind_of(x.dtype) not in "fc":
-        x, y = promote_dtypes_inexact(x, y)
+        x, y = promote_args_inexact("true_divide", x1, x2)
     return el.div(x, y)
 
 

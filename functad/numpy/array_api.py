@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.api.devices import CPU, Device, check_device
+from functad.layouts import CPU, Device, check_device
 from functad.numpy.dtype_names import isdtype
 
 __array_api_version__ = "2024.12"

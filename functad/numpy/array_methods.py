@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.api.devices import CPU, Device, SingleDeviceSharding, check_device
+from functad.api.meshes import device_put, sharding_of
 from functad.array import Array, DonatedArray, install_methods
 from functad.dtypes import kind_of, plain_dtype
 from functad.errors import ArgumentError, CopyError, TracerError
+from functad.layouts import CPU, Device, check_device
 from functad.numpy import (
     arithmetic,
     array_api,
@@ -211,9 +212,9 @@ def _transpose(self: Any, *args: Any) -> Any:
 
 
 def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
-    """The array itself: there is one device."""
+    """The array, with the layout that is asked for: there is one device."""
     check_device(device, "to_device")
-    return self
+    return device_put(self, None if isinstance(device, str) else device)
 
 
 def _block_until_ready(self: Any) -> Any:
@@ -381,7 +382,7 @@ _PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "itemsize": lambda self: self.dtype.itemsize,
     "nbytes": _size_in_bytes,
     "real": ufuncs.real,
-    "sharding": lambda self: SingleDeviceSharding(),
+    "sharding": sharding_of,
 }
 
 _SPECIAL: dict[str, Callable[..., Any]] = {

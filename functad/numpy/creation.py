@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.api.devices import check_device
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, CopyError, TooLargeError
+from functad.layouts import check_device
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled, scalar, select
 from functad.numpy.promotion import (
@@ -162,7 +162,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     """
     wanted = canonical_dtype(dtype)
     sizes = canonical_shape("full", shape)
-    value = asarray(fill_value, wanted)
+    value = asarray(fill_value) if wanted is None else convert(operand("full", fill_value), wanted)
     return broadcast_operand(value, sizes)
 
 

@@ -16,7 +16,16 @@ from functad import dtypes, machine_model
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, AxisError, CopyError, DTypeError, FunctadError, ShapeError, TooLargeError
+from functad.errors import (
+    ArgumentError,
+    AxisError,
+    CopyError,
+    DTypeError,
+    FunctadError,
+    RangeError,
+    ShapeError,
+    TooLargeError,
+)
 from functad.evaluation import aval_of
 from functad.primitives import elementwise, joining
 from functad.primitives.common import broadcast_in_dim, convert_element_type
@@ -89,12 +98,24 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
                 if name == "asarray"
                 else "convert the other operand to a larger dtype first, or reduce the number"
             )
-            raise DTypeError(
+            raise RangeError(
                 f"{name}: the Python integer {x} does not fit in {dtype} ({info.min} to {info.max}); {remedy}"
             )
     if type(x) is complex and kind_of(dtype) != "c":
         raise DTypeError(f"{name}: the complex number {x} does not fit in {dtype}; use {x}.real, or a complex dtype")
     return converted(np.asarray(x), dtype)
+
+
+def _wrapped_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
+    """As `checked_scalar`, for the operand of an operation: what the default dtype of integers holds wraps around.
+
+    So −1 is the largest number beside unsigned ones, whether or not it is traced.
+    """
+    if type(x) is int and kind_of(dtype) in "iu":
+        own = np.iinfo(dtypes.default_int_dtype())
+        if own.min <= x <= own.max:
+            return np.array(x, np.int64).astype(dtype)
+    return checked_scalar(x, dtype, name)
 
 
 def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
@@ -242,7 +263,7 @@ def convert(x: Any, dtype: np.dtype, weak: bool = False, name: str = "promotion"
     if isinstance(x, Array):
         return convert_element_type(x, dtype, weak)
     if type(x) in SCALARS:
-        return ArrayImpl(checked_scalar(x, dtype, name), weak)
+        return ArrayImpl(_wrapped_scalar(x, dtype, name), weak)
     return ArrayImpl(converted(x, dtype), weak)
 
 

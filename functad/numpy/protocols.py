@@ -148,15 +148,18 @@ _ELSEWHERE = {
 
 
 def _instead_of_scipys(self: Any) -> str:
-    """What to write instead of the function of SciPy that is running: one that is no ufunc takes no tracer."""
+    """What to write instead of the function of SciPy that is running, which asks for values."""
     frame, ours, theirs = sys._getframe(1), "", ""
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith("scipy."):
             decorated = frame.f_locals.get("f")  # by SciPy's `_apply_over_batch`
             # A distribution, of class norm_gen, or one with its parameters, of class norm_frozen.
-            owner = type(frame.f_locals.get("self")).__name__.removesuffix("_gen").removesuffix("_frozen")
-            names = _names_at_scipys(module, frame.f_code.co_name, owner)
+            this = frame.f_locals.get("self")
+            owner = type(this).__name__.removesuffix("_gen").removesuffix("_frozen")
+            # With SCIPY_ARRAY_API=1 this is what stands in the place of a ufunc, under whose name it is called.
+            name = this.name if owner == "_FuncInfo" else frame.f_code.co_name
+            names = _names_at_scipys(module, name, owner)
             names += _names_at_scipys(getattr(decorated, "__module__", None), getattr(decorated, "__name__", ""), owner)
             theirs = next(iter(names), theirs or module)
             ours = next(filter(None, map(_name_of_ours, names)), ours)
@@ -164,11 +167,10 @@ def _instead_of_scipys(self: Any) -> str:
             break
         frame = frame.f_back  # type: ignore[assignment]
     if ours:
-        return f"SciPy's own functions, but for ufuncs, take known values alone. Write {ours}(...)"
+        return f"SciPy's function takes known values alone. Write {ours}(...)"
     return theirs and (
-        f"SciPy's own functions, but for ufuncs, take known values alone, and functad has no {theirs}. Write it with "
-        "functions of functad.numpy and functad.scipy; or, if no derivative is wanted through it, call it in "
-        "functad.pure_callback"
+        f"SciPy's function takes known values alone, and functad has no {theirs}. Write it with functions of "
+        "functad.numpy and functad.scipy; or, if no derivative is wanted through it, call it in functad.pure_callback"
     )
 
 

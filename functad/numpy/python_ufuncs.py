@@ -22,7 +22,8 @@ class ufunc:  # noqa: N801 - NumPy's name
     """A function of elements that maps over arrays which broadcast, made by `frompyfunc`.
 
     Of two operands and one result it has the methods `reduce`, `accumulate`, `reduceat` and `outer`, each of which
-    applies it slice after slice. The functions of this namespace have them too, but are no instances of this class.
+    applies it slice after slice, and, as of one operand, `at`. The functions of this namespace have them too, but are
+    no instances of this class.
 
     Args:
         func: of `nin` scalars, with `nout` results; all that it calls must be traceable.
@@ -59,10 +60,10 @@ class ufunc:  # noqa: N801 - NumPy's name
         self.identity = identity
         self._func = func
         self._call = call or vectorize(func)
-        if (self.nin, self.nout) == (2, 1):
-            methods = methods_of(self, identity)
-        else:
-            methods = {method: self._refuse(method) for method in _METHODS}
+        methods = methods_of(self, identity)
+        if (self.nin, self.nout) != (2, 1):
+            kept = ("at",) if (self.nin, self.nout) == (1, 1) else ()
+            methods |= {method: self._refuse(method) for method in _METHODS if method not in kept}
         given = {"reduce": reduce, "accumulate": accumulate, "at": at, "reduceat": reduceat}
         for method, made in methods.items():
             setattr(self, method, given.get(method) or made)

@@ -127,7 +127,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 
 def _piece(function: Any, x: Any, args: Any, kw: Any) -> Any:
     value = function(x, *args, **kw) if callable(function) else function
-    return asarray(value, x.dtype)
+    return convert(operand("piecewise", value), x.dtype)
 
 
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:

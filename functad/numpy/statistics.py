@@ -182,8 +182,10 @@ def nanmedian(
 def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any, skip_nan: bool) -> Any:
     if method not in _METHODS:
         raise ArgumentError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
-    x, fractions = promote_dtypes_inexact(operand(name, a), operand(name, q))
-    wanted, computed = x.dtype, dtypes.compute_dtype(x.dtype)  # in few bits, positions would not be whole numbers
+    (x,), (fractions,) = promote_dtypes_inexact(operand(name, a)), promote_dtypes_inexact(operand(name, q))
+    wanted = x.dtype
+    joint, _ = dtypes.lattice_join((x.dtype, x.weak_type), (fractions.dtype, fractions.weak_type))
+    computed = dtypes.compute_dtype(joint)  # in few bits, positions would not be whole numbers
     x, fractions = convert(x, computed), convert(fractions, computed)
     axes = canonical_axes(name, axis, x.ndim)
     kept = tuple(i for i in range(x.ndim) if i not in axes)

@@ -11,9 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.api.arguments import ShapeDtypeStruct
+from functad.api.inspection import trace_function
+from functad.control.forwarding import bind_scan
 from functad.errors import ArgumentError, ImmutableArrayError, UnsupportedNumpyError
 from functad.numpy import arithmetic, indexing, logic, manipulation, reductions, ufuncs, updates
 from functad.numpy.building import as_array
+from functad.numpy.creation import arange
 from functad.numpy.promotion import asarray, canonical_axis, canonical_dtype, constant, convert
 from functad.numpy.selecting import take
 from functad.numpy.selecting import where as select_where
@@ -221,19 +225,35 @@ def _at_of(named: _Named) -> _Function:
 
     def at(a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
         """A copy of an array whose indexed elements are combined with `b`; `inplace=False` says that it is one."""
-        if not named.update:
-            raise UnsupportedNumpyError(
-                f"{name}.at has no counterpart in functad; write x.at[i].set({name}(x[i], b)) "
-                "where no element is named twice"
-            )
         if inplace:
             raise ImmutableArrayError(
-                f"{name}.at: arrays are immutable; write x = functad.numpy.{name}.at(x, i, b, inplace=False), "
-                f"or x = x.at[i].{named.update}(b)"
+                f"{name}.at: arrays are immutable; write x = functad.numpy.{name}.at(x, i, b, inplace=False)"
+                + (f", or x = x.at[i].{named.update}(b)" if named.update else "")
             )
-        return getattr(updates.At(as_array(f"{name}.at", a))[indices], named.update)(b)
+        x = as_array(f"{name}.at", a)
+        if named.update:
+            return getattr(updates.At(x)[indices], named.update)(b)
+        return _one_by_one(named.function, x, indices, () if b is None else (as_array(f"{name}.at", b),))
 
     return at
+
+
+def _one_by_one(function: _Function, x: Any, indices: Any, others: tuple[Any, ...]) -> Any:
+    """x with a function applied to indexed elements, one after another: to one that is named twice, twice."""
+    ones = [asarray(np.ones((), operand.dtype)) for operand in (x, *others)]
+    flat = convert(manipulation.ravel(x), function(*ones).dtype)
+    places = manipulation.reshape(arange(x.size, dtype=np.int32), x.shape)
+    named = updates.At(places)[indices].get(mode="fill", fill_value=x.size)
+    arrays = [manipulation.ravel(manipulation.broadcast_to(v, named.shape)) for v in (named, *others)]
+
+    def step(flat: Any, place: Any, *values: Any) -> list[Any]:
+        changed = convert(function(flat[place], *values), flat.dtype)
+        return [updates.At(flat)[place].set(changed, mode="drop")]
+
+    scalars = [ShapeDtypeStruct((), v.dtype) for v in arrays]
+    body, _, _ = trace_function(step, (ShapeDtypeStruct(flat.shape, flat.dtype), *scalars), {}, "ufunc.at")
+    (result,), _ = bind_scan(body, [flat], arrays, length=named.size, reverse=False, unroll=1)
+    return manipulation.reshape(result, x.shape)
 
 
 def _refuse_out(name: str, out: Any) -> None:

@@ -5,6 +5,7 @@ Knows no numerical algorithms: those are in `kernels.incomplete`, `kernels.besse
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,21 +62,38 @@ _STEP = 0.06
 
 
 def _slope_in_order(a: Any, x: Any) -> Any:
-    """∂P/∂a in float64: by differences in ln a of ln P, or of ln(1 − P) where that is smaller."""
+    """∂P/∂a in float64: of P, or of 1 − P where that is smaller."""
     is_below = lt(x, a)
-    step = div(np.float64(_STEP), sqrt(add(a, np.float64(1))))
+    slope = _slope_of_tail(lambda order: select_n(is_below, igammac(order, x), igamma(order, x)), a, a)
+    return select_n(is_below, neg(slope), slope)
 
-    def tail(order: Any) -> Any:
-        return select_n(is_below, igammac(order, x), igamma(order, x))
+
+def _slope_of_tail(tail: Callable[[Any], Any], order: Any, sharpness: Any) -> Any:
+    """How a tail of a distribution changes with its order, by differences in ln order of ln tail.
+
+    sharpness: within 1/√sharpness of ln order the tail changes much.
+    """
+    step = div(np.float64(_STEP), sqrt(add(sharpness, np.float64(1))))
 
     def log_tail(steps: int) -> Any:
-        return log(tail(mul(a, exp(mul(step, np.float64(steps))))))
+        return log(tail(mul(order, exp(mul(step, np.float64(steps))))))
 
     terms = [mul(sub(log_tail(k), log_tail(-k)), np.float64(c)) for k, c in enumerate(_DIFFERENCE, 1)]
-    slope = div(add(add(terms[0], terms[1]), add(terms[2], terms[3])), mul(step, a))
-    part = tail(a)
-    slope = mul(select_n(is_below, neg(part), part), slope)
+    slope = div(add(add(terms[0], terms[1]), add(terms[2], terms[3])), mul(step, order))
+    part = tail(order)
+    slope = mul(part, slope)
     return select_n(eq(part, np.float64(0)), slope, full_like(slope, 0))  # at an end all orders have the same tail
+
+
+def _betainc_slope(a: Any, b: Any, x: Any) -> Any:
+    """∂I_x(a, b)/∂a: of I, or of 1 − I = I_(1−x)(b, a) where that is smaller; 0 at the ends x = 0 and x = 1."""
+    dtype = aval_of(a).dtype
+    a, b, x = (convert_element_type(v, np.float64) for v in (a, b, x))
+    is_below, rest = lt(x, div(a, add(a, b))), sub(np.float64(1), x)
+    slope = _slope_of_tail(
+        lambda order: select_n(is_below, betainc(b, order, rest), betainc(order, b, x)), a, div(mul(a, b), add(a, b))
+    )
+    return convert_element_type(select_n(is_below, neg(slope), slope), dtype)
 
 
 def bessel_i0e(x: Any) -> Any:
@@ -164,8 +182,11 @@ igammac_p = binary(
 regularized_incomplete_beta_p = nary(
     "regularized_incomplete_beta",
     incomplete.betainc,
-    # ∂I/∂x = x^(a−1) (1−x)^(b−1) / B(a, b)
-    jvps=[_NO_FORMULA, _NO_FORMULA, lambda t, out, a, b, x: mul(t, _beta_density(a, b, x))],
+    jvps=[
+        lambda t, out, a, b, x: mul(t, _betainc_slope(a, b, x)),
+        lambda t, out, a, b, x: neg(mul(t, _betainc_slope(b, a, sub(scalar_like(x, 1), x)))),
+        lambda t, out, a, b, x: mul(t, _beta_density(a, b, x)),
+    ],  # ∂I/∂b = −∂I_(1−x)(b, a)/∂b, ∂I/∂x = x^(a−1) (1−x)^(b−1) / B(a, b)
     lower=Scalar("{T}(betainc(f64({0}), f64({1}), f64({2})))"),
     doc="I_x(a, b), the regularised incomplete beta function.",
     examples=_betainc_examples,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from functad.scipy import ndimage as ndimage
     from functad.scipy import optimize as optimize
     from functad.scipy import signal as signal
+    from functad.scipy import sparse as sparse
     from functad.scipy import spatial as spatial
     from functad.scipy import special as special
     from functad.scipy import stats as stats
@@ -31,6 +32,7 @@ __all__ = [
     "ndimage",
     "optimize",
     "signal",
+    "sparse",
     "spatial",
     "special",
     "stats",

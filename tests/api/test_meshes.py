@@ -8,7 +8,8 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.errors import ArgumentError, DeviceError
+from functad.api import meshes
+from functad.errors import ArgumentError, DeviceError, TreeError
 from functad.sharding import (
     AbstractMesh,
     AxisType,
@@ -27,7 +28,8 @@ X = np.arange(4.0, dtype=np.float32)
 
 def test_specs_are_sequences_of_names():
     spec = functad.P("data", None, ("a", "b"))
-    assert spec == PartitionSpec("data", None, ("a", "b")) == ("data", None, ("a", "b")) != PartitionSpec("data")
+    assert spec == PartitionSpec("data", None, ("a", "b")) != PartitionSpec("data")
+    assert tuple(spec) == ("data", None, ("a", "b")) != spec  # a spec equals specs alone, as in JAX
     assert PartitionSpec("a", ("b",)) == PartitionSpec("a", "b") and PartitionSpec(["a", "b"])[0] == ("a", "b")
     assert (len(spec), list(spec)[0], spec.index(None), spec.count("a")) == (3, "data", 1, 0)
     assert spec + PartitionSpec("x") == PartitionSpec("data", None, ("a", "b"), "x") and spec[1:] == (None, ("a", "b"))
@@ -59,7 +61,7 @@ def test_the_mesh_of_a_context():
 
 
 SHARDINGS = {
-    "named": NamedSharding(MESH, PartitionSpec("data", None)),
+    "named": NamedSharding(MESH, PartitionSpec("data")),
     "replicated": NamedSharding(MESH, PartitionSpec()),
     "single": SingleDeviceSharding(),
 }
@@ -76,7 +78,87 @@ def test_layouts_move_nothing(name):
     assert sharding.device_set == set(functad.devices()) and sharding.is_fully_replicated
 
 
+def test_types_and_arrays_tell_their_layouts():
+    named = SHARDINGS["named"]
+    put = functad.device_put({"a": X, "b": (X, 1.0)}, {"a": named, "b": None})
+    assert put["a"].sharding is named and put["b"][0].sharding == SingleDeviceSharding()
+    assert functad.device_put(put["a"]).sharding is named and functad.device_put(put["a"], named) is put["a"]
+    on_device = functad.device_put(put["a"], functad.devices()[0])
+    assert on_device.sharding == SingleDeviceSharding() and put["a"].sharding is named
+    assert lax.with_sharding_constraint(on_device, named).sharding is named
+    key = functad.device_put(functad.random.key(0), NamedSharding(MESH, PartitionSpec()))
+    assert key.sharding.mesh is MESH and functad.random.uniform(key) == functad.random.uniform(functad.random.key(0))
+    typed = functad.typeof(jnp.ones((2, 3))).sharding
+    assert typed.spec == PartitionSpec(None, None) and typed.mesh.empty and put["a"].aval.sharding.mesh.empty
+    assert repr(typed) == "NamedSharding(mesh=AbstractMesh((), axis_types=()), spec=P(None, None))"
+    struct = functad.ShapeDtypeStruct((2,), "float32", sharding=named)
+    assert struct.sharding is named and struct.update(dtype="int8").sharding is named
+    assert struct != functad.ShapeDtypeStruct((2,), "float32") and "sharding=NamedSharding(" in repr(struct)
+    assert functad.eval_shape(jnp.sin, struct) == functad.ShapeDtypeStruct((2,), "float32")
+
+
+def test_layouts_end_with_their_arrays():
+    before = len(meshes._layouts)
+    put = functad.device_put(X, SHARDINGS["named"])
+    assert len(meshes._layouts) == before + 1
+    del put
+    assert len(meshes._layouts) == before
+
+
+WIDE = NamedSharding(MESH, PartitionSpec("data", "model"))
+ROW = NamedSharding(MESH, PartitionSpec("data"))
+UNFIT = {
+    "put": lambda: functad.device_put(X, WIDE),
+    "put a number": lambda: functad.device_put(1.0, ROW),
+    "put in a tree": lambda: functad.device_put((X, X), (ROW, WIDE)),
+    "put while traced": lambda: functad.jit(lambda x: functad.device_put(x, WIDE))(X),
+    "constraint": lambda: lax.with_sharding_constraint(X, WIDE),
+    "constraint while traced": lambda: functad.jit(lambda x: lax.with_sharding_constraint(x, WIDE))(X),
+    "jit's arguments": lambda: functad.jit(lambda x, y: x, in_shardings=(None, WIDE))(X, X),
+    "jit's results": lambda: functad.jit(lambda x: x, out_shardings=WIDE)(X),
+    "a type": lambda: functad.ShapeDtypeStruct((2,), "float32", sharding=WIDE),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_layouts_of_more_axes_than_an_array_has_are_refused(name):
+    with pytest.raises(
+        ArgumentError, match=r"is only valid for values of rank at least \d, but was applied to a value"
+    ):
+        UNFIT[name]()
+
+
+OTHER_TREES = {
+    "put": lambda: functad.device_put((X, X), (ROW, ROW, ROW)),
+    "put a dict": lambda: functad.device_put({"a": X}, {"b": ROW}),
+    "constraint": lambda: lax.with_sharding_constraint((X, X), (ROW,)),
+    "jit's arguments": lambda: functad.jit(lambda x, y: x, in_shardings=(ROW,))(X, X),
+    "jit's only argument": lambda: functad.jit(lambda d: d["a"], in_shardings={"a": ROW})({"a": X}),
+    "jit's results": lambda: functad.jit(lambda x: (x, x), out_shardings=(ROW,))(X),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_TREES)
+def test_trees_of_layouts_reach_less_deep_than_the_arrays(name):
+    with pytest.raises(TreeError, match="must have the structure of the tree of arrays, or end in a leaf higher up"):
+        OTHER_TREES[name]()
+
+
+def test_specs_of_a_jitted_function_mean_the_mesh_of_the_call():
+    f = functad.jit(lambda x, y: (x + y, y), in_shardings=(PartitionSpec("data"), None), out_shardings=PartitionSpec())
+    with pytest.raises(
+        DeviceError, match="in_shardings of jit: P\\('data',\\) names axes of a mesh, but there is none"
+    ):
+        f(X, X)
+    with set_mesh(MESH):
+        assert f(X, X)[0].tolist() == (2 * X).tolist()
+
+
 def test_what_is_refused():
+    with pytest.raises(AttributeError, match=r"functad.typeof\(x\).sharding is that of its type"):
+        functad.jit(lambda x: x.sharding)(X)
+    with pytest.raises(ArgumentError, match="sharding must be one of functad.sharding, got 'cpu'"):
+        functad.ShapeDtypeStruct((2,), "float32", sharding="cpu")
     with pytest.raises(ArgumentError, match=r"P\('x',\) names \['x'\], but the axes of the mesh are"):
         NamedSharding(MESH, PartitionSpec("x"))
     with pytest.raises(ArgumentError, match=r"names \['data'\] more than once"):

@@ -15,6 +15,7 @@ jax.tree jax.tree_util jax.flatten_util
 jax.ops jax.image
 jax.scipy.special jax.scipy.linalg jax.scipy.stats jax.scipy.signal jax.scipy.fft jax.scipy.ndimage jax.scipy.optimize
 jax.scipy.cluster.vq jax.scipy.integrate jax.scipy.interpolate jax.scipy.spatial.transform
+jax.scipy.sparse.linalg
 jax.experimental.checkify jax.experimental.ode
 jax.custom_derivatives jax.custom_batching jax.ad_checkpoint jax.checkpoint_policies
 jax.debug jax.dtypes jax.errors jax.stages jax.sharding jax.test_util jax.typing

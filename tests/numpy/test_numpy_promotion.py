@@ -103,7 +103,9 @@ def test_promotion_names_function_and_shapes():
 
 def test_python_integers_that_do_not_fit_raise():
     with pytest.raises(DTypeError, match=r"300 does not fit in uint8 \(0 to 255\)"):
-        jnp.zeros(2, "uint8") + 300
+        jnp.asarray(300, "uint8")
+    with pytest.raises(DTypeError, match=r"4294967296 does not fit in uint8 .* convert the other operand"):
+        jnp.zeros(2, "uint8") + 2**32
 
 
 def test_large_floats_become_infinite_without_a_warning():

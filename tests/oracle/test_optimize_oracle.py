@@ -43,6 +43,25 @@ def test_minima_are_jaxs(name, options):
         assert name == "rosenbrock" and found.fun < expected.fun
 
 
+IN_FLOAT32 = {
+    "rosenbrock": ([-1.2, 1.0], FUNCTIONS["rosenbrock"][0]),
+    "quartic": ([5.0, -3.0], lambda m, x: m.numpy.sum((x - 2) ** 4) + m.numpy.sum(x**2)),
+    "unlike scales": ([3.0, -2.0, 2.0], lambda m, x: m.numpy.sum(m.numpy.array([1, 1e2, 1e4]) * (x - 1) ** 2)),
+    "a large value": ([5.0, -3.0], lambda m, x: m.numpy.sum((x - 1) ** 2) + 1000.0),
+}
+
+
+@pytest.mark.parametrize("name", IN_FLOAT32)
+def test_in_float32_minima_are_no_worse_than_jaxs(name):
+    start, function = IN_FLOAT32[name]
+    x = np.float32(start)
+    expected = jax_minimize(lambda x: function(jax, x), jax.numpy.array(x), method="BFGS")
+    found = minimize(lambda x: function(functad, x), x, method="BFGS")
+    assert found.x.dtype == expected.x.dtype == np.float32
+    assert found.success and np.abs(found.jac).max() < 1e-5
+    assert found.fun <= expected.fun + 1e-6 * abs(expected.fun)
+
+
 def test_arguments_are_jaxs():
     ours, theirs = (inspect.signature(f).parameters.values() for f in (minimize, jax_minimize))
     assert [(p.name, p.kind, p.default) for p in ours] == [(p.name, p.kind, p.default) for p in theirs]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.errors import ArgumentError, DTypeError, TracerError
-from functad.scipy import special
+from functad.errors import ArgumentError, DifferentiationError, DTypeError, TracerError
+from functad.scipy import special, stats
 
 KNOWN = [
     (special.gamma, (0.5,), math.gamma(0.5)),
@@ -74,6 +74,14 @@ AT = [
     (special.hyp2f1, (0.3, 1.2, 2.1, 0.3)),
     (special.hyp2f1, (0.3, 1.2, 2.1, 0.9)),
     (special.hyp2f1, (0.3, 1.2, 2.1, -4.0)),
+    (special.betainc, (2.0, 3.0, 0.4)),
+    (special.betainc, (0.5, 40.0, 0.03)),
+    (special.betainc, (60.0, 0.7, 0.99)),
+    (special.zeta, (2.5, 0.7)),
+    (special.zeta, (1.1, 30.0)),
+    (stats.t.cdf, (0.7, 2.5)),
+    (stats.t.logsf, (-1.3, 30.0)),
+    (stats.beta.cdf, (0.4, 2.0, 0.5)),
     (special.betaln, (0.3, 12.0)),
     (special.betaln, (30.0, 12.0)),
     (special.poch, (15.0, 2.5)),
@@ -114,6 +122,19 @@ def test_slopes_in_the_complex_plane(f, z):
         # Along the axis: on the left the logarithm jumps across it.
         differences = direction * (np.asarray(f(z + step)) - np.asarray(f(z - step))) / (2 * step)
         np.testing.assert_allclose(slope, differences, rtol=1e-7)
+
+
+def test_slopes_at_the_ends_of_the_incomplete_beta_function():
+    for x, value in ((0.0, 0.0), (1.0, 1.0)):
+        assert special.betainc(2.0, 3.0, x) == value
+        assert functad.grad(special.betainc, (0, 1))(2.0, 3.0, x) == (0.0, 0.0)
+    assert functad.grad(stats.t.cdf, 1)(0.0, 3.0) == 0
+
+
+def test_an_order_that_is_an_integer_has_no_derivative():
+    with pytest.raises(DifferentiationError, match="expn has no derivative in n, which is an integer"):
+        functad.grad(special.expn)(2.0, 1.0)
+    assert functad.vmap(special.expn, (0, None))(np.array([1, 2]), 1.0).shape == (2,)
 
 
 def test_errors():

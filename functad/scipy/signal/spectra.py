@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import functad.numpy as jnp
-from functad.dtypes import kind_of
+from functad import lax
+from functad.dtypes import kind_of, lattice_join
 from functad.errors import ArgumentError, ShapeError
+from functad.numpy.promotion import promote_dtypes_inexact
 from functad.scipy.signal.trends import detrend as without_trend
 
 # --- public functions -------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ def csd(
     bias = _bias_of_median(power.shape[-1])
     if kind_of(power.dtype) != "c":
         return frequencies, jnp.median(power, -1) / bias
-    return frequencies, (jnp.median(power.real, -1) + 1j * jnp.median(power.imag, -1)) / bias
+    return frequencies, lax.complex(*(jnp.median(part, -1) / bias for part in (power.real, power.imag)))
 
 
 def welch(
@@ -280,10 +282,10 @@ def _spectra(
     scale = _scale(name, scaling, cut.window, fs)
     real = np.zeros(0, found[0].dtype).real.dtype
     if name == "stft":
-        result = found[0] * jnp.sqrt(scale)
+        result = _product(found[0], jnp.sqrt(scale))
     else:
         products = jnp.conj(found[0]) * found[-1]
-        result = products * jnp.broadcast_to(scale * _counts(cut.nfft, halves, real), products.shape)
+        result = _product(products, jnp.broadcast_to(scale * _counts(cut.nfft, halves, real), products.shape))
         result = jnp.real(result) if y is None else result
     frequencies = (jnp.fft.rfftfreq if halves else jnp.fft.fftfreq)(cut.nfft, 1 / fs, dtype=real)
     middle, width = cut.nperseg / 2, signals[0].shape[-1]
@@ -294,15 +296,21 @@ def _spectra(
 
 def _of_pieces(x: Any, cut: _Pieces, detrended: Callable[[Any], Any], halves: bool) -> Any:
     pieces = detrended(x[..., _places(x.shape[-1], cut.nperseg, cut.step)])
-    pieces = pieces * jnp.broadcast_to(cut.window, pieces.shape)
+    pieces = _product(pieces, jnp.broadcast_to(cut.window, pieces.shape))
     return (jnp.fft.rfft if halves else jnp.fft.fft)(pieces, cut.nfft)
+
+
+def _product(x: Any, y: Any) -> Any:
+    """x * y in the dtype of both, also where dtypes may not be mixed."""
+    dtype, _ = lattice_join((x.dtype, False), (y.dtype, False))
+    return x.astype(dtype) * y.astype(dtype)
 
 
 def _operand(name: str, x: Any) -> Any:
     x = jnp.asarray(x)
     if x.ndim == 0 or x.size == 0:
         raise ShapeError(f"{name} takes a signal with elements, got shape {x.shape}")
-    return x if kind_of(x.dtype) in "fc" else x * 1.0
+    return promote_dtypes_inexact(x)[0]
 
 
 def _detrending(name: str, detrend: Any) -> Callable[[Any], Any]:

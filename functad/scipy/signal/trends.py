@@ -12,6 +12,7 @@ import numpy as np
 
 import functad.numpy as jnp
 from functad.errors import ArgumentError
+from functad.numpy.promotion import promote_dtypes_inexact
 
 
 def detrend(
@@ -38,7 +39,7 @@ def detrend(
         raise ArgumentError("detrend: overwrite_data must be None, as arrays are immutable")
     if type not in ("constant", "linear"):
         raise ArgumentError(f"detrend: type must be 'constant' or 'linear', got {type!r}")
-    x = jnp.moveaxis(jnp.asarray(data) * 1.0, axis, -1)
+    x = jnp.moveaxis(promote_dtypes_inexact(jnp.asarray(data))[0], axis, -1)
     if type == "constant":
         return jnp.moveaxis(x - jnp.mean(x, -1, keepdims=True), -1, axis)
     n = x.shape[-1]

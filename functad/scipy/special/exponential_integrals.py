@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array
-from functad.custom_derivatives import custom_jvp
+from functad.custom_derivatives import SymbolicZero, custom_jvp
+from functad.errors import DifferentiationError
 from functad.primitives import elementwise as el
 from functad.scipy.special.widening import in_float64
 
@@ -115,9 +116,12 @@ def _expn(n: Any, x: Any) -> Any:
     return jnp.where((n < 0) | (x < 0), jnp.nan, out + 0 * n)
 
 
-@_expn.defjvp
+@partial(_expn.defjvp, symbolic_zeros=True)
 def _expn_jvp(primals: Any, tangents: Any) -> Any:
-    (n, x), (_, t) = primals, tangents
+    (n, x), (n_dot, t) = primals, tangents
+    if not isinstance(n_dot, SymbolicZero):
+        raise DifferentiationError("expn has no derivative in n, which is an integer; differentiate in x")
+    t = jnp.zeros_like(x) if isinstance(t, SymbolicZero) else t
     lower = jnp.where(n == 0, (1 + 1 / x) * jnp.exp(-x) / x, _expn(jnp.maximum(n - 1, 0.0), x))
     return _expn(n, x), -t * lower  # d E_n(x) = −E_(n−1)(x) dx, and E_(−1)(x) = (1 + 1/x) e^−x / x
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from functad import dtypes
 from functad import numpy as jnp
 from functad.array import Array
+from functad.custom_derivatives import SymbolicZero, custom_jvp
 from functad.errors import ArgumentError
 from functad.numpy.promotion import promote_args_inexact
 from functad.primitives import elementwise as el
@@ -176,12 +178,28 @@ def polygamma(n: Any, x: Any) -> Array:
 
 
 def zeta(x: Any, q: Any = None) -> Array:
-    """The Hurwitz zeta function Σ (q + k)^−x over k ≥ 0, element-wise; differentiable in q.
+    """The Hurwitz zeta function Σ (q + k)^−x over k ≥ 0, element-wise.
 
     >>> zeta(2.0)
     Array(1.644934, dtype=float32, weak_type=True)
     """
-    return el.zeta(*promote_args_inexact("zeta", x, 1.0 if q is None else q))
+    return _zeta(*promote_args_inexact("zeta", x, 1.0 if q is None else q))
+
+
+@custom_jvp
+def _zeta(x: Any, q: Any) -> Any:
+    return el.zeta(x, q)
+
+
+@partial(_zeta.defjvp, symbolic_zeros=True)
+def _zeta_jvp(primals: Any, tangents: Any) -> Any:
+    (x, q), (x_dot, q_dot) = primals, tangents
+    change = 0.0
+    if not isinstance(x_dot, SymbolicZero):
+        change = change + in_float64("zeta", _zeta_slope, x, q) * x_dot
+    if not isinstance(q_dot, SymbolicZero):
+        change = change - x * _zeta(x + 1, q) * q_dot
+    return _zeta(x, q), change
 
 
 def multigammaln(a: Any, d: int) -> Array:
@@ -213,3 +231,25 @@ def bernoulli_numbers(n: int) -> list[Fraction]:
         total = sum((math.comb(k + 1, j) * b for j, b in enumerate(numbers)), Fraction(0))
         numbers.append(Fraction(1) if k == 0 else -total / (k + 1))
     return numbers
+
+
+# --- the slope of zeta ----------------------------------------------------------------------------------
+
+_ZETA_TERMS = 12  # before the Euler–Maclaurin formula, whose terms then shrink below float64's rounding
+_ZETA_FACTORS = [float(b) / math.factorial(k) for k, b in enumerate(bernoulli_numbers(20)) if k > 1 and k % 2 == 0]
+
+
+def _zeta_slope(x: Any, q: Any) -> Any:
+    """∂ζ(x, q)/∂x: what it is of each term of the sum, and of the rest by Euler and Maclaurin (DLMF 25.11.43)."""
+    total = sum(-jnp.log(q + k) * jnp.power(q + k, -x) for k in range(_ZETA_TERMS))
+    end = q + _ZETA_TERMS
+    log_end = jnp.log(end)
+    power = jnp.power(end, -x)
+    total = total - power * end / (x - 1) * (log_end + 1 / (x - 1)) - power * log_end / 2
+    rising, slope = x, 1 / x - log_end  # of x (x + 1) … (x + 2j), and the slope of its logarithm less that of the end's
+    power = power / end
+    for j, factor in enumerate(_ZETA_FACTORS):
+        total = total + factor * rising * power * slope
+        low, high = x + 2 * j + 1, x + 2 * j + 2
+        rising, slope, power = rising * low * high, slope + 1 / low + 1 / high, power / (end * end)
+    return total

@@ -78,7 +78,7 @@ def _ranks(x: Any, method: str) -> Any:
         return dense
     starts = jnp.nonzero(first, size=x.size + 1, fill_value=x.size)[0]
     low, high = starts[dense - 1] + 1, starts[dense]
-    return 0.5 * (low + high) if method == "average" else low if method == "min" else high
+    return (low + high).astype(float) * 0.5 if method == "average" else low if method == "min" else high
 
 
 def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Array:
@@ -97,7 +97,8 @@ def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagat
         return jnp.nanstd(x, axis, ddof=ddof, keepdims=keepdims) / jnp.sqrt(count)
     _only_propagate("sem", nan_policy)
     size = x.size if axis is None else x.shape[axis]
-    return jnp.std(x, axis, ddof=ddof, keepdims=keepdims) / jnp.sqrt(jnp.asarray(size, jnp.result_type(x, float)))
+    deviation = jnp.std(x, axis, ddof=ddof, keepdims=keepdims)
+    return deviation / jnp.sqrt(jnp.asarray(size, deviation.dtype))
 
 
 def _only_propagate(name: str, nan_policy: str) -> None:

@@ -1,0 +1,266 @@
+"""Where arrays lie, in JAX's words: the one device, meshes whose axes have the size 1, and layouts over them.
+
+Knows values that describe; no array. Nothing is moved by them: all layouts are that of the whole array on the CPU.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from functad.errors import ArgumentError, DeviceError
+from functad.tree_util import tree_leaves
+
+
+class Device:
+    """The device that arrays live on: the CPU, with all its cores."""
+
+    platform = "cpu"
+    device_kind = "cpu"
+    id = 0
+    local_hardware_id = 0
+    process_index = 0
+    host_id = 0
+
+    def memory_stats(self) -> None:
+        """None: the memory is that of the machine."""
+
+    def __repr__(self) -> str:
+        return "CpuDevice(id=0)"
+
+    def __str__(self) -> str:
+        return "cpu:0"
+
+
+CPU = Device()
+
+
+class Sharding:
+    """How an array is laid out over devices: as a whole on the one there is, whatever its kind."""
+
+    memory_kind = "device"
+    num_devices = 1
+    is_fully_addressable = True
+    is_fully_replicated = True
+
+    @property
+    def device_set(self) -> set[Device]:
+        return {CPU}
+
+    addressable_devices = device_set
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(global_shape)
+
+    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
+        return isinstance(other, Sharding)
+
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        """Raise ArgumentError where no array of that shape can be laid out so."""
+
+
+class SingleDeviceSharding(Sharding):
+    """An array that lies on one device as a whole, as all do."""
+
+    def __init__(self, device: Device = CPU, *, memory_kind: str | None = None) -> None:
+        check_device(device, "SingleDeviceSharding")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SingleDeviceSharding)
+
+    def __hash__(self) -> int:
+        return hash(SingleDeviceSharding)
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={CPU!r}, memory_kind={self.memory_kind})"
+
+
+def check_device(wanted: Any, where: str) -> None:
+    """Raise unless all that is wanted is the one device there is.
+
+    wanted: None, a device, its name, a sharding on it, or a pytree of these.
+
+    Raises:
+        DeviceError: something else.
+    """
+    for one in tree_leaves(wanted):
+        if isinstance(one, (Device, Sharding)) or (isinstance(one, str) and one.lower() in _NAMES):
+            continue
+        raise DeviceError(
+            f"{where}: {one!r:.80} is no device of functad, which has one, the CPU. Leave it out; functad.jit uses all "
+            "cores, and functad.vmap maps over examples"
+        )
+
+
+_NAMES = ("", "cpu", "cpu:0", "device")
+
+
+class AxisType(enum.Enum):
+    """How the layout along an axis of a mesh is decided; on one device it makes no difference."""
+
+    Auto = enum.auto()
+    Explicit = enum.auto()
+    Manual = enum.auto()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class _Unconstrained:
+    """What `PartitionSpec.UNCONSTRAINED` is: an axis whose layout nobody asks for."""
+
+    def __repr__(self) -> str:
+        return "UNCONSTRAINED"
+
+
+class PartitionSpec:
+    """Along which axes of a mesh the axes of an array are laid out: a name, several, or None for each of them.
+
+    >>> PartitionSpec("data", None, ("x", "y"))
+    P('data', None, ('x', 'y'))
+    """
+
+    UNCONSTRAINED = _Unconstrained()
+    __slots__ = ("_partitions",)
+
+    def __init__(self, *partitions: Any) -> None:
+        self._partitions = tuple(_unpacked(tuple(p) if isinstance(p, list) else p) for p in partitions)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._partitions)
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._partitions[index]
+
+    def index(self, value: Any) -> int:
+        return self._partitions.index(value)
+
+    def count(self, value: Any) -> int:
+        return self._partitions.count(value)
+
+    def __add__(self, other: Any) -> PartitionSpec:
+        return PartitionSpec(*self, *other)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionSpec) and self._partitions == other._partitions
+
+    def __hash__(self) -> int:
+        return hash(self._partitions)
+
+    def __repr__(self) -> str:
+        return f"P{self._partitions}"
+
+
+def _unpacked(partition: Any) -> Any:
+    """One axis in a tuple is that axis."""
+    return partition[0] if isinstance(partition, tuple) and len(partition) == 1 else partition
+
+
+class AbstractMesh:
+    """Names and sizes of the axes of a mesh, without devices.
+
+    >>> AbstractMesh((1, 1), ("x", "y")).shape["y"], AbstractMesh((), ()).empty
+    (1, True)
+    """
+
+    def __init__(self, axis_sizes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None) -> None:
+        self.axis_names = tuple(axis_names)
+        self.axis_sizes = tuple(axis_sizes)
+        if len(self.axis_names) != len(self.axis_sizes):
+            raise ArgumentError(
+                f"a mesh of sizes {self.axis_sizes} needs a name for each axis, got {self.axis_names}: give as many "
+                "names as sizes"
+            )
+        types = axis_types if isinstance(axis_types, (tuple, list)) else [axis_types] * len(self.axis_names)
+        self.axis_types = tuple(AxisType.Auto if t is None else t for t in types)
+
+    @property
+    def shape(self) -> OrderedDict[Any, int]:
+        return OrderedDict(zip(self.axis_names, self.axis_sizes))
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
+        return tuple(self.shape.items())
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.axis_sizes)
+
+    @property
+    def empty(self) -> bool:
+        return not self.axis_names
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.axis_names, self.axis_sizes))
+
+    def __repr__(self) -> str:
+        sizes = "".join(f"{name!r}: {size}, " for name, size in self.shape.items())
+        return f"{type(self).__name__}({sizes or '(), '}axis_types={self.axis_types})"
+
+
+class NamedSharding(Sharding):
+    """A layout by the names of a mesh's axes; as these have size 1, the whole array on the one device.
+
+    Raises:
+        ArgumentError: the spec names an axis that the mesh has not, or one twice.
+
+    >>> NamedSharding(AbstractMesh((1,), ("data",)), PartitionSpec("data")).shard_shape((4,))
+    (4,)
+    """
+
+    def __init__(self, mesh: AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+        self.mesh = mesh
+        self.spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
+        names = [n for p in self.spec for n in (p if isinstance(p, tuple) else (p,))]
+        unknown = [n for n in names if n not in (None, PartitionSpec.UNCONSTRAINED, *mesh.axis_names)]
+        if unknown:
+            raise ArgumentError(
+                f"NamedSharding: {self.spec} names {unknown}, but the axes of the mesh are {mesh.axis_names}"
+            )
+        twice = sorted({str(n) for n in names if n in mesh.axis_names and names.count(n) > 1})
+        if twice:
+            raise ArgumentError(
+                f"NamedSharding: {self.spec} names {twice} more than once: lay one axis of the array out along each"
+            )
+
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        if len(self.spec) > len(aval_shape):
+            raise ArgumentError(
+                f"{self} is only valid for values of rank at least {len(self.spec)}, but was applied to a value of "
+                f"rank {len(aval_shape)}" + ("" if aval_shape else ": for scalars the spec is PartitionSpec()")
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedSharding) and (self.mesh, self.spec) == (other.mesh, other.spec)
+
+    def __hash__(self) -> int:
+        return hash((self.mesh, self.spec))
+
+    def __repr__(self) -> str:
+        kind = "" if type(self.mesh) is AbstractMesh else f", memory_kind={self.memory_kind}"
+        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}{kind})"
+
+
+NO_MESH = AbstractMesh((), ())
+
+
+def layout_of_rank(ndim: int) -> NamedSharding:
+    """The layout of an array that nobody has laid out: along no axis of no mesh.
+
+    >>> layout_of_rank(2).spec
+    P(None, None)
+    """
+    return NamedSharding(NO_MESH, PartitionSpec(*(None,) * ndim))

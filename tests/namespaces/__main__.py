@@ -1,0 +1,5 @@
+"""Prints what each public namespace took: `python -m tests.namespaces`."""
+
+from . import rows, table
+
+print(table(rows()))
