@@ -98,7 +98,7 @@ class _Site:
     avals: tuple[Aval, ...] = ()
 
     def message(self, payload: Sequence[Any]) -> str:
-        args, kwargs = tree_unflatten(self.tree, [np.asarray(x) for x in payload])
+        args, kwargs = tree_unflatten(self.tree, [ArrayImpl(np.asarray(x)) for x in payload])
         return self.template.format(*args, **kwargs)
 
 

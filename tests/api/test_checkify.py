@@ -41,6 +41,15 @@ def test_where_nobody_makes_a_value_of_it_a_check_raises(run: Any) -> None:
         run(jnp.asarray(-1.5))
 
 
+def test_a_message_shows_a_pytree_as_its_user_sees_it() -> None:
+    def f(x: Any) -> Any:
+        checkify.check(x["b"] > 0, "got {tree}", tree=x)
+        return x
+
+    error, _ = functad.jit(checkify.checkify(f))({"a": jnp.ones(2), "b": jnp.float32(-1)})
+    assert error.get() == "got {'a': Array([1., 1.], dtype=float32), 'b': Array(-1., dtype=float32)} (`check` failed)"
+
+
 def test_debug_checks_are_for_checkify_only() -> None:
     def f(x: Any) -> Any:
         checkify.debug_check(x > 0, "no")
