@@ -12,6 +12,7 @@ import numpy as np
 import functad
 import functad.core
 import functad.dtypes
+import functad.errors
 import functad.flatten_util
 
 _DEVICES = "functad has one device, and neither pmap nor shardings over several"
@@ -42,6 +43,8 @@ PRIVATE: dict[str, dict[str, Any]] = {
     "jax._src.compiler": {"backend_compile_and_load": _nothing, "backend_compile": _nothing},
     "jax._src.flatten_util": {"ravel_pytree": functad.flatten_util.ravel_pytree},
     "jax._src.tree_util": vars(functad.tree_util),
+    "jax._src.interpreters": {},
+    "jax._src.interpreters.ad": {"CustomVJPException": functad.errors.DifferentiationError},
     "jax._src.ad_util": {"stop_gradient_p": functad.core.Primitive("stop_gradient")},
     "jax._src.xla_bridge": {"_backends": {"cpu": functad.devices()[0]}},
 }
