@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from types import CodeType
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -412,6 +412,10 @@ class Primitive(Record, kw_only=True, eq=False):
     lower:         how a compiled backend computes it: one of the kinds of rule in `functad.lowering_rules`
     examples:      `() -> list[Example]`, on which every rule is tested
     """
+
+    call_primitive: ClassVar[bool] = False
+    """As `map_primitive` a name of JAX's, whose users ask it; calls are recognised by their rule `lower` here."""
+    map_primitive: ClassVar[bool] = False
 
     name: str
     doc: str

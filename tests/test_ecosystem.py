@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.ecosystem.__main__ import HERE, LIBRARIES, counts_of, errors_of, run
-from tests.ecosystem.excluded import LIST, patterns_of
+from tests.ecosystem.excluded import LIST, is_taken, patterns_of
 
 ENVIRONMENT = {"PYTHONPATH": f"{HERE}:{HERE.parents[1]}", "PATH": ""}
 
@@ -45,6 +45,12 @@ def test_tests_are_left_out_by_library_and_pattern(tmp_path: Path):
     assert counts_of(run(sys.executable, tmp_path, "equinox", True, 120))[:2] == [1, 0]
     libraries = {line.split()[0] for line in LIST.read_text().splitlines() if line.strip() and line[0] != "#"}
     assert libraries <= set(LIBRARIES)
+
+
+def test_a_sample_depends_on_names_alone(tmp_path: Path):
+    (tmp_path / "some_test.py").write_text("".join(f"def test_{i}():\n    pass\n" for i in range(40)))
+    taken = sum(is_taken(f"some_test.py::test_{i}", 4) for i in range(40))
+    assert 5 <= taken <= 15 and counts_of(run(sys.executable, tmp_path, "some library", True, 120, every=4))[0] == taken
 
 
 def test_names_that_are_mentioned_alone_raise_when_they_are_used():

@@ -34,9 +34,9 @@ def pure_callback(
     is not differentiated: put it into a function of `functad.custom_jvp`, whose rule gives the derivative.
 
     Args:
-        callback: a function of the arguments. It gets them as Arrays with values, the leaves of pytrees too, and
-            returns arrays or numbers. As it has no side effects, it may be called again, or not at all if its result
-            is not used.
+        callback: a function of the arguments. It gets them as Arrays with values, the leaves of pytrees too (as
+            arrays of NumPy's if Numba compiled it), and returns arrays or numbers. As it has no side effects, it may
+            be called again, or not at all if its result is not used.
         result_shape_dtypes: a pytree of arrays or `ShapeDtypeStruct`s, like what the function returns.
         args, kwargs: pytrees of arrays.
         sharding: accepted for JAX's sake; there is one device.

@@ -11,6 +11,7 @@ import numpy as np
 
 from functad.array import KeyArray
 from functad.layouts import CPU, Device, check_device
+from functad.tracing import Tracer
 from functad.tree_util import tree_map
 
 
@@ -67,13 +68,14 @@ def default_backend() -> str:
 
 
 def device_get(x: Any) -> Any:
-    """A pytree with a NumPy array for every `Array`; nothing is copied, so they are read-only. Typed keys stay.
+    """A pytree with a NumPy array for every `Array`; nothing is copied, so they are read-only. Typed keys and
+    traced values stay.
 
     >>> import functad, functad.numpy as jnp
     >>> functad.device_get(jnp.ones(2))
     array([1., 1.], dtype=float32)
     """
-    return tree_map(lambda leaf: leaf if isinstance(leaf, KeyArray) else np.asarray(leaf), x)
+    return tree_map(lambda leaf: leaf if isinstance(leaf, (KeyArray, Tracer)) else np.asarray(leaf), x)
 
 
 def block_until_ready(x: Any) -> Any:

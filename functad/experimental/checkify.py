@@ -17,7 +17,7 @@ from functad import numpy as jnp
 from functad.absent import absent
 from functad.api import vmap
 from functad.api.callbacks import flat_callback
-from functad.array import Array, ArrayImpl
+from functad.array import Array, ArrayImpl, class_for, value_of
 from functad.calls.checkpoint import remat_p
 from functad.calls.closed_call import closed_call_p
 from functad.calls.custom_rules import custom_jvp_call_p, custom_vjp_call_p
@@ -97,8 +97,9 @@ class _Site:
     tree: Any
     avals: tuple[Aval, ...] = ()
 
-    def message(self, payload: Sequence[Any]) -> str:
-        args, kwargs = tree_unflatten(self.tree, [np.asarray(x) for x in payload])
+    def message(self, payload: Sequence[np.ndarray]) -> str:
+        shown = [class_for(aval)(np.asarray(values)) for values, aval in zip(payload, self.avals)]
+        args, kwargs = tree_unflatten(self.tree, shown)
         return self.template.format(*args, **kwargs)
 
 
@@ -163,7 +164,9 @@ class Error:
         number = int(np.asarray(self._number)[place])
         first = sum(len(site.avals) for site in self._sites[:number])
         site = self._sites[number]
-        return site.message([np.asarray(x)[place] for x in self._payloads[first : first + len(site.avals)]])
+        payload = self._payloads[first : first + len(site.avals)]
+        # Of keys their words: as an array of NumPy's a key has no values.
+        return site.message([value_of(x)[place] for x in payload])
 
     def __repr__(self) -> str:
         return f"Error({'traced' if isinstance(self._failed, Tracer) else self.get()})"

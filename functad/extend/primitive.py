@@ -63,7 +63,6 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     """
 
     __setattr__ = object.__setattr__  # unlike a record, it changes
-    call_primitive = map_primitive = False
 
     def __init__(self, name: str) -> None:
         self.implementation: Callable[..., Any] | None = None

@@ -5,6 +5,7 @@ Knows pytrees and errors; the equations and their derivatives are in `functad.co
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -34,6 +35,7 @@ from functad.errors import ArgumentError, BodyError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.lax.loop_progress import scan_with_progress, stepped
+from functad.primitives.arithmetic import ceil
 from functad.primitives.common import convert_element_type, reshape
 from functad.primitives.joining import concatenate
 from functad.primitives.logic import lt
@@ -310,7 +312,8 @@ def fori_loop(
     With bounds known when the function is traced it is a `scan`, else a `while_loop`.
 
     Args:
-        lower, upper: integers, or integer scalars, of any integer dtypes that one integer dtype can hold.
+        lower, upper: integers, or integer scalars, of any integer dtypes that one integer dtype can hold. Two
+            floats count as the next whole numbers, so that i goes on as long as it is less than `upper`.
         body_fun: a function `(i, val) → val` that keeps structure, shapes and dtypes.
         init_val: the first val, a pytree of arrays.
         unroll, progress: as in `scan`; they need bounds that are known.
@@ -323,12 +326,15 @@ def fori_loop(
     With `disable_jit` and known bounds it is a Python integer.
 
     Raises:
-        ArgumentError: a bound is no integer scalar, or does not fit in the dtype of the other.
+        ArgumentError: bounds are neither integer scalars nor both floats, are not finite, or one does not fit in the
+            dtype of the other.
 
     >>> fori_loop(0, 5, lambda i, total: total + i, 0)
     Array(10, dtype=int32, weak_type=True)
     """
     check_callable(body_fun, "fori_loop")
+    if not isinstance(lower, (int, np.integer)):
+        lower, upper = _whole_numbers(lower, upper)
     first, last = _bound(lower, "lower"), _bound(upper, "upper")
     dtype = _counter_dtype((lower, upper), (first, last))
     start, stop = (
@@ -370,6 +376,24 @@ def _python_fori(
         counter = i if dtype == dtypes.default_int_dtype() else ArrayImpl(np.asarray(i, dtype))
         value = as_arrays(body_fun(counter, value), "what body_fun returns", "fori_loop")
     return value
+
+
+def _whole_numbers(lower: Any, upper: Any) -> tuple[Any, Any]:
+    """The bounds, as the next whole numbers where both are floats."""
+    avals = [
+        as_value(x, partial("fori_loop: {}".format, name)).aval for x, name in ((lower, "lower"), (upper, "upper"))
+    ]
+    if any(aval.shape or kind_of(aval.dtype) != "f" for aval in avals):
+        return lower, upper
+    return _whole(lower, "lower"), _whole(upper, "upper")
+
+
+def _whole(x: Any, name: str) -> Any:
+    if isinstance(x, Tracer):
+        return convert_element_type(ceil(x), dtypes.default_int_dtype(), True)
+    if not np.isfinite(float(x)):
+        raise ArgumentError(f"fori_loop: {name} must be finite, but is {float(x)}")
+    return math.ceil(float(x))
 
 
 def _bound(x: Any, name: str) -> Any:

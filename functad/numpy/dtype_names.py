@@ -62,7 +62,7 @@ class ScalarType:
         return isinstance(other, (ScalarType, np.dtype, type, str)) and self.dtype == _dtype_or_none(other)
 
     def __hash__(self) -> int:
-        return hash(self.dtype)
+        return hash(self.dtype.type)  # as JAX's: `x.dtype.type in {jnp.int32}`
 
     def __repr__(self) -> str:
         return f"functad.numpy.{self.__name__}"

@@ -82,12 +82,14 @@ __all__ = [
 
 
 def shape(a: Any) -> tuple[int, ...]:
-    """The shape of an array.
+    """The shape of an array; that of None is (), as NumPy's and JAX's.
 
     >>> import functad.numpy as jnp
     >>> jnp.shape(jnp.ones((2, 3)))
     (2, 3)
     """
+    if a is None:
+        return ()
     own = getattr(a, "shape", None)
     return own if isinstance(own, tuple) else aval_of(as_array("shape", a)).shape  # a type has a shape, too
 

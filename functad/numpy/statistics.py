@@ -193,7 +193,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     count = math.prod(x.shape[i] for i in axes)
     if count == 0:
         raise ArgumentError(f"{name}: an array of shape {x.shape} has no elements along axis={axis}")
-    flat = reshape_to(fractions, (fractions.size,))
+    flat = reshape_to(fractions, (1,) * len(rest) + (fractions.size,))
     lines = reshape_to(manipulation.transpose(x, kept + axes), (*rest, count))
     if method == "inverted_cdf":
         lines, shares = sort_with(lines, _line_weights(name, weights, x, axes, kept))
@@ -213,7 +213,6 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     else:
         empty = reductions.any(has_nan, axis=-1, keepdims=True)
         position = arithmetic.multiply(flat, x.dtype.type(count - 1))
-        position = reshape_to(position, (1,) * len(rest) + position.shape)
     values = _between(lines, position, method, count)
     values = selecting.where(empty, x.dtype.type(np.nan), values)
     values = manipulation.moveaxis(values, -1, 0)
@@ -437,7 +436,7 @@ def histogramdd(
         counts = arithmetic.divide(counts, reductions.sum(counts))
         for i, e in enumerate(edges):
             widths = arithmetic.subtract(e[1:], e[:-1])
-            counts = arithmetic.divide(counts, reshape_to(widths, (widths.size,) + (1,) * (count - 1 - i)))
+            counts = arithmetic.divide(counts, reshape_to(widths, (1,) * i + (widths.size,) + (1,) * (count - 1 - i)))
     return counts, edges
 
 

@@ -640,14 +640,16 @@ def angle(z: Any, deg: bool = False) -> Array:
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
-    """Replace NaN by `nan`, and infinities by the largest finite numbers or by what is given.
+    """Replace NaN by `nan`, and infinities by the largest finite numbers or what is given; of complex x in both parts.
 
     >>> import functad.numpy as jnp
     >>> jnp.nan_to_num(jnp.array([jnp.nan, 1.0]), nan=7.0)
     Array([7., 1.], dtype=float32)
     """
     x = asarray(x)
-    if kind_of(x.dtype) in "iub":
+    if kind_of(x.dtype) == "c":
+        return el.complex(*(nan_to_num(part, copy, nan, posinf, neginf) for part in (el.real(x), el.imag(x))))
+    if kind_of(x.dtype) != "f":
         return x
     limits = finfo(x.dtype)
     high = limits.max if posinf is None else posinf

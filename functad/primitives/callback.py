@@ -43,7 +43,9 @@ class FlatCallback(Record):
 
     def run(self, arrays: Sequence[np.ndarray], avals: Sequence[Aval]) -> list[np.ndarray]:
         """Call the function with copies of arrays; returns arrays of these types, which nobody else holds."""
-        dynamic = iter([ArrayImpl(np.array(a)) for a in arrays])
+        copies = [np.array(a) for a in arrays]
+        # What Numba compiled takes arrays of NumPy alone.
+        dynamic = iter(copies if _is_compiled(self.fun) else [ArrayImpl(a) for a in copies])
         statics = dict(self.statics)
         leaves = [statics[i] if i in statics else next(dynamic) for i in range(self.in_tree.num_leaves)]
         args, kwargs = tree_unflatten(self.in_tree, leaves)
@@ -81,6 +83,11 @@ class FlatCallback(Record):
 
     def __str__(self) -> str:
         return getattr(self.fun, "__name__", None) or type(self.fun).__name__
+
+
+def _is_compiled(fun: Callable[..., Any]) -> bool:
+    """Whether a function is one that Numba compiled."""
+    return type(fun).__module__.partition(".")[0] == "numba"
 
 
 _WIDE = ("int64", "uint64", "float64", "complex128")

@@ -60,7 +60,7 @@ def multivariate_normal(
     if joint_shape("multivariate_normal", [leading, shape]) != shape:
         raise ShapeError(f"multivariate_normal: mean and cov of leading shape {leading} do not broadcast to {shape}")
     drawn = normal(key, (*shape, n), dtype)
-    return mean + jnp.einsum("...ij,...j->...i", _factor(cov, method), drawn)
+    return jnp.broadcast_to(mean, drawn.shape) + jnp.einsum("...ij,...j->...i", _factor(cov, method), drawn)
 
 
 def _factor(cov: Any, method: str) -> Any:

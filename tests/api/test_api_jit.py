@@ -376,6 +376,8 @@ def test_one_device():
     assert isinstance(tree["a"], functad.Array) and tree["b"][0].weak_type
     back = functad.device_get(functad.block_until_ready(tree))
     assert type(back["a"]) is np.ndarray and back["b"][0] == 1
+    assert functad.jit(lambda x: functad.device_get({"a": x})["a"] + 1)(1.0) == 2
+    assert functad.grad(lambda x: functad.device_get(x) ** 2)(3.0) == 6
     assert functad.devices()[0].platform == functad.default_backend() == "cpu"
 
 

@@ -41,6 +41,27 @@ def test_where_nobody_makes_a_value_of_it_a_check_raises(run: Any) -> None:
         run(jnp.asarray(-1.5))
 
 
+def test_a_message_shows_a_pytree_as_its_user_sees_it() -> None:
+    def f(x: Any) -> Any:
+        checkify.check(x["b"] > 0, "got {tree}", tree=x)
+        return x
+
+    error, _ = functad.jit(checkify.checkify(f))({"a": jnp.ones(2), "b": jnp.float32(-1)})
+    assert error.get() == "got {'a': Array([1., 1.], dtype=float32), 'b': Array(-1., dtype=float32)} (`check` failed)"
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, functad.jit])
+def test_an_error_shows_keys(transform: Any) -> None:
+    def f(key: Any, x: Any) -> Any:
+        checkify.check(x > 0, "{} of {}", x, key)
+        return functad.random.uniform(key)
+
+    with pytest.raises(
+        JaxRuntimeError, match=r"-1.0 of Array\(\(\), dtype=key<fry>\) overlaying:\n\[0 3\] \(`check` failed\)"
+    ):
+        transform(f)(functad.random.key(3), -1.0)
+
+
 def test_debug_checks_are_for_checkify_only() -> None:
     def f(x: Any) -> Any:
         checkify.debug_check(x > 0, "no")

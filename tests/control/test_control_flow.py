@@ -152,6 +152,18 @@ def test_fori_loops_take_the_same_bounds_known_and_traced(lower, upper, backend)
     assert [x.tolist() for x in functad.vmap(loop, in_axes=(0, None))(lower[None], upper)] == [[w] for w in wanted]
 
 
+@pytest.mark.parametrize(
+    "low, high, steps", [(0.0, 3.0, 3), (0.0, 3.5, 4), (0.5, 3.5, 3), (-1.5, 1.0, 2), (2.0, 1.0, 0)]
+)
+def test_floats_bound_a_loop_while_the_index_is_less(low, high, steps):
+    loop = lambda low, high: lax.fori_loop(low, high, lambda i, c: c + 1, 0)  # noqa: E731
+    bounds = jnp.float32(low), jnp.float32(high)
+    assert loop(low, high) == loop(*bounds) == functad.jit(loop)(*bounds) == steps
+    assert functad.vmap(loop, (None, 0))(low, bounds[1][None]) == steps
+    with pytest.raises(ArgumentError, match="fori_loop: upper must be finite, but is inf"):
+        loop(0.0, np.inf)
+
+
 def test_bounds_that_no_counter_takes_are_refused_known_and_traced():
     loop = lambda low, high: lax.fori_loop(low, high, lambda i, c: c + 1, 0)  # noqa: E731
     for use in (

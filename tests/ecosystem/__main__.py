@@ -2,6 +2,7 @@
 
 python -m tests.ecosystem FOLDER [NAME …]       in an environment that has the libraries, but no JAX
 python -m tests.ecosystem FOLDER --jax PYTHON   beside them, what real JAX passes in another environment
+python -m tests.ecosystem FOLDER --every 10     one test in ten
 
 FOLDER has the unpacked source distributions, or checkouts where these have no tests, `optax-0.2.8` and so on.
 `excluded.txt` lists the tests that are left out, `README.md` what was measured.
@@ -39,6 +40,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help=f"which of {', '.join(LIBRARIES)}; by default all that are there")
     parser.add_argument("--jax", help="the Python of an environment with JAX, whose numbers stand beside ours")
+    parser.add_argument("--every", type=int, default=1, help="run one test in so many, the same ones on both sides")
     parser.add_argument("--minutes", type=float, default=20, help="the most for one library")
     options = parser.parse_args()
     print("| library | with | " + " | ".join(COUNTS) + " |\n|" + " --- |" * (len(COUNTS) + 2))
@@ -49,19 +51,19 @@ def main() -> int:
             continue
         pythons = {"functad": sys.executable} | ({"JAX": options.jax} if options.jax else {})
         for what, python in pythons.items():
-            output = run(python, source, name, what == "functad", 60 * options.minutes)
+            output = run(python, source, name, what == "functad", 60 * options.minutes, options.every)
             print(f"| {source.name} | {what} | " + " | ".join(map(str, counts_of(output))) + " |", flush=True)
             for error, count in errors_of(output)[:8]:
                 print(f"    {count:4d}  {error}", file=sys.stderr)
     return 0
 
 
-def run(python: str, source: Path, library: str, as_functad: bool, seconds: float) -> str:
-    """What pytest prints of a library's tests, without those of `excluded.txt`."""
+def run(python: str, source: Path, library: str, as_functad: bool, seconds: float, every: int = 1) -> str:
+    """What pytest prints of one in `every` of a library's tests, without those of `excluded.txt`."""
     paths = [str(HERE), str(HERE.parents[1])] if as_functad else [str(HERE)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "EINOPS_TEST_BACKENDS": "numpy,jax"}
     arguments = ["-q", "--no-header", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
-    plugins = [*(["-p", "as_jax"] if as_functad else []), "-p", "excluded", "--library", library]
+    plugins = [*(["-p", "as_jax"] if as_functad else []), "-p", "excluded", "--library", library, f"--every={every}"]
     command = [python, "-m", "pytest", *plugins, *arguments, *LIBRARIES.get(library, ["."])]
     try:
         done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, timeout=seconds)

@@ -7,6 +7,7 @@ that functad lacks raises as it does for a user. No feature of functad: only the
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -18,6 +19,7 @@ import pytest
 
 import functad
 from functad.config import ACCEPTED, OPTIONS, config
+from functad.dtypes import bfloat16_dtype
 
 VERSION = "0.10.1"
 ROOT = "jax"
@@ -130,6 +132,8 @@ def _mentioned(jax_name: str, name: str) -> type:
 
 def install() -> None:
     """From now on `import jax` gives functad, with JAX's dtypes of NumPy's arrays. Several devices are one."""
+    if importlib.util.find_spec("ml_dtypes"):
+        bfloat16_dtype()  # as `import jax` does, so that `numpy.dtype("bfloat16")` is known
     ACCEPTED["num_cpu_devices"] = ACCEPTED["num_cpu_devices"]._replace(harmless=None)
     if "numpy_dtypes" in OPTIONS:
         config.update("numpy_dtypes", "jax")

@@ -1,10 +1,11 @@
 """A pytest plugin that leaves out the tests that `excluded.txt` lists for a library: `-p excluded --library NAME`.
 
-Both sides of a comparison leave out the same ones.
+With `--every N` it takes one in N of the others: a hash of the names chooses. Both sides of a comparison take the same.
 """
 
 from __future__ import annotations
 
+import zlib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,20 @@ def patterns_of(text: str, library: str) -> list[str]:
 
 def pytest_addoption(parser: Any) -> None:
     parser.addoption("--library", default="", help="whose tests to leave out, as excluded.txt lists them")
+    parser.addoption("--every", type=int, default=1, help="take one test in so many")
+
+
+def is_taken(name: str, every: int) -> bool:
+    """Whether the sample of one in `every` tests has that of this name, whatever runs beside it."""
+    return zlib.crc32(name.encode()) % every == 0
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     patterns = patterns_of(LIST.read_text(encoding="utf-8"), config.getoption("--library"))
-    left_out = [item for item in items if any(fnmatchcase(item.nodeid, pattern) for pattern in patterns)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    parts: dict[bool, list[Any]] = {True: [], False: []}
+    for item in items:
+        listed = any(fnmatchcase(item.nodeid, pattern) for pattern in patterns)
+        parts[not listed and is_taken(item.nodeid, config.getoption("--every"))].append(item)
+    if parts[False]:
+        config.hook.pytest_deselected(items=parts[False])
+        items[:] = parts[True]

@@ -12,11 +12,12 @@ import numpy as np
 import functad
 import functad.core
 import functad.dtypes
+import functad.errors
 import functad.flatten_util
 
 _DEVICES = "functad has one device, and neither pmap nor shardings over several"
 
-_FLOATS = "functad computes in float16, float32 and float64"
+_FLOATS = "the narrowest floats are bfloat16 and float16"
 
 
 def _unchanged(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -37,11 +38,13 @@ PRIVATE: dict[str, dict[str, Any]] = {
         "include_frame": lambda frame: True,
     },
     "jax._src.dispatch": {"wait_for_tokens": functad.effects_barrier},
-    "jax._src.dtypes": vars(functad.dtypes) | {"extended": np.generic, "ExtendedDType": object, "DType": np.dtype},
+    "jax._src.dtypes": vars(functad.dtypes) | {"ExtendedDType": object, "DType": np.dtype},
     "jax._src.core": vars(functad.core),
     "jax._src.compiler": {"backend_compile_and_load": _nothing, "backend_compile": _nothing},
     "jax._src.flatten_util": {"ravel_pytree": functad.flatten_util.ravel_pytree},
     "jax._src.tree_util": vars(functad.tree_util),
+    "jax._src.interpreters": {},
+    "jax._src.interpreters.ad": {"CustomVJPException": functad.errors.DifferentiationError},
     "jax._src.ad_util": {"stop_gradient_p": functad.core.Primitive("stop_gradient")},
     "jax._src.xla_bridge": {"_backends": {"cpu": functad.devices()[0]}},
 }
@@ -59,8 +62,5 @@ MENTIONED: dict[str, dict[str, str]] = {
     "jax.experimental.pjit": {"pjit": _DEVICES},
     "jax.experimental.shard_map": {"shard_map": _DEVICES},
     "jax.experimental.layout": dict.fromkeys(("Format", "Layout"), _DEVICES),
-    "jax.numpy": dict.fromkeys(
-        ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"), _FLOATS
-    ),
-    "jax.dtypes": dict.fromkeys(("bfloat16", "extended", "prng_key"), "dtypes are NumPy's"),
+    "jax.numpy": dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"), _FLOATS),
 }

@@ -281,6 +281,8 @@ def test_an_interpreter_over_a_program_meets_jaxs_names():
 def test_primitives_have_jaxs_names():
     assert lax.scatter_add_p.name == "scatter-add" and functad.extend.core.primitives.jit_p.name == "jit"
     assert "dot_general_p" in dir(functad.extend.core.primitives)
+    own = functad.extend.core.Primitive("own")
+    assert not any(p.call_primitive or p.map_primitive for p in (lax.exp_p, functad.extend.core.primitives.jit_p, own))
     with pytest.raises(AttributeError, match="make_jaxpr shows which"):
         lax.reduce_window_p  # noqa: B018
 

@@ -166,6 +166,11 @@ def test_making_arrays_of_other_things():
     assert jnp.zeros_like(functad.ShapeDtypeStruct((2,), np.dtype("int8"))).dtype == np.int8
 
 
+def test_the_shape_of_none_is_that_of_a_scalar():
+    assert (jnp.shape(None), jnp.ndim(None), jnp.size(None)) == (np.shape(None), np.ndim(None), np.size(None))
+    assert functad.jit(lambda x: x + jnp.ndim(None))(1) == 1
+
+
 def test_gcd_and_lcm():
     pairs = np.array([(12, 18), (-4, 6), (0, 5), (0, 0), (832040, 514229)])
     x, y = jnp.asarray(pairs[:, 0]), jnp.asarray(pairs[:, 1])

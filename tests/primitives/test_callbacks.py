@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 
+import numba
 import numpy as np
 import pytest
 
@@ -42,6 +43,23 @@ def run(request):
 
 def host_sin(x, vmap_method=None):
     return functad.pure_callback(np.sin, functad.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method=vmap_method)
+
+
+def test_what_numba_compiled_is_a_callback(run):
+    @numba.njit
+    def running_total(x):
+        total = np.zeros_like(x)
+        for i in range(len(x)):
+            total[i] = x[i] + (total[i - 1] if i else 0)
+        return total
+
+    def f(x):
+        return functad.pure_callback(
+            running_total, functad.ShapeDtypeStruct((3,), x.dtype), x, vmap_method="sequential"
+        )
+
+    assert run(f)(jnp.arange(3.0)).tolist() == [0, 1, 3]
+    assert run(vmap(f))(jnp.ones((2, 3))).tolist() == [[1, 2, 3]] * 2
 
 
 class Recorder:

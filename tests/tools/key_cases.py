@@ -49,6 +49,7 @@ CASES: dict[str, Case] = {
     "equal": lambda m, k, ks, x: (ks == ks[0], ks != ks[0], m.numpy.array_equal(ks, ks)),
     "filled": lambda m, k, ks, x: (m.numpy.zeros(2, k.dtype), m.numpy.ones_like(ks), m.numpy.full((2,), k)),
     "copy": lambda m, k, ks, x: (m.numpy.copy(k), k.copy(), m.numpy.asarray(k)),
+    "nan_to_num": lambda m, k, ks, x: m.numpy.nan_to_num(ks),
     "sizes": lambda m, k, ks, x: [m.numpy.array(f(ks)) for f in (m.numpy.size, m.numpy.ndim, len)],
     "vmap": lambda m, k, ks, x: m.vmap(m.random.split)(ks),
     "vmap_twice": lambda m, k, ks, x: m.vmap(m.vmap(lambda k: m.random.bits(k, (2,))))(ks.reshape(3, 1)),

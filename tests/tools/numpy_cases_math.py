@@ -85,6 +85,8 @@ call("clip", K, 0.5, 2.5)
 for decimals in (0, 1, 2, -1):
     call("round", F * 10, decimals)
 call("nan_to_num", NANS, nan=1.0, posinf=9.0, neginf=-9.0)
+call("nan_to_num", NANS.view(np.complex64))
+call("nan_to_num", NANS.view(np.complex64), nan=1.0, posinf=9.0, neginf=-9.0)
 for x, y in [(F, F + 1e-7), (NANS, NANS), (K, K), (F, 1.0)]:
     call("isclose", x, y)
     call("allclose", x, y)

@@ -156,7 +156,8 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 def _pinv_of(a: Any, limit: Any, hermitian: bool) -> Any:
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
     largest = getitem(s, (..., slice(0, 1)))
-    kept = logic.greater(s, arithmetic.multiply(manipulation.expand_dims(limit, -1), largest))
+    limit = manipulation.expand_dims(limit, -1) if limit.ndim else limit
+    kept = logic.greater(s, arithmetic.multiply(limit, largest))
     inverse = selecting.where(kept, arithmetic.divide(1, selecting.where(kept, s, 1)), 0)
     scaled = arithmetic.multiply(adjoint(vh), manipulation.expand_dims(convert(inverse, a.dtype), -2))
     return linear.matmul(scaled, adjoint(u))
@@ -206,7 +207,7 @@ class SlogdetResult(NamedTuple):
 
 def _parity(pivots: Any, dtype: Any) -> Any:
     """1 for an even number of exchanges of rows, −1 for an odd one."""
-    places = creation.arange(pivots.shape[-1], dtype=pivots.dtype)
+    places = manipulation.broadcast_to(creation.arange(pivots.shape[-1], dtype=pivots.dtype), pivots.shape)
     moved = reductions.sum(logic.not_equal(pivots, places), axis=-1)
     return convert(arithmetic.subtract(1, arithmetic.multiply(2, arithmetic.mod(moved, 2))), dtype)
 

@@ -29,9 +29,10 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
     factors, _, order = linalg.lu(x)
     m, n = x.shape[-2:]
     k = min(m, n)
-    moved = order[..., None, :] == jnp.arange(m)[:, None]
+    moved = order[..., None, :] == jnp.arange(m).reshape((1,) * (x.ndim - 2) + (m, 1))
     permutation = jnp.real(moved.astype(x.dtype))
-    lower = jnp.tril(factors, -1)[..., :k] + jnp.eye(m, k, dtype=x.dtype)
+    below = jnp.tril(factors, -1)[..., :k]
+    lower = below + jnp.broadcast_to(jnp.eye(m, k, dtype=x.dtype), below.shape)
     upper = jnp.triu(factors)[..., :k, :]
     return (permutation @ lower, upper) if permute_l else (permutation, lower, upper)
 

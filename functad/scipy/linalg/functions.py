@@ -72,7 +72,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
 
 def _odd_and_even(a: Any, coefficients: tuple[float, ...]) -> tuple[Any, Any]:
     """The odd and the even part of a polynomial of matrices."""
-    one = jnp.eye(a.shape[-1], dtype=a.dtype)
+    one = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
     squared = a @ a
     odd, even, power = coefficients[1] * one, coefficients[0] * one, one
     for k in range(2, len(coefficients), 2):
