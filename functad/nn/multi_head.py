@@ -16,7 +16,7 @@ from functad.nn.combining import split_key
 from functad.nn.dropout import Dropout
 from functad.nn.functions import gelu
 from functad.nn.initializers import Initializer, glorot_uniform
-from functad.nn.layer import Layer, check_count, check_floats, struct_of
+from functad.nn.layer import Layer, call, check_count, check_floats, struct_of
 from functad.nn.linear import Dense
 from functad.nn.normalization import LayerNorm
 from functad.nn.positions import rotary_embedding
@@ -164,7 +164,7 @@ def MultiHeadAttention(
         other = _looked_at(x, context, cache, name)
 
         def projected(part: str, y: Any) -> Any:
-            return dense(size).apply(params[part], y).reshape(*y.shape[:2], heads, size // heads)
+            return call(dense(size), part, params[part], y).reshape(*y.shape[:2], heads, size // heads)
 
         q, k, v = projected("query", x), projected("key", other), projected("value", other)
         first = 0 if cache is None else cache.length
@@ -175,11 +175,11 @@ def MultiHeadAttention(
         y = dot_product_attention(q, k, v, mask=mask, is_causal=is_causal and cache is None)
         if cache is not None:
             y = jnp.where(cache.length <= cache.keys.shape[1], y, jnp.nan)
-        y = dense(x.shape[2]).apply(params["out"], y.reshape(*x.shape[:2], size))
+        y = call(dense(x.shape[2]), "out", params["out"], y.reshape(*x.shape[:2], size))
         y = drop.apply((), y, key=key, train=train)
         return y if cache is None else (y, cache)
 
-    return Attention(init, apply)
+    return Attention(init, apply, name)
 
 
 def _looked_at(x: Any, context: Any, cache: KeyValueCache | None, name: str) -> Any:
@@ -269,15 +269,19 @@ def TransformerBlock(
         parts = layers(x.shape[-1])
         _check_parts(params, tuple(parts), name)
         keys = split_key(key, 2)
-        y = normal.apply(params["attention_norm"], x)
-        y = attention.apply(params["attention"], y, context=context, mask=mask, cache=cache, key=keys[0], train=train)
+
+        def run(part: str, y: Any, **options: Any) -> Any:
+            return call(parts[part], part, params[part], y, **options)
+
+        y = run("attention_norm", x)
+        y = run("attention", y, context=context, mask=mask, cache=cache, key=keys[0], train=train)
         y, cache = (y, None) if cache is None else y
         x = x + y
-        y = activation(parts["hidden"].apply(params["hidden"], normal.apply(params["norm"], x)))
-        x = x + drop.apply((), parts["out"].apply(params["out"], y), key=keys[1], train=train)
+        y = activation(run("hidden", run("norm", x)))
+        x = x + drop.apply((), run("out", y), key=keys[1], train=train)
         return x if cache is None else (x, cache)
 
-    return Attention(init, apply)
+    return Attention(init, apply, name)
 
 
 def _remembered(
