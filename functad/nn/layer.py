@@ -89,8 +89,8 @@ class Buffered(Layer):
 
 def _name_of(init: Callable[[Any, Any], Any]) -> str:
     """That of the function around: `Dense.<locals>.init` is of Dense."""
-    around = getattr(init, "__qualname__", "").split(".<locals>")[0]
-    return around if around.isidentifier() else "Layer"
+    *around, _ = getattr(init, "__qualname__", "").split(".<locals>.")
+    return around[-1].lstrip("_") if around else "Layer"
 
 
 class PartCall(NamedTuple):

@@ -175,7 +175,7 @@ class _Slide:
         if None in places or len(set(places)) < len(places):
             raise ShapeError(f"{self.name}: axes={self.axes} must be different axes of the input of shape {shape}")
         layout = "".join("W" if i in places else "N" for i in range(ndim))
-        return layout, sorted(range(len(places)), key=places.__getitem__)
+        return layout, [i for _, i in sorted((place, i) for i, place in enumerate(places) if place is not None)]
 
     def __call__(self, x: Any, start: Any, combine: Any) -> Any:
         windows = self.over(x.shape)
@@ -192,7 +192,7 @@ class _Slide:
         )
 
 
-_WHOLE = {lax.max: jnp.max, lax.add: jnp.sum}
+_WHOLE: dict[Any, Any] = {lax.max: jnp.max, lax.add: jnp.sum}
 
 
 def _lowest(dtype: Any) -> Any:

@@ -125,6 +125,7 @@ def _direction(grads: Any, memory: _Pairs, newest_first: Any, scale: Any) -> Any
 
 def scale_by_zoom_linesearch(
     max_linesearch_steps: int,
+    *,
     slope_rtol: float = 1e-4,
     curv_rtol: float = 0.9,
     initial_guess_strategy: str = "keep",

@@ -74,7 +74,7 @@ def levenberg_marquardt(
     params: Any,
     args: tuple[Any, ...] = (),
     *,
-    maxiter: int = 100,
+    maxiter: int = 200,
     tol: float | None = None,
     damping: float = _FIRST_DAMPING,
 ) -> LeastSquaresResults:
