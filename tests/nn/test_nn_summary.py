@@ -125,7 +125,7 @@ def test_text_is_as_narrow_as_asked():
     for width in (60, 50, 40, 30):
         assert max(map(len, found.text(width).splitlines())) <= max(width, 36), width
         assert "303,310" in found.text(width)
-    assert "…" in found.text(50) and "operations" not in found.text(40)
+    assert "…" in found.text(45) and "operations" not in found.text(40)
 
 
 def test_the_terminal_tells_how_wide(monkeypatch):

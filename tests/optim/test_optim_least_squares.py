@@ -10,12 +10,8 @@ import functad.numpy as jnp
 from functad import optim
 from functad.errors import ArgumentError, DTypeError
 
-MISRA_X = np.array(
-    [77.6, 114.9, 141.1, 190.8, 239.9, 289.0, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1, 689.1, 760.0]
-)
-MISRA_Y = np.array(
-    [10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.40, 75.47, 81.78]
-)
+MISRA_X = np.array([77.6, 114.9, 141.1, 190.8, 239.9, 289.0, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1, 689.1, 760.0])
+MISRA_Y = np.array([10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.40, 75.47, 81.78])
 BARD_Y = np.array([0.14, 0.18, 0.22, 0.25, 0.29, 0.32, 0.35, 0.39, 0.37, 0.58, 0.73, 0.96, 1.34, 2.10, 4.39])
 KOWALIK_Y = np.array([0.1957, 0.1947, 0.1735, 0.1600, 0.0844, 0.0627, 0.0456, 0.0342, 0.0323, 0.0235, 0.0246])
 KOWALIK_U = np.array([4.0, 2.0, 1.0, 0.5, 0.25, 0.167, 0.125, 0.1, 0.0833, 0.0714, 0.0625])
@@ -60,7 +56,12 @@ PROBLEMS = {
     "helical valley": (helical_valley, [-1.0, 0.0, 0.0], 0.0, [1.0, 0.0, 0.0]),
     "Misra1a": (misra, [500.0, 0.0001], 1.2455138894e-01, [2.3894212918e02, 5.5015643181e-04]),
     "Bard": (bard, [1.0, 1.0, 1.0], 8.214877306578996e-03, [0.08241, 1.13303, 2.34370]),
-    "Kowalik and Osborne": (kowalik, [0.25, 0.39, 0.415, 0.39], 3.075056038492366e-04, [0.19281, 0.19128, 0.12306, 0.13606]),
+    "Kowalik and Osborne": (
+        kowalik,
+        [0.25, 0.39, 0.415, 0.39],
+        3.075056038492366e-04,
+        [0.19281, 0.19128, 0.12306, 0.13606],
+    ),
 }
 
 
@@ -89,7 +90,7 @@ def test_float32_pytrees_and_plain_calls():
 
 @pytest.mark.parametrize("shape", [(6, 4), (3, 5)])
 def test_jacobians_without_full_rank(shape):
-    """Columns that depend on each other, none at all, more of them than rows: the residuals are the least all the same."""
+    """Columns that depend on each other, are zero, or are more than the rows: residuals are the least all the same."""
     rng = np.random.default_rng(0)
     a = rng.normal(size=shape)
     a[:, 1], a[:, 2] = 2 * a[:, 0], 0
@@ -127,7 +128,11 @@ def test_a_start_at_the_minimum_is_one():
         (lambda: optim.levenberg_marquardt(jnp.sin, ()), ArgumentError, "the params have no elements"),
         (lambda: optim.levenberg_marquardt(lambda x: (), jnp.ones(2)), ArgumentError, "the residuals have no elements"),
         (lambda: optim.levenberg_marquardt(jnp.sin, jnp.ones(2, "float16")), DTypeError, "params have dtype float16"),
-        (lambda: optim.levenberg_marquardt(lambda x: x * 1j, jnp.ones(2)), DTypeError, "residuals have dtype complex64"),
+        (
+            lambda: optim.levenberg_marquardt(lambda x: x * 1j, jnp.ones(2)),
+            DTypeError,
+            "residuals have dtype complex64",
+        ),
     ],
 )
 def test_messages(call, error, text):
