@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks import ablation, compiling, eager, memory, report, stepping, training
+from benchmarks import ablation, compiling, eager, memory, optimizers, report, stepping, training
 from benchmarks.frameworks import FRAMEWORKS
 from benchmarks.gradbench import runner as gradbench
 from benchmarks.record import Options, Section
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[Options], list[Section]]] = {
     "cold": compiling.cold,
     "curve": compiling.curve,
     "memory": memory.measure,
+    "optimizers": optimizers.measure,
     "train": training.measure,
     "eager": eager.unjitted,
     "import": eager.importing,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functad
-from benchmarks import compiling, frameworks, report, training, workloads
+from benchmarks import compiling, frameworks, optimizers, report, training, workloads
 from benchmarks.__main__ import BENCHMARKS, GROUPS, main
 from benchmarks.agreement import disagreement
 from benchmarks.measure import Timing, summary
@@ -230,6 +230,13 @@ def test_unknown_names_are_named(arguments, text, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
     assert text in capsys.readouterr().err
+
+
+def test_a_step_of_adam_is_one_pass_over_memory():
+    (section,) = optimizers.measure(OPTIONS, parameters=1000)
+    assert section.figures["functad"].median > 0 and set(section.figures) <= {"functad", "torch"}
+    assert section.notes[0].startswith("functad moves 28 bytes a parameter")  # reads p, g, m, v; writes p, m, v
+    assert all(difference < 1e-3 for difference in section.agreement.values())
 
 
 def test_groups_hold_benchmarks():

@@ -83,7 +83,9 @@ from functad.nn.ragged import Ragged, each_step, length_mask
 from functad.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from functad.nn.recurrent_combining import Bidirectional, stacked
 from functad.nn.shaping import Flatten
+from functad.nn.summary import LayerSummary, NetworkSummary, summary
 from functad.nn.truncated import truncated_bptt, windows
+from functad.nn.weights import MixedPrecision, SpectralNorm, WeightNorm
 
 __all__ = [
     "Activation",
@@ -109,12 +111,15 @@ __all__ = [
     "LSTM",
     "Layer",
     "LayerNorm",
+    "LayerSummary",
     "LeakyRelu",
     "LearnedPositions",
     "LogSoftmax",
     "MaxPool",
     "Mish",
+    "MixedPrecision",
     "MultiHeadAttention",
+    "NetworkSummary",
     "RMSNorm",
     "RNN",
     "Ragged",
@@ -127,8 +132,10 @@ __all__ = [
     "SinusoidalPositions",
     "Softmax",
     "Softplus",
+    "SpectralNorm",
     "Tanh",
     "TransformerBlock",
+    "WeightNorm",
     "accuracy",
     "celu",
     "confusion_matrix",
@@ -184,6 +191,7 @@ __all__ = [
     "squareplus",
     "stacked",
     "standardize",
+    "summary",
     "swish",
     "tanh",
     "top_k_accuracy",

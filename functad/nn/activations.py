@@ -27,7 +27,7 @@ def Activation(function: Callable[[Any], Any]) -> Layer:
     """
     if isinstance(function, Layer) or not callable(function):
         raise ArgumentError(f"Activation: {function!r} is no function of an array; pass one such as nn.relu")
-    return without_params(function)
+    return without_params(function, f"Activation({getattr(function, '__name__', '…')})", one_array=False)
 
 
 def Relu() -> Layer:
@@ -97,7 +97,7 @@ def Tanh() -> Layer:
 
 def Identity() -> Layer:
     """The layer that returns its input."""
-    return without_params(functions.identity)
+    return without_params(functions.identity, "Identity", one_array=False)
 
 
 def Softmax(axis: AxisArgument = -1) -> Layer:

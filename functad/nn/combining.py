@@ -5,7 +5,7 @@ Knows layers only as pairs of functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -62,14 +62,14 @@ def serial(*layers: Layer, **named: Layer) -> Layer:
 
     def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
         new = []
-        keys = split_key(key, len(layers))
-        entries = zip(layers, _entries(params, layers, names, "serial"), _buffers_of(buffers, layers, names), keys)
-        for layer, layer_params, layer_buffers, layer_key in entries:
-            x, after = applied(layer, layer_params, x, layer_buffers, layer_key, train)
+        for layer, part, layer_params, layer_buffers, layer_key in _shares(
+            "serial", layers, names, params, buffers, key
+        ):
+            x, after = applied(layer, part, layer_params, x, layer_buffers, layer_key, train)
             new.append(after)
         return x, _packed(new, names)
 
-    return combination(layers, init, run, buffers)
+    return combination("serial", layers, init, run, buffers)
 
 
 def parallel(*layers: Layer, join: Callable[[tuple[Any, ...]], Any] = lambda outputs: outputs, **named: Layer) -> Layer:
@@ -104,12 +104,11 @@ def parallel(*layers: Layer, join: Callable[[tuple[Any, ...]], Any] = lambda out
         return _packed([first_buffers(layer, x) for layer in layers], names)
 
     def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
-        keys = split_key(key, len(layers))
-        entries = zip(layers, _entries(params, layers, names, "parallel"), _buffers_of(buffers, layers, names), keys)
-        pairs = [applied(layer, p, x, b, k, train) for layer, p, b, k in entries]
+        entries = _shares("parallel", layers, names, params, buffers, key)
+        pairs = [applied(layer, part, p, x, b, k, train) for layer, part, p, b, k in entries]
         return join(tuple(y for y, _ in pairs)), _packed([new for _, new in pairs], names)
 
-    return combination(layers, init, run, buffers)
+    return combination("parallel", layers, init, run, buffers)
 
 
 def residual(layer: Layer) -> Layer:
@@ -127,7 +126,7 @@ def residual(layer: Layer) -> Layer:
 
     def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
         check_one_array(x, "residual")
-        y, new = applied(layer, params, x, buffers, key, train)
+        y, new = applied(layer, None, params, x, buffers, key, train)
         check_one_array(y, "residual, adding the output of its layer")
         x, y = jnp.asarray(x), jnp.asarray(y)
         if y.shape != x.shape:
@@ -137,7 +136,7 @@ def residual(layer: Layer) -> Layer:
             )
         return x + y, new
 
-    return combination((layer,), layer.init, run, partial(first_buffers, layer))
+    return combination("residual", (layer,), layer.init, run, partial(first_buffers, layer))
 
 
 def split_key(key: Any, count: int) -> list[Any]:
@@ -175,6 +174,14 @@ def _entries(params: Any, layers: tuple[Layer, ...], names: tuple[str, ...], nam
     return [params[each] for each in names]
 
 
+def _shares(
+    name: str, layers: tuple[Layer, ...], names: tuple[str, ...], params: Any, buffers: Any, key: Any
+) -> Iterator[tuple[Layer, Any, Any, Any, Any]]:
+    """Each layer with its key in the params, and what it gets of them, of the buffers and of the random key."""
+    entries, keys = _entries(params, layers, names, name), split_key(key, len(layers))
+    return zip(layers, names or range(len(layers)), entries, _buffers_of(buffers, layers, names), keys)
+
+
 def _buffers_of(buffers: Any, layers: tuple[Layer, ...], names: tuple[str, ...]) -> list[Any]:
     """Those of each layer; None where there are none, of which the layer that needs them tells."""
     if names:
@@ -187,7 +194,7 @@ def _buffers_of(buffers: Any, layers: tuple[Layer, ...], names: tuple[str, ...])
 def _shape_after(layer: Layer, params: Any, x: Any) -> Any:
     """The shapes and dtypes of the output of a layer."""
     buffers = first_buffers(layer, x)
-    return eval_shape(lambda params, x: applied(layer, params, x, buffers, None, False)[0], params, x)
+    return eval_shape(lambda params, x: applied(layer, None, params, x, buffers, None, False)[0], params, x)
 
 
 def check_entries(params: Any, layers: tuple[Layer, ...], name: str) -> None:

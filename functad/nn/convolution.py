@@ -102,7 +102,7 @@ def Conv(
         )  # fmt: skip
         return _with_bias(y, params, layout)
 
-    return Layer(init, apply)
+    return Layer(init, apply, name)
 
 
 def _first_params(
@@ -203,4 +203,4 @@ def ConvTranspose(
         )
         return _with_bias(y, params, layout)
 
-    return Layer(init, apply)
+    return Layer(init, apply, name)

@@ -56,4 +56,4 @@ def Dropout(rate: float) -> Layer:
         kept = random.bernoulli(key, 1.0 - rate, x.shape)
         return jnp.where(kept, x / (1.0 - rate), jnp.zeros_like(x))
 
-    return Layer(init, apply)
+    return Layer(init, apply, name)

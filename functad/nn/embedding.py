@@ -32,7 +32,8 @@ def Embedding(count: int, features: int, embedding_init: Initializer = _NORMAL, 
 
     Returns:
         A layer from integers of shape (…) to (…, features). Its params are a dict: "embedding" of shape
-        (count, features).
+        (count, features). In place of it `apply` takes some rows of it, {"rows": (n, features)}, and numbers of these:
+        gradients in them cost what they do, where one in the table costs what the table does (see `optim.lazy`).
 
     Raises:
         ArgumentError: `count` or `features` is no positive int, or an input is no row. Inside of `jit` inputs have no
@@ -58,18 +59,21 @@ def Embedding(count: int, features: int, embedding_init: Initializer = _NORMAL, 
         return {"embedding": embedding_init(key, (count, features), dtype)}
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        check_params(params, wanted, name)
+        some = isinstance(params, dict) and set(params) == {"rows"}
+        check_params(params, {"rows": (None, features)} if some else wanted, name)
+        table = jnp.asarray(params["rows" if some else "embedding"])
         check_one_array(x, name)
         x = jnp.asarray(x)
         _check_integers(x, name)
         if isinstance(x, ArrayImpl):  # tracers have no values to check
             numbers = np.asarray(x)
-            wrong = numbers[(numbers < 0) | (numbers >= count)]
+            rows = table.shape[0]
+            wrong = numbers[(numbers < 0) | (numbers >= rows)]
             if wrong.size:
-                raise ArgumentError(f"{name}: the input holds {wrong[0]}, but there are {count} rows (0..{count - 1})")
-        return jnp.asarray(params["embedding"])[x]
+                raise ArgumentError(f"{name}: the input holds {wrong[0]}, but there are {rows} rows (0..{rows - 1})")
+        return table[x]
 
-    return Layer(init, apply)
+    return Layer(init, apply, name)
 
 
 def _check_integers(x: Any, name: str) -> None:

@@ -5,7 +5,9 @@ This file must not know any particular layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,12 @@ from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
 from functad.tree_util import is_tree_node, tree_map
 
 
-class Layer(NamedTuple):
+class _Functions(NamedTuple):
+    init: Callable[[Any, Any], Any]
+    apply: Callable[..., Any]
+
+
+class Layer(_Functions):
     """A layer of a network, as a pair of pure functions.
 
     Attributes:
@@ -25,16 +32,26 @@ class Layer(NamedTuple):
             an array or a `ShapeDtypeStruct`; of `x` only the shape and dtype are used.
         apply: `apply(params, x, *, key=None, train=False)` gives the output. `key` feeds the layers that draw
             random numbers while training, `train` says that this is training.
+        name: what it is called where it is printed, such as "Dense(10)"; by default as the function that made it.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad import nn
     >>> scale = nn.Layer(lambda key, x: jnp.ones(()), lambda params, x, *, key=None, train=False: params * x)
     >>> scale.apply(scale.init(functad.random.key(0), jnp.ones(2)), jnp.array([1., 2.]))
     Array([1., 2.], dtype=float32)
+    >>> nn.Dense(10)
+    <Layer Dense(10)>
     """
 
-    init: Callable[[Any, Any], Any]
-    apply: Callable[..., Any]
+    name: str
+
+    def __new__(cls, init: Callable[[Any, Any], Any], apply: Callable[..., Any], name: str | None = None) -> Any:
+        layer = super().__new__(cls, init, apply)
+        layer.name = name or _name_of(init)
+        return layer
+
+    def __repr__(self) -> str:
+        return f"<Layer {self.name}>"
 
 
 class Buffered(Layer):
@@ -59,11 +76,55 @@ class Buffered(Layer):
     buffers: Callable[[Any], Any]
 
     def __new__(
-        cls, init: Callable[[Any, Any], Any], apply: Callable[..., Any], buffers: Callable[[Any], Any]
+        cls,
+        init: Callable[[Any, Any], Any],
+        apply: Callable[..., Any],
+        buffers: Callable[[Any], Any],
+        name: str | None = None,
     ) -> Buffered:
-        layer = super().__new__(cls, init, apply)
+        layer: Buffered = super().__new__(cls, init, apply, name)
         layer.buffers = buffers
         return layer
+
+
+def _name_of(init: Callable[[Any, Any], Any]) -> str:
+    """That of the function around: `Dense.<locals>.init` is of Dense."""
+    *around, _ = getattr(init, "__qualname__", "").split(".<locals>.")
+    return around[-1].lstrip("_") if around else "Layer"
+
+
+class PartCall(NamedTuple):
+    """A layer applied as a part of the one around it, of which `part` is its key in the params; None: it has all."""
+
+    layer: Layer
+    part: Any
+    params: Any
+    x: Any
+    options: dict[str, Any]
+
+    def run(self) -> Any:
+        return self.layer.apply(self.params, self.x, **self.options)
+
+
+_watcher: ContextVar[Callable[[PartCall], Any] | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watching(watcher: Callable[[PartCall], Any]) -> Iterator[None]:
+    """Let a function see, and make, the calls of parts of layers."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def call(layer: Layer, part: Any, params: Any, x: Any, **options: Any) -> Any:
+    """`layer.apply(params, x, **options)` by the layer that it is a part of, of that key in the params."""
+    watcher = _watcher.get()
+    if watcher is None:
+        return layer.apply(params, x, **options)
+    return watcher(PartCall(layer, part, params, x, options))
 
 
 def first_buffers(layer: Layer, x: Any) -> Any:
@@ -71,14 +132,17 @@ def first_buffers(layer: Layer, x: Any) -> Any:
     return layer.buffers(x) if isinstance(layer, Buffered) else ()
 
 
-def applied(layer: Layer, params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
-    """The output of any layer, and its new buffers: `()` of a layer that has none."""
+def applied(
+    layer: Layer, part: Any, params: Any, x: Any, buffers: Any, key: Any, train: bool, **options: Any
+) -> tuple[Any, Any]:
+    """The output of any layer that is a part of another (see `call`), and its new buffers: `()` of one without."""
     if isinstance(layer, Buffered):
-        return layer.apply(params, x, buffers=buffers, key=key, train=train)
-    return layer.apply(params, x, key=key, train=train), ()
+        return call(layer, part, params, x, buffers=buffers, key=key, train=train, **options)
+    return call(layer, part, params, x, key=key, train=train, **options), ()
 
 
 def combination(
+    name: str,
     layers: tuple[Layer, ...],
     init: Callable[[Any, Any], Any],
     run: Callable[[Any, Any, Any, Any, bool], tuple[Any, Any]],
@@ -96,22 +160,22 @@ def combination(
         return run(params, x, buffers, key, train)
 
     if any(isinstance(layer, Buffered) for layer in layers):
-        return Buffered(init, apply_buffered, buffers)
-    return Layer(init, apply)
+        return Buffered(init, apply_buffered, buffers, name)
+    return Layer(init, apply, name)
 
 
-def without_params(function: Callable[[Any], Any], name: str | None = None) -> Layer:
-    """The layer of a function of the input alone; with a name, the input must be one array."""
+def without_params(function: Callable[[Any], Any], name: str, one_array: bool = True) -> Layer:
+    """The layer of a function of the input alone, which must be one array unless it says otherwise."""
 
     def init(key: Any, x: Any) -> tuple[()]:
         return ()
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False) -> Any:
-        if name is not None:
+        if one_array:
             check_one_array(x, name)
         return function(x)
 
-    return Layer(init, apply)
+    return Layer(init, apply, name)
 
 
 def check_count(value: Any, what: str, name: str) -> None:

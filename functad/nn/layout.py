@@ -98,8 +98,11 @@ def check_window(
     dilation: tuple[int, ...],
     padding: str | tuple[tuple[int, int], ...],
     name: str,
+    where: str | None = None,
 ) -> None:
     """Raise if the window fits nowhere in the padded input, which would give an empty output.
+
+    where: the axes in the caller's terms, if not by a layout.
 
     Raises:
         ShapeError: the input is smaller than the window along an axis.
@@ -112,8 +115,9 @@ def check_window(
     if any(size + sum(pad) < r for size, pad, r in zip(sizes, pads, reach, strict=True)):
         spread_out = "" if reach == window else f", which spans {reach} with dilation {dilation}"
         padded = "" if isinstance(padding, str) else f" padded by {padding}"
+        where = where or f"layout {layout}"
         raise ShapeError(
-            f"{name}: the input of shape {shape} (layout {layout}){padded} is smaller than the window {window}"
+            f"{name}: the input of shape {shape} ({where}){padded} is smaller than the window {window}"
             f"{spread_out}, so no output is left; use a smaller window, larger inputs, or padding='SAME'"
         )
 

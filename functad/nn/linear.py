@@ -76,4 +76,4 @@ def Dense(
         y = x @ kernel
         return y + params["bias"] if use_bias else y
 
-    return Layer(init, apply)
+    return Layer(init, apply, name)

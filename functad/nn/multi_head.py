@@ -16,7 +16,7 @@ from functad.nn.combining import split_key
 from functad.nn.dropout import Dropout
 from functad.nn.functions import gelu
 from functad.nn.initializers import Initializer, glorot_uniform
-from functad.nn.layer import Layer, check_count, check_floats, struct_of
+from functad.nn.layer import Layer, call, check_count, check_floats, struct_of
 from functad.nn.linear import Dense
 from functad.nn.normalization import LayerNorm
 from functad.nn.positions import rotary_embedding
@@ -148,23 +148,13 @@ def MultiHeadAttention(
         params = {part: dense(size).init(k, x) for part, k in zip(("query", "key", "value"), keys)}
         return {**params, "out": dense(x.shape[2]).init(keys[3], inner)}
 
-    def apply(
-        params: Any,
-        x: Any,
-        *,
-        context: Any = None,
-        mask: Any = None,
-        cache: KeyValueCache | None = None,
-        key: Any = None,
-        train: bool = False,
-    ) -> Any:
-        x = jnp.asarray(x)
+    def run(params: Any, x: Any, seen: _LookedAt, key: Any, train: bool) -> tuple[Any, KeyValueCache | None]:
         _check_parts(params, ("query", "key", "value", "out"), name)
         size = _size_of_heads(x, heads, features, rotary, name)
-        other = _looked_at(x, context, cache, name)
+        other, cache, mask = _looked_at(x, seen, name), seen.cache, seen.mask
 
         def projected(part: str, y: Any) -> Any:
-            return dense(size).apply(params[part], y).reshape(*y.shape[:2], heads, size // heads)
+            return call(dense(size), part, params[part], y).reshape(*y.shape[:2], heads, size // heads)
 
         q, k, v = projected("query", x), projected("key", other), projected("value", other)
         first = 0 if cache is None else cache.length
@@ -175,15 +165,45 @@ def MultiHeadAttention(
         y = dot_product_attention(q, k, v, mask=mask, is_causal=is_causal and cache is None)
         if cache is not None:
             y = jnp.where(cache.length <= cache.keys.shape[1], y, jnp.nan)
-        y = dense(x.shape[2]).apply(params["out"], y.reshape(*x.shape[:2], size))
+        y = call(dense(x.shape[2]), "out", params["out"], y.reshape(*x.shape[:2], size))
         y = drop.apply((), y, key=key, train=train)
-        return y if cache is None else (y, cache)
+        return y, cache
 
-    return Attention(init, apply)
+    return _attention_layer(name, init, run)
 
 
-def _looked_at(x: Any, context: Any, cache: KeyValueCache | None, name: str) -> Any:
-    if cache is not None and context is not None:
+class _LookedAt(NamedTuple):
+    """What the steps of an input look at: see `Attention`."""
+
+    context: Any
+    mask: Any
+    cache: KeyValueCache | None
+
+
+def _attention_layer(
+    name: str, init: Callable[[Any, Any], Any], run: Callable[..., tuple[Any, KeyValueCache | None]]
+) -> Attention:
+    """The layer of `run(params, x, seen, key, train)`, which gives (output, new cache if there is one)."""
+
+    def apply(
+        params: Any,
+        x: Any,
+        *,
+        context: Any = None,
+        mask: Any = None,
+        cache: KeyValueCache | None = None,
+        key: Any = None,
+        train: bool = False,
+    ) -> Any:
+        y, after = run(params, jnp.asarray(x), _LookedAt(context, mask, cache), key, train)
+        return y if cache is None else (y, after)
+
+    return Attention(init, apply, name)
+
+
+def _looked_at(x: Any, seen: _LookedAt, name: str) -> Any:
+    context = seen.context
+    if seen.cache is not None and context is not None:
         raise ArgumentError(
             f"{name}: a cache holds steps of x, so it cannot be used with a context; leave out one of them"
         )
@@ -255,29 +275,21 @@ def TransformerBlock(
         inner = jnp.zeros((1, hidden or 4 * x.shape[-1]), x.dtype)
         return {n: part.init(k, inner if n == "out" else x) for (n, part), k in zip(parts.items(), keys)}
 
-    def apply(
-        params: Any,
-        x: Any,
-        *,
-        context: Any = None,
-        mask: Any = None,
-        cache: KeyValueCache | None = None,
-        key: Any = None,
-        train: bool = False,
-    ) -> Any:
-        x = jnp.asarray(x)
+    def run(params: Any, x: Any, seen: _LookedAt, key: Any, train: bool) -> tuple[Any, KeyValueCache | None]:
         parts = layers(x.shape[-1])
         _check_parts(params, tuple(parts), name)
         keys = split_key(key, 2)
-        y = normal.apply(params["attention_norm"], x)
-        y = attention.apply(params["attention"], y, context=context, mask=mask, cache=cache, key=keys[0], train=train)
-        y, cache = (y, None) if cache is None else y
-        x = x + y
-        y = activation(parts["hidden"].apply(params["hidden"], normal.apply(params["norm"], x)))
-        x = x + drop.apply((), parts["out"].apply(params["out"], y), key=keys[1], train=train)
-        return x if cache is None else (x, cache)
 
-    return Attention(init, apply)
+        def through(part: str, y: Any, **options: Any) -> Any:
+            return call(parts[part], part, params[part], y, **options)
+
+        y = through("attention", through("attention_norm", x), **seen._asdict(), key=keys[0], train=train)
+        y, cache = (y, None) if seen.cache is None else y
+        x = x + y
+        y = activation(through("hidden", through("norm", x)))
+        return x + drop.apply((), through("out", y), key=keys[1], train=train), cache
+
+    return _attention_layer(name, init, run)
 
 
 def _remembered(

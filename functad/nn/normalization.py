@@ -181,7 +181,7 @@ def BatchNorm(axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5) -> La
         y = y * params["scale"].reshape(shape) + params["bias"].reshape(shape)
         return y.astype(jnp.result_type(x, *params.values())), buffers
 
-    return Buffered(init, apply, buffers)
+    return Buffered(init, apply, buffers, name)
 
 
 def _over_axes(kind: str, axes: tuple[int, ...], epsilon: float, use_bias: bool, centred: bool) -> Layer:
@@ -205,7 +205,7 @@ def _over_axes(kind: str, axes: tuple[int, ...], epsilon: float, use_bias: bool,
             y = y + jnp.transpose(params["bias"], places).reshape(shape)
         return y.astype(jnp.result_type(x, *params.values()))
 
-    return Layer(init, apply)
+    return Layer(init, apply, name)
 
 
 def _grouped(name: str, groups: int | None, axis: int, epsilon: float) -> Layer:
@@ -228,7 +228,7 @@ def _grouped(name: str, groups: int | None, axis: int, epsilon: float) -> Layer:
         y = y * params["scale"].reshape(shape) + params["bias"].reshape(shape)
         return y.astype(jnp.result_type(x, *params.values()))
 
-    return Layer(init, apply)
+    return Layer(init, apply, name)
 
 
 def _normalised(x: Any, axes: tuple[int, ...], epsilon: float, centred: bool) -> Any:

@@ -52,7 +52,7 @@ def LearnedPositions(steps: int, embedding_init: Initializer = _SMALL) -> Layer:
         check_params(params, {"embedding": (steps, x.shape[-1])}, name)
         return x + params["embedding"][: x.shape[-2]]
 
-    return Layer(init, apply)
+    return Layer(init, apply, name)
 
 
 def SinusoidalPositions() -> Layer:

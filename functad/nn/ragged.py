@@ -82,10 +82,10 @@ def each_step(layer: Layer) -> Layer:
         return first_buffers(layer, values_of(x))
 
     def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
-        y, new = applied(layer, params, values_of(x), buffers, key, train)
+        y, new = applied(layer, None, params, values_of(x), buffers, key, train)
         return with_values(x, y), new
 
-    return combination((layer,), init, run, buffers)
+    return combination("each_step", (layer,), init, run, buffers)
 
 
 def values_of(x: Any) -> Any:

@@ -72,7 +72,7 @@ class Recurrent(Layer):
     apply: RecurrentApply
 
 
-def recurrent_layer(init: Callable[[Any, Any], Any], run: Callable[..., tuple[Any, Any]]) -> Recurrent:
+def recurrent_layer(name: str, init: Callable[[Any, Any], Any], run: Callable[..., tuple[Any, Any]]) -> Recurrent:
     """The layer of `run(params, x, state, reverse, return_sequences, key, train)`, which gives (output, last state)."""
 
     def apply(
@@ -89,7 +89,7 @@ def recurrent_layer(init: Callable[[Any, Any], Any], run: Callable[..., tuple[An
         y, last = run(params, x, state, reverse, return_sequences, key, train)
         return (y, last) if return_state else y
 
-    return Recurrent(init, apply)
+    return Recurrent(init, apply, name)
 
 
 def RNN(
@@ -292,7 +292,7 @@ def _recurrent(
             return with_values(x, jnp.moveaxis(ys, 0, -2)), state
         return state[0] if cell.states > 1 else state, state
 
-    return recurrent_layer(init, run)
+    return recurrent_layer(name, init, run)
 
 
 def _loop(

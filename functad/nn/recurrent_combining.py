@@ -12,7 +12,7 @@ from functad import numpy as jnp
 from functad.api import eval_shape
 from functad.errors import ArgumentError, TreeError
 from functad.nn.combining import check_entries, split_key
-from functad.nn.layer import Layer, check_layers, struct_of
+from functad.nn.layer import Layer, call, check_layers, struct_of
 from functad.nn.ragged import each_step, values_of, with_values
 from functad.nn.recurrent import Recurrent, recurrent_layer
 from functad.random import split
@@ -63,16 +63,16 @@ def Bidirectional(layer: Recurrent, join: Callable[[tuple[Any, Any]], Any] = _co
             )
         states, keys = _states(state, 2, name), split_key(key, 2)
         options: dict[str, Any] = {"return_sequences": return_sequences, "return_state": True, "train": train}
-        forward, forward_state = layer.apply(
-            params["forward"], x, state=states[0], reverse=reverse, key=keys[0], **options
+        forward, forward_state = call(
+            layer, "forward", params["forward"], x, state=states[0], reverse=reverse, key=keys[0], **options
         )
-        backward, backward_state = layer.apply(
-            params["backward"], x, state=states[1], reverse=not reverse, key=keys[1], **options
+        backward, backward_state = call(
+            layer, "backward", params["backward"], x, state=states[1], reverse=not reverse, key=keys[1], **options
         )
         y = join((values_of(forward), values_of(backward)))
         return with_values(forward, y), (forward_state, backward_state)
 
-    return recurrent_layer(init, run)
+    return recurrent_layer(name, init, run)
 
 
 def stacked(*layers: Layer) -> Recurrent:
@@ -113,8 +113,10 @@ def stacked(*layers: Layer) -> Recurrent:
     ) -> tuple[Any, Any]:
         layer = layers[i]
         if not isinstance(layer, Recurrent):
-            return each_step(layer).apply(params, x, key=key, train=train), ()
-        return layer.apply(
+            return call(each_step(layer), i, params, x, key=key, train=train), ()
+        return call(
+            layer,
+            i,
             params,
             x,
             state=state,
@@ -146,7 +148,7 @@ def stacked(*layers: Layer) -> Recurrent:
             states.append(new)
         return x, tuple(states)
 
-    return recurrent_layer(init, run)
+    return recurrent_layer(name, init, run)
 
 
 def _states(state: Any, count: int, name: str) -> Any:

@@ -30,6 +30,8 @@ from functad.optim.gradients import (
     scale_by_schedule,
     trace,
 )
+from functad.optim.lbfgs import lbfgs, scale_by_lbfgs, scale_by_zoom_linesearch, value_and_grad_from_state
+from functad.optim.least_squares import LeastSquaresResults, levenberg_marquardt
 from functad.optim.masking import add_decayed_weights, by_path, freeze, masked, multi_transform, set_to_zero
 from functad.optim.moments import (
     scale_by_adadelta,
@@ -40,8 +42,9 @@ from functad.optim.moments import (
     scale_by_trust_ratio,
     scale_by_yogi,
 )
-from functad.optim.optimizer import Optimizer, apply_updates, chain, stateless
+from functad.optim.optimizer import Optimizer, SearchingOptimizer, TableRows, apply_updates, chain, stateless
 from functad.optim.rmsprop import adagrad, rmsprop
+from functad.optim.rows import lazy, rows_of
 from functad.optim.schedules import (
     constant_schedule,
     cosine_decay_schedule,
@@ -57,8 +60,11 @@ from functad.optim.sgd import sgd
 from functad.optim.variants import adadelta, adamax, amsgrad, lamb, lion, nadam, nadamw, radam, yogi
 
 __all__ = [
+    "LeastSquaresResults",
     "MultiSteps",
     "Optimizer",
+    "SearchingOptimizer",
+    "TableRows",
     "adadelta",
     "adafactor",
     "adagrad",
@@ -86,6 +92,9 @@ __all__ = [
     "identity",
     "join_schedules",
     "lamb",
+    "lazy",
+    "lbfgs",
+    "levenberg_marquardt",
     "linear_schedule",
     "lion",
     "loss_scale",
@@ -97,12 +106,14 @@ __all__ = [
     "radam",
     "rescaled",
     "rmsprop",
+    "rows_of",
     "scale",
     "scale_by_adadelta",
     "scale_by_adam",
     "scale_by_adamax",
     "scale_by_amsgrad",
     "scale_by_factored_rms",
+    "scale_by_lbfgs",
     "scale_by_learning_rate",
     "scale_by_lion",
     "scale_by_param_block_rms",
@@ -113,11 +124,13 @@ __all__ = [
     "scale_by_stddev",
     "scale_by_trust_ratio",
     "scale_by_yogi",
+    "scale_by_zoom_linesearch",
     "set_to_zero",
     "sgd",
     "stateless",
     "trace",
     "unscaled",
+    "value_and_grad_from_state",
     "warmup_constant_schedule",
     "warmup_cosine_decay_schedule",
     "warmup_linear_decay_schedule",

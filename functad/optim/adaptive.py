@@ -62,10 +62,7 @@ def scale_by_adam(
     >>> adaptive.update(jnp.array([5., -40.]), adaptive.init(jnp.zeros(2)))[0]
     Array([ 1., -1.], dtype=float32)
     """
-    check_number(b1, "scale_by_adam: b1", low=0.0, high=1.0)
-    check_number(b2, "scale_by_adam: b2", low=0.0, high=1.0)
-    check_number(eps, "scale_by_adam: eps", low=0.0)
-    check_number(eps_root, "scale_by_adam: eps_root", low=0.0)
+    check_means("scale_by_adam", b1, b2, eps, eps_root)
 
     def init(params: Any) -> ScaleByAdamState:
         mu = tree_map(lambda p: jnp.zeros_like(p, dtype=mu_dtype), params)
@@ -198,6 +195,14 @@ def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> O
 def _over_root(g: Any, n: Any, eps: Any, eps_in_sqrt: bool) -> Any:
     root = jnp.sqrt(n + eps) if eps_in_sqrt else jnp.sqrt(n) + eps
     return (g / root).astype(jnp.result_type(g))
+
+
+def check_means(name: str, b1: Any, b2: Any, eps: Any, eps_root: Any) -> None:
+    """Raise unless the numbers of an optimizer that keeps two means make sense."""
+    for argument, value in (("b1", b1), ("b2", b2)):
+        check_number(value, f"{name}: {argument}", low=0.0, high=1.0)
+    for argument, value in (("eps", eps), ("eps_root", eps_root)):
+        check_number(value, f"{name}: {argument}", low=0.0)
 
 
 def zero_squares(param: Any) -> Any:

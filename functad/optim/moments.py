@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from functad import numpy as jnp
 from functad.errors import ArgumentError
-from functad.optim.adaptive import correction, zero_squares
+from functad.optim.adaptive import check_means, correction, zero_squares
 from functad.optim.gradients import check_state, square, widened
-from functad.optim.optimizer import Optimizer, check_number, map_leaves
+from functad.optim.optimizer import Optimizer, map_leaves
 from functad.tree_util import tree_map
 
 
@@ -54,7 +54,7 @@ def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_
     >>> link.update(jnp.array([5., -40.]), link.init(jnp.zeros(2)))[0]
     Array([ 1., -1.], dtype=float32)
     """
-    _check("scale_by_amsgrad", b1, b2, eps, eps_root)
+    check_means("scale_by_amsgrad", b1, b2, eps, eps_root)
 
     def init(params: Any) -> ScaleByAmsgradState:
         zeros = tree_map(zero_squares, params)
@@ -83,7 +83,7 @@ def scale_by_adamax(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Op
     >>> link.update(jnp.array([5., -40.]), link.init(jnp.zeros(2)))[0]
     Array([ 1., -1.], dtype=float32)
     """
-    _check("scale_by_adamax", b1, b2, eps, 0.0)
+    check_means("scale_by_adamax", b1, b2, eps, 0.0)
 
     def update(grads: Any, state: ScaleByMomentsState, params: Any = None) -> tuple[Any, ScaleByMomentsState]:
         check_state(state, ScaleByMomentsState, "scale_by_adamax")
@@ -110,7 +110,7 @@ def scale_by_yogi(
     >>> link.update(jnp.array([5., -40.]), link.init(jnp.zeros(2)))[0].round(3)
     Array([ 1., -1.], dtype=float32)
     """
-    _check("scale_by_yogi", b1, b2, eps, eps_root)
+    check_means("scale_by_yogi", b1, b2, eps, eps_root)
 
     def update(grads: Any, state: ScaleByMomentsState, params: Any = None) -> tuple[Any, ScaleByMomentsState]:
         check_state(state, ScaleByMomentsState, "scale_by_yogi")
@@ -145,7 +145,7 @@ def scale_by_radam(
     >>> link.update(jnp.array([5., -40.]), link.init(jnp.zeros(2)))[0]
     Array([  5., -40.], dtype=float32)
     """
-    _check("scale_by_radam", b1, b2, eps, eps_root)
+    check_means("scale_by_radam", b1, b2, eps, eps_root)
     longest = 2 / (1 - b2) - 1
 
     def update(grads: Any, state: ScaleByMomentsState, params: Any = None) -> tuple[Any, ScaleByMomentsState]:
@@ -180,7 +180,7 @@ def scale_by_lion(b1: float = 0.9, b2: float = 0.99) -> Optimizer:
     >>> link.update(jnp.array([5., -40.]), link.init(jnp.zeros(2)))[0]
     Array([ 1., -1.], dtype=float32)
     """
-    _check("scale_by_lion", b1, b2, 0.0, 0.0)
+    check_means("scale_by_lion", b1, b2, 0.0, 0.0)
 
     def init(params: Any) -> ScaleByLionState:
         return ScaleByLionState(_no_steps(), tree_map(jnp.zeros_like, params))
@@ -201,7 +201,7 @@ def scale_by_adadelta(rho: float = 0.9, eps: float = 1e-6) -> Optimizer:
     >>> link.update(jnp.array([5., -40.]), link.init(jnp.zeros(2)))[0].round(3)
     Array([ 0.316, -0.316], dtype=float32)
     """
-    _check("scale_by_adadelta", rho, rho, eps, 0.0)
+    check_means("scale_by_adadelta", rho, rho, eps, 0.0)
 
     def init(params: Any) -> ScaleByAdaDeltaState:
         zeros = tree_map(zero_squares, params)
@@ -268,10 +268,3 @@ def _mean(decay: float, mean: Any, grads: Any) -> Any:
 
 def _mean_square(decay: float, mean: Any, grads: Any) -> Any:
     return map_leaves(lambda n, g: decay * n + (1 - decay) * square(g), state=mean, gradients=grads)
-
-
-def _check(name: str, b1: float, b2: float, eps: float, eps_root: float) -> None:
-    check_number(b1, f"{name}: b1", low=0.0, high=1.0)
-    check_number(b2, f"{name}: b2", low=0.0, high=1.0)
-    check_number(eps, f"{name}: eps", low=0.0)
-    check_number(eps_root, f"{name}: eps_root", low=0.0)

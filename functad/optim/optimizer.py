@@ -40,28 +40,53 @@ class Optimizer(NamedTuple):
     update: Callable[..., tuple[Any, Any]]
 
 
+class SearchingOptimizer(Optimizer):
+    """An optimizer that computes the loss at several places: what links of a line search are, and chains of them.
+
+    Its `update` takes keywords more; see `scale_by_zoom_linesearch`.
+    """
+
+    __slots__ = ()
+
+
+class TableRows(NamedTuple):
+    """Some rows of a table, or what is to be added to them: see `lazy`.
+
+    Attributes:
+        indices: int32 of shape (n,), each row at most once; those beyond the table are no rows.
+        values: of shape (n, …), a row for each index.
+    """
+
+    indices: Any
+    values: Any
+
+
 def apply_updates(params: Any, updates: Any) -> Any:
     """`params + updates`, leaf by leaf, in the dtypes of the params.
 
     Args:
         params: a pytree of arrays.
-        updates: a pytree of the same structure and shapes.
+        updates: a pytree of the same structure and shapes; `TableRows` in place of an array are added to these rows of
+            it.
 
     Raises:
         TreeError: the structures differ. ShapeError: a leaf has another shape.
 
     >>> import functad.numpy as jnp
+    >>> from functad import optim
     >>> apply_updates((jnp.array(1.),), (jnp.array(0.5),))
     (Array(1.5, dtype=float32),)
+    >>> apply_updates(jnp.zeros(3), optim.TableRows(jnp.array([1]), jnp.array([0.5])))
+    Array([0. , 0.5, 0. ], dtype=float32)
     """
-    return map_leaves(_add, params=params, updates=updates)
+    return map_leaves(_add, TableRows, params=params, updates=updates)
 
 
 def chain(*steps: Optimizer) -> Optimizer:
     """One optimizer of several: the updates of each are the gradients of the next.
 
     Args:
-        steps: optimizers; none leaves the gradients as they are.
+        steps: optimizers; none leaves the gradients as they are. Keywords of `update` go on to those that search.
 
     Returns:
         An optimizer whose state is the tuple of their states.
@@ -83,7 +108,9 @@ def chain(*steps: Optimizer) -> Optimizer:
     def init(params: Any) -> tuple[Any, ...]:
         return tuple(step.init(params) for step in steps)
 
-    def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, tuple[Any, ...]]:
+    searching = [isinstance(step, SearchingOptimizer) for step in steps]
+
+    def update(grads: Any, state: Any, params: Any = None, **loss: Any) -> tuple[Any, tuple[Any, ...]]:
         if not isinstance(state, (tuple, list)):
             raise ArgumentError(
                 f"chain: the state is of type {type(state).__name__}; use the tuple that init of this chain made"
@@ -93,17 +120,21 @@ def chain(*steps: Optimizer) -> Optimizer:
                 f"chain: the state has {len(state)} entries for {len(steps)} optimizers; use the one that "
                 "init of this chain made"
             )
+        if loss and not any(searching):
+            raise ArgumentError(f"chain: none of the optimizers takes {', '.join(loss)}; a line search does")
         states = []
-        for step, step_state in zip(steps, state, strict=True):
-            grads, step_state = step.update(grads, step_state, params)
+        for step, step_state, searches in zip(steps, state, searching, strict=True):
+            grads, step_state = step.update(grads, step_state, params, **(loss if searches else {}))
             states.append(step_state)
         return grads, tuple(states)
 
-    return Optimizer(init, update)
+    return (SearchingOptimizer if any(searching) else Optimizer)(init, update)
 
 
-def map_leaves(function: Callable[..., Any], /, **trees: Any) -> Any:
+def map_leaves(function: Callable[..., Any], instead: type | None = None, /, **trees: Any) -> Any:
     """`tree_map` over trees whose names, those of the keywords, stand in the messages.
+
+    In all trees but the first an object of the type `instead` may stand for a leaf; `function` looks at its shape.
 
     Raises:
         TreeError: a tree has another structure than the first. ShapeError: a leaf has another shape.
@@ -114,6 +145,8 @@ def map_leaves(function: Callable[..., Any], /, **trees: Any) -> Any:
     for name, other in others:
         column = structure.flatten_up_to(other, name=name)
         for (path, leaf), value in zip(paths_and_leaves, column, strict=True):
+            if instead is not None and isinstance(value, instead):
+                continue
             if is_tree_node(type(value)):
                 raise TreeError(
                     f"at {name}{keystr(path)}: expected a leaf as in {first}, got a {type(value).__name__}; {name} "
@@ -162,4 +195,11 @@ def stateless(function: Callable[[Any, Any], Any]) -> Optimizer:
 
 def _add(param: Any, update: Any) -> Any:
     param = jnp.asarray(param)
-    return (param + update).astype(param.dtype)
+    if not isinstance(update, TableRows):
+        return (param + update).astype(param.dtype)
+    if update.values.shape != (*update.indices.shape, *param.shape[1:]):
+        raise ShapeError(
+            f"apply_updates: the rows have indices of shape {update.indices.shape} and values of shape "
+            f"{update.values.shape}, but the table has shape {param.shape}"
+        )
+    return param.at[update.indices].add(update.values.astype(param.dtype), mode="drop")

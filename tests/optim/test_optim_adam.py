@@ -296,3 +296,34 @@ def test_the_common_norm_of_16_bits_and_of_complex_numbers():
         cut, _ = optim.clip_by_global_norm(5.0).update(grads, ())
         np.testing.assert_allclose(np.abs(np.asarray([cut["a"][0], cut["b"][0]])), [3.0, 4.0], rtol=1e-2)
         assert cut["a"].dtype == dtype
+
+
+ONE_PASS = {
+    "sgd": (optim.sgd(0.1), 0),
+    "momentum": (optim.sgd(0.1, momentum=0.9), 1),
+    "adam": (optim.adam(0.1), 2),
+    "adamw": (optim.adamw(0.1), 2),
+    "nadam": (optim.nadam(0.1), 2),
+    "amsgrad": (optim.amsgrad(0.1), 3),
+    "lion": (optim.lion(0.1), 1),
+    "rmsprop": (optim.rmsprop(0.1), 1),
+    "adagrad": (optim.adagrad(0.1), 1),
+    "clipped by elements": (optim.chain(optim.clip(1.0), optim.adam(0.1)), 2),
+}
+
+
+@pytest.mark.parametrize("name", ONE_PASS)
+def test_a_step_is_one_pass_over_the_memory_of_each_param(name):
+    """Params and what is kept of them are read and written once, where they lie; gradients are read once."""
+    optimizer, kept = ONE_PASS[name]
+    params = functad.ShapeDtypeStruct((1000, 1000), "float32")
+    state = functad.eval_shape(optimizer.init, params)
+
+    def step(params, state, grads):
+        updates, state = optimizer.update(grads, state, params)
+        return optim.apply_updates(params, updates), state
+
+    lowered = functad.jit(step, donate_argnums=(0, 1)).lower(params, state, params)
+    large = [kernel for kernel in lowered.cost.kernels if kernel.bytes > 1e5]
+    assert len(large) == 1 and lowered.memory_plan.arena_bytes < 1000
+    assert large[0].bytes == pytest.approx(4e6 * (3 + 2 * kept), rel=1e-4)

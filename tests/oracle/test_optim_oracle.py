@@ -91,3 +91,50 @@ def test_multi_steps():
     found = run(optim.MultiSteps(optim.adam(0.1), 3), optim.apply_updates, PARAMS, False)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
+CURVATURES = {"a": np.array([1.0, 2.0, 5.0], np.float32), "b": np.array([[3.0], [0.5]], np.float32)}
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_directions_of_lbfgs(scaled):
+    def steps(library, tree):
+        link = library.scale_by_lbfgs(3, scaled)
+        x = tree.map(lambda c: 0.0 * c + 1.0, CURVATURES)
+        state, found = link.init(x), []
+        for _ in range(8):
+            grads = tree.map(lambda c, x: c * x**3, CURVATURES, x)
+            direction, state = link.update(grads, state, x)
+            x = tree.map(lambda x, d: x - 0.5 * np.asarray(d), x, direction)
+            found += [np.asarray(leaf) for leaf in tree.leaves(direction)]
+        return found
+
+    for a, b in zip(steps(optim, functad.tree), steps(optax, jax.tree), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+
+
+def test_lbfgs_with_its_search_comes_as_far():
+    def after(library, jit, start, count):
+        def loss(x):
+            return ((1.0 - x[:-1]) ** 2 + 100.0 * (x[1:] - x[:-1] ** 2) ** 2).sum()
+
+        optimizer = library.lbfgs()
+        value_and_grad = library.value_and_grad_from_state(loss)
+
+        @jit
+        def step(x, state):
+            value, grads = value_and_grad(x, state=state)
+            updates, state = optimizer.update(grads, state, x, value=value, grad=grads, value_fn=loss)
+            return library.apply_updates(x, updates), state
+
+        x = start
+        state = optimizer.init(x)
+        for _ in range(count):
+            x, state = step(x, state)
+        return float(loss(x))
+
+    start = np.array([-1.2, 1.0], np.float32)
+    for count in (20, 40):
+        ours = after(optim, functad.jit, jnp.asarray(start), count)
+        theirs = after(optax, jax.jit, jax.numpy.asarray(start), count)
+        assert ours <= max(3 * theirs, 1e-6)

@@ -38,7 +38,16 @@ class Search(NamedTuple):
     narrowings: Any
 
 
-def line_search(evaluate: Callable[[Any], Point], start: Point, first_step: Any, maxiter: int) -> Search:
+def line_search(
+    evaluate: Callable[[Any], Point],
+    start: Point,
+    first_step: Any,
+    maxiter: int,
+    *,
+    decrease: float = _DECREASE,
+    curvature: float = _CURVATURE,
+    narrowings: int = _NARROWINGS,
+) -> Search:
     """Double the step until a good one is bracketed, then narrow the bracket down.
 
     Args:
@@ -46,6 +55,8 @@ def line_search(evaluate: Callable[[Any], Point], start: Point, first_step: Any,
         start: the point of step 0, with a negative slope.
         first_step: the step to try first.
         maxiter: so many steps are tried at most before one is bracketed.
+        decrease, curvature: c1 and c2 of the Wolfe conditions.
+        narrowings: so many steps are tried at most within the bracket.
 
     Returns:
         What was found: `done` says whether `low` satisfies the conditions.
@@ -56,7 +67,7 @@ def line_search(evaluate: Callable[[Any], Point], start: Point, first_step: Any,
     def unfinished(search: Search) -> Any:
         far = jnp.abs(search.high.step - search.low.step)
         split = far > eps * jnp.maximum(jnp.abs(search.high.step), jnp.abs(search.low.step))
-        going_on = jnp.where(search.bracketed, split & (search.narrowings < _NARROWINGS), search.doublings < maxiter)
+        going_on = jnp.where(search.bracketed, split & (search.narrowings < narrowings), search.doublings < maxiter)
         return ~search.done & going_on
 
     def try_one(search: Search) -> Search:
@@ -65,9 +76,9 @@ def line_search(evaluate: Callable[[Any], Point], start: Point, first_step: Any,
         length = jnp.where(search.bracketed, _between(low, high), further)
         # At a minimum its derivative comes of the last steps' directions; those of lengths are 0/0 in places.
         trial = evaluate(lax.stop_gradient(length))
-        enough = trial.value <= start.value + _DECREASE * trial.step * start.slope + slack
+        enough = trial.value <= start.value + decrease * trial.step * start.slope + slack
         is_lower = enough & (trial.value < low.value + slack)  # false for NaN: the step was too long
-        flat = jnp.abs(trial.slope) <= -_CURVATURE * start.slope
+        flat = jnp.abs(trial.slope) <= -curvature * start.slope
         # Beyond the trial the function rises, so that the minimum lies on the side of the old `low`.
         is_past = jnp.where(search.bracketed, trial.slope * (high.step - low.step) >= 0, trial.slope >= 0)
         return Search(
