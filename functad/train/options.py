@@ -67,11 +67,17 @@ def add_flags(
         ("--limit", f"train on the first N {items} only", number),
         ("--seed", "of the parameters and the order (default: 0)", {"type": _seed, "metavar": "N", "default": 0}),
         ("--patience", "end after N epochs without a better one", number),
-        ("--save", "write the parameters to this .npz file after every epoch", {"metavar": "FILE"}),
+        ("--save", "write the parameters to this .npz or .safetensors file after every epoch", {"metavar": "FILE"}),
         (
             "--checkpoint",
-            "write all that training goes on from to this .npz file after every epoch",
+            "write all that training goes on from to this file after every epoch",
             {"metavar": "FILE"},
+        ),
+        ("--checkpoint-every", "write it after N steps of an epoch, too, again and again", number),
+        (
+            "--checkpoint-keep",
+            "keep the N newest: FILE.npz, and FILE.1.npz, FILE.2.npz, … before it (default: 1)",
+            number,
         ),
         (
             "--resume",

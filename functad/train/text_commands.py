@@ -12,7 +12,7 @@ from typing import Any
 from functad import nn, random
 from functad.api import ShapeDtypeStruct
 from functad.data import MissingDataError, Reviews, SplitText, imdb, rt_polarity, shakespeare, synthetic_reviews
-from functad.errors import DataError
+from functad.errors import ArgumentError, DataError
 from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, transformer_model, windows
 from functad.train.options import (
     Wording,
@@ -28,7 +28,7 @@ from functad.train.options import (
 )
 from functad.train.running import TrainingJob, check_files, run
 from functad.train.tasks import binary_classifier
-from functad.train.text import LENGTH, WORDS, review_sets, text_cnn
+from functad.train.text import LENGTH, POOL, WIDTH, WORDS, review_sets, text_cnn
 
 _INVENTED_TRAIN, _INVENTED_TEST = 10_000, 2_000
 
@@ -152,6 +152,11 @@ def add_parsers(networks: Any) -> None:
 def train_text(options: argparse.Namespace) -> int:
     """Train the network for film reviews as the command line says; returns the exit code of the program."""
     check_files(options)
+    if options.length is not None and options.length < WIDTH + POOL - 1:
+        raise ArgumentError(
+            f"--length {options.length} is too short: the network reads {WIDTH} words at a time, and takes the greatest "
+            f"values of {POOL} such places together, so it needs --length {WIDTH + POOL - 1} or more"
+        )
     reviews, name = _reviews(options.data)
     complete(options, {**_PRESETS[options.preset], **({} if name == "IMDB" else _SENTENCES)}, _TEXT_RATES)
     if options.limit is not None:
