@@ -66,11 +66,11 @@ def loader(
     >>> import functad.numpy as jnp
     >>> images = loader((np.zeros((5, 28, 28)), np.arange(5)), 2, random.key(0), last="drop")
     >>> [labels.tolist() for _, labels in images]
-    [[3, 4], [0, 1]]
+    [[0, 3], [1, 4]]
     >>> [(labels.tolist(), images.position) for _, labels in images]
-    [([4, 0], Position(epoch=1, batch=1)), ([1, 2], Position(epoch=2, batch=0))]
+    [([4, 3], Position(epoch=1, batch=1)), ([1, 0], Position(epoch=2, batch=0))]
     >>> [labels.tolist() for _, labels in loader((jnp.zeros(5), np.arange(5)), 2, random.key(0), position=(1, 1))]
-    [[1, 2], [3]]
+    [[1, 0], [2]]
     """
     return Loader(Cut(data, batch_size, "loader"), key, last, prefetch, position)
 
@@ -96,8 +96,8 @@ class Loader:
             check_key(key, "loader")
         self._cut, self._last, self._prefetch = cut, last, int(prefetch)
         self._keys = [key]  # those of epochs that have been walked to, from the first one on
-        self.position = Position(*position)
-        self._place()
+        self.position: Any = position
+        self.position = Position(*self._place())
 
     def __len__(self) -> int:
         size = self._cut.batch_size

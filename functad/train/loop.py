@@ -24,7 +24,6 @@ from functad.system.progress import Progress
 from functad.tree_util import tree_leaves, tree_map
 
 EVALUATION_BATCH = 1000
-PREFETCH = 0
 # Over how many steps the loss beside the progress bar is a mean.
 _SHOWN_LOSSES = 100
 
@@ -134,7 +133,7 @@ def epochs(
     step, evaluation = training_step(loss, optimizer), evaluator(loss)
     # The step takes over the memory of what it is given, so the caller's is left to the caller.
     params, optimizer_state, state, key, done, at, earlier = copied(run)
-    chunks = loader(data, batch_size, key, last="drop", prefetch=PREFETCH, position=(0, at))
+    chunks = loader(data, batch_size, key, last="drop", position=(0, at))
     found: list[dict[str, Any]] = _steps(earlier)
     first = int(done) + 1
     for number in range(first, until + 1):
