@@ -143,7 +143,8 @@ def check_key(key: Any, function: str) -> None:
     kind = getattr(key, "shape", None), getattr(key, "dtype", None)
     if kind not in (((), random.key_dtype()), ((2,), np.dtype(np.uint32))):
         raise ArgumentError(
-            f"{function}: key is {key!r:.80}, which is no random key; make one of an integer with functad.random.key(seed)"
+            f"{function}: key is {key!r:.80}, which is no random key; make one of an integer with "
+            "functad.random.key(seed)"
         )
 
 

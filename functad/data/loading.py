@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -56,8 +56,8 @@ def loader(
 
     Returns:
         A `Loader`. Its `len` is the number of batches of an epoch. Its `position` is that behind the batch that was
-        given last, a tuple of two numbers which `functad.io.save` keeps; it may be set between two loops. A loop that is
-        left early ends the thread; the next one goes on with the rest of its epoch. What goes wrong in the thread is
+        given last, a tuple of two numbers which `functad.io.save` keeps; it may be set between two loops. A loop that
+        is left early ends the thread; the next one goes on with the rest of its epoch. What goes wrong in the thread is
         raised where the batch is asked for.
 
     Raises:
@@ -120,8 +120,8 @@ class Loader:
             epoch, batch = -1, -1
         if epoch < 0 or not 0 <= batch <= len(self):
             raise ArgumentError(
-                f"loader: position is {self.position!r:.80}, but it must be the number of an epoch and that of a batch of "
-                f"its {len(self)}; was it kept for other data, or another batch size?"
+                f"loader: position is {self.position!r:.80}, but it must be the number of an epoch and that of a batch "
+                f"of its {len(self)}; was it kept for other data, or another batch size?"
             )
         return epoch, batch
 
@@ -154,7 +154,7 @@ def epoch_keys(key: Any) -> Any:
     return random.split(key, 3)
 
 
-def prefetched(make: Callable[[int], Any], numbers: Sequence[int], depth: int) -> Iterator[Any]:
+def prefetched(make: Callable[[int], Any], numbers: Sequence[int], depth: int) -> Generator[Any, None, None]:
     """What `make` gives for each of the numbers, up to so many of them made ahead by a thread.
 
     >>> list(prefetched(lambda n: n * n, range(4), 2))
@@ -179,7 +179,7 @@ def prefetched(make: Callable[[int], Any], numbers: Sequence[int], depth: int) -
 
 
 def _begun(thread: ThreadPoolExecutor, make: Callable[[int], Any], number: int) -> Callable[[], Any]:
-    """What waits for the result; where the interpreter is about to exit, and takes no work for threads, what makes it."""
+    """What waits for the result; or makes it, where the interpreter is about to exit and takes no work for threads."""
     try:
         return thread.submit(make, number).result
     except RuntimeError:

@@ -121,7 +121,8 @@ def fitted(tree: Any, like: Any, path: KeyPath, file: str) -> Any:
         return type(like)(*children) if named else type(like)(children)
     if is_tree_node(type(like)):
         raise ArgumentError(f"load: like{keystr(path)} is a {type(like).__name__}. {_NODE_HELP}")
-    like = like if hasattr(like, "dtype") and hasattr(like, "shape") else np.empty((), _dtype(like, path, "load: the leaf like"))
+    if not (hasattr(like, "dtype") and hasattr(like, "shape")):
+        like = np.empty((), _dtype(like, path, "load: the leaf like"))
     if not isinstance(tree, np.ndarray | Array) or tree.shape != tuple(like.shape) or tree.dtype != like.dtype:
         raise _misfit(tree, like, path, file)
     return tree

@@ -6,12 +6,14 @@ Knows no network.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad import optim
+from functad.errors import ArgumentError
 
 _MOMENTUM = 0.9
 OPTIMIZERS = ("sgd", "momentum", "nesterov", "adam")
@@ -114,6 +116,22 @@ def describe(options: argparse.Namespace) -> str:
     """One line about how complete options train."""
     rate = f"{options.lr:g}" + (" falling to 0" if options.schedule == "linear" else "")
     return f"{options.optimizer}: batch {options.batch}, learning rate {rate}"
+
+
+@contextmanager
+def flags(options: argparse.Namespace, *names: str) -> Iterator[None]:
+    """An error in the block names the flags that it comes from, with their values.
+
+    >>> with flags(argparse.Namespace(word_size=3), "word_size"):
+    ...     raise ArgumentError("3 is too few")
+    Traceback (most recent call last):
+    functad.errors.ArgumentError: --word-size 3: 3 is too few
+    """
+    try:
+        yield
+    except ArgumentError as error:
+        given = " ".join(f"--{name.replace('_', '-')} {getattr(options, name)!s}" for name in names)
+        raise ArgumentError(f"{given}: {error}") from error
 
 
 def choice(default: str, *choices: str) -> dict[str, Any]:

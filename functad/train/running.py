@@ -49,7 +49,9 @@ class TrainingJob(NamedTuple):
 def check_files(options: argparse.Namespace) -> None:
     """Raise before any work if a file could not be written."""
     if options.checkpoint is None and (options.checkpoint_every or options.checkpoint_keep):
-        options.parser.error("--checkpoint-every and --checkpoint-keep say how --checkpoint FILE is written; give it, too")
+        options.parser.error(
+            "--checkpoint-every and --checkpoint-keep say how --checkpoint FILE is written; give it, too"
+        )
     for path in (options.save, options.checkpoint):
         if path is not None:
             io.check_writable(path)
@@ -60,16 +62,17 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
     check_files(options)
     items = len(tree_leaves(job.train)[0])
     if items < options.batch:
-        raise ArgumentError(f"there are {items} {options.items} to train on, fewer than one batch of {options.batch}")
+        raise ArgumentError(
+            f"there are {items} {options.items} to train on, fewer than one batch of {options.batch}; give a smaller "
+            "--batch"
+        )
     init_key, order_key = random.split(random.key(options.seed))
     params = job.init(init_key)
     print(f"{job.title}, {sum(leaf.size for leaf in tree_leaves(params)):,} parameters, seed {options.seed}")
     print(f"{job.data}\n{describe(options)}\n", flush=True)
     finished, checkpoints = 0, None
     if options.checkpoint is not None:
-        checkpoints = Checkpoints(
-            options.checkpoint, every=options.checkpoint_every, keep=options.checkpoint_keep or 1
-        )
+        checkpoints = Checkpoints(options.checkpoint, every=options.checkpoint_every, keep=options.checkpoint_keep or 1)
 
     def show(epoch: Epoch) -> None:
         nonlocal finished

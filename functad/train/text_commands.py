@@ -20,6 +20,7 @@ from functad.train.options import (
     add_network,
     choice,
     complete,
+    flags,
     positive_float,
     positive_int,
     probability,
@@ -154,15 +155,16 @@ def train_text(options: argparse.Namespace) -> int:
     check_files(options)
     if options.length is not None and options.length < WIDTH + POOL - 1:
         raise ArgumentError(
-            f"--length {options.length} is too short: the network reads {WIDTH} words at a time, and takes the greatest "
-            f"values of {POOL} such places together, so it needs --length {WIDTH + POOL - 1} or more"
+            f"--length {options.length}: the network reads {WIDTH} words at a time, and of {POOL} such places it takes "
+            f"the greatest values, so it needs {WIDTH + POOL - 1} words or more"
         )
     reviews, name = _reviews(options.data)
     complete(options, {**_PRESETS[options.preset], **({} if name == "IMDB" else _SENTENCES)}, _TEXT_RATES)
     if options.limit is not None:
         reviews = Reviews(reviews.train_texts[: options.limit], reviews.train_labels[: options.limit], *reviews[2:])
     print("Counting words ...", flush=True)
-    train, test, vocabulary = review_sets(reviews, options.words, options.length, options.keep, options.skip)
+    with flags(options, "words", "skip"):
+        train, test, vocabulary = review_sets(reviews, options.words, options.length, options.keep, options.skip)
     network = text_cnn(len(vocabulary), word_dropout=options.word_dropout, dropout=options.dropout)
     example = ShapeDtypeStruct((options.batch, options.length), "int32")
     job = TrainingJob(
@@ -184,12 +186,18 @@ def train_language(options: argparse.Namespace) -> int:
     check_files(options)
     text, name = _text(options.data)
     alphabet = Alphabet(text.train + text.validation)
-    prompt = alphabet.encode(options.prompt)
-    train, test = (windows(alphabet.encode(part), options.length) for part in text)
+    with flags(options, "prompt"):
+        prompt = alphabet.encode(options.prompt if options.sample else "")
+    with flags(options, "length"):
+        train, test = (windows(alphabet.encode(part), options.length) for part in text)
     if options.net == "lstm":
         model: nn.Layer = lstm_model(len(alphabet), options.hidden, options.layers, options.dropout)
     else:
         model = transformer_model(len(alphabet), options.hidden, options.layers, options.heads, options.dropout)
+
+    def init(key: Any) -> Any:
+        with flags(options, "hidden", "heads"):
+            return model.init(key, ShapeDtypeStruct((options.batch, options.length), "int32"))
 
     def write(params: Any) -> None:
         if options.sample:
@@ -202,7 +210,7 @@ def train_language(options: argparse.Namespace) -> int:
     job = TrainingJob(
         f"{options.net}: {options.layers} × {options.hidden} features, {len(alphabet)} characters",
         f"{name}: {len(text.train):,} characters to train on, {len(text.validation):,} to test with",
-        lambda key: model.init(key, ShapeDtypeStruct((options.batch, options.length), "int32")),
+        init,
         language_model(model),
         train[: options.limit],
         test,

@@ -1,4 +1,4 @@
-"""`loader`: order, rests, positions, threads that end, errors from threads, forks, sources of many kinds; idx by path."""
+"""`loader`: order, rests, positions, threads that end, their errors, forks, sources of many kinds; idx files by path."""
 
 from __future__ import annotations
 

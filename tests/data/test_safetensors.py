@@ -158,7 +158,9 @@ def test_arrays_of_others_are_a_dict_by_their_names(path):
     assert io.load(path)["x"] == 5
     like = {"x": np.zeros((), np.uint8)}
     assert io.load(path, like=like)["x"] == 5
-    with pytest.raises(DataError, match=r"tree\['x'\] is an array of shape \(\) and dtype uint8, but like has .* int32"):
+    with pytest.raises(
+        DataError, match=r"tree\['x'\] is an array of shape \(\) and dtype uint8, but like has .* int32"
+    ):
         io.load(path, like={"x": 0})
 
 
@@ -171,7 +173,11 @@ HOSTILE = {
     "another first byte": ((b' {"a":1}',), {}, "does not begin with '{'"),
     "no JSON": ((b'{"a":',), {}, "is damaged"),
     "no UTF-8": ((b'{"\xff":1}',), {}, "codec can't decode"),
-    "not a number": ((b'{"a":{"dtype":"U8","shape":[NaN],"data_offsets":[0,1]}}', b"a"), {}, "has NaN, which is no JSON"),
+    "not a number": (
+        (b'{"a":{"dtype":"U8","shape":[NaN],"data_offsets":[0,1]}}', b"a"),
+        {},
+        "has NaN, which is no JSON",
+    ),
     "a key twice": ((b'{"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"a":{}}', b"a"), {}, "the key 'a' twice"),
     "dtype twice": ((b'{"a":{"dtype":"U8","dtype":"I8","shape":[],"data_offsets":[0,1]}}', b"a"), {}, "'dtype' twice"),
     "deep": ((b"{" + b'"a":[' * 100_000,), {}, "is damaged"),
@@ -286,7 +292,9 @@ def test_a_misfit_names_the_key_path_and_both_sides(tmp_path, suffix):
     text = str(found.value)
     assert "tree['layers'][0] is a dict with 20 keys, among them ['w0', 'w1'] which the other has not" in text
     assert "but like has a dict with 21 keys, among them ['w20', 'w21', 'w22'] which the other has not" in text
-    with pytest.raises(DataError, match=r"\['layers'\]\[0\]\['w3'\] is an array of shape \(1,\).* \(2,\) and dtype float64"):
+    with pytest.raises(
+        DataError, match=r"\['layers'\]\[0\]\['w3'\] is an array of shape \(1,\).* \(2,\) and dtype float64"
+    ):
         io.load(path, like={"layers": [{**tree["layers"][0], "w3": np.ones(2)}]})
 
 

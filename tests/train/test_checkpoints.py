@@ -46,7 +46,15 @@ def test_a_checkpoint_of_an_epoch_says_what_it_lacks(tmp_path):
     fit(classifier(NETWORK), PARAMS, optim.sgd(0.1), DATA, until=1, checkpoint=Checkpoints(path, every=4), **OPTIONS)
     other = nn.Dense(2)
     with pytest.raises(DataError, match=r"run.npz does not fit: tree.params is a tuple of 4, but like has a dict"):
-        fit(classifier(other), other.init(random.key(0), DATA.inputs), optim.sgd(0.1), DATA, until=1, resume=path, **OPTIONS)
+        fit(
+            classifier(other),
+            other.init(random.key(0), DATA.inputs),
+            optim.sgd(0.1),
+            DATA,
+            until=1,
+            resume=path,
+            **OPTIONS,
+        )
 
 
 def saved(path):
