@@ -190,7 +190,7 @@ def _of_digits(data: MNIST, folder: str) -> MNIST:
         classes = int(labels.max(initial=0)) + 1
         if images.shape[1:] != (28, 28) or classes > 10 or not len(images):
             raise ArgumentError(
-                f"--data {folder}: there are {len(images):,} images of {' × '.join(map(str, images.shape[1:]))} pixels in "
-                f"{classes} classes; the networks take those of 28 × 28 in 10"
+                f"--data {folder}: there are {len(images):,} images of {' × '.join(map(str, images.shape[1:]))} pixels "
+                f"in {classes} classes; the networks take those of 28 × 28 in 10"
             )
     return data

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import optim
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, ShapeError
 
 _MOMENTUM = 0.9
 OPTIMIZERS = ("sgd", "momentum", "nesterov", "adam")
@@ -129,7 +129,7 @@ def flags(options: argparse.Namespace, *names: str) -> Iterator[None]:
     """
     try:
         yield
-    except ArgumentError as error:
+    except (ArgumentError, ShapeError) as error:
         given = " ".join(f"--{name.replace('_', '-')} {getattr(options, name)!s}" for name in names)
         raise ArgumentError(f"{given}: {error}") from error
 

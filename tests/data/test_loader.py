@@ -1,4 +1,4 @@
-"""`loader`: order, rests, positions, threads that end, their errors, forks, sources of many kinds; idx files by path."""
+"""`loader`: order, rests, positions, threads that end, their errors, forks, sources of many kinds; idx files."""
 
 from __future__ import annotations
 
