@@ -18,7 +18,7 @@ ARRAYS = {
     f"layer.{i}.{dtype}": np.arange(6).reshape(shape).astype(dtype)
     for i, dtype in enumerate(DTYPES)
     for shape in [(6,), (2, 3), (3, 1, 2)][i % 3 : i % 3 + 1]
-} | {"empty": np.zeros((0, 4), np.float32), "scalar": np.float64(3).reshape(())}
+} | {"empty": np.zeros((0, 4), np.float32), "scalar": np.array(3.0)}
 
 
 def assert_same(found, given):
