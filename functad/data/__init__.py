@@ -1,4 +1,5 @@
-"""Data sets and mini-batches, all as NumPy arrays: digits and texts, found or invented, words as numbers, batching.
+"""Data sets and mini-batches, all as NumPy arrays: digits and texts, found or invented, words as numbers, batching,
+images changed at random.
 
 Knows the public names only, not how the data are found, drawn or cut.
 """
@@ -7,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from functad.absent import absent
 from functad.data.batching import Batches, batches
+from functad.data.idx import read_idx
+from functad.data.loading import Loader, Position, loader
 from functad.data.mnist_files import MNIST, mnist
 from functad.data.places import MissingDataError
 from functad.data.synthetic import synthetic_digits
@@ -14,18 +17,26 @@ from functad.data.synthetic_text import synthetic_reviews
 from functad.data.texts import Reviews, SplitText, imdb, rt_polarity, shakespeare
 from functad.data.words import Vocabulary, buckets, pad, tokenize
 
+if TYPE_CHECKING:
+    from functad.data import augment as augment
+
 __all__ = [
     "MNIST",
     "Batches",
+    "Loader",
     "MissingDataError",
+    "Position",
     "Reviews",
     "SplitText",
     "Vocabulary",
+    "augment",
     "batches",
     "buckets",
     "imdb",
+    "loader",
     "mnist",
     "pad",
+    "read_idx",
     "rt_polarity",
     "shakespeare",
     "synthetic_digits",
@@ -34,7 +45,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__)
+    __getattr__ = absent(__name__, ("augment",))
 
 
 def __dir__() -> list[str]:

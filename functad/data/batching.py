@@ -13,7 +13,7 @@ import numpy as np
 from functad import random
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
+from functad.tree_util import keystr, tree_flatten_with_path, tree_unflatten
 
 
 def batches(
@@ -27,7 +27,9 @@ def batches(
     """The mini-batches of `data`, each a pytree like `data` with the next `batch_size` items of every array.
 
     Args:
-        data: a pytree of arrays, all with the same length n along axis 0.
+        data: a pytree of arrays, all with the same length n along axis 0. They may be memory-mapped, or things of other
+            kinds that have `shape`, `dtype` and, for integers of shape (n,) or a slice in brackets, items: of these no
+            more is read than a batch has.
         batch_size: items in a batch; the last batch has fewer if n is no multiple of it.
         key: a random key, from which the items are shuffled: another one for each epoch. None takes them as
             they are.
@@ -35,8 +37,8 @@ def batches(
         drop_remainder: leave out the last batch if it is shorter, so that all batches have the same shape.
 
     Returns:
-        A `Batches`: `len` gives the number of batches, iterating gives them, as NumPy arrays: copies
-        when shuffled, else views of the arrays given.
+        A `Batches`: `len` gives the number of batches, iterating, or a number in brackets, gives them, as NumPy arrays
+        in native byte order: copies when shuffled, else views of the arrays given.
 
     Raises:
         ShapeError: an array has no axis 0, or the lengths differ.
@@ -49,46 +51,50 @@ def batches(
     >>> sorted(int(y) for x, labels in batches((images, labels), 2, key=random.key(0)) for y in labels)
     [0, 1, 2, 3, 4]
     """
-    check_batch_size(batch_size, "batches", "batch_size")
-    paths_and_leaves, structure = tree_flatten_with_path(data)
-    # np.asarray copies nothing of an array on the CPU, and NumPy's indexing is cheap.
-    arrays = [np.asarray(leaf) for _, leaf in paths_and_leaves]
-    length = _common_length([keystr(path) for path, _ in paths_and_leaves], arrays)
-    order = _order(key, permutation, length)
-    if drop_remainder and length < batch_size:
+    cut = Cut(data, batch_size, "batches")
+    order = _order(key, permutation, cut.length)
+    if drop_remainder and cut.length < batch_size:
         raise ArgumentError(
-            f"batches: drop_remainder=True leaves no batch, as there are only {length} items for a batch of "
+            f"batches: drop_remainder=True leaves no batch, as there are only {cut.length} items for a batch of "
             f"{batch_size}. Use a smaller batch_size, or drop_remainder=False."
         )
-    stop = length - length % batch_size if drop_remainder else length
-    return Batches(arrays, structure, order, range(0, stop, int(batch_size)), stop)
+    return Batches(cut, order, drop_remainder)
+
+
+class Cut:
+    """Data to be cut into batches, which are known to be so: a list of arrays, the structure around them, sizes."""
+
+    def __init__(self, data: Any, batch_size: int, function: str) -> None:
+        check_batch_size(batch_size, function, "batch_size")
+        paths_and_leaves, self.structure = tree_flatten_with_path(data)
+        self.arrays = [_source(leaf) for _, leaf in paths_and_leaves]
+        self.length = _common_length([keystr(path) for path, _ in paths_and_leaves], self.arrays, function)
+        self.batch_size = int(batch_size)
+
+    def items(self, index: slice | np.ndarray) -> Any:
+        """A pytree like the data, of some of the items."""
+        return tree_unflatten(self.structure, [_native(array[index]) for array in self.arrays])
 
 
 class Batches:
     """What `batches` returns; may be iterated over several times."""
 
-    def __init__(
-        self,
-        arrays: list[np.ndarray],
-        structure: PyTreeDef,
-        order: np.ndarray | None,
-        starts: range,
-        stop: int,
-    ) -> None:
-        self._arrays = arrays
-        self._structure = structure
+    def __init__(self, cut: Cut, order: np.ndarray | None, drop_remainder: bool) -> None:
+        self._cut = cut
         self._order = order
-        self._starts = starts
-        self._stop = stop
+        self._stop = cut.length - cut.length % cut.batch_size if drop_remainder else cut.length
+        self._starts = range(0, self._stop, cut.batch_size)
 
     def __len__(self) -> int:
         return len(self._starts)
 
+    def __getitem__(self, number: int) -> Any:
+        start = self._starts[number]
+        items = slice(start, min(start + self._starts.step, self._stop))
+        return self._cut.items(items if self._order is None else self._order[items])
+
     def __iter__(self) -> Iterator[Any]:
-        for start in self._starts:
-            items = slice(start, min(start + self._starts.step, self._stop))
-            index = items if self._order is None else self._order[items]
-            yield tree_unflatten(self._structure, [array[index] for array in self._arrays])
+        return map(self.__getitem__, range(len(self)))
 
 
 def check_batch_size(value: Any, function: str, name: str) -> None:
@@ -97,34 +103,48 @@ def check_batch_size(value: Any, function: str, name: str) -> None:
         raise ArgumentError(f"{function}: {name} is {value!r}; it must be an int of at least 1.")
 
 
-def _common_length(names: list[str], arrays: list[np.ndarray]) -> int:
+def _source(leaf: Any) -> Any:
+    """An array, which is memory-mapped still if it was; or what NumPy takes for none, but has items of some dtype."""
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not hasattr(leaf, "__array__"):
+        return leaf
+    return np.asarray(leaf)  # copies nothing of an array on the CPU, and NumPy's indexing is cheap
+
+
+def _native(values: Any) -> np.ndarray:
+    values = np.asarray(values)
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
+def _common_length(names: list[str], arrays: list[Any], function: str) -> int:
     if not arrays:
-        raise ArgumentError("batches: data holds no array; give a pytree of arrays, such as (images, labels).")
+        raise ArgumentError(f"{function}: data holds no array; give a pytree of arrays, such as (images, labels).")
     for name, array in zip(names, arrays, strict=True):
-        if array.ndim == 0:
-            raise ShapeError(f"batches: data{name} is a scalar, which has no axis 0 to cut into batches.")
-        if len(array) != len(arrays[0]):
+        if not array.shape:
+            raise ShapeError(f"{function}: data{name} is a scalar, which has no axis 0 to cut into batches.")
+        if array.shape[0] != arrays[0].shape[0]:
             raise ShapeError(
-                f"batches: the arrays differ in length along axis 0: data{names[0]} has shape "
+                f"{function}: the arrays differ in length along axis 0: data{names[0]} has shape "
                 f"{arrays[0].shape}, data{name} has shape {array.shape}."
             )
-    return len(arrays[0])
+    return int(arrays[0].shape[0])
 
 
 def _order(key: Any, permutation: Any, length: int) -> np.ndarray | None:
     if key is not None:
         if permutation is not None:
             raise ArgumentError("batches: give a key or a permutation, not both: a key makes its own permutation.")
-        _check_key(key)
+        check_key(key, "batches")
         return np.asarray(random.permutation(key, length))
     return None if permutation is None else _checked_permutation(permutation, length)
 
 
-def _check_key(key: Any) -> None:
+def check_key(key: Any, function: str) -> None:
+    """Raise unless this is one random key."""
     kind = getattr(key, "shape", None), getattr(key, "dtype", None)
     if kind not in (((), random.key_dtype()), ((2,), np.dtype(np.uint32))):
         raise ArgumentError(
-            f"batches: key is {key!r:.80}, which is no random key; make one of an integer with functad.random.key(seed)"
+            f"{function}: key is {key!r:.80}, which is no random key; make one of an integer with "
+            "functad.random.key(seed)"
         )
 
 

@@ -5,12 +5,15 @@ This file must not know how a file is found or downloaded, nor how the arrays ar
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.data.idx import parse_idx
+from functad.data.idx import parse_idx, read_idx
 from functad.data.places import Collection, DataFile
+from functad.errors import DataError
 
 COLLECTION = Collection(
     "MNIST",
@@ -41,7 +44,7 @@ class MNIST(NamedTuple):
     test_labels: np.ndarray
 
 
-def mnist(*, pixels: bool = False) -> MNIST:
+def mnist(folder: str | os.PathLike[str] | None = None, *, pixels: bool = False) -> MNIST:
     """The MNIST handwritten digits: 60,000 to train on and 10,000 to test with.
 
     Each file is looked for in the folder that the environment variable `FUNCTAD_DATA` names, in its
@@ -52,6 +55,8 @@ def mnist(*, pixels: bool = False) -> MNIST:
     recognition", Proc. IEEE 86(11), 1998.
 
     Args:
+        folder: take files of the same names from this folder alone, compressed or not, whatever images they hold, such
+            as those of Fashion-MNIST: of any number and size, and of any sum.
         pixels: leave the images as they are stored, uint8 of 0 to 255, which takes a quarter of the memory.
 
     Returns:
@@ -60,20 +65,38 @@ def mnist(*, pixels: bool = False) -> MNIST:
 
     Raises:
         MissingDataError: a file is missing and cannot be downloaded.
-        DataError: a file is damaged, or `FUNCTAD_DATA` names no folder.
+        DataError: a file is damaged, or `FUNCTAD_DATA` names no folder; or the files of `folder` do not fit together.
 
     Example (which needs the files or a network)::
 
         data = mnist()
         data.train_images.shape    # (60000, 28, 28)
     """
-    train_images, train_labels, test_images, test_labels = (
-        parse_idx(content, file.name, shape=shape)
-        for content, file, shape in zip(COLLECTION.contents(), COLLECTION.files, _SHAPES, strict=True)
-    )
+    if folder is None:
+        arrays = [
+            parse_idx(content, file.name, shape=shape)
+            for content, file, shape in zip(COLLECTION.contents(), COLLECTION.files, _SHAPES, strict=True)
+        ]
+    else:
+        arrays = [_found(Path(folder), file.name, len(shape)) for file, shape in zip(COLLECTION.files, _SHAPES)]
+        for images, labels in (arrays[:2], arrays[2:]):
+            if len(images) != len(labels):
+                raise DataError(
+                    f"{folder} has {len(labels):,} labels for {len(images):,} images: they do not belong together"
+                )
+    train_images, train_labels, test_images, test_labels = arrays
     if not pixels:
         train_images, test_images = _scaled(train_images), _scaled(test_images)
     return MNIST(train_images, _classes(train_labels), test_images, _classes(test_labels))
+
+
+def _found(folder: Path, name: str, axes: int) -> np.ndarray:
+    """The bytes of one of the files, with its name or without `.gz`."""
+    path = folder / name if (folder / name).exists() else folder / name.removesuffix(".gz")
+    values = read_idx(path)
+    if values.ndim != axes or values.dtype != np.uint8:
+        raise DataError(f"{path} holds {values.dtype} of shape {values.shape}, expected uint8 with {axes} axes")
+    return values
 
 
 def _scaled(pixels: Any) -> np.ndarray:

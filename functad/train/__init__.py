@@ -3,6 +3,7 @@
 Knows the public names only.
 """
 
+from functad.train.checkpoints import Checkpoints
 from functad.train.cnn import cnn
 from functad.train.digits import as_inputs
 from functad.train.fitting import fit
@@ -13,6 +14,7 @@ from functad.train.tasks import Dataset, binary_classifier, classifier
 from functad.train.text import text_cnn
 
 __all__ = [
+    "Checkpoints",
     "Dataset",
     "Epoch",
     "History",

@@ -6,14 +6,16 @@ Knows their flags and data; nothing of how a run goes.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from functad import nn
 from functad.api import ShapeDtypeStruct
 from functad.data import MNIST, MissingDataError, mnist, synthetic_digits
+from functad.errors import ArgumentError
 from functad.train.cnn import cnn
 from functad.train.digits import digit_sets, on_pixels
-from functad.train.options import Wording, add_flags, add_network, choice, complete, positive_float, positive_int
+from functad.train.options import Wording, add_flags, add_network, choice, complete, flags, positive_float, positive_int
 from functad.train.rnn import CELLS, NONLINEARITIES, RECURRENT_INITS, rnn
 from functad.train.running import TrainingJob, check_files, run
 from functad.train.tasks import classifier
@@ -21,8 +23,9 @@ from functad.train.tasks import classifier
 _DRAWN_TRAIN, _DRAWN_TEST = 20_000, 4_000
 _WORDING = Wording(
     "images",
-    "auto (the default) draws digits if MNIST is neither here nor to be downloaded",
-    ("auto", "mnist", "synthetic"),
+    "mnist, synthetic, or a folder with four idx files of MNIST's names, such as Fashion-MNIST's; auto (the default) "
+    "draws digits if MNIST is neither here nor to be downloaded",
+    None,
 )
 
 _CNN_DEFAULTS = {"epochs": 3, "batch": 32, "optimizer": "nesterov", "schedule": "linear"}
@@ -93,17 +96,18 @@ def train_cnn(options: argparse.Namespace) -> int:
 def train_rnn(options: argparse.Namespace) -> int:
     """Train the recurrent network as the command line says; returns the exit code of the program."""
     complete(options, _PRESETS[options.preset], _RNN_RATES)
-    network = rnn(
-        options.cell,
-        options.steps,
-        options.hidden,
-        options.layers,
-        options.bidirectional,
-        options.nonlinearity,
-        options.init,
-        options.input_scale,
-        options.output_scale,
-    )
+    with flags(options, "cell", "nonlinearity", "steps"):
+        network = rnn(
+            options.cell,
+            options.steps,
+            options.hidden,
+            options.layers,
+            options.bidirectional,
+            options.nonlinearity,
+            options.init,
+            options.input_scale,
+            options.output_scale,
+        )
     layers = f"{options.layers} layers of " if options.layers > 1 else ""
     ends = " from both ends" if options.bidirectional else ""
     return _train(options, network, f"{options.cell}: {layers}{options.hidden} units, {options.steps} steps{ends}")
@@ -161,6 +165,12 @@ def _add_rnn_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _digits(chosen: str, limit: int | None) -> tuple[MNIST, str]:
+    if chosen not in ("auto", "mnist", "synthetic"):
+        if not Path(chosen).is_dir():
+            raise ArgumentError(
+                f"--data {chosen}: it is no folder (seen from {Path.cwd()}), nor auto, mnist or synthetic"
+            )
+        return _of_digits(mnist(chosen, pixels=True), chosen), chosen
     if chosen != "synthetic":
         print("Looking for MNIST; where it is not there yet, it is downloaded ...", flush=True)
         try:
@@ -172,3 +182,15 @@ def _digits(chosen: str, limit: int | None) -> tuple[MNIST, str]:
     print("Drawing digits ...", flush=True)
     count = _DRAWN_TRAIN if limit is None else min(limit, _DRAWN_TRAIN)
     return MNIST(*synthetic_digits(count, seed=0), *synthetic_digits(_DRAWN_TEST, seed=1)), "drawn digits"
+
+
+def _of_digits(data: MNIST, folder: str) -> MNIST:
+    """Images of other things, if they are like MNIST's."""
+    for images, labels in (data[:2], data[2:]):
+        classes = int(labels.max(initial=0)) + 1
+        if images.shape[1:] != (28, 28) or classes > 10 or not len(images):
+            raise ArgumentError(
+                f"--data {folder}: there are {len(images):,} images of {' × '.join(map(str, images.shape[1:]))} pixels "
+                f"in {classes} classes; the networks take those of 28 × 28 in 10"
+            )
+    return data

@@ -9,10 +9,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from functad import io, optim
+from functad import optim
 from functad.errors import ArgumentError
+from functad.train.checkpoints import Checkpoints, load_run
 from functad.train.history import History, score
-from functad.train.loop import Epoch, Run, epochs, start
+from functad.train.loop import Epoch, epochs, start
 
 
 def fit(
@@ -28,7 +29,7 @@ def fit(
     state: Any = None,
     monitor: str = "loss",
     patience: int | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoints | None = None,
     resume: str | os.PathLike[str] | None = None,
     on_epoch: Callable[[Epoch], Any] | None = None,
     show_progress: bool = False,
@@ -42,7 +43,8 @@ def fit(
         state: what the network keeps besides its parameters, if anything.
         monitor: the metric to watch: the loss, of which less is better, or another, of which more is.
         patience: end after so many epochs without a better one. None goes on to the last.
-        checkpoint: a file that gets the `Run` after each epoch.
+        checkpoint: a file that gets the `Run` after each epoch; or `Checkpoints`, which also say after how many steps,
+            and how many files are kept.
         resume: such a file, from which to go on, to the same bits as if nothing had been interrupted.
         on_epoch: called with each `Epoch`.
 
@@ -70,18 +72,20 @@ def fit(
         raise ArgumentError(
             f"fit: patience is {patience}; it is the number of epochs to wait for a better one, 1 or more"
         )
-    if checkpoint is not None:
-        io.check_writable(checkpoint)
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoints):
+        checkpoint = Checkpoints(checkpoint)
     run = start(params, optimizer, key, state)
     if resume is not None:
-        run = Run(*io.load(resume, like=run))
+        run = load_run(resume, like=run)
     history = History(monitor=monitor)
-    options = {"until": until, "batch_size": batch_size, "test": test, "show_progress": show_progress}
+    options: dict[str, Any] = {"until": until, "batch_size": batch_size, "test": test, "show_progress": show_progress}
+    if checkpoint is not None:
+        options.update(every=checkpoint.every, on_run=checkpoint.save)
     for epoch in epochs(loss, run, optimizer, data, **options):
         score(epoch, monitor)  # raises for a metric that is not there
         history.epochs.append(epoch)
         if checkpoint is not None:
-            io.save(checkpoint, epoch.run)
+            checkpoint.save(epoch.run)
         if on_epoch is not None:
             on_epoch(epoch)
         if patience is not None and epoch.number - history.best.number >= patience:

@@ -17,7 +17,8 @@ import numpy as np
 from functad import numpy as jnp
 from functad import optim, random
 from functad.api import jit, value_and_grad
-from functad.data import batches
+from functad.data import batches, loader
+from functad.data.loading import epoch_keys
 from functad.errors import ArgumentError
 from functad.system.progress import Progress
 from functad.tree_util import tree_leaves, tree_map
@@ -31,6 +32,13 @@ class Run(NamedTuple):
     """All that training goes on from, a pytree of arrays: `functad.io.save` keeps it.
 
     A run that is loaded goes on to the same bits as one that was never interrupted.
+
+    Attributes:
+        params, optimizer_state, state: of the network and the optimizer.
+        key: of the next epoch, or of the one that is not over yet.
+        epoch: how many epochs are over, int32.
+        step: how many steps of another one are done, int32.
+        metrics: what these gave, arrays of shape (step,) by name; None between epochs.
     """
 
     params: Any
@@ -38,6 +46,8 @@ class Run(NamedTuple):
     state: Any
     key: Any
     epoch: Any
+    step: Any = 0
+    metrics: Any = None
 
 
 class Epoch(NamedTuple):
@@ -65,7 +75,7 @@ def start(params: Any, optimizer: optim.Optimizer, key: Any, state: Any = None) 
     >>> start([1.0], optim.sgd(0.1), random.key(0)).epoch
     Array(0, dtype=int32)
     """
-    return Run(params, optimizer.init(params), state, key, jnp.zeros((), "int32"))
+    return Run(params, optimizer.init(params), state, key, _count(0), _count(0))
 
 
 def epochs(
@@ -78,6 +88,8 @@ def epochs(
     batch_size: int,
     test: Any = None,
     show_progress: bool = False,
+    every: int | None = None,
+    on_run: Callable[[Run], Any] = lambda run: None,
 ) -> Iterator[Epoch]:
     """Go over the data, again and again, and make a step of the optimizer for each batch.
 
@@ -85,13 +97,16 @@ def epochs(
         loss: `loss(params, batch, key)` gives the mean loss of a batch, or `(loss, metrics)` with a dict of more means.
             `key` is a random key, another one in each step, and None where the loss is only evaluated. For networks
             with state it is `loss(params, state, batch, key)`, which gives `(loss, metrics, state)`.
-        run: of `start`, or the `run` of an earlier epoch. It is left as it is.
+        run: of `start`, or the `run` of an earlier epoch, or of a part of one. It is left as it is.
         optimizer: made from `functad.optim`.
-        data: a pytree of arrays with the same length along axis 0; a batch is one like it.
+        data: a pytree of arrays with the same length along axis 0, as `functad.data.loader` takes them; a batch is one
+            like it.
         until: the number of the last epoch.
         batch_size: items a step. A rest that does not fill a batch is left out of the epoch.
         test: data like those to train on, for which the loss is evaluated after each epoch.
         show_progress: show a progress bar on standard error.
+        every: the number of steps in an epoch after which `on_run` is called, again and again.
+        on_run: gets the run so far. Its arrays are lent: training goes on in their memory when `on_run` returns.
 
     Returns:
         An iterator of one `Epoch` each, which trains while it is asked for the next.
@@ -117,24 +132,26 @@ def epochs(
         )
     step, evaluation = training_step(loss, optimizer), evaluator(loss)
     # The step takes over the memory of what it is given, so the caller's is left to the caller.
-    params, optimizer_state, state, key, done = copied(run)
+    params, optimizer_state, state, key, done, at, earlier = copied(run)
+    chunks = loader(data, batch_size, key, last="drop", position=(0, at))
+    found: list[dict[str, Any]] = _steps(earlier)
     first = int(done) + 1
     for number in range(first, until + 1):
-        key, order_key, noise_key = random.split(key, 3)
-        chunks = batches(data, batch_size, key=order_key, drop_remainder=True)
-        found: list[dict[str, Any]] = []
+        next_key, _, noise_key = epoch_keys(key)
         started = time.perf_counter()
         bar = Progress(len(chunks), f"epoch {number}/{until}", leave=False) if show_progress else None
         with bar or nullcontext():
             if bar is not None and number == first:
                 bar.announce("compiling ...")
-            for i, batch in enumerate(chunks):
+            for i, batch in enumerate(chunks, chunks.position.batch):
                 params, optimizer_state, state, metrics = step(params, optimizer_state, state, batch, noise_key, i)
                 found.append(metrics)
                 if bar is not None:
-                    bar.update(1, partial(_recent_loss, found), setup=i == 0)
-        seconds, train = time.perf_counter() - started, _means(found)
-        run = copied(Run(params, optimizer_state, state, key, jnp.asarray(number, "int32")))
+                    bar.update(i + 1 - bar.count, partial(_recent_loss, found), setup=bar.count == 0)
+                if every is not None and (i + 1) % every == 0 and i + 1 < len(chunks):
+                    on_run(Run(params, optimizer_state, state, key, _count(number - 1), _count(i + 1), _stacked(found)))
+        seconds, train, key, found = time.perf_counter() - started, _means(found), next_key, []
+        run = copied(Run(params, optimizer_state, state, key, _count(number), _count(0)))
         yield Epoch(number, seconds, train, {} if test is None else evaluation(run.params, run.state, test), run)
 
 
@@ -184,6 +201,20 @@ def _called(loss: Callable[..., Any], params: Any, state: Any, batch: Any, key: 
 def copied(tree: Any) -> Any:
     """A pytree of arrays in memory of its own."""
     return tree_map(jnp.copy, tree)
+
+
+def _count(number: int) -> Any:
+    return jnp.asarray(number, "int32")
+
+
+def _stacked(found: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """The metrics of steps as one array each."""
+    return {name: np.stack([np.asarray(metrics[name]) for metrics in found]) for name in found[0]}
+
+
+def _steps(stacked: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The metrics of each step."""
+    return [] if stacked is None else [dict(zip(stacked, row)) for row in zip(*map(np.asarray, stacked.values()))]
 
 
 def _recent_loss(found: list[dict[str, Any]]) -> str:

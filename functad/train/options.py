@@ -6,12 +6,14 @@ Knows no network.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad import optim
+from functad.errors import ArgumentError, ShapeError
 
 _MOMENTUM = 0.9
 OPTIMIZERS = ("sgd", "momentum", "nesterov", "adam")
@@ -67,11 +69,17 @@ def add_flags(
         ("--limit", f"train on the first N {items} only", number),
         ("--seed", "of the parameters and the order (default: 0)", {"type": _seed, "metavar": "N", "default": 0}),
         ("--patience", "end after N epochs without a better one", number),
-        ("--save", "write the parameters to this .npz file after every epoch", {"metavar": "FILE"}),
+        ("--save", "write the parameters to this .npz or .safetensors file after every epoch", {"metavar": "FILE"}),
         (
             "--checkpoint",
-            "write all that training goes on from to this .npz file after every epoch",
+            "write all that training goes on from to this file after every epoch",
             {"metavar": "FILE"},
+        ),
+        ("--checkpoint-every", "write it after N steps of an epoch, too, again and again", number),
+        (
+            "--checkpoint-keep",
+            "keep the N newest: FILE.npz, and FILE.1.npz, FILE.2.npz, … before it (default: 1)",
+            number,
         ),
         (
             "--resume",
@@ -108,6 +116,22 @@ def describe(options: argparse.Namespace) -> str:
     """One line about how complete options train."""
     rate = f"{options.lr:g}" + (" falling to 0" if options.schedule == "linear" else "")
     return f"{options.optimizer}: batch {options.batch}, learning rate {rate}"
+
+
+@contextmanager
+def flags(options: argparse.Namespace, *names: str) -> Iterator[None]:
+    """An error in the block names the flags that it comes from, with their values.
+
+    >>> with flags(argparse.Namespace(word_size=3), "word_size"):
+    ...     raise ArgumentError("3 is too few")
+    Traceback (most recent call last):
+    functad.errors.ArgumentError: --word-size 3: 3 is too few
+    """
+    try:
+        yield
+    except (ArgumentError, ShapeError) as error:
+        given = " ".join(f"--{name.replace('_', '-')} {getattr(options, name)!s}" for name in names)
+        raise ArgumentError(f"{given}: {error}") from error
 
 
 def choice(default: str, *choices: str) -> dict[str, Any]:

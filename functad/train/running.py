@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from functad import io, random
 from functad.errors import ArgumentError
+from functad.train.checkpoints import Checkpoints
 from functad.train.fitting import fit
 from functad.train.history import heading, row
 from functad.train.loop import Epoch
@@ -47,6 +48,10 @@ class TrainingJob(NamedTuple):
 
 def check_files(options: argparse.Namespace) -> None:
     """Raise before any work if a file could not be written."""
+    if options.checkpoint is None and (options.checkpoint_every or options.checkpoint_keep):
+        options.parser.error(
+            "--checkpoint-every and --checkpoint-keep say how --checkpoint FILE is written; give it, too"
+        )
     for path in (options.save, options.checkpoint):
         if path is not None:
             io.check_writable(path)
@@ -57,12 +62,17 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
     check_files(options)
     items = len(tree_leaves(job.train)[0])
     if items < options.batch:
-        raise ArgumentError(f"there are {items} {options.items} to train on, fewer than one batch of {options.batch}")
+        raise ArgumentError(
+            f"there are {items} {options.items} to train on, fewer than one batch of {options.batch}; give a smaller "
+            "--batch"
+        )
     init_key, order_key = random.split(random.key(options.seed))
     params = job.init(init_key)
     print(f"{job.title}, {sum(leaf.size for leaf in tree_leaves(params)):,} parameters, seed {options.seed}")
     print(f"{job.data}\n{describe(options)}\n", flush=True)
-    finished = 0
+    finished, checkpoints = 0, None
+    if options.checkpoint is not None:
+        checkpoints = Checkpoints(options.checkpoint, every=options.checkpoint_every, keep=options.checkpoint_keep or 1)
 
     def show(epoch: Epoch) -> None:
         nonlocal finished
@@ -85,13 +95,13 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
             test=job.test,
             monitor=job.monitor,
             patience=options.patience,
-            checkpoint=options.checkpoint,
+            checkpoint=checkpoints,
             resume=options.resume,
             on_epoch=show,
             show_progress=True,
         )
     except KeyboardInterrupt:
-        print(_ending(finished, options), flush=True)
+        print(_ending(finished, checkpoints, options), flush=True)
         return INTERRUPTED
     if not len(history):
         print(f"{options.resume} has had its {options.epochs} epochs; --epochs N with a larger N trains on.")
@@ -103,14 +113,16 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
     return 0
 
 
-def _ending(finished: int, options: argparse.Namespace) -> str:
+def _ending(finished: int, checkpoints: Checkpoints | None, options: argparse.Namespace) -> str:
+    if checkpoints is not None and checkpoints.saved is not None:
+        epoch, step = checkpoints.saved
+        where = f"step {step} of epoch {epoch + 1}" if step else f"epoch {epoch}"
+        return f"Stopped in epoch {epoch + 1}. --resume {options.checkpoint} goes on after {where}."
     if not finished and options.resume is not None:
         return f"Stopped before another epoch was finished. --resume {options.resume} goes on where this run began."
     where = f"Stopped in epoch {finished + 1}."
     if not finished:
         return f"{where} No epoch was finished, so there is nothing to save."
-    if options.checkpoint is not None:
-        return f"{where} --resume {options.checkpoint} goes on after epoch {finished}."
     if options.save is None:
         return f"{where} Nothing was saved; --save FILE keeps the parameters of the last finished epoch."
     return f"{where} The parameters after epoch {finished} are in {options.save}."

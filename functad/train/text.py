@@ -16,14 +16,15 @@ from functad.nn import initializers
 from functad.train.tasks import Dataset
 
 WORDS, LENGTH = 12_849, 130
+WIDTH, POOL = 3, 8
 
 
 def text_cnn(
     words: int = WORDS,
     features: int = 50,
     channels: int = 8,
-    width: int = 3,
-    pool: int = 8,
+    width: int = WIDTH,
+    pool: int = POOL,
     word_dropout: float = 0.0,
     dropout: float = 0.0,
 ) -> nn.Layer:

@@ -12,7 +12,7 @@ from typing import Any
 from functad import nn, random
 from functad.api import ShapeDtypeStruct
 from functad.data import MissingDataError, Reviews, SplitText, imdb, rt_polarity, shakespeare, synthetic_reviews
-from functad.errors import DataError
+from functad.errors import ArgumentError, DataError
 from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, transformer_model, windows
 from functad.train.options import (
     Wording,
@@ -20,6 +20,7 @@ from functad.train.options import (
     add_network,
     choice,
     complete,
+    flags,
     positive_float,
     positive_int,
     probability,
@@ -28,7 +29,7 @@ from functad.train.options import (
 )
 from functad.train.running import TrainingJob, check_files, run
 from functad.train.tasks import binary_classifier
-from functad.train.text import LENGTH, WORDS, review_sets, text_cnn
+from functad.train.text import LENGTH, POOL, WIDTH, WORDS, review_sets, text_cnn
 
 _INVENTED_TRAIN, _INVENTED_TEST = 10_000, 2_000
 
@@ -152,12 +153,18 @@ def add_parsers(networks: Any) -> None:
 def train_text(options: argparse.Namespace) -> int:
     """Train the network for film reviews as the command line says; returns the exit code of the program."""
     check_files(options)
+    if options.length is not None and options.length < WIDTH + POOL - 1:
+        raise ArgumentError(
+            f"--length {options.length}: the network reads {WIDTH} words at a time, and of {POOL} such places it takes "
+            f"the greatest values, so it needs {WIDTH + POOL - 1} words or more"
+        )
     reviews, name = _reviews(options.data)
     complete(options, {**_PRESETS[options.preset], **({} if name == "IMDB" else _SENTENCES)}, _TEXT_RATES)
     if options.limit is not None:
         reviews = Reviews(reviews.train_texts[: options.limit], reviews.train_labels[: options.limit], *reviews[2:])
     print("Counting words ...", flush=True)
-    train, test, vocabulary = review_sets(reviews, options.words, options.length, options.keep, options.skip)
+    with flags(options, "words", "skip"):
+        train, test, vocabulary = review_sets(reviews, options.words, options.length, options.keep, options.skip)
     network = text_cnn(len(vocabulary), word_dropout=options.word_dropout, dropout=options.dropout)
     example = ShapeDtypeStruct((options.batch, options.length), "int32")
     job = TrainingJob(
@@ -179,12 +186,18 @@ def train_language(options: argparse.Namespace) -> int:
     check_files(options)
     text, name = _text(options.data)
     alphabet = Alphabet(text.train + text.validation)
-    prompt = alphabet.encode(options.prompt)
-    train, test = (windows(alphabet.encode(part), options.length) for part in text)
+    with flags(options, "prompt"):
+        prompt = alphabet.encode(options.prompt if options.sample else "")
+    with flags(options, "length"):
+        train, test = (windows(alphabet.encode(part), options.length) for part in text)
     if options.net == "lstm":
         model: nn.Layer = lstm_model(len(alphabet), options.hidden, options.layers, options.dropout)
     else:
         model = transformer_model(len(alphabet), options.hidden, options.layers, options.heads, options.dropout)
+
+    def init(key: Any) -> Any:
+        with flags(options, "hidden", "heads"):
+            return model.init(key, ShapeDtypeStruct((options.batch, options.length), "int32"))
 
     def write(params: Any) -> None:
         if options.sample:
@@ -197,7 +210,7 @@ def train_language(options: argparse.Namespace) -> int:
     job = TrainingJob(
         f"{options.net}: {options.layers} × {options.hidden} features, {len(alphabet)} characters",
         f"{name}: {len(text.train):,} characters to train on, {len(text.validation):,} to test with",
-        lambda key: model.init(key, ShapeDtypeStruct((options.batch, options.length), "int32")),
+        init,
         language_model(model),
         train[: options.limit],
         test,

@@ -331,6 +331,30 @@ class TestMnistPlaces:
         ):
             np.testing.assert_array_equal(labels, expected.astype(np.int32), strict=True)
 
+    def test_a_folder_of_other_images_by_its_path(self, tmp_path):
+        """Compressed or not, of any number and sum; in no other place is looked."""
+        other = MNIST(SMALL.train_images[:1], SMALL.train_labels[:1], SMALL.test_images, SMALL.test_labels)
+        for (name, _), array in zip(self.contents.items(), other, strict=True):
+            plain = name.startswith("train")
+            content = idx(array) if plain else gzip.compress(idx(array))
+            (tmp_path / (name.removesuffix(".gz") if plain else name)).write_bytes(content)
+        found = mnist(tmp_path, pixels=True)
+        np.testing.assert_array_equal(found.train_images, other.train_images, strict=True)
+        np.testing.assert_array_equal(
+            mnist(str(tmp_path)).test_images, other.test_images / np.float32(255), strict=True
+        )
+        (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(SMALL.train_labels[:0]))
+        with pytest.raises(DataError, match="has 0 labels for 1 images: they do not belong together"):
+            mnist(tmp_path)
+        (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(SMALL.train_images))
+        with pytest.raises(
+            DataError, match=r"train-labels-idx1-ubyte holds uint8 of shape \(.*\), expected uint8 with 1 axes"
+        ):
+            mnist(tmp_path)
+        self.put(self.cache)
+        with pytest.raises(DataError, match="train-images-idx3-ubyte does not exist"):
+            mnist(tmp_path / "nothing")
+
     @pytest.mark.parametrize("inside", ["", "mnist"])
     def test_the_folder_of_the_environment(self, monkeypatch, tmp_path, inside):
         self.put(tmp_path / "sets" / inside)

@@ -109,7 +109,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, mon
         file.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(io.np, "savez", interrupted)
+    monkeypatch.setattr(np, "savez", interrupted)
     with pytest.raises(KeyboardInterrupt):
         io.save(path, [np.zeros(2)])
     assert os.listdir(tmp_path) == ["tree.npz"]
@@ -289,7 +289,7 @@ HOSTILE = {
     "keys": ({"tree": '["dict", [["a"]], ["array"]]'}, "a dict has the keys"),
     "too few keys": ({"tree": '["dict", ["a"], ["array", "array"]]'}, "a dict with 2 values has the keys"),
     "entry twice": ({"entries": [("array", npy(1)), ("array", npy(2))]}, "the entry 'array' twice"),
-    "header key twice": ({"header": '{"format": 1, "tree": null, "tree": "array"}'}, "a key twice"),
+    "header key twice": ({"header": '{"format": 1, "tree": null, "tree": "array"}'}, "the key 'tree' twice"),
     "missing array": ({"tree": '"other"'}, "the array 'other' is missing"),
     "no tree": ({"header": '{"format": 1}'}, "describes no tree"),
     "list for a header": ({"header": "[1]"}, "describes no tree"),

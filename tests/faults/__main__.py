@@ -20,6 +20,7 @@ from tests.faults.processes import Fault
 # For each kind how many, in full and with --quick, and what is counted.
 KINDS = {
     "kills": (1000, 20, "processes killed while they compile, keep kernels and save"),
+    "saves": (1000, 20, "processes killed while they save, of whose files none may be lost"),
     "interrupts": (200, 5, "processes interrupted by Ctrl-C that go on"),
     "flips": (1000, 15, "damages to files of the cache"),
     "folders": (30, 1, "full folders, and rounds of processes that share one"),

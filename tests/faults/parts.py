@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import logging
 import os
 import random
 import resource
+import select
 import signal
 import threading
 import time
@@ -21,7 +23,7 @@ import functad.numpy as jnp
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile import shared_kernels as kernels
 from tests.faults import work
-from tests.faults.processes import Fault, finish, run, start
+from tests.faults.processes import HANG, Fault, finish, run, start
 
 HOURS = 6 * 3600.0  # s: as long as it takes
 
@@ -60,6 +62,40 @@ def kills(folder: Path, count: int, choose: random.Random) -> None:
         if number % 10 == 9:
             run(whole, f"the process after kill {number}")
     run(whole, "the last process")
+
+
+def saves(folder: Path, count: int, choose: random.Random) -> None:
+    """Processes save one version after the other until they are killed: the last that was finished is there, and whole.
+
+    Files of both formats, and checkpoints, of which three are kept.
+    """
+    receive, send = os.pipe()
+    os.set_blocking(receive, False)
+    there = dict.fromkeys(work.SAVED, 0)
+
+    def busy(kind: str) -> None:
+        save = work.saver(folder / kind)
+        for version in itertools.count(there[kind] + 1):
+            save(version)
+            os.write(send, version.to_bytes(8, "little"))
+
+    for number in range(count):
+        kind = choose.choice(work.SAVED)
+        child = start(partial(busy, kind))
+        select.select([receive], [], [], HANG)  # it has saved once
+        time.sleep(choose.random() * 0.03)
+        os.kill(child, signal.SIGKILL)
+        finish(child, f"process {number}", killed=True)
+        last = there[kind]
+        try:
+            while told := os.read(receive, 8):
+                last = int.from_bytes(told, "little")
+        except BlockingIOError:
+            pass  # that was all
+        there[kind] = work.version_of(folder / kind)
+        if there[kind] not in (last, last + 1):
+            raise Fault(f"kill {number}: {kind} has version {there[kind]}, but {last} was saved last")
+    print(f"          {sum(there.values())} versions were saved", flush=True)
 
 
 def interrupts(folder: Path, count: int, choose: random.Random) -> None:

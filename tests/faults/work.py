@@ -13,6 +13,9 @@ from numpy.testing import assert_allclose
 import functad
 import functad.numpy as jnp
 from functad import io, lax
+from functad.errors import DataError
+from functad.train import Checkpoints, Run
+from tests.faults.processes import Fault
 
 X = np.linspace(-1, 1, 40 * 30, dtype=np.float32).reshape(40, 30)
 
@@ -53,6 +56,39 @@ def compute(seed: int, count: int = len(FUNCTIONS)) -> None:
 def save(path: Path, version: int) -> None:
     """A file all of whose numbers are its version."""
     io.save(path, {"all": np.full(20_000, version), "some": [np.full((3, k + 1), version) for k in range(20)]})
+
+
+# The names of files that are saved over and over.
+SAVED = ("file.npz", "file.safetensors", "run.npz", "run.safetensors")
+KEPT = 3
+
+
+def saver(path: Path) -> Callable[[int], None]:
+    """What saves a version: as a file, or as a checkpoint, of which some are kept."""
+    if path.name.startswith("file"):
+        return lambda version: save(path, version)
+    checkpoints = Checkpoints(path, keep=KEPT)
+    return lambda version: checkpoints.save(Run(np.full(20_000, version), (), None, None, version))
+
+
+def version_of(path: Path) -> int:
+    """The version that a file has, 0 if there is none. Raise Fault unless it, and all that is kept, are whole."""
+    if not path.exists():
+        return 0
+    try:
+        if path.name.startswith("file"):
+            check_saved(path)
+            return int(io.load(path)["all"][0])
+        kept = [io.load(file) for file in Checkpoints(path, keep=KEPT).files()]
+        found = [int(run[4]) for run in kept]
+        assert all((run[0] == version).all() for run, version in zip(kept, found, strict=True)), "parts of versions"
+        # The newest may have been linked as the one before it, and not replaced yet.
+        before = found[2:] if found[:1] == found[1:2] else found[1:]
+        assert before == [found[0] - 1 - i for i in range(len(before))], f"{path} and those before it have {found}"
+        assert len(before) >= min(found[0] - 1, KEPT - 2), f"of the versions {found} some are lost"
+        return found[0]
+    except (AssertionError, DataError) as problem:
+        raise Fault(f"{path.name}: {problem}") from problem
 
 
 def check_saved(path: Path) -> None:

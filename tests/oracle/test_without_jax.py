@@ -1,4 +1,4 @@
-"""Where JAX, SciPy or mpmath is not installed, what compares with it skips with a reason, and stops no run of tests."""
+"""Where JAX, SciPy, mpmath or safetensors is not installed, what compares with it skips with a reason, and stops no run of tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-OTHERS = ("jax", "scipy", "mpmath", "optax")
+OTHERS = ("jax", "scipy", "mpmath", "optax", "safetensors")
 FILES = sorted(TESTS.rglob("test_*.py")) + sorted((TESTS / "oracle").glob("*_cases.py"))
 
 

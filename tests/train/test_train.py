@@ -278,6 +278,28 @@ def test_without_mnist_auto_says_so_and_draws(monkeypatch, capsys, tmp_path):
     assert "error: MNIST is not on this machine" in capsys.readouterr().err
 
 
+def test_a_folder_of_images_like_mnists(capsys, tmp_path):
+    sizes = {"train": 64, "t10k": 32}
+    for part, count in sizes.items():
+        images, labels = synthetic_digits(count, 0)
+        head = bytes([0, 0, 8, 3]) + count.to_bytes(4, "big")
+        pixels = (images * 255).astype(np.uint8)
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(head + bytes([0, 0, 0, 28] * 2) + pixels.tobytes())
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(
+            bytes([0, 0, 8, 1]) + count.to_bytes(4, "big") + labels.astype(np.uint8).tobytes()
+        )
+    options = ["train", "cnn", "--data", str(tmp_path), "--epochs", "1"]
+    assert main(options) == 0
+    assert f"{tmp_path}: 64 images to train on, 32 to test with" in capsys.readouterr().out
+    content = bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2]) + bytes(4)
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(content)
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 1, 12]))
+    assert main(options) == 1
+    assert f"--data {tmp_path}: there are 1 images of 2 × 2 pixels in 13 classes" in capsys.readouterr().err
+    assert main(["train", "cnn", "--data", "minst"]) == 1
+    assert "error: --data minst: it is no folder (seen from" in capsys.readouterr().err
+
+
 def no_network(file, folder, mirrors):
     raise DataError(f"{file.name} could not be downloaded: no network here")
 

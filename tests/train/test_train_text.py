@@ -12,7 +12,7 @@ import functad.numpy as jnp
 from functad import nn, optim, random
 from functad.__main__ import main
 from functad.data import MissingDataError, Reviews, texts
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, FunctadError
 from functad.train import Dataset, binary_classifier, fit, text_cnn
 from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, transformer_model, windows
 from functad.train.text import review_sets
@@ -138,6 +138,43 @@ def test_a_prompt_that_is_empty_is_refused_before_any_work(capsys):
     with pytest.raises(SystemExit):
         main(["train", "language", "--prompt", ""])
     assert "argument --prompt: '' is not a text of at least one character" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["text", "--length", "5"], "--length 5: the network reads 3 words at a time, .* so it needs 10 words or more"),
+        (
+            ["language", "--length", "9999"],
+            "--length 9999: the text has 1728 characters, fewer than one piece of 10000",
+        ),
+        (["language", "--prompt", "Zoo"], "--prompt Zoo: the character 'Z' does not occur in the text to train on"),
+        (
+            ["language", "--net", "transformer", "--hidden", "10", "--heads", "3", "--batch", "9"],
+            "--hidden 10 --heads 3: .* do not part",
+        ),
+        (
+            ["language", "--limit", "3"],
+            "3 pieces of text to train on, fewer than one batch of 64; give a smaller --batch",
+        ),
+        (["rnn", "--steps", "5"], "--cell rnn --nonlinearity tanh --steps 5: .* cannot be cut into 5 equal strips"),
+    ],
+)
+def test_what_does_not_go_together_is_said_in_terms_of_the_flags(arguments, text, capsys, tmp_path):
+    (tmp_path / "book.txt").write_text(TEXT.replace(" the", "\nthe"), encoding="utf-8")
+    more = ["--data", str(tmp_path / "book.txt")] if arguments[0] == "language" else []
+    assert main(["train", *arguments, *more]) == 1
+    assert re.search(f"^error: .*{text}", capsys.readouterr().err)
+
+
+def test_the_shortest_reviews_that_can_be_read():
+    def scores(length):
+        words = jnp.ones((2, length), "int32")
+        return text_cnn(50).apply(text_cnn(50).init(random.key(0), words), words)
+
+    assert scores(10).shape == (2, 1)
+    with pytest.raises(FunctadError):
+        scores(9)
 
 
 def no_data():
