@@ -25,6 +25,8 @@ from functad.tree_util import tree_leaves, tree_map
 EVALUATION_BATCH = 1000
 # Over how many steps the loss beside the progress bar is a mean.
 _SHOWN_LOSSES = 100
+# Seconds between two lines about a long epoch where no line can be rewritten.
+_PLAIN_INTERVAL = 60.0
 
 
 class Run(NamedTuple):
@@ -91,7 +93,7 @@ def epochs(
         until: the number of the last epoch.
         batch_size: items a step. A rest that does not fill a batch is left out of the epoch.
         test: data like those to train on, for which the loss is evaluated after each epoch.
-        show_progress: show a progress bar on standard error.
+        show_progress: show a progress bar on standard error; where that is no terminal, a line a minute.
 
     Returns:
         An iterator of one `Epoch` each, which trains while it is asked for the next.
@@ -124,9 +126,9 @@ def epochs(
         chunks = batches(data, batch_size, key=order_key, drop_remainder=True)
         found: list[dict[str, Any]] = []
         started = time.perf_counter()
-        bar = Progress(len(chunks), f"epoch {number}/{until}", leave=False) if show_progress else None
+        bar = _bar(len(chunks), f"epoch {number}/{until}") if show_progress else None
         with bar or nullcontext():
-            if bar is not None and number == first:
+            if bar is not None and bar.rewrites and number == first:
                 bar.announce("compiling ...")
             for i, batch in enumerate(chunks):
                 params, optimizer_state, state, metrics = step(params, optimizer_state, state, batch, noise_key, i)
@@ -184,6 +186,10 @@ def _called(loss: Callable[..., Any], params: Any, state: Any, batch: Any, key: 
 def copied(tree: Any) -> Any:
     """A pytree of arrays in memory of its own."""
     return tree_map(jnp.copy, tree)
+
+
+def _bar(steps: int, label: str) -> Progress:
+    return Progress(steps, label, leave=False, plain_interval=_PLAIN_INTERVAL)
 
 
 def _recent_loss(found: list[dict[str, Any]]) -> str:

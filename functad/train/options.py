@@ -73,6 +73,7 @@ def add_flags(
             "write all that training goes on from to this .npz file after every epoch",
             {"metavar": "FILE"},
         ),
+        ("--report", "write an HTML page about the run to this file at its end", {"metavar": "FILE"}),
         (
             "--resume",
             "go on from such a file, with the flags of the first run to the same bits as without a stop; other "
@@ -108,6 +109,12 @@ def describe(options: argparse.Namespace) -> str:
     """One line about how complete options train."""
     rate = f"{options.lr:g}" + (" falling to 0" if options.schedule == "linear" else "")
     return f"{options.optimizer}: batch {options.batch}, learning rate {rate}"
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, Any]:
+    """All settings of complete options, by the names of their flags."""
+    inner = ("run", "parser", "items")
+    return {f"--{name.replace('_', '-')}": value for name, value in vars(options).items() if name not in inner}
 
 
 def choice(default: str, *choices: str) -> dict[str, Any]:

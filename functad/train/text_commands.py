@@ -29,6 +29,7 @@ from functad.train.options import (
 from functad.train.running import TrainingJob, check_files, run
 from functad.train.tasks import binary_classifier
 from functad.train.text import LENGTH, WORDS, review_sets, text_cnn
+from functad.train.text_findings import language_findings, review_findings
 
 _INVENTED_TRAIN, _INVENTED_TEST = 10_000, 2_000
 
@@ -169,6 +170,7 @@ def train_text(options: argparse.Namespace) -> int:
         test,
         "accuracy",
         _TEXT_NEXT,
+        lambda params: review_findings(network, params, test, vocabulary),
     )
     return run(options, job)
 
@@ -186,13 +188,12 @@ def train_language(options: argparse.Namespace) -> int:
     else:
         model = transformer_model(len(alphabet), options.hidden, options.layers, options.heads, options.dropout)
 
-    def write(params: Any) -> None:
-        if options.sample:
-            key = random.key(options.seed)
-            drawn = drawn_text(model, params, key, prompt, options.sample, options.length, options.temperature)
-            print(
-                f"\nAt temperature {options.temperature:g}, the model writes:\n{options.prompt}{alphabet.decode(drawn)}"
-            )
+    def writing(params: Any) -> str:
+        if not options.sample:
+            return ""
+        key = random.key(options.seed)
+        drawn = drawn_text(model, params, key, prompt, options.sample, options.length, options.temperature)
+        return f"At temperature {options.temperature:g}, the model writes:\n{options.prompt}{alphabet.decode(drawn)}"
 
     job = TrainingJob(
         f"{options.net}: {options.layers} × {options.hidden} features, {len(alphabet)} characters",
@@ -203,7 +204,8 @@ def train_language(options: argparse.Namespace) -> int:
         test,
         "loss",
         _LANGUAGE_NEXT,
-        write,
+        lambda params: language_findings(model, params, test, alphabet),
+        writing,
     )
     return run(options, job)
 
