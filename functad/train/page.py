@@ -20,21 +20,22 @@ body { margin: 0 auto; max-width: 68rem; padding: 1.5rem 1rem 4rem; background: 
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .4rem; }
 h2 { font-size: 1.15rem; margin: 2.4rem 0 .6rem; border-bottom: 1px solid var(--line); padding-bottom: .2rem; }
 p { margin: .4rem 0; max-width: 46rem; }
-.soft, caption { color: var(--soft); }
+.soft { color: var(--soft); }
 .scroll { overflow-x: auto; margin: .6rem 0; }
 .scroll:focus-visible { outline: 2px solid rgb(var(--shade)); }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: .2rem 0 .4rem; max-width: 46rem; }
+caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 th, td { padding: .22rem .6rem; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
 th:first-child, td:first-child { text-align: left; padding-left: .2rem; }
-thead th { border-bottom: 2px solid var(--line); font-weight: 600; }
-tbody th { font-weight: 400; overflow-wrap: anywhere; }
-.words td, .words th { text-align: left; }
+thead th { border-bottom: 2px solid var(--line); font-weight: 600; white-space: nowrap; }
+tbody th { font-weight: 400; white-space: nowrap; }
+td { white-space: nowrap; }
+.words td, .words th { text-align: left; white-space: normal; }
 .matrix td, .matrix th { padding: .2rem .45rem; text-align: right; }
 .right { outline: 1px solid var(--soft); outline-offset: -2px; font-weight: 600; }
 ul.items { list-style: none; margin: .6rem 0; padding: 0; display: flex; flex-wrap: wrap; gap: .8rem 1rem; }
 ul.items li { margin: 0; font-size: .85rem; line-height: 1.35; }
-ul.pictures li { width: 7.5rem; }
+ul.pictures li { width: 7rem; }
 ul.filters li { width: auto; max-width: 100%; }
 ul.texts li { flex: 1 1 20rem; max-width: 44rem; background: var(--fill); border: 1px solid var(--line);
   border-radius: .4rem; padding: .6rem .8rem; font-size: .9rem; }
@@ -96,8 +97,10 @@ def framed_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]
     """A table as `table` makes it, of whose rows all but the first cells are given as `td` elements."""
     top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(f'<tr><th scope="row">{escape(row[0])}</th>{"".join(row[1:])}</tr>' for row in rows)
+    # A caption is as narrow as its table, so it is shown above, and is itself for those who listen.
+    shown = f'<p class="soft" aria-hidden="true">{escape(caption)}</p>'
     inside = f"<table{_class(kind)}><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead>"
-    return scrolling(f"{inside}<tbody>{body}</tbody></table>", caption)
+    return shown + scrolling(f"{inside}<tbody>{body}</tbody></table>", caption)
 
 
 def scrolling(html: str, name: str) -> str:

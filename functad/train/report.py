@@ -116,7 +116,7 @@ def scores_of(apply: Any, params: Any, inputs: Any) -> np.ndarray:
 
 def verdict(right: bool) -> str:
     """Right or wrong in a word, and a sign."""
-    return "✓ right" if right else "✗ wrong"
+    return "✓\u00a0right" if right else "✗\u00a0wrong"
 
 
 def labelled(picture: str, text: str) -> str:

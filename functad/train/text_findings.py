@@ -22,7 +22,7 @@ from functad.tree_util import DictKey, tree_leaves_with_path
 
 _VERDICTS = ("blame", "praise")
 _OF_EACH, _TELLING, _EXCITING, _FREQUENT = 2, 5, 4, 3000
-_PIECES, _CONFUSIONS, _NEIGHBOURS = 4, 15, 4
+_PIECES, _CONFUSIONS, _PAIRS = 4, 15, 15
 _SIGNS = {"\n": "↵", " ": "␣", "\t": "⇥"}
 
 
@@ -146,12 +146,12 @@ def _confusions(wanted: np.ndarray, guessed: np.ndarray, signs: list[str]) -> st
 
 def _neighbours(embedding: np.ndarray, signs: list[str]) -> str:
     rows = embedding / np.maximum(np.linalg.norm(embedding, axis=1, keepdims=True), 1e-12)
-    closeness = rows @ rows.T
-    np.fill_diagonal(closeness, -np.inf)
-    nearest = np.argsort(-closeness, axis=1, kind="stable")[:, : min(_NEIGHBOURS, len(signs) - 1)]
-    found = [(sign, "  ".join(f"{signs[k]} {closeness[i, k]:.2f}" for k in nearest[i])) for i, sign in enumerate(signs)]
-    told = "For each character those whose row of the embedding points most in the same direction, and its cosine."
-    return table(told, ("character", "nearest"), found, "words")
+    first, second = np.triu_indices(len(signs), 1)
+    closeness = (rows @ rows.T)[first, second]
+    order = np.argsort(-closeness, kind="stable")[:_PAIRS]
+    found = [(f"{signs[first[k]]} and {signs[second[k]]}", f"{closeness[k]:.2f}") for k in order]
+    told = "The pairs of characters whose rows of the embedding point most in the same direction."
+    return table(told, ("characters", "cosine"), found)
 
 
 def _leaf(params: Any, name: str) -> np.ndarray:
