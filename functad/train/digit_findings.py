@@ -36,8 +36,8 @@ def digit_findings(network: nn.Layer, params: Any, test: Dataset) -> list[PageSe
     shown = [*range(min(_SHOWN, len(labels))), *surest]
     pictures = [_picture(test.inputs[i], labels[i], predicted[i], shares[i].max()) for i in shown]
     told = (
-        f"The first {min(_SHOWN, len(labels))} images to test with, then the {len(surest)} mistakes of which the network "
-        "is surest, each with the share that it gives its answer."
+        f"The first {min(_SHOWN, len(labels))} images to test with, then the {len(surest)} mistakes of which the "
+        "network is surest, each with the share that it gives its answer."
     )
     return [
         confusion_section(labels, predicted, _DIGITS),

@@ -137,7 +137,8 @@ def heading(epoch: Epoch, width: int | None = None) -> str:
         width: of the terminal; columns that it has no room for are left out, those that tell least first.
 
     >>> from functad.train.loop import Run
-    >>> epoch = Epoch(1, 0.5, {"loss": 0.7, "accuracy": 0.8}, {"loss": 0.9, "accuracy": 0.7}, Run((), (), None, None, 1))
+    >>> metrics, run = {"loss": 0.7, "accuracy": 0.8}, Run((), (), None, None, 1)
+    >>> epoch = Epoch(1, 0.5, metrics, metrics, run)
     >>> heading(epoch)
     'epoch     time     loss  accuracy  test loss  test accuracy'
     >>> heading(epoch, 40)
@@ -157,7 +158,7 @@ def _fitting(epoch: Epoch, width: int | None) -> list[str]:
     if width is None:
         return names
     tested = [f"test {name}" for name in epoch.test]
-    # What is tested tells more than what was trained on; of the losses, that of training tells whether it learns at all.
+    # What is tested tells more than training; but the loss of training tells whether it learns at all.
     least_first = ["time", *(name for name in epoch.train if name != "loss" and tested), *tested[:-1], "loss"]
     for name in least_first:
         if sum(_width(n) + 1 for n in names) - 1 > width and len(names) > 2:

@@ -37,9 +37,10 @@ ul.items { list-style: none; margin: .6rem 0; padding: 0; display: flex; flex-wr
 ul.items li { margin: 0; font-size: .85rem; line-height: 1.35; }
 ul.pictures li { width: 7rem; }
 ul.filters li { width: auto; max-width: 100%; }
-ul.texts li { flex: 1 1 20rem; max-width: 44rem; background: var(--fill); border: 1px solid var(--line);
-  border-radius: .4rem; padding: .6rem .8rem; font-size: .9rem; }
-img { image-rendering: pixelated; display: block; max-width: 100%; border: 1px solid var(--line); margin-bottom: .2rem; }
+ul.texts li { flex: 1 1 20rem; max-width: 44rem; background: var(--fill);
+  border: 1px solid var(--line); border-radius: .4rem; padding: .6rem .8rem; font-size: .9rem; }
+img { image-rendering: pixelated; display: block; max-width: 100%; border: 1px solid var(--line);
+  margin-bottom: .2rem; }
 pre { font: .9rem/1.45 ui-monospace, monospace; background: var(--fill); border: 1px solid var(--line); margin: 0;
   border-radius: .4rem; padding: .6rem .8rem; width: max-content; min-width: 100%; }
 pre.wrapped { width: auto; white-space: pre-wrap; }

@@ -95,8 +95,8 @@ def confusion_section(labels: Any, predicted: Any, names: Sequence[str]) -> Page
         right = f"<td>{100 * counts[i, i] / whole:.1f} %</td>"
         rows.append([name, *cells, right])
     caption = (
-        f"A row for each class, a column for what it was taken for, of {counts.sum():,} in all. What is right is framed; "
-        "the larger its share of a row, the darker a cell."
+        f"A row for each class, a column for what it was taken for, of {counts.sum():,} in all. What is right is "
+        "framed; the larger its share of a row, the darker a cell."
     )
     return PageSection("Which class is taken for which", framed_table(caption, ("is", *names, "right"), rows, "matrix"))
 

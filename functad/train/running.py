@@ -15,7 +15,7 @@ from functad.errors import ArgumentError
 from functad.optim import Optimizer
 from functad.train.fitting import fit
 from functad.train.history import History
-from functad.train.loop import Epoch, start, training_step
+from functad.train.loop import Epoch, training_step
 from functad.train.options import describe, optimizer_of, settings_of
 from functad.train.page import PageSection, text_block
 from functad.train.report import history_section, model_section, profile_section, settings_section, write_report

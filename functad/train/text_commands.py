@@ -11,7 +11,16 @@ from typing import Any
 
 from functad import nn, random
 from functad.api import ShapeDtypeStruct
-from functad.data import MissingDataError, Reviews, SplitText, imdb, rt_polarity, shakespeare, synthetic_reviews
+from functad.data import (
+    MissingDataError,
+    Reviews,
+    SplitText,
+    Vocabulary,
+    imdb,
+    rt_polarity,
+    shakespeare,
+    synthetic_reviews,
+)
 from functad.errors import DataError
 from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, transformer_model, windows
 from functad.train.options import (
@@ -27,7 +36,7 @@ from functad.train.options import (
     whole_number,
 )
 from functad.train.running import TrainingJob, check_files, run
-from functad.train.tasks import binary_classifier
+from functad.train.tasks import Dataset, binary_classifier
 from functad.train.text import LENGTH, WORDS, review_sets, text_cnn
 from functad.train.text_findings import language_findings, review_findings
 
@@ -153,12 +162,7 @@ def add_parsers(networks: Any) -> None:
 def train_text(options: argparse.Namespace) -> int:
     """Train the network for film reviews as the command line says; returns the exit code of the program."""
     check_files(options)
-    reviews, name = _reviews(options.data)
-    complete(options, {**_PRESETS[options.preset], **({} if name == "IMDB" else _SENTENCES)}, _TEXT_RATES)
-    if options.limit is not None:
-        reviews = Reviews(reviews.train_texts[: options.limit], reviews.train_labels[: options.limit], *reviews[2:])
-    print("Counting words ...", flush=True)
-    train, test, vocabulary = review_sets(reviews, options.words, options.length, options.keep, options.skip)
+    (train, test, vocabulary), name = _numbered_reviews(options)
     network = text_cnn(len(vocabulary), word_dropout=options.word_dropout, dropout=options.dropout)
     example = ShapeDtypeStruct((options.batch, options.length), "int32")
     job = TrainingJob(
@@ -208,6 +212,16 @@ def train_language(options: argparse.Namespace) -> int:
         writing,
     )
     return run(options, job)
+
+
+def _numbered_reviews(options: argparse.Namespace) -> tuple[tuple[Dataset, Dataset, Vocabulary], str]:
+    """The reviews as `review_sets` makes them, and where they come from; the texts are forgotten."""
+    reviews, name = _reviews(options.data)
+    complete(options, {**_PRESETS[options.preset], **({} if name == "IMDB" else _SENTENCES)}, _TEXT_RATES)
+    if options.limit is not None:
+        reviews = Reviews(reviews.train_texts[: options.limit], reviews.train_labels[: options.limit], *reviews[2:])
+    print("Counting words ...", flush=True)
+    return review_sets(reviews, options.words, options.length, options.keep, options.skip), name
 
 
 def _reviews(chosen: str) -> tuple[Reviews, str]:

@@ -40,7 +40,7 @@ def review_findings(network: nn.Layer, params: Any, test: Dataset, vocabulary: V
     texts = [_review(network, params, test, i, scores[i], vocabulary) for i in _chosen(scores, labels, predicted)]
     told = (
         "The first reviews to test with, the mistakes of which the network is surest, and those that it is least sure "
-        f"of, as the network reads them: … is a word that is not in the vocabulary. A word tells as much as the score "
+        "of, as the network reads them: … is a word that is not in the vocabulary. A word tells as much as the score "
         "changes when it is unknown."
     )
     return [
@@ -109,15 +109,15 @@ def _word_filters(params: Any, vocabulary: Vocabulary) -> PageSection:
     rows = [
         [f"filter {c + 1}", *(", ".join(words[k] for k in best[p, c]) for p in range(width))] for c in range(channels)
     ]
-    told = f"Of the {len(words):,} most frequent words, those that excite each place of each filter of the convolution most."
+    told = f"Of the {len(words):,} most frequent words, those that most excite each place of each filter."
     places = [f"word {p + 1}" for p in range(width)]
     pictures = [
         labelled(image(signed(kernel[:, :, c]), f"weights of filter {c + 1}", 5), f"filter {c + 1}")
         for c in range(channels)
     ]
     legend = paragraph(
-        "A row for each place, a column for each feature of a word, each filter on a scale of its own: white is positive, "
-        "black negative, the grey in the middle 0."
+        "A row for each place, a column for each feature of a word, each filter on a scale of its own: white is "
+        "positive, black negative, the grey in the middle 0."
     )
     html = table(told, ["filter", *places], rows, "words") + legend + items(pictures, "filters")
     return PageSection("First weights", html)

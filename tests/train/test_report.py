@@ -100,7 +100,8 @@ class TestChart:
     def test_a_history_has_a_panel_for_each_metric(self):
         chart = History(epochs(0.9, 0.5, 0.6)).plot()
         assert repr(chart) == (
-            "<Chart of loss by epoch: train 0.9 to 0.6, test 2 to 2; accuracy by epoch: train 0.5 to 0.5, test 0.4 to 0.4>"
+            "<Chart of loss by epoch: train 0.9 to 0.6, test 2 to 2; "
+            "accuracy by epoch: train 0.5 to 0.5, test 0.4 to 0.4>"
         )
         document = ElementTree.fromstring(chart._repr_svg_())
         assert document.tag == f"{SVG}svg" and len(document.findall(f"{SVG}svg")) == 2
