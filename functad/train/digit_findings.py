@@ -67,7 +67,7 @@ def _filters(params: Any) -> PageSection:
         for i, w in enumerate(weights, 1)
     ]
     told = (
-        f"{keystr(path)}, of shape {kernel.shape}: {len(weights)} of {kernel.shape[-1]}. Each is on a scale of its own: "
-        "white is positive, black negative, the grey in the middle 0."
+        f"{keystr(path)}, of shape {kernel.shape}: {len(weights)} of {kernel.shape[-1]}. Each is on a scale of its "
+        "own: white is positive, black negative, the grey in the middle 0."
     )
     return PageSection("First weights", paragraph(told) + items(pictures, "filters"))

@@ -161,7 +161,7 @@ def _fitting(epoch: Epoch, width: int | None) -> list[str]:
     # What is tested tells more than training; but the loss of training tells whether it learns at all.
     least_first = ["time", *(name for name in epoch.train if name != "loss" and tested), *tested[:-1], "loss"]
     for name in least_first:
-        if sum(_width(n) + 1 for n in names) - 1 > width and len(names) > 2:
+        if sum(_width(n) + 1 for n in names) - 1 >= width and len(names) > 2:
             names.remove(name)
     return names
 

@@ -33,9 +33,10 @@ def trained(until=3):
     return fit(loss, jnp.ones(4), optim.sgd(0.1), X, **options)
 
 
-@pytest.fixture
-def terminal(monkeypatch):
+def terminal(monkeypatch, columns):
+    """Standard output and error, which are a terminal of so many columns from now on."""
     out, err = Terminal(), Terminal()
+    monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
@@ -48,19 +49,17 @@ def test_a_pipe_or_a_notebook_gets_one_line_an_epoch(capsys):
     assert output.out == f"{history!r}\n" and output.err == ""
 
 
-def test_a_terminal_gets_the_table_and_a_line_that_is_wiped(terminal, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
+def test_a_terminal_gets_the_table_and_a_line_that_is_wiped(monkeypatch):
+    out, err = terminal(monkeypatch, 100)
     history = trained()
-    out, err = terminal
     assert out.getvalue() == f"{history!r}\n"
     assert err.getvalue().startswith("\repoch 1/3: compiling ...") and err.getvalue().endswith("\r")
     assert "\n" not in err.getvalue()
 
 
-def test_a_narrow_terminal_gets_what_tells_most(terminal, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
+def test_a_narrow_terminal_gets_what_tells_most(monkeypatch):
+    out, err = terminal(monkeypatch, 40)
     trained()
-    out, err = terminal
     lines = out.getvalue().splitlines()
     assert lines[0] == "epoch     loss  test accuracy" and len(lines) == 4
     assert max(map(len, err.getvalue().split("\r"))) < 40

@@ -231,8 +231,8 @@ def test_digits_with_predictions():
     assert [s.title for s in sections][1:] == ["Digits, and what they are taken for", "First weights"]
     assert len(found.all("img")) == 24 + 10
     predicted = np.asarray(network.apply(params, test.inputs)).argmax(1)
-    sign = "✓ right" if predicted[0] == test.labels[0] else "✗ wrong"
-    assert re.search(rf"\b{test.labels[0]}, taken for {predicted[0]} \(\d\.\d\d\) {sign}", found.text)
+    sign = "✓\u00a0right" if predicted[0] == test.labels[0] else "✗\u00a0wrong"
+    assert re.search(rf"{test.labels[0]}, taken for {predicted[0]} \(\d\.\d\d\) {sign}", found.text)
 
 
 def test_first_weights_of_the_networks_for_digits():
@@ -263,10 +263,11 @@ def test_reviews_with_the_words_that_tell():
     filled = iter([{"embedding": embedding}, conv, dense])
     params = tuple(next(filled) if layer else layer for layer in params)
     found = read(review_findings(network, params, test, Vocabulary(words)))
-    assert "praise, taken for praise (0.62) ✓ right" in found.text and "good …" in found.text
+    assert "praise, taken for praise (0.62) ✓\u00a0right" in found.text and "good …" in found.text
     assert "for praise: good; for blame: –" in found.text
     assert (
-        "blame, taken for blame (0.62) ✓ right" in found.text and "praise, taken for blame (0.62) ✗ wrong" in found.text
+        "blame, taken for blame (0.62) ✓\u00a0right" in found.text
+        and "praise, taken for blame (0.62) ✗\u00a0wrong" in found.text
     )
     assert "good, bad" in found.text  # what excites the filter, the first of equals
 
