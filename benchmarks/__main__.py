@@ -25,7 +25,7 @@ BENCHMARKS: dict[str, Callable[[Options], list[Section]]] = {
     "curve": compiling.curve,
     "memory": memory.measure,
     "optimizers": optimizers.measure,
-    "train": training.measure,
+    **{name: partial(training.measure, name) for name in training.JOBS},
     "eager": eager.unjitted,
     "import": eager.importing,
     "trace": eager.tracing,
@@ -37,6 +37,7 @@ GROUPS = {
     "conv": list(CONVOLUTIONS),
     "calls": list(CALLS),
     "operations": list(OPERATIONS),
+    "language": [name for name in training.JOBS if name.startswith("language-")],
     "ablate": [name for name in BENCHMARKS if name.startswith("ablate-")],
 }
 _DEFAULT = [name for name in BENCHMARKS if name not in GROUPS["ablate"]]
@@ -56,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=15, help="bursts of each framework (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=0.25, help="length of a burst (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each framework (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, help="of whole trainings (default: 3 of W1, 5 of the others)")
     given = parser.parse_args(arguments)
     chosen = [name for group in given.names or _DEFAULT for name in GROUPS.get(group, [group])]
     for kind, wanted, known in (
@@ -64,7 +66,9 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         if unknown := sorted(set(wanted) - set(known)):
             parser.error(f"no {kind} named {', '.join(unknown)}; there are {', '.join(known)}")
-    options = Options([f for f in FRAMEWORKS if f in given.frameworks], given.rounds, given.seconds, given.threads)
+    options = Options(
+        [f for f in FRAMEWORKS if f in given.frameworks], given.rounds, given.seconds, given.threads, given.epochs
+    )
     sections: list[Section] = []
     for name in dict.fromkeys(chosen):
         for section in BENCHMARKS[name](options):

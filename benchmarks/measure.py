@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -63,3 +64,17 @@ def summary(samples: list[float]) -> Timing:
         return Timing(samples[0], samples[0], samples[0])
     low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
     return Timing(median, low, high)
+
+
+def peak_memory() -> int | None:
+    """The largest resident size of this process so far, in bytes; None where the system does not tell."""
+    status = Path("/proc/self/status")
+    if status.exists():  # unlike getrusage it forgets what the process was before it ran this program
+        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(peak.split()[1]) * 1024
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    peak_size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak_size if sys.platform == "darwin" else peak_size * 1024

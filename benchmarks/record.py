@@ -18,12 +18,14 @@ class Options(NamedTuple):
         rounds: bursts of each.
         seconds: the length of a burst.
         threads: how many each may use.
+        epochs: of whole trainings; None for as many as each has.
     """
 
     frameworks: list[str]
     rounds: int
     seconds: float
     threads: int
+    epochs: int | None = None
 
 
 class Section(NamedTuple):

@@ -1,6 +1,6 @@
-"""Training from start to end, as a user starts it: import, data, three epochs of W1, evaluation after each.
+"""Training as a user starts it: the whole process from start to end, the epochs alone, and the memory it takes.
 
-Knows the command lines. `python -m benchmarks.training torch|jax` is the same job done by a peer.
+Knows the command lines. What the peers run is in `training_peers`.
 """
 
 from __future__ import annotations
@@ -9,137 +9,170 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from typing import NamedTuple
 
 from benchmarks.frameworks import absent
-from benchmarks.measure import summary
+from benchmarks.measure import Timing, summary
 from benchmarks.processes import ROOT, worker_environment
 from benchmarks.record import Options, Section, compared
 
-EPOCHS, BATCH, RATE, EVALUATION_BATCH = 3, 100, 0.015, 1000
-FUNCTAD = ["functad", "train", "cnn", "--optimizer", "sgd", "--schedule", "constant"]
-_COMMANDS = {
-    "functad": [*FUNCTAD, "--epochs", str(EPOCHS), "--batch", str(BATCH), "--lr", str(RATE)],
-    "torch": ["benchmarks.training", "torch"],
-    "jax": ["benchmarks.training", "jax"],
+
+class Job(NamedTuple):
+    """A network to train.
+
+    Attributes:
+        title: what it is called in tables.
+        own: the command line of functad, without the flags that all share.
+        peer: its name in `training_peers`.
+        flags: of both, without the number of epochs.
+        epochs: how many.
+        peers: the frameworks that have a program for it.
+        result: the metric at the end of a row.
+    """
+
+    title: str
+    own: list[str]
+    peer: str
+    flags: list[str]
+    epochs: int
+    peers: tuple[str, ...]
+    result: str
+
+
+_W1 = ["functad", "train", "cnn", "--optimizer", "sgd", "--schedule", "constant"]
+_LANGUAGE = ["functad", "train", "language", "--sample", "0", "--net"]
+JOBS = {
+    "train": Job("W1", _W1, "cnn", ["--batch", "100", "--lr", "0.015"], 3, ("torch", "jax"), "test accuracy"),
+    "text": Job(
+        "W3, text CNN on IMDB",
+        ["functad", "train", "text", "--preset", "published"],
+        "text",
+        ["--batch", "64", "--lr", "0.001"],
+        5,
+        ("torch",),
+        "test accuracy",
+    ),
+    "language-lstm": Job(
+        "LSTM on Shakespeare",
+        [*_LANGUAGE, "lstm"],
+        "lstm",
+        ["--batch", "64", "--lr", "0.004", "--length", "64"],
+        5,
+        ("torch",),
+        "test loss",
+    ),
+    "language-transformer": Job(
+        "transformer on Shakespeare",
+        [*_LANGUAGE, "transformer"],
+        "transformer",
+        ["--batch", "64", "--lr", "0.002", "--length", "64"],
+        5,
+        ("torch",),
+        "test loss",
+    ),
 }
 _REPEATS = 3
-_ROW = re.compile(r"^ +\d+ +[\d.]+ s +[\d.]+ +[\d.]+ +([\d.]+)$", re.MULTILINE)
+_ROW = re.compile(r"^ +\d+ +([\d.]+) s .* ([\d.]+)$", re.MULTILINE)
+_PEAK = re.compile(r"^peak memory: (\d+)$", re.MULTILINE)
+_SAME = 1e-4
 
 
-def measure(options: Options) -> list[Section]:
-    """Seconds of wall time of the whole process, caches warm."""
-    samples: dict[str, list[float]] = {}
-    failures: dict[str, str] = {}
-    notes: dict[str, str] = {}
+class Outcome(NamedTuple):
+    """What one run gave: seconds from start to end, of each epoch alone, the greatest resident size, the metric."""
+
+    process: float
+    epochs: list[float]
+    memory: int
+    results: list[str]
+
+
+class TrainingError(Exception):
+    """A run that ended with an error; the message is its last line."""
+
+
+def measure(name: str, options: Options) -> list[Section]:
+    """Three tables of a job, in seconds, seconds and MB; the caches are warm."""
+    job, failures = JOBS[name], {}
+    runs: dict[str, list[Outcome]] = {}
+    competing = [f for f in ("functad", *job.peers) if f in options.frameworks]
+    for framework in list(competing):
+        reason = absent(framework) or _difference(framework, job, options)
+        if reason is not None:
+            failures[framework] = reason
+            competing.remove(framework)
     for i in range(min(_REPEATS, options.rounds) + 1):  # the first fills the caches
-        for framework in [f for f in _COMMANDS if f in options.frameworks and f not in failures]:
-            reason = absent(framework)
-            if reason is not None:
-                failures[framework] = reason
+        for framework in competing:
+            if framework in failures:
                 continue
-            started = time.perf_counter()
-            process = subprocess.run(
-                [sys.executable, "-m", *_COMMANDS[framework]],
-                capture_output=True,
-                text=True,
-                cwd=ROOT,
-                env=worker_environment(options.threads),
-            )
-            seconds = time.perf_counter() - started
-            if process.returncode:
-                failures[framework] = process.stderr.strip().splitlines()[-1]
+            try:
+                outcome = _run(framework, job, options)
+            except TrainingError as problem:
+                failures[framework] = str(problem)
                 continue
-            images = "MNIST" if "MNIST:" in process.stdout else "drawn digits"
-            notes[framework] = f"{framework}: {images}, test accuracy {' / '.join(_ROW.findall(process.stdout))}"
             if i:
-                samples.setdefault(framework, []).append(seconds)
-    figures = {framework: summary(s) for framework, s in samples.items()}
-    title = f"W1, {EPOCHS} epochs from start to end of the process"
-    return [compared(Section("train", title, "s", figures, failures=failures, notes=list(notes.values())))]
+                runs.setdefault(framework, []).append(outcome)
+    return _sections(name, job, job.epochs if options.epochs is None else options.epochs, runs, failures)
 
 
-# --- the peers' programs ------------------------------------------------------------------------------
+def _sections(
+    name: str, job: Job, epochs: int, runs: dict[str, list[Outcome]], failures: dict[str, str]
+) -> list[Section]:
+    runs = {framework: outcomes for framework, outcomes in runs.items() if framework not in failures}
+    notes = [f"{f}: {job.result} {' / '.join(outcomes[-1].results)}" for f, outcomes in runs.items()]
+    tables: tuple[tuple[str, str, str, dict[str, Timing]], ...] = (
+        ("", "from start to end of the process", "s", {f: summary([o.process for o in r]) for f, r in runs.items()}),
+        ("-epochs", "training alone", "s", {f: summary([sum(o.epochs) for o in r]) for f, r in runs.items()}),
+        (
+            "-memory",
+            "peak memory of the process",
+            "MB",
+            {f: summary([o.memory / 1e6 for o in r]) for f, r in runs.items()},
+        ),
+    )
+    first, *others = [
+        compared(Section(f"{name}{suffix}", f"{job.title}, {epochs} epochs {what}", unit, figures))
+        for suffix, what, unit, figures in tables
+    ]
+    return [first._replace(failures=failures, notes=notes), *others]
 
 
-def train(framework: str) -> None:
-    """Do what `python -m functad train cnn` does, and print the same rows."""
-    from benchmarks.workloads import mnist_cnn
-    from functad.data import MissingDataError, mnist, synthetic_digits
-    from functad.train import as_inputs
+def command(framework: str, job: Job, epochs: int | None = None) -> list[str]:
+    """What is run: a module and its arguments."""
+    flags = [*job.flags, "--epochs", str(job.epochs if epochs is None else epochs)]
+    if framework == "functad":
+        return [*job.own, *flags]
+    return ["benchmarks.training_peers", framework, job.peer, *flags]
 
+
+def _run(framework: str, job: Job, options: Options) -> Outcome:
+    started = time.perf_counter()
+    process = _started(["benchmarks.started", *command(framework, job, options.epochs)], options)
+    seconds = time.perf_counter() - started
+    peak = _PEAK.search(process.stderr)
+    rows = _ROW.findall(process.stdout)
+    return Outcome(seconds, [float(s) for s, _ in rows], int(peak[1]) if peak else 0, [result for _, result in rows])
+
+
+def _difference(framework: str, job: Job, options: Options) -> str | None:
+    """Why a peer's network is not functad's, or None where it is."""
+    if framework == "functad" or job.peer == "cnn":  # that of W1 is compared as a workload
+        return None
     try:
-        train_images, train_labels, test_images, test_labels = mnist()
-        print("MNIST:")
-    except MissingDataError:
-        train_images, train_labels = synthetic_digits(20_000, seed=0)
-        test_images, test_labels = synthetic_digits(4_000, seed=1)
-    prepared = as_inputs(train_images), train_labels, as_inputs(test_images), test_labels
-    trainer = {"torch": _torch, "jax": _jax}[framework]
-    step, count = trainer(mnist_cnn, *prepared)
-    rng = np.random.default_rng(0)
-    for number in range(1, EPOCHS + 1):
-        order = rng.permutation(len(train_labels))
-        started = time.perf_counter()
-        losses = [step(order[i : i + BATCH]) for i in range(0, len(order) - BATCH + 1, BATCH)]
-        loss = float(np.mean([float(loss) for loss in losses]))
-        seconds = time.perf_counter() - started
-        right = [count(slice(i, i + EVALUATION_BATCH)) for i in range(0, len(test_labels), EVALUATION_BATCH)]
-        accuracy = sum(map(int, right)) / len(test_labels)
-        print(f"{number:5d} {seconds:6.1f} s {loss:8.4f} {0:12.4f} {accuracy:11.4f}", flush=True)
+        answer = _started(["benchmarks.training_peers", framework, job.peer, "--check"], options).stdout
+    except TrainingError as problem:
+        return str(problem)
+    found = float(answer)
+    return None if found <= _SAME else f"computes something else: scores differ by {found:.2g} of the largest"
 
 
-def _torch(network: Any, images: Any, labels: Any, test_images: Any, test_labels: Any) -> tuple[Callable, Callable]:
-    import torch
-
-    form = network.task().forms["torch"]
-    loss_function, scores = form.function(), network.torch_scores()
-    params = {name: torch.tensor(np.ascontiguousarray(p)) for name, p in form.convert(network.task().params).items()}
-    optimizer = torch.optim.SGD([p.requires_grad_() for p in params.values()], RATE, fused=True)
-    images, test_images = torch.from_numpy(images), torch.from_numpy(test_images)
-    labels, test_labels = torch.from_numpy(labels).long(), torch.from_numpy(test_labels)
-
-    def step(items: np.ndarray) -> Any:
-        index = torch.from_numpy(items)
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss_function(params, images[index], labels[index])
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    @torch.no_grad()
-    def count(items: slice) -> Any:
-        return (scores(params, test_images[items]).argmax(1) == test_labels[items]).sum()
-
-    return step, count
-
-
-def _jax(network: Any, images: Any, labels: Any, test_images: Any, test_labels: Any) -> tuple[Callable, Callable]:
-    import jax
-
-    form = network.task().forms["jax"]
-    loss_function, scores = form.function(), network.jax_scores()
-    params = jax.tree.map(jax.device_put, form.convert(network.task().params))
-    images, labels = form.batch(images, labels)
-    test_images, test_labels = form.batch(test_images, test_labels)
-
-    def updated(params: Any, images: Any, labels: Any) -> Any:
-        loss, grads = jax.value_and_grad(loss_function)(params, images, labels)
-        return jax.tree.map(lambda p, g: p - RATE * g, params, grads), loss
-
-    compiled = jax.jit(updated, donate_argnums=0)
-
-    def step(items: np.ndarray) -> Any:
-        nonlocal params
-        params, loss = compiled(params, images[items], labels[items])
-        return loss
-
-    counted = jax.jit(lambda params, images, labels: (scores(params, images).argmax(1) == labels).sum())
-    return step, lambda items: counted(params, test_images[items], test_labels[items])
-
-
-if __name__ == "__main__":
-    train(sys.argv[1])
+def _started(words: list[str], options: Options) -> subprocess.CompletedProcess[str]:
+    process = subprocess.run(
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=worker_environment(options.threads),
+    )
+    if process.returncode:
+        raise TrainingError(process.stderr.strip().splitlines()[-1])
+    return process

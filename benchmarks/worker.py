@@ -26,6 +26,8 @@ from collections.abc import Callable  # noqa: E402
 from importlib import import_module  # noqa: E402
 from typing import Any, BinaryIO  # noqa: E402
 
+from benchmarks.measure import peak_memory  # noqa: E402
+
 CHUNK = 0.01  # seconds between two looks at the clock, so that looking costs nothing
 
 
@@ -98,16 +100,6 @@ class Served:
         self._contender.reset()
         self._contender.run(steps)
         return {"step": self._contender.allocated(), "rss": peak_memory()}
-
-
-def peak_memory() -> int | None:
-    """The largest resident size of this process so far, in bytes; None where the system does not tell."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def serve(served: Served, requests: BinaryIO, answers: BinaryIO) -> None:

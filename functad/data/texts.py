@@ -69,8 +69,9 @@ def imdb() -> Reviews:
         reviews = imdb()
         reviews.train_labels.mean()    # 0.5
     """
-    train, test = (_reviews_of(content) for content in IMDB.contents())
-    return Reviews(*train, *test)
+    contents = IMDB.contents()[::-1]
+    train = _reviews_of(contents.pop())  # a part at a time, and its bytes are forgotten
+    return Reviews(*train, *_reviews_of(contents.pop()))
 
 
 def rt_polarity(fold: int = 0) -> Reviews:
@@ -131,9 +132,14 @@ def shakespeare() -> SplitText:
 
 def _reviews_of(content: bytes) -> tuple[list[str], np.ndarray]:
     """The texts and labels of lines `label, rating, number, text`, separated by tabs."""
-    # No splitlines: texts hold other characters at which it would cut.
-    lines = [line.split("\t", 3) for line in content.decode("utf-8").split("\n")[:-1]]
-    return [line[3] for line in lines], np.array([line[0] for line in lines]).astype(np.int32)
+    # No splitlines: texts hold other characters at which it would cut. A text that is decoded by itself takes a byte a
+    # character where it can, all of them together take four because of the rarest.
+    texts, labels = [], []
+    for line in io.BytesIO(content):
+        label, _, _, text = line.rstrip(b"\n").split(b"\t", 3)
+        texts.append(text.decode("utf-8"))
+        labels.append(int(label))
+    return texts, np.array(labels, np.int32)
 
 
 def _unpack_imdb(archive: Path, folder: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from functad.errors import ArgumentError
 PADDING, UNKNOWN = 0, 1
 
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-# Letters and digits, with apostrophes inside: don't, 90's.
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+# An apostrophe that does not stand inside of a word, as it does in don't and 90's.
+_OUTER = re.compile(r"'(?![^\W_])|(?<![^\W_])'")
 
 
 def tokenize(text: str) -> list[str]:
@@ -29,7 +29,21 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("It isn't <br />GOOD - it's a 10!")
     ['it', "isn't", 'good', "it's", 'a', '10']
     """
-    return _WORD.findall(_BREAK.sub(" ", text).lower())
+    # Cutting at gaps takes two thirds of the time of an expression that finds words.
+    text = (_BREAK.sub(" ", text) if "<" in text else text).lower().translate(_GAPS)
+    return (_OUTER.sub(" ", text) if "'" in text else text).split()
+
+
+class _Gaps(dict[int, int]):
+    """For `str.translate`: letters, digits and apostrophes stay, anything else is a gap."""
+
+    def __missing__(self, code: int) -> int:
+        character = chr(code)
+        self[code] = code if character.isalnum() or character == "'" else ord(" ")
+        return self[code]
+
+
+_GAPS = _Gaps()
 
 
 class Vocabulary:
@@ -65,18 +79,24 @@ class Vocabulary:
         Raises:
             ArgumentError: a size below 2, or a text that is a string and no sequence of words.
         """
-        if size is not None and size < len(_SPECIAL):
-            raise ArgumentError(
-                f"Vocabulary.of: size is {size}; at least 2 numbers are needed, for padding and unknown"
-            )
         counts: Counter[str] = Counter()
         for text in texts:
             if isinstance(text, str):
                 raise ArgumentError("Vocabulary.of: a text is a string; cut it into words first, with tokenize(text)")
             counts.update(text)
-        for word in _SPECIAL:
-            del counts[word]
-        frequent = sorted((word for word, n in counts.items() if n >= minimum), key=lambda word: (-counts[word], word))
+        return cls.of_counts(counts, size=size, minimum=minimum)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int], *, size: int | None = None, minimum: int = 1) -> Vocabulary:
+        """The vocabulary of words that were counted, otherwise as `of`.
+
+        >>> Vocabulary.of_counts({"to": 2, "be": 2, "or": 1}, size=4).words
+        ('<pad>', '<unk>', 'be', 'to')
+        """
+        if size is not None and size < len(_SPECIAL):
+            raise ArgumentError(f"Vocabulary: size is {size}; at least 2 numbers are needed, for padding and unknown")
+        known = (word for word, n in counts.items() if n >= minimum and word not in _SPECIAL)
+        frequent = sorted(known, key=lambda word: (-counts[word], word))
         return cls((*_SPECIAL, *frequent[: None if size is None else size - len(_SPECIAL)]))
 
     def __len__(self) -> int:

@@ -35,6 +35,9 @@ class Progress:
         plain_interval: seconds between two plain lines.
         clock: gives the time in seconds.
 
+    Attributes:
+        rewrites: whether the stream is a terminal, in which one line is rewritten.
+
     Raises:
         ArgumentError: `total` is negative.
 
@@ -64,8 +67,8 @@ class Progress:
         self._unit = unit
         self._leave = leave
         self._stream = sys.stderr if stream is None else stream
-        self._rewrites = self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        self._interval = _REWRITE_INTERVAL if self._rewrites else plain_interval
+        self.rewrites = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._interval = _REWRITE_INTERVAL if self.rewrites else plain_interval
         self._clock = clock
         self._start = self._shown_at = self._now = clock()
         self._counted_from = (0, self._start)  # the rate is that of what came after
@@ -102,22 +105,22 @@ class Progress:
     def announce(self, text: str) -> None:
         """Show at once what is done before the first step, such as compiling."""
         line = f"{self._label}: {text}" if self._label else text
-        self._put(line) if self._rewrites else self._write(line + "\n")
+        self._put(line) if self.rewrites else self._write(line + "\n")
 
     def _close(self, *, finished: bool) -> None:
-        if self._rewrites and finished and not self._leave:
+        if self.rewrites and finished and not self._leave:
             self._write("\r" + " " * self._width + "\r")
             return
         if self._shown_count != self.count and (self._leave or not finished):
             self._show(ended=True)
-        if self._rewrites and self._width:
+        if self.rewrites and self._width:
             self._write("\n")
 
     def _show(self, *, ended: bool) -> None:
         self._shown_at = self._now
         self._shown_count = self.count
         line = self._line(ended)
-        if not self._rewrites:
+        if not self.rewrites:
             self._write(line + "\n")
             return
         self._put(line)
@@ -145,7 +148,7 @@ class Progress:
         label = f"{self._label}: " if self._label else ""
         front, amounts = f"{label}{share * 100:3.0f} %", f" {self._amounts()}"
         speed, text = f", {_amount(rate, self._unit)}/s" if rate else "", f", {text}" if text else ""
-        if not self._rewrites:
+        if not self.rewrites:
             return f"{front}{amounts}{speed}, {timing}{text}"
         # What a narrow terminal has no room for is left out, the least important first.
         for parts in ((amounts, speed, f", {timing}", text), (amounts, f", {timing}", text), (f" {timing}", text)):

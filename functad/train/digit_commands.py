@@ -14,6 +14,7 @@ from functad.api import ShapeDtypeStruct
 from functad.data import MNIST, MissingDataError, mnist, synthetic_digits
 from functad.errors import ArgumentError
 from functad.train.cnn import cnn
+from functad.train.digit_findings import digit_findings
 from functad.train.digits import digit_sets, on_pixels
 from functad.train.options import Wording, add_flags, add_network, choice, complete, flags, positive_float, positive_int
 from functad.train.rnn import CELLS, NONLINEARITIES, RECURRENT_INITS, rnn
@@ -128,6 +129,7 @@ def _train(options: argparse.Namespace, network: nn.Layer, title: str) -> int:
         test,
         "accuracy",
         _NEXT,
+        lambda params: digit_findings(network, params, test),
     )
     return run(options, job)
 

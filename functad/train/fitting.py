@@ -6,13 +6,15 @@ Knows the loop; nothing of networks, nor of the command line.
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from functad import optim
 from functad.errors import ArgumentError
 from functad.train.checkpoints import Checkpoints, load_run
-from functad.train.history import History, score
+from functad.train.history import History, heading, row, score
 from functad.train.loop import Epoch, epochs, start
 
 
@@ -37,7 +39,7 @@ def fit(
     """Train, and tell how it went.
 
     Args:
-        loss, optimizer, data, until, batch_size, test, show_progress: as of `epochs`, the loop that this one calls.
+        loss, optimizer, data, until, batch_size, test: as of `epochs`, the loop that this one calls.
         params: the first parameters; they are left as they are.
         key: a random key, for the order of the items and for layers that draw.
         state: what the network keeps besides its parameters, if anything.
@@ -47,6 +49,7 @@ def fit(
             and how many files are kept.
         resume: such a file, from which to go on, to the same bits as if nothing had been interrupted.
         on_epoch: called with each `Epoch`.
+        show_progress: print a row of the table after each epoch, and show a progress bar in a terminal.
 
     Returns:
         The `History`; its `params` are those after the best epoch.
@@ -88,6 +91,13 @@ def fit(
             checkpoint.save(epoch.run)
         if on_epoch is not None:
             on_epoch(epoch)
+        if show_progress:
+            _print_row(epoch, first=len(history) == 1)
         if patience is not None and epoch.number - history.best.number >= patience:
             break
     return history
+
+
+def _print_row(epoch: Epoch, first: bool) -> None:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(*([heading(epoch, width)] if first else []), row(epoch, width), sep="\n", flush=True)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ArgumentError
+from functad.train.charts import Chart, Panel
 from functad.train.loop import Epoch
 
 
@@ -69,12 +70,40 @@ class History:
     def __repr__(self) -> str:
         return "\n".join([heading(self.last), *map(row, self.epochs)]) if self.epochs else "<History without epochs>"
 
+    def plot(self, *metrics: str) -> Chart:
+        """Curves of metrics over the epochs, those of training beside those of the data to validate with.
+
+        Args:
+            metrics: which, such as "loss"; all of them if none is named. Each has a panel of its own.
+
+        Returns:
+            A `Chart`, which a notebook shows; `chart.save("loss.svg")` writes it to a file.
+
+        Raises:
+            ArgumentError: there is no epoch yet, or no such metric.
+
+        >>> from functad.train.loop import Run
+        >>> History([Epoch(i, 0.5, {"loss": 1 / i}, {}, Run((), (), None, None, i)) for i in (1, 2, 4)]).plot("loss")
+        <Chart of loss by epoch: train 1 to 0.25>
+        """
+        known = self.last.train
+        for name in metrics:
+            if name not in known:
+                raise ArgumentError(f"History has no metric {name!r} to plot; it has {', '.join(map(repr, known))}")
+        places, best = [epoch.number for epoch in self.epochs], self.best.number
+        return Chart([Panel(name, "epoch", places, self._series(name), (best, "best")) for name in metrics or known])
+
+    def _series(self, name: str) -> dict[str, list[float]]:
+        series = {"train": [epoch.train[name] for epoch in self.epochs]}
+        return {**series, "test": [epoch.test[name] for epoch in self.epochs]} if name in self.last.test else series
+
     def _repr_html_(self) -> str:
         if not self.epochs:
             return escape(repr(self))
-        cells = [headings(self.last), *([_figure(name, v) for name, v in _named(epoch)] for epoch in self.epochs)]
-        rows = ["".join(f"<td>{escape(cell)}</td>" for cell in line) for line in cells]
-        return f"<table>{''.join(f'<tr>{line}</tr>' for line in rows)}</table>"
+        head, body = cells(self)
+        top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+        rows = ["".join(f"<td>{escape(cell)}</td>" for cell in line) for line in body]
+        return f"<table><tr>{top}</tr>{''.join(f'<tr>{line}</tr>' for line in rows)}</table>"
 
 
 def score(epoch: Epoch, monitor: str) -> float:
@@ -95,14 +124,46 @@ def values_of(epoch: Epoch) -> list[float]:
     return [epoch.number, epoch.seconds, *epoch.train.values(), *epoch.test.values()]
 
 
-def heading(epoch: Epoch) -> str:
-    """The first line of a table of epochs like this one."""
-    return " ".join(name.rjust(_width(name)) for name in headings(epoch))
+def cells(history: History) -> tuple[list[str], list[list[str]]]:
+    """The table as texts: the headings, and a row an epoch."""
+    return headings(history.last), [[_figure(name, v) for name, v in _named(epoch)] for epoch in history.epochs]
 
 
-def row(epoch: Epoch) -> str:
-    """A line of the table."""
-    return " ".join(_figure(name, value).rjust(_width(name)) for name, value in _named(epoch))
+def heading(epoch: Epoch, width: int | None = None) -> str:
+    """The first line of a table of epochs like this one.
+
+    Args:
+        epoch: any of them.
+        width: of the terminal; columns that it has no room for are left out, those that tell least first.
+
+    >>> from functad.train.loop import Run
+    >>> metrics, run = {"loss": 0.7, "accuracy": 0.8}, Run((), (), None, None, 1)
+    >>> epoch = Epoch(1, 0.5, metrics, metrics, run)
+    >>> heading(epoch)
+    'epoch     time     loss  accuracy  test loss  test accuracy'
+    >>> heading(epoch, 40)
+    'epoch     loss  test accuracy'
+    """
+    return " ".join(name.rjust(_width(name)) for name in _fitting(epoch, width))
+
+
+def row(epoch: Epoch, width: int | None = None) -> str:
+    """A line of the table, with the columns of `heading`."""
+    figures = dict(_named(epoch))
+    return " ".join(_figure(name, figures[name]).rjust(_width(name)) for name in _fitting(epoch, width))
+
+
+def _fitting(epoch: Epoch, width: int | None) -> list[str]:
+    names = headings(epoch)
+    if width is None:
+        return names
+    tested = [f"test {name}" for name in epoch.test]
+    # What is tested tells more than training; but the loss of training tells whether it learns at all.
+    least_first = ["time", *(name for name in epoch.train if name != "loss" and tested), *tested[:-1], "loss"]
+    for name in least_first:
+        if sum(_width(n) + 1 for n in names) - 1 >= width and len(names) > 2:
+            names.remove(name)
+    return names
 
 
 def _named(epoch: Epoch) -> list[tuple[str, float]]:

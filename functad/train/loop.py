@@ -26,6 +26,8 @@ from functad.tree_util import tree_leaves, tree_map
 EVALUATION_BATCH = 1000
 # Over how many steps the loss beside the progress bar is a mean.
 _SHOWN_LOSSES = 100
+# Seconds between two lines about a long epoch where no line can be rewritten.
+_PLAIN_INTERVAL = 60.0
 
 
 class Run(NamedTuple):
@@ -104,7 +106,7 @@ def epochs(
         until: the number of the last epoch.
         batch_size: items a step. A rest that does not fill a batch is left out of the epoch.
         test: data like those to train on, for which the loss is evaluated after each epoch.
-        show_progress: show a progress bar on standard error.
+        show_progress: show a progress bar on standard error; where that is no terminal, a line a minute.
         every: the number of steps in an epoch after which `on_run` is called, again and again.
         on_run: gets the run so far. Its arrays are lent: training goes on in their memory when `on_run` returns.
 
@@ -139,9 +141,9 @@ def epochs(
     for number in range(first, until + 1):
         next_key, _, noise_key = epoch_keys(key)
         started = time.perf_counter()
-        bar = Progress(len(chunks), f"epoch {number}/{until}", leave=False) if show_progress else None
+        bar = _bar(len(chunks), f"epoch {number}/{until}") if show_progress else None
         with bar or nullcontext():
-            if bar is not None and number == first:
+            if bar is not None and bar.rewrites and number == first:
                 bar.announce("compiling ...")
             for i, batch in enumerate(chunks, chunks.position.batch):
                 params, optimizer_state, state, metrics = step(params, optimizer_state, state, batch, noise_key, i)
@@ -215,6 +217,10 @@ def _stacked(found: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 def _steps(stacked: dict[str, Any] | None) -> list[dict[str, Any]]:
     """The metrics of each step."""
     return [] if stacked is None else [dict(zip(stacked, row)) for row in zip(*map(np.asarray, stacked.values()))]
+
+
+def _bar(steps: int, label: str) -> Progress:
+    return Progress(steps, label, leave=False, plain_interval=_PLAIN_INTERVAL)
 
 
 def _recent_loss(found: list[dict[str, Any]]) -> str:

@@ -81,6 +81,7 @@ def add_flags(
             "keep the N newest: FILE.npz, and FILE.1.npz, FILE.2.npz, … before it (default: 1)",
             number,
         ),
+        ("--report", "write an HTML page about the run to this file at its end", {"metavar": "FILE"}),
         (
             "--resume",
             "go on from such a file, with the flags of the first run to the same bits as without a stop; other "
@@ -132,6 +133,12 @@ def flags(options: argparse.Namespace, *names: str) -> Iterator[None]:
     except (ArgumentError, ShapeError) as error:
         given = " ".join(f"--{name.replace('_', '-')} {getattr(options, name)!s}" for name in names)
         raise ArgumentError(f"{given}: {error}") from error
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, Any]:
+    """All settings of complete options, by the names of their flags."""
+    inner = ("run", "parser", "items")
+    return {f"--{name.replace('_', '-')}": value for name, value in vars(options).items() if name not in inner}
 
 
 def choice(default: str, *choices: str) -> dict[str, Any]:

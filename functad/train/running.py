@@ -10,12 +10,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from functad import io, random
+from functad.data import batches
 from functad.errors import ArgumentError
+from functad.optim import Optimizer
 from functad.train.checkpoints import Checkpoints
 from functad.train.fitting import fit
-from functad.train.history import heading, row
-from functad.train.loop import Epoch
-from functad.train.options import describe, optimizer_of
+from functad.train.history import History
+from functad.train.loop import Epoch, training_step
+from functad.train.options import describe, optimizer_of, settings_of
+from functad.train.page import PageSection, text_block
+from functad.train.report import history_section, model_section, profile_section, settings_section, write_report
 from functad.tree_util import tree_leaves
 
 INTERRUPTED = 130  # the shell's exit code for a program that was stopped by Ctrl-C
@@ -32,7 +36,8 @@ class TrainingJob(NamedTuple):
         train, test: pytrees of arrays.
         monitor: the metric by which an epoch is better than another.
         next: what to try next, for the end.
-        finished: called with the parameters of the best epoch at the end.
+        findings: of the parameters of the best epoch makes the sections of a report that know the data.
+        closing: of the same parameters makes a text to print at the end, such as one that a model has written.
     """
 
     title: str
@@ -43,7 +48,8 @@ class TrainingJob(NamedTuple):
     test: Any
     monitor: str
     next: str
-    finished: Callable[[Any], None] = lambda params: None
+    findings: Callable[[Any], list[PageSection]]
+    closing: Callable[[Any], str] = lambda params: ""
 
 
 def check_files(options: argparse.Namespace) -> None:
@@ -52,7 +58,7 @@ def check_files(options: argparse.Namespace) -> None:
         options.parser.error(
             "--checkpoint-every and --checkpoint-keep say how --checkpoint FILE is written; give it, too"
         )
-    for path in (options.save, options.checkpoint):
+    for path in (options.save, options.checkpoint, options.report):
         if path is not None:
             io.check_writable(path)
 
@@ -68,26 +74,23 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
         )
     init_key, order_key = random.split(random.key(options.seed))
     params = job.init(init_key)
-    print(f"{job.title}, {sum(leaf.size for leaf in tree_leaves(params)):,} parameters, seed {options.seed}")
-    print(f"{job.data}\n{describe(options)}\n", flush=True)
-    finished, checkpoints = 0, None
+    title = f"{job.title}, {sum(leaf.size for leaf in tree_leaves(params)):,} parameters, seed {options.seed}"
+    print(f"{title}\n{job.data}\n{describe(options)}\n", flush=True)
+    optimizer, seen = optimizer_of(options, steps=options.epochs * (items // options.batch)), History()
+    checkpoints = None
     if options.checkpoint is not None:
         checkpoints = Checkpoints(options.checkpoint, every=options.checkpoint_every, keep=options.checkpoint_keep or 1)
 
-    def show(epoch: Epoch) -> None:
-        nonlocal finished
+    def keep(epoch: Epoch) -> None:
+        seen.epochs.append(epoch)
         if options.save is not None:
             io.save(options.save, epoch.run.params)
-        if not finished:
-            print(heading(epoch))
-        finished = epoch.number
-        print(row(epoch), flush=True)
 
     try:
         history = fit(
             job.loss,
             params,
-            optimizer_of(options, steps=options.epochs * (items // options.batch)),
+            optimizer,
             job.train,
             until=options.epochs,
             batch_size=options.batch,
@@ -97,20 +100,45 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
             patience=options.patience,
             checkpoint=checkpoints,
             resume=options.resume,
-            on_epoch=show,
+            on_epoch=keep,
             show_progress=True,
         )
     except KeyboardInterrupt:
-        print(_ending(finished, checkpoints, options), flush=True)
+        print(_ending(seen.last.number if len(seen) else 0, checkpoints, options), flush=True)
         return INTERRUPTED
     if not len(history):
         print(f"{options.resume} has had its {options.epochs} epochs; --epochs N with a larger N trains on.")
         return 0
-    job.finished(history.params)
+    closing = job.closing(history.params)
+    if closing:
+        print(f"\n{closing}")
     if options.save is not None:
         print(f"The parameters are in {options.save}; functad.io.load reads them.", flush=True)
+    if options.report is not None:
+        print("Writing the report ...", flush=True)
+        sections = _sections(options, job, optimizer, history, closing)
+        write_report(options.report, title, [job.data, describe(options)], sections)
+        print(f"The report is in {options.report}; a browser shows it.", flush=True)
     print(job.next, flush=True)
     return 0
+
+
+def _sections(
+    options: argparse.Namespace, job: TrainingJob, optimizer: Optimizer, history: History, closing: str
+) -> list[PageSection]:
+    params, state, key = history.params, history.best.run.optimizer_state, history.best.run.key
+    batch = next(iter(batches(job.train, options.batch)))
+    written = (
+        [PageSection("At the end", text_block(closing, "what the run ended with", wrapped=True))] if closing else []
+    )
+    return [
+        history_section(history),
+        *job.findings(params),
+        *written,
+        model_section(params),
+        profile_section(training_step(job.loss, optimizer), (params, state, None, batch, key, 0)),
+        settings_section(settings_of(options)),
+    ]
 
 
 def _ending(finished: int, checkpoints: Checkpoints | None, options: argparse.Namespace) -> str:

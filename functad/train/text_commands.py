@@ -11,7 +11,16 @@ from typing import Any
 
 from functad import nn, random
 from functad.api import ShapeDtypeStruct
-from functad.data import MissingDataError, Reviews, SplitText, imdb, rt_polarity, shakespeare, synthetic_reviews
+from functad.data import (
+    MissingDataError,
+    Reviews,
+    SplitText,
+    Vocabulary,
+    imdb,
+    rt_polarity,
+    shakespeare,
+    synthetic_reviews,
+)
 from functad.errors import ArgumentError, DataError
 from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, transformer_model, windows
 from functad.train.options import (
@@ -28,8 +37,9 @@ from functad.train.options import (
     whole_number,
 )
 from functad.train.running import TrainingJob, check_files, run
-from functad.train.tasks import binary_classifier
+from functad.train.tasks import Dataset, binary_classifier
 from functad.train.text import LENGTH, POOL, WIDTH, WORDS, review_sets, text_cnn
+from functad.train.text_findings import language_findings, review_findings
 
 _INVENTED_TRAIN, _INVENTED_TEST = 10_000, 2_000
 
@@ -158,13 +168,7 @@ def train_text(options: argparse.Namespace) -> int:
             f"--length {options.length}: the network reads {WIDTH} words at a time, and of {POOL} such places it takes "
             f"the greatest values, so it needs {WIDTH + POOL - 1} words or more"
         )
-    reviews, name = _reviews(options.data)
-    complete(options, {**_PRESETS[options.preset], **({} if name == "IMDB" else _SENTENCES)}, _TEXT_RATES)
-    if options.limit is not None:
-        reviews = Reviews(reviews.train_texts[: options.limit], reviews.train_labels[: options.limit], *reviews[2:])
-    print("Counting words ...", flush=True)
-    with flags(options, "words", "skip"):
-        train, test, vocabulary = review_sets(reviews, options.words, options.length, options.keep, options.skip)
+    (train, test, vocabulary), name = _numbered_reviews(options)
     network = text_cnn(len(vocabulary), word_dropout=options.word_dropout, dropout=options.dropout)
     example = ShapeDtypeStruct((options.batch, options.length), "int32")
     job = TrainingJob(
@@ -176,6 +180,7 @@ def train_text(options: argparse.Namespace) -> int:
         test,
         "accuracy",
         _TEXT_NEXT,
+        lambda params: review_findings(network, params, test, vocabulary),
     )
     return run(options, job)
 
@@ -199,13 +204,12 @@ def train_language(options: argparse.Namespace) -> int:
         with flags(options, "hidden", "heads"):
             return model.init(key, ShapeDtypeStruct((options.batch, options.length), "int32"))
 
-    def write(params: Any) -> None:
-        if options.sample:
-            key = random.key(options.seed)
-            drawn = drawn_text(model, params, key, prompt, options.sample, options.length, options.temperature)
-            print(
-                f"\nAt temperature {options.temperature:g}, the model writes:\n{options.prompt}{alphabet.decode(drawn)}"
-            )
+    def writing(params: Any) -> str:
+        if not options.sample:
+            return ""
+        key = random.key(options.seed)
+        drawn = drawn_text(model, params, key, prompt, options.sample, options.length, options.temperature)
+        return f"At temperature {options.temperature:g}, the model writes:\n{options.prompt}{alphabet.decode(drawn)}"
 
     job = TrainingJob(
         f"{options.net}: {options.layers} × {options.hidden} features, {len(alphabet)} characters",
@@ -216,9 +220,21 @@ def train_language(options: argparse.Namespace) -> int:
         test,
         "loss",
         _LANGUAGE_NEXT,
-        write,
+        lambda params: language_findings(model, params, test, alphabet),
+        writing,
     )
     return run(options, job)
+
+
+def _numbered_reviews(options: argparse.Namespace) -> tuple[tuple[Dataset, Dataset, Vocabulary], str]:
+    """The reviews as `review_sets` makes them, and where they come from; the texts are forgotten."""
+    reviews, name = _reviews(options.data)
+    complete(options, {**_PRESETS[options.preset], **({} if name == "IMDB" else _SENTENCES)}, _TEXT_RATES)
+    if options.limit is not None:
+        reviews = Reviews(reviews.train_texts[: options.limit], reviews.train_labels[: options.limit], *reviews[2:])
+    print("Counting words ...", flush=True)
+    with flags(options, "words", "skip"):
+        return review_sets(reviews, options.words, options.length, options.keep, options.skip), name
 
 
 def _reviews(chosen: str) -> tuple[Reviews, str]:

@@ -1,0 +1,102 @@
+"""What `fit` prints: in terminals, narrow ones too, in pipes and notebooks; and what the time left is counted from."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import functad.numpy as jnp
+from functad import optim, random
+from functad.system.progress import Progress
+from functad.train import Epoch, Run, epochs, fit, start
+from functad.train.history import heading, row
+
+X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def loss(w, batch, key):
+    value = ((batch @ w - 1) ** 2).mean()
+    return value, {"accuracy": value * 0}
+
+
+def trained(until=3):
+    options = {"until": until, "batch_size": 20, "key": random.key(0), "test": X, "show_progress": True}
+    return fit(loss, jnp.ones(4), optim.sgd(0.1), X, **options)
+
+
+def terminal(monkeypatch, columns):
+    """Standard output and error, which are a terminal of so many columns from now on."""
+    out, err = Terminal(), Terminal()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    return out, err
+
+
+def test_a_pipe_or_a_notebook_gets_one_line_an_epoch(capsys):
+    history = trained()
+    output = capsys.readouterr()
+    assert output.out == f"{history!r}\n" and output.err == ""
+
+
+def test_a_terminal_gets_the_table_and_a_line_that_is_wiped(monkeypatch):
+    out, err = terminal(monkeypatch, 100)
+    history = trained()
+    assert out.getvalue() == f"{history!r}\n"
+    assert err.getvalue().startswith("\repoch 1/3: compiling ...") and err.getvalue().endswith("\r")
+    assert "\n" not in err.getvalue()
+
+
+def test_a_narrow_terminal_gets_what_tells_most(monkeypatch):
+    out, err = terminal(monkeypatch, 40)
+    trained()
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "epoch     loss  test accuracy" and len(lines) == 4
+    assert max(map(len, err.getvalue().split("\r"))) < 40
+
+
+@pytest.mark.parametrize("width", [10, 20, 40, 50, 60, 80])
+@pytest.mark.parametrize("test", [{}, {"loss": 0.9}, {"loss": 0.9, "accuracy": 0.7}])
+def test_columns_that_fit(width, test):
+    epoch = Epoch(1, 0.5, {"loss": 0.7, "accuracy": 0.8}, test, Run((), (), None, None, 1))
+    names, figures = heading(epoch, width), row(epoch, width)
+    assert len(names) == len(figures) and len(names) <= max(width, 20)
+    full = heading(epoch).split()
+    assert [word for word in full if word in names.split()] == names.split() or "test" in names
+    assert names.split()[-1] == full[-1]  # the last metric, of what is tested, stays
+    if width == 80:
+        assert names == heading(epoch)
+
+
+def test_the_time_to_compile_is_not_counted_in_the_time_left(monkeypatch):
+    screen, now = Terminal(), [0.0]
+
+    def clock():
+        now[0] += 1.0
+        return now[0]
+
+    def slow_to_trace(w, batch, key):
+        now[0] += 1000.0
+        return ((batch @ w) ** 2).mean()
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(
+        "functad.train.loop._bar", lambda steps, label: Progress(steps, label, leave=False, stream=screen, clock=clock)
+    )
+    run = start(jnp.ones(4), optim.sgd(0.0), random.key(0))
+    (epoch,) = epochs(slow_to_trace, run, optim.sgd(0.0), X, until=1, batch_size=5, show_progress=True)
+    left = re.findall(r"(\S+) left", screen.getvalue())
+    assert now[0] > 1000 and left[0] == "?"  # nothing is known after the first step
+    assert left[1:] == [f"0:{12 - step:02d}" for step in range(2, 12)]
+    assert epoch.number == 1
