@@ -106,7 +106,9 @@ class PlainArithmetic:
         return list(np.moveaxis(np.array(table)[index], -1, 0))
 
     def product_error(self, x: Any, y: Any, product: Any) -> Any:
-        """x y − product, exactly, for float64 of moderate size: of halves of 26 bits all products are exact."""
+        """x y − product, exactly, for numbers of moderate size: of halves of 26 bits all products are exact."""
+        if np.asarray(x).dtype == np.float32:
+            return _scalar((_double(x) * _double(y) - _double(product)).astype(np.float32))
         (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
         return ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.kernels import double_trigonometry
+from functad.primitives.kernels.plain_arithmetic import Formula
 from functad.primitives.kernels.vector_math import at_most, exp2_wide, expm1_of_moderate, polynomial
 
 _F32, _F64, _U32, _I32 = np.float32, np.float64, np.uint32, np.int32
@@ -23,6 +24,12 @@ _LOG2_E = 1.4426950408889634
 _SIN = (2.7473707e-06, -0.00019844995, 0.0083333617, -0.16666667)
 _COS = (2.4284487e-05, -0.0013885783, 0.041666608)
 
+# π/2 in three parts, each a float32 that what is before it leaves off
+_HALF_PI_PARTS = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
+_LARGE = 2.0**18  # numbers from here on have a way of their own, which vectors seldom take
+_SMALL = 2.0**-12  # sin(x) rounds to x up to here
+_ROUNDER_SINGLE = 12582912.0  # 1.5 · 2^23: adding it rounds to an integer, which then stands in the lowest bits
+
 # A float32 of at least 2^(s + 23) is a multiple of 2^s: of its multiplier 2/π only 2^s · 2/π mod 4 matters. That, times
 # 2^−s, as the sum of two float64: (least size, high, low) for s = 0, 24, …
 _TWO_OVER_PI = (
@@ -33,32 +40,48 @@ _TWO_OVER_PI = (
     (2.0**119, 1.9578379245607584 * 2.0**-96, 7.769584704001829e-17 * 2.0**-96),
 )
 _SINGLES = 0xFFFFFFFFE0000000  # the bits of a float64 that a float32 has, too
-_ROUNDER = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer, which then stands in the lowest bits
+_ROUNDER = 6755399441055744.0  # 1.5 · 2^52
 
 
 def sin(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("sin", x) if k.prefers_libm else double_trigonometry.sin(k, x)
-    quarter, r = _reduced(k, x)
-    sine, cosine = _sin_cos_of_single(k, r)
-    return _turned(k, quarter, cosine, k.where(k.absolute(x) < 2.0**-12, x, sine))
+    return k.rarely(k.absolute(x) >= _LARGE, _sin(k, x, _reduced), _sin_of_large, x)
 
 
 def cos(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("cos", x) if k.prefers_libm else double_trigonometry.cos(k, x)
-    quarter, r = _reduced(k, x)
-    sine, cosine = _sin_cos_of_single(k, r)
-    return _turned(k, quarter + 1, cosine, sine)
+    return k.rarely(k.absolute(x) >= _LARGE, _cos(k, x, _reduced), _cos_of_large, x)
 
 
 def tan(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("tan", x) if k.prefers_libm else double_trigonometry.tan(k, x)
-    quarter, r = _reduced(k, x)
+    quarter, r = _reduced_wide(k, x)
     sine, cosine = _sin_cos(k, r)
     odd = (quarter & 1) != 0
     return k.where(x == 0, x, k.cast(k.where(odd, -cosine, sine) / k.where(odd, sine, cosine), _F32))
+
+
+def _sin_of_large(k: Any, x: Any) -> Any:
+    return _sin(k, x, _reduced_large)
+
+
+def _cos_of_large(k: Any, x: Any) -> Any:
+    return _cos(k, x, _reduced_large)
+
+
+def _sin(k: Any, x: Any, reduced: Formula) -> Any:
+    quarter, r, lost = reduced(*k.strictly((x,)))
+    sine, cosine = _sin_cos_of_single(k, r, lost)
+    return _turned(k, quarter, cosine, k.where(k.absolute(x) < _SMALL, x, sine))
+
+
+def _cos(k: Any, x: Any, reduced: Formula) -> Any:
+    quarter, r, lost = reduced(*k.strictly((x,)))
+    sine, cosine = _sin_cos_of_single(k, r, lost)
+    return _turned(k, quarter + 1, cosine, sine)
 
 
 def _turned(k: Any, quarter: Any, cosine: Any, sine: Any) -> Any:
@@ -67,7 +90,29 @@ def _turned(k: Any, quarter: Any, cosine: Any, sine: Any) -> Any:
     return k.from_bits(k.bits(value) ^ ((quarter & 2) << 30), _F32)
 
 
-def _reduced(k: Any, x: Any) -> tuple[Any, Any]:
+def _reduced(k: Any, x: Any) -> tuple[Any, Any, Any]:
+    """The number of quarter turns nearest to x (modulo 4), and the angle that remains, as a sum; `k` is strict.
+
+    As `double_trigonometry` does it, for |x| < 2^18: the first difference is exact.
+    """
+    first, second, third = (k.constant(part, _F32) for part in _HALF_PI_PARTS)
+    turns = x * (1 / _HALF_PI) + _ROUNDER_SINGLE
+    n = turns - _ROUNDER_SINGLE
+    less = k.product_error(n, first, x)
+    product = n * second
+    r = -less - product
+    lost = (-less - r) - product
+    return k.bits(turns), r, lost - (k.product_error(n, second, product) + n * third)
+
+
+def _reduced_large(k: Any, x: Any) -> tuple[Any, Any, Any]:
+    """`_reduced` for all numbers, by way of float64."""
+    quarter, wide = _reduced_wide(k, x)
+    high = k.from_bits(k.bits(wide) & _SINGLES, _F64)
+    return quarter, k.cast(high, _F32), k.cast(wide - high, _F32)
+
+
+def _reduced_wide(k: Any, x: Any) -> tuple[Any, Any]:
     """The number of quarter turns nearest to x (modulo 2^32), and the angle that remains, as a float64."""
     wide = k.cast(x, _F64)
     size = k.absolute(wide)
@@ -89,10 +134,8 @@ def _sin_cos(k: Any, r: Any) -> tuple[Any, Any]:
     return sine, cosine
 
 
-def _sin_cos_of_single(k: Any, wide: Any) -> tuple[Any, Any]:
-    """As float32, in float32: what r and 1 − r²/2 leave off is added with the smaller terms."""
-    high = k.from_bits(k.bits(wide) & _SINGLES, _F64)
-    r, lost = k.cast(high, _F32), k.cast(wide - high, _F32)
+def _sin_cos_of_single(k: Any, r: Any, lost: Any) -> tuple[Any, Any]:
+    """Sine and cosine of r + lost, in float32: what 1 − r²/2 rounds off is added with the smaller terms."""
     z, minus_half = r * r, k.constant(-0.5, _F32)
     first = k.fma(z, minus_half, k.constant(1, _F32))
     sine = r + k.fma(r * z, polynomial(k, z, _SIN), lost * first)

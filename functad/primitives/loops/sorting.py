@@ -16,7 +16,7 @@ from functad import machine_model
 from functad.dtypes import kind_of
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of
-from functad.primitives.loops.sorting_parts import PartedSort, sorts_in_parts
+from functad.primitives.loops.sorting_parts import Carried, PartedSort, sorts_in_parts
 from functad.primitives.loops.text import cast
 
 
@@ -102,12 +102,25 @@ def _sort_by(
     moves = [f"out{k}[{{to}}] = {name}[{{at}}]" for k, name in enumerate(names)]
     moves += ["indices[{to}] = {place}"] if indices is not None else []
     if len(keys) == 1 and sorts_in_parts(kernel.rows, keys[0]):
-        inputs = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "r"}
-        written = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "w"}
-        PartedSort(kernel.target, kernel.rows, keys[0], True).emit(inputs, written, moves, kept)
+        _sort_in_parts(kernel, keys[0], names, moves, kept, indices)
         return
     counts = kernel.rows.length <= machine_model.COUNTED_ROW
     (_sort_by_counting if counts else _sort_by_digits)(kernel, keys, moves, kept)
+
+
+def _sort_in_parts(
+    kernel: _SortingKernel, key: Key, names: Sequence[str], moves: Sequence[str], kept: int, indices: Any
+) -> None:
+    inputs = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "r"}
+    written = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "w"}
+    carried = Carried.positions(kernel.rows.length)
+    if indices is None and len(names) == 2 and kind_of(inputs[names[0]].dtype) in "iu":
+        # The key says what the first operand is, and the second one goes along.
+        number, other = from_key("key", inputs[names[0]].dtype), inputs[names[1]]
+        if kind_of(other.dtype) in "iuf" and other.dtype.itemsize >= 4:
+            moves = [f"out0[{{to}}] = {number}", "out1[{to}] = carried"]
+            carried = Carried.elements(names[1], other)
+    PartedSort(kernel.target, kernel.rows, key, carried).emit(inputs, written, moves, kept)
 
 
 # --- short rows: by counting --------------------------------------------------------------------------------
@@ -232,7 +245,7 @@ def _sort_long_values(kernel: _SortingKernel, x: Any, out: Any) -> None:
     (key,) = keys_of(name, x.dtype)
     number = "key != 0" if kind_of(x.dtype) == "b" else from_key("key", x.dtype)
     if sorts_in_parts(rows, key):
-        PartedSort(kernel.target, rows, key, False).emit({name: x}, {"out": out}, [f"out[{{to}}] = {number}"], m)
+        PartedSort(kernel.target, rows, key, None).emit({name: x}, {"out": out}, [f"out[{{to}}] = {number}"], m)
         if kind_of(x.dtype) == "f":
             kernel.lines.append(f"base = {rows.base(m)}")
             _add_signs_of_zero(kernel, name, x.dtype, key.word)

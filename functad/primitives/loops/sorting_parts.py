@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from functad import machine_model
 from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype
 from functad.primitives.loops.text import cast
+from functad.records import Record
 
 
 def sorts_in_parts(rows: SortedRows, key: Key) -> bool:
@@ -19,14 +22,33 @@ def sorts_in_parts(rows: SortedRows, key: Key) -> bool:
     return rows.length >= machine_model.PARTED_ROW and key.word.itemsize >= 4
 
 
-class PartedSort:
-    """The steps of one sort, each of which may run again: what it changes, none before it reads.
+class Carried(Record):
+    """What goes along with each key: its position, or an element of another operand.
 
-    with_order: `place` is where an element comes from, when it is put down in the end.
+    value: the text of it, with {0} for the place that a key is taken from. taken: the line that names it in the end.
     """
 
-    def __init__(self, target: Any, rows: SortedRows, key: Key, with_order: bool) -> None:
-        self._target, self._rows, self._key, self._with_order = target, rows, key, with_order
+    dtype: np.dtype
+    value: str
+    taken: str
+    operand: dict[str, Any]
+
+    @classmethod
+    def positions(cls, length: int) -> Carried:
+        """`place` is where an element comes from, when it is put down in the end."""
+        return cls(dtype=index_dtype(length), value="j", taken="place = i64({0})", operand={})
+
+    @classmethod
+    def elements(cls, pointer: str, operand: Any) -> Carried:
+        """`carried` is the element of the operand that stood where the key did: nothing is read here and there."""
+        return cls(dtype=operand.dtype, value=f"{pointer}[{{0}}]", taken="carried = {0}", operand={pointer: operand})
+
+
+class PartedSort:
+    """The steps of one sort, each of which may run again: what it changes, none before it reads."""
+
+    def __init__(self, target: Any, rows: SortedRows, key: Key, carried: Carried | None) -> None:
+        self._target, self._rows, self._key, self._carried = target, rows, key, carried
         m, unsigned, self._values = rows.length, cast(key.word), 1 << machine_model.DIGIT_BITS
         self._pieces = max(1, machine_model.SORTED_PIECES // rows.count)
         self._span = -(-m // self._pieces)
@@ -41,8 +63,8 @@ class PartedSort:
                 (rows.count * self._values // machine_model.PARTS_TOGETHER, self._passes, self._values), index
             ),
         }
-        if with_order:
-            self._scratch["order"] = target.scratch((rows.count, 2, m), index)
+        if carried is not None:
+            self._scratch["order"] = target.scratch((rows.count, 2, m), carried.dtype)
         self._digit = f"i64(({unsigned}(key - low) >> {{0}}) & {unsigned}({self._values - 1}))"
 
     def emit(self, inputs: dict[str, Any], outs: dict[str, Any], moves: Sequence[str], kept: int) -> None:
@@ -57,7 +79,8 @@ class PartedSort:
         buffers = {**more, **{b: (self._scratch[b], "r") for b in reads.split()}}
         buffers |= {b: (self._scratch[b], "rw" if b in reads.split() else "w") for b in writes.split()}
         elements = self._rows.count * self._rows.length
-        moved = 2 * passes * elements * (self._key.word.itemsize + 4 * self._with_order)
+        carried = self._carried.dtype.itemsize if self._carried else 0
+        moved = 2 * passes * elements * (self._key.word.itemsize + carried)
         self._target.kernel(name, body, buffers, n, flops=4 * passes * elements, bytes=moved)
 
     def _piece(self) -> str:
@@ -120,8 +143,9 @@ class PartedSort:
         self._kernel("sort_begins", body, self._rows.count, "counts", "places begins", {}, 0)
 
     def _move_apart(self) -> None:
-        m = self._rows.length
+        m, carried = self._rows.length, self._carried
         body = f"""{self._piece()}
+    base = {self._rows.base(m)}
     low = origin[group]
     low_bits = shift[group]
     table = {self._values} * group
@@ -134,10 +158,12 @@ class PartedSort:
         next_places[place] = at + 1
         keys[source + {m} + at] = key"""
         writes = "keys next_places"
-        if self._with_order:
-            body += f"\n        order[source + {m} + at] = j"
+        operand: dict[str, Any] = {}
+        if carried:
+            body += f"\n        order[source + {m} + at] = {carried.value.format(self._rows.at('base', 'j'))}"
             writes += " order"
-        self._kernel("sort_apart", body, self._rows.count * self._pieces, "keys places origin shift", writes, {}, 1)
+            operand = {name: (x, "r") for name, x in carried.operand.items()}
+        self._kernel("sort_apart", body, self._rows.count * self._pieces, "keys places origin shift", writes, operand, 1)
 
     def _sort_parts(self, inputs: dict[str, Any], outs: dict[str, Any], moves: Sequence[str], kept: int) -> None:
         rows, m, unsigned = self._rows, self._rows.length, cast(self._key.word)
@@ -181,7 +207,7 @@ class PartedSort:
                     at = own[place]
                     own[place] = at + 1
                     keys[other + at] = key
-{"                    order[other + at] = order[j]" if self._with_order else ""}
+{"                    order[other + at] = order[j]" if self._carried else ""}
                 swapped = source
                 source = other
                 other = swapped
@@ -189,13 +215,14 @@ class PartedSort:
             table = table + {self._values}
         for j in range(begin, minimum(begin + size, {kept})):
             key = keys[source + j - begin]
-{"            place = i64(order[source + j - begin])" if self._with_order else ""}
+{"            " + self._carried.taken.format("order[source + j - begin]") if self._carried else ""}
 """
         text = {"to": rows.at("to", "j"), "at": rows.at("base", "place"), "place": "place"}
         body += "\n".join(f"            {move.format(**text)}" for move in moves)
-        writes = "keys own order" if self._with_order else "keys own"
-        reads = "keys own origin shift begins" + (" order" if self._with_order else "")
-        more = {**{name: (b, "r") for name, b in inputs.items()}, **{name: (b, "w") for name, b in outs.items()}}
+        writes = "keys own order" if self._carried else "keys own"
+        reads = "keys own origin shift begins" + (" order" if self._carried else "")
+        more = {name: (b, "r") for name, b in inputs.items() if f"{name}[" in body}
+        more |= {name: (b, "w") for name, b in outs.items()}
         self._kernel("sort_parts", _without_empty(body), rows.count * in_row, reads, writes, more, self._passes)
 
 

@@ -34,6 +34,7 @@ from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba
 from functad.backends.cpu.scalars import integers_numba as integers_numba
 from functad.backends.cpu.scalars import interrupts_numba as interrupts_numba
+from functad.backends.cpu.scalars import rare_branches
 from functad.backends.cpu.scalars import special_numba as special_numba
 from functad.errors import CompilationError
 
@@ -193,6 +194,15 @@ def _optimized(texts: Iterable[str], context: llvm.ContextRef) -> llvm.ModuleRef
     tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(target_machine(), tuning)
     run_passes(builder.getModulePassManager(), module, builder)
+    rare = [function for function in module.functions if function.name.startswith(rare_branches.PREFIX)]
+    if rare:
+        # Loops are vectors now: what asks whether a lane takes the branch need not be a call, which saves all registers.
+        for function in rare:
+            function.linkage = "internal"
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        run_passes(passes, module, builder)
     return module
 
 

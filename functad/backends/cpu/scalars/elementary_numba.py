@@ -379,7 +379,7 @@ class IRArithmetic:
     ) -> IRValue:
         flag = self.where(condition, self.constant(1, np.float32), self.constant(0, np.float32))
         values = [flag.value, usual.value, *(x.value for x in operands)]
-        name = "functad.rarely." + _name_of(formula, [x.dtype for x in operands])
+        name = rare_branches.PREFIX + _name_of(formula, [x.dtype for x in operands])
 
         def emit_formula(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
             numbers = [IRValue(builder, value, x.dtype) for value, x in zip(values, operands)]
