@@ -16,3 +16,7 @@ takes up to 4 % more (shorter ones up to 25), as it loads before it computes.
 
 LARGEST_KNOWN_CONSTANT = 1 << 20
 """bytes of an array in a Program with which it is still looked for on disk: to hash it takes 1 ms. Chosen."""
+
+MANY_STEPS = 256
+"""steps of an innermost loop from which on kernels that differ in their number share machine code, in which the number
+is not known: what is left for no whole vector is then little. Chosen."""

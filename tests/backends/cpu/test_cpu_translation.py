@@ -244,7 +244,26 @@ def kernel(out, start, stop):
             out[i] = j
 """
     (lowered,) = machine._kernels(source, "k.py", {"kernel": [np.dtype("int64")]}, {}, fused=False)
-    assert str(lowered.function).count("phi") == 2  # of the one loop: its number, and how many are left
+    assert str(lowered.function).count("phi") == 1  # the number of the one loop
+
+
+@pytest.mark.parametrize("bounds", ["4", "2, 6", "i, i + 4"])
+def test_loops_of_a_known_length_ask_only_behind_their_body(bounds: str) -> None:
+    source = f"""
+def kernel(out, start, stop):
+    for i in range(start, stop):
+        for j in range({bounds}):
+            out[j] = i
+"""
+    (lowered,) = machine._kernels(source, "k.py", {"kernel": [np.dtype("int64")]}, {}, fused=False)
+    assert str(lowered.function).count("icmp") == 3  # before and behind the body of the loop around it, too
+
+
+def test_llvm_sees_a_kernel_once() -> None:
+    # Else its passes would simplify the kernel, and then once more where it has become a part of its trampoline.
+    source = "def kernel(out, start, stop):\n    for i in range(start, stop):\n        out[i] = i\n"
+    (lowered,) = machine._kernels(source, "k.py", {"kernel": [np.dtype("int64")]}, {}, fused=False)
+    assert "alwaysinline" in lowered.function.attributes
 
 
 @pytest.mark.skipif(not has_masked_vectors(), reason="this processor has no vectors with masks")

@@ -43,6 +43,20 @@ class Value(NamedTuple):
     value: ir.Value
 
 
+class _Operation(NamedTuple):
+    """What Numba says of a function for arguments of the given types."""
+
+    kind: types.Type
+    found: Any
+    given: tuple[types.Type, ...]  # kept, so that no other type has the identity of one of them
+
+
+# What all kernels of a process have in common.
+_MOST_CONSTANTS = 10_000
+_constants: dict[tuple[type, str], Value] = {}
+_operations: dict[tuple[Any, ...], _Operation] = {}
+
+
 class KernelTranslation:
     """Writes one function into a basic block of its own.
 
@@ -147,32 +161,35 @@ class KernelTranslation:
     def do_For(self, node: ast.For) -> None:
         first, last, step = self.bounds(node)
         assert isinstance(node.target, ast.Name)
-        known = [getattr(bound.type, "literal_value", None) for bound in (first, last)]
-        if known[0] is not None and known[1] is not None and len(range(known[0], known[1], step)) == 1:
+        start, stop = (self.cast(bound, types.int64) for bound in (first, last))
+        times = _times(start, stop, step)
+        if times == 1:
             self.once(node, node.target.id, first)
             return
-        start, stop = (self.cast(bound, types.int64) for bound in (first, last))
-        count = stop if known[0] == 0 else self.builder.sub(stop, start)
-        if step > 1:
-            count = self.builder.sdiv(self.builder.add(count, ir.Constant(_WORD, step - 1)), ir.Constant(_WORD, step))
+        # The test follows the body, as LLVM would have it in the end.
         before = self.builder.block
-        head, body, following, after = (self.block(name) for name in ("for", "do", "next", "after"))
-        self.builder.branch(head)
-        self.builder.position_at_end(head)
-        number, left = (self.builder.phi(_WORD) for _ in range(2))
-        # How many are left, so that LLVM sees that `range(i, i + 8)` are 8.
-        self.builder.cbranch(self.builder.icmp_signed(">", left, ir.Constant(_WORD, 0)), body, after)
+        body, following, after = (self.block(name) for name in ("do", "next", "after"))
+        if times:
+            self.builder.branch(body)
+        else:
+            self.builder.cbranch(self.builder.icmp_signed("<", start, stop), body, after)
         self.builder.position_at_end(body)
+        number = self.builder.phi(_WORD)
+        number.add_incoming(start, before)
         self.set(node.target.id, Value(types.int64, number))
         self.repeated(node, following, after)
         end = self.builder.block
         if not end.is_terminated:
             self.builder.branch(following)
         self.builder.position_at_end(following)
-        for phi, initial, change, flags in ((number, start, step, ()), (left, count, -1, ("nsw",))):
-            phi.add_incoming(initial, before)
-            phi.add_incoming(self.builder.add(phi, ir.Constant(_WORD, change), flags=flags), following)
-        end_loop(self.builder, head, end, number)
+        if step == 1:
+            behind = self.builder.add(number, ir.Constant(_WORD, 1), flags=("nsw",))
+            again = self.builder.icmp_signed("!=" if times else "<", behind, stop)
+        else:
+            behind = self.builder.add(number, ir.Constant(_WORD, step))  # behind the last one it may be too large
+            again = self.builder.icmp_signed(">", self.builder.sub(stop, number), ir.Constant(_WORD, step))
+        number.add_incoming(behind, following)
+        end_loop(self.builder.cbranch(again, body, after), end, number)
         self.builder.position_at_end(after)
 
     def once(self, node: ast.For, name: str, number: Value) -> None:
@@ -243,8 +260,13 @@ class KernelTranslation:
     def constant(self, value: object) -> Value:
         if type(value) not in (bool, int, float):
             raise NotSimple("another constant")
-        kind = types.maybe_literal(value) or self.typing.resolve_value_type(value)
-        return Value(kind, self.target.get_constant(types.unliteral(kind), value))
+        key = (type(value), repr(value))  # which tells zeros apart
+        if key not in _constants:
+            if len(_constants) >= _MOST_CONSTANTS:
+                _constants.clear()
+            kind = types.maybe_literal(value) or self.typing.resolve_value_type(value)
+            _constants[key] = Value(kind, self.target.get_constant(types.unliteral(kind), value))
+        return _constants[key]
 
     def of_Name(self, node: ast.Name) -> Value:
         if node.id in self.values:
@@ -328,12 +350,18 @@ class KernelTranslation:
 
     def call(self, function: Any, arguments: Sequence[Value]) -> Value:
         """The result of an operation, which Numba finds by the types of its arguments."""
-        kind = self.typing.resolve_value_type(function)
-        found = self.typing.resolve_function_type(kind, tuple(argument.type for argument in arguments), {})
-        if found is None or found.recvr is not None or len(found.args) != len(arguments):
-            raise NotSimple("an operation that is not declared")
-        given = [self.cast(argument, wanted) for argument, wanted in zip(arguments, found.args)]
-        return Value(found.return_type, self.target.get_function(kind, found)(self.builder, given))
+        # Numba's types are the same objects where they are equal; to compare them takes longer.
+        key = (function, *(id(argument.type) for argument in arguments))
+        known = _operations.get(key)
+        if known is None:
+            kind = self.typing.resolve_value_type(function)
+            given = tuple(argument.type for argument in arguments)
+            found = self.typing.resolve_function_type(kind, given, {})
+            if found is None or found.recvr is not None or len(found.args) != len(arguments):
+                raise NotSimple("an operation that is not declared")
+            known = _operations[key] = _Operation(kind, found, given)
+        values = [self.cast(argument, wanted) for argument, wanted in zip(arguments, known.found.args)]
+        return Value(known.found.return_type, self.target.get_function(known.kind, known.found)(self.builder, values))
 
     def cast(self, given: Value, wanted: types.Type) -> ir.Value:
         if given.type == wanted or types.unliteral(given.type) == wanted:
@@ -359,6 +387,15 @@ class KernelTranslation:
 
     def block(self, name: str) -> ir.Block:
         return self.builder.append_basic_block(name)
+
+
+def _times(start: ir.Value, stop: ir.Value, step: int) -> int:
+    """How many numbers a range has, if that is known, as of `range(4)` and `range(i, i + 4)`; else 0."""
+    if isinstance(start, ir.Constant) and isinstance(stop, ir.Constant):
+        return len(range(start.constant, stop.constant, step))
+    if getattr(stop, "opname", "") == "add" and stop.operands[0] is start and isinstance(stop.operands[1], ir.Constant):
+        return len(range(0, stop.operands[1].constant, step))
+    return 0
 
 
 def _known(kind: ast.AST, operands: Sequence[Value]) -> int | Value | None:

@@ -19,7 +19,7 @@ class Shifted(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number of a dtype, float32 or float64, handed over by value."""
+    """A number of a dtype, float32, float64 or int64, handed over by value."""
 
     dtype: np.dtype[Any]
 

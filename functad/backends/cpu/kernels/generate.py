@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.kernels.arguments import Argument, describe, signature_of
+from functad.backends.cpu.kernels.arguments import Argument, Number, describe, signature_of
 from functad.backends.cpu.kernels.emit import CpuKernel, emit
 from functad.backends.cpu.kernels.emit_loop import emit_loop
+from functad.backends.cpu.kernels.numbers_apart import numbers_apart, numbers_of, with_names
 from functad.backends.cpu.kernels.polls import with_polls
 from functad.backends.cpu.kernels.small_loops import is_unrolled, touched_by
 from functad.backends.cpu.products import in_kernels as gemm_scalars
@@ -30,7 +31,7 @@ from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Storage, new_buffer
 from functad.lowering.nests.cost import work_of
-from functad.lowering.nests.nest import Nest
+from functad.lowering.nests.nest import Nest, fresh
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import (
@@ -55,6 +56,8 @@ VOCABULARY = {
     if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.")
 }
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_NUMBER = re.compile(r"\b\d+\b")
+_Alike = dict[str, list[str]]  # functions by their names, with the numbers in their texts
 
 
 @dataclass(eq=False)
@@ -86,6 +89,10 @@ class _Generator:
     def run(self) -> CpuKernels:
         instructions = self._instructions(self.schedule.steps)
         keys = {name: key for key, name in self.known.items()}
+        for group in list(self._alike(keys)):
+            keys = {name: key for name, key in keys.items() if name not in group}
+            joined = self._join(group)
+            keys[joined] = self._key(joined, self.functions[joined].kernel.body)
         return CpuKernels(self._file(), self.signatures, keys, instructions)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
@@ -143,6 +150,47 @@ class _Generator:
         self.functions[call.function].calls.append(call)
         return call
 
+    def _alike(self, keys: Mapping[str, str]) -> Iterator[_Alike]:
+        """Functions that differ in numbers alone that may as well be given to them."""
+        roughly: dict[str, list[str]] = {}
+        for name, key in keys.items():
+            roughly.setdefault("_".join(_NUMBER.split(key)), []).append(name)
+        for names in roughly.values():
+            if len(names) > 1:
+                least = numbers_apart(self.functions[names[0]].kernel.body)
+                groups: dict[tuple[str, ...], _Alike] = {}
+                for name in names:
+                    numbers = numbers_of(self.functions[name].kernel.body)
+                    apart = {k for k, number in enumerate(numbers) if k in least and int(number) >= least[k]}
+                    key = tuple(["" if k in apart else number for k, number in enumerate(numbers)])
+                    groups.setdefault(key, {})[name] = numbers
+                yield from (group for group in groups.values() if len(group) > 1)
+
+    def _join(self, group: _Alike) -> str:
+        """Let the first of some functions do what all do, which is given the numbers they differ in; returns its name."""
+        keep = next(iter(group))
+        first = self.functions[keep]
+        columns = list(zip(*group.values(), strict=True))
+        taken = {*VOCABULARY, *_NAME.findall(first.kernel.body), *first.names}
+        given = {column: fresh("n", taken) for column in dict.fromkeys(columns) if len(set(column)) > 1}
+        for k, name in enumerate(group):
+            numbers = tuple([np.int64(column[k]) for column in given])
+            for call in self.functions[name].calls:
+                call.function, call.constants = keep, (*call.constants, *numbers)
+            if name != keep:
+                first.calls += self.functions.pop(name).calls
+                del self.signatures[name]
+        body = with_names(first.kernel.body, {k: given[column] for k, column in enumerate(columns) if column in given})
+        constants = {**first.kernel.constants, **{name: np.int64(column[0]) for column, name in given.items()}}
+        first.kernel = replace(first.kernel, body=body, constants=constants)
+        first.names += given.values()
+        self.signatures[keep] += (Number(np.dtype(np.int64)),) * len(given)
+        return keep
+
+    def _key(self, name: str, body: str) -> str:
+        """A text that is equal for functions that do the same."""
+        return f"{' '.join(map(describe, self.signatures[name]))}\n{_canonical(body, self.functions[name].names)}"
+
     def _file(self) -> str:
         text = "\n\n\n".join(function.text(name) for name, function in self.functions.items())
         used = set(_NAME.findall(re.sub("#.*", "", text)))
@@ -184,7 +232,7 @@ class _KernelFunction:
     """A function of the file, and who calls it."""
 
     def __init__(self, names: Sequence[str], head: str, kernel: CpuKernel) -> None:
-        self.names, self.head, self.kernel = names, head, kernel
+        self.names, self.head, self.kernel = list(names), head, kernel
         self.calls: list[Instruction] = []
 
     def text(self, name: str) -> str:

@@ -1,0 +1,132 @@
+"""Which numbers in the text of a kernel may as well be given to it, so that kernels that differ in them are one.
+
+Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these. What
+decides how a loop is written as vectors stays in the text: divisors, steps, how far apart the elements of an
+innermost loop lie, and how many these are unless they are many.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+
+from functad import machine_model
+
+_NUMBER = re.compile(r"\b\d+\b")
+_OF_NUMBERS = {"range", "min", "max", "minimum", "maximum"}
+
+
+def numbers_of(body: str) -> list[str]:
+    """All numbers in a text, in order."""
+    return _NUMBER.findall(body)
+
+
+def numbers_apart(body: str) -> dict[int, int]:
+    """Which numbers in a text, counted from its first, may be given to the kernel, and from which value on they may."""
+    tree = ast.parse("while True:\n" + "\n".join(f" {line}" for line in body.split("\n"))).body[0]
+    assert isinstance(tree, ast.While)
+    finder = _Finder()
+    finder.statements(tree.body)
+    places = [
+        (line, found.start())
+        for line, text in enumerate(body.split("\n"))
+        for found in _NUMBER.finditer(text)
+    ]  # fmt: skip
+    return {k: finder.found[place] for k, place in enumerate(places) if place in finder.found}
+
+
+def with_names(body: str, names: Mapping[int, str]) -> str:
+    """The text with names in the place of numbers."""
+    position = count()
+    return _NUMBER.sub(lambda number: names.get(next(position), number.group()), body)
+
+
+class _Finder:
+    """Goes over statements. found: lines and columns, and the least value. words: the variables that count or place."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, int], int] = {}
+        self.words = {"start", "stop"}
+
+    def statements(self, nodes: Sequence[ast.stmt], innermost: str = "") -> None:
+        for node in nodes:
+            if isinstance(node, ast.For):
+                self.loop(node)
+                continue
+            if isinstance(node, (ast.Assign, ast.AugAssign)):
+                self.assignment(node, innermost)
+            for subscript in _subscripts(node):
+                self.index(subscript.slice, innermost)
+            if isinstance(node, (ast.If, ast.While)):
+                self.comparison(node.test, innermost)
+                self.statements(node.body, innermost)
+                self.statements(node.orelse, innermost)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                self.product(node.value)
+
+    def loop(self, node: ast.For) -> None:
+        assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
+        is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for s in node.body for inner in ast.walk(s))
+        for bound in node.iter.args[:2]:
+            if not is_innermost:
+                self.index(bound, "")
+            elif isinstance(bound, ast.Constant):
+                self.index(bound, "", machine_model.MANY_STEPS)
+        self.words.add(node.target.id)
+        self.statements(node.body, node.target.id if is_innermost else "")
+
+    def assignment(self, node: ast.Assign | ast.AugAssign, innermost: str) -> None:
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        if isinstance(target, ast.Name):
+            if self.is_index(node.value):
+                self.words.add(target.id)
+                self.index(node.value, innermost)
+            else:
+                self.words.discard(target.id)
+
+    def comparison(self, test: ast.expr, innermost: str) -> None:
+        for node in ast.walk(test):
+            if isinstance(node, ast.Compare) and all(map(self.is_index, (node.left, *node.comparators))):
+                for side in (node.left, *node.comparators):
+                    self.index(side, innermost)
+
+    def product(self, call: ast.Call) -> None:
+        if isinstance(call.func, ast.Name) and call.func.id.startswith("gemm_"):
+            for argument in call.args:
+                if self.is_index(argument):
+                    self.index(argument, "")
+
+    def is_index(self, node: ast.expr) -> bool:
+        """Whether a value is computed from numbers and words alone."""
+        return all(
+            isinstance(part, (ast.operator, ast.unaryop, ast.BinOp, ast.UnaryOp, ast.Call, ast.Load))
+            or isinstance(part, ast.Constant)
+            and type(part.value) is int
+            or isinstance(part, ast.Name)
+            and (part.id in self.words or part.id in _OF_NUMBERS)
+            for part in ast.walk(node)
+        )
+
+    def index(self, node: ast.expr, innermost: str, least: int = 0) -> None:
+        """Find the numbers of what places an element."""
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            self.found[node.lineno - 2, node.col_offset - 1] = least
+        elif isinstance(node, ast.UnaryOp):
+            self.index(node.operand, innermost)
+        elif isinstance(node, ast.BinOp):
+            factors = [getattr(factor, "id", None) for factor in (node.left, node.right)]
+            if not (innermost in factors and isinstance(node.op, ast.Mult)):
+                self.index(node.left, innermost)
+                if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
+                    self.index(node.right, innermost)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in _OF_NUMBERS:
+            for argument in node.args:
+                self.index(argument, innermost)
+
+
+def _subscripts(node: ast.stmt) -> Iterator[ast.Subscript]:
+    """The elements in a statement, but not in the statements in it."""
+    parts = [node.test] if isinstance(node, (ast.If, ast.While)) else [node]
+    return (inner for part in parts for inner in ast.walk(part) if isinstance(inner, ast.Subscript))
