@@ -23,7 +23,7 @@ from functad.tree_util import tree_leaves, tree_map, tree_structure
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
-_LinearMap = Callable[[Any], Any]
+_MatrixProduct = Callable[[Any], Any]
 
 # --- public functions -------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ def _solution(
     product, closer = _operator(name, "A", A), _operator(name, "M", (lambda x: x) if M is None else M)
     most = 10 * sum(leaf.size for leaf in tree_leaves(b)) if maxiter is None else maxiter
 
-    def solve(product: _LinearMap, b: Any) -> Any:
+    def solve(product: _MatrixProduct, b: Any) -> Any:
         vector, as_tree = ravel_pytree(b)
         operators = (lambda v, f=f: ravel_pytree(f(as_tree(v)))[0] for f in (product, closer))
         limit = jnp.maximum(tol * jnp.sqrt(_dot(vector, vector)), atol)
@@ -129,7 +129,7 @@ def _solution(
     return lax.custom_linear_solve(product, b, solve, transpose_solve=solve, symmetric=symmetric)
 
 
-def _operator(name: str, argument: str, given: Any) -> _LinearMap:
+def _operator(name: str, argument: str, given: Any) -> _MatrixProduct:
     if callable(given):
         return given
     if not (isinstance(given, (np.ndarray, Array)) or hasattr(given, "__matmul__")):
@@ -165,7 +165,7 @@ def _dot(x: Any, y: Any) -> Any:
     return jnp.real(jnp.vdot(x, y))
 
 
-def _conjugate_gradients(product: _LinearMap, closer: _LinearMap, b: Any, x: Any, limit: Any, most: Any) -> Any:
+def _conjugate_gradients(product: _MatrixProduct, closer: _MatrixProduct, b: Any, x: Any, limit: Any, most: Any) -> Any:
     """Hestenes and Stiefel, "Methods of conjugate gradients for solving linear systems" (1952), with M."""
 
     def unfinished(state: Any) -> Any:
@@ -186,7 +186,7 @@ def _conjugate_gradients(product: _LinearMap, closer: _LinearMap, b: Any, x: Any
     return lax.while_loop(unfinished, step, (x, residual, steepest, _dot(residual, steepest), 0))[0]
 
 
-def _stabilised(product: _LinearMap, closer: _LinearMap, b: Any, x: Any, limit: Any, most: Any) -> Any:
+def _stabilised(product: _MatrixProduct, closer: _MatrixProduct, b: Any, x: Any, limit: Any, most: Any) -> Any:
     """Van der Vorst, "Bi-CGSTAB" (1992), with M; it ends where a divisor has become 0."""
     smallest = limit * limit
 
@@ -218,7 +218,7 @@ def _stabilised(product: _LinearMap, closer: _LinearMap, b: Any, x: Any, limit: 
 
 
 def _minimal_residuals(
-    product: _LinearMap, closer: _LinearMap, b: Any, x: Any, limit: Any, most: Any, *, restart: int, incremental: bool
+    product: _MatrixProduct, closer: _MatrixProduct, b: Any, x: Any, limit: Any, most: Any, *, restart: int, incremental: bool
 ) -> Any:
     """Saad and Schultz, "GMRES" (1986), with M on the left."""
     near, square = closer(b), _dot(b, b)
@@ -236,7 +236,7 @@ def _minimal_residuals(
     return lax.while_loop(unfinished, step, (x, closer(b - product(x)), 0))[0]
 
 
-def _least(operator: _LinearMap, residual: Any, most: int, enough: Any) -> Any:
+def _least(operator: _MatrixProduct, residual: Any, most: int, enough: Any) -> Any:
     """The d with the smallest |residual − A d| in the space of residual, A residual, A² residual …
 
     Rows of `basis` are unit vectors of that space, with A basis[:k]ᵀ = basisᵀ H for a Hessenberg H; `turns` is the
