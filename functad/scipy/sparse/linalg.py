@@ -18,6 +18,7 @@ from functad.absent import absent
 from functad.array import Array
 from functad.errors import ArgumentError, DTypeError, TreeError
 from functad.flatten_util import ravel_pytree
+from functad.numpy.promotion import convert
 from functad.scipy.linalg import solve_triangular
 from functad.tree_util import tree_leaves, tree_map, tree_structure
 
@@ -126,7 +127,9 @@ def _solution(
 
     # A Hermitian matrix of real numbers is symmetric.
     symmetric = method is _conjugate_gradients and not any(jnp.iscomplexobj(leaf) for leaf in tree_leaves(b))
-    return lax.custom_linear_solve(product, b, solve, transpose_solve=solve, symmetric=symmetric)
+    x = lax.custom_linear_solve(product, b, solve, transpose_solve=solve, symmetric=symmetric)
+    # JAX's conjugate gradients alone forget that b is weak.
+    return x if method is _conjugate_gradients else tree_map(lambda x, b: convert(x, x.dtype, b.weak_type), x, b)
 
 
 def _operator(name: str, argument: str, given: Any) -> _MatrixProduct:
