@@ -26,7 +26,9 @@ TOLD = {
     "put": lambda m: repr(m.device_put(X, sharding(m, "data")).sharding),
     "put again": lambda m: repr(m.device_put(m.device_put(X, sharding(m, "data")), m.devices()[0]).sharding),
     "kept": lambda m: m.device_put(m.device_put(X, sharding(m, "data"))).sharding == sharding(m, "data"),
-    "a tree": lambda m: [repr(x.sharding) for x in m.device_put((X, X[None]), (sharding(m), sharding(m, None, "data")))],
+    "a tree": lambda m: [
+        repr(x.sharding) for x in m.device_put((X, X[None]), (sharding(m), sharding(m, None, "data")))
+    ],
     "constraint": lambda m: m.lax.with_sharding_constraint(X, sharding(m, "data")).sharding == sharding(m, "data"),
     "a struct": lambda m: m.ShapeDtypeStruct((2,), "float32", sharding=sharding(m, "data")).sharding.spec[0],
     "specs": lambda m: (m.P("a") == ("a",), m.P(None) == m.P(), repr(m.P("a", None))),

@@ -128,6 +128,11 @@ def test_gmres_begins_anew_where_its_space_is_small():
     np.testing.assert_allclose(few, best, rtol=1e-10)
 
 
+@NAMES
+def test_an_empty_vector_is_its_own_solution(name):
+    assert SOLVERS[name](lambda x: x, np.zeros(0, np.float32))[0].shape == (0,)
+
+
 def test_gmres_says_where_there_is_no_solution():
     x, info = gmres(np.zeros((2, 2), np.float32), np.ones(2, np.float32))
     assert int(info) == -1 and not np.isfinite(x).all()

@@ -128,8 +128,9 @@ def _solution(
     # A Hermitian matrix of real numbers is symmetric.
     symmetric = method is _conjugate_gradients and not any(jnp.iscomplexobj(leaf) for leaf in tree_leaves(b))
     x = lax.custom_linear_solve(product, b, solve, transpose_solve=solve, symmetric=symmetric)
-    # JAX's conjugate gradients alone forget that b is weak.
-    return x if method is _conjugate_gradients else tree_map(lambda x, b: convert(x, x.dtype, b.weak_type), x, b)
+    # As JAX's: conjugate gradients forget that b is weak, the others do not.
+    weak = method is not _conjugate_gradients and all(leaf.weak_type for leaf in tree_leaves(b))
+    return tree_map(lambda x: convert(x, x.dtype, weak), x)
 
 
 def _operator(name: str, argument: str, given: Any) -> _MatrixProduct:
@@ -221,7 +222,15 @@ def _stabilised(product: _MatrixProduct, closer: _MatrixProduct, b: Any, x: Any,
 
 
 def _minimal_residuals(
-    product: _MatrixProduct, closer: _MatrixProduct, b: Any, x: Any, limit: Any, most: Any, *, restart: int, incremental: bool
+    product: _MatrixProduct,
+    closer: _MatrixProduct,
+    b: Any,
+    x: Any,
+    limit: Any,
+    most: Any,
+    *,
+    restart: int,
+    incremental: bool,
 ) -> Any:
     """Saad and Schultz, "GMRES" (1986), with M on the left."""
     near, square = closer(b), _dot(b, b)
