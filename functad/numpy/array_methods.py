@@ -15,7 +15,7 @@ from functad import dtypes
 from functad.api.meshes import device_put, sharding_of
 from functad.array import Array, DonatedArray, install_methods
 from functad.dtypes import kind_of, plain_dtype
-from functad.errors import ArgumentError, CopyError, TracerError
+from functad.errors import ArgumentError, CopyError, ShapeError, TracerError
 from functad.layouts import CPU, Device, check_device
 from functad.numpy import (
     arithmetic,
@@ -97,7 +97,7 @@ def _operators() -> dict[str, Any]:
 
 def _len(self: Any) -> int:
     if not self.shape:
-        raise ArgumentError(f"len() of an array of rank 0: {self._describe()} has no axes")
+        raise ShapeError(f"len() of an array of rank 0: {self._describe()} has no axes")
     return self.shape[0]
 
 

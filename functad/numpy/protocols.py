@@ -155,7 +155,7 @@ def _instead_of_scipys(self: Any) -> str:
         if module.startswith("scipy."):
             decorated = frame.f_locals.get("f")  # by SciPy's `_apply_over_batch`
             # A distribution, of class norm_gen, or one with its parameters, of class norm_frozen.
-            this = frame.f_locals.get("self")
+            this: Any = frame.f_locals.get("self")
             owner = type(this).__name__.removesuffix("_gen").removesuffix("_frozen")
             # With SCIPY_ARRAY_API=1 this is what stands in the place of a ufunc, under whose name it is called.
             name = this.name if owner == "_FuncInfo" else frame.f_code.co_name

@@ -480,7 +480,7 @@ def var(
     wanted = dtypes.to_inexact_dtype(x.dtype) if given is None else given
     if kind_of(x.dtype) == "c" and given is None:
         wanted = np.zeros((), x.dtype).real.dtype
-    computed = dtypes.promote_types(x.dtype, wanted)
+    computed, _ = dtypes.lattice_join((x.dtype, False), (wanted, False))
     computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(computed))
     x = convert(x, computed)
     centre = _mean(x, axes, keepdims=True, where=where) if mean is None else convert(operand("var", mean), computed)

@@ -13,7 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.numpy import (
     arithmetic,
     linear,
@@ -288,7 +288,9 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     """
     values = as_array("bincount", x)
     if values.ndim != 1 or kind_of(values.dtype) not in "iub":
-        raise ArgumentError(f"bincount takes a vector of integers, got {values.aval.str_short()}")
+        raise (DTypeError if values.ndim == 1 else ShapeError)(
+            f"bincount takes a vector of integers, got {values.aval.str_short()}"
+        )
     if length is None:
         known = constant(values, "bincount without length=", _LENGTH_REWRITE)
         length = max(minlength, int(known.max()) + 1 if known.size else 0)

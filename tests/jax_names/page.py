@@ -52,6 +52,11 @@ _DIFFERENCES = (
         "raises: convert the array or the value",
     ),
     (
+        "results of operations lie where their operands do",
+        "`x.sharding` is the one given to `device_put` or `with_sharding_constraint`; results have that of the one"
+        " device",
+    ),
+    (
         "a list is refused as operand or index",
         "lists work where NumPy takes them",
     ),

@@ -59,7 +59,7 @@ def test_derivatives_are_jaxs(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("b", [1.0, np.float32(1), (1.0, np.ones(2, np.float32)), np.ones((0,), np.float32)])
+@pytest.mark.parametrize("b", [1.0, np.float32(1), (1.0, np.ones(2, np.float32))])
 def test_types_of_results_are_jaxs(name, b):
     found, expected = (getattr(m, name)(lambda x: x, b)[0] for m in (ours, theirs))
     types = [

@@ -18,12 +18,13 @@ from functad.absent import absent
 from functad.array import Array
 from functad.errors import ArgumentError, DTypeError, TreeError
 from functad.flatten_util import ravel_pytree
+from functad.numpy.promotion import convert
 from functad.scipy.linalg import solve_triangular
 from functad.tree_util import tree_leaves, tree_map, tree_structure
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
-_LinearMap = Callable[[Any], Any]
+_MatrixProduct = Callable[[Any], Any]
 
 # --- public functions -------------------------------------------------------------------------------
 
@@ -118,7 +119,7 @@ def _solution(
     product, closer = _operator(name, "A", A), _operator(name, "M", (lambda x: x) if M is None else M)
     most = 10 * sum(leaf.size for leaf in tree_leaves(b)) if maxiter is None else maxiter
 
-    def solve(product: _LinearMap, b: Any) -> Any:
+    def solve(product: _MatrixProduct, b: Any) -> Any:
         vector, as_tree = ravel_pytree(b)
         operators = (lambda v, f=f: ravel_pytree(f(as_tree(v)))[0] for f in (product, closer))
         limit = jnp.maximum(tol * jnp.sqrt(_dot(vector, vector)), atol)
@@ -126,10 +127,13 @@ def _solution(
 
     # A Hermitian matrix of real numbers is symmetric.
     symmetric = method is _conjugate_gradients and not any(jnp.iscomplexobj(leaf) for leaf in tree_leaves(b))
-    return lax.custom_linear_solve(product, b, solve, transpose_solve=solve, symmetric=symmetric)
+    x = lax.custom_linear_solve(product, b, solve, transpose_solve=solve, symmetric=symmetric)
+    # As JAX's: conjugate gradients forget that b is weak, the others do not.
+    weak = method is not _conjugate_gradients and all(leaf.weak_type for leaf in tree_leaves(b))
+    return tree_map(lambda x: convert(x, x.dtype, weak), x)
 
 
-def _operator(name: str, argument: str, given: Any) -> _LinearMap:
+def _operator(name: str, argument: str, given: Any) -> _MatrixProduct:
     if callable(given):
         return given
     if not (isinstance(given, (np.ndarray, Array)) or hasattr(given, "__matmul__")):
@@ -165,7 +169,7 @@ def _dot(x: Any, y: Any) -> Any:
     return jnp.real(jnp.vdot(x, y))
 
 
-def _conjugate_gradients(product: _LinearMap, closer: _LinearMap, b: Any, x: Any, limit: Any, most: Any) -> Any:
+def _conjugate_gradients(product: _MatrixProduct, closer: _MatrixProduct, b: Any, x: Any, limit: Any, most: Any) -> Any:
     """Hestenes and Stiefel, "Methods of conjugate gradients for solving linear systems" (1952), with M."""
 
     def unfinished(state: Any) -> Any:
@@ -186,7 +190,7 @@ def _conjugate_gradients(product: _LinearMap, closer: _LinearMap, b: Any, x: Any
     return lax.while_loop(unfinished, step, (x, residual, steepest, _dot(residual, steepest), 0))[0]
 
 
-def _stabilised(product: _LinearMap, closer: _LinearMap, b: Any, x: Any, limit: Any, most: Any) -> Any:
+def _stabilised(product: _MatrixProduct, closer: _MatrixProduct, b: Any, x: Any, limit: Any, most: Any) -> Any:
     """Van der Vorst, "Bi-CGSTAB" (1992), with M; it ends where a divisor has become 0."""
     smallest = limit * limit
 
@@ -218,7 +222,15 @@ def _stabilised(product: _LinearMap, closer: _LinearMap, b: Any, x: Any, limit: 
 
 
 def _minimal_residuals(
-    product: _LinearMap, closer: _LinearMap, b: Any, x: Any, limit: Any, most: Any, *, restart: int, incremental: bool
+    product: _MatrixProduct,
+    closer: _MatrixProduct,
+    b: Any,
+    x: Any,
+    limit: Any,
+    most: Any,
+    *,
+    restart: int,
+    incremental: bool,
 ) -> Any:
     """Saad and Schultz, "GMRES" (1986), with M on the left."""
     near, square = closer(b), _dot(b, b)
@@ -236,7 +248,7 @@ def _minimal_residuals(
     return lax.while_loop(unfinished, step, (x, closer(b - product(x)), 0))[0]
 
 
-def _least(operator: _LinearMap, residual: Any, most: int, enough: Any) -> Any:
+def _least(operator: _MatrixProduct, residual: Any, most: int, enough: Any) -> Any:
     """The d with the smallest |residual − A d| in the space of residual, A residual, A² residual …
 
     Rows of `basis` are unit vectors of that space, with A basis[:k]ᵀ = basisᵀ H for a Hessenberg H; `turns` is the

@@ -84,6 +84,14 @@ def test_what_no_kernel_does_is_left_to_numpy(kind: str, n: int, monkeypatch: py
     np.testing.assert_array_equal(found, getattr(np.fft, kind)(x, n))
 
 
+def test_the_longer_transform_of_a_row_is_one_that_a_kernel_does() -> None:
+    # At the latest at that length the search for one without large prime factors ends.
+    assert set(radices(machine_model.FFT_IN_KERNEL) or [0]) <= {2, 3, 4, 5}
+    assert (
+        131_101 < 524_287 <= machine_model.FFT_BY_CHIRP < 2 * machine_model.FFT_BY_CHIRP <= machine_model.FFT_IN_KERNEL
+    )
+
+
 def test_long_rows_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_model, "FFT_IN_KERNEL", 99)
     x = numbers("fft", (108,))
