@@ -1,8 +1,8 @@
 """Which numbers in the text of a kernel may as well be given to it, so that kernels that differ in them are one.
 
-Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these. What
-decides how a loop is written as vectors stays in the text: divisors, steps, how far apart the elements of an
-innermost loop lie, and how many these are unless they are many.
+Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these.
+What decides how a loop becomes vectors stays in the text: divisors, steps, how far apart the elements of an innermost
+loop lie, and how many these are unless they are many.
 """
 
 from __future__ import annotations
