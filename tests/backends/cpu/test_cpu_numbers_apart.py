@@ -25,6 +25,9 @@ def _apart(body: str) -> list[str]:
         ("for i in range(0, 9, 3):\n    for j in range(5):\n        y[i + j] = f32(2) * x[j]", ["0", "9"]),
         ("for i in range(9):\n    y[i] = x[i] * 2", []),
         ("for i in range(9):\n    z = x[i]\n    y[i] = z + 2", []),  # no word: it comes from memory
+        ("p = 4 * start\np, q = x[0], x[1]\nz = p + 5", ["4", "0", "1"]),
+        ("p = 8 << ((stop >> 38) & 1)\nfor j in range(4, 4 + p):\n    y[j] = x[j + 9]", ["9"]),
+        ("for p, q in pairs:\n    y[7 * p] = q", []),
         ("p = 4 * start\nif p < 3:\n    y[p] = x[1]", ["4", "3", "1"]),
         ("for i in range(9):\n    gemm_f32(blas, 0, m, 4 + i, f32(1), x)", ["0", "4"]),
         ("for i in range(9):\n    y[-5 + i] = 1e-05 * x[0.5]", ["5"]),
