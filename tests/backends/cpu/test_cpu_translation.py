@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("numba", reason="Numba is not installed: the compiled kernels need it")
 
 from functad import machine_model
-from functad.backends.cpu.compile import frontend, machine
+from functad.backends.cpu.compile import frontend, machine, translation
 from functad.backends.cpu.compile.loader import load
 from functad.backends.cpu.compile.target import has_masked_vectors
 from functad.errors import CompilationError
@@ -244,26 +244,7 @@ def kernel(out, start, stop):
             out[i] = j
 """
     (lowered,) = machine._kernels(source, "k.py", {"kernel": [np.dtype("int64")]}, {}, fused=False)
-    assert str(lowered.function).count("phi") == 1  # the number of the one loop
-
-
-@pytest.mark.parametrize("bounds", ["4", "2, 6", "i, i + 4"])
-def test_loops_of_a_known_length_ask_only_behind_their_body(bounds: str) -> None:
-    source = f"""
-def kernel(out, start, stop):
-    for i in range(start, stop):
-        for j in range({bounds}):
-            out[j] = i
-"""
-    (lowered,) = machine._kernels(source, "k.py", {"kernel": [np.dtype("int64")]}, {}, fused=False)
-    assert str(lowered.function).count("icmp") == 3  # before and behind the body of the loop around it, too
-
-
-def test_llvm_sees_a_kernel_once() -> None:
-    # Else its passes would simplify the kernel, and then once more where it has become a part of its trampoline.
-    source = "def kernel(out, start, stop):\n    for i in range(start, stop):\n        out[i] = i\n"
-    (lowered,) = machine._kernels(source, "k.py", {"kernel": [np.dtype("int64")]}, {}, fused=False)
-    assert "alwaysinline" in lowered.function.attributes
+    assert str(lowered.function).count("phi") == 2  # of the one loop: its number, and how many are left
 
 
 @pytest.mark.skipif(not has_masked_vectors(), reason="this processor has no vectors with masks")
@@ -277,3 +258,13 @@ def test_only_loops_along_memory_have_masks(element: str, is_masked: bool, monke
     source = f"def kernel(x, out, start, stop):\n    for i in range(start, stop):\n        out[i] = {element}\n"
     (lowered,) = machine._kernels(source, "k.py", {"kernel": [np.dtype("int64")] * 2}, {}, fused=False)
     assert ("llvm.loop" in str(lowered.function)) == is_masked
+
+
+def test_what_kernels_have_in_common_is_remembered_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation, "_MOST_REMEMBERED", 3)
+    source = "def kernel(x, out, start, stop):\n    for i in range(start, stop):\n"
+    source += "".join(f"        out[{k} + i] = x[i] * {float(k)} + {k}\n" for k in range(9))
+    source += "        out[i] = x[i] - 0.0 + -0.0\n"
+    (lowered,) = machine._kernels(source, "k.py", {"kernel": [np.dtype("float64")] * 2}, {}, fused=False)
+    assert len(translation._constants) <= 3 and len(translation._operations) <= 3
+    assert str(lowered.function).count("0x8000000000000000") == 1  # the zeros are not taken for one another

@@ -14,12 +14,13 @@ from functad import machine_model
 from functad.backends.cpu.compile.target import has_masked_vectors
 
 
-def end_loop(jump: instructions.Terminator, body: ir.Block, number: ir.Value) -> None:
-    """Tell LLVM of a long loop. jump: goes back to its start. body: its last block. number: what it counts."""
-    if has_masked_vectors() and _is_long(body) and _is_along(body, number):
-        module = body.function.module
-        option = module.add_metadata(["llvm.loop.vectorize.predicate.enable", ir.IntType(1)(True)])
-        loop = ir.MDValue(module, [], name=str(len(module.metadata)))
+def end_loop(builder: ir.IRBuilder, head: ir.Block, body: ir.Block, number: ir.Value) -> None:
+    """Go back to where a loop begins. body: the last block of its body. number: what it counts."""
+    is_masked = has_masked_vectors() and _is_long(body) and _is_along(body, number)
+    jump = builder.branch(head)
+    if is_masked:
+        option = builder.module.add_metadata(["llvm.loop.vectorize.predicate.enable", ir.IntType(1)(True)])
+        loop = ir.MDValue(builder.module, [], name=str(len(builder.module.metadata)))
         loop.operands = (loop, option)  # by naming itself it differs from all others
         jump.set_metadata("llvm.loop", loop)
 

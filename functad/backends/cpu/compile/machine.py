@@ -232,9 +232,7 @@ def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Specializ
 
     for kind, argument in zip(signature, lowered.function.args[2:-2]):
         if isinstance(kind, Number):
-            bits = word()
-            if kind.dtype.itemsize < 8:
-                bits = builder.trunc(bits, ir.IntType(8 * kind.dtype.itemsize))
+            bits = builder.trunc(word(), ir.IntType(8 * kind.dtype.itemsize))
             values.append(builder.bitcast(bits, argument.type))
             continue
         address = builder.load(builder.gep(slots, [word()]))
@@ -268,7 +266,6 @@ def _call(builder: ir.IRBuilder, lowered: Specialization, arguments: Sequence[ir
     # Numba's functions write result and exception through their first two arguments; ours raise nothing.
     function = lowered.function
     function.linkage = "internal"
-    function.attributes.add("alwaysinline")
     value = builder.alloca(function.args[0].type.pointee)
     problem = builder.alloca(function.args[1].type.pointee)
     builder.call(function, [value, problem, *arguments])

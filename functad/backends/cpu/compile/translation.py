@@ -51,10 +51,17 @@ class _Operation(NamedTuple):
     given: tuple[types.Type, ...]  # kept, so that no other type has the identity of one of them
 
 
-# What all kernels of a process have in common.
-_MOST_CONSTANTS = 10_000
+# What all kernels of a process have in common: not more than so many of each.
+_MOST_REMEMBERED = 10_000
 _constants: dict[tuple[type, str], Value] = {}
 _operations: dict[tuple[Any, ...], _Operation] = {}
+
+
+def _remember(memo: dict[Any, Any], key: object, value: Any) -> Any:
+    if len(memo) >= _MOST_REMEMBERED:
+        memo.clear()
+    memo[key] = value
+    return value
 
 
 class KernelTranslation:
@@ -161,35 +168,32 @@ class KernelTranslation:
     def do_For(self, node: ast.For) -> None:
         first, last, step = self.bounds(node)
         assert isinstance(node.target, ast.Name)
-        start, stop = (self.cast(bound, types.int64) for bound in (first, last))
-        times = _times(start, stop, step)
-        if times == 1:
+        known = [getattr(bound.type, "literal_value", None) for bound in (first, last)]
+        if known[0] is not None and known[1] is not None and len(range(known[0], known[1], step)) == 1:
             self.once(node, node.target.id, first)
             return
-        # The test follows the body, as LLVM would have it in the end.
+        start, stop = (self.cast(bound, types.int64) for bound in (first, last))
+        count = stop if known[0] == 0 else self.builder.sub(stop, start)
+        if step > 1:
+            count = self.builder.sdiv(self.builder.add(count, ir.Constant(_WORD, step - 1)), ir.Constant(_WORD, step))
         before = self.builder.block
-        body, following, after = (self.block(name) for name in ("do", "next", "after"))
-        if times:
-            self.builder.branch(body)
-        else:
-            self.builder.cbranch(self.builder.icmp_signed("<", start, stop), body, after)
+        head, body, following, after = (self.block(name) for name in ("for", "do", "next", "after"))
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        number, left = (self.builder.phi(_WORD) for _ in range(2))
+        # How many are left, so that LLVM sees that `range(i, i + 8)` are 8.
+        self.builder.cbranch(self.builder.icmp_signed(">", left, ir.Constant(_WORD, 0)), body, after)
         self.builder.position_at_end(body)
-        number = self.builder.phi(_WORD)
-        number.add_incoming(start, before)
         self.set(node.target.id, Value(types.int64, number))
         self.repeated(node, following, after)
         end = self.builder.block
         if not end.is_terminated:
             self.builder.branch(following)
         self.builder.position_at_end(following)
-        if step == 1:
-            behind = self.builder.add(number, ir.Constant(_WORD, 1), flags=("nsw",))
-            again = self.builder.icmp_signed("!=" if times else "<", behind, stop)
-        else:
-            behind = self.builder.add(number, ir.Constant(_WORD, step))  # behind the last one it may be too large
-            again = self.builder.icmp_signed(">", self.builder.sub(stop, number), ir.Constant(_WORD, step))
-        number.add_incoming(behind, following)
-        end_loop(self.builder.cbranch(again, body, after), end, number)
+        for phi, initial, change, flags in ((number, start, step, ()), (left, count, -1, ("nsw",))):
+            phi.add_incoming(initial, before)
+            phi.add_incoming(self.builder.add(phi, ir.Constant(_WORD, change), flags=flags), following)
+        end_loop(self.builder, head, end, number)
         self.builder.position_at_end(after)
 
     def once(self, node: ast.For, name: str, number: Value) -> None:
@@ -262,10 +266,8 @@ class KernelTranslation:
             raise NotSimple("another constant")
         key = (type(value), repr(value))  # which tells zeros apart
         if key not in _constants:
-            if len(_constants) >= _MOST_CONSTANTS:
-                _constants.clear()
             kind = types.maybe_literal(value) or self.typing.resolve_value_type(value)
-            _constants[key] = Value(kind, self.target.get_constant(types.unliteral(kind), value))
+            _remember(_constants, key, Value(kind, self.target.get_constant(types.unliteral(kind), value)))
         return _constants[key]
 
     def of_Name(self, node: ast.Name) -> Value:
@@ -359,7 +361,7 @@ class KernelTranslation:
             found = self.typing.resolve_function_type(kind, given, {})
             if found is None or found.recvr is not None or len(found.args) != len(arguments):
                 raise NotSimple("an operation that is not declared")
-            known = _operations[key] = _Operation(kind, found, given)
+            known = _remember(_operations, key, _Operation(kind, found, given))
         values = [self.cast(argument, wanted) for argument, wanted in zip(arguments, known.found.args)]
         return Value(known.found.return_type, self.target.get_function(known.kind, known.found)(self.builder, values))
 
@@ -387,15 +389,6 @@ class KernelTranslation:
 
     def block(self, name: str) -> ir.Block:
         return self.builder.append_basic_block(name)
-
-
-def _times(start: ir.Value, stop: ir.Value, step: int) -> int:
-    """How many numbers a range has, if that is known, as of `range(4)` and `range(i, i + 4)`; else 0."""
-    if isinstance(start, ir.Constant) and isinstance(stop, ir.Constant):
-        return len(range(start.constant, stop.constant, step))
-    if getattr(stop, "opname", "") == "add" and stop.operands[0] is start and isinstance(stop.operands[1], ir.Constant):
-        return len(range(0, stop.operands[1].constant, step))
-    return 0
 
 
 def _known(kind: ast.AST, operands: Sequence[Value]) -> int | Value | None:

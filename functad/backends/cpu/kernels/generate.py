@@ -167,7 +167,7 @@ class _Generator:
                 yield from (group for group in groups.values() if len(group) > 1)
 
     def _join(self, group: _Alike) -> str:
-        """Let the first of some functions do what all do, which is given the numbers they differ in; returns its name."""
+        """Let the first of some functions do what all do, given the numbers that they differ in; returns its name."""
         keep = next(iter(group))
         first = self.functions[keep]
         columns = list(zip(*group.values(), strict=True))

@@ -1,8 +1,8 @@
 """Which numbers in the text of a kernel may as well be given to it, so that kernels that differ in them are one.
 
-Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these. What
-decides how a loop is written as vectors stays in the text: divisors, steps, how far apart the elements of an
-innermost loop lie, and how many these are unless they are many.
+Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these.
+What decides how a loop becomes vectors stays in the text: divisors, steps, how far apart the elements of an innermost
+loop lie, and how many these are unless they are many.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from itertools import count
 from functad import machine_model
 
 _NUMBER = re.compile(r"\b\d+\b")
+# Not shifts and masks, by which the text hides from LLVM how many steps there are, but not that they are whole vectors.
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _OF_NUMBERS = {"range", "min", "max", "minimum", "maximum"}
 
 
@@ -67,7 +69,8 @@ class _Finder:
                 self.product(node.value)
 
     def loop(self, node: ast.For) -> None:
-        assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
+        if not (isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)):
+            return
         is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for s in node.body for inner in ast.walk(s))
         for bound in node.iter.args[:2]:
             if not is_innermost:
@@ -79,12 +82,11 @@ class _Finder:
 
     def assignment(self, node: ast.Assign | ast.AugAssign, innermost: str) -> None:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-        if isinstance(target, ast.Name):
-            if self.is_index(node.value):
-                self.words.add(target.id)
-                self.index(node.value, innermost)
-            else:
-                self.words.discard(target.id)
+        if isinstance(target, ast.Name) and self.is_index(node.value):
+            self.words.add(target.id)
+            self.index(node.value, innermost)
+        elif isinstance(target, (ast.Name, ast.Tuple)):
+            self.words.difference_update(name.id for name in ast.walk(target) if isinstance(name, ast.Name))
 
     def comparison(self, test: ast.expr, innermost: str) -> None:
         for node in ast.walk(test):
@@ -115,7 +117,7 @@ class _Finder:
             self.found[node.lineno - 2, node.col_offset - 1] = least
         elif isinstance(node, ast.UnaryOp):
             self.index(node.operand, innermost)
-        elif isinstance(node, ast.BinOp):
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
             factors = [getattr(factor, "id", None) for factor in (node.left, node.right)]
             if not (innermost in factors and isinstance(node.op, ast.Mult)):
                 self.index(node.left, innermost)
