@@ -37,7 +37,10 @@ class NestStep:
 
 @dataclass(eq=False)
 class KernelStep:
-    """A kernel whose text a primitive's rule has written. offsets: with which element a parameter's buffer begins."""
+    """A kernel whose text a primitive's rule has written.
+
+    offsets: with which element a parameter's buffer begins. slowness: of an operation, beside those of other kernels.
+    """
 
     name: str
     body: str
@@ -49,6 +52,7 @@ class KernelStep:
     row_reads: tuple[str, ...]
     eqns: list[Eqn]
     offsets: tuple[int, ...] = ()
+    slowness: float = 1.0
 
     def __str__(self) -> str:
         reads = [b.name for _, b, mode in self.parameters if mode != "w"]

@@ -14,6 +14,9 @@ CONVOLUTION_WORTH_PRODUCTS = 1 << 16
 DILATION_WORTH_SPLITTING = 1 << 26
 """operations of a convolution from which those with zeros between elements are left out, by more kernels. Compared."""
 
+PLAIN_SUM_SLOWNESS = 4.0
+"""times as long as other kernels an operation of a convolution takes that is a plain sum for each output. Compared."""
+
 CONVOLUTION_BLOCK_PLACES = 256
 """outputs of a block of products: enough for them to be fast, few enough for the cache. Compared."""
 

@@ -46,6 +46,15 @@ def test_operations_are_those_of_the_compiled_layer():
     assert dense.total.flops == 2 * 8 * 100 * 10
     twice = nn.summary(nn.serial(nn.Dense(10, use_bias=False), nn.Dense(10, use_bias=False)), of(8, 10))
     assert [row.flops for row in twice.layers] == [3200, 1600, 1600]
+    # Small convolutions, those of groups and larger ones are computed in other ways, but count alike.
+    for conv, shape, taps in (
+        (nn.Conv(4, (3, 3), use_bias=False), (1, 1, 8, 8), 9),
+        (nn.Conv(32, (3, 3), groups=32, use_bias=False), (2, 32, 18, 18), 9),
+        (nn.Conv(32, (3, 3), layout="NHWC", groups=32, use_bias=False), (2, 18, 18, 32), 9),
+        (nn.Conv(8, (3, 3), use_bias=False), (2, 8, 18, 18), 72),
+    ):
+        found = nn.summary(conv, of(*shape)).total
+        assert found.flops == 2 * taps * found.output.size
     recurrent = nn.summary(nn.LSTM(8), of(2, 20, 3)).total.flops
     assert recurrent > 2 * 20 * 2 * (3 + 8) * 32  # all steps
 

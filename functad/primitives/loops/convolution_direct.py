@@ -37,7 +37,8 @@ def any_convolution(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
         write_sum(text, conv, cast(out.dtype))
         text.line(f"out[{out_index(conv)}] = acc")
     buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "out": (out, "w")}
-    target.kernel("convolution", str(text), buffers, math.prod(outer), flops=4 * conv.flops)
+    slowness = machine_model.PLAIN_SUM_SLOWNESS
+    target.kernel("convolution", str(text), buffers, math.prod(outer), flops=conv.flops, slowness=slowness)
 
 
 def write_places(text: KernelText, place: str, names: Sequence[str], sizes: Sequence[int]) -> None:
@@ -121,7 +122,8 @@ def all_groups(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> 
     with text.loop("e", conv.groups):
         text.line("out[y + e] = out[y + e] + lhs[x + e] * rhs[w + e]")
     buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "out": (out, "rw")}
-    target.kernel("convolution_groups", str(text), buffers, count, flops=4 * conv.flops)
+    slowness = machine_model.PLAIN_SUM_SLOWNESS
+    target.kernel("convolution_groups", str(text), buffers, count, flops=conv.flops, slowness=slowness)
 
 
 # --- few channels: rows of outputs, with all taps in one statement -------------------------------------------

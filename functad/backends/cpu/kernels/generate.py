@@ -120,7 +120,8 @@ class _Generator:
                 step.name, step.parameters, 1, {}, machine_model.PYTHON_CALL_NS + nbytes, 0, nbytes, step
             )
         if isinstance(step, KernelStep):
-            cost = step.flops / machine_model.KERNEL_FLOPS_PER_NS + step.bytes / machine_model.BYTES_PER_NS
+            operations = step.slowness * step.flops
+            cost = operations / machine_model.KERNEL_FLOPS_PER_NS + step.bytes / machine_model.BYTES_PER_NS
             body, rows = textwrap.dedent(step.body), _rows_of_kernel(step)
             kernel = CpuKernel(body, step.parameters, step.n, rows, offsets=step.offsets)
             return self._call_of(kernel, step, (step.flops, step.bytes, cost))
