@@ -1,5 +1,4 @@
-"""Data sets and mini-batches, all as NumPy arrays: digits and texts, found or invented, words as numbers, batching,
-images changed at random.
+"""Data sets and mini-batches: digits and texts, found or invented, idx files, words as numbers, batches, augmentation.
 
 Knows the public names only, not how the data are found, drawn or cut.
 """
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 from functad.absent import absent
 from functad.data.batching import Batches, batches
 from functad.data.idx import read_idx
-from functad.data.loading import Loader, Position, loader
+from functad.data.loading import DataLoader, Position, loader
 from functad.data.mnist_files import MNIST, mnist
 from functad.data.places import MissingDataError
 from functad.data.synthetic import synthetic_digits
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MNIST",
     "Batches",
-    "Loader",
+    "DataLoader",
     "MissingDataError",
     "Position",
     "Reviews",

@@ -51,17 +51,17 @@ def batches(
     >>> sorted(int(y) for x, labels in batches((images, labels), 2, key=random.key(0)) for y in labels)
     [0, 1, 2, 3, 4]
     """
-    cut = Cut(data, batch_size, "batches")
-    order = _order(key, permutation, cut.length)
-    if drop_remainder and cut.length < batch_size:
+    items = Items(data, batch_size, "batches")
+    order = _order(key, permutation, items.length)
+    if drop_remainder and items.length < batch_size:
         raise ArgumentError(
-            f"batches: drop_remainder=True leaves no batch, as there are only {cut.length} items for a batch of "
+            f"batches: drop_remainder=True leaves no batch, as there are only {items.length} items for a batch of "
             f"{batch_size}. Use a smaller batch_size, or drop_remainder=False."
         )
-    return Batches(cut, order, drop_remainder)
+    return Batches(items, order, drop_remainder)
 
 
-class Cut:
+class Items:
     """Data to be cut into batches, which are known to be so: a list of arrays, the structure around them, sizes."""
 
     def __init__(self, data: Any, batch_size: int, function: str) -> None:
@@ -71,7 +71,7 @@ class Cut:
         self.length = _common_length([keystr(path) for path, _ in paths_and_leaves], self.arrays, function)
         self.batch_size = int(batch_size)
 
-    def items(self, index: slice | np.ndarray) -> Any:
+    def take(self, index: slice | np.ndarray) -> Any:
         """A pytree like the data, of some of the items."""
         return tree_unflatten(self.structure, [_native(array[index]) for array in self.arrays])
 
@@ -79,19 +79,19 @@ class Cut:
 class Batches:
     """What `batches` returns; may be iterated over several times."""
 
-    def __init__(self, cut: Cut, order: np.ndarray | None, drop_remainder: bool) -> None:
-        self._cut = cut
+    def __init__(self, items: Items, order: np.ndarray | None, drop_remainder: bool) -> None:
+        self._items = items
         self._order = order
-        self._stop = cut.length - cut.length % cut.batch_size if drop_remainder else cut.length
-        self._starts = range(0, self._stop, cut.batch_size)
+        self._stop = items.length - items.length % items.batch_size if drop_remainder else items.length
+        self._starts = range(0, self._stop, items.batch_size)
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def __getitem__(self, number: int) -> Any:
         start = self._starts[number]
-        items = slice(start, min(start + self._starts.step, self._stop))
-        return self._cut.items(items if self._order is None else self._order[items])
+        part = slice(start, min(start + self._starts.step, self._stop))
+        return self._items.take(part if self._order is None else self._order[part])
 
     def __iter__(self) -> Iterator[Any]:
         return map(self.__getitem__, range(len(self)))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import random
-from functad.data.batching import Batches, Cut, check_key
+from functad.data.batching import Batches, Items, check_key
 from functad.errors import ArgumentError
 from functad.tree_util import tree_map
 
@@ -38,7 +38,7 @@ def loader(
     last: str = "keep",
     prefetch: int = 2,
     position: Sequence[Any] = (0, 0),
-) -> Loader:
+) -> DataLoader:
     """The batches of `data`, epoch after epoch: each `for` loop over the loader goes to the end of one epoch.
 
     Args:
@@ -55,7 +55,7 @@ def loader(
         position: where to begin, such as the `position` of a loader of the same data, batch size and key.
 
     Returns:
-        A `Loader`. Its `len` is the number of batches of an epoch. Its `position` is that behind the batch that was
+        A `DataLoader`. Its `len` is the number of batches of an epoch. Its `position` is that behind the batch that was
         given last, a tuple of two numbers which `functad.io.save` keeps; it may be set between two loops. A loop that
         is left early ends the thread; the next one goes on with the rest of its epoch. What goes wrong in the thread is
         raised where the batch is asked for.
@@ -72,36 +72,36 @@ def loader(
     >>> [labels.tolist() for _, labels in loader((jnp.zeros(5), np.arange(5)), 2, random.key(0), position=(1, 1))]
     [[1, 0], [2]]
     """
-    return Loader(Cut(data, batch_size, "loader"), key, last, prefetch, position)
+    return DataLoader(Items(data, batch_size, "loader"), key, last, prefetch, position)
 
 
-class Loader:
+class DataLoader:
     """What `loader` returns.
 
     Attributes:
         position: the `Position` behind the batch that was given last.
     """
 
-    def __init__(self, cut: Cut, key: Any, last: str, prefetch: int, position: Sequence[Any]) -> None:
+    def __init__(self, items: Items, key: Any, last: str, prefetch: int, position: Sequence[Any]) -> None:
         if last not in _LAST:
             raise ArgumentError(f"loader: last is {last!r}; it must be one of {', '.join(map(repr, _LAST))}")
         if isinstance(prefetch, bool) or not isinstance(prefetch, (int, np.integer)) or prefetch < 0:
             raise ArgumentError(f"loader: prefetch is {prefetch!r}; it is how many batches are made ahead, 0 or more")
-        if last == "drop" and cut.length < cut.batch_size:
+        if last == "drop" and items.length < items.batch_size:
             raise ArgumentError(
-                f"loader: last='drop' leaves no batch, as there are only {cut.length} items for a batch of "
-                f"{cut.batch_size}; use a smaller batch_size, or last='keep'"
+                f"loader: last='drop' leaves no batch, as there are only {items.length} items for a batch of "
+                f"{items.batch_size}; use a smaller batch_size, or last='keep'"
             )
         if key is not None:
             check_key(key, "loader")
-        self._cut, self._last, self._prefetch = cut, last, int(prefetch)
+        self._items, self._last, self._prefetch = items, last, int(prefetch)
         self._keys = [key]  # those of epochs that have been walked to, from the first one on
         self.position: Any = position
         self.position = Position(*self._place())
 
     def __len__(self) -> int:
-        size = self._cut.batch_size
-        return self._cut.length // size if self._last == "drop" else -(-self._cut.length // size)
+        size = self._items.batch_size
+        return self._items.length // size if self._last == "drop" else -(-self._items.length // size)
 
     def __iter__(self) -> Iterator[Any]:
         epoch, first = self._place()
@@ -131,14 +131,14 @@ class Loader:
         if self._keys[0] is not None:
             while len(self._keys) <= epoch:
                 self._keys.append(epoch_keys(self._keys[-1])[0])
-            order = np.asarray(random.permutation(epoch_keys(self._keys[epoch])[1], self._cut.length))
-        chunks = Batches(self._cut, order, self._last == "drop")
+            order = np.asarray(random.permutation(epoch_keys(self._keys[epoch])[1], self._items.length))
+        chunks = Batches(self._items, order, self._last == "drop")
         return chunks.__getitem__ if self._last != "pad" else lambda number: self._padded(chunks[number], number)
 
     def _padded(self, batch: Any, number: int) -> tuple[Any, np.ndarray]:
-        size = self._cut.batch_size
+        size = self._items.batch_size
         places = np.arange(size)
-        mask = places < self._cut.length - number * size
+        mask = places < self._items.length - number * size
         if mask.all():
             return batch, mask
         places = np.minimum(places, np.count_nonzero(mask) - 1)

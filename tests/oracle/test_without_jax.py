@@ -1,4 +1,4 @@
-"""Where JAX, SciPy, mpmath or safetensors is not installed, what compares with it skips with a reason, and stops no run of tests."""
+"""Where another library is not installed, what compares with it skips with a reason, and stops no run of tests."""
 
 from __future__ import annotations
 
