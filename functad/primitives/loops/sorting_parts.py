@@ -163,7 +163,9 @@ class PartedSort:
             body += f"\n        order[source + {m} + at] = {carried.value.format(self._rows.at('base', 'j'))}"
             writes += " order"
             operand = {name: (x, "r") for name, x in carried.operand.items()}
-        self._kernel("sort_apart", body, self._rows.count * self._pieces, "keys places origin shift", writes, operand, 1)
+        self._kernel(
+            "sort_apart", body, self._rows.count * self._pieces, "keys places origin shift", writes, operand, 1
+        )
 
     def _sort_parts(self, inputs: dict[str, Any], outs: dict[str, Any], moves: Sequence[str], kept: int) -> None:
         rows, m, unsigned = self._rows, self._rows.length, cast(self._key.word)

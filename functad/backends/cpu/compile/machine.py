@@ -196,7 +196,7 @@ def _optimized(texts: Iterable[str], context: llvm.ContextRef) -> llvm.ModuleRef
     run_passes(builder.getModulePassManager(), module, builder)
     rare = [function for function in module.functions if function.name.startswith(rare_branches.PREFIX)]
     if rare:
-        # Loops are vectors now: what asks whether a lane takes the branch need not be a call, which saves all registers.
+        # Loops are vectors now: who asks whether a lane takes the branch need not be called, with all registers saved.
         for function in rare:
             function.linkage = "internal"
         passes = llvm.create_new_module_pass_manager()

@@ -77,9 +77,7 @@ def _repeated(builder: ir.IRBuilder, value: ir.Value, count: int) -> ir.Value:
     return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
 
 
-def _over_lanes(
-    module: ir.Module, name: str, kinds: Sequence[ir.Type], emit: Emit, fixed: int | None
-) -> ir.Function:
+def _over_lanes(module: ir.Module, name: str, kinds: Sequence[ir.Type], emit: Emit, fixed: int | None) -> ir.Function:
     """Of arrays of flags, usual values and operands: writes unusual values over usual ones where the flag says so.
 
     fixed: how many there are, always; otherwise the last argument says it.
