@@ -46,11 +46,11 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             strong = True
             foreign = foreign or type(a) is np.ndarray
     run = primitive.impl
-    if values and _is_special(values[0].dtype):
+    if keys or values and _is_special(values[0].dtype):
         run = implementation(primitive, [v.dtype for v in values])
-    # NumPy orders complex numbers, and takes the words of keys for integers, where the shape rule refuses.
-    if keys or values and kind_of(values[0].dtype) == "c":
-        infer_avals(primitive, [aval_of(a) for a in args], params)
+        # NumPy orders complex numbers, and takes the words of keys for integers, where the shape rule refuses.
+        if keys or kind_of(values[0].dtype) == "c":
+            infer_avals(primitive, [aval_of(a) for a in args], params)
     try:
         if primitive.runs_functions:
             with np.errstate(all="ignore"):  # the context variables are the user's

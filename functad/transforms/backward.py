@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.array import ArrayImpl, wrap
+from functad.array import Array, wrap
 from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.ir import Absent, Diagonal, OwnDerivative, UndefinedPrimal, Zero
@@ -35,59 +35,82 @@ class BackwardPass:
         self.ops = trace.take_ops()
         self.inputs = inputs
         self.outs = outs
+        self.cotangents: dict[int, Any] = {}  # that have arrived so far, by tracer id; ndarrays where rules ran bare
 
     def transpose(self, cotangents: Sequence[Any]) -> list[Any]:
         """Cotangents of the inputs (`Zero` where none arrives) for one cotangent an output."""
-        ops, trace = self.ops, self.trace
+        ops = self.ops
         for op in ops:
             rule = op.primitive.jvp
             partly = type(rule) is Diagonal and rule.is_partial
             if partly or type(rule) is Absent:  # an error, if a tangent gets there
                 return linear_map_of(ops, self.inputs, self.outs).transpose(cotangents)
-        env: dict[int, Any] = {}
-        pull = _pull_known if runs_bare() else _pull
-
-        def accumulate(x: Any, cotangent: Any) -> None:
-            if type(x) is Tracer and x.owner is trace and type(cotangent) is not Zero:
-                key = id(x)
-                env[key] = add_cotangents(env[key], cotangent) if key in env else cotangent
-
         for out, cotangent in zip(self.outs, cotangents):
-            accumulate(out, cotangent)
+            if type(out) is Tracer and out.owner is self.trace:
+                self._accumulate(out, cotangent)
+        bare = runs_bare()
         with transforming():
             while ops:
-                op = ops.pop()
-                primitive = op.primitive
-                arriving = _arriving(op, env) if primitive.multiple_results else env.pop(id(op.outs[0]), None)
-                if arriving is None:
-                    continue
-                lines.source = op.source
-                rule = primitive.jvp
-                if type(rule) is Diagonal and _is_real(op):
-                    for i, share in rule.pullbacks:
-                        x = op.args[i]
-                        if type(x) is Tracer and x.owner is trace:
-                            accumulate(x, pull(x, arriving, share, op.results, *op.values, **op.params))
-                elif type(rule) is OwnDerivative:
-                    for i, x in enumerate(op.args):
-                        if type(x) is Tracer and x.owner is trace:
-                            accumulate(x, pull(x, arriving, _transposed, op, i))
+                if bare:
+                    run_bare(self._apply_transposed_rules)
                 else:
-                    for x, cotangent in zip(op.args, self._pull_back(op, arriving)):
-                        accumulate(x, cotangent)
-        return [env[id(i)] if id(i) in env else Zero(i.aval) for i in self.inputs]
+                    self._apply_transposed_rules()
+                if ops:
+                    self._linearize_and_transpose(ops.pop())
+        return [self._take(i) for i in self.inputs]
 
-    def _pull_back(self, op: Op, arriving: Any) -> list[Any]:
-        """Cotangents of any operation's operands: its jvp rule, recorded and transposed."""
+    def _apply_transposed_rules(self) -> None:
+        """Go back as long as the records of operations say what the transposed derivative is."""
+        ops, trace, accumulate = self.ops, self.trace, self._accumulate
+        while ops:
+            op = ops[-1]
+            rule = op.primitive.jvp
+            diagonal = type(rule) is Diagonal and _is_real(op)
+            if not diagonal and (type(rule) is not OwnDerivative or op.primitive.multiple_results):
+                return
+            ops.pop()
+            arriving = self.cotangents.pop(id(op.outs[0]), None)
+            if arriving is None:
+                continue
+            lines.source = op.source
+            if diagonal:
+                for i, share in rule.pullbacks:  # type: ignore[union-attr]
+                    x = op.args[i]
+                    if type(x) is Tracer and x.owner is trace:
+                        accumulate(x, unbroadcast(share(arriving, op.results, *op.values, **op.params), x))
+            else:
+                for i, x in enumerate(op.args):
+                    if type(x) is Tracer and x.owner is trace:
+                        accumulate(x, unbroadcast(_transposed(arriving, op, i), x))
+
+    def _linearize_and_transpose(self, op: Op) -> None:
+        """Go back over any operation: its jvp rule is recorded, and transposed."""
+        arriving = [self._take(o) for o in op.outs]
+        if all(type(ct) is Zero for ct in arriving):
+            return
+        lines.source = op.source
         with Trace("the linear part of grad") as linear:
             tangents = [
                 linear.new_input(a.aval, "tangent") if type(a) is Tracer and a.owner is self.trace else Zero(aval_of(a))
                 for a in op.args
             ]
             outgoing = push_through(op, tangents)
-        linear_map = LinearMap(linear, [t for t in tangents if type(t) is Tracer], outgoing)
-        found = iter(linear_map.transpose(arriving if op.primitive.multiple_results else (arriving,)))
-        return [next(found) if type(t) is Tracer else t for t in tangents]
+        inputs = [(x, t) for x, t in zip(op.args, tangents) if type(t) is Tracer]
+        found = LinearMap(linear, [t for _, t in inputs], outgoing).transpose(arriving)
+        for (x, _), cotangent in zip(inputs, found):
+            self._accumulate(x, cotangent)
+
+    def _accumulate(self, x: Tracer, cotangent: Any) -> None:
+        if type(cotangent) is not Zero:
+            present = self.cotangents.get(id(x))
+            self.cotangents[id(x)] = cotangent if present is None else add_cotangents(present, cotangent)
+
+    def _take(self, x: Any) -> Any:
+        """The cotangent that has arrived at a result or input as an Array, `Zero` if none has."""
+        found = self.cotangents.pop(id(x), None)
+        if found is None:
+            return Zero(aval_of(x))
+        return found if isinstance(found, Array) else wrap(np.asarray(found), x.aval)
 
 
 def _transposed(arriving: Any, op: Op, i: int) -> Any:
@@ -95,36 +118,6 @@ def _transposed(arriving: Any, op: Op, i: int) -> Any:
     args = [*op.values]
     args[i] = UndefinedPrimal(op.args[i].aval)
     return op.primitive.transpose(arriving, *args, **op.params)[i]
-
-
-def _pull(x: Tracer, arriving: Any, rule: Callable[..., Any], *args: Any, **params: Any) -> Any:
-    """The cotangent of an operand x by a rule of its operation that takes the cotangent of the result to it."""
-    return unbroadcast(rule(arriving, *args, **params), x)
-
-
-def _pull_known(x: Tracer, arriving: Any, rule: Callable[..., Any], *args: Any, **params: Any) -> Any:
-    """The same where it may run bare, as functad's own rules do."""
-    if type(arriving) is not ArrayImpl:  # but several results, or one that NumPy has
-        return _pull(x, arriving, rule, *args, **params)
-    given, aval = arriving._value, x.aval
-    found = run_bare(rule, given, *args, **params)
-    if type(found) is Zero:
-        return found
-    if found is given:
-        return unbroadcast(arriving, x)
-    if type(found) is not np.ndarray:
-        found = np.asarray(found)
-    if found.shape == aval.shape and arriving.weak_type == aval.weak_type:
-        return wrap(found, aval)
-    return unbroadcast(ArrayImpl(found, arriving.weak_type and aval.weak_type), x)
-
-
-def _arriving(op: Op, env: dict[int, Any]) -> Any:
-    """The cotangents of the results of an operation that may have several; None where nothing arrives."""
-    found = [env.pop(id(o), None) for o in op.outs]
-    if all(ct is None for ct in found):
-        return None
-    return [Zero(aval_of(o)) if ct is None else ct for ct, o in zip(found, op.outs)]
 
 
 def _is_real(op: Op) -> bool:

@@ -375,6 +375,33 @@ def test_a_gradient_frees_what_it_has_gone_back_over() -> None:
     assert alive == [False]
 
 
+def test_a_rule_of_the_user_between_functads_own_sees_arrays_and_the_users_settings_of_numpy() -> None:
+    seen = []
+
+    @functad.custom_vjp
+    def probe(x: Any, y: Any) -> Any:
+        return x * y, x
+
+    def backward(residual: Any, cts: Any) -> Any:
+        seen.append(([type(ct) is type(x) and ct.dtype == x.dtype for ct in cts], np.geterr()["over"]))
+        return cts[0] * residual[1] + cts[1], cts[0] * residual[0]
+
+    probe.defvjp(lambda x, y: (probe(x, y), (x, y)), backward)
+
+    def loss(x: Any, own: bool) -> Any:
+        one, two = lax.split(jnp.sin(x) * x, (2, 4))
+        product, same = (one * jnp.exp(x)[:2], one) if own else probe(one, jnp.exp(x)[:2])
+        return jnp.sum(jnp.tanh(product) * same + jnp.cumsum(two)[2:])
+
+    x = jnp.array([0.3, -0.7, 1.1, 0.2, -1.3, 0.9])
+    with np.errstate(over="call"):
+        np.seterrcall(lambda *_: None)
+        found = grad(loss)(x, False)
+    assert seen == [([True, True], "call")]
+    assert type(found) is type(x) and found.aval == x.aval
+    assert close(found, grad(loss)(x, True), 1e-6)
+
+
 def test_an_operand_without_a_derivative_is_refused_in_the_same_cases_by_all():
     split = functad.jit(lambda x: (functad.lax.stop_gradient(x), x))
 
