@@ -320,7 +320,8 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     >>> jnp.count_nonzero(jnp.array([0, 2, 3]))
     Array(2, dtype=int32)
     """
-    return sum(logic.not_equal(a, 0), axis=axis, keepdims=keepdims)
+    x = as_array("count_nonzero", a)
+    return sum(x if x.dtype == bool else logic.not_equal(x, 0), axis=axis, keepdims=keepdims)
 
 
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
@@ -480,7 +481,7 @@ def var(
     wanted = dtypes.to_inexact_dtype(x.dtype) if given is None else given
     if kind_of(x.dtype) == "c" and given is None:
         wanted = np.zeros((), x.dtype).real.dtype
-    computed = dtypes.promote_types(x.dtype, wanted)
+    computed = x.dtype if given is None else dtypes.promote_types(x.dtype, wanted)
     computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(computed))
     x = convert(x, computed)
     centre = _mean(x, axes, keepdims=True, where=where) if mean is None else convert(operand("var", mean), computed)
