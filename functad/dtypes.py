@@ -688,7 +688,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__, found=lambda name: bfloat16_dtype() if name == "bfloat16" else None)
+    __getattr__ = absent(__name__, found=lambda name: bfloat16_dtype().type if name == "bfloat16" else None)
 
 
 def __dir__() -> list[str]:

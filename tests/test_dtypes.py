@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from bfloat16_tools import needs_bfloat16
 
 import functad
 import functad.numpy as jnp
@@ -149,6 +150,12 @@ def test_bfloat16_says_which_package_it_needs(monkeypatch):
     for use in uses:
         with pytest.raises(DTypeError, match=r"bfloat16 needs the package ml_dtypes.*pip install functad\[bfloat16\]"):
             use()
+
+
+@needs_bfloat16
+def test_bfloat16_is_a_class_of_numbers_as_in_jax():
+    assert not isinstance(1.0, dtypes.bfloat16) and isinstance(dtypes.bfloat16(1.5), np.generic)
+    assert np.dtype(dtypes.bfloat16) == dtypes.bfloat16_dtype() == dtypes.as_dtype(dtypes.bfloat16) == jnp.bfloat16
 
 
 def test_without_its_package_bfloat16_can_be_named_compared_and_be_a_key(monkeypatch):

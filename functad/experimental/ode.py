@@ -6,9 +6,12 @@ Knows loops and custom rules. The method is Dormand and Prince's of order 5(4), 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from functad import dtypes, lax
 from functad import numpy as jnp
@@ -125,10 +128,12 @@ def _odeint(dynamics: Dynamics, options: _Options, y0: Any, times: Any, args: tu
     def slope(y: Any, t: Any) -> Any:
         return dynamics(y, t, *args)
 
+    most = math.ceil(min(options.mxstep, np.iinfo(np.int32).max))
+
     def advance(state: _IntegratorState, target: Any) -> tuple[_IntegratorState, Any]:
         def unfinished(carry: tuple[Any, _IntegratorState]) -> Any:
             count, state = carry
-            return (state.t < target) & (count < options.mxstep) & (state.length > 0)
+            return (state.t < target) & (count < most) & (state.length > 0)
 
         def step(carry: tuple[Any, _IntegratorState]) -> tuple[Any, _IntegratorState]:
             return carry[0] + 1, _step(slope, options, carry[1])

@@ -33,7 +33,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
         raise DTypeError(f"packbits takes integers or booleans, got {x.aval.str_short()}; compare floats first: x != 0")
     lines, place = _lines("packbits", x, axis)
     size = lines.shape[-1]
-    lines = jnp.pad(lines != 0, [(0, 0)] * (lines.ndim - 1) + [(0, -size % 8)])
+    lines = jnp.pad(lines if lines.dtype == bool else lines != 0, [(0, 0)] * (lines.ndim - 1) + [(0, -size % 8)])
     values = _values("packbits", bitorder)
     bytes_ = jnp.where(lines.reshape(*lines.shape[:-1], lines.shape[-1] // 8, 8), values, np.uint8(0))
     return jnp.moveaxis(jnp.sum(bytes_, -1, dtype=np.uint8), -1, place)

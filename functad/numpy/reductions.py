@@ -320,7 +320,8 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     >>> jnp.count_nonzero(jnp.array([0, 2, 3]))
     Array(2, dtype=int32)
     """
-    return sum(logic.not_equal(a, 0), axis=axis, keepdims=keepdims)
+    x = as_array("count_nonzero", a)
+    return sum(x if x.dtype == bool else logic.not_equal(x, 0), axis=axis, keepdims=keepdims)
 
 
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:

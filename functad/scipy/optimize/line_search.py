@@ -86,8 +86,8 @@ def line_search(
             high=_choose(is_lower, _choose(is_past, low, high), trial),
             bracketed=search.bracketed | ~is_lower | is_past,
             done=is_lower & flat,
-            doublings=search.doublings + ~search.bracketed,
-            narrowings=search.narrowings + search.bracketed,
+            doublings=jnp.where(search.bracketed, search.doublings, search.doublings + 1),
+            narrowings=jnp.where(search.bracketed, search.narrowings + 1, search.narrowings),
         )
 
     no, none = jnp.asarray(False), jnp.asarray(0, "int32")
