@@ -1,6 +1,6 @@
 """The jobs of `python -m functad train` done by its peers: `python -m benchmarks.training_peers torch cnn`.
 
-Each prints the same rows. `… torch check text` compares the network with functad's instead, from the same params.
+Each prints the same rows. `… torch text --check` compares the network with functad's instead, from the same params.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-EVALUATION_BATCH = 1000
+EVALUATION_BATCH = 250
 
 
 class Prepared(NamedTuple):
@@ -239,31 +239,31 @@ _JOBS: dict[str, dict[str, Callable[[argparse.Namespace], Prepared]]] = {
 }
 
 
-def _frameworks_threads(framework: str) -> None:
+def _use_threads(framework: str) -> None:
     if framework == "torch":
         import torch
 
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "0")) or torch.get_num_threads())
 
 
-def _arguments() -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "--epochs", {"type": int, "required": False}
-    yield "--batch", {"type": int}
-    yield "--lr", {"type": float}
-    yield "--length", {"type": int, "default": 64}
-    yield "--limit", {"type": int}
-
-
-def main() -> None:
-    """Train as the command line says."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training_peers", description=__doc__)
     parser.add_argument("framework", choices=_JOBS)
     parser.add_argument("job", choices=_JOBS["torch"])
     parser.add_argument("--check", action="store_true", help="compare the network with functad's")
-    for flag, settings in _arguments():
-        parser.add_argument(flag, **settings)
-    options = parser.parse_args()
-    _frameworks_threads(options.framework)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=0.001)
+    parser.add_argument("--length", type=int, default=64)
+    parser.add_argument("--limit", type=int)
+    return parser
+
+
+def main() -> None:
+    """Train as the command line says."""
+    options = parser().parse_args()
+    _use_threads(options.framework)
     if options.check:
         print(_torch_check(options.job))
         return
