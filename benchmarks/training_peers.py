@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-EVALUATION_BATCH = 250
+FEWEST_EVALUATED = 64
 
 
 class Prepared(NamedTuple):
@@ -35,14 +35,14 @@ class Prepared(NamedTuple):
 
 def train(prepared: Prepared, epochs: int, batch: int) -> None:
     """Go over the items in another order each time, and print a row for each."""
-    rng = np.random.default_rng(0)
+    rng, at_once = np.random.default_rng(0), max(batch, FEWEST_EVALUATED)
     for number in range(1, epochs + 1):
         order = rng.permutation(prepared.items)
         started = time.perf_counter()
         losses = [prepared.step(order[i : i + batch]) for i in range(0, len(order) - batch + 1, batch)]
         loss = float(np.mean([float(loss) for loss in losses]))
         seconds = time.perf_counter() - started
-        parts = [prepared.evaluate(slice(i, i + EVALUATION_BATCH)) for i in range(0, prepared.tested, EVALUATION_BATCH)]
+        parts = [prepared.evaluate(slice(i, i + at_once)) for i in range(0, prepared.tested, at_once)]
         tested = sum(float(total) for total, _ in parts) / sum(count for _, count in parts)
         print(f"{number:5d} {seconds:6.2f} s {loss:8.4f} {tested:9.4f}", flush=True)
 
