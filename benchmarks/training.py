@@ -174,5 +174,5 @@ def _started(words: list[str], options: Options) -> subprocess.CompletedProcess[
         env=worker_environment(options.threads),
     )
     if process.returncode:
-        raise TrainingError(process.stderr.strip().splitlines()[-1])
+        raise TrainingError(_PEAK.sub("", process.stderr).strip().splitlines()[-1])
     return process

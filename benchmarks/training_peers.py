@@ -1,6 +1,6 @@
 """The jobs of `python -m functad train` done by its peers: `python -m benchmarks.training_peers torch cnn`.
 
-Each prints the same rows. `… torch check text` compares the network with functad's instead, from the same params.
+Each prints the same rows. `… torch text --check` compares the network with functad's instead, from the same params.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-EVALUATION_BATCH = 1000
+FEWEST_EVALUATED = 64
 
 
 class Prepared(NamedTuple):
@@ -35,14 +35,14 @@ class Prepared(NamedTuple):
 
 def train(prepared: Prepared, epochs: int, batch: int) -> None:
     """Go over the items in another order each time, and print a row for each."""
-    rng = np.random.default_rng(0)
+    rng, at_once = np.random.default_rng(0), max(batch, FEWEST_EVALUATED)
     for number in range(1, epochs + 1):
         order = rng.permutation(prepared.items)
         started = time.perf_counter()
         losses = [prepared.step(order[i : i + batch]) for i in range(0, len(order) - batch + 1, batch)]
         loss = float(np.mean([float(loss) for loss in losses]))
         seconds = time.perf_counter() - started
-        parts = [prepared.evaluate(slice(i, i + EVALUATION_BATCH)) for i in range(0, prepared.tested, EVALUATION_BATCH)]
+        parts = [prepared.evaluate(slice(i, i + at_once)) for i in range(0, prepared.tested, at_once)]
         tested = sum(float(total) for total, _ in parts) / sum(count for _, count in parts)
         print(f"{number:5d} {seconds:6.2f} s {loss:8.4f} {tested:9.4f}", flush=True)
 
@@ -239,31 +239,31 @@ _JOBS: dict[str, dict[str, Callable[[argparse.Namespace], Prepared]]] = {
 }
 
 
-def _frameworks_threads(framework: str) -> None:
+def _use_threads(framework: str) -> None:
     if framework == "torch":
         import torch
 
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "0")) or torch.get_num_threads())
 
 
-def _arguments() -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "--epochs", {"type": int, "required": False}
-    yield "--batch", {"type": int}
-    yield "--lr", {"type": float}
-    yield "--length", {"type": int, "default": 64}
-    yield "--limit", {"type": int}
-
-
-def main() -> None:
-    """Train as the command line says."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training_peers", description=__doc__)
     parser.add_argument("framework", choices=_JOBS)
     parser.add_argument("job", choices=_JOBS["torch"])
     parser.add_argument("--check", action="store_true", help="compare the network with functad's")
-    for flag, settings in _arguments():
-        parser.add_argument(flag, **settings)
-    options = parser.parse_args()
-    _frameworks_threads(options.framework)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=0.001)
+    parser.add_argument("--length", type=int, default=64)
+    parser.add_argument("--limit", type=int)
+    return parser
+
+
+def main() -> None:
+    """Train as the command line says."""
+    options = parser().parse_args()
+    _use_threads(options.framework)
     if options.check:
         print(_torch_check(options.job))
         return

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import functad
-from benchmarks import compiling, frameworks, optimizers, report, training, workloads
+from benchmarks import compiling, frameworks, optimizers, report, training, training_peers, workloads
 from benchmarks.__main__ import BENCHMARKS, GROUPS, main
 from benchmarks.agreement import disagreement
 from benchmarks.measure import Timing, summary
 from benchmarks.processes import WorkerError, compete, worker
 from benchmarks.record import Options, Section, compared
 from benchmarks.task import Adam, Outcome, Training
+from functad.__main__ import main as functad_main
 
 OPTIONS = Options(["functad"], rounds=1, seconds=0.01, threads=1)
 
@@ -269,6 +271,63 @@ def test_what_is_compiled_computes_what_each_operation_alone_does(name):
         assert disagreement(contender.outcome(), compiled)[0] < 1e-4
 
 
-def test_the_accuracies_of_a_training_are_read():
-    rows = "epoch     time     loss   train acc.   test acc.\n    1    0.9 s   0.4000       0.8900      0.9300\n"
-    assert training._ROW.findall(rows) == ["0.9300"]
+# --- whole trainings ----------------------------------------------------------------------------------
+
+
+def test_the_rows_of_a_training_are_read():
+    rows = "epoch     time     loss   test acc.\n    1    0.9 s   0.40      0.9300\n    2  13.45 s   0.30      0.9412\n"
+    assert training._ROW.findall(rows) == [("0.9", "0.9300"), ("13.45", "0.9412")]
+
+
+@pytest.mark.parametrize("name", training.JOBS)
+def test_the_command_lines_of_a_training_are_understood(name, monkeypatch):
+    job, asked = training.JOBS[name], []
+    monkeypatch.setattr("functad.train.digit_commands.train_cnn", asked.append)
+    monkeypatch.setattr("functad.train.text_commands.train_text", asked.append)
+    monkeypatch.setattr("functad.train.text_commands.train_language", asked.append)
+    functad_main(training.command("functad", job)[1:])
+    (options,) = asked
+    assert options.epochs == job.epochs and options.batch == int(job.flags[1]) and options.lr == float(job.flags[3])
+    module, *words = training.command("torch", job, epochs=1)
+    parsed = training_peers.parser().parse_args(words)
+    assert module == "benchmarks.training_peers" and (parsed.job, parsed.epochs) == (job.peer, 1)
+    assert (parsed.batch, parsed.lr) == (options.batch, options.lr)
+
+
+def test_trainings_become_tables():
+    runs = {
+        "functad": [training.Outcome(4.0, [1.0, 1.0], 100_000_000, ["0.8", "0.9"])],
+        "torch": [training.Outcome(9.0, [4.0, 4.0], 400_000_000, ["0.7", "0.8"])],
+        "jax": [],
+    }
+    sections = training._sections("text", training.JOBS["text"], 2, runs, {"jax": "jax is not installed"})
+    assert [s.name for s in sections] == ["text", "text-epochs", "text-memory"]
+    assert [round(s.ratio.median, 3) for s in sections] == [0.444, 0.25, 0.25]
+    assert sections[0].failures == {"jax": "jax is not installed"}
+    assert sections[0].notes[0] == "functad: test accuracy 0.8 / 0.9"
+
+
+def test_a_whole_training_is_measured_in_a_process_of_its_own(monkeypatch):
+    own = ["functad", "train", "cnn", "--data", "synthetic", "--limit", "200"]
+    job = training.JOBS["train"]._replace(own=own)
+    monkeypatch.setitem(training.JOBS, "train", job)
+    process, epochs, memory = BENCHMARKS["train"](OPTIONS._replace(epochs=1))
+    assert process.figures["functad"].median > epochs.figures["functad"].median > 0
+    assert 20 < memory.figures["functad"].median < 2000
+    assert process.notes[0].startswith("functad: test accuracy 0.")
+
+
+def test_a_training_that_fails_is_told(monkeypatch):
+    job = training.JOBS["train"]._replace(own=["functad", "train", "cnn", "--limit", "none"])
+    monkeypatch.setitem(training.JOBS, "train", job)
+    sections = BENCHMARKS["train"](OPTIONS)
+    assert "'none' is not a whole number" in sections[0].failures["functad"]
+
+
+def test_programs_of_users_are_as_long_as_is_said():
+    folder = Path(training.__file__).parent / "published"
+    page = (folder.parent / "published.md").read_text(encoding="utf-8")
+    for name in ("cnn", "rnn", "text"):
+        lines = (folder / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        count = sum(bool(line.strip()) and not line.startswith('"""') for line in lines)
+        assert f"published/{name}.py`: {count} lines" in page

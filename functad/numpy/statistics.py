@@ -12,7 +12,6 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
-from functad.config import numpy_dtype_promotion
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.numpy import (

@@ -29,8 +29,8 @@ class History:
     >>> history = History([first, Epoch(2, 0.5, {"loss": 0.5}, {"loss": 1.0}, run)])
     >>> history
     epoch     time     loss  test loss
-        1    0.5 s   0.7000     0.9000
-        2    0.5 s   0.5000     1.0000
+        1   0.50 s   0.7000     0.9000
+        2   0.50 s   0.5000     1.0000
     >>> history.best.number, history["test loss"]
     (1, array([0.9, 1. ]))
     """
@@ -177,4 +177,6 @@ def _width(name: str) -> int:
 def _figure(name: str, value: float) -> str:
     if name == "epoch":
         return str(int(value))
-    return f"{value:.1f} s" if name == "time" else f"{value:.4f}"
+    if name == "time":
+        return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+    return f"{value:.4f}"

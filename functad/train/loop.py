@@ -23,7 +23,10 @@ from functad.errors import ArgumentError
 from functad.system.progress import Progress
 from functad.tree_util import tree_leaves, tree_map
 
-EVALUATION_BATCH = 1000
+# Items that are evaluated at once, if nothing else is said.
+EVALUATION_BATCH = 250
+# While training, so many at least: as many as in a step need no more memory than a step, but calls should not be many.
+_FEWEST_EVALUATED = 64
 # Over how many steps the loss beside the progress bar is a mean.
 _SHOWN_LOSSES = 100
 # Seconds between two lines about a long epoch where no line can be rewritten.
@@ -132,7 +135,7 @@ def epochs(
         raise ArgumentError(
             f"epochs: there are {length} items to train on, fewer than one batch of {batch_size}; use a smaller batch"
         )
-    step, evaluation = training_step(loss, optimizer), evaluator(loss)
+    step, evaluation = training_step(loss, optimizer), evaluator(loss, max(batch_size, _FEWEST_EVALUATED))
     # The step takes over the memory of what it is given, so the caller's is left to the caller.
     params, optimizer_state, state, key, done, at, earlier = copied(run)
     chunks = loader(data, batch_size, key, last="drop", position=(0, at))
@@ -177,8 +180,13 @@ def training_step(loss: Callable[..., Any], optimizer: optim.Optimizer) -> Any:
     return step
 
 
-def evaluator(loss: Callable[..., Any]) -> Callable[[Any, Any, Any], dict[str, float]]:
-    """`(params, state, data)` to the means of the loss and its metrics over all data, without a key."""
+def evaluator(
+    loss: Callable[..., Any], batch_size: int = EVALUATION_BATCH
+) -> Callable[[Any, Any, Any], dict[str, float]]:
+    """`(params, state, data)` to the means of the loss and its metrics over all data, without a key.
+
+    batch_size: how many items are evaluated at once. The means do not depend on it, but by rounding.
+    """
 
     @jit
     def totals(params: Any, state: Any, batch: Any) -> Any:
@@ -186,7 +194,7 @@ def evaluator(loss: Callable[..., Any]) -> Callable[[Any, Any, Any], dict[str, f
         return tree_map(lambda mean: mean * len(tree_leaves(batch)[0]), {"loss": value, **metrics})
 
     def evaluate(params: Any, state: Any, data: Any) -> dict[str, float]:
-        found = [totals(params, state, batch) for batch in batches(data, EVALUATION_BATCH)]
+        found = [totals(params, state, batch) for batch in batches(data, batch_size)]
         return {name: total * len(found) / len(tree_leaves(data)[0]) for name, total in _means(found).items()}
 
     return evaluate
