@@ -57,7 +57,7 @@ def _filters(params: Any) -> PageSection:
         (path, np.asarray(leaf)) for path, leaf in tree_leaves_with_path(params) if path[-1] == DictKey("kernel")
     )
     if kernel.ndim == 4:
-        weights, scale, what = [kernel[:, :, 0, i] for i in range(kernel.shape[-1])], 20, "filter"
+        weights, scale, what = [kernel[:, :, 0, i] for i in range(kernel.shape[-1])], 20.0, "filter"
     else:
         columns = _COLUMNS if kernel.shape[0] % _COLUMNS == 0 else kernel.shape[0]
         weights = [column.reshape(-1, columns) for column in kernel.T[:_UNITS]]
