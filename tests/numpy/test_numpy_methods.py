@@ -11,7 +11,6 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.errors import (
-    ArgumentError,
     ConcretizationError,
     ShapeError,
     TracerError,
