@@ -55,8 +55,8 @@ FFT_IN_KERNEL = 1 << 20
 """the longest axis that a kernel transforms, in 0.2 to 1.1 of NumPy's time, which does longer ones. Compared."""
 
 FFT_BY_CHIRP = FFT_IN_KERNEL >> 1
-"""the longest axis with larger prime factors that is transformed by way of longer ones without them, which a kernel can
-transform: in 0.4 to 1.1 of NumPy's time, which does longer ones. Compared."""
+"""the longest axis with larger prime factors that is transformed by way of longer ones without them, in 0.4 to 1.1 of
+NumPy's time, which does longer ones. Derived: the way is about twice as long, and a kernel goes it."""
 
 EINSUM_OPTIMAL = 8
 """operands of an einsum whose best order is looked for among all: 3 to that power of ways to split them. Bound."""

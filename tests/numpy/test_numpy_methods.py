@@ -11,7 +11,6 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.errors import (
-    ArgumentError,
     ConcretizationError,
     ShapeError,
     TracerError,
@@ -83,7 +82,7 @@ def test_numpy_writes_known_arrays_into_its_own():
 def test_lengths_and_iteration():
     assert len(X) == 2 and [row.shape for row in X] == [(3,), (3,)]
     assert [float(v) for v in reversed(jnp.arange(3.0))] == [2, 1, 0]
-    with pytest.raises(ArgumentError, match=r"len\(\) of an array of rank 0"):
+    with pytest.raises(ShapeError, match=r"len\(\) of an array of rank 0"):
         len(jnp.asarray(1.0))
     with pytest.raises(TracerError, match="rank 0, so it cannot be iterated"):
         a, b = jnp.asarray(1.0)
