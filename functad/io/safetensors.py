@@ -71,7 +71,7 @@ def prepare(tree: Any) -> Callable[[BinaryIO], None]:
     def write(file: BinaryIO) -> None:
         file.write(len(text).to_bytes(8, "little") + text)
         for _, values in arrays:
-            file.write(memoryview(_little_endian(values)))
+            file.write(_little_endian(values).data)
 
     return write
 
