@@ -29,12 +29,12 @@ LONGEST = [
     for name in (
         "fuzz cpu_control cpu_small_loops control_nesting linear_loops control_flow checkpoint interrupts "
         "numba_primitive cpu_while_gradients cpu_movement benchmarks cpu_convolution train checkpoint_memory "
-        "reductions cpu_primitives cpu_signed_zeros concatenate_lowering random_modes train_rnn cpu_windows cuda "
-        "calls accuracy checkpoints cpu_machine primitives numpy_values nn_recurrent fuzz_found cpu_math imports "
-        "compile_growth gathered_products lowering_products lowering_plan data readme cpu_runtime cpu_plain "
-        "cache_files cpu_fused loop_passes shifted_stacks cpu_counters cpu_concurrency numpy_gradients cpu_objects "
-        "scalar_promotion rewrites sums deep_trees nn_recurrent_combining cpu_elementwise cpu_random_programs kinks "
-        "doctor numpy_methods debug cpu_blas lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout"
+        "reductions cpu_primitives cpu_signed_zeros concatenate_lowering random_modes train_rnn cpu_windows cuda calls "
+        "accuracy cpu_machine primitives numpy_values nn_recurrent fuzz_found cpu_math imports compile_growth "
+        "gathered_products lowering_products lowering_plan data readme cpu_runtime cpu_plain cache_files cpu_fused "
+        "loop_passes shifted_stacks cpu_counters cpu_concurrency numpy_gradients cpu_objects scalar_promotion rewrites "
+        "sums deep_trees nn_recurrent_combining cpu_elementwise cpu_random_programs kinks doctor numpy_methods debug "
+        "cpu_blas lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout checkpoints"
     ).split()
 ]
 OF_THE_LONGEST = 6
