@@ -47,7 +47,8 @@ def fit(
         patience: end after so many epochs without a better one. None goes on to the last.
         checkpoint: a file that gets the `Run` after each epoch; or `Checkpoints`, which also say after how many steps,
             and how many files are kept.
-        resume: such a file, from which to go on, to the same bits as if nothing had been interrupted.
+        resume: such a file, from which to go on, to the same bits as if nothing had been interrupted. The history,
+            and so `patience`, looks at the epochs from there on only.
         on_epoch: called with each `Epoch`.
         show_progress: print a row of the table after each epoch, and show a progress bar in a terminal.
 

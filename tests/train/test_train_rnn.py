@@ -143,7 +143,8 @@ def test_wrong_arguments_are_named(arguments, text, capsys):
 
 def test_what_cannot_work_is_said_before_training(capsys):
     assert main([*SMALL, "--steps", "3"]) == 1
-    assert "error: rnn: an image of 784 pixels cannot be cut into 3 equal strips" in capsys.readouterr().err
+    text = "error: --cell rnn --nonlinearity tanh --steps 3: rnn: an image of 784 pixels cannot be cut into 3 equal "
+    assert text in capsys.readouterr().err
     assert main([*SMALL, "--cell", "gru", "--nonlinearity", "relu"]) == 1
     assert "goes with the cell 'rnn' only" in capsys.readouterr().err
 
