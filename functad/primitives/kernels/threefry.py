@@ -85,7 +85,7 @@ def _packed_ones(size: int) -> int:
 
 def _packed(words: np.ndarray, shape: tuple[int, ...], size: int) -> int:
     if words.size == 1:  # a key of all counters
-        return words.item() * _packed_ones(size)
+        return int(words.item()) * _packed_ones(size)
     if words.shape != shape:
         words = np.broadcast_to(words, shape)
     return int.from_bytes(words.astype("<u8").tobytes(), "little")
