@@ -162,8 +162,8 @@ class _Generator:
                 for name in names:
                     numbers = numbers_of(self.functions[name].kernel.body)
                     apart = {k for k, number in enumerate(numbers) if k in least and int(number) >= least[k]}
-                    key = tuple(["" if k in apart else number for k, number in enumerate(numbers)])
-                    groups.setdefault(key, {})[name] = numbers
+                    others = tuple(["" if k in apart else number for k, number in enumerate(numbers)])
+                    groups.setdefault(others, {})[name] = numbers
                 yield from (group for group in groups.values() if len(group) > 1)
 
     def _join(self, group: _Alike) -> str:
