@@ -23,4 +23,4 @@ is not known: what is left for no whole vector is then little. Chosen."""
 
 MOST_REMEMBERED = 10_000
 """numbers in the texts of kernels, and operations by the types of their operands, that are looked up only once. A U-Net
-has some hundreds. Chosen."""
+has some hundreds. Bound."""
