@@ -20,3 +20,7 @@ LARGEST_KNOWN_CONSTANT = 1 << 20
 MANY_STEPS = 256
 """steps of an innermost loop from which on kernels that differ in their number share machine code, in which the number
 is not known: what is left for no whole vector is then little. Chosen."""
+
+MOST_REMEMBERED = 10_000
+"""numbers in the texts of kernels, and operations by the types of their operands, that are looked up only once. A U-Net
+has some hundreds. Bound."""

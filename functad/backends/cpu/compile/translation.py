@@ -19,6 +19,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.callconv import RETCODE_OK
 
+from functad import machine_model
 from functad.backends.cpu.compile.long_loops import end_loop
 
 _WORD = ir.IntType(64)
@@ -51,14 +52,13 @@ class _Operation(NamedTuple):
     given: tuple[types.Type, ...]  # kept, so that no other type has the identity of one of them
 
 
-# What all kernels of a process have in common: not more than so many of each.
-_MOST_REMEMBERED = 10_000
+# What all kernels of a process have in common.
 _constants: dict[tuple[type, str], Value] = {}
 _operations: dict[tuple[Any, ...], _Operation] = {}
 
 
 def _remember(memo: dict[Any, Any], key: object, value: Any) -> Any:
-    if len(memo) >= _MOST_REMEMBERED:
+    if len(memo) >= machine_model.MOST_REMEMBERED:
         memo.clear()
     memo[key] = value
     return value

@@ -120,8 +120,7 @@ class _Generator:
                 step.name, step.parameters, 1, {}, machine_model.PYTHON_CALL_NS + nbytes, 0, nbytes, step
             )
         if isinstance(step, KernelStep):
-            operations = step.slowness * step.flops
-            cost = operations / machine_model.KERNEL_FLOPS_PER_NS + step.bytes / machine_model.BYTES_PER_NS
+            cost = step.flops / machine_model.KERNEL_FLOPS_PER_NS + step.bytes / machine_model.BYTES_PER_NS
             body, rows = textwrap.dedent(step.body), _rows_of_kernel(step)
             kernel = CpuKernel(body, step.parameters, step.n, rows, offsets=step.offsets)
             return self._call_of(kernel, step, (step.flops, step.bytes, cost))
@@ -163,8 +162,8 @@ class _Generator:
                 for name in names:
                     numbers = numbers_of(self.functions[name].kernel.body)
                     apart = {k for k, number in enumerate(numbers) if k in least and int(number) >= least[k]}
-                    kept = tuple(["" if k in apart else number for k, number in enumerate(numbers)])
-                    groups.setdefault(kept, {})[name] = numbers
+                    others = tuple(["" if k in apart else number for k, number in enumerate(numbers)])
+                    groups.setdefault(others, {})[name] = numbers
                 yield from (group for group in groups.values() if len(group) > 1)
 
     def _join(self, group: _Alike) -> str:
