@@ -29,7 +29,6 @@ NOT_TUNED = {
     "NOT_FINITE": "bits of a float",
     "backends/cpu/runtime/python_objects.py": "NumPy's table of functions",
     "MAX_THREADS": "room in a record",
-    "_MOST_REMEMBERED": "an end to what a memo keeps",
     "_METH_O": "a flag of Python's",
     "_METH_FASTCALL": "a flag of Python's",
     "_LEAST_FLOOR": "digits that are printed",

@@ -16,7 +16,7 @@ from functad import machine_model
 from functad.dtypes import kind_of
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of
-from functad.primitives.loops.sorting_parts import Companion, PartedSort, sorts_in_parts
+from functad.primitives.loops.sorting_parts import CarriedAlong, PartedSort, sorts_in_parts
 from functad.primitives.loops.text import cast
 
 
@@ -113,13 +113,13 @@ def _sort_in_parts(
 ) -> None:
     inputs = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "r"}
     written = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "w"}
-    carried = Companion.positions(kernel.rows.length)
+    carried = CarriedAlong.positions(kernel.rows.length)
     if indices is None and len(names) == 2 and kind_of(inputs[names[0]].dtype) in "iu":
         # The key says what the first operand is, and the second one goes along.
         number, other = from_key("key", inputs[names[0]].dtype), inputs[names[1]]
         if kind_of(other.dtype) in "iuf" and other.dtype.itemsize >= 4:
             moves = [f"out0[{{to}}] = {number}", "out1[{to}] = carried"]
-            carried = Companion.elements(names[1], other)
+            carried = CarriedAlong.elements(names[1], other)
     PartedSort(kernel.target, kernel.rows, key, carried).emit(inputs, written, moves, kept)
 
 

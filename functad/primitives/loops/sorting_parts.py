@@ -22,7 +22,7 @@ def sorts_in_parts(rows: SortedRows, key: Key) -> bool:
     return rows.length >= machine_model.PARTED_ROW and key.word.itemsize >= 4
 
 
-class Companion(Record):
+class CarriedAlong(Record):
     """What goes along with each key: its position, or an element of another operand.
 
     value: the text of it, with {0} for the place that a key is taken from. taken: the line that names it in the end.
@@ -34,12 +34,12 @@ class Companion(Record):
     operand: dict[str, Any]
 
     @classmethod
-    def positions(cls, length: int) -> Companion:
+    def positions(cls, length: int) -> CarriedAlong:
         """`place` is where an element comes from, when it is put down in the end."""
         return cls(dtype=index_dtype(length), value="j", taken="place = i64({0})", operand={})
 
     @classmethod
-    def elements(cls, pointer: str, operand: Any) -> Companion:
+    def elements(cls, pointer: str, operand: Any) -> CarriedAlong:
         """`carried` is the element of the operand that stood where the key did: nothing is read here and there."""
         return cls(dtype=operand.dtype, value=f"{pointer}[{{0}}]", taken="carried = {0}", operand={pointer: operand})
 
@@ -47,7 +47,7 @@ class Companion(Record):
 class PartedSort:
     """The steps of one sort, each of which may run again: what it changes, none before it reads."""
 
-    def __init__(self, target: Any, rows: SortedRows, key: Key, carried: Companion | None) -> None:
+    def __init__(self, target: Any, rows: SortedRows, key: Key, carried: CarriedAlong | None) -> None:
         self._target, self._rows, self._key, self._carried = target, rows, key, carried
         m, unsigned, self._values = rows.length, cast(key.word), 1 << machine_model.DIGIT_BITS
         self._pieces = max(1, machine_model.SORTED_PIECES // rows.count)
