@@ -12,7 +12,6 @@ from functad.errors import ArgumentError, DTypeError
 
 MISRA_X = np.array([77.6, 114.9, 141.1, 190.8, 239.9, 289.0, 332.8, 378.4, 434.8, 477.3, 536.8, 593.1, 689.1, 760.0])
 MISRA_Y = np.array([10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05, 61.01, 66.40, 75.47, 81.78])
-BARD_Y = np.array([0.14, 0.18, 0.22, 0.25, 0.29, 0.32, 0.35, 0.39, 0.37, 0.58, 0.73, 0.96, 1.34, 2.10, 4.39])
 KOWALIK_Y = np.array([0.1957, 0.1947, 0.1735, 0.1600, 0.0844, 0.0627, 0.0456, 0.0342, 0.0323, 0.0235, 0.0246])
 KOWALIK_U = np.array([4.0, 2.0, 1.0, 0.5, 0.25, 0.167, 0.125, 0.1, 0.0833, 0.0714, 0.0625])
 
@@ -37,12 +36,6 @@ def misra(b):
     return b[0] * (1 - jnp.exp(-b[1] * MISRA_X)) - MISRA_Y
 
 
-def bard(x):
-    u = np.arange(1.0, 16)
-    v = 16 - u
-    return BARD_Y - (x[0] + u / (v * x[1] + np.minimum(u, v) * x[2]))
-
-
 def kowalik(x):
     u = KOWALIK_U
     return KOWALIK_Y - x[0] * (u * u + u * x[1]) / (u * u + u * x[2] + x[3])
@@ -55,7 +48,6 @@ PROBLEMS = {
     "Powell's singular function": (powell_singular, [3.0, -1.0, 0.0, 1.0], 0.0, None),
     "helical valley": (helical_valley, [-1.0, 0.0, 0.0], 0.0, [1.0, 0.0, 0.0]),
     "Misra1a": (misra, [500.0, 0.0001], 1.2455138894e-01, [2.3894212918e02, 5.5015643181e-04]),
-    "Bard": (bard, [1.0, 1.0, 1.0], 8.214877306578996e-03, [0.08241, 1.13303, 2.34370]),
     "Kowalik and Osborne": (
         kowalik,
         [0.25, 0.39, 0.415, 0.39],
