@@ -110,7 +110,7 @@ def review_sets(
         )
     part = slice(length) if keep == "first" else slice(-length, None)
 
-    def read(text: str) -> np.ndarray:
+    def read(text: str) -> Any:
         kept = [word for word in tokenize(text) if word not in frequent]
         return np.array(vocabulary.encode(kept[part]), np.int32)
 
