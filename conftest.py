@@ -33,9 +33,9 @@ LONGEST = [
         "accuracy cpu_machine primitives numpy_values nn_recurrent fuzz_found cpu_math imports compile_growth "
         "gathered_products lowering_products lowering_plan data readme cpu_runtime cpu_plain cache_files cpu_fused "
         "loop_passes shifted_stacks cpu_counters cpu_concurrency numpy_gradients cpu_objects scalar_promotion rewrites "
-        "sums deep_trees nn_recurrent_combining cpu_elementwise cpu_random_programs kinks doctor numpy_methods debug "
-        "cpu_blas lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg namespaces "
-        "checkpoints optim_least_squares optim_lbfgs"
+        "sums deep_trees report nn_recurrent_combining cpu_elementwise cpu_random_programs kinks doctor numpy_methods "
+        "debug cpu_blas lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg "
+        "namespaces checkpoints optim_least_squares optim_lbfgs"
     ).split()
 ]
 OF_THE_LONGEST = 6

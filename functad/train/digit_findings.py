@@ -56,6 +56,7 @@ def _filters(params: Any) -> PageSection:
     path, kernel = next(
         (path, np.asarray(leaf)) for path, leaf in tree_leaves_with_path(params) if path[-1] == DictKey("kernel")
     )
+    scale: float
     if kernel.ndim == 4:
         weights, scale, what = [kernel[:, :, 0, i] for i in range(kernel.shape[-1])], 20.0, "filter"
     else:
