@@ -481,7 +481,7 @@ def var(
     wanted = dtypes.to_inexact_dtype(x.dtype) if given is None else given
     if kind_of(x.dtype) == "c" and given is None:
         wanted = np.zeros((), x.dtype).real.dtype
-    computed = x.dtype if given is None else dtypes.promote_types(x.dtype, wanted)
+    computed = dtypes.promote_types(x.dtype, wanted)
     computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(computed))
     x = convert(x, computed)
     centre = _mean(x, axes, keepdims=True, where=where) if mean is None else convert(operand("var", mean), computed)

@@ -12,7 +12,6 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
-from functad.config import numpy_dtype_promotion
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import (
@@ -183,8 +182,7 @@ def nanmedian(
 def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any, skip_nan: bool) -> Any:
     if method not in _METHODS:
         raise ArgumentError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
-    with numpy_dtype_promotion("standard"):  # fractions may be of another dtype than elements
-        x, fractions = promote_dtypes_inexact(operand(name, a), operand(name, q))
+    x, fractions = promote_dtypes_inexact(operand(name, a), operand(name, q))
     wanted, computed = x.dtype, dtypes.compute_dtype(x.dtype)  # in few bits, positions would not be whole numbers
     x, fractions = convert(x, computed), convert(fractions, computed)
     axes = canonical_axes(name, axis, x.ndim)
