@@ -292,8 +292,6 @@ WRITTEN_OUT = {  # functions that join operands of several ranks or dtypes withi
     "lu": lambda: functad.scipy.linalg.lu(M[None]),
     "expm": lambda: functad.scipy.linalg.expm(M[None]),
     "nanmedian": lambda: jnp.nanmedian(M, 1),
-    "percentile": lambda: jnp.percentile(jnp.arange(4), V),
-    "var": lambda: (jnp.var(jnp.arange(4)), jnp.nanstd(jnp.arange(4)), jnp.var(M + 1j * M)),
     "count_nonzero": lambda: (jnp.count_nonzero(M > 1), jnp.packbits(M > 1, axis=0)),
     "minimize": lambda: functad.scipy.optimize.minimize(lambda x: jnp.sum(x**4), V, method="BFGS").x,
     "odeint": lambda: functad.experimental.ode.odeint(lambda y, t: -y, V, jnp.arange(3.0)),

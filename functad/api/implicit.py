@@ -88,7 +88,7 @@ def custom_root(f: Fun, initial_guess: Any, solve: Fun, tangent_solve: Fun, has_
         # f(x, p) = 0 stays so: ∂f/∂x ẋ = −∂f/∂p ṗ
         _, change = jvp(lambda values: at(found, values, others), (values,), (dots,))
         tangent = tangent_solved(found, change, values, others, *tangent_consts)
-        return result, (tangent, tree_map(zero_from_primal, result[1])) if has_aux else tangent
+        return result, (tangent, zero_from_primal(result[1])) if has_aux else tangent
 
     return root(values, others, initial_guess, solve_consts, tangent_consts)
 

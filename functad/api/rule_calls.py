@@ -73,13 +73,16 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
 
 def zero_from_primal(primal: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of a value: of its shape and dtype, or of dtype float0 for an integer.
+    """The zero tangents of a pytree of values: of their shapes and dtypes, or of dtype float0 for integers.
+
+    Args:
+        symbolic_zeros: each is a `SymbolicZero`, which knows its shape and dtype only.
 
     >>> import functad
-    >>> functad.custom_derivatives.zero_from_primal(3.)
-    Array(0., dtype=float32, weak_type=True)
+    >>> functad.custom_derivatives.zero_from_primal([3.])
+    [Array(0., dtype=float32, weak_type=True)]
     """
-    return _zero_tangent(aval_of(primal), symbolic_zeros)
+    return tree_map(lambda leaf: _zero_tangent(aval_of(leaf), symbolic_zeros), primal)
 
 
 def _zero_tangent(aval: Aval, symbolic: bool) -> Any:

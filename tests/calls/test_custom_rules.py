@@ -248,6 +248,7 @@ def test_symbolic_zeros():
     assert seen == [(True, False), [False, True]]
     assert "float32" in repr(zero_from_primal(1.0)) and zero_from_primal(1).dtype == functad.dtypes.float0
     assert repr(zero_from_primal(1.0, symbolic_zeros=True)) == "SymbolicZero(f32[])"
+    assert repr(zero_from_primal((1.0, {"a": 1.0}), True)) == "(SymbolicZero(f32[]), {'a': SymbolicZero(f32[])})"
 
 
 def test_integers_have_no_derivative():

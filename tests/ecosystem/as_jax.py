@@ -131,10 +131,14 @@ def _mentioned(jax_name: str, name: str) -> type:
 
 
 def install() -> None:
-    """From now on `import jax` gives functad, with JAX's dtypes of NumPy's arrays. Several devices are one."""
+    """From now on `import jax` gives functad, with JAX's dtypes of NumPy's arrays.
+
+    Several devices are one, and the other kind of threefry is functad's: which numbers are drawn, few tests ask.
+    """
     if importlib.util.find_spec("ml_dtypes"):
         bfloat16_dtype()  # as `import jax` does, so that `numpy.dtype("bfloat16")` is known
-    ACCEPTED["num_cpu_devices"] = ACCEPTED["num_cpu_devices"]._replace(harmless=None)
+    for name in ("num_cpu_devices", "threefry_partitionable"):
+        ACCEPTED[name] = ACCEPTED[name]._replace(harmless=None)
     if "numpy_dtypes" in OPTIONS:
         config.update("numpy_dtypes", "jax")
     sys.meta_path.insert(0, _Finder())

@@ -185,10 +185,6 @@ def fori_known(m, x):
     return m.lax.fori_loop(1, 4, lambda i, c: {"c": m.jnp.sin(c["c"]) * i + x}, {"c": x * 2})
 
 
-def fori_floats(m, x):
-    return m.api.jit(lambda n: m.lax.fori_loop(0 * n, n, lambda i, c: m.jnp.sin(c) + x, x))(m.jnp.float32(3))
-
-
 def fori_nothing(m, x):
     return m.lax.fori_loop(4, 1, lambda i, c: c * i, x)
 
@@ -306,7 +302,6 @@ CASES = {
     "while_weak": (while_weak, [X]),
     "while_of_scan": (while_of_scan, [np.float32(0.7), XS]),
     "fori_known": (fori_known, [X]),
-    "fori_floats": (fori_floats, [X]),
     "fori_nothing": (fori_nothing, [X]),
     "fori_unrolled": (fori_unrolled, [X]),
     "fori_traced": (fori_traced, [N, X]),

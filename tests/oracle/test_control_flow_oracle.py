@@ -63,6 +63,14 @@ def test_linearize(name):
     both(transform, name, weak=False)
 
 
+def test_loops_between_floats():
+    def f(m, x):
+        loop = m.api.jit(lambda n: m.lax.fori_loop(0 * n, n, lambda i, c: m.jnp.sin(c) + i, x))
+        return loop(m.jnp.float32(3)), loop(m.jnp.float32(2.5)), m.lax.fori_loop(0.0, 3.0, lambda i, c: c + i, x)
+
+    same(f(Functad, X), f(Jax, X), weak=False)
+
+
 def gradient(m, name):
     """Reverse mode, except where JAX has none."""
     fun = partial(loss, m, CASES[name][0])
