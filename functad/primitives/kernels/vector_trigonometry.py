@@ -5,7 +5,6 @@ A formula is written against the arithmetic `k` (`PlainArithmetic`); it must not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,6 @@ _TWO_OVER_PI = (
     (2.0**95, 0.1536837791107848 * 2.0**-72, 1.1892889840965575e-17 * 2.0**-72),
     (2.0**119, 1.9578379245607584 * 2.0**-96, 7.769584704001829e-17 * 2.0**-96),
 )
-_Multipliers = Sequence[tuple[float, float, float]]
 _SINGLES = 0xFFFFFFFFE0000000  # the bits of a float64 that a float32 has, too
 _ROUNDER = 6755399441055744.0  # 1.5 · 2^52
 
@@ -60,7 +58,10 @@ def cos(k: Any, x: Any) -> Any:
 def tan(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("tan", x) if k.prefers_libm else double_trigonometry.tan(k, x)
-    return k.rarely(k.absolute(x) >= _TWO_OVER_PI[1][0], _tan(k, x, _TWO_OVER_PI[:1]), _tan_of_large, x)
+    quarter, r = _reduced_wide(k, x)
+    sine, cosine = _sin_cos(k, r)
+    odd = (quarter & 1) != 0
+    return k.where(x == 0, x, k.cast(k.where(odd, -cosine, sine) / k.where(odd, sine, cosine), _F32))
 
 
 def _sin_of_large(k: Any, x: Any) -> Any:
@@ -69,17 +70,6 @@ def _sin_of_large(k: Any, x: Any) -> Any:
 
 def _cos_of_large(k: Any, x: Any) -> Any:
     return _cos(k, x, _reduced_large)
-
-
-def _tan_of_large(k: Any, x: Any) -> Any:
-    return _tan(k, x, _TWO_OVER_PI)
-
-
-def _tan(k: Any, x: Any, multipliers: _Multipliers) -> Any:
-    quarter, r = _reduced_wide(k, x, multipliers)
-    sine, cosine = _sin_cos(k, r)
-    odd = (quarter & 1) != 0
-    return k.where(x == 0, x, k.cast(k.where(odd, -cosine, sine) / k.where(odd, sine, cosine), _F32))
 
 
 def _sin(k: Any, x: Any, reduced: Formula) -> Any:
@@ -117,17 +107,17 @@ def _reduced(k: Any, x: Any) -> tuple[Any, Any, Any]:
 
 def _reduced_large(k: Any, x: Any) -> tuple[Any, Any, Any]:
     """`_reduced` for all numbers, by way of float64."""
-    quarter, wide = _reduced_wide(k, x, _TWO_OVER_PI)
+    quarter, wide = _reduced_wide(k, x)
     high = k.from_bits(k.bits(wide) & _SINGLES, _F64)
     return quarter, k.cast(high, _F32), k.cast(wide - high, _F32)
 
 
-def _reduced_wide(k: Any, x: Any, multipliers: _Multipliers) -> tuple[Any, Any]:
+def _reduced_wide(k: Any, x: Any) -> tuple[Any, Any]:
     """The number of quarter turns nearest to x (modulo 2^32), and the angle that remains, as a float64."""
     wide = k.cast(x, _F64)
     size = k.absolute(wide)
-    high, low = (k.constant(value, _F64) for value in multipliers[0][1:])
-    for least, *values in multipliers[1:]:
+    high, low = (k.constant(value, _F64) for value in _TWO_OVER_PI[0][1:])
+    for least, *values in _TWO_OVER_PI[1:]:
         beyond = size >= least
         high, low = (k.where(beyond, value, old) for value, old in zip(values, (high, low)))
     product = wide * high
