@@ -45,14 +45,15 @@ def host_sin(x, vmap_method=None):
     return functad.pure_callback(np.sin, functad.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method=vmap_method)
 
 
-def test_what_numba_compiled_is_a_callback(run):
-    @numba.njit
-    def running_total(x):
-        total = np.zeros_like(x)
-        for i in range(len(x)):
-            total[i] = x[i] + (total[i - 1] if i else 0)
-        return total
+@numba.njit
+def running_total(x):
+    total = np.zeros_like(x)
+    for i in range(len(x)):
+        total[i] = x[i] + (total[i - 1] if i else 0)
+    return total
 
+
+def test_what_numba_compiled_is_a_callback(run):
     def f(x):
         return functad.pure_callback(
             running_total, functad.ShapeDtypeStruct((3,), x.dtype), x, vmap_method="sequential"
