@@ -124,6 +124,7 @@ def _train(options: argparse.Namespace, network: nn.Layer, title: str) -> int:
         title,
         f"{name}: {len(train.labels):,} images to train on, {len(test.labels):,} to test with",
         lambda key: network.init(key, example),
+        lambda: nn.summary(network, example),
         classifier(network),
         train,
         test,

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from functad import nn
 from functad.api import jit
 from functad.data import batches
 from functad.errors import ArgumentError
 from functad.system.cache import atomic_write
 from functad.train.history import History, cells
 from functad.train.loop import EVALUATION_BATCH
-from functad.train.page import PageSection, bar, framed_table, page, paragraph, table
-from functad.tree_util import keystr, tree_leaves_with_path
+from functad.train.page import PageSection, bar, framed_table, page, paragraph, scrolling, table
 
 _SHOWN_KERNELS = 20
 
@@ -47,12 +47,9 @@ def history_section(history: History) -> PageSection:
     return PageSection("How it went", html + table("Each epoch.", *cells(history)))
 
 
-def model_section(params: Any) -> PageSection:
-    """The parameters of a network: key path, shape, how many."""
-    leaves = tree_leaves_with_path(params)
-    rows = [(keystr(path), " × ".join(map(str, leaf.shape)) or "–", f"{leaf.size:,}") for path, leaf in leaves]
-    rows.append(("all", "", f"{sum(leaf.size for _, leaf in leaves):,}"))
-    return PageSection("The network", table("Its parameters.", ("key path", "shape", "parameters"), rows))
+def model_section(summary: nn.NetworkSummary) -> PageSection:
+    """The layers of a network: outputs, parameters, bytes, operations."""
+    return PageSection("The network", scrolling(summary._repr_html_(), "The layers of the network."))
 
 
 def profile_section(step: Any, arguments: Sequence[Any]) -> PageSection:

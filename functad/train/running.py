@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from functad import io, random
+from functad import io, nn, random
 from functad.data import batches
 from functad.errors import ArgumentError
 from functad.optim import Optimizer
@@ -32,6 +32,7 @@ class TrainingJob(NamedTuple):
         title: the network, in a few words.
         data: where the data come from, how many there are.
         init: `init(key)` makes the parameters.
+        summary: makes `nn.summary` of the network.
         loss: as `train.epochs` takes it.
         train, test: pytrees of arrays.
         monitor: the metric by which an epoch is better than another.
@@ -43,6 +44,7 @@ class TrainingJob(NamedTuple):
     title: str
     data: str
     init: Callable[[Any], Any]
+    summary: Callable[[], nn.NetworkSummary]
     loss: Callable[..., Any]
     train: Any
     test: Any
@@ -135,7 +137,7 @@ def _sections(
         history_section(history),
         *job.findings(params),
         *written,
-        model_section(params),
+        model_section(job.summary()),
         profile_section(training_step(job.loss, optimizer), (params, state, None, batch, key, 0)),
         settings_section(settings_of(options)),
     ]

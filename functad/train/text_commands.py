@@ -175,6 +175,7 @@ def train_text(options: argparse.Namespace) -> int:
         f"text: {len(vocabulary):,} words, the {options.keep} {options.length} of a review",
         f"{name}: {len(train.labels):,} reviews to train on, {len(test.labels):,} to test with",
         lambda key: network.init(key, example),
+        lambda: nn.summary(network, example),
         binary_classifier(network),
         train,
         test,
@@ -200,9 +201,11 @@ def train_language(options: argparse.Namespace) -> int:
     else:
         model = transformer_model(len(alphabet), options.hidden, options.layers, options.heads, options.dropout)
 
+    example = ShapeDtypeStruct((options.batch, options.length), "int32")
+
     def init(key: Any) -> Any:
         with flags(options, "hidden", "heads"):
-            return model.init(key, ShapeDtypeStruct((options.batch, options.length), "int32"))
+            return model.init(key, example)
 
     def writing(params: Any) -> str:
         if not options.sample:
@@ -215,6 +218,7 @@ def train_language(options: argparse.Namespace) -> int:
         f"{options.net}: {options.layers} × {options.hidden} features, {len(alphabet)} characters",
         f"{name}: {len(text.train):,} characters to train on, {len(text.validation):,} to test with",
         init,
+        lambda: nn.summary(model, example),
         language_model(model),
         train[: options.limit],
         test,
