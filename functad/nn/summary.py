@@ -64,9 +64,13 @@ class NetworkSummary:
         """The network as a whole."""
         return self.layers[0]
 
+    def cells(self) -> list[tuple[str, ...]]:
+        """The cells of the table: its headings, a row for each layer, and the sum of all."""
+        return [_HEADINGS, *map(_cells, self._rows), _total_cells(self.total)]
+
     def text(self, width: int) -> str:
         """The table in lines of so many characters: shapes and names are cut, and then the last columns left out."""
-        rows = [_HEADINGS, *map(_cells, self._rows), _total_cells(self.total)]
+        rows = self.cells()
         widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
         least = [min(_LEAST, widths[0]), min(_LEAST, widths[1]), *widths[2:]]
         while len(least) > 3 and _length(least) > width:

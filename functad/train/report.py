@@ -19,7 +19,7 @@ from functad.errors import ArgumentError
 from functad.system.cache import atomic_write
 from functad.train.history import History, cells
 from functad.train.loop import EVALUATION_BATCH
-from functad.train.page import PageSection, bar, framed_table, page, paragraph, scrolling, table
+from functad.train.page import PageSection, bar, framed_table, page, paragraph, table
 
 _SHOWN_KERNELS = 20
 
@@ -49,7 +49,9 @@ def history_section(history: History) -> PageSection:
 
 def model_section(summary: nn.NetworkSummary) -> PageSection:
     """The layers of a network: outputs, parameters, bytes, operations."""
-    return PageSection("The network", scrolling(summary._repr_html_(), "The layers of the network."))
+    headings, *rows = summary.cells()
+    indented = [(first.replace("  ", "\N{NO-BREAK SPACE} "), *others) for first, *others in rows]
+    return PageSection("The network", table("Its layers.", headings, indented))
 
 
 def profile_section(step: Any, arguments: Sequence[Any]) -> PageSection:
