@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from functad import numpy as jnp
+from functad import random
 from functad.absent import absent
 from functad.api import vmap
 from functad.api.callbacks import flat_callback
@@ -25,7 +26,7 @@ from functad.calls.jit import call_program, jit_p
 from functad.control.conditional import cond, cond_p
 from functad.control.scan import scan, scan_p
 from functad.control.while_loop import while_, while_p
-from functad.dtypes import kind_of
+from functad.dtypes import key_fry, kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.errors import CheckError as JaxRuntimeError
 from functad.evaluation import aval_of
@@ -91,14 +92,17 @@ class _Site:
     """A place in a program that may fail.
 
     template: the message, for `str.format`; tree: of its arguments; avals: of their leaves, which an error carries.
+    keys: which leaves are the words of random keys.
     """
 
     template: str
     tree: Any
     avals: tuple[Aval, ...] = ()
+    keys: frozenset[int] = frozenset()
 
     def message(self, payload: Sequence[np.ndarray]) -> str:
-        shown = [class_for(aval)(np.asarray(values)) for values, aval in zip(payload, self.avals)]
+        arrays = [class_for(aval)(np.asarray(values)) for values, aval in zip(payload, self.avals)]
+        shown = [random.wrap_key_data(x) if i in self.keys else x for i, x in enumerate(arrays)]
         args, kwargs = tree_unflatten(self.tree, shown)
         return self.template.format(*args, **kwargs)
 
@@ -165,7 +169,6 @@ class Error:
         first = sum(len(site.avals) for site in self._sites[:number])
         site = self._sites[number]
         payload = self._payloads[first : first + len(site.avals)]
-        # Of keys their words: as an array of NumPy's a key has no values.
         return site.message([value_of(x)[place] for x in payload])
 
     def __repr__(self) -> str:
@@ -215,7 +218,9 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         if not any(isinstance(leaf, Tracer) for leaf in values) or isinstance(problem, (IndexError, KeyError)):
             raise ArgumentError(f"checkify.check: the message {msg!r} does not fit its arguments: {problem}") from None
     tree = tree_flatten((fmt_args, fmt_kwargs))[1]
-    site = _Site(f"{msg} (`check` failed)", tree, tuple(map(_strong, map(aval_of, values))))
+    keys = frozenset(i for i, x in enumerate(values) if x.dtype is key_fry)
+    values = [random.key_data(x) if i in keys else x for i, x in enumerate(values)]
+    site = _Site(f"{msg} (`check` failed)", tree, tuple(map(_strong, map(aval_of, values))), keys)
     _assert((site,), jnp.logical_not(pred), np.int32(0), values, bool(debug))
 
 

@@ -60,6 +60,10 @@ def test_an_error_shows_keys(transform: Any) -> None:
         JaxRuntimeError, match=r"-1.0 of Array\(\(\), dtype=key<fry>\) overlaying:\n\[0 3\] \(`check` failed\)"
     ):
         transform(f)(functad.random.key(3), -1.0)
+    error, _ = transform(checkify.checkify(f))(functad.random.key(3), -1.0)
+    assert error.get() == "-1.0 of Array((), dtype=key<fry>) overlaying:\n[0 3] (`check` failed)"
+    error, _ = functad.vmap(checkify.checkify(f))(functad.random.split(functad.random.key(3)), jnp.array([1.0, -1.0]))
+    assert "at mapped index 1: -1.0 of Array((), dtype=key<fry>)" in error.get()
 
 
 def test_debug_checks_are_for_checkify_only() -> None:
