@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -102,9 +103,7 @@ def test_primitive_names_are_unique_and_documented():
     for name, primitive in registry.items():
         assert primitive.name == name and primitive.doc.strip(), name
     with pytest.raises(ProgramError, match="unique"):
-        type(registry["add"])(
-            **{f: getattr(registry["add"], f) for f in registry["add"].__dataclass_fields__},
-        )
+        type(registry["add"])(**{f.name: getattr(registry["add"], f.name) for f in fields(registry["add"])})
 
 
 def test_the_line_of_a_source_is_that_of_its_instruction():

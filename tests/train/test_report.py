@@ -202,7 +202,10 @@ def test_the_layers_of_a_network():
     network = nn.serial(hidden=nn.Dense(3), out=nn.Dense(2))
     html = model_section(nn.summary(network, functad.ShapeDtypeStruct((8, 4), "float32"))).html
     cells = re.findall(r">([^<>]+)</t[hd]>", html)
-    assert [cell for cell in cells if "Dense" in cell] == ["[&#x27;hidden&#x27;] Dense(3)", "[&#x27;out&#x27;] Dense(2)"]
+    assert [cell for cell in cells if "Dense" in cell] == [
+        "[&#x27;hidden&#x27;] Dense(3)",
+        "[&#x27;out&#x27;] Dense(2)",
+    ]
     assert cells[-5:-2] == ["all", "f32[8,2]", "23"]
 
 
