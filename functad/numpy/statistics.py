@@ -182,11 +182,12 @@ def nanmedian(
 def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any, skip_nan: bool) -> Any:
     if method not in _METHODS:
         raise ArgumentError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
-    (x,), (fractions,) = promote_dtypes_inexact(operand(name, a)), promote_dtypes_inexact(operand(name, q))
+    (x,), q = promote_dtypes_inexact(operand(name, a)), operand(name, q)
     wanted = x.dtype
-    joint, _ = dtypes.lattice_join((x.dtype, x.weak_type), (fractions.dtype, fractions.weak_type))
-    computed = dtypes.compute_dtype(joint)  # in few bits, positions would not be whole numbers
-    x, fractions = convert(x, computed), convert(fractions, computed)
+    joint, _ = dtypes.lattice_join((x.dtype, x.weak_type), dtypes.dtype_of(q))
+    # In few bits, positions would not be whole numbers.
+    computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(joint))
+    x, fractions = convert(x, computed), convert(q, computed)
     axes = canonical_axes(name, axis, x.ndim)
     kept = tuple(i for i in range(x.ndim) if i not in axes)
     rest = tuple(x.shape[i] for i in kept)
