@@ -27,15 +27,18 @@ os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_
 LONGEST = [
     f"test_{name}.py"
     for name in (
-        "fuzz cpu_control cpu_small_loops control_nesting linear_loops control_flow checkpoint interrupts "
-        "numba_primitive cpu_while_gradients cpu_movement benchmarks cpu_convolution train checkpoint_memory "
-        "reductions cpu_primitives cpu_signed_zeros concatenate_lowering random_modes train_rnn cpu_windows cuda calls "
-        "accuracy cpu_machine primitives numpy_values nn_recurrent fuzz_found cpu_math imports compile_growth "
-        "gathered_products lowering_products lowering_plan data readme cpu_runtime cpu_plain cache_files cpu_fused "
-        "loop_passes shifted_stacks cpu_counters cpu_concurrency numpy_gradients cpu_objects scalar_promotion rewrites "
-        "sums deep_trees report nn_recurrent_combining cpu_elementwise cpu_random_programs kinks doctor numpy_methods "
-        "debug cpu_blas lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg "
-        "namespaces checkpoints optim_least_squares optim_lbfgs"
+        "cpu_fourier cpu_primitives cpu_movement primitives stats control_nesting numpy_values benchmarks "
+        "random_modes linear_loops cuda running cpu_small_loops numpy_fft cpu_plain scipy_special accuracy "
+        "cpu_control fuzz cpu_windows plain_numpy key_reuse train numba_primitive compile_growth train_text readme "
+        "checkpoint cpu_convolution control_flow checkpoint_memory concatenate_lowering interrupts "
+        "scalar_promotion sums typed_keys cpu_signed_zeros calls rotations benchmarks_gradbench odeint "
+        "cpu_while_gradients cpu_fused cpu_largest train_rnn cpu_counters numpy_gradients "
+        "cpu_elementwise nn_recurrent reductions fuzz_found api_autodiff nn_multi_head "
+        "small_matrices data cpu_machine cpu_math checkpoints imports gathered_products lowering_products "
+        "lowering_plan cpu_runtime cache_files loop_passes shifted_stacks cpu_concurrency cpu_objects rewrites "
+        "deep_trees report nn_recurrent_combining cpu_random_programs kinks doctor numpy_methods debug cpu_blas "
+        "lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg namespaces "
+        "optim_least_squares optim_lbfgs"
     ).split()
 ]
 OF_THE_LONGEST = 6

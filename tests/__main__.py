@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     return (bad or codes)[0] if failed else 0
 
 
-_DURATION = {True: "two to three minutes", False: "some fourteen minutes, without arguments,"}
+_DURATION = {True: "four to five minutes", False: "some fourteen minutes, without arguments,"}
 _NOTHING_TO_RUN = 5
 
 if __name__ == "__main__":
