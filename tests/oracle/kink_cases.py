@@ -354,7 +354,8 @@ WITHOUT_KINKS = {
     """.split(),
     "nn": """
     BatchNorm ConvTranspose GroupNorm InstanceNorm LayerNorm LearnedPositions MultiHeadAttention RMSNorm
-    MixedPrecision SinusoidalPositions SpectralNorm TransformerBlock WeightNorm summary confusion_matrix empty_cache f1_score perplexity precision recall
+    MixedPrecision SinusoidalPositions SpectralNorm TransformerBlock WeightNorm summary
+    confusion_matrix empty_cache f1_score perplexity precision recall
     rotary_embedding sinusoidal_positions top_k_accuracy
     accuracy dot_product_attention each_step gru_cell huber_loss l2_loss length_mask lstm_cell one_hot parallel
     residual rnn_cell serial

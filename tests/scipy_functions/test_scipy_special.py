@@ -90,6 +90,7 @@ AT = [
 ]
 
 
+@pytest.mark.generated(every=5)
 @pytest.mark.parametrize("f, point", AT)
 def test_slopes_of_all_arguments(f, point):
     with functad.enable_x64(True):

@@ -19,6 +19,7 @@ def method_of(name, method):
     return getattr(importlib.import_module(f"functad.scipy.stats.{name}"), method)
 
 
+@pytest.mark.generated(every=5)
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_compiled_and_mapped_as_un_jitted(case):
     name, method, args = case
@@ -101,6 +102,7 @@ def test_samples():
             use()
 
 
+@pytest.mark.generated(every=5)
 @pytest.mark.parametrize("name", [*OF_REALS, *WITHOUT_SCALE, *OF_COUNTS])
 def test_nan_gives_nan(name):
     """In any argument, un-jitted and compiled; comparisons with it would put it outside of the support."""

@@ -31,6 +31,7 @@ def assert_close(found: np.ndarray, expected: np.ndarray, ulps: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=ulps * np.finfo(found.dtype).eps * size)
 
 
+@pytest.mark.generated(every=5)
 @pytest.mark.generated(every=4)
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,6 +46,7 @@ def test_lengths_with_small_prime_factors_are_transformed_by_kernels(kind: str, 
     assert_close(found, getattr(np.fft, kind)(narrow.astype(x.dtype), n), 8)
 
 
+@pytest.mark.generated(every=5)
 @pytest.mark.generated(every=2)
 @pytest.mark.parametrize("n", [17, 38, 97, 101, 509, 2 * 1009])
 @pytest.mark.parametrize("kind", KINDS)
