@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.dtypes import kind_of
+from functad.dtypes import float0, kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var, set_formatter, subprograms
 from functad.system.once import imported
 
@@ -231,6 +231,8 @@ def _is_redundant(eqn: Eqn, name: str) -> bool:
 
 def literal_text(value: Any) -> str:
     """A scalar constant as Python would write it, with as many digits as its dtype tells apart."""
+    if np.asarray(value).dtype == float0:
+        return "0"
     return str(float(str(value)) if kind_of(np.asarray(value).dtype) == "f" else np.asarray(value).item())
 
 

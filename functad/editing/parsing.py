@@ -267,6 +267,8 @@ class _Reader:
     def literal(self, number: str, aval: Aval, at: int) -> Literal:
         try:
             value = _NUMBERS[number] if number in _NUMBERS else ast.literal_eval(number)
+            if aval.dtype == dtypes.float0 and value == 0:
+                return Literal(np.zeros((), dtypes.float0), aval)
             made = aval.dtype.type(value)
             if dtypes.kind_of(aval.dtype) in "fc" or made == value:
                 return Literal(made, aval)

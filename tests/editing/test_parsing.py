@@ -87,6 +87,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "special numbers": (lambda x: (x * jnp.inf, x * jnp.nan, x > -jnp.inf, 1 + 2j), x),
     "linear algebra": (functad.grad(lambda x: jnp.linalg.solve(x @ x.T, x).sum()), matrix),
     "solve": (lambda x: lax.custom_linear_solve(lambda v: 2 * v, x, lambda mv, b: b / 2), x),
+    "cotangents of integers": (lambda x: functad.vjp(lambda x, i: x * i, x, 3)[1](x), 2.0),
     "many variables": (lambda x: [x := x + i for i in range(800)][-1], x),
     "mapped collective": (functad.vmap(lambda x: lax.psum(x, "i"), axis_name="i"), x),
 }
