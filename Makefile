@@ -5,7 +5,7 @@ BIN := .venv/bin
 ORACLE_BIN := .venv-oracle/bin
 
 .DELETE_ON_ERROR:
-.PHONY: train test test-all lint types oracle fuzz faults clean
+.PHONY: train test test-all lint types oracle no-numba fuzz faults clean
 
 train: .venv/installed-test  ## train a convolutional network on MNIST
 	@$(BIN)/python -m functad train cnn
@@ -34,6 +34,12 @@ oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an enviro
 	@XLA_FLAGS="$(QUICK_XLA)" $(ORACLE_BIN)/python -m tests $(filter-out $(AS_IT_COMES),$(wildcard tests/oracle/test_*.py))
 	@$(ORACLE_BIN)/python -m tests $(AS_IT_COMES)
 
+NUMPY_ALONE := $(addprefix tests/,api calls control editing lax nn numpy optim pytrees random test_array.py \
+	test_interpreter.py test_pretty.py test_tracing.py test_without_numba.py)
+
+no-numba: .venv-numpy/installed-numpy  ## run a part of the tests where there is NumPy, but no Numba
+	@.venv-numpy/bin/python -m tests --sample $(NUMPY_ALONE)
+
 faults: .venv/installed-test  ## kill processes, damage the cache, call from many threads: a minute
 	$(BIN)/python -m tests.faults --quick
 
@@ -58,6 +64,12 @@ endef
 
 .venv/installed-dev: .venv/installed-test
 	$(call install,.venv,$(PYTHON),dev)
+
+.venv-numpy/installed-numpy: pyproject.toml
+	@.venv-numpy/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-numpy
+	@.venv-numpy/bin/python -m pip install --quiet --disable-pip-version-check numpy "pytest>=8"
+	@.venv-numpy/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
 
 .venv-oracle/installed-oracle: pyproject.toml
 	$(call install,.venv-oracle,$(ORACLE_PYTHON),oracle)

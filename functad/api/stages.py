@@ -178,10 +178,10 @@ class Compiled:
         Each kernel is run on its own, on all threads, several times; the least time counts.
         """
         if not hasattr(self._executable, "profile"):
-            raise ArgumentError(
-                f"the backend {self._traced.backend or config.default_backend!r} has no kernels to measure; "
-                "use the backend 'cpu'"
-            )
+            backend = self._traced.backend or config.default_backend
+            if backend == "cpu":
+                raise ArgumentError("only compiled kernels are measured, and nothing is compiled here without Numba")
+            raise ArgumentError(f"the backend {backend!r} has no kernels to measure; use the backend 'cpu'")
         values = [value_of(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
         return self._executable.profile(values)
 

@@ -1,6 +1,7 @@
 """Backends turn a Program into something that runs: `compile(program) -> callable on ndarrays`.
 
-Knows the names of the backends; each is a module that is imported when first asked for.
+Knows the names of the backends; each is a module that is imported when first asked for. Where there is no Numba, as in
+a browser, NumPy runs what the CPU backend would compile, operation by operation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 
 from functad.errors import ArgumentError
 from functad.ir import Program
+from functad.system import numba_here
+from functad.system.log import logger
 from functad.system.once import imported
 
 Executable = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
@@ -38,6 +41,8 @@ def compile_program(
     optimized: the passes, for a backend that has not compiled the Program before.
     """
     check_backend(backend)
+    if backend == "cpu" and not _can_compile():
+        backend = "interpreter"
     return _module(backend).compile_program(program, donated, optimized)
 
 
@@ -61,6 +66,17 @@ def lower_program(program: Program, backend: str, donated: Sequence[bool] = ()) 
             "that does"
         )
     return module.lower_program(program, donated)
+
+
+@cache
+def _can_compile() -> bool:
+    if numba_here.is_installed() or numba_here.is_switched_off():
+        return True
+    logger().warning(
+        "Numba is not installed: NumPy runs jitted functions, operation by operation. "
+        "`python -m pip install numba` has them compiled; NUMBA_DISABLE_JIT=1 runs their kernels as plain Python"
+    )
+    return False
 
 
 @cache

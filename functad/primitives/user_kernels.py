@@ -24,6 +24,7 @@ from functad.lowering_rules import Loops, Scalar
 from functad.primitives.builders import elementwise_batch
 from functad.primitives.common import NOT_LINEAR, broadcast_in_dim, move_axis, reshape
 from functad.primitives.kernels.conversion import converted
+from functad.system import numba_here
 from functad.system.once import imported
 from functad.tracing import bind
 
@@ -77,11 +78,14 @@ class UserFunction:
     @cached_property
     def vectorized(self) -> Callable[..., Any]:
         """The element-wise function as one of ndarrays."""
-        numba = imported("numba")
-        if numba.config.DISABLE_JIT:
+        if _runs_as_python():
             return np.frompyfunc(self.python, self.python.__code__.co_argcount, 1)
-        made: Callable[..., Any] = numba.vectorize(self.python)
+        made: Callable[..., Any] = imported("numba").vectorize(self.python)
         return made
+
+
+def _runs_as_python() -> bool:
+    return not numba_here.is_installed() or bool(imported("numba").config.DISABLE_JIT)
 
 
 _LIBRARIES = ("numpy", "math", "cmath", "numba", "functad")  # modules whose text is not the user's
@@ -198,7 +202,7 @@ def _call_impl(
         for a in _call_aval(*map(aval_of, args), function=function, batch=batch, mapped=mapped)
     ]
     arrays = [np.ascontiguousarray(a) if np.ndim(a) else a for a in args]
-    run = function.python if imported("numba").config.DISABLE_JIT else function.compiled
+    run = function.python if _runs_as_python() else function.compiled
     for q in range(1 if batch is None else batch):
         ins = [a[q] if m else a for a, m in zip(arrays, mapped)]
         run(*(i if np.ndim(i) else i[()] for i in ins), *(outs if batch is None else [o[q] for o in outs]))

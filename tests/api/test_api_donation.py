@@ -9,6 +9,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from compiler_tools import needs_numba
 
 import functad
 import functad.numpy as jnp
@@ -27,6 +28,7 @@ def fresh(n=1000, value=1.0):
     return jit(lambda: jnp.full(n, value, np.float32))()
 
 
+@needs_numba
 def test_the_memory_is_reused_call_after_call():
     step = jit(lambda p, g: p - 0.5 * g, donate_argnums=0)
     p, g = fresh(), np.ones(1000, np.float32)
@@ -36,6 +38,7 @@ def test_the_memory_is_reused_call_after_call():
         assert address(p) == where and p[0] == 1 - 0.5 * (i + 1) and not np.asarray(p).flags.writeable
 
 
+@needs_numba
 def test_a_pytree_is_donated_leaf_by_leaf():
     def step(state, x):
         params = {k: v + x for k, v in state.params.items()}
@@ -227,6 +230,7 @@ def test_a_failed_call_takes_nothing():
     assert p[0] == 1
 
 
+@needs_numba
 def test_compiled_stages_donate_too():
     compiled = jit(lambda p, g: p - g, donate_argnums=0).lower(fresh(), fresh()).compile()
     for _ in range(2):
@@ -243,6 +247,7 @@ def test_the_memory_plan_tells_what_is_reused():
     assert "result 0 takes the memory of input_a" in str(plan)
 
 
+@needs_numba
 def test_a_steady_step_allocates_only_what_cannot_be_reused():
     def loss(params, x, y):
         h = jnp.maximum(x @ params["w1"] + params["b1"], 0)
@@ -284,6 +289,7 @@ NO_MEMORY = {  # what a call needs before its first kernel runs, and cannot have
 }
 
 
+@needs_numba
 @pytest.mark.parametrize("name", NO_MEMORY)
 def test_without_memory_to_start_donated_arguments_keep_their_elements(name):
     needs, x = NO_MEMORY[name]

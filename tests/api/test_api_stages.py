@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compiler_tools import needs_numba
 
 import functad
 import functad.numpy as jnp
@@ -46,6 +47,7 @@ def test_lowering_needs_types_alone():
     assert lowered.compile()(functad.tree_util.tree_map(jnp.asarray, PARAMS), jnp.asarray(X)) == jit(loss)(PARAMS, X)
 
 
+@needs_numba
 def test_the_profile_names_every_kernel_with_its_floor():
     compiled = jit(loss).lower(PARAMS, X).compile()
     profile = compiled.profile(PARAMS, X)
@@ -54,6 +56,7 @@ def test_the_profile_names_every_kernel_with_its_floor():
     assert "floor" in str(profile) and all(k.kernel in str(profile) for k in profile.kernels)
 
 
+@needs_numba
 def test_profiling_changes_no_donated_argument():
     x = jnp.ones(10)
     compiled = jit(lambda x: x + 1, donate_argnums=0).lower(x).compile()
@@ -125,6 +128,7 @@ def test_empty_programs():
     assert nothing.compile()() is None and nothing.memory_plan.arena_bytes == 0
 
 
+@needs_numba
 def test_no_ratio_to_a_floor_of_nothing():
     profile = jit(lambda x: x + 1).lower(np.float32(1)).compile().profile(np.float32(1))
     (line,) = [line for line in str(profile).splitlines() if profile.kernels[0].kernel in line]

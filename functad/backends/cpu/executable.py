@@ -7,7 +7,6 @@ at or measured.
 from __future__ import annotations
 
 import math
-import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, s
 from functad.errors import TooLargeError
 from functad.ir import Aval, Program
 from functad.records import Record
+from functad.system import numba_here
 from functad.system.freed_memory import empty_for
 from functad.system.once import imported
 
@@ -42,7 +42,7 @@ def compile_program(
 
     optimized: gives the Program that is compiled, unless the one at hand was compiled before.
     """
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if numba_here.is_switched_off():
         return imported("functad.backends.cpu.plain").PlainExecutable(optimized(program), donated)
     key = kept_plans.key_of(program, donated)
     plan = None if key is None else kept_plans.find(key)

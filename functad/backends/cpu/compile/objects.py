@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-import llvmlite
 import numpy as np
 
 from functad import machine_model
@@ -265,19 +264,19 @@ def key_of(*parts: str) -> str:
 
 @cache
 def _environment() -> tuple[str, ...]:
-    versions = (__version__, _numba_version(), llvmlite.__version__, np.__version__, sys.version)
+    versions = (__version__, *map(_version_file, ("numba", "llvmlite")), np.__version__, sys.version)
     # Kernels call functions that are defined in these folders, whose files also decide how they are compiled.
     files = [path for folder in _SOURCES for path in folder.rglob("*.py")]
     compiler = _digest_of(sorted(files))
     return (*versions, platform.system(), platform.machine(), *processor(), compiler)
 
 
-def _numba_version() -> str:
-    # Numba takes half a second to import, `importlib.metadata` 10 ms: the file with its version says as much.
-    package = find_spec("numba")
-    if package is None or package.origin is None:
-        raise CompilationError("Numba, which compiles the kernels, is not installed: python -m pip install numba")
-    folder = Path(package.origin).parent
+def _version_file(package: str) -> str:
+    # Numba takes half a second to import, `importlib.metadata` 10 ms: the file with a version says as much.
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        return "absent"  # kernels are kept to be read
+    folder = Path(found.origin).parent
     return _digest_of([folder / "_version.py" if (folder / "_version.py").exists() else folder / "__init__.py"])
 
 

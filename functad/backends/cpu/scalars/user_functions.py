@@ -6,12 +6,12 @@ A kernel's file imports them from here; this file knows nothing of what they com
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
 
 from functad.primitives.user_kernels import PREFIX, by_symbol
+from functad.system import numba_here
 from functad.system.once import imported
 
 
@@ -29,6 +29,6 @@ def __getattr__(name: str) -> Any:
     if name not in by_symbol:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function = by_symbol[name]
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if numba_here.is_switched_off():
         return function.python
     return imported("functad.backends.cpu.scalars.user_functions_numba").in_kernels(function)
