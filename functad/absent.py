@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import errors
-from functad.absent_names import INSTEAD
+from functad.absent_names import INSTEAD, NAMES_ELSEWHERE
 from functad.errors import AbsentNameError, close_names
 
 
@@ -46,6 +46,8 @@ def _text(module: str, name: str) -> str:
         return f"{what}: what JAX's primitive does, others do here; functad.make_jaxpr shows which"
     if instead is not None:
         return f"{what}; {'instead: ' if not instead.startswith(('there', 'mapped')) else ''}{instead}"
+    if name in NAMES_ELSEWHERE.get(module, {}):
+        return f"{what}; instead: {NAMES_ELSEWHERE[module][name]}"
     own = getattr(sys.modules.get(module), "__all__", None) or vars(sys.modules[module])
     known = [n for n in own if not n.startswith("_")]
     close = close_names(name, known, cutoff=0.7)

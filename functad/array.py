@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functad import dtypes
+from functad.absent_names import METHODS_ELSEWHERE
 from functad.dtypes import plain_dtype
 from functad.errors import (
+    AbsentNameError,
     ArgumentError,
     DonatedArrayError,
     DTypeError,
@@ -66,6 +68,19 @@ class Array(ArrayMethods):
     def __setitem__(self, index: Any, value: Any) -> None:
         text = _SET_ITEM.format(what=self._describe(), index=_index_text(index), where=self._where())
         raise ImmutableArrayError(text)
+
+    def __delitem__(self, index: Any) -> None:
+        raise ImmutableArrayError(
+            f"{self._describe()} is immutable: `del x[index]` cannot work in a pure function.{self._where()}\n"
+            "functad.numpy.delete(x, index) makes an array without these elements"
+        )
+
+    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            instead = METHODS_ELSEWHERE.get(name)
+            what = f"{self._describe()} has no attribute {name!r}"
+            raise AbsentNameError(f"{what}; instead: {instead}" if instead else what, name=name, obj=self)
 
     def _where(self) -> str:
         """The user's line, where the traceback alone does not show it."""

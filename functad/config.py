@@ -443,8 +443,7 @@ def _option_name(name: str) -> str:
         return plain
     close = close_names(plain, OPTIONS) or close_names(plain, ACCEPTED)
     suggestion = f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
-    known = "\n".join(f"  {known}: {option.doc}" for known, option in OPTIONS.items())
-    raise ArgumentError(f"functad has no option {name!r}.{suggestion} The options are:\n{known}")
+    raise ArgumentError(f"functad has no option {name!r}. The options are {', '.join(OPTIONS)}.{suggestion}")
 
 
 def _checked_value(name: str, value: Value) -> Value:

@@ -348,6 +348,17 @@ def short(x: Any) -> str:
     return text if len(text) <= 80 else f"a {type(x).__name__}"
 
 
+def check_argnums(argnums: Any, transform: str) -> None:
+    """Raise unless these may be argument numbers."""
+    if not all(
+        isinstance(n, (int, np.integer)) for n in (argnums if isinstance(argnums, (list, tuple)) else [argnums])
+    ):
+        raise ArgumentError(
+            f"{transform}: argnums must be an int or several, positions of arguments, but is {argnums!r}. {transform} "
+            f"takes a function and gives one, which takes the arguments: {transform}(f)(x, y)"
+        )
+
+
 def normalize_argnums(argnums: int | Sequence[int], count: int, transform: str, name: str) -> tuple[int, ...]:
     """Argument numbers as non-negative ones, checked against the number of positional arguments given."""
     if type(argnums) is int and 0 <= argnums < count:

@@ -17,6 +17,7 @@ from functad.api.arguments import (
     P,
     R,
     as_value,
+    check_argnums,
     check_callable,
     described_like,
     function_name,
@@ -229,6 +230,7 @@ def value_and_grad(
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     check_callable(fun, "grad")
+    check_argnums(argnums, "grad")
     name = function_name(fun)
     alone = isinstance(argnums, (int, np.integer))
 

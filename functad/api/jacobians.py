@@ -14,6 +14,7 @@ from functad import dtypes
 from functad.api.arguments import (
     LeafNames,
     P,
+    check_argnums,
     check_callable,
     described_like,
     function_name,
@@ -104,6 +105,7 @@ def _jacobian(
     blocks_of: Callable[[LinearMap, Sequence[Aval], Sequence[Aval]], list[list[Any]]],
 ) -> Callable[..., Any]:
     check_callable(fun, transform)
+    check_argnums(argnums, transform)
 
     @described_like(fun)
     def jacobian_fun(*args: Any, **kwargs: Any) -> Any:

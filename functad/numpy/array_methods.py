@@ -15,7 +15,7 @@ from functad import dtypes
 from functad.api.meshes import device_put, sharding_of
 from functad.array import Array, DonatedArray, install_methods
 from functad.dtypes import kind_of, plain_dtype
-from functad.errors import ArgumentError, CopyError, ShapeError, TracerError
+from functad.errors import ArgumentError, CopyError, DTypeError, ShapeError, TracerError
 from functad.layouts import CPU, Device, check_device
 from functad.numpy import (
     arithmetic,
@@ -47,14 +47,21 @@ def _operator(fun: Callable[[Any, Any], Any], symbol: str) -> tuple[Callable[...
     """The operator and its reflection, for when the array stands on the right."""
 
     def forward(self: Any, other: Any) -> Any:
-        return fun(self, other) if _is_operand(other) else NotImplemented
+        return fun(self, other) if _is_operand(other) else _refused(self, other, symbol)
 
     def reflected(self: Any, other: Any) -> Any:
-        return fun(other, self) if _is_operand(other) else NotImplemented
+        return fun(other, self) if _is_operand(other) else _refused(self, other, symbol)
 
     forward.__doc__ = f"x {symbol} y"
     reflected.__doc__ = f"y {symbol} x"
     return forward, reflected
+
+
+def _refused(x: Any, other: Any, symbol: str) -> Any:
+    # A text would ask how often it is to be repeated.
+    if symbol == "*" and isinstance(other, (str, bytes)):
+        raise DTypeError(f"{x._describe()} cannot be multiplied by {other!r} of type {type(other).__name__}: a number?")
+    return NotImplemented
 
 
 _BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
