@@ -28,7 +28,7 @@ LAYERS = [
     ["backends"],
     ["execution"],
     "api ad_checkpoint api_util checkpoint_policies core custom_derivatives debug extend interpreters".split()
-    + ["sharding", "stages", "test_util", "typing"],
+    + ["sharding", "stages", "test_util", "typing", "views"],
     ["numpy", "lax", "random"],
     [
         "nn",

@@ -1,6 +1,6 @@
 """One HTML page that needs nothing besides itself: headings, tables, and how they look in light and dark.
 
-Knows HTML; nothing of training.
+Knows HTML; nothing of what stands on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Curves as SVG, for pages and notebooks.
 
-Knows numbers and their names; nothing of training. Series differ in their marks and dashes, not by colour alone.
+Knows numbers and their names; not what they measure. Series differ in their marks and dashes, not by colour alone.
 """
 
 from __future__ import annotations
