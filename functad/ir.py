@@ -145,12 +145,17 @@ Atom = Var | Literal
 class Source:
     """The user's line that an equation came from; worked out and formatted only when asked for."""
 
-    __slots__ = ("at", "code", "scopes")
+    __slots__ = ("at", "code", "scopes", "transposed")
 
-    def __init__(self, code: CodeType, at: int, scopes: tuple[str, ...] = ()) -> None:
+    def __init__(self, code: CodeType, at: int, scopes: tuple[str, ...] = (), transposed: bool = False) -> None:
         self.code = code
         self.at = at  # the offset of the instruction
         self.scopes = scopes  # the `named_scope`s it lies in
+        self.transposed = transposed  # whether the equation carries cotangents back over what stands in that line
+
+    def of_transposed(self) -> Source:
+        """The same line, of what reverse mode does there on its way back."""
+        return Source(self.code, self.at, self.scopes, True)
 
     @property
     def line(self) -> int:

@@ -34,6 +34,13 @@ def equation_to_text(eqn: Eqn) -> str:
     return _Printer(Program(operands, (), (), [eqn], eqn.outvars), False).only_equation()
 
 
+def variable_names(program: Program) -> dict[Var, str]:
+    """The letters of a Program's variables as it prints, those of Programs within it included."""
+    printer = _Printer(program, False)
+    printer.text()
+    return printer.names
+
+
 # --- documents --------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Program, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, instantiate
-from functad.tracing import Op, Origin, Trace, Tracer, bind, eval_program, program_from_ops
+from functad.tracing import Op, Origin, Trace, Tracer, bind, current_trace, eval_program, program_from_ops
 from functad.transforms.forward import push_forward, trace_with_values, untrace
 from functad.user_source import state as lines
 from functad.user_source import transforming
@@ -51,6 +51,7 @@ class LinearMap:
                     env[id(x)] = cotangent if present is None else add_cotangents(present, cotangent)
 
         accumulate(self.outs, cotangents)
+        is_recorded = current_trace() is not None
         with transforming():
             for op in reversed(self.ops):
                 arriving: Any
@@ -63,7 +64,7 @@ class LinearMap:
                     arriving = env.pop(id(op.outs[0]), None)
                     if arriving is None:
                         continue
-                lines.source = op.source
+                lines.source = op.source.of_transposed() if is_recorded and op.source else op.source
                 args = [UndefinedPrimal(a.aval) if type(a) is Tracer and a.owner is trace else a for a in op.args]
                 rule = op.primitive.transpose
                 if isinstance(rule, Absent):

@@ -1,0 +1,513 @@
+"""The dataflow of a Program as a drawing: SVG of its own layout, a page, and text for Mermaid and Graphviz.
+
+Knows graphs of nodes and arrows, and where layouts put them; Programs only as `dataflow` reads them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+from functad.errors import ArgumentError
+from functad.ir import Program
+from functad.system.cache import atomic_write
+from functad.views.dataflow import Arrow, Dataflow, Node, counted, dataflow
+from functad.views.layout import SPACE, TRACK, Layout, Point, layered
+
+Place = tuple[float, float, float, float]
+
+_LETTER, _ROW = 7.25, 16.0
+_PAD, _HEAD = 14.0, 22.0
+
+
+class Placed(NamedTuple):
+    """A node with its box: left, top, width, height; `path` are the numbers of the nodes that it lies in, and its own."""
+
+    node: Node
+    box: Place
+    path: tuple[int, ...]
+
+
+class Routed(NamedTuple):
+    """An arrow with the places it goes through. residual: whether it goes from the way forward to the way back."""
+
+    arrow: Arrow
+    points: list[Point]
+    path: tuple[int, ...]
+    residual: bool
+
+
+class Drawing(NamedTuple):
+    """What lies where, all in the coordinates of the whole. heads: texts above the two halves, with their places."""
+
+    placed: list[Placed]
+    routed: list[Routed]
+    heads: list[tuple[str, Point]]
+    width: float
+    height: float
+
+
+class Graph:
+    """The dataflow of a Program, which notebooks show.
+
+    Equations are boxes, inputs and results are rounded. Programs within equations lie in dashed frames, equations of one
+    kernel in solid ones. What reverse mode does on its way back stands at the right and goes up; residuals come to it
+    over dotted lines. `graph.svg`, `.mermaid()` and `.dot()` are text, `.save(path)` writes it.
+
+    Args:
+        program: what `functad.make_jaxpr` gives, for example.
+        labels: the user's names of its inputs.
+        kernels: by the number of an equation, the name of the kernel that computes it.
+        fold: whether chains of equations are one box each; None: if there are more than forty equations.
+
+    >>> import functad, functad.numpy as jnp
+    >>> graph = Graph(functad.make_jaxpr(lambda x, y: jnp.sin(x) * y)(1., 2.))
+    >>> graph
+    <Graph of <lambda>: 2 equations>
+    >>> print(graph.mermaid())
+    flowchart TD
+      n0(["a<br/>f32[]"])
+      n1(["b<br/>f32[]"])
+      n2["c = sin a<br/>f32[]"]
+      n3["d = mul c b<br/>f32[]"]
+      n4(["result<br/>d:f32[]"])
+      n0 --> n2
+      n2 --> n3
+      n1 --> n3
+      n3 --> n4
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        labels: Sequence[str] = (),
+        kernels: Mapping[int, str] | None = None,
+        fold: bool | None = None,
+    ) -> None:
+        self.name = program.name
+        self.flow = dataflow(program, labels, kernels, fold)
+        self._drawing: Drawing | None = None
+
+    @property
+    def drawing(self) -> Drawing:
+        """The boxes and the routes, laid out at the first use."""
+        if self._drawing is None:
+            self._drawing = _drawn(self.flow)
+        return self._drawing
+
+    @property
+    def svg(self) -> str:
+        """One SVG document; its text is dark, or light where the reader prefers dark."""
+        return _svg(self.drawing, str(self), _ALONE)
+
+    def mermaid(self) -> str:
+        """The graph in Mermaid's notation, which code-hosting sites and notes draw."""
+        back = any(node.backward for node in self.flow.nodes)
+        return "\n".join(["flowchart TD", *_mermaid(self.flow, "n", "  ", back)])
+
+    def dot(self) -> str:
+        """The graph in Graphviz's notation.
+
+        >>> import functad
+        >>> print(Graph(functad.make_jaxpr(lambda x: -x)(1.)).dot())
+        digraph {
+          node [shape=box fontname=monospace]
+          n0 [label="a\\nf32[]" style=rounded]
+          n1 [label="b = neg a\\nf32[]"]
+          n2 [label="result\\nb:f32[]" style=rounded]
+          n0 -> n1
+          n1 -> n2
+        }
+        """
+        lines = ["digraph {", "  node [shape=box fontname=monospace]", *_dot(self.flow, "n", "  ")]
+        return "\n".join([*lines, "}"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph to a file, as its ending says: .svg, .html, .mmd (Mermaid) or .dot.
+
+        Raises:
+            ArgumentError: the file's name ends otherwise.
+        """
+        ending = os.path.splitext(os.fspath(path))[1].lower()
+        writers = {".svg": lambda: self.svg, ".html": self.html, ".mmd": self.mermaid, ".dot": self.dot}
+        if ending not in writers:
+            raise ArgumentError(f"Graph.save: {os.fspath(path)!r} must end in {', '.join(writers)}, to say what it is")
+        with atomic_write(path) as file:
+            file.write(writers[ending]().encode())
+
+    def html(self) -> str:
+        """A page of its own."""
+        return (
+            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{escape(str(self)[1:-1])}</title><style>{_PAGE}</style></head>\n"
+            f"<body><h1>{escape(str(self)[1:-1])}</h1>{self._repr_html_()}</body></html>\n"
+        )
+
+    def __repr__(self) -> str:
+        n = counted(self.flow)["equations"]
+        return f"<Graph of {self.name}: {n:,} equation{'s' if n != 1 else ''}>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def _repr_html_(self) -> str:
+        legend = "".join(f"<span>{text}</span>" for text in _legend(self.drawing))
+        return (
+            f'<div class="fg">{_svg_frame(self)}<p class="fg-legend">{legend}</p>'
+            '<pre class="fg-told" aria-live="polite">Point at a box, or go along the arrows with the arrow keys.</pre>'
+            f"<style>{_LOOKS}</style><script>{_SCRIPT}</script></div>"
+        )
+
+
+# --- boxes and routes ---------------------------------------------------------------------------------
+
+
+def _drawn(flow: Dataflow, path: tuple[int, ...] = ()) -> Drawing:
+    """A graph on its own, with what lies within its nodes."""
+    insides = [[_drawn(inner, (*path, i, k)) for k, inner in enumerate(n.inside)] for i, n in enumerate(flow.nodes)]
+    sizes = [_size(node, inner) for node, inner in zip(flow.nodes, insides)]
+    back = [node.backward for node in flow.nodes]
+    halves = _two_halves if any(back) and not all(back) else _one_half
+    boxes, routes, heads, width, height = halves(flow, sizes)
+    placed: list[Placed] = []
+    routed = [Routed(arrow, points, path, residual) for arrow, points, residual in routes]
+    titles = list(heads)
+    for i, (node, box, inner) in enumerate(zip(flow.nodes, boxes, insides)):
+        placed.append(Placed(node, box, (*path, i)))
+        left = box[0] + _PAD
+        for drawing, part in zip(inner, node.inside):
+            top = box[1] + _HEAD + (_ROW if part.title else 0.0) + _PAD / 2
+            if part.title:
+                titles.append((part.title, (left + drawing.width / 2, top - 6)))
+            moved = _moved(drawing, left, top)
+            placed += moved.placed
+            routed += moved.routed
+            titles += moved.heads
+            left += drawing.width + 2 * _PAD
+    return Drawing(placed, routed, titles, width, height)
+
+
+def _size(node: Node, inside: Sequence[Drawing]) -> Point:
+    width = max(len(row) for row in node.rows) * _LETTER + 20
+    if not inside:
+        return width, len(node.rows) * _ROW + 10
+    within = sum(d.width for d in inside) + 2 * _PAD * len(inside)
+    titled = _ROW if any(part.title for part in node.inside) else 0.0
+    return max(width, within), max(d.height for d in inside) + _HEAD + titled + 1.5 * _PAD
+
+
+def _moved(drawing: Drawing, x: float, y: float) -> Drawing:
+    return Drawing(
+        [p._replace(box=(p.box[0] + x, p.box[1] + y, *p.box[2:])) for p in drawing.placed],
+        [r._replace(points=[(a + x, b + y) for a, b in r.points]) for r in drawing.routed],
+        [(text, (a + x, b + y)) for text, (a, b) in drawing.heads],
+        drawing.width,
+        drawing.height,
+    )
+
+
+_Halves = tuple[list[Place], list[tuple[Arrow, list[Point], bool]], list[tuple[str, Point]], float, float]
+
+
+def _one_half(flow: Dataflow, sizes: Sequence[Point]) -> _Halves:
+    made = layered(sizes, [(a, b) for a, b, _ in flow.arrows])
+    return made.boxes, [(a, r, False) for a, r in zip(flow.arrows, made.routes)], [], made.width, made.height
+
+
+_HEADS = 26.0
+_GUTTER = 30.0
+
+
+def _two_halves(flow: Dataflow, sizes: Sequence[Point]) -> _Halves:
+    """The way forward at the left, going down; the way back at the right, going up; residuals between them."""
+    sides: list[list[int]] = [[], []]
+    for i, node in enumerate(flow.nodes):
+        sides[node.backward].append(i)
+    within = {i: k for side in sides for k, i in enumerate(side)}
+    across = [arrow for arrow in flow.arrows if flow.nodes[arrow.start].backward != flow.nodes[arrow.end].backward]
+    sources = list(dict.fromkeys(arrow.start for arrow in across))
+    made: list[Layout] = []
+    for back, side in enumerate(sides):
+        arrows = [a for a in flow.arrows if flow.nodes[a.start].backward == flow.nodes[a.end].backward == bool(back)]
+        ends = [within[a.end] for a in across] if back else []
+        begins = [] if back else [within[i] for i in sources]
+        made.append(
+            layered([sizes[i] for i in side], [(within[a], within[b]) for a, b, _ in arrows], (begins, ends))
+        )
+    forward, backward = made
+    height = max(forward.height, backward.height)
+    down = height - forward.height + _HEADS
+    right = forward.width + 2 * _GUTTER + TRACK * len(sources)
+    boxes: list[Place] = [(0.0, 0.0, 0.0, 0.0)] * len(sizes)
+    for i in sides[0]:
+        x, y, w, h = forward.boxes[within[i]]
+        boxes[i] = (x, y + down, w, h)
+    for i in sides[1]:
+        x, y, w, h = backward.boxes[within[i]]
+        boxes[i] = (x + right, height - y - h + _HEADS, w, h)
+    routes: list[tuple[Arrow, list[Point], bool]] = []
+    for back, layout in enumerate(made):
+        own = [a for a in flow.arrows if flow.nodes[a.start].backward == flow.nodes[a.end].backward == bool(back)]
+        for arrow, points in zip(own, layout.routes):
+            turned = [(x + right, height - y + _HEADS) if back else (x, y + down) for x, y in points]
+            routes.append((arrow, turned, False))
+    lanes = _Lanes(forward, backward, down, right, height + _HEADS)
+    routes += [(a, lanes.route(a, within[a.start], within[a.end], boxes), True) for a in across]
+    heads = [
+        ("forward", (forward.width / 2, down - 10)),
+        ("backward", (right + backward.width / 2, height - backward.height + _HEADS - 10)),
+    ]
+    return boxes, routes, heads, right + backward.width, height + _HEADS
+
+
+class _Lanes:
+    """The ways of residuals: along the gap beneath their node, the gutter, and the gap beneath who takes them."""
+
+    def __init__(self, forward: Layout, backward: Layout, down: float, right: float, bottom: float) -> None:
+        self.forward, self.backward = forward, backward
+        self.down, self.right, self.bottom = down, right, bottom
+        self.leaving: dict[int, tuple[float, float]] = {}  # by source: the height in its gap, the place in the gutter
+        self.used: dict[tuple[bool, int], int] = {}
+        self.entered: dict[int, int] = {}
+
+    def route(self, arrow: Arrow, source: int, target: int, boxes: Sequence[Place]) -> list[Point]:
+        left, top, width, height = boxes[arrow.start]
+        if source not in self.leaving:
+            rank = self.forward.ranks[source]
+            lane = self.forward.layers[rank][1] + self.down + self._next(False, rank)
+            self.leaving[source] = (lane, self.forward.width + _GUTTER + TRACK * len(self.leaving))
+        lane, gutter = self.leaving[source]
+        rank = self.backward.ranks[target]
+        arriving = self.bottom - self.backward.layers[rank][0] + self._next(True, rank)
+        x, y, w, h = boxes[arrow.end]
+        nth = self.entered[target] = self.entered.get(target, -1) + 1
+        entry = x + 7 + min(TRACK * nth, w - 14)
+        middle = left + width / 2
+        return [(middle, top + height), (middle, lane), (gutter, lane), (gutter, arriving), (entry, arriving), (entry, y + h)]
+
+    def _next(self, back: bool, rank: int) -> float:
+        number = self.used[back, rank] = self.used.get((back, rank), 0) + 1
+        return TRACK * number
+
+
+# --- SVG ----------------------------------------------------------------------------------------------
+
+_PAGE = """
+:root { color-scheme: light dark; --paper: #fdfcfa; --ink: #1c1f24; }
+@media (prefers-color-scheme: dark) { :root { --paper: #15171b; --ink: #e8e6e1; } }
+body { margin: 0; padding: 1rem; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.2rem; margin: 0 0 .6rem; }
+"""
+_ALONE = ":root{color:#1c1f24}@media(prefers-color-scheme:dark){:root{color:#e8e6e1}}"
+# Tones in the middle, which stand out from white and from black; text takes the colour of the page around.
+_LOOKS = """
+.fg svg { display: block; margin: 0 auto; max-width: none; }
+.fg-scroll { overflow: auto; max-height: 85vh; }
+.fg-scroll:focus-visible { outline: 2px solid #2b7bd6; }
+.fg-text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: currentColor; }
+.fg-type { opacity: .68; }
+.fg-head { font: 600 13px system-ui, sans-serif; fill: currentColor; }
+.fg-box { fill: #2b7bd6; fill-opacity: .07; stroke: currentColor; stroke-opacity: .55; }
+.fg-input .fg-box { fill-opacity: 0; } .fg-output .fg-box { fill-opacity: 0; stroke-width: 2; }
+.fg-constant .fg-box { fill-opacity: 0; stroke-dasharray: 1 3; }
+.fg-back .fg-box { fill: #c8641b; }
+.fg-program > .fg-box { stroke-dasharray: 6 4; fill-opacity: .03; }
+.fg-kernel > .fg-box { stroke: #2f8f5b; stroke-width: 2; stroke-opacity: 1; fill: #2f8f5b; fill-opacity: .05; }
+.fg-edge path { fill: none; stroke: currentColor; stroke-opacity: .5; }
+.fg-edge .fg-tip { fill: currentColor; fill-opacity: .7; stroke: none; }
+.fg-residual path { stroke: #c8641b; stroke-opacity: .9; stroke-dasharray: 2 3; }
+.fg-residual .fg-tip { fill: #c8641b; fill-opacity: 1; }
+.fg-edge:hover path, .fg-on path { stroke-width: 2.5; stroke-opacity: 1; }
+.fg-node { outline: none; cursor: default; }
+.fg-node:hover > .fg-box, .fg-on > .fg-box { stroke-width: 2.5; stroke-opacity: 1; }
+.fg-node:focus-visible > .fg-box { stroke: #2b7bd6; stroke-width: 3; stroke-opacity: 1; }
+.fg-legend { font: 13px/1.6 system-ui, sans-serif; margin: .5rem 0; opacity: .8; }
+.fg-legend span { margin-right: 1.2em; }
+.fg-told { font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; min-height: 3em;
+  margin: .5rem 0 0; padding: .5rem .7rem; border-left: 3px solid #2b7bd6; background: none; color: inherit; }
+"""
+# Marks what hangs together with the box that is pointed at or has the focus, and tells all of it; arrow keys walk.
+_SCRIPT = """
+(() => { for (const root of document.querySelectorAll('.fg:not([data-live])')) {
+  root.dataset.live = '1';
+  const told = root.querySelector('.fg-told');
+  const edges = [...root.querySelectorAll('.fg-edge')], nodes = [...root.querySelectorAll('.fg-node')];
+  const by = new Map(nodes.map(n => [n.dataset.n, n]));
+  const show = node => {
+    for (const e of root.querySelectorAll('.fg-on')) e.classList.remove('fg-on');
+    if (!node) return;
+    for (const e of edges) if (e.dataset.a === node.dataset.n || e.dataset.b === node.dataset.n) {
+      e.classList.add('fg-on');
+      by.get(e.dataset.a).classList.add('fg-on'); by.get(e.dataset.b).classList.add('fg-on');
+    }
+    told.textContent = node.getAttribute('aria-label');
+  };
+  const go = (node, key) => {
+    const from = edges.filter(e => e.dataset.a === node.dataset.n).map(e => e.dataset.b);
+    const to = edges.filter(e => e.dataset.b === node.dataset.n).map(e => e.dataset.a);
+    const i = nodes.indexOf(node);
+    return { ArrowDown: by.get(from[0]), ArrowUp: by.get(to[0]), ArrowRight: nodes[i + 1], ArrowLeft: nodes[i - 1] }[key];
+  };
+  for (const node of nodes) {
+    node.addEventListener('mouseover', event => { event.stopPropagation(); show(node); });
+    node.addEventListener('focus', () => show(node));
+    node.addEventListener('click', event => { event.stopPropagation(); node.focus(); });
+    node.addEventListener('keydown', event => {
+      const next = go(node, event.key);
+      if (next) { event.preventDefault(); event.stopPropagation(); next.focus(); }
+    });
+  }
+  if (nodes.length) nodes[0].setAttribute('tabindex', '0');
+} })();
+"""
+
+
+def _legend(drawing: Drawing) -> list[str]:
+    kinds = {p.node.kind for p in drawing.placed}
+    texts = []
+    if "chain" in kinds:
+        texts.append("a box of several lines: a chain of equations, folded")
+    if "program" in kinds:
+        texts.append("dashed frame: a Program within an equation")
+    if "kernel" in kinds:
+        texts.append("thick frame: one kernel")
+    if any(r.residual for r in drawing.routed):
+        texts.append("dotted line: a residual, kept for the way back")
+    return texts
+
+
+def _svg_frame(graph: Graph) -> str:
+    name = escape(str(graph)[1:-1])
+    return f'<div class="fg-scroll" role="region" aria-label="{name}">{_svg(graph.drawing, str(graph), "")}</div>'
+
+
+def _svg(drawing: Drawing, name: str, style: str) -> str:
+    margin = 8
+    width, height = drawing.width + 2 * margin, drawing.height + 2 * margin
+    looks = f"<style>{style}{_LOOKS}</style>" if style else ""
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-margin} {-margin} {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" height="{height:.0f}" role="group" aria-label="{escape(name[1:-1])}">{looks}',
+        *(_edge(routed) for routed in drawing.routed),
+        *(_node(placed) for placed in drawing.placed),
+        *(
+            f'<text class="fg-head" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{escape(text)}</text>'
+            for text, (x, y) in drawing.heads
+        ),
+    ]
+    return "".join([*parts, "</svg>"])
+
+
+def _name(path: tuple[int, ...]) -> str:
+    return "n" + "_".join(map(str, path))
+
+
+def _node(placed: Placed) -> str:
+    node, (x, y, w, h), path = placed
+    kind = f"fg-node fg-{node.kind}" + (" fg-back" if node.backward else "")
+    radius = h / 2 if node.kind in ("input", "output", "constant") else 4
+    told = node.told + (f"\n{node.line}" if node.line else "")
+    # A box beneath others gets no events where those are; so it is drawn first, and its text lies at its top.
+    texts = []
+    for i, row in enumerate(node.rows if not node.inside else [" · ".join(node.rows)]):
+        soft = " fg-type" if i and i == len(node.rows) - 1 else ""
+        texts.append(
+            f'<text class="fg-text{soft}" x="{x + w / 2:.1f}" y="{y + 17 + i * _ROW:.1f}" '
+            f'text-anchor="middle">{escape(row)}</text>'
+        )
+    return (
+        f'<g class="{kind}" data-n="{_name(path)}" tabindex="-1" role="img" aria-label="{escape(told)}">'
+        f'<title>{escape(told)}</title><rect class="fg-box" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" '
+        f'height="{h:.1f}" rx="{radius:.1f}"/>{"".join(texts)}</g>'
+    )
+
+
+def _edge(routed: Routed) -> str:
+    points = routed.points
+    shape = _corners(points) if routed.residual else _curves(points)
+    (x, y), (_, before) = points[-1], points[-2]
+    up = 1 if before > y or (before == y and points[0][1] > y) else -1
+    tip = f"M{x:.1f} {y:.1f}l-3.5 {6 * up}h7z"
+    kind = "fg-edge fg-residual" if routed.residual else "fg-edge"
+    ends = [_name((*routed.path, number)) for number in routed.arrow[:2]]
+    return (
+        f'<g class="{kind}" data-a="{ends[0]}" data-b="{ends[1]}"><title>{escape(routed.arrow.label)}</title>'
+        f'<path d="{shape}"/><path class="fg-tip" d="{tip}"/></g>'
+    )
+
+
+def _curves(points: Sequence[Point]) -> str:
+    """Straight within layers, bent between them."""
+    parts = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
+    for i, (x, y) in enumerate(points[1:], 1):
+        if i % 2:
+            parts.append(f"V{y:.1f}")
+        else:
+            x0, y0 = points[i - 1]
+            middle = (y0 + y) / 2
+            parts.append(f"C{x0:.1f} {middle:.1f} {x:.1f} {middle:.1f} {x:.1f} {y:.1f}")
+    return "".join(parts)
+
+
+def _corners(points: Sequence[Point]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+# --- text ---------------------------------------------------------------------------------------------
+
+
+def _mermaid(flow: Dataflow, prefix: str, indent: str, halves: bool = False) -> list[str]:
+    lines: list[str] = []
+    for back in (False, True) if halves else (None,):
+        inner = indent if back is None else indent + "  "
+        if back is not None:
+            lines.append(f'{indent}subgraph {prefix}{"backward" if back else "forward"}')
+        for i, node in enumerate(flow.nodes):
+            if back is None or node.backward == back:
+                lines += _mermaid_node(node, f"{prefix}{i}", inner)
+        if back is not None:
+            lines.append(f"{indent}end")
+    for a, b, _ in flow.arrows:
+        crossing = halves and flow.nodes[a].backward != flow.nodes[b].backward
+        lines.append(f"{indent}{prefix}{a} {'-.->' if crossing else '-->'} {prefix}{b}")
+    return lines
+
+
+def _mermaid_node(node: Node, name: str, indent: str) -> list[str]:
+    text = "<br/>".join(_plain(row, {'"': "#quot;", "<": "#lt;", ">": "#gt;"}) for row in node.rows)
+    if not node.inside:
+        left, right = ("([", "])") if node.kind in ("input", "output", "constant") else ("[", "]")
+        return [f'{indent}{name}{left}"{text}"{right}']
+    lines = [f'{indent}subgraph {name}["{text}"]']
+    for k, inner in enumerate(node.inside):
+        lines += _mermaid(inner, f"{name}_{k}_", indent + "  ")
+    return [*lines, f"{indent}end"]
+
+
+def _dot(flow: Dataflow, prefix: str, indent: str) -> list[str]:
+    lines: list[str] = []
+    for i, node in enumerate(flow.nodes):
+        text = "\\n".join(_plain(row, {"\\": "\\\\", '"': '\\"'}) for row in node.rows)
+        name = f"{prefix}{i}"
+        if not node.inside:
+            rounded = " style=rounded" if node.kind in ("input", "output", "constant") else ""
+            lines.append(f'{indent}{name} [label="{text}"{rounded}]')
+            continue
+        lines.append(f"{indent}subgraph cluster_{name} {{")
+        lines.append(f'{indent}  label="{text}"; {name} [shape=point style=invis]')
+        for k, inner in enumerate(node.inside):
+            lines += _dot(inner, f"{name}_{k}_", indent + "  ")
+        lines.append(f"{indent}}}")
+    for a, b, _ in flow.arrows:
+        crossing = flow.nodes[a].backward != flow.nodes[b].backward
+        lines.append(f"{indent}{prefix}{a} -> {prefix}{b}{' [style=dotted]' if crossing else ''}")
+    return lines
+
+
+def _plain(text: str, replaced: Mapping[str, str]) -> str:
+    for old, new in replaced.items():
+        text = text.replace(old, new)
+    return text
