@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from functad.editing.repetition import RepeatedSteps, repeated_steps
 from functad.ir import Atom, Eqn, Program, Source, Var, subprograms
 from functad.ir import Literal as Number
 from functad.lowering_rules import Call
 from functad.pretty import literal_text, variable_names
 
-Kind = Literal["input", "constant", "equation", "chain", "program", "kernel", "output"]
+Kind = Literal["input", "constant", "equation", "chain", "steps", "program", "kernel", "output"]
 
 FOLDED_FROM = 40
 """Of how many equations on chains are folded, unless the caller decides."""
@@ -86,6 +87,8 @@ def dataflow(
     flow = _Builder(names, folded).flow(program, labels)
     if kernels:
         flow = _clustered(flow, kernels)
+    elif folded:
+        flow = _with_steps(flow, repeated_steps(program))
     return _with_chains(flow) if folded else flow
 
 
@@ -233,7 +236,7 @@ def _renumbered(flow: Dataflow, numbers: Mapping[int, int], nodes: list[Node]) -
 
 def _clustered(flow: Dataflow, kernels: Mapping[int, str]) -> Dataflow:
     """The equations of each kernel within a node of its own."""
-    first = sum(node.kind in ("input", "constant") for node in flow.nodes)
+    first = _variables(flow)
     owners = _owners(flow, {first + number: name for number, name in kernels.items()})
     members: dict[str, list[int]] = {}
     for i, name in sorted(owners.items()):
@@ -248,6 +251,11 @@ def _clustered(flow: Dataflow, kernels: Mapping[int, str]) -> Dataflow:
         else:
             numbers[i] = numbers[members[name][0]]
     return _renumbered(flow, numbers, nodes)
+
+
+def _variables(flow: Dataflow) -> int:
+    """How many inputs and constants stand before the equations."""
+    return sum(node.kind in ("input", "constant") for node in flow.nodes)
 
 
 def _owners(flow: Dataflow, kernels: Mapping[int, str]) -> dict[int, str]:
@@ -267,22 +275,57 @@ def _owners(flow: Dataflow, kernels: Mapping[int, str]) -> dict[int, str]:
 
 
 def _kernel(flow: Dataflow, name: str, members: Sequence[int]) -> Node:
+    inside = _part(flow, members)
+    count = sum(node.equations for node in inside.nodes)
+    told = f"kernel {name}: {count} equation{'s' if count != 1 else ''} in one pass"
+    back = all(node.backward for node in inside.nodes)
+    return Node("kernel", [f"kernel {name}"], told, backward=back, inside=[inside], equations=count)
+
+
+def _part(flow: Dataflow, members: Sequence[int]) -> Dataflow:
+    """Some of the nodes, and the arrows between them."""
     places = {old: new for new, old in enumerate(members)}
     arrows = [Arrow(places[a], places[b], label) for a, b, label in flow.arrows if a in places and b in places]
-    inside = [flow.nodes[i] for i in members]
-    count = sum(node.equations for node in inside)
-    told = f"kernel {name}: {count} equation{'s' if count != 1 else ''} in one pass"
-    back = all(node.backward for node in inside)
-    return Node("kernel", [f"kernel {name}"], told, backward=back, inside=[Dataflow(inside, arrows)], equations=count)
+    return Dataflow([flow.nodes[i] for i in members], arrows)
 
 
-# --- chains -------------------------------------------------------------------------------------------
+# --- equal steps, and chains -------------------------------------------------------------------------------------------
+
+
+def _with_steps(flow: Dataflow, runs: Sequence[RepeatedSteps]) -> Dataflow:
+    """Each loop that Python has unrolled as one node, within which its second step stands for all."""
+    first = _variables(flow)
+    heads = {first + run.start: run for run in runs}
+    nodes: list[Node] = []
+    numbers: dict[int, int] = {}
+    for i, node in enumerate(flow.nodes):
+        if i in numbers:
+            continue
+        run = heads.get(i)
+        if run is not None:
+            node = _steps(flow, run, first)
+        numbers.update((j, len(nodes)) for j in (range(i, first + run.stop) if run else (i,)))
+        nodes.append(node)
+    return _renumbered(flow, numbers, nodes)
+
+
+def _steps(flow: Dataflow, run: RepeatedSteps, first: int) -> Node:
+    members = flow.nodes[first + run.start : first + run.stop]
+    begin = first + run.start + run.length
+    inside = _part(flow, range(begin, begin + run.length))
+    each = f"{run.length} equation{'s' if run.length != 1 else ''}"
+    node = Node("steps", [f"{run.steps} equal steps, {each} each"], "", inside=[inside])
+    node.told = f"{node.rows[0]}: a loop that Python has unrolled; this is the second of them"
+    node.line = "\n".join(dict.fromkeys(n.line for n in inside.nodes if n.line))
+    node.backward = all(n.backward for n in members)
+    node.equations = sum(n.equations for n in members)
+    return node
 
 
 def _with_chains(flow: Dataflow) -> Dataflow:
     """Each chain of equations of which one alone reads the one before, and it no other equation's, as one node."""
     for node in flow.nodes:
-        if node.kind == "kernel":
+        if node.kind in ("kernel", "steps"):
             node.inside = [_with_chains(inner) for inner in node.inside]
     readers: dict[int, set[int]] = {}
     operands: dict[int, set[int]] = {}

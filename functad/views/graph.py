@@ -165,12 +165,15 @@ class Graph:
 # --- boxes and routes ---------------------------------------------------------------------------------
 
 
-def _drawn(flow: Dataflow, path: tuple[int, ...] = ()) -> Drawing:
-    """A graph on its own, with what lies within its nodes."""
-    insides = [[_drawn(inner, (*path, i, k)) for k, inner in enumerate(n.inside)] for i, n in enumerate(flow.nodes)]
-    sizes = [_size(node, inner) for node, inner in zip(flow.nodes, insides)]
+def _drawn(flow: Dataflow, path: tuple[int, ...] = (), halved: bool = True) -> Drawing:
+    """A graph on its own, with what lies within its nodes. halved: whether the way back may stand at the right."""
     back = [node.backward for node in flow.nodes]
-    halves = _two_halves if any(back) and not all(back) else _one_half
+    insides = [
+        [_drawn(inner, (*path, i, k), halved and not node.backward) for k, inner in enumerate(node.inside)]
+        for i, node in enumerate(flow.nodes)
+    ]
+    sizes = [_size(node, inner) for node, inner in zip(flow.nodes, insides)]
+    halves = _two_halves if halved and any(back) and not all(back) else _one_half
     boxes, routes, heads, width, height = halves(flow, sizes)
     placed: list[Placed] = []
     routed = [Routed(arrow, points, path, residual) for arrow, points, residual in routes]
@@ -372,6 +375,8 @@ def _legend(drawing: Drawing) -> list[str]:
         texts.append("a box of several lines: a chain of equations, folded")
     if "program" in kinds:
         texts.append("dashed frame: a Program within an equation")
+    if "steps" in kinds:
+        texts.append("double frame: equal steps of an unrolled loop, one of which is shown")
     if "kernel" in kinds:
         texts.append("thick frame: one kernel")
     if any(r.residual for r in drawing.routed):
@@ -418,10 +423,13 @@ def _node(placed: Placed) -> str:
             f'<text class="fg-text{soft}" x="{x + w / 2:.1f}" y="{y + 17 + i * _ROW:.1f}" '
             f'text-anchor="middle">{escape(row)}</text>'
         )
+    inner = ""
+    if node.kind == "steps":
+        inner = f'<rect class="fg-box" x="{x + 3:.1f}" y="{y + 3:.1f}" width="{w - 6:.1f}" height="{h - 6:.1f}" rx="3"/>'
     return (
         f'<g class="{kind}" data-n="{_name(path)}" tabindex="-1" role="img" aria-label="{escape(told)}">'
         f'<title>{escape(told)}</title><rect class="fg-box" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" '
-        f'height="{h:.1f}" rx="{radius:.1f}"/>{"".join(texts)}</g>'
+        f'height="{h:.1f}" rx="{radius:.1f}"/>{inner}{"".join(texts)}</g>'
     )
 
 

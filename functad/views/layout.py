@@ -79,12 +79,13 @@ TRACK = 6.0
 
 
 def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The length of the longest path to each node; what nothing leads to lies just above its first use."""
+    """The length of the longest path to each node; what only sources lead to lies just above its first use."""
     after: list[list[int]] = [[] for _ in range(count)]
-    waiting = [0] * count
+    before: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
         after[a].append(b)
-        waiting[b] += 1
+        before[b].append(a)
+    waiting = [len(found) for found in before]
     is_source = [n == 0 for n in waiting]
     ready = [v for v in range(count) if is_source[v]]
     ranks = [0] * count
@@ -95,8 +96,8 @@ def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
             if not waiting[w]:
                 ready.append(w)
     assert len(ready) == count, "the graph has a cycle"
-    for v in ready:
-        if is_source[v] and after[v]:
+    for v in reversed(ready):
+        if after[v] and all(is_source[u] for u in before[v]):
             ranks[v] = min(ranks[w] for w in after[v]) - 1
     return ranks
 
@@ -187,7 +188,7 @@ class _Items:
             for walk, neighbours in ((downwards, self.above), (upwards, self.below)):
                 for rank in walk:
                     self._settle(self.layers[rank], [neighbours], x)
-        for walk in (downwards, upwards, downwards, upwards):
+        for walk in (downwards, upwards) * (_SWEEPS // 3):
             for rank in walk:
                 self._settle(self.layers[rank], [self.above, self.below], x)
         left = min(x[i] - self.widths[i] / 2 for i in range(len(x)))
@@ -206,7 +207,7 @@ class _Items:
 
     def _weight(self, a: int, b: int) -> float:
         """How straight an edge is to be: most of all where it passes layers."""
-        return (1.0, 2.0, 8.0)[(a >= self.nodes) + (b >= self.nodes)]
+        return (1.0, 2.0, 16.0)[(a >= self.nodes) + (b >= self.nodes)]
 
     def width(self, centres: Sequence[float]) -> float:
         return max(at + width / 2 for at, width in zip(centres, self.widths))
