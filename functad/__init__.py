@@ -27,6 +27,7 @@ from functad.api import (
     eval_jaxpr,
     eval_shape,
     grad,
+    graph,
     hessian,
     io_callback,
     jacfwd,
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from functad import tree as tree
     from functad import tree_util as tree_util
     from functad import typing as typing
+    from functad import views as views
 
 _SUBMODULES = (
     "ad_checkpoint",
@@ -146,6 +148,7 @@ _SUBMODULES = (
     "tree",
     "tree_util",
     "typing",
+    "views",
 )
 
 __all__ = [
@@ -185,6 +188,7 @@ __all__ = [
     "explain_cache_misses",
     "float0",
     "grad",
+    "graph",
     "hessian",
     "io_callback",
     "jacfwd",

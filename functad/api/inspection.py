@@ -1,4 +1,4 @@
-"""Looking at functions as Programs: make_jaxpr, eval_jaxpr, parse_program, eval_shape, closure_convert, named_call.
+"""Looking at functions as Programs: make_jaxpr, graph, eval_jaxpr, parse_program, eval_shape, closure_convert, …
 
 Knows how to trace a function of pytrees; runs nothing on values but `eval_jaxpr`.
 """
@@ -86,6 +86,39 @@ def make_jaxpr(
         return program, tree_unflatten(out_tree, shapes)
 
     return traced
+
+
+def graph(fun: Callable[..., Any], *, optimized: bool = False, fold: bool | None = None) -> Callable[..., Any]:
+    """A function that draws the dataflow of `fun` instead of running it.
+
+    Args:
+        fun: a function of pytrees of arrays; a transformed one, such as `grad(loss)`, shows its derivative.
+        optimized: draw the Program as it is compiled, with a frame around the equations of each kernel.
+        fold: draw chains of equations, the equal steps of unrolled loops and bundles of inputs as one box each; None:
+            if there are more than forty equations.
+
+    Returns:
+        A function of the arguments of `fun` (or `ShapeDtypeStruct`s) that gives a `functad.views.Graph`: a notebook
+        shows it; `.save("graph.svg")` writes it as SVG, HTML, Mermaid or DOT, `.svg`, `.mermaid()` and `.dot()` are
+        text. The way back of reverse mode stands at the right of the way forward. A Program, such as `make_jaxpr`
+        gives, is drawn by `functad.views.Graph(program)`.
+
+    >>> import functad
+    >>> drawing = functad.graph(functad.grad(lambda x: x * x * 2.))(3.)
+    >>> drawing
+    <Graph of <lambda>: 6 equations>
+    >>> drawing.svg[:4]
+    '<svg'
+    """
+    check_callable(fun, "graph")
+
+    @described_like(fun)
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        program, _, _ = trace_function(fun, args, kwargs, "graph")
+        labels = LeafNames(fun, dict(enumerate(args)), kwargs).all()
+        return imported("functad.views.graph").graph_of(program, labels, optimized, fold)
+
+    return drawn
 
 
 def eval_jaxpr(jaxpr: Program, consts: Sequence[Any], *args: Any) -> list[Any]:
@@ -212,6 +245,7 @@ __all__ = [
     "closure_convert",
     "eval_jaxpr",
     "eval_shape",
+    "graph",
     "make_jaxpr",
     "named_call",
     "trace_function",

@@ -16,7 +16,7 @@ from functad.ir import Literal as Number
 from functad.lowering_rules import Call
 from functad.pretty import literal_text, variable_names
 
-Kind = Literal["input", "constant", "equation", "chain", "steps", "program", "kernel", "output"]
+NodeKind = Literal["input", "constant", "equation", "chain", "steps", "program", "kernel", "output"]
 
 FOLDED_FROM = 40
 """Of how many equations on chains are folded, unless the caller decides."""
@@ -35,13 +35,13 @@ class Arrow(NamedTuple):
 
 
 @dataclass(eq=False)
-class Node:
+class FlowNode:
     """A node: what it is, its rows of text, all that there is to tell, and what is drawn inside of it.
 
     backward: whether it belongs to the way back of reverse mode. line: the user's, with its place.
     """
 
-    kind: Kind
+    kind: NodeKind
     rows: list[str]
     told: str
     line: str = ""
@@ -54,7 +54,7 @@ class Node:
 class Dataflow:
     """Nodes, and arrows between them by their numbers. title: what it is within a node."""
 
-    nodes: list[Node]
+    nodes: list[FlowNode]
     arrows: list[Arrow]
     title: str = ""
 
@@ -70,7 +70,8 @@ def dataflow(
     Args:
         program: one that is a single call is shown as what it calls.
         labels: the user's names of its inputs.
-        kernels: by the number of an equation, the kernel that computes it: those of one kernel lie within one node.
+        kernels: by the number of an equation, the kernel that computes it, in the order in which kernels run: the
+            equations of one lie within one node.
         folded: whether chains of equations are one node each; if there are many of them, by default.
 
     >>> import functad, functad.numpy as jnp
@@ -84,12 +85,12 @@ def dataflow(
     if folded is None:
         folded = equation_count(program) > FOLDED_FROM
     names = variable_names(program)
-    flow = _Builder(names, folded).flow(program, labels)
+    flow = _FlowBuilder(names, folded).flow(program, labels)
     if kernels:
         flow = _clustered(flow, kernels)
     elif folded:
         flow = _with_steps(flow, repeated_steps(program))
-    return _with_chains(flow) if folded else flow
+    return _with_bundles(_with_chains(flow)) if folded else flow
 
 
 def called(program: Program) -> Program:
@@ -120,7 +121,7 @@ def line_of(source: Source | None) -> str:
     return f"{source.code.co_filename}:{source.line}" + (f": {text}" if text else "")
 
 
-class _Builder:
+class _FlowBuilder:
     def __init__(self, names: Mapping[Var, str], folded: bool) -> None:
         self.names = names
         self.folded = folded
@@ -134,13 +135,13 @@ class _Builder:
         for eqn in program.eqns:
             here = len(nodes)
             nodes.append(self._equation(eqn))
-            nodes[here].backward |= self._reads(eqn.invars, here, makers, flowing, nodes)
+            self._reads(eqn.invars, here, makers, flowing)
             makers.update((v, here) for v in eqn.outvars)
         for number, atom in enumerate(program.outvars):
             here = len(nodes)
             row = "result" if len(program.outvars) == 1 else f"result {number}"
-            nodes.append(Node("output", [row, self._typed(atom)], f"{row}: {self._typed(atom)}"))
-            nodes[here].backward |= self._reads([atom], here, makers, flowing, nodes)
+            nodes.append(FlowNode("output", [row, self._typed(atom)], f"{row}: {self._typed(atom)}"))
+            self._reads([atom], here, makers, flowing)
         arrows = [Arrow(a, b, ", ".join(map(self._typed, found))) for (a, b), found in flowing.items()]
         return _without_unused(Dataflow(nodes, arrows, title))
 
@@ -150,21 +151,17 @@ class _Builder:
         here: int,
         makers: Mapping[Var, int],
         flowing: dict[tuple[int, int], list[Var]],
-        nodes: Sequence[Node],
-    ) -> bool:
-        """Note the arrows to a node; returns whether one comes from the way back."""
-        comes_back = False
+    ) -> None:
+        """Note the arrows to a node."""
         for atom in dict.fromkeys(a for a in atoms if isinstance(a, Var)):
             flowing.setdefault((makers[atom], here), []).append(atom)
-            comes_back = comes_back or nodes[makers[atom]].backward
-        return comes_back
 
-    def _variable(self, kind: Kind, var: Var, label: str) -> Node:
+    def _variable(self, kind: NodeKind, var: Var, label: str) -> FlowNode:
         rows = [f"{label}: {self.names[var]}" if label else self.names[var], var.aval.str_short()]
         what = "input" if kind == "input" else "constant"
-        return Node(kind, rows, f"{what} {label + ', ' if label else ''}{self._typed(var)}")
+        return FlowNode(kind, rows, f"{what} {label + ', ' if label else ''}{self._typed(var)}")
 
-    def _equation(self, eqn: Eqn) -> Node:
+    def _equation(self, eqn: Eqn) -> FlowNode:
         operands = " ".join(map(self._atom, eqn.invars))
         results = " ".join(self.names.get(v, "_") for v in eqn.outvars)
         left = f"{results} = " if results else ""
@@ -174,11 +171,11 @@ class _Builder:
         shown = " ".join(f"{k}={v}" for k, v in plain.items())
         told = f"{left}{eqn.primitive.name}{f'[{shown}]' if shown else ''} {operands}: {types}"
         back = eqn.source is not None and eqn.source.transposed
-        node = Node("equation", rows, told, line_of(eqn.source), back, equations=1)
+        node = FlowNode("equation", rows, told, line_of(eqn.source), back, equations=1)
         self._look_inside(eqn, node)
         return node
 
-    def _look_inside(self, eqn: Eqn, node: Node) -> None:
+    def _look_inside(self, eqn: Eqn, node: FlowNode) -> None:
         programs = [(key, p) for key, value in eqn.params.items() for p in subprograms({key: value})]
         if not programs:
             return
@@ -220,7 +217,7 @@ def _without_unused(flow: Dataflow) -> Dataflow:
     return _renumbered(flow, {old: new for new, old in enumerate(kept)}, [flow.nodes[i] for i in kept])
 
 
-def _renumbered(flow: Dataflow, numbers: Mapping[int, int], nodes: list[Node]) -> Dataflow:
+def _renumbered(flow: Dataflow, numbers: Mapping[int, int], nodes: list[FlowNode]) -> Dataflow:
     """Other nodes in the place of a graph's: arrows within one are left out, those between the same two are one."""
     found: dict[tuple[int, int], list[str]] = {}
     for a, b, label in flow.arrows:
@@ -228,7 +225,22 @@ def _renumbered(flow: Dataflow, numbers: Mapping[int, int], nodes: list[Node]) -
         labels = found.setdefault((start, end), []) if start != end else []
         if label not in labels:
             labels.append(label)
-    return Dataflow(nodes, [Arrow(a, b, ", ".join(labels)) for (a, b), labels in found.items()], flow.title)
+    made = Dataflow(nodes, [Arrow(a, b, ", ".join(labels)) for (a, b), labels in found.items()], flow.title)
+    _carry_backward(made)
+    return made
+
+
+def _carry_backward(flow: Dataflow) -> None:
+    """What reads something of the way back belongs to it."""
+    waiting = [i for i, node in enumerate(flow.nodes) if node.backward]
+    readers: dict[int, list[int]] = {}
+    for a, b, _ in flow.arrows:
+        readers.setdefault(a, []).append(b)
+    while waiting:
+        for b in readers.get(waiting.pop(), ()):
+            if not flow.nodes[b].backward:
+                flow.nodes[b].backward = True
+                waiting.append(b)
 
 
 # --- kernels ------------------------------------------------------------------------------------------
@@ -241,7 +253,7 @@ def _clustered(flow: Dataflow, kernels: Mapping[int, str]) -> Dataflow:
     members: dict[str, list[int]] = {}
     for i, name in sorted(owners.items()):
         members.setdefault(name, []).append(i)
-    nodes: list[Node] = []
+    nodes: list[FlowNode] = []
     numbers: dict[int, int] = {}
     for i, node in enumerate(flow.nodes):
         name = owners.get(i)
@@ -260,7 +272,7 @@ def _variables(flow: Dataflow) -> int:
 
 def _owners(flow: Dataflow, kernels: Mapping[int, str]) -> dict[int, str]:
     """The kernel of each node, those included that cost nothing and lie between equations of one kernel."""
-    order = {name: i for i, name in enumerate(dict.fromkeys(name for _, name in sorted(kernels.items())))}
+    order = {name: i for i, name in enumerate(dict.fromkeys(kernels.values()))}
     after, before = [-1] * len(flow.nodes), [len(order)] * len(flow.nodes)
     for a, b, _ in sorted(flow.arrows, key=lambda arrow: arrow.start):
         after[b] = max(after[b], order[kernels[a]] if a in kernels else after[a])
@@ -274,12 +286,12 @@ def _owners(flow: Dataflow, kernels: Mapping[int, str]) -> dict[int, str]:
     return owners
 
 
-def _kernel(flow: Dataflow, name: str, members: Sequence[int]) -> Node:
+def _kernel(flow: Dataflow, name: str, members: Sequence[int]) -> FlowNode:
     inside = _part(flow, members)
     count = sum(node.equations for node in inside.nodes)
     told = f"kernel {name}: {count} equation{'s' if count != 1 else ''} in one pass"
-    back = all(node.backward for node in inside.nodes)
-    return Node("kernel", [f"kernel {name}"], told, backward=back, inside=[inside], equations=count)
+    back = any(node.backward for node in inside.nodes)
+    return FlowNode("kernel", [f"kernel {name}"], told, backward=back, inside=[inside], equations=count)
 
 
 def _part(flow: Dataflow, members: Sequence[int]) -> Dataflow:
@@ -289,14 +301,14 @@ def _part(flow: Dataflow, members: Sequence[int]) -> Dataflow:
     return Dataflow([flow.nodes[i] for i in members], arrows)
 
 
-# --- equal steps, and chains -------------------------------------------------------------------------------------------
+# --- equal steps, chains, bundles ------------------------------------------------------------------
 
 
 def _with_steps(flow: Dataflow, runs: Sequence[RepeatedSteps]) -> Dataflow:
     """Each loop that Python has unrolled as one node, within which its second step stands for all."""
     first = _variables(flow)
     heads = {first + run.start: run for run in runs}
-    nodes: list[Node] = []
+    nodes: list[FlowNode] = []
     numbers: dict[int, int] = {}
     for i, node in enumerate(flow.nodes):
         if i in numbers:
@@ -309,15 +321,15 @@ def _with_steps(flow: Dataflow, runs: Sequence[RepeatedSteps]) -> Dataflow:
     return _renumbered(flow, numbers, nodes)
 
 
-def _steps(flow: Dataflow, run: RepeatedSteps, first: int) -> Node:
+def _steps(flow: Dataflow, run: RepeatedSteps, first: int) -> FlowNode:
     members = flow.nodes[first + run.start : first + run.stop]
     begin = first + run.start + run.length
     inside = _part(flow, range(begin, begin + run.length))
     each = f"{run.length} equation{'s' if run.length != 1 else ''}"
-    node = Node("steps", [f"{run.steps} equal steps, {each} each"], "", inside=[inside])
+    node = FlowNode("steps", [f"{run.steps} equal steps, {each} each"], "", inside=[inside])
     node.told = f"{node.rows[0]}: a loop that Python has unrolled; this is the second of them"
     node.line = "\n".join(dict.fromkeys(n.line for n in inside.nodes if n.line))
-    node.backward = all(n.backward for n in members)
+    node.backward = any(n.backward for n in members)
     node.equations = sum(n.equations for n in members)
     return node
 
@@ -333,9 +345,9 @@ def _with_chains(flow: Dataflow) -> Dataflow:
         readers.setdefault(a, set()).add(b)
         if flow.nodes[a].kind not in ("input", "constant"):
             operands.setdefault(b, set()).add(a)
-    nodes: list[Node] = []
+    nodes: list[FlowNode] = []
     numbers: dict[int, int] = {}
-    chains: list[list[Node]] = []
+    chains: list[list[FlowNode]] = []
     for i, node in enumerate(flow.nodes):
         (before,) = operands[i] if len(operands.get(i, ())) == 1 else (None,)
         if before is not None and len(readers[before]) == 1 and _are_alike(flow.nodes[before], node):
@@ -351,18 +363,51 @@ def _with_chains(flow: Dataflow) -> Dataflow:
     return _renumbered(flow, numbers, nodes)
 
 
-def _are_alike(a: Node, b: Node) -> bool:
+_BUNDLED_FROM = 4
+
+
+def _with_bundles(flow: Dataflow) -> Dataflow:
+    """Inputs that the same nodes read, and results of the same node, as one node where there are many of a type."""
+    ends: dict[int, set[int]] = {}
+    for a, b, _ in flow.arrows:
+        ends.setdefault(a, set()).add(b)
+        ends.setdefault(b, set()).add(a)
+    bundles: dict[object, list[int]] = {}
+    for i, node in enumerate(flow.nodes):
+        if node.kind in ("input", "constant", "output"):
+            kind = node.rows[-1].rpartition(":")[2]
+            bundles.setdefault((node.kind, kind, frozenset(ends.get(i, ()))), []).append(i)
+    nodes: list[FlowNode] = []
+    numbers: dict[int, int] = {}
+    many = {i: numbered for numbered in bundles.values() if len(numbered) >= _BUNDLED_FROM for i in numbered}
+    for i, node in enumerate(flow.nodes):
+        together = many.get(i, [i])
+        if together[0] == i:
+            nodes.append(node if i not in many else _bundle([flow.nodes[j] for j in together]))
+            numbers.update((j, len(nodes) - 1) for j in together)
+    return _renumbered(flow, numbers, nodes)
+
+
+def _bundle(nodes: Sequence[FlowNode]) -> FlowNode:
+    first, last = (node.rows[0].rpartition(" ")[2] for node in (nodes[0], nodes[-1]))
+    what = f"{nodes[0].kind}s" if nodes[0].kind != "output" else "results"
+    kind = nodes[0].rows[-1].rpartition(":")[2]
+    told = "\n".join(node.told for node in nodes)
+    return FlowNode(nodes[0].kind, [f"{len(nodes)} {what} {first} … {last}", kind], told, backward=nodes[0].backward)
+
+
+def _are_alike(a: FlowNode, b: FlowNode) -> bool:
     return a.kind == b.kind == "equation" and a.backward == b.backward
 
 
-def _chain(chain: Sequence[Node]) -> Node:
+def _chain(chain: Sequence[FlowNode]) -> FlowNode:
     rows = [node.rows[0] for node in chain]
     if len(rows) > _ROWS:
         rows = [*rows[: _ROWS // 2], f"… {len(rows) - _ROWS + 1} more", *rows[len(rows) - _ROWS // 2 + 1 :]]
     rows.append(chain[-1].rows[1])
     lines = list(dict.fromkeys(node.line for node in chain if node.line))
     told = "\n".join(node.told for node in chain)
-    return Node("chain", rows, told, "\n".join(lines), chain[0].backward, equations=len(chain))
+    return FlowNode("chain", rows, told, "\n".join(lines), chain[0].backward, equations=len(chain))
 
 
 def counted(flow: Dataflow) -> dict[str, Any]:

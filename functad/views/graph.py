@@ -8,53 +8,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import NamedTuple
 
+from functad.calls.common import closed
 from functad.errors import ArgumentError
+from functad.execution import lowered
 from functad.ir import Program
+from functad.lowering.steps import PlainStep
 from functad.system.cache import atomic_write
-from functad.views.dataflow import Arrow, Dataflow, Node, counted, dataflow
-from functad.views.layout import SPACE, TRACK, Layout, Point, layered
-
-Place = tuple[float, float, float, float]
-
-_LETTER, _ROW = 7.25, 16.0
-_PAD, _HEAD = 14.0, 22.0
-
-
-class Placed(NamedTuple):
-    """A node with its box: left, top, width, height; `path` are the numbers of the nodes that it lies in, and its own."""
-
-    node: Node
-    box: Place
-    path: tuple[int, ...]
-
-
-class Routed(NamedTuple):
-    """An arrow with the places it goes through. residual: whether it goes from the way forward to the way back."""
-
-    arrow: Arrow
-    points: list[Point]
-    path: tuple[int, ...]
-    residual: bool
-
-
-class Drawing(NamedTuple):
-    """What lies where, all in the coordinates of the whole. heads: texts above the two halves, with their places."""
-
-    placed: list[Placed]
-    routed: list[Routed]
-    heads: list[tuple[str, Point]]
-    width: float
-    height: float
+from functad.views.dataflow import Dataflow, FlowNode, counted, dataflow
+from functad.views.layout import Point
+from functad.views.placing import ROW, Drawing, PlacedNode, RoutedArrow, drawn
 
 
 class Graph:
     """The dataflow of a Program, which notebooks show.
 
-    Equations are boxes, inputs and results are rounded. Programs within equations lie in dashed frames, equations of one
-    kernel in solid ones. What reverse mode does on its way back stands at the right and goes up; residuals come to it
-    over dotted lines. `graph.svg`, `.mermaid()` and `.dot()` are text, `.save(path)` writes it.
+    Equations are boxes, inputs and results are rounded. Programs within equations lie in dashed frames, equations of
+    one kernel in solid ones. What reverse mode does on its way back stands at the right and goes up; residuals come to
+    it over dotted lines. `graph.svg`, `.mermaid()` and `.dot()` are text, `.save(path)` writes it.
 
     Args:
         program: what `functad.make_jaxpr` gives, for example.
@@ -94,7 +65,7 @@ class Graph:
     def drawing(self) -> Drawing:
         """The boxes and the routes, laid out at the first use."""
         if self._drawing is None:
-            self._drawing = _drawn(self.flow)
+            self._drawing = drawn(self.flow)
         return self._drawing
 
     @property
@@ -162,138 +133,18 @@ class Graph:
         )
 
 
-# --- boxes and routes ---------------------------------------------------------------------------------
-
-
-def _drawn(flow: Dataflow, path: tuple[int, ...] = (), halved: bool = True) -> Drawing:
-    """A graph on its own, with what lies within its nodes. halved: whether the way back may stand at the right."""
-    back = [node.backward for node in flow.nodes]
-    insides = [
-        [_drawn(inner, (*path, i, k), halved and not node.backward) for k, inner in enumerate(node.inside)]
-        for i, node in enumerate(flow.nodes)
-    ]
-    sizes = [_size(node, inner) for node, inner in zip(flow.nodes, insides)]
-    halves = _two_halves if halved and any(back) and not all(back) else _one_half
-    boxes, routes, heads, width, height = halves(flow, sizes)
-    placed: list[Placed] = []
-    routed = [Routed(arrow, points, path, residual) for arrow, points, residual in routes]
-    titles = list(heads)
-    for i, (node, box, inner) in enumerate(zip(flow.nodes, boxes, insides)):
-        placed.append(Placed(node, box, (*path, i)))
-        left = box[0] + _PAD
-        for drawing, part in zip(inner, node.inside):
-            top = box[1] + _HEAD + (_ROW if part.title else 0.0) + _PAD / 2
-            if part.title:
-                titles.append((part.title, (left + drawing.width / 2, top - 6)))
-            moved = _moved(drawing, left, top)
-            placed += moved.placed
-            routed += moved.routed
-            titles += moved.heads
-            left += drawing.width + 2 * _PAD
-    return Drawing(placed, routed, titles, width, height)
-
-
-def _size(node: Node, inside: Sequence[Drawing]) -> Point:
-    width = max(len(row) for row in node.rows) * _LETTER + 20
-    if not inside:
-        return width, len(node.rows) * _ROW + 10
-    within = sum(d.width for d in inside) + 2 * _PAD * len(inside)
-    titled = _ROW if any(part.title for part in node.inside) else 0.0
-    return max(width, within), max(d.height for d in inside) + _HEAD + titled + 1.5 * _PAD
-
-
-def _moved(drawing: Drawing, x: float, y: float) -> Drawing:
-    return Drawing(
-        [p._replace(box=(p.box[0] + x, p.box[1] + y, *p.box[2:])) for p in drawing.placed],
-        [r._replace(points=[(a + x, b + y) for a, b in r.points]) for r in drawing.routed],
-        [(text, (a + x, b + y)) for text, (a, b) in drawing.heads],
-        drawing.width,
-        drawing.height,
-    )
-
-
-_Halves = tuple[list[Place], list[tuple[Arrow, list[Point], bool]], list[tuple[str, Point]], float, float]
-
-
-def _one_half(flow: Dataflow, sizes: Sequence[Point]) -> _Halves:
-    made = layered(sizes, [(a, b) for a, b, _ in flow.arrows])
-    return made.boxes, [(a, r, False) for a, r in zip(flow.arrows, made.routes)], [], made.width, made.height
-
-
-_HEADS = 26.0
-_GUTTER = 30.0
-
-
-def _two_halves(flow: Dataflow, sizes: Sequence[Point]) -> _Halves:
-    """The way forward at the left, going down; the way back at the right, going up; residuals between them."""
-    sides: list[list[int]] = [[], []]
-    for i, node in enumerate(flow.nodes):
-        sides[node.backward].append(i)
-    within = {i: k for side in sides for k, i in enumerate(side)}
-    across = [arrow for arrow in flow.arrows if flow.nodes[arrow.start].backward != flow.nodes[arrow.end].backward]
-    sources = list(dict.fromkeys(arrow.start for arrow in across))
-    made: list[Layout] = []
-    for back, side in enumerate(sides):
-        arrows = [a for a in flow.arrows if flow.nodes[a.start].backward == flow.nodes[a.end].backward == bool(back)]
-        ends = [within[a.end] for a in across] if back else []
-        begins = [] if back else [within[i] for i in sources]
-        made.append(
-            layered([sizes[i] for i in side], [(within[a], within[b]) for a, b, _ in arrows], (begins, ends))
-        )
-    forward, backward = made
-    height = max(forward.height, backward.height)
-    down = height - forward.height + _HEADS
-    right = forward.width + 2 * _GUTTER + TRACK * len(sources)
-    boxes: list[Place] = [(0.0, 0.0, 0.0, 0.0)] * len(sizes)
-    for i in sides[0]:
-        x, y, w, h = forward.boxes[within[i]]
-        boxes[i] = (x, y + down, w, h)
-    for i in sides[1]:
-        x, y, w, h = backward.boxes[within[i]]
-        boxes[i] = (x + right, height - y - h + _HEADS, w, h)
-    routes: list[tuple[Arrow, list[Point], bool]] = []
-    for back, layout in enumerate(made):
-        own = [a for a in flow.arrows if flow.nodes[a.start].backward == flow.nodes[a.end].backward == bool(back)]
-        for arrow, points in zip(own, layout.routes):
-            turned = [(x + right, height - y + _HEADS) if back else (x, y + down) for x, y in points]
-            routes.append((arrow, turned, False))
-    lanes = _Lanes(forward, backward, down, right, height + _HEADS)
-    routes += [(a, lanes.route(a, within[a.start], within[a.end], boxes), True) for a in across]
-    heads = [
-        ("forward", (forward.width / 2, down - 10)),
-        ("backward", (right + backward.width / 2, height - backward.height + _HEADS - 10)),
-    ]
-    return boxes, routes, heads, right + backward.width, height + _HEADS
-
-
-class _Lanes:
-    """The ways of residuals: along the gap beneath their node, the gutter, and the gap beneath who takes them."""
-
-    def __init__(self, forward: Layout, backward: Layout, down: float, right: float, bottom: float) -> None:
-        self.forward, self.backward = forward, backward
-        self.down, self.right, self.bottom = down, right, bottom
-        self.leaving: dict[int, tuple[float, float]] = {}  # by source: the height in its gap, the place in the gutter
-        self.used: dict[tuple[bool, int], int] = {}
-        self.entered: dict[int, int] = {}
-
-    def route(self, arrow: Arrow, source: int, target: int, boxes: Sequence[Place]) -> list[Point]:
-        left, top, width, height = boxes[arrow.start]
-        if source not in self.leaving:
-            rank = self.forward.ranks[source]
-            lane = self.forward.layers[rank][1] + self.down + self._next(False, rank)
-            self.leaving[source] = (lane, self.forward.width + _GUTTER + TRACK * len(self.leaving))
-        lane, gutter = self.leaving[source]
-        rank = self.backward.ranks[target]
-        arriving = self.bottom - self.backward.layers[rank][0] + self._next(True, rank)
-        x, y, w, h = boxes[arrow.end]
-        nth = self.entered[target] = self.entered.get(target, -1) + 1
-        entry = x + 7 + min(TRACK * nth, w - 14)
-        middle = left + width / 2
-        return [(middle, top + height), (middle, lane), (gutter, lane), (gutter, arriving), (entry, arriving), (entry, y + h)]
-
-    def _next(self, back: bool, rank: int) -> float:
-        number = self.used[back, rank] = self.used.get((back, rank), 0) + 1
-        return TRACK * number
+def graph_of(program: Program, labels: Sequence[str], optimized: bool, fold: bool | None) -> Graph:
+    """What `functad.graph` gives; optimized: of the Program as it is compiled, with the kernels that compute it."""
+    if not optimized:
+        return Graph(program, labels, fold=fold)
+    compiled = lowered(closed(program))
+    numbers = {id(eqn): number for number, eqn in enumerate(compiled.program.eqns)}
+    kernels: dict[int, str] = {}
+    for step in compiled.schedule.steps:
+        if isinstance(step, PlainStep):
+            for eqn in step.eqns:
+                kernels.setdefault(numbers[id(eqn)], step.name)
+    return Graph(compiled.program, [*["constant"] * len(program.consts), *labels], kernels, fold)
 
 
 # --- SVG ----------------------------------------------------------------------------------------------
@@ -310,7 +161,7 @@ _LOOKS = """
 .fg svg { display: block; margin: 0 auto; max-width: none; }
 .fg-scroll { overflow: auto; max-height: 85vh; }
 .fg-scroll:focus-visible { outline: 2px solid #2b7bd6; }
-.fg-text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: currentColor; }
+.fg-text { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: currentColor; }
 .fg-type { opacity: .68; }
 .fg-head { font: 600 13px system-ui, sans-serif; fill: currentColor; }
 .fg-box { fill: #2b7bd6; fill-opacity: .07; stroke: currentColor; stroke-opacity: .55; }
@@ -352,7 +203,8 @@ _SCRIPT = """
     const from = edges.filter(e => e.dataset.a === node.dataset.n).map(e => e.dataset.b);
     const to = edges.filter(e => e.dataset.b === node.dataset.n).map(e => e.dataset.a);
     const i = nodes.indexOf(node);
-    return { ArrowDown: by.get(from[0]), ArrowUp: by.get(to[0]), ArrowRight: nodes[i + 1], ArrowLeft: nodes[i - 1] }[key];
+    const next = { ArrowDown: by.get(from[0]), ArrowUp: by.get(to[0]), ArrowRight: nodes[i + 1] };
+    return key === 'ArrowLeft' ? nodes[i - 1] : next[key];
   };
   for (const node of nodes) {
     node.addEventListener('mouseover', event => { event.stopPropagation(); show(node); });
@@ -410,7 +262,7 @@ def _name(path: tuple[int, ...]) -> str:
     return "n" + "_".join(map(str, path))
 
 
-def _node(placed: Placed) -> str:
+def _node(placed: PlacedNode) -> str:
     node, (x, y, w, h), path = placed
     kind = f"fg-node fg-{node.kind}" + (" fg-back" if node.backward else "")
     radius = h / 2 if node.kind in ("input", "output", "constant") else 4
@@ -420,12 +272,14 @@ def _node(placed: Placed) -> str:
     for i, row in enumerate(node.rows if not node.inside else [" · ".join(node.rows)]):
         soft = " fg-type" if i and i == len(node.rows) - 1 else ""
         texts.append(
-            f'<text class="fg-text{soft}" x="{x + w / 2:.1f}" y="{y + 17 + i * _ROW:.1f}" '
+            f'<text class="fg-text{soft}" x="{x + w / 2:.1f}" y="{y + 17 + i * ROW:.1f}" '
             f'text-anchor="middle">{escape(row)}</text>'
         )
     inner = ""
     if node.kind == "steps":
-        inner = f'<rect class="fg-box" x="{x + 3:.1f}" y="{y + 3:.1f}" width="{w - 6:.1f}" height="{h - 6:.1f}" rx="3"/>'
+        inner = (
+            f'<rect class="fg-box" x="{x + 3:.1f}" y="{y + 3:.1f}" width="{w - 6:.1f}" height="{h - 6:.1f}" rx="3"/>'
+        )
     return (
         f'<g class="{kind}" data-n="{_name(path)}" tabindex="-1" role="img" aria-label="{escape(told)}">'
         f'<title>{escape(told)}</title><rect class="fg-box" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" '
@@ -433,7 +287,7 @@ def _node(placed: Placed) -> str:
     )
 
 
-def _edge(routed: Routed) -> str:
+def _edge(routed: RoutedArrow) -> str:
     points = routed.points
     shape = _corners(points) if routed.residual else _curves(points)
     (x, y), (_, before) = points[-1], points[-2]
@@ -472,7 +326,7 @@ def _mermaid(flow: Dataflow, prefix: str, indent: str, halves: bool = False) -> 
     for back in (False, True) if halves else (None,):
         inner = indent if back is None else indent + "  "
         if back is not None:
-            lines.append(f'{indent}subgraph {prefix}{"backward" if back else "forward"}')
+            lines.append(f"{indent}subgraph {prefix}{'backward' if back else 'forward'}")
         for i, node in enumerate(flow.nodes):
             if back is None or node.backward == back:
                 lines += _mermaid_node(node, f"{prefix}{i}", inner)
@@ -484,7 +338,7 @@ def _mermaid(flow: Dataflow, prefix: str, indent: str, halves: bool = False) -> 
     return lines
 
 
-def _mermaid_node(node: Node, name: str, indent: str) -> list[str]:
+def _mermaid_node(node: FlowNode, name: str, indent: str) -> list[str]:
     text = "<br/>".join(_plain(row, {'"': "#quot;", "<": "#lt;", ">": "#gt;"}) for row in node.rows)
     if not node.inside:
         left, right = ("([", "])") if node.kind in ("input", "output", "constant") else ("[", "]")

@@ -1,7 +1,7 @@
 """Where the nodes of a directed acyclic graph lie on a drawing: in layers, with few crossings and straight edges.
 
-Knows boxes and edges; not what they stand for. The method is Sugiyama's (1981): layers by longest paths, an order within
-layers by barycentres, and places within that order by isotonic regression.
+Knows boxes and edges; not what they stand for. The method is Sugiyama's (1981): layers by longest paths, an order
+within layers by barycentres, and places within that order by isotonic regression.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GAP = 30.0
 _SWEEPS = 12
 
 
-class Layout(NamedTuple):
+class GraphLayout(NamedTuple):
     """What lies where. `y` grows downwards, and edges go down.
 
     Attributes:
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
 
 def layered(
     sizes: Sequence[Point], edges: Sequence[tuple[int, int]], tracks: Sequence[Sequence[int]] = ((), ())
-) -> Layout:
+) -> GraphLayout:
     """Lay out a graph.
 
     Args:
@@ -58,9 +58,9 @@ def layered(
     True
     """
     if not sizes:
-        return Layout([], [], [], [], 0.0, 0.0, 0)
+        return GraphLayout([], [], [], [], 0.0, 0.0, 0)
     ranks = _ranks(len(sizes), edges)
-    items = _Items(sizes, edges, ranks)
+    items = _LayerItems(sizes, edges, ranks)
     crossings = items.order()
     centres = items.centres()
     layers = _bands(items, centres, tracks)
@@ -71,7 +71,7 @@ def layered(
     routes = _routes(items, edges, centres, boxes, layers)
     below = sum(1 for node in tracks[0] if ranks[node] == len(layers) - 1)
     height = layers[-1][1] + (TRACK * (below + 1) if below else 0.0)
-    return Layout(boxes, routes, layers, ranks, items.width(centres), height, crossings)
+    return GraphLayout(boxes, routes, layers, ranks, items.width(centres), height, crossings)
 
 
 TRACK = 6.0
@@ -102,7 +102,7 @@ def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return ranks
 
 
-class _Items:
+class _LayerItems:
     """What lies in layers: nodes, and of each edge that passes layers a place in each of them.
 
     The edges of one node share their places, so that they leave it as one line.
@@ -237,7 +237,7 @@ def placed_apart(wanted: Sequence[float], weights: Sequence[float], room: Sequen
     return [mean + shift for mean, shift in zip(means, shifts)]
 
 
-def _bands(items: _Items, centres: Sequence[float], tracks: Sequence[Sequence[int]]) -> list[Point]:
+def _bands(items: _LayerItems, centres: Sequence[float], tracks: Sequence[Sequence[int]]) -> list[Point]:
     """The top and the bottom of each layer: gaps are higher where edges go far to a side, or lines are to run."""
     ranks = {item: rank for rank, layer in enumerate(items.layers) for item in layer}
     beneath, above = ([ranks[node] for node in side] for side in tracks)
@@ -253,7 +253,7 @@ def _bands(items: _Items, centres: Sequence[float], tracks: Sequence[Sequence[in
 
 
 def _routes(
-    items: _Items,
+    items: _LayerItems,
     edges: Sequence[tuple[int, int]],
     centres: Sequence[float],
     boxes: Sequence[tuple[float, float, float, float]],
