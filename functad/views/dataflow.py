@@ -16,7 +16,7 @@ from functad.ir import Literal as Number
 from functad.lowering_rules import Call
 from functad.pretty import literal_text, variable_names
 
-NodeKind = Literal["input", "constant", "equation", "chain", "steps", "program", "kernel", "output"]
+BoxKind = Literal["input", "constant", "equation", "chain", "steps", "program", "kernel", "output"]
 
 FOLDED_FROM = 40
 """Of how many equations on chains are folded, unless the caller decides."""
@@ -41,7 +41,7 @@ class FlowNode:
     backward: whether it belongs to the way back of reverse mode. line: the user's, with its place.
     """
 
-    kind: NodeKind
+    kind: BoxKind
     rows: list[str]
     told: str
     line: str = ""
@@ -156,7 +156,7 @@ class _FlowBuilder:
         for atom in dict.fromkeys(a for a in atoms if isinstance(a, Var)):
             flowing.setdefault((makers[atom], here), []).append(atom)
 
-    def _variable(self, kind: NodeKind, var: Var, label: str) -> FlowNode:
+    def _variable(self, kind: BoxKind, var: Var, label: str) -> FlowNode:
         rows = [f"{label}: {self.names[var]}" if label else self.names[var], var.aval.str_short()]
         what = "input" if kind == "input" else "constant"
         return FlowNode(kind, rows, f"{what} {label + ', ' if label else ''}{self._typed(var)}")
@@ -256,12 +256,12 @@ def _clustered(flow: Dataflow, kernels: Mapping[int, str]) -> Dataflow:
     nodes: list[FlowNode] = []
     numbers: dict[int, int] = {}
     for i, node in enumerate(flow.nodes):
-        name = owners.get(i)
-        if name is None or members[name][0] == i:
+        owner = owners.get(i)
+        if owner is None or members[owner][0] == i:
             numbers[i] = len(nodes)
-            nodes.append(node if name is None else _kernel(flow, name, members[name]))
+            nodes.append(node if owner is None else _kernel(flow, owner, members[owner]))
         else:
-            numbers[i] = numbers[members[name][0]]
+            numbers[i] = numbers[members[owner][0]]
     return _renumbered(flow, numbers, nodes)
 
 

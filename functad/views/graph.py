@@ -16,7 +16,7 @@ from functad.ir import Program
 from functad.lowering.steps import PlainStep
 from functad.system.cache import atomic_write
 from functad.views.dataflow import Dataflow, FlowNode, counted, dataflow
-from functad.views.layout import Point
+from functad.views.layout import Spot
 from functad.views.placing import ROW, Drawing, PlacedNode, RoutedArrow, drawn
 
 
@@ -215,7 +215,11 @@ _SCRIPT = """
       if (next) { event.preventDefault(); event.stopPropagation(); next.focus(); }
     });
   }
-  if (nodes.length) nodes[0].setAttribute('tabindex', '0');
+  if (!nodes.length) continue;
+  nodes[0].setAttribute('tabindex', '0');
+  const frame = root.querySelector('.fg-scroll'), box = nodes[0].getBoundingClientRect();
+  const below = box.top - frame.getBoundingClientRect().top;
+  if (below > frame.clientHeight / 2) frame.scrollTop = below - 60;
 } })();
 """
 
@@ -301,7 +305,7 @@ def _edge(routed: RoutedArrow) -> str:
     )
 
 
-def _curves(points: Sequence[Point]) -> str:
+def _curves(points: Sequence[Spot]) -> str:
     """Straight within layers, bent between them."""
     parts = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for i, (x, y) in enumerate(points[1:], 1):
@@ -314,7 +318,7 @@ def _curves(points: Sequence[Point]) -> str:
     return "".join(parts)
 
 
-def _corners(points: Sequence[Point]) -> str:
+def _corners(points: Sequence[Spot]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 

@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import NamedTuple
 
-Point = tuple[float, float]
+Spot = tuple[float, float]
 
 SPACE = 18.0
 """Between neighbours of a layer, and an edge's distance from the box that it passes."""
@@ -32,8 +32,8 @@ class GraphLayout(NamedTuple):
     """
 
     boxes: list[tuple[float, float, float, float]]
-    routes: list[list[Point]]
-    layers: list[Point]
+    routes: list[list[Spot]]
+    layers: list[Spot]
     ranks: list[int]
     width: float
     height: float
@@ -41,7 +41,7 @@ class GraphLayout(NamedTuple):
 
 
 def layered(
-    sizes: Sequence[Point], edges: Sequence[tuple[int, int]], tracks: Sequence[Sequence[int]] = ((), ())
+    sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], tracks: Sequence[Sequence[int]] = ((), ())
 ) -> GraphLayout:
     """Lay out a graph.
 
@@ -108,7 +108,7 @@ class _LayerItems:
     The edges of one node share their places, so that they leave it as one line.
     """
 
-    def __init__(self, sizes: Sequence[Point], edges: Sequence[tuple[int, int]], ranks: Sequence[int]) -> None:
+    def __init__(self, sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], ranks: Sequence[int]) -> None:
         self.nodes = len(sizes)
         self.widths = [width for width, _ in sizes]
         self.heights = [height for _, height in sizes]
@@ -237,7 +237,7 @@ def placed_apart(wanted: Sequence[float], weights: Sequence[float], room: Sequen
     return [mean + shift for mean, shift in zip(means, shifts)]
 
 
-def _bands(items: _LayerItems, centres: Sequence[float], tracks: Sequence[Sequence[int]]) -> list[Point]:
+def _bands(items: _LayerItems, centres: Sequence[float], tracks: Sequence[Sequence[int]]) -> list[Spot]:
     """The top and the bottom of each layer: gaps are higher where edges go far to a side, or lines are to run."""
     ranks = {item: rank for rank, layer in enumerate(items.layers) for item in layer}
     beneath, above = ([ranks[node] for node in side] for side in tracks)
@@ -257,8 +257,8 @@ def _routes(
     edges: Sequence[tuple[int, int]],
     centres: Sequence[float],
     boxes: Sequence[tuple[float, float, float, float]],
-    layers: Sequence[Point],
-) -> list[list[Point]]:
+    layers: Sequence[Spot],
+) -> list[list[Spot]]:
     ranks = {item: rank for rank, layer in enumerate(items.layers) for item in layer}
     paths = []
     for a, b in edges:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from functad.views.dataflow import Arrow, Dataflow, FlowNode
-from functad.views.layout import TRACK, GraphLayout, Point, layered
+from functad.views.layout import TRACK, GraphLayout, Spot, layered
 
 Rectangle = tuple[float, float, float, float]
 
@@ -31,7 +31,7 @@ class RoutedArrow(NamedTuple):
     """An arrow with the places it goes through. residual: whether it goes from the way forward to the way back."""
 
     arrow: Arrow
-    points: list[Point]
+    points: list[Spot]
     path: tuple[int, ...]
     residual: bool
 
@@ -41,24 +41,28 @@ class Drawing(NamedTuple):
 
     placed: list[PlacedNode]
     routed: list[RoutedArrow]
-    heads: list[tuple[str, Point]]
+    heads: list[tuple[str, Spot]]
     width: float
     height: float
 
 
-def drawn(flow: Dataflow, path: tuple[int, ...] = (), halved: bool = True) -> Drawing:
-    """A graph on its own, with what lies within its nodes. halved: whether the way back may stand at the right."""
+def drawn(flow: Dataflow, path: tuple[int, ...] = (), halved: bool = True, up: bool = False) -> Drawing:
+    """A graph on its own, with what lies within its nodes.
+
+    halved: whether the way back may stand at the right. up: whether all of it goes up, as what lies in a node of the
+    way back does.
+    """
     back = [node.backward for node in flow.nodes]
     insides = [
         [
-            drawn(inner, (*path, i, k), halved and node.kind == "program" and not node.backward)
+            drawn(inner, (*path, i, k), halved and node.kind == "program" and not node.backward, up or node.backward)
             for k, inner in enumerate(node.inside)
         ]
         for i, node in enumerate(flow.nodes)
     ]
     sizes = [_size(node, inner) for node, inner in zip(flow.nodes, insides)]
-    halves = _two_halves if halved and any(back) and not all(back) else _one_half
-    boxes, routes, heads, width, height = halves(flow, sizes)
+    two = halved and any(back) and not all(back)
+    boxes, routes, heads, width, height = _two_halves(flow, sizes) if two else _one_half(flow, sizes, up)
     placed: list[PlacedNode] = []
     routed = [RoutedArrow(arrow, points, path, residual) for arrow, points, residual in routes]
     titles = list(heads)
@@ -77,7 +81,7 @@ def drawn(flow: Dataflow, path: tuple[int, ...] = (), halved: bool = True) -> Dr
     return Drawing(placed, routed, titles, width, height)
 
 
-def _size(node: FlowNode, inside: Sequence[Drawing]) -> Point:
+def _size(node: FlowNode, inside: Sequence[Drawing]) -> Spot:
     width = max(len(row) for row in node.rows) * _LETTER + 20
     if not inside:
         return width, len(node.rows) * ROW + 10
@@ -96,19 +100,23 @@ def _moved(drawing: Drawing, x: float, y: float) -> Drawing:
     )
 
 
-_Halves = tuple[list[Rectangle], list[tuple[Arrow, list[Point], bool]], list[tuple[str, Point]], float, float]
+_Halves = tuple[list[Rectangle], list[tuple[Arrow, list[Spot], bool]], list[tuple[str, Spot]], float, float]
 
 
-def _one_half(flow: Dataflow, sizes: Sequence[Point]) -> _Halves:
+def _one_half(flow: Dataflow, sizes: Sequence[Spot], up: bool) -> _Halves:
     made = layered(sizes, [(a, b) for a, b, _ in flow.arrows])
-    return made.boxes, [(a, r, False) for a, r in zip(flow.arrows, made.routes)], [], made.width, made.height
+    boxes, routes = made.boxes, made.routes
+    if up:
+        boxes = [(x, made.height - y - h, w, h) for x, y, w, h in boxes]
+        routes = [[(x, made.height - y) for x, y in route] for route in routes]
+    return boxes, [(a, r, False) for a, r in zip(flow.arrows, routes)], [], made.width, made.height
 
 
 _HEADS = 26.0
 _GUTTER = 30.0
 
 
-def _two_halves(flow: Dataflow, sizes: Sequence[Point]) -> _Halves:
+def _two_halves(flow: Dataflow, sizes: Sequence[Spot]) -> _Halves:
     """The way forward at the left, going down; the way back at the right, going up; residuals between them."""
     sides: list[list[int]] = [[], []]
     for i, node in enumerate(flow.nodes):
@@ -133,7 +141,7 @@ def _two_halves(flow: Dataflow, sizes: Sequence[Point]) -> _Halves:
     for i in sides[1]:
         x, y, w, h = backward.boxes[within[i]]
         boxes[i] = (x + right, height - y - h + _HEADS, w, h)
-    routes: list[tuple[Arrow, list[Point], bool]] = []
+    routes: list[tuple[Arrow, list[Spot], bool]] = []
     for back, layout in enumerate(made):
         own = [a for a in flow.arrows if flow.nodes[a.start].backward == flow.nodes[a.end].backward == bool(back)]
         for arrow, points in zip(own, layout.routes):
@@ -158,7 +166,7 @@ class _Lanes:
         self.used: dict[tuple[bool, int], int] = {}
         self.entered: dict[int, int] = {}
 
-    def route(self, arrow: Arrow, source: int, target: int, boxes: Sequence[Rectangle]) -> list[Point]:
+    def route(self, arrow: Arrow, source: int, target: int, boxes: Sequence[Rectangle]) -> list[Spot]:
         left, top, width, height = boxes[arrow.start]
         if source not in self.leaving:
             rank = self.forward.ranks[source]
