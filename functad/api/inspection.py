@@ -23,6 +23,7 @@ from functad.api.arguments import (
 )
 from functad.errors import ArgumentError
 from functad.ir import Primitive, Program, set_binder
+from functad.pretty import call_arguments
 from functad.system.once import imported
 from functad.tracing import Tracer, bind, eval_program, trace_to_program
 from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
@@ -43,6 +44,7 @@ def trace_function(
     name = function_name(names.fun)
     flat_fun = FlatFunction(fun, in_tree, transform=transform, name=name)
     program = trace_to_program(flat_fun, avals, name=name, arg_names=names.origins(len(avals)))
+    call_arguments(program, names.all)
     assert flat_fun.out_tree is not None
     return program, in_tree, flat_fun.out_tree
 

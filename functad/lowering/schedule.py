@@ -62,12 +62,14 @@ def make_schedule(
     donated: Sequence[bool] = (),
     threads: int = 1,
     place_columns: PlaceColumns = no_places,
+    names: Mapping[Var, str] | None = None,
 ) -> Schedule:
     """Fuse a Program and lay out its steps.
 
-    `donated` tells which inputs' memory results may take, `place_columns` what `Target.place_columns` answers.
+    `donated` tells which inputs' memory results may take, `place_columns` what `Target.place_columns` answers, `names`
+    what some variables are called.
     """
-    shared = Shared()
+    shared = Shared(dict(names or {}))
     shared.add_names(program)
     inputs = [
         new_buffer(f"input_{shared.names[v]}", v.aval.shape, v.aval.dtype, "input", k)

@@ -14,7 +14,7 @@ from functad.editing.repetition import RepeatedSteps, repeated_steps
 from functad.ir import Atom, Eqn, Program, Source, Var, subprograms
 from functad.ir import Literal as Number
 from functad.lowering_rules import Call
-from functad.pretty import literal_text, variable_names
+from functad.pretty import equation_to_text, literal_text, program_to_text
 
 BoxKind = Literal["input", "constant", "equation", "chain", "steps", "program", "kernel", "output"]
 
@@ -84,7 +84,8 @@ def dataflow(
     program = called(program)
     if folded is None:
         folded = equation_count(program) > FOLDED_FROM
-    names = variable_names(program)
+    names: dict[Var, str] = {}
+    program_to_text(program, names=names)
     flow = _FlowBuilder(names, folded).flow(program, labels)
     if kernels:
         flow = _clustered(flow, kernels)
@@ -167,9 +168,7 @@ class _FlowBuilder:
         left = f"{results} = " if results else ""
         types = " ".join(dict.fromkeys(v.aval.str_short() for v in eqn.outvars))
         rows = [_short(f"{left}{eqn.primitive.name} {operands}"), _short(types)]
-        plain = {k: v for k, v in eqn.params.items() if not any(subprograms({k: v}))}
-        shown = " ".join(f"{k}={v}" for k, v in plain.items())
-        told = f"{left}{eqn.primitive.name}{f'[{shown}]' if shown else ''} {operands}: {types}"
+        told = equation_to_text(eqn, self.names)
         back = eqn.source is not None and eqn.source.transposed
         node = FlowNode("equation", rows, told, line_of(eqn.source), back, equations=1)
         self._look_inside(eqn, node)
