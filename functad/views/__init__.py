@@ -10,10 +10,11 @@ from functad.system.once import imported
 
 if TYPE_CHECKING:
     from functad.views.graph import Graph as Graph
+    from functad.views.trees import tree as tree
 
-_PLACES = {"Graph": "functad.views.graph"}
+_PLACES = {"Graph": "functad.views.graph", "tree": "functad.views.trees"}
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "tree"]
 
 
 def _found(name: str) -> Any:

@@ -147,7 +147,7 @@ def _two_halves(flow: Dataflow, sizes: Sequence[Spot]) -> _Halves:
         for arrow, points in zip(own, layout.routes):
             turned = [(x + right, height - y + _HEADS) if back else (x, y + down) for x, y in points]
             routes.append((arrow, turned, False))
-    lanes = _Lanes(forward, backward, down, right, height + _HEADS)
+    lanes = _ResidualWays(forward, backward, down, right, height + _HEADS)
     routes += [(a, lanes.route(a, within[a.start], within[a.end], boxes), True) for a in across]
     heads = [
         ("forward", (forward.width / 2, down - 10)),
@@ -156,7 +156,7 @@ def _two_halves(flow: Dataflow, sizes: Sequence[Spot]) -> _Halves:
     return boxes, routes, heads, right + backward.width, height + _HEADS
 
 
-class _Lanes:
+class _ResidualWays:
     """The ways of residuals: along the gap beneath their node, the gutter, and the gap beneath who takes them."""
 
     def __init__(self, forward: GraphLayout, backward: GraphLayout, down: float, right: float, bottom: float) -> None:
