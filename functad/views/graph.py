@@ -17,6 +17,7 @@ from functad.lowering.steps import PlainStep
 from functad.system.cache import atomic_write
 from functad.views.dataflow import Dataflow, FlowNode, counted, dataflow
 from functad.views.layout import Spot
+from functad.views.page import page
 from functad.views.placing import ROW, Drawing, PlacedNode, RoutedArrow, drawn
 
 
@@ -110,12 +111,7 @@ class Graph:
 
     def html(self) -> str:
         """A page of its own."""
-        return (
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{escape(str(self)[1:-1])}</title><style>{_PAGE}</style></head>\n"
-            f"<body><h1>{escape(str(self)[1:-1])}</h1>{self._repr_html_()}</body></html>\n"
-        )
+        return page(str(self)[1:-1], [], [], top=self._repr_html_(), style="body { max-width: none; }")
 
     def __repr__(self) -> str:
         n = counted(self.flow)["equations"]
@@ -149,12 +145,6 @@ def graph_of(program: Program, labels: Sequence[str], optimized: bool, fold: boo
 
 # --- SVG ----------------------------------------------------------------------------------------------
 
-_PAGE = """
-:root { color-scheme: light dark; --paper: #fdfcfa; --ink: #1c1f24; }
-@media (prefers-color-scheme: dark) { :root { --paper: #15171b; --ink: #e8e6e1; } }
-body { margin: 0; padding: 1rem; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.2rem; margin: 0 0 .6rem; }
-"""
 _ALONE = ":root{color:#1c1f24}@media(prefers-color-scheme:dark){:root{color:#e8e6e1}}"
 # Tones in the middle, which stand out from white and from black; text takes the colour of the page around.
 _LOOKS = """
