@@ -5,6 +5,7 @@ Knows nothing of tracing, of any particular primitive, or of any transform.
 
 from __future__ import annotations
 
+import linecache
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -163,6 +164,11 @@ class Source:
         """The number of the line in the file."""
         lines = [line for start, end, line in self.code.co_lines() if start <= self.at < end and line is not None]
         return lines[0] if lines else self.code.co_firstlineno
+
+    @property
+    def text(self) -> str:
+        """What stands in that line; nothing if there is no file."""
+        return linecache.getline(self.code.co_filename, self.line).strip()
 
     @property
     def name_stack(self) -> str:

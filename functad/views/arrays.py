@@ -44,8 +44,9 @@ class ArraySummary(NamedTuple):
     def __str__(self) -> str:
         parts = [self.kind]
         if self.low is not None and self.high is not None:
+            all_or_one = "" if self.kind.endswith("[]") else "all "
             same = self.low == self.high
-            parts.append(f"all {self.low:.4g}" if same else f"{self.low:.4g} to {self.high:.4g}")
+            parts.append(f"{all_or_one}{self.low:.4g}" if same else f"{self.low:.4g} to {self.high:.4g}")
         if self.nans:
             parts.append(f"{self.nans:,} NaN, the first at {list(self.first_nan or ())}")
         if self.infs:
@@ -90,7 +91,7 @@ def array_html(array: Any) -> str:
     if isinstance(array, (KeyArray, DonatedArray)):
         return f"<pre>{escape(repr(array))}</pre>"
     value = _value(array)
-    if value.ndim == 0 or _real(value[:0]) is None:
+    if not _has_picture(value):
         return f"<pre>{escape(repr(array))}</pre>"
     weak = " · weak type" if isinstance(array, ArrayImpl) and array.weak_type else ""
     summary = summary_of(array)
@@ -105,9 +106,10 @@ def array_html(array: Any) -> str:
 def picture(array: Any, summary: ArraySummary, rows: int = _ROWS, columns: int = _COLUMNS) -> str:
     """The elements as HTML: numbers on shaded cells if they are few, else a heat map with its scale."""
     value = _value(array)
-    numbers = _real(value[:0])
-    if numbers is None or value.size == 0:
-        return '<p style="margin:0;font:13px system-ui,sans-serif">no elements</p>' if numbers is not None else ""
+    if not _has_picture(value):
+        return ""
+    if not value.size:
+        return '<p style="margin:0;font:13px system-ui,sans-serif">no elements</p>'
     if value.ndim <= 2 and max(value.shape, default=1) <= _NUMBERS:
         return _table(value.reshape(1, -1) if value.ndim < 2 else value, summary)
     grid, every = _grid(value, rows, columns)
@@ -128,7 +130,7 @@ def sketch(array: Any, rows: int = 6, columns: int = 48) -> list[str]:
     ['▏  ░░▒▒▓▓██▕']
     """
     value = _value(array)
-    if value.ndim == 0 or value.size == 0 or _real(value[:0]) is None:
+    if not _has_picture(value) or not value.size:
         return []
     grid, _ = _grid(value.reshape(-1, value.shape[-1]), rows, columns)
     low, high = _ends(summary_of(value), symmetric=False)
@@ -156,6 +158,11 @@ def _real(values: np.ndarray) -> np.ndarray | None:
     if kind == "f":
         return values if values.dtype.itemsize >= 4 else values.astype(np.float32)
     return values.astype(np.float64) if kind in "iub" and values.dtype.itemsize else None
+
+
+def _has_picture(value: np.ndarray) -> bool:
+    """Whether there are numbers, in rows at least."""
+    return value.ndim > 0 and _real(value[:0]) is not None
 
 
 def _grid(value: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int]:

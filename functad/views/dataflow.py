@@ -5,7 +5,6 @@ Knows Programs; not where things lie on a drawing, or what draws them.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -118,8 +117,7 @@ def line_of(source: Source | None) -> str:
     """
     if source is None:
         return ""
-    text = linecache.getline(source.code.co_filename, source.line).strip()
-    return f"{source.code.co_filename}:{source.line}" + (f": {text}" if text else "")
+    return f"{source.code.co_filename}:{source.line}" + (f": {source.text}" if source.text else "")
 
 
 class _FlowBuilder:
