@@ -37,7 +37,7 @@ LAYERS = [
     ["optimize"],
     ["lowering"],
     ["backends"],
-    ["execution"],
+    ["announcing", "execution"],
     "api ad_checkpoint api_util checkpoint_policies core custom_derivatives debug extend interpreters".split()
     + ["sharding", "stages", "test_util", "typing", "views"],
     ["numpy", "lax", "random"],
