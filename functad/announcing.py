@@ -71,10 +71,16 @@ def announcement(program: Program) -> str:
     loops = [(p, run) for p in programs for run in repeated_steps(p)]
     if not loops:
         return text
-    owner, longest = max(loops, key=lambda loop: loop[1].length * loop[1].steps)
-    if longest.length * longest.steps < _LEAST:
+    largest = max(_size(run) for _, run in loops)
+    if largest < _LEAST:
         return text
-    return f"{text}; a loop of {longest.steps:,} equal steps{_place(owner, longest)}: lax.scan compiles one"
+    # A way back has steps with more equations, but lacks the first or the last: the loop is the way forward.
+    owner, loop = max((found for found in loops if 2 * _size(found[1]) >= largest), key=lambda found: found[1].steps)
+    return f"{text}; a loop of {loop.steps:,} equal steps{_place(owner, loop)}: lax.scan compiles one"
+
+
+def _size(run: RepeatedSteps) -> int:
+    return run.length * run.steps
 
 
 def _all_programs(program: Program) -> Iterator[Program]:

@@ -15,6 +15,7 @@ from functad.execution import lowered
 from functad.ir import Program
 from functad.lowering.steps import PlainStep
 from functad.system.cache import atomic_write
+from functad.views.charts import ALONE
 from functad.views.dataflow import Dataflow, FlowNode, counted, dataflow
 from functad.views.layout import Spot
 from functad.views.page import page
@@ -72,7 +73,7 @@ class Graph:
     @property
     def svg(self) -> str:
         """One SVG document; its text is dark, or light where the reader prefers dark."""
-        return _svg(self.drawing, str(self), _ALONE)
+        return _svg(self.drawing, str(self), f"{ALONE}<style>{_LOOKS}</style>")
 
     def mermaid(self) -> str:
         """The graph in Mermaid's notation, which code-hosting sites and notes draw."""
@@ -145,7 +146,6 @@ def graph_of(program: Program, labels: Sequence[str], optimized: bool, fold: boo
 
 # --- SVG ----------------------------------------------------------------------------------------------
 
-_ALONE = ":root{color:#1c1f24}@media(prefers-color-scheme:dark){:root{color:#e8e6e1}}"
 # Tones in the middle, which stand out from white and from black; text takes the colour of the page around.
 _LOOKS = """
 .fg svg { display: block; margin: 0 auto; max-width: none; }
@@ -238,10 +238,9 @@ def _svg_frame(graph: Graph) -> str:
 def _svg(drawing: Drawing, name: str, style: str) -> str:
     margin = 8
     width, height = drawing.width + 2 * margin, drawing.height + 2 * margin
-    looks = f"<style>{style}{_LOOKS}</style>" if style else ""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-margin} {-margin} {width:.0f} {height:.0f}" '
-        f'width="{width:.0f}" height="{height:.0f}" role="group" aria-label="{escape(name[1:-1])}">{looks}',
+        f'width="{width:.0f}" height="{height:.0f}" role="group" aria-label="{escape(name[1:-1])}">{style}',
         *(_edge(routed) for routed in drawing.routed),
         *(_node(placed) for placed in drawing.placed),
         *(
