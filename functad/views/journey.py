@@ -134,6 +134,7 @@ class _Recorder(Observer):
     def __init__(self) -> None:
         self.names: dict[Var, str] = {}
         self._derivatives: list[_Derivative] = []
+        self.examples: list[Program] = []  # what was recorded for one example, to be batched
         self.passes: list[_Pass] = []
         self.expected: Program | None = None
         self.backward: list[tuple[Any, ...]] = []  # the results of operations that transposing recorded
@@ -175,6 +176,10 @@ class _Recorder(Observer):
         """Those of the function itself, or if there are none, of what it calls."""
         return [d for d in self._derivatives if not d.inner] or self._derivatives
 
+    def batched(self, trace: Trace, ops: Sequence[Any], inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+        if not _is_within_program(current_trace()):
+            self.examples.append(program_from_ops(trace, ops, inputs, outs, "example"))
+
     def tangent(self, primal: Any, tangent: Any) -> None:
         if isinstance(tangent, Tracer):
             self._primal_of.setdefault(id(tangent), primal)
@@ -203,7 +208,7 @@ class _Recorder(Observer):
                 var, of = self._variables.get(id(tracer)), self._variables.get(id(primal))
                 if var is not None and of is not None and self._root(var) not in special:
                     special[self._root(var)] = (self._root(of), suffix)
-        programs = [p for d in self.derivatives for p in (d.primal, d.linear)] + [program]
+        programs = [p for d in self.derivatives for p in (d.primal, d.linear)] + [*self.examples, program]
         self._name_all(program.replace(eqns=(), outvars=()), special)  # inputs first
         for one in programs:
             self._name_all(one, special)
@@ -318,6 +323,12 @@ class _Writer:
                 "_dot are tangents. What it needs of the forward pass is a constant here, a residual.",
                 tuple(self._program(derivative.linear)),
             )
+        for example in self.recorder.examples:
+            yield Stage(
+                "Traced for one example",
+                "The function of one example was recorded. Each equation's batch rule then wrote it for all at once.",
+                tuple(self._program(example)),
+            )
         lines = self._program(program)
         if derivatives:
             yield Stage(
@@ -326,6 +337,8 @@ class _Writer:
                 "in _bar are cotangents, derivatives of the result. This is the whole Program, forward and backward.",
                 tuple(_marked(shown, lines, self._is_backward)),
             )
+        elif self.recorder.examples:
+            yield Stage("Batched", "This is the whole Program, for all examples.", tuple(lines), legend)
         else:
             does = "The function ran once on stand-ins for arrays, which recorded each operation: an equation a line."
             yield Stage("Traced", does, tuple(lines), legend)
@@ -565,10 +578,10 @@ class _KernelText:
         """The variables that a line computes; where its words name none, all of its kernel."""
         everything = self.about_function(self.function_of[number])
         line = self.text[number - 1].strip()
-        target = re.match(r"# (\w+):|(\w+)(?:\[.*\])? [+\-*]?= ", line)
+        target = re.match(r"# (\w+):|\w+\[.*\] = (\w+)$|(\w+)(?:\[.*\])? [+\-*]?= ", line)
         if target is None:
             return everything
-        word = target[1] or re.sub(r"(?<!_at)_\d+$", "", target[2])
+        word = target[1] or re.sub(r"_\d+$", "", target[2] or target[3])
         if word in everything:
             return (word,)
         read = self.writer._names_in(word) if word.startswith("at_") else ()  # a value that another kernel wrote
