@@ -19,6 +19,9 @@ class Observer:
     def traced(self, program: Program, variables: Mapping[int, Var]) -> None:
         """A trace became a Program, of which each tracer, by its identity, became a variable."""
 
+    def batched(self, trace: Any, ops: Sequence[Any], inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+        """A recording for one example is about to run for all of them."""
+
     def linearized(self, ops: Sequence[Any], inputs: Sequence[Any], outs: Sequence[Any], linear: Any) -> None:
         """A recording, from inputs to outs, was made the linear map of its tangents."""
 

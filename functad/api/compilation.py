@@ -30,8 +30,8 @@ from functad.api.arguments import (
     positional_names,
     without_float0,
 )
-from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
 from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
+from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
 from functad.api.meshes import check_devices, layouts_of
 from functad.api.stages import Lowered, Traced
 from functad.array import value_of

@@ -299,11 +299,12 @@ def explain(fun: Callable[..., Any], *, times: bool = True) -> Callable[..., Any
         ArgumentError: `fun` is no function, or is being traced just now.
 
     >>> import functad, functad.numpy as jnp
-    >>> found = functad.explain(functad.grad(lambda w, x: jnp.sum(jnp.tanh(w * x))), times=False)(jnp.ones(3), jnp.ones(3))
+    >>> loss = lambda w, x: jnp.sum(jnp.tanh(w * x))
+    >>> found = functad.explain(functad.grad(loss), times=False)(jnp.ones(3), jnp.ones(3))
     >>> print(found["Linearised"])
     Linearised
-    Each equation's jvp rule says how a small change of its operands changes its result: x_dot is the tangent of x. What \
-it needs of the forward pass is a constant here, a residual.
+    Each equation's jvp rule says how a small change of its operands changes its result: names in
+    _dot are tangents. What it needs of the forward pass is a constant here, a residual.
       { lambda b:f32[3] d:f32[3] f:f32[3]; a_dot:f32[3]. let
           c_dot:f32[3] = mul a_dot b  # 3 flops, 36 bytes
           g:f32[3] = mul c_dot d  # 3 flops, 36 bytes

@@ -6,6 +6,7 @@ Knows stages and their lines; not where they come from.
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterator
 from html import escape
 
@@ -16,6 +17,7 @@ from functad.views.memory_picture import memory_picture
 from functad.views.page import PageSection, page, paragraph
 
 _MARKS = {"+": "added: ", "-": "removed: ", "#": "", "": ""}  # for those who listen
+_WIDTH = 96
 _SHOWN, _SHOWN_OF_LONG = 60, 12  # lines of a stage in a terminal
 
 
@@ -35,8 +37,9 @@ class Explanation:
     ['Source', 'Traced', 'Simplify numbers', 'Fused into groups']
     >>> print(found["Simplify numbers"])
     Simplify numbers
-    Compute with numbers instead of arrays that repeat them; drop what gives back its operand. 2 equations became 1.
-      neutral number, 1 time (c): NaN and −0 stay: x + 0 is not x for x = −0.
+    Compute with numbers instead of arrays that repeat them; drop what gives back its operand. 2
+    equations became 1.
+    * neutral number, 1 time (c): NaN and −0 stay: x + 0 is not x for x = −0.
       { lambda ; a:f32[3]. let
           b:f32[3] = sin a  # 33 flops, 24 bytes
     -     c:f32[3] = mul b 1.0:f32[]  # 3 flops, 28 bytes
@@ -68,17 +71,18 @@ class Explanation:
         links = "".join(f'<li><a href="#stage{n}">{escape(s.title)}</a></li>' for n, s in numbered)
         top = (
             f'<nav aria-label="Stages"><ol>{links}</ol></nav>'
-            '<p class="soft">Point at a line, or go to it with Tab and the arrow keys: what belongs to it in the other '
-            "stages gets a bar and a tint. Click, or press Enter, to keep it marked and bring it into view; Escape lets "
-            'go.</p><p id="said" class="said" role="status" aria-live="polite">Nothing is marked.</p>'
+            '<p class="soft">Point at a line, or go to it with Tab and the arrow keys: what belongs to it in the '
+            "other stages gets a bar and a tint. Click, or press Enter, to keep it marked and bring it into view; "
+            'Escape lets go.</p><p id="said" class="said" role="status" aria-live="polite">Nothing is marked.</p>'
         )
         sections = [PageSection(f"{n}. {s.title}", s.html(n), f"stage{n}") for n, s in numbered]
         summary = [f"{self.name}({self.signature}), from its source to machine code."]
         return page(f"The journey of {self.name}", summary, sections, top, STYLE, SCRIPT)
 
     def _repr_html_(self) -> str:
-        frame = "width:100%;height:40rem;border:1px solid #8886;border-radius:.4rem"
-        return f'<iframe title="The journey of {escape(self.name)}" style="{frame}" srcdoc="{escape(self.html())}"></iframe>'
+        style = "width:100%;height:40rem;border:1px solid #8886;border-radius:.4rem"
+        title = f"The journey of {escape(self.name)}"
+        return f'<iframe title="{title}" style="{style}" srcdoc="{escape(self.html())}"></iframe>'
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file."""
@@ -100,14 +104,28 @@ class ShownStage:
 
     def _text(self) -> Iterator[str]:
         yield self.title
-        yield self.does
-        yield from (f"  {note}" for note in self.notes)
-        most = _SHOWN_OF_LONG if self.stage.long else _SHOWN
-        for line in self.lines[:most]:
+        yield textwrap.fill(self.does, _WIDTH)
+        for note in self.notes:
+            yield textwrap.fill(note, _WIDTH, initial_indent="* ", subsequent_indent="  ")
+        shown, last = self._shown(), -1
+        for number in shown:
+            if number > last + 1:
+                yield f"  … {number - last - 1:,} lines"
+            line, last = self.lines[number], number
             note = f"  # {line.note}" if line.note else ""
             yield f"{line.mark:1} {line.text}{note}".rstrip()
-        if len(self.lines) > most:
-            yield f"  … {len(self.lines) - most:,} more lines: .save('page.html') shows all"
+        if last + 1 < len(self.lines):
+            yield f"  … {len(self.lines) - last - 1:,} more lines: .save('page.html') shows all"
+
+    def _shown(self) -> list[int]:
+        """The numbers of the lines to print: all of few; of many, those that changed and those beside them."""
+        numbers = range(len(self.lines))
+        most = _SHOWN_OF_LONG if self.stage.long else _SHOWN
+        if len(numbers) <= most:
+            return [*numbers]
+        changed = [i for i in numbers if self.lines[i].mark in ("+", "-")]
+        near = sorted({j for i in changed for j in range(i - 2, i + 3) if j in numbers})
+        return near[:most] or [*numbers[:most]]
 
     def html(self, number: int) -> str:
         """What stands beneath its heading."""
@@ -119,7 +137,7 @@ class ShownStage:
         if self.lines:
             text = "".join(map(_line, self.lines))
             label = f'role="listbox" aria-multiselectable="true" aria-label="{escape(self.title)}"'
-            listing = f'<div class="listing" {label}>{text}</div>'
+            listing = f'<div class="listing" {label}><div class="lines" role="presentation">{text}</div></div>'
             if self.stage.long:
                 listing = f"<details><summary>Show {len(self.lines):,} lines</summary>{listing}</details>"
             parts.append(f'<p class="count" data-stage="{number}" aria-hidden="true"></p>{listing}')

@@ -8,20 +8,23 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --add: #6fd096; --gone: #f0958b; --mark: rgba(120, 175, 240, .22); } }
 body { max-width: 100rem; }
 main > header, section { min-width: 0; }
-nav ol { margin: .6rem 0; padding: 0; list-style: none; display: flex; flex-wrap: wrap; gap: .3rem .4rem; counter-reset: n; }
+nav ol { margin: .6rem 0; padding: 0; list-style: none; display: flex; flex-wrap: wrap; gap: .3rem .4rem;
+  counter-reset: n; }
 nav li { counter-increment: n; font-size: .85rem; }
 nav a { display: block; padding: .12rem .55rem; border: 1px solid var(--line); border-radius: 1rem; color: inherit;
   text-decoration: none; }
 nav a::before { content: counter(n) " "; color: var(--soft); }
 nav a:hover { background: var(--fill); }
-a:focus-visible, summary:focus-visible, .line:focus-visible { outline: 2px solid rgb(var(--shade)); outline-offset: -2px; }
+a:focus-visible, summary:focus-visible, .line:focus-visible { outline: 2px solid rgb(var(--shade));
+  outline-offset: -2px; }
 .said { position: sticky; top: 0; z-index: 2; margin: 0; max-width: none; padding: .3rem .6rem; background: var(--fill);
   border: 1px solid var(--line); border-radius: .4rem; font-size: .85rem; }
 .notes { margin: .3rem 0; padding-left: 1.1rem; font-size: .88rem; color: var(--soft); max-width: 60rem; }
 .count { min-height: 1.3rem; margin: .2rem 0; font-size: .8rem; color: var(--soft); }
 .listing { max-height: 26rem; overflow: auto; background: var(--fill); border: 1px solid var(--line);
   border-radius: .4rem; padding: .3rem 0; scroll-behavior: smooth; position: relative; }
-.line { display: flex; width: max-content; min-width: 100%; padding-right: .8rem; cursor: default;
+.lines { width: max-content; min-width: 100%; }
+.line { display: flex; padding-right: .8rem; cursor: default;
   font: .82rem/1.5 ui-monospace, monospace; border-left: 4px solid transparent; }
 .line code { font: inherit; white-space: pre; tab-size: 8; }
 .line .mark { flex: none; width: 1.3rem; text-align: center; font-weight: 700; }
@@ -109,6 +112,8 @@ SCRIPT = """
     const own = [...list.querySelectorAll('.line')];
     const first = own.find(belongs) || own[0];
     if (first) first.tabIndex = 0;
+    const changed = list.querySelector('.add, .gone');
+    if (changed) list.scrollTop = changed.offsetTop - 60;
     list.addEventListener('focusin', event => {
       own.forEach(one => { one.tabIndex = -1; });
       of(event).tabIndex = 0;
@@ -117,7 +122,8 @@ SCRIPT = """
       const at = own.indexOf(of(event));
       const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: own.length - 1 }[event.key];
       if (to !== undefined && own[to]) { own[to].focus(); event.preventDefault(); }
-      if ((event.key === 'Enter' || event.key === ' ') && belongs(of(event))) { pin(of(event)); event.preventDefault(); }
+      const chosen = event.key === 'Enter' || event.key === ' ';
+      if (chosen && belongs(of(event))) { pin(of(event)); event.preventDefault(); }
     });
   });
   document.addEventListener('keydown', event => { if (event.key === 'Escape') { pinned = null; mark(null); } });

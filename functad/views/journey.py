@@ -22,6 +22,7 @@ from functad.api.stages import Traced
 from functad.backends.cpu.executable import CpuExecutable
 from functad.backends.cpu.lowering import CpuLowering
 from functad.calls.common import closed
+from functad.dtypes import kind_of
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.keys import without_keys
 from functad.ir import Atom, Eqn, Program, Source, Var, Zero, subprograms
@@ -31,7 +32,7 @@ from functad.lowering.steps import ControlStep, GemmStep, inner_steps
 from functad.observing import Observer, observed
 from functad.optimize.pipeline import simplify
 from functad.pretty import equation_to_text, letters
-from functad.tracing import Tracer, current_trace, program_from_ops
+from functad.tracing import Trace, Tracer, current_trace, program_from_ops
 
 _WIDE = 100_000
 
@@ -91,33 +92,30 @@ def journey(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, A
         optimized = simplify(program)
         lowering = CpuLowering(optimized, traced.donated_inputs(), recorder.known_names(optimized))
     recorder.names.update(lowering.schedule.names)
-    values = _values(traced, args, kwargs) if times else None
-    writer = _Writer(recorder, traced, lowering, values)
+    values = _values(lowering.program) if times else None
+    writer = _Writer(fun, recorder, traced, lowering, values)
     signature = ", ".join(f"{name}: {aval.str_short()}" for name, aval in zip(traced.leaf_names, traced.jaxpr.in_avals))
     return Journey(traced.fun_name, signature, tuple(writer.stages()))
 
 
-def _values(traced: Traced, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[np.ndarray]:
-    """Arrays of the types of all inputs: what is timed does not depend on what they hold."""
+def _values(program: Program) -> list[np.ndarray]:
+    """Arrays of the types of all inputs: random floats, and zeros for integers, which may be places of an array."""
     rng = np.random.default_rng(0)
-    given = [np.asarray(c) for c in traced.jaxpr.consts]
-    for aval in traced.jaxpr.in_avals:
-        kind = np.dtype(aval.dtype).kind
-        if kind in "fcV":
-            given.append(rng.normal(size=aval.shape).astype(aval.dtype))
-        else:
-            given.append(np.zeros(aval.shape, aval.dtype))
-    return given
+    return [
+        rng.normal(size=a.shape).astype(a.dtype) if kind_of(a.dtype) in "fc" else np.zeros(a.shape, a.dtype)
+        for a in program.in_avals
+    ]
 
 
 # --- what happens while a function is traced and optimised -------------------------------------------------------
 
 
 class _Derivative(NamedTuple):
-    """A recording and the linear map of its tangents, as Programs."""
+    """A recording and the linear map of its tangents, as Programs. inner: whether it is of a Program in another."""
 
     primal: Program
     linear: Program
+    inner: bool
 
 
 class _Pass(NamedTuple):
@@ -135,7 +133,8 @@ class _Recorder(Observer):
 
     def __init__(self) -> None:
         self.names: dict[Var, str] = {}
-        self.derivatives: list[_Derivative] = []
+        self._derivatives: list[_Derivative] = []
+        self.examples: list[Program] = []  # what was recorded for one example, to be batched
         self.passes: list[_Pass] = []
         self.expected: Program | None = None
         self.backward: list[tuple[Any, ...]] = []  # the results of operations that transposing recorded
@@ -170,7 +169,16 @@ class _Recorder(Observer):
             self._same.append((self._variables[id(tracer)], tracer.value))
         for program in (primal, tangents):
             self._same += zip(program.constvars, program.consts)
-        self.derivatives.append(_Derivative(primal, eliminate_dead_code(tangents)))
+        self._derivatives.append(_Derivative(primal, eliminate_dead_code(tangents), _is_within_program(current)))
+
+    @property
+    def derivatives(self) -> list[_Derivative]:
+        """Those of the function itself, or if there are none, of what it calls."""
+        return [d for d in self._derivatives if not d.inner] or self._derivatives
+
+    def batched(self, trace: Trace, ops: Sequence[Any], inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+        if not _is_within_program(current_trace()):
+            self.examples.append(program_from_ops(trace, ops, inputs, outs, "example"))
 
     def tangent(self, primal: Any, tangent: Any) -> None:
         if isinstance(tangent, Tracer):
@@ -200,7 +208,7 @@ class _Recorder(Observer):
                 var, of = self._variables.get(id(tracer)), self._variables.get(id(primal))
                 if var is not None and of is not None and self._root(var) not in special:
                     special[self._root(var)] = (self._root(of), suffix)
-        programs = [p for d in self.derivatives for p in (d.primal, d.linear)] + [program]
+        programs = [p for d in self.derivatives for p in (d.primal, d.linear)] + [*self.examples, program]
         self._name_all(program.replace(eqns=(), outvars=()), special)  # inputs first
         for one in programs:
             self._name_all(one, special)
@@ -244,6 +252,15 @@ class _Recorder(Observer):
         return {var: self.names[var] for var in _variables(program)}
 
 
+def _is_within_program(trace: Trace | None) -> bool:
+    """Whether a trace, or one around it, records a Program that is to be a part of another."""
+    while trace is not None:
+        if not trace.keeps_values and trace.parent is not None:
+            return True
+        trace = trace.parent
+    return False
+
+
 def _variables(program: Program) -> Iterator[Var]:
     """All variables of a Program and of those within it, in the order of its text."""
     yield from program.constvars
@@ -261,9 +278,15 @@ class _Writer:
     """Writes the stages of what was recorded."""
 
     def __init__(
-        self, recorder: _Recorder, traced: Traced, lowering: CpuLowering, values: Sequence[np.ndarray] | None
+        self,
+        fun: Callable[..., Any],
+        recorder: _Recorder,
+        traced: Traced,
+        lowering: CpuLowering,
+        values: Sequence[np.ndarray] | None,
     ) -> None:
         self.recorder, self.traced, self.lowering, self.values = recorder, traced, lowering, values
+        self.code: CodeType | None = getattr(inspect.unwrap(fun), "__code__", None)
         self.names = recorder.names
         self.files: dict[str, int] = {}
         self.by_name: dict[str, Eqn] = {}
@@ -296,19 +319,26 @@ class _Writer:
             legend = ()
             yield Stage(
                 "Linearised",
-                "Each equation's jvp rule says how a small change of its operands changes its result: x_dot is the "
-                "tangent of x. What it needs of the forward pass is a constant here, a residual.",
+                "Each equation's jvp rule says how a small change of its operands changes its result: names in "
+                "_dot are tangents. What it needs of the forward pass is a constant here, a residual.",
                 tuple(self._program(derivative.linear)),
+            )
+        for example in self.recorder.examples:
+            yield Stage(
+                "Traced for one example",
+                "The function of one example was recorded. Each equation's batch rule then wrote it for all at once.",
+                tuple(self._program(example)),
             )
         lines = self._program(program)
         if derivatives:
             yield Stage(
                 "Transposed",
-                "The linear equations were gone through from the last to the first, each by its transpose rule: x_bar "
-                "is the cotangent of x, the derivative of the result in x. This is the whole Program, forward and "
-                "backward.",
+                "The linear equations were gone through from the last to the first, each by its transpose rule: names "
+                "in _bar are cotangents, derivatives of the result. This is the whole Program, forward and backward.",
                 tuple(_marked(shown, lines, self._is_backward)),
             )
+        elif self.recorder.examples:
+            yield Stage("Batched", "This is the whole Program, for all examples.", tuple(lines), legend)
         else:
             does = "The function ran once on stand-ins for arrays, which recorded each operation: an equation a line."
             yield Stage("Traced", does, tuple(lines), legend)
@@ -383,6 +413,8 @@ class _Writer:
 
     def _source(self) -> Stage:
         wanted: dict[str, set[int]] = {}
+        if self.code is not None:
+            wanted[self.code.co_filename] = _lines_of(self.code, self.code.co_firstlineno)
         for source in self._all_sources():
             wanted.setdefault(source.code.co_filename, set()).update(_lines_of(source.code, source.line))
         lines: list[Line] = []
@@ -401,7 +433,7 @@ class _Writer:
         )
 
     def _all_sources(self) -> list[Source]:
-        programs = [p for d in self.recorder.derivatives for p in d] + [self.traced.jaxpr]
+        programs = [p for d in self.recorder.derivatives for p in (d.primal, d.linear)] + [self.traced.jaxpr]
         programs += [p.after for p in self.recorder.passes]
         return [e.source for p in programs for e in _equations(p) if e.source is not None]
 
@@ -411,7 +443,7 @@ class _Writer:
         lines: list[Line] = []
         steps = list(inner_steps(self.lowering.schedule.steps))
         for step in steps:
-            eqns = list(dict.fromkeys(step.eqns))
+            eqns = self._in_order(step.eqns)
             head = str(step).split("\n")[0]
             lines.append(Line(head, "#", self._about(eqns), self._sources(eqns)))
             for eqn in eqns if not isinstance(step, ControlStep) else ():
@@ -422,6 +454,11 @@ class _Writer:
             f"to memory: {computed} equations, {len(steps)} {'step' if len(steps) == 1 else 'steps'}."
         )
         return Stage("Fused into groups", does, tuple(lines))
+
+    def _in_order(self, eqns: Sequence[Eqn]) -> list[Eqn]:
+        """Equations in the order in which they were first seen."""
+        place = {name: i for i, name in enumerate(self.by_name)}
+        return sorted(dict.fromkeys(eqns), key=lambda e: min((place.get(n, 0) for n in self._about([e])), default=0))
 
     def _memory(self) -> Stage:
         plan = self.lowering.memory_plan
@@ -541,10 +578,10 @@ class _KernelText:
         """The variables that a line computes; where its words name none, all of its kernel."""
         everything = self.about_function(self.function_of[number])
         line = self.text[number - 1].strip()
-        target = re.match(r"# (\w+):|(\w+)(?:\[.*\])? [+\-*]?= ", line)
+        target = re.match(r"# (\w+):|\w+\[.*\] = (\w+)$|(\w+)(?:\[.*\])? [+\-*]?= ", line)
         if target is None:
             return everything
-        word = target[1] or re.sub(r"(?<!_at)_\d+$", "", target[2])
+        word = target[1] or re.sub(r"_\d+$", "", target[2] or target[3])
         if word in everything:
             return (word,)
         read = self.writer._names_in(word) if word.startswith("at_") else ()  # a value that another kernel wrote
@@ -601,7 +638,8 @@ def _marked(before: Sequence[Line], after: Sequence[Line], heading: Callable[[Li
         if kind in ("delete", "replace"):
             found += [line._replace(mark="-") for line in before[i1:i2] if line.about]
         for line in after[j1:j2]:
-            if heading is not None and line.about and heading(line) != was_backward:
+            is_outermost = line.text[4:5] != " " and line.about
+            if heading is not None and is_outermost and heading(line) != was_backward:
                 was_backward = not was_backward
                 found.append(Line("backward" if was_backward else "forward", "#"))
             found.append(line if kind == "equal" or not line.about else line._replace(mark="+"))

@@ -51,8 +51,8 @@ def memory_picture(plan: MemoryPlan, attributes: Callable[[str], str]) -> str:
 def _hatchings() -> str:
     lines = ("M0 8L8 0", "M0 0L8 8", "M4 0V8", "M0 4H8")
     patterns = "".join(
-        f'<pattern id="hatch{i}" width="8" height="8" patternUnits="userSpaceOnUse"><path d="{d}" stroke="currentColor" '
-        'stroke-width="0.6" opacity="0.5"/></pattern>'
+        f'<pattern id="hatch{i}" width="8" height="8" patternUnits="userSpaceOnUse"><path d="{d}" '
+        'stroke="currentColor" stroke-width="0.6" opacity="0.5"/></pattern>'
         for i, d in enumerate(lines)
     )
     return f"<defs>{patterns}</defs>"
