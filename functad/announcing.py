@@ -67,7 +67,7 @@ def announcement(program: Program) -> str:
     """
     programs = list(_all_programs(program))
     count = sum(len(p.eqns) for p in programs)
-    text = f"functad: compiling {program.name or 'a Program'}, {count:,} equations …"
+    text = f"functad: compiling {program.name or 'a Program'}, {count:,} equation{'s' if count != 1 else ''} …"
     loops = [(p, run) for p in programs for run in repeated_steps(p)]
     if not loops:
         return text

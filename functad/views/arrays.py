@@ -52,7 +52,7 @@ class ArraySummary(NamedTuple):
         if self.infs:
             parts.append(f"{self.infs:,} infinite")
         if self.every > 1:
-            parts.append(f"every {self.every:,}th element looked at")
+            parts.append(f"1 element in {self.every:,} looked at")
         return " · ".join(parts)
 
 
@@ -244,7 +244,7 @@ def _scale_bar(summary: ArraySummary, ends: tuple[float, float], every: int) -> 
     if summary.nans:
         parts.append('<span style="color:#e0007a">■</span> NaN')
     if every > 1:
-        parts.append(f"every {every:,}th shown")
+        parts.append(f"1 in {every:,} shown")
     return f'<p style="margin:.3em 0 0;font:12px system-ui,sans-serif">{" · ".join(parts)}</p>'
 
 

@@ -171,7 +171,8 @@ _LOOKS = """
 .fg-legend { font: 13px/1.6 system-ui, sans-serif; margin: .5rem 0; opacity: .8; }
 .fg-legend span { margin-right: 1.2em; }
 .fg-told { font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; min-height: 3em;
-  margin: .5rem 0 0; padding: .5rem .7rem; border-left: 3px solid #2b7bd6; background: none; color: inherit; }
+  width: auto; min-width: 0; margin: .5rem 0 0; padding: .5rem .7rem; border: 0; border-left: 3px solid #2b7bd6;
+  border-radius: 0; background: none; color: inherit; }
 """
 # Marks what hangs together with the box that is pointed at or has the focus, and tells all of it; arrow keys walk.
 _SCRIPT = """
