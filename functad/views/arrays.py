@@ -76,8 +76,9 @@ def summary_of(array: Any) -> ArraySummary:
     first = tuple(map(int, np.unravel_index(int(nan.argmax()) * every, value.shape))) if nans else None
     infs = int(seen.size - finite.sum()) - nans
     known = seen[finite]
-    ends = (float(known.min()), float(known.max())) if known.size else (None, None)
-    return ArraySummary(kind, *ends, nans, infs, first, every)
+    if not known.size:
+        return ArraySummary(kind, None, None, nans, infs, first, every)
+    return ArraySummary(kind, float(known.min()), float(known.max()), nans, infs, first, every)
 
 
 def array_html(array: Any) -> str:

@@ -96,7 +96,8 @@ _LOOKS = """
 .fs-list [aria-current] { border-left-color: #2b7bd6; background: rgba(43,123,214,.16); font-weight: 600; }
 .fs-step { margin: 0 0 1rem; }
 @media (max-width: 48rem) { .fs-list { max-height: 30vh; } }
-.fs-step pre { width: auto; min-width: 0; border-radius: 0; white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0; padding: .5rem .7rem; border: 0;
+.fs-step pre { width: auto; min-width: 0; border-radius: 0; white-space: pre-wrap;
+  overflow-wrap: anywhere; margin: .3rem 0; padding: .5rem .7rem; border: 0;
   border-left: 3px solid #2b7bd6; }
 .fs-step p { margin: .2rem 0; max-width: none; } .fs-head { font-weight: 600; }
 .fs-place code { display: block; overflow-wrap: anywhere; } .fs-place span { opacity: .7; font-size: .85em;

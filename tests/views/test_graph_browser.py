@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from browser_tools import acted, needs_browser
 
 import functad
