@@ -20,6 +20,7 @@ import pytest
 Thing = TypeVar("Thing")
 
 os.environ.setdefault("FUNCTAD_CHECK_PROGRAMS", "1")  # every pass is held to the contract of its stage
+os.environ.setdefault("FUNCTAD_ANNOUNCE_COMPILES", "0")  # what programs say does not depend on how fast a machine is
 os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "functad"))
 
 # The files that take more than three seconds of CPU time, the longest first. They begin first; and of their test

@@ -26,7 +26,9 @@ from functad.api import (
     effects_barrier,
     eval_jaxpr,
     eval_shape,
+    explain,
     grad,
+    graph,
     hessian,
     io_callback,
     jacfwd,
@@ -115,6 +117,7 @@ if TYPE_CHECKING:
     from functad import tree as tree
     from functad import tree_util as tree_util
     from functad import typing as typing
+    from functad import views as views
 
 _SUBMODULES = (
     "ad_checkpoint",
@@ -146,6 +149,7 @@ _SUBMODULES = (
     "tree",
     "tree_util",
     "typing",
+    "views",
 )
 
 __all__ = [
@@ -182,9 +186,11 @@ __all__ = [
     "ensure_compile_time_eval",
     "eval_jaxpr",
     "eval_shape",
+    "explain",
     "explain_cache_misses",
     "float0",
     "grad",
+    "graph",
     "hessian",
     "io_callback",
     "jacfwd",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functad import __version__
 from functad.cli import cache as cache_command
 from functad.cli import doctor
+from functad.cli import explain as explain_command
 from functad.errors import FunctadError
 from functad.train import command as train
 from functad.train.running import INTERRUPTED
@@ -41,6 +42,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     train.add_parser(commands)
     cache_command.add_parser(commands)
     doctor.add_parser(commands)
+    explain_command.add_parser(commands)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         # The command's own parser, so that its usage is shown, not that of all commands.

@@ -23,6 +23,7 @@ from functad.errors import (
     UnhashableTracerError,
 )
 from functad.ir import Aval
+from functad.system.once import imported
 
 _SET_ITEM = """{what} is immutable: `x[index] = value` cannot work in a pure function.{where}
 Instead of
@@ -176,6 +177,10 @@ class ArrayImpl(Array):
 
     def __str__(self) -> str:
         return str(self._value)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: type, range, NaNs and infinities, and a picture."""
+        return str(imported("functad.views.arrays").array_html(self))
 
     def __reduce__(self) -> Any:
         return (ArrayImpl, (read_only_view(self._value), self.weak_type))

@@ -61,6 +61,7 @@ OPTIONS: dict[str, Option] = {
     "debug_key_reuse": Option(False, _SWITCH, "raise where a typed random key is used for the second time"),
     "debug_index": Option(False, _SWITCH, "raise where an index lies outside of its array, traced ones included"),
     "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
+    "announce_compiles": Option(True, _SWITCH, "say on standard error what is compiled if that takes over a second"),
     "default_backend": Option("cpu", ("cpu", "cuda", "interpreter"), "what runs a Program under jit"),
     "disable_jit": Option(False, _SWITCH, "let jit run the function as it stands, for debugging"),
     "num_threads": Option(
@@ -172,6 +173,7 @@ class Config(threading.local):
     debug_key_reuse: bool
     debug_infs: bool
     log_compiles: bool
+    announce_compiles: bool
     default_backend: str
     disable_jit: bool
     num_threads: int

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import functad.control  # noqa: F401  (so that all operations are known, whatever else is imported)
+from functad.announcing import Announcement
 from functad.backends import Executable, compile_program, lower_program
 from functad.calls.jit import set_runner
 from functad.config import config
@@ -52,8 +53,13 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
 
 def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Executable:
     start = perf_counter()
-    with collection_paused():
-        made = compile_program(program, backend, donated, optimized)
+    with collection_paused(), Announcement(program) as said:
+
+        def optimized_anew(program: Program) -> Program:
+            said.begin()
+            return optimized(program)
+
+        made = compile_program(program, backend, donated, optimized_anew)
     if config.log_compiles:
         ms = 1e3 * (perf_counter() - start)
         logger().warning("compiled %s for the backend %r in %.0f ms", program.name or "a Program", backend, ms)

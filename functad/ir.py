@@ -5,6 +5,7 @@ Knows nothing of tracing, of any particular primitive, or of any transform.
 
 from __future__ import annotations
 
+import linecache
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -32,6 +33,7 @@ from functad.lowering_rules import (
     Scattered,
 )
 from functad.records import Record
+from functad.system.once import imported
 
 T = TypeVar("T")
 
@@ -145,18 +147,28 @@ Atom = Var | Literal
 class Source:
     """The user's line that an equation came from; worked out and formatted only when asked for."""
 
-    __slots__ = ("at", "code", "scopes")
+    __slots__ = ("at", "code", "scopes", "transposed")
 
-    def __init__(self, code: CodeType, at: int, scopes: tuple[str, ...] = ()) -> None:
+    def __init__(self, code: CodeType, at: int, scopes: tuple[str, ...] = (), transposed: bool = False) -> None:
         self.code = code
         self.at = at  # the offset of the instruction
         self.scopes = scopes  # the `named_scope`s it lies in
+        self.transposed = transposed  # whether the equation carries cotangents back over what stands in that line
+
+    def of_transposed(self) -> Source:
+        """The same line, of what reverse mode does there on its way back."""
+        return Source(self.code, self.at, self.scopes, True)
 
     @property
     def line(self) -> int:
         """The number of the line in the file."""
         lines = [line for start, end, line in self.code.co_lines() if start <= self.at < end and line is not None]
         return lines[0] if lines else self.code.co_firstlineno
+
+    @property
+    def text(self) -> str:
+        """What stands in that line; nothing if there is no file."""
+        return linecache.getline(self.code.co_filename, self.line).strip()
 
     @property
     def name_stack(self) -> str:
@@ -267,6 +279,25 @@ class Program:
         """The same Program with its constants turned into leading inputs."""
         return self.replace(invars=self.constvars + self.invars, constvars=(), consts=())
 
+    def pretty_print(self, **options: Any) -> str:
+        """The text of the Program, with the options of `functad.program_to_text`."""
+        return _formatter(self, **options)
+
+    def cost(self) -> Any:
+        """Floating-point operations and bytes of each equation and in all, found without compiling.
+
+        Bytes are those of all operands and results, as if nothing was fused or in a cache. A loop of unknown length,
+        and each branch of a choice, counts once.
+
+        >>> import functad, functad.numpy as jnp
+        >>> functad.make_jaxpr(lambda x, w: jnp.tanh(x @ w))(jnp.ones((2, 3)), jnp.ones((3, 4))).cost()
+        equation     flops  bytes
+        dot_general     48    104
+        tanh            88     64
+        all            136    168
+        """
+        return imported("functad.lowering.costs").cost_of_program(self)
+
     def __repr__(self) -> str:
         return _formatter(self)
 
@@ -280,15 +311,15 @@ def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], T]) -> T
     return cast(T, program.cache[key])
 
 
-def _unformatted(program: Program) -> str:
+def _unformatted(program: Program, **options: Any) -> str:
     return f"<Program {program.name}: {len(program.eqns)} equations>"
 
 
-_formatter: Callable[[Program], str] = _unformatted
+_formatter: Callable[..., str] = _unformatted
 _equation_formatter: Callable[[Eqn], str] = object.__repr__
 
 
-def set_formatter(formatter: Callable[[Program], str], equation_formatter: Callable[[Eqn], str]) -> None:
+def set_formatter(formatter: Callable[..., str], equation_formatter: Callable[[Eqn], str]) -> None:
     """Let the printer, which lies in a layer above, say how Programs and single equations print."""
     global _formatter, _equation_formatter
     _formatter, _equation_formatter = formatter, equation_formatter

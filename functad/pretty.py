@@ -1,13 +1,15 @@
 """Printing Programs, in the notation of JAX's jaxprs.
 
 Knows the IR only. A small document language (text, possible line breaks, groups that are laid out on one line
-where they fit in 80 columns) decides the line breaks; Wadler, "A prettier printer", 2003.
+where they fit in the width) decides the line breaks; Wadler, "A prettier printer", 2003.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -20,18 +22,61 @@ from functad.system.once import imported
 WIDTH = 80
 
 
-def program_to_text(program: Program, source: bool = False) -> str:
-    """The Program as text; with `source` each equation is followed by the user's line it came from.
+def program_to_text(
+    program: Program,
+    source: bool = False,
+    *,
+    costs: bool = False,
+    folded: bool = False,
+    width: int = WIDTH,
+    names: MutableMapping[Var, str] | None = None,
+    user_names: bool = False,
+    use_color: bool | None = False,
+) -> str:
+    """The Program as text.
 
     Sub-programs used more than once, or longer than ten equations, are printed first and referred to by name.
+
+    Args:
+        source: whether each equation is followed by the user's line that it came from.
+        costs: whether it is followed by its floating-point operations, and the bytes that it reads and writes.
+        folded: whether Programs within others are only counted. Such a text cannot be read by `parse_program`.
+        width: lines are broken where they would be longer, if they can be.
+        names: what variables are called; those that are missing get letters, which are put there. Two stages of a
+            Program that are printed with the same dict call the same variable by the same letter.
+        user_names: whether inputs are called as the function's arguments are, such as `params['w']`.
+        use_color: whether words are coloured by ANSI codes; None: where standard output is a terminal, unless the
+            environment has NO_COLOR.
+
+    >>> import functad, functad.numpy as jnp
+    >>> program = functad.make_jaxpr(lambda x: jnp.sin(x) * 2.)(jnp.ones(3))
+    >>> print(functad.program_to_text(program, costs=True, user_names=True))
+    { lambda ; x:f32[3]. let
+        a:f32[3] = sin x  # 33 flops, 24 bytes
+        b:f32[3] = mul a 2.0:f32[]  # 3 flops, 28 bytes
+      in (b,) }
     """
-    return _Printer(program, source).text()
+    if use_color is None:
+        use_color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    remarks: list[Callable[[Eqn], str]] = []
+    if costs:
+        cost_of = imported("functad.lowering.costs").cost_of_equation
+        remarks.append(lambda eqn: str(cost_of(eqn)))
+    if source:
+        remarks.append(lambda eqn: str(eqn.source or ""))
+    return _Printer(program, remarks, folded, width, names, user_names, use_color).text()
 
 
-def equation_to_text(eqn: Eqn) -> str:
-    """An equation alone, with letters of its own for its variables, operands first."""
+def equation_to_text(eqn: Eqn, names: Mapping[Var, str] | None = None, width: int = WIDTH) -> str:
+    """An equation alone, with letters of its own for variables that have no name, operands first."""
     operands = list(dict.fromkeys(atom for atom in eqn.invars if isinstance(atom, Var)))
-    return _Printer(Program(operands, (), (), [eqn], eqn.outvars), False).only_equation()
+    alone = Program(operands, (), (), [eqn], eqn.outvars)
+    return _Printer(alone, (), width=width, names=dict(names or {}), folded=names is not None).only_equation()
+
+
+def call_arguments(program: Program, names: Callable[[], Sequence[str]]) -> None:
+    """Note what the user calls the inputs of a Program; `names` is asked when it is printed so."""
+    program.cache["argument names"] = names
 
 
 # --- documents --------------------------------------------------------------------------------------
@@ -50,6 +95,14 @@ class _Remark(NamedTuple):
     text: str  # takes no width and ends the line
 
 
+class _Painted(NamedTuple):
+    text: str
+    color: str  # the numbers of an ANSI code
+
+    def __str__(self) -> str:
+        return f"\x1b[{self.color}m{self.text}\x1b[0m" if self.text else ""
+
+
 def _group(*children: Any, indent: int = 0) -> _Group:
     return _Group(children, indent)
 
@@ -61,9 +114,9 @@ def _layout(doc: Any, width: int) -> str:
     stack: list[tuple[Any, int, bool]] = [(doc, 0, False)]
     while stack:
         item, indent, flat = stack.pop()
-        if isinstance(item, str):
-            out.append(item)
-            column += len(item)
+        if isinstance(item, (str, _Painted)):
+            out.append(str(item))
+            column += len(item if isinstance(item, str) else item.text)
         elif isinstance(item, _Remark):
             pending_remark = item.text
         elif isinstance(item, _Break):
@@ -94,8 +147,8 @@ def _nest(*children: Any) -> _Indented:
 
 
 def _flat_width(doc: Any) -> float:
-    if isinstance(doc, str):
-        return len(doc)
+    if isinstance(doc, (str, _Painted)):
+        return len(doc if isinstance(doc, str) else doc.text)
     if isinstance(doc, _Break):
         return len(doc.flat)
     if isinstance(doc, _Remark):
@@ -113,27 +166,45 @@ def _join(separator: Sequence[Any], docs: Iterable[Any]) -> Iterator[Any]:
 # --- Programs to documents --------------------------------------------------------------------------
 
 
+_PRIMITIVE, _DIM, _REMARK = "1;34", "2", "32"  # bold blue, faint, green
+
+
 class _Printer:
-    def __init__(self, program: Program, source: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        remarks: Sequence[Callable[[Eqn], str]],
+        folded: bool = False,
+        width: int = WIDTH,
+        names: MutableMapping[Var, str] | None = None,
+        user_names: bool = False,
+        use_color: bool = False,
+    ) -> None:
         self.program = program
-        self.source = source
-        self.names: dict[Var, str] = {}
-        self.shared = _shared_programs(program)
-        taken = set(self.shared.values())
+        self.remarks, self.folded, self.width, self.use_color = remarks, folded, width, use_color
+        self.names: MutableMapping[Var, str] = {} if names is None else names
+        if user_names and "argument names" in program.cache:
+            self.names.update(zip(program.invars, program.cache["argument names"]()))
+        self.unused: set[Var] = set()
+        self.shared = {} if folded else _shared_programs(program)
+        taken = {*self.shared.values(), *self.names.values()}
         self.fresh = (name for i in count() if (name := letters(i)) not in taken)
 
     def text(self) -> str:
-        _name_unused_outputs(self.program, self.names, set())
+        _find_unused_outputs(self.program, self.unused, set())
         parts: list[Any] = []
         for program, name in self.shared.items():
             parts += [f"let {name} = ", self.skeleton(program), " in", _Break(" ")]
         parts.append(self.skeleton(self.program))
-        return _layout(_Indented(tuple(parts), 0), WIDTH)
+        return _layout(_Indented(tuple(parts), 0), self.width)
 
     def only_equation(self) -> str:
         self.binders(self.program.invars)
         (eqn,) = self.program.eqns
-        return _layout(_group(self.eqn(eqn)), WIDTH)
+        return _layout(_group(self.eqn(eqn)), self.width)
+
+    def paint(self, text: str, color: str) -> Any:
+        return _Painted(text, color) if self.use_color else text
 
     def skeleton(self, program: Program) -> _Group:
         constvars = self.binders(program.constvars)
@@ -158,8 +229,14 @@ class _Printer:
         )
 
     def binders(self, variables: Sequence[Var]) -> _Group:
-        typed = [f"{self.name(v)}:{v.aval.str_short()}" for v in variables]
+        names = [self.name(v) for v in variables]  # all at once, before anything else is named
+        typed = [self.typed(name, v.aval.str_short()) for name, v in zip(names, variables)]
         return _group(*_join([_group(_Break(" "))], typed), indent=2)
+
+    def typed(self, text: str, kind: str) -> Any:
+        if not self.use_color:
+            return f"{text}:{kind}"
+        return _Indented((text, _Painted(f":{kind}", _DIM)), 0)
 
     def eqn(self, eqn: Eqn) -> _Indented:
         names = sorted(eqn.params, key=lambda n: (n != "name", n))
@@ -170,13 +247,18 @@ class _Printer:
                 self.name_like(inner.outvars, eqn.outvars)
         left = self.binders(eqn.outvars)
         shown = [(n, _shown(eqn, n)) for n in names if not _is_redundant(eqn, n)]
-        params = self.params(shown) if shown else ""
-        operands = _group(*_join([_group(_Break(" "))], [self.atom(v) for v in eqn.invars]), indent=2)
-        remark = [_Remark(f"  # {eqn.source}")] if self.source and eqn.source else []
-        equals = " = " if eqn.outvars else ""
-        return _Indented((left, f"{equals}{eqn.primitive.name}", params, " ", operands, *remark), 0)
+        breaks = eqn.primitive.name not in _ON_ONE_LINE
+        params = self.params(shown, breaks) if shown else ""
+        space = [_group(_Break(" "))] if breaks else [" "]
+        operands = _group(*_join(space, [self.atom(v) for v in eqn.invars]), indent=2)
+        said = [text for remark in self.remarks if (text := remark(eqn))]
+        remark = [_Remark(str(self.paint(f"  # {'; '.join(said)}", _REMARK)))] if said else []
+        equals, name = (" = " if eqn.outvars else ""), self.paint(eqn.primitive.name, _PRIMITIVE)
+        return _Indented((left, equals, name, params, " ", operands, *remark), 0)
 
-    def params(self, pairs: Sequence[tuple[str, Any]]) -> _Group:
+    def params(self, pairs: Sequence[tuple[str, Any]], breaks: bool) -> Any:
+        if not breaks:
+            return f"[{' '.join(f'{key}={value}' for key, value in pairs)}]"
         printed = [_Indented((f"{key}=", self.value(value)), 0) for key, value in pairs]
         return _group(_nest("[", _Break(""), *_join([_Break(" ")], printed)), _Break(""), "]")
 
@@ -189,14 +271,18 @@ class _Printer:
         return str(value)
 
     def reference(self, program: Program) -> Any:
+        if self.folded:
+            return f"{{ … {len(program.eqns)} equations }}"
         return self.shared.get(program) or self.skeleton(program)
 
-    def atom(self, atom: Atom) -> str:
+    def atom(self, atom: Atom) -> Any:
         if isinstance(atom, Literal):
-            return f"{literal_text(atom.value)}:{atom.aval.str_short()}"
+            return self.typed(literal_text(atom.value), atom.aval.str_short())
         return self.name(atom)
 
     def name(self, var: Var) -> str:
+        if var in self.unused:
+            return "_"
         if var not in self.names:
             self.names[var] = next(self.fresh)
         return self.names[var]
@@ -210,18 +296,44 @@ class _Printer:
                 self.names[inner] = self.name(outer)
 
 
+_ON_ONE_LINE = ("dot_general", "conv_general_dilated")
+
+
 def _shown(eqn: Eqn, name: str) -> Any:
-    """A parameter as it is printed: JAX writes the axes of `dot_general` as lists."""
+    """A parameter as it is printed: JAX writes axes of `dot_general` as lists; those of convolutions are letters."""
     value = eqn.params[name]
-    if eqn.primitive.name == "dot_general" and name == "dimension_numbers":
+    if name == "dimension_numbers" and eqn.primitive.name == "dot_general":
         return tuple(tuple(list(axes) for axes in pair) for pair in value)
+    if name == "dimension_numbers" and eqn.primitive.name == "conv_general_dilated":
+        return tuple(axes_as_letters(spec, first) for spec, first in zip(value, ("NC", "OI", "NC")))
     return value
 
 
+def axes_as_letters(spec: Sequence[int], first: str) -> str:
+    """Which axis of a convolution's array is what, as users write it: NHWC.
+
+    >>> axes_as_letters((0, 3, 1, 2), "NC")
+    'NHWC'
+    """
+    spatial = len(spec) - 2
+    letters_of = first + (spatial_letters(spatial))
+    return "".join(letters_of[spec.index(axis)] for axis in range(len(spec)))
+
+
+def spatial_letters(rank: int) -> str:
+    """What the spatial axes of a convolution are called: D, H and W, or digits if there are more."""
+    return "DHW"[3 - rank :] if rank <= 3 else "".join(chr(ord("0") + i) for i in range(rank))
+
+
 def _is_redundant(eqn: Eqn, name: str) -> bool:
-    """What the equation says anyway: the shape of a broadcast, the default dtype of a product, `linear=False`."""
+    """What the equation says anyway: the shape of a broadcast, the dtype of a product, steps of 1, `linear=False`."""
     if eqn.primitive.name == "dot_general" and name == "preferred_element_type":
-        return eqn.params[name] is None
+        return bool(eqn.params[name] == eqn.outvars[0].aval.dtype)
+    if eqn.primitive.name == "conv_general_dilated":
+        if name == "preferred_element_type":
+            return eqn.params[name] is None
+        if name.endswith(("_dilation", "_count")):
+            return bool(np.all(np.equal(eqn.params[name], 1)))
     if name == "num_consts" and "call_jaxpr" in eqn.params:
         return eqn.params[name] == 0
     if name == "linear":
@@ -255,16 +367,16 @@ def letters(i: int) -> str:
             return text
 
 
-def _name_unused_outputs(program: Program, names: dict[Var, str], seen: set[Program]) -> None:
+def _find_unused_outputs(program: Program, unused: set[Var], seen: set[Program]) -> None:
     if program in seen:
         return
     seen.add(program)
     used = {a for e in program.eqns for a in e.invars if isinstance(a, Var)}
     used.update(a for a in program.outvars if isinstance(a, Var))
     for eqn in program.eqns:
-        names.update((v, "_") for v in eqn.outvars if v not in used)
+        unused.update(v for v in eqn.outvars if v not in used)
         for inner in subprograms(eqn.params):
-            _name_unused_outputs(inner, names, seen)
+            _find_unused_outputs(inner, unused, seen)
 
 
 def _shared_programs(program: Program) -> dict[Program, str]:

@@ -33,6 +33,7 @@ from functad.ir import (
     ZeroDerivative,
 )
 from functad.lowering_rules import Callback
+from functad.observing import watching
 from functad.system.quiet import quiet_copy
 from functad.user_source import state as lines
 from functad.user_source import user_source
@@ -442,7 +443,10 @@ def program_from_ops(
             outvars.append(var)
         eqns.append(Eqn(op.primitive, invars, op.params, outvars, op.source))
     outvars_ = [atom(x) for x in outs]
-    return Program([variables[id(t)] for t in inputs], list(constvars.values()), consts, eqns, outvars_, name)
+    program = Program([variables[id(t)] for t in inputs], list(constvars.values()), consts, eqns, outvars_, name)
+    if watching.observer is not None:
+        watching.observer.traced(program, variables)
+    return program
 
 
 def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | None = None) -> list[Any]:

@@ -45,6 +45,7 @@ def test_defaults():
         "numpy_dtypes": "keep",
         "debug_index": False,
         "log_compiles": False,
+        "announce_compiles": True,
         "default_backend": "cpu",
         "disable_jit": False,
         "fuse_multiply_add": False,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import re
+import sys
+
 import numpy as np
 
 import functad
@@ -25,14 +29,91 @@ def test_long_programs_are_indented():
     x, w, b = np.ones((8, 784), np.float32), np.ones((784, 10), np.float32), np.ones(10, np.float32)
     assert text(lambda x, w: jnp.tanh(x @ w), x, w) == (
         "{ lambda ; a:f32[8,784] b:f32[784,10]. let\n"
-        "    c:f32[8,10] = dot_general[\n"
-        "      dimension_numbers=(([1], [0]), ([], []))\n"
-        "      preferred_element_type=float32\n"
-        "    ] a b\n"
+        "    c:f32[8,10] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a b\n"
         "    d:f32[8,10] = tanh c\n"
         "  in (d,) }"
     )
     assert b.shape == (10,)
+
+
+def test_convolutions_stand_on_one_line_without_what_says_nothing():
+    x, k = np.ones((2, 8, 8, 3), np.float32), np.ones((3, 3, 3, 4), np.float32)
+    axes = ("NHWC", "HWIO", "NHWC")
+    conv = functools.partial(lax.conv_general_dilated, dimension_numbers=axes)
+    (line,) = text(lambda x, k: conv(x, k, (1, 1), "VALID"), x, k).split("\n")[1:-1]
+    assert line == (
+        "    c:f32[2,6,6,4] = conv_general_dilated[dimension_numbers=('NHWC', 'HWIO', 'NHWC') "
+        "padding=((0, 0), (0, 0)) window_strides=(1, 1)] a b"
+    )
+    assert "rhs_dilation=(2, 2)" in text(lambda x, k: conv(x, k, (1, 1), "VALID", rhs_dilation=(2, 2)), x, k)
+    widened = text(lambda x, k: conv(x, k, (1, 1), "VALID", preferred_element_type=np.float64), x, k)
+    assert "preferred_element_type=float64" in widened
+
+
+def test_products_name_the_dtype_only_where_it_is_not_that_of_the_result():
+    numbers = (((1,), (0,)), ((), ()))
+    x = np.ones((2, 2), np.float32)
+    assert "preferred_element_type" not in text(lambda x: x @ x, x)
+    assert "preferred_element_type=None" in text(
+        lambda x: lax.dot_general_p.bind(x, x, dimension_numbers=numbers, preferred_element_type=None), x
+    )
+
+
+def test_names_are_kept_from_stage_to_stage():
+    program = make_jaxpr(lambda x: jnp.sin(x) * jnp.cos(x) * 1.0)(np.ones(3, np.float32))
+    names = {}
+    first = functad.program_to_text(program, names=names)
+    later = functad.program_to_text(program.replace(eqns=program.eqns[1:]), names=names)
+    assert first == str(program)
+    assert "c:f32[3] = cos a" in later and "d:f32[3] = mul b c" in later
+    assert functad.program_to_text(program, names={program.invars[0]: "angle"}).startswith("{ lambda ; angle:f32[3]. ")
+
+
+def test_inputs_may_be_called_as_the_arguments_are():
+    def layer(params, x):
+        return jnp.tanh(x @ params["kernel"])
+
+    program = make_jaxpr(layer)({"kernel": np.ones((2, 2), np.float32)}, np.ones((2, 2), np.float32))
+    printed = functad.program_to_text(program, user_names=True)
+    assert "lambda ; params['kernel']:f32[2,2] x:f32[2,2]. let" in printed
+    assert "] x params['kernel']\n" in printed
+    assert "kernel" not in str(program)
+
+
+def test_width_and_folded_programs():
+    inner = functad.jit(lambda x: jnp.sin(jnp.sin(x)))
+    program = make_jaxpr(lambda x: inner(x) + 1.0)(1.0)
+    assert "jaxpr={ … 2 equations }" in functad.program_to_text(program, folded=True)
+    assert max(map(len, functad.program_to_text(program, width=30).split("\n"))) < 50
+    assert "\n" not in functad.program_to_text(program, width=300)
+
+
+def test_colours_are_asked_for(monkeypatch):
+    program = make_jaxpr(lambda x: x * 2.0)(1.0)
+    coloured = program.pretty_print(use_color=True)
+    assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == str(program) != coloured
+    assert program.pretty_print(use_color=None) == str(program)  # standard output is no terminal here
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert program.pretty_print(use_color=None) == coloured
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert program.pretty_print(use_color=None) == str(program)
+
+
+def test_costs_are_those_of_the_records():
+    x, w = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+    cost = make_jaxpr(lambda x, w: jnp.tanh(x @ w).sum())(x, w).cost()
+    assert [(name, c.flops, c.bytes) for name, c in cost.equations] == [
+        ("dot_general", 48, 4 * (6 + 12 + 8)),
+        ("tanh", 88, 64),
+        ("reduce_sum", 8, 36),
+    ]
+    assert (cost.flops, cost.bytes) == (144, 204)
+    assert str(cost).splitlines()[-1].split() == ["all", "144", "204"]
+    loop = make_jaxpr(lambda x: lax.fori_loop(0, 5, lambda i, x: x * 2.0, x))(x).cost()
+    assert loop.flops >= 5 * 6
+    with_remarks = functad.program_to_text(make_jaxpr(lambda x: x * 2.0)(x), source=True, costs=True)
+    assert "# 6 flops, 52 bytes; " in with_remarks and "test_pretty.py" in with_remarks
 
 
 def test_constants_stand_left_of_the_semicolon():
@@ -93,7 +174,7 @@ def test_source_lines_on_request():
 
 def test_an_equation_prints_alone_with_letters_of_its_own():
     program = make_jaxpr(lambda x: jnp.sin(x) @ x)(np.ones((3, 3), np.float32))
-    assert [str(eqn).split("[\n")[0] for eqn in program.eqns] == ["b:f32[3,3] = sin a", "c:f32[3,3] = dot_general"]
+    assert [str(eqn).split("[dim")[0] for eqn in program.eqns] == ["b:f32[3,3] = sin a", "c:f32[3,3] = dot_general"]
     assert repr(make_jaxpr(lambda x: x - x)(1.0).eqns[0]) == "b:f32[] = sub a a"
     assert str(make_jaxpr(lambda x, y: y - x)(1.0, 2.0).eqns[0]) == "c:f32[] = sub a b"
 

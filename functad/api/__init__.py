@@ -31,7 +31,16 @@ from functad.api.devices import (
     process_indices,
 )
 from functad.api.implicit import custom_linear_solve, custom_root
-from functad.api.inspection import closure_convert, eval_jaxpr, eval_shape, make_jaxpr, named_call, parse_program
+from functad.api.inspection import (
+    closure_convert,
+    eval_jaxpr,
+    eval_shape,
+    explain,
+    graph,
+    make_jaxpr,
+    named_call,
+    parse_program,
+)
 from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
 from functad.api.meshes import device_put
@@ -59,7 +68,9 @@ __all__ = [
     "effects_barrier",
     "eval_jaxpr",
     "eval_shape",
+    "explain",
     "grad",
+    "graph",
     "hessian",
     "io_callback",
     "jacfwd",

@@ -30,8 +30,8 @@ from functad.api.arguments import (
     positional_names,
     without_float0,
 )
+from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
-from functad.api.explain import Explanation, Signature, closure_of, explain, forget, remember
 from functad.api.meshes import check_devices, layouts_of
 from functad.api.stages import Lowered, Traced
 from functad.array import value_of
@@ -368,7 +368,16 @@ class JitFunction(Generic[P, R]):
         call = self._sort(args, kwargs)
         names = self._names(call)
         avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
-        entry, _ = self._entry(call, avals)
+        return self._traced(call, names, self._entry(call, avals)[0])
+
+    def trace_anew(self, *args: Any, **kwargs: Any) -> Traced:
+        """As `trace`, though the function may have been traced before: who watches sees all of it."""
+        call = self._sort(args, kwargs)
+        names = self._names(call)
+        avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
+        return self._traced(call, names, self._trace(call, avals)[0])
+
+    def _traced(self, call: _SortedCall, names: LeafNames, entry: _CacheEntry) -> Traced:
         return Traced(
             self._name(), entry.program, call.in_tree, entry.out_tree, entry.donated, names.all(), self._backend
         )
@@ -445,7 +454,7 @@ class JitFunction(Generic[P, R]):
     def _static_name(self, where: int | str) -> str:
         return where if isinstance(where, str) else positional_names(self._fun, where + 1)[where]
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, *args: Any, **kwargs: Any) -> CallExplanation:
         """Whether a call with these arguments would be compiled anew, and because of what; nothing is run.
 
         >>> import functad, numpy as np
@@ -524,6 +533,7 @@ class BoundJitFunction(Generic[R]):
         update_wrapper(self, function)
         self.__self__ = instance
         self.trace = partial(function.trace, instance)
+        self.trace_anew = partial(function.trace_anew, instance)
         self.lower = partial(function.lower, instance)
         self.explain = partial(function.explain, instance)
         self.eval_shape = partial(function.eval_shape, instance)

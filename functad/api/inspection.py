@@ -1,4 +1,4 @@
-"""Looking at functions as Programs: make_jaxpr, eval_jaxpr, parse_program, eval_shape, closure_convert, named_call.
+"""Looking at functions as Programs: make_jaxpr, explain, graph, eval_jaxpr, parse_program, eval_shape, …
 
 Knows how to trace a function of pytrees; runs nothing on values but `eval_jaxpr`.
 """
@@ -23,8 +23,9 @@ from functad.api.arguments import (
 )
 from functad.errors import ArgumentError
 from functad.ir import Primitive, Program, set_binder
+from functad.pretty import call_arguments
 from functad.system.once import imported
-from functad.tracing import Tracer, bind, eval_program, trace_to_program
+from functad.tracing import Tracer, bind, current_trace, eval_program, trace_to_program
 from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
 from functad.user_source import named_scope
 
@@ -43,6 +44,7 @@ def trace_function(
     name = function_name(names.fun)
     flat_fun = FlatFunction(fun, in_tree, transform=transform, name=name)
     program = trace_to_program(flat_fun, avals, name=name, arg_names=names.origins(len(avals)))
+    call_arguments(program, names.all)
     assert flat_fun.out_tree is not None
     return program, in_tree, flat_fun.out_tree
 
@@ -86,6 +88,39 @@ def make_jaxpr(
         return program, tree_unflatten(out_tree, shapes)
 
     return traced
+
+
+def graph(fun: Callable[..., Any], *, optimized: bool = False, fold: bool | None = None) -> Callable[..., Any]:
+    """A function that draws the dataflow of `fun` instead of running it.
+
+    Args:
+        fun: a function of pytrees of arrays; a transformed one, such as `grad(loss)`, shows its derivative.
+        optimized: draw the Program as it is compiled, with a frame around the equations of each kernel.
+        fold: draw chains of equations, the equal steps of unrolled loops and bundles of inputs as one box each; None:
+            if there are more than forty equations.
+
+    Returns:
+        A function of the arguments of `fun` (or `ShapeDtypeStruct`s) that gives a `functad.views.Graph`: a notebook
+        shows it; `.save("graph.svg")` writes it as SVG, HTML, Mermaid or DOT, `.svg`, `.mermaid()` and `.dot()` are
+        text. The way back of reverse mode stands at the right of the way forward. A Program, such as `make_jaxpr`
+        gives, is drawn by `functad.views.Graph(program)`.
+
+    >>> import functad
+    >>> drawing = functad.graph(functad.grad(lambda x: x * x * 2.))(3.)
+    >>> drawing
+    <Graph of <lambda>: 6 equations>
+    >>> drawing.svg[:4]
+    '<svg'
+    """
+    check_callable(fun, "graph")
+
+    @described_like(fun)
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        program, _, _ = trace_function(fun, args, kwargs, "graph")
+        labels = LeafNames(fun, dict(enumerate(args)), kwargs).all()
+        return imported("functad.views.graph").graph_of(program, labels, optimized, fold)
+
+    return drawn
 
 
 def eval_jaxpr(jaxpr: Program, consts: Sequence[Any], *args: Any) -> list[Any]:
@@ -212,6 +247,8 @@ __all__ = [
     "closure_convert",
     "eval_jaxpr",
     "eval_shape",
+    "explain",
+    "graph",
     "make_jaxpr",
     "named_call",
     "trace_function",
@@ -242,3 +279,50 @@ def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
     """
     program: Program = imported("functad.editing.parsing").parse_program(text, consts)
     return program
+
+
+def explain(fun: Callable[..., Any], *, times: bool = True) -> Callable[..., Any]:
+    """A function that shows the journey of `fun` from its source to machine code, instead of running it.
+
+    Args:
+        fun: a function of pytrees of arrays, jitted or not; `grad(f)` and `vmap(f)` are looked at like any other.
+        times: whether kernels are run, on random numbers, to say how long they take.
+
+    Returns:
+        A function of the arguments of `fun` (or `ShapeDtypeStruct`s) that gives an `Explanation`: the user's lines,
+        equations as traced, linearised, transposed and after each pass of the optimiser that changed something, with
+        the reasons of its rules; groups of equations that share a loop, the memory plan, kernels, LLVM IR and assembly.
+        It prints, shows itself in a notebook, and `.save("page.html")` writes a page in which pointing at a line marks
+        what belongs to it in all other stages. Kernels are those of the CPU, whatever the backend.
+
+    Raises:
+        ArgumentError: `fun` is no function, or is being traced just now.
+
+    >>> import functad, functad.numpy as jnp
+    >>> loss = lambda w, x: jnp.sum(jnp.tanh(w * x))
+    >>> found = functad.explain(functad.grad(loss), times=False)(jnp.ones(3), jnp.ones(3))
+    >>> print(found["Linearised"])
+    Linearised
+    Each equation's jvp rule says how a small change of its operands changes its result: names in
+    _dot are tangents. What it needs of the forward pass is a constant here, a residual.
+      { lambda b:f32[3] d:f32[3] f:f32[3]; a_dot:f32[3]. let
+          c_dot:f32[3] = mul a_dot b  # 3 flops, 36 bytes
+          g:f32[3] = mul c_dot d  # 3 flops, 36 bytes
+          h:f32[3] = add c_dot g  # 3 flops, 36 bytes
+          d_dot:f32[3] = mul h f  # 3 flops, 36 bytes
+          e_dot:f32[] = reduce_sum[axes=(0,)] d_dot  # 3 flops, 16 bytes
+        in (e_dot,) }
+    """
+    check_callable(fun, "explain")
+
+    @described_like(fun)
+    def explained(*args: Any, **kwargs: Any) -> Any:
+        if current_trace() is not None:
+            raise ArgumentError(
+                f"explain looks at a function from outside, but {function_name(fun)} is part of one that is being "
+                "traced now; call explain outside of jit, grad and vmap, on the whole function"
+            )
+        views = imported("functad.views.explanation")
+        return views.Explanation(imported("functad.views.journey").journey(fun, args, kwargs, times))
+
+    return explained

@@ -1,1 +1,1 @@
-"""What `python -m functad` does besides training: `doctor`, `cache`."""
+"""What `python -m functad` does besides training: `doctor`, `cache`, `explain`."""

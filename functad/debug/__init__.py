@@ -1,4 +1,5 @@
-"""Looking at values while traced and compiled code runs, under JAX's names: `callback`, `print`, `breakpoint`.
+"""Looking at values: while traced and compiled code runs, under JAX's names, `callback`, `print`, `breakpoint`; and
+of each equation, `step`.
 
 Knows public names only.
 """
@@ -8,8 +9,9 @@ from typing import TYPE_CHECKING
 from functad.absent import absent
 from functad.debug.callbacks import callback, print
 from functad.debug.prompt import breakpoint
+from functad.debug.stepping import step
 
-__all__ = ["breakpoint", "callback", "print"]
+__all__ = ["breakpoint", "callback", "print", "step"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)

@@ -16,6 +16,7 @@ from functad import dtypes
 from functad.errors import FunctadError, ProgramError, close_names
 from functad.evaluation import infer_avals
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Primitive, Program, Var, check_program, registry
+from functad.pretty import spatial_letters
 from functad.primitives.arithmetic import RoundingMethod
 from functad.primitives.convolution import ConvDimensionNumbers
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
@@ -49,7 +50,6 @@ _WORDS = {"None": None, "True": True, "False": False}
 _SHORT_NAMES = {name: dtype for dtype, name in dtypes.SHORT_NAMES.items()}
 _LONG_NAMES = {dtype.name: dtype for dtype in dtypes.SUPPORTED}
 _UNSAID: dict[str, dict[str, Any]] = {
-    "dot_general": {"preferred_element_type": None},
     "broadcast_in_dim": {"broadcast_dimensions": ()},
     "scan": {"linear": False},
 }
@@ -206,7 +206,7 @@ class _Reader:
             hint = f"; did you mean `{'`, `'.join(near)}`?" if near else ""
             self.fail(f"no primitive is called `{name}`{hint}", at)
         primitive = registry[name]
-        params = self.params() if self.text.startswith("[", self.at) else {}
+        params = self.params(name) if self.text.startswith("[", self.at) else {}
         params = {**_unsaid(primitive, params, [aval for _, aval, _ in typed]), **params}
         operands = self.operands(known)
         avals = self.result_avals(primitive, operands, params, at)
@@ -278,13 +278,15 @@ class _Reader:
 
     # ---- parameters
 
-    def params(self) -> dict[str, Any]:
+    def params(self, primitive: str) -> dict[str, Any]:
         self.expect("[")
         found: dict[str, Any] = {}
         while not self.takes("]"):
             key = self.match(_KEY, "a parameter such as `axes=(0,)`, or `]`,")[1]
             at = self.at
             value = self.raw() if key == "name" else self.value(found.get("name", "jaxpr"))
+            if primitive == "conv_general_dilated" and key == "dimension_numbers" and isinstance(value, tuple):
+                value = self.made(_axes_of_letters, at, value)
             found[key] = self.made(_NUMBERED[key], at, value) if key in _NUMBERED else value
         return found
 
@@ -383,12 +385,28 @@ class _Reader:
 _NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf"), "True": True, "False": False}
 
 
+def _axes_of_letters(specs: Any) -> Any:
+    """Which axes of a convolution are what; specs: three words of the letters that `pretty.axes_as_letters` writes."""
+    if isinstance(specs, ConvDimensionNumbers):
+        return specs
+    lhs, rhs, out = ([*word] for word in specs)
+    spatial = spatial_letters(len(lhs) - 2)
+    axes = [tuple([w.index(x) for x in first + spatial]) for w, first in ((lhs, "NC"), (rhs, "OI"), (out, "NC"))]
+    return ConvDimensionNumbers(*axes)
+
+
 def _shape(text: str) -> tuple[int, ...]:
     return tuple(UNKNOWN if size == "?" else int(size) for size in text.split(",") if size)
 
 
 def _unsaid(primitive: Primitive, params: dict[str, Any], written: Sequence[Aval]) -> dict[str, Any]:
     """The parameters that printing leaves out."""
+    if primitive.name == "dot_general" and written:
+        return {"preferred_element_type": written[0].dtype}
+    if primitive.name == "conv_general_dilated":
+        once = (1,) * len(params.get("window_strides", ()))
+        counts = {"feature_group_count": 1, "batch_group_count": 1, "preferred_element_type": None}
+        return {"lhs_dilation": once, "rhs_dilation": once, **counts}
     if primitive.name == "broadcast_in_dim" and written:
         return {"shape": written[0].shape, **_UNSAID["broadcast_in_dim"]}
     if "call_jaxpr" in params:

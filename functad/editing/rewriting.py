@@ -14,6 +14,7 @@ from functad.editing.splicing import splice
 from functad.editing.substitution import Substitution
 from functad.errors import ProgramError
 from functad.ir import Atom, Eqn, Primitive, Program, Var
+from functad.observing import watching
 from functad.records import Record
 
 MOST_REWRITES = 1000  # of one equation and of what it became: more can only be rules that undo one another
@@ -112,12 +113,13 @@ def _first(rules: Sequence[Rule], eqn: Eqn, view: View) -> Atom | list[Eqn] | No
         made = rule.make(eqn, view)
         if made is None or made is eqn:
             continue
+        if not isinstance(made, (Eqn, Sequence)) and not made.aval.same_type(eqn.outvars[0].aval):
+            continue
+        if watching.observer is not None:
+            watching.observer.rewrote(rule, eqn, made)
         if isinstance(made, Eqn):
             return [made]
-        if isinstance(made, Sequence):
-            return list(made)
-        if made.aval.same_type(eqn.outvars[0].aval):
-            return made
+        return list(made) if isinstance(made, Sequence) else made
     return None
 
 

@@ -32,6 +32,7 @@ from functad.lowering.shared import Shared
 from functad.lowering.steps import CallStep, Step
 from functad.lowering.target import PlaceColumns, StepWriter, Target, no_places
 from functad.lowering_rules import Loops
+from functad.observing import watching
 from functad.optimize.pipeline import sum_few_terms
 from functad.primitives.loops.joining import Part
 
@@ -62,12 +63,14 @@ def make_schedule(
     donated: Sequence[bool] = (),
     threads: int = 1,
     place_columns: PlaceColumns = no_places,
+    names: Mapping[Var, str] | None = None,
 ) -> Schedule:
     """Fuse a Program and lay out its steps.
 
-    `donated` tells which inputs' memory results may take, `place_columns` what `Target.place_columns` answers.
+    `donated` tells which inputs' memory results may take, `place_columns` what `Target.place_columns` answers, `names`
+    what some variables are called.
     """
-    shared = Shared()
+    shared = Shared(dict(names or {}))
     shared.add_names(program)
     inputs = [
         new_buffer(f"input_{shared.names[v]}", v.aval.shape, v.aval.dtype, "input", k)
@@ -99,9 +102,12 @@ class _Scheduler:
         passes: int = 0,
     ) -> None:
         shared.add_names(program)
-        program = sum_few_terms(take_composites_apart(program))
+        given, program = program, sum_few_terms(take_composites_apart(program))
         shared.add_names(program)
         program, phases = remove_barriers(program)
+        if watching.observer is not None:
+            reason = "What is made of other operations is taken apart; sums of few terms are written as sums."
+            watching.observer.passed("prepare_for_loops", reason, given, program)
         if config.check_programs:
             check_stage(program, "ordered")
         self.program = program

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from functad.ir import Program, Var
@@ -35,9 +36,11 @@ class Shared:
         self.name_all(list(variable_names(program)))
 
     def name_all(self, variables: Sequence[Var]) -> None:
+        taken = set(self.names.values())
+        numbers = count(len(self.names))
         for var in variables:
             if var not in self.names:
-                self.names[var] = letters(len(self.names))
+                self.names[var] = next(name for i in numbers if (name := letters(i)) not in taken)
 
     def add_constants(self, program: Program) -> dict[Var, Buffer]:
         """Buffers for the constants of one more Program."""

@@ -14,6 +14,7 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
 from functad.editing.rewriting import rewrite
 from functad.ir import Program
+from functad.observing import watching
 from functad.optimize.loops.merged_whiles import merge_whiles
 from functad.optimize.loops.passes import optimize_loops
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SUM_RULES
@@ -29,7 +30,9 @@ def simplify(program: Program) -> Program:
     { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = add b b in (c,) }
     """
     for a_pass in PASSES:
-        program = a_pass(program)
+        before, program = program, a_pass(program)
+        if watching.observer is not None:
+            watching.observer.passed(a_pass.__name__, (a_pass.__doc__ or "").partition("\n")[0], before, program)
         if config.check_programs:
             check_stage(program, "inlined")
     if config.check_programs:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from functad import nn
-from functad.train.page import PageSection, items, paragraph
-from functad.train.pictures import image, signed
 from functad.train.report import confusion_section, labelled, scores_of, verdict
 from functad.train.tasks import Dataset
 from functad.tree_util import DictKey, keystr, tree_leaves_with_path
+from functad.views.page import PageSection, items, paragraph
+from functad.views.pictures import image, signed
 
 _DIGITS = [str(digit) for digit in range(10)]
 _SHOWN, _MISTAKES, _UNITS = 12, 12, 32

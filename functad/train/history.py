@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ArgumentError
-from functad.train.charts import Chart, Panel
 from functad.train.loop import Epoch
+from functad.views.charts import Chart, Panel
 
 
 class History:

@@ -19,7 +19,7 @@ from functad.errors import ArgumentError
 from functad.system.cache import atomic_write
 from functad.train.history import History, cells
 from functad.train.loop import EVALUATION_BATCH
-from functad.train.page import PageSection, bar, framed_table, page, paragraph, table
+from functad.views.page import PageSection, bar, framed_table, page, paragraph, table
 
 _SHOWN_KERNELS = 20
 

@@ -18,9 +18,9 @@ from functad.train.fitting import fit
 from functad.train.history import History
 from functad.train.loop import Epoch, training_step
 from functad.train.options import describe, optimizer_of, settings_of
-from functad.train.page import PageSection, text_block
 from functad.train.report import history_section, model_section, profile_section, settings_section, write_report
 from functad.tree_util import tree_leaves
+from functad.views.page import PageSection, text_block
 
 INTERRUPTED = 130  # the shell's exit code for a program that was stopped by Ctrl-C
 

@@ -14,11 +14,11 @@ from functad import nn
 from functad.data import Vocabulary
 from functad.data.words import PADDING, UNKNOWN
 from functad.train.language import Alphabet
-from functad.train.page import PageSection, items, paragraph, table, text_block
-from functad.train.pictures import image, signed
 from functad.train.report import confusion_section, labelled, scores_of, verdict
 from functad.train.tasks import Dataset
 from functad.tree_util import DictKey, tree_leaves_with_path
+from functad.views.page import PageSection, items, paragraph, table, text_block
+from functad.views.pictures import image, signed
 
 _VERDICTS = ("blame", "praise")
 _OF_EACH, _TELLING, _EXCITING, _FREQUENT = 2, 5, 4, 3000

@@ -10,6 +10,7 @@ from typing import Any
 
 from functad.evaluation import aval_of
 from functad.ir import Aval
+from functad.observing import watching
 from functad.primitives.common import move_axis
 from functad.primitives.structure import broadcast_in_dim
 from functad.tracing import Origin, Trace, Tracer, bind
@@ -35,8 +36,11 @@ def batch_flat(
     def read(x: Any) -> tuple[Any, int | None]:
         return env[id(x)] if type(x) is Tracer and x.owner is trace else (x, None)
 
+    ops = trace.take_ops()
+    if watching.observer is not None:
+        watching.observer.batched(trace, ops, [i for i, d in zip(inputs, dims) if d is not None], outs)
     with transforming():
-        for op in trace.take_ops():
+        for op in ops:
             set_source(op.source)
             found = [read(a) for a in op.args]
             values, value_dims = tuple(v for v, _ in found), tuple(d for _, d in found)

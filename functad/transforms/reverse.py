@@ -11,8 +11,9 @@ from typing import Any
 from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Program, UndefinedPrimal, Zero
+from functad.observing import watching
 from functad.primitives.common import add_cotangents, instantiate
-from functad.tracing import Op, Origin, Trace, Tracer, bind, eval_program, program_from_ops
+from functad.tracing import Op, Origin, Trace, Tracer, bind, current_trace, eval_program, program_from_ops
 from functad.transforms.forward import push_forward, trace_with_values, untrace
 from functad.user_source import state as lines
 from functad.user_source import transforming
@@ -50,7 +51,9 @@ class LinearMap:
                     present = env.get(id(x))
                     env[id(x)] = cotangent if present is None else add_cotangents(present, cotangent)
 
+        observer = watching.observer
         accumulate(self.outs, cotangents)
+        is_recorded = current_trace() is not None
         with transforming():
             for op in reversed(self.ops):
                 arriving: Any
@@ -63,12 +66,18 @@ class LinearMap:
                     arriving = env.pop(id(op.outs[0]), None)
                     if arriving is None:
                         continue
-                lines.source = op.source
+                if observer is not None:
+                    observer.arrived(op.outs, arriving)
+                lines.source = op.source.of_transposed() if is_recorded and op.source else op.source
                 args = [UndefinedPrimal(a.aval) if type(a) is Tracer and a.owner is trace else a for a in op.args]
                 rule = op.primitive.transpose
                 if isinstance(rule, Absent):
                     raise DifferentiationError(f"`{op.primitive.name}` at {op.source} cannot be transposed: {rule.why}")
                 accumulate(op.args, rule(arriving, *args, **op.params))
+        if observer is not None:
+            for i in self.inputs:
+                observer.arrived((i,), env.get(id(i)))
+            observer.transposed(self)
         return [env[id(i)] if id(i) in env else Zero(i.aval) for i in self.inputs]
 
     def to_program(self, name: str) -> Program:
@@ -133,7 +142,12 @@ def linear_map_of(ops: Sequence[Op], inputs: Sequence[Tracer], outs: Sequence[An
             env[id(tracer)] = t = linear.new_input(tracer.aval, "tangent")
             tangents.append(t)
         push_forward(ops, env)
-    return LinearMap(linear, tangents, [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in outs])
+    made = LinearMap(linear, tangents, [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in outs])
+    if watching.observer is not None:
+        watching.observer.linearized(ops, inputs, outs, made)
+        for tracer in (*inputs, *(o for op in ops for o in op.outs)):
+            watching.observer.tangent(tracer, env.get(id(tracer)))
+    return made
 
 
 def transpose_flat(

@@ -1,4 +1,5 @@
-"""The printed Programs are JAX's jaxprs, to the letter, once the parameters only XLA needs are dropped."""
+"""The printed Programs are JAX's jaxprs, to the letter, once parameters that only XLA needs, or that say nothing, are
+dropped."""
 
 from __future__ import annotations
 
@@ -47,6 +48,8 @@ def _without_jax_only(jaxpr, done):
         params = {}
         for key, value in eqn.params.items():
             if key in JAX_ONLY and (eqn.primitive.name, key) not in KEEP and eqn.primitive.name != "jit":
+                continue
+            if key == "preferred_element_type" and value == eqn.outvars[0].aval.dtype:
                 continue
             if isinstance(value, jax_core.ClosedJaxpr):
                 value = jax_core.ClosedJaxpr(without_jax_only(value.jaxpr, done), value.consts)

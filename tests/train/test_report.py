@@ -17,13 +17,13 @@ from functad.__main__ import main
 from functad.data import Vocabulary
 from functad.errors import ArgumentError
 from functad.train import Dataset, Epoch, History, Run, cnn, rnn, text_cnn
-from functad.train.charts import Chart, Panel
 from functad.train.digit_findings import _filters, digit_findings
 from functad.train.language import Alphabet, lstm_model, windows
-from functad.train.page import page, table
-from functad.train.pictures import png, signed
 from functad.train.report import confusion_section, model_section, profile_section
 from functad.train.text_findings import language_findings, review_findings
+from functad.views.charts import Chart, Panel
+from functad.views.page import page, table
+from functad.views.pictures import png, signed
 
 SVG = "{http://www.w3.org/2000/svg}"
 rng = np.random.default_rng(0)

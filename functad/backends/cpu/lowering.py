@@ -7,7 +7,7 @@ never imports this.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from functad.backends.cpu.runtime.assemble import Assembler, Slots
 from functad.backends.cpu.runtime.linking import Plan
 from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
-from functad.ir import Program
+from functad.ir import Program, Var
 from functad.lowering import blocks as plan
 from functad.lowering.blocks import make_blocks
 from functad.lowering.contracts import check_schedule
@@ -41,13 +41,13 @@ class CpuLowering:
     """A Program as kernels and a memory plan, not compiled.
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
-    fused: whether any product may be added without being rounded first.
+    fused: whether any product may be added without being rounded first. names: what some variables are called.
     """
 
-    def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
+    def __init__(self, program: Program, donated: Sequence[bool] = (), names: Mapping[Var, str] | None = None) -> None:
         self.fused: bool = config.fuse_multiply_add
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule: Schedule = make_schedule(self.program, donated, place_columns=place_columns)
+        self.schedule: Schedule = make_schedule(self.program, donated, place_columns=place_columns, names=names)
         self.schedule.steps = with_plain_weights(self.schedule.steps)
         if config.check_programs:
             check_schedule(self.schedule)
@@ -109,6 +109,11 @@ class CpuLowering:
             return made
 
         return kernels.get(generated.source, self._texts, make)
+
+    def machine_code(self) -> Any:
+        """The kernels in LLVM IR and in assembly: compiled anew, so that each line knows its line of the source."""
+        machine = imported("functad.backends.cpu.compile.machine")
+        return machine.machine_code(self.generated.source, self.generated.signatures, fused=self.fused)
 
     @property
     def _texts(self) -> Mapping[str, str]:

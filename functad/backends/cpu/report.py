@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 
 from functad.lowering.blocks import ControlPlan, Instruction, repeated
+from functad.system.once import imported
 
 
 class SourceText(str):
@@ -86,19 +88,23 @@ class Profile:
     step: float
 
     def __str__(self) -> str:
-        rows = [
-            (
-                k.kernel,
-                f"{k.time:,.1f}",
-                f"{k.floor:,.1f}",
-                f"{k.time / k.floor:.1f}" if k.floor >= _LEAST_FLOOR else "",
-            )
-            for k in self.kernels
-        ]
+        rows = [(k.kernel, f"{k.time:,.1f}", f"{k.floor:,.1f}", k.ratio) for k in self.kernels]
         rows.append(("the whole call", f"{self.step:,.1f}", f"{sum(k.floor for k in self.kernels):,.1f}", ""))
         return table(("kernel", "µs", "floor µs", "ratio"), rows)
 
     __repr__ = __str__
+
+    def plot(self) -> Any:
+        """The times as bars, each with a mark at its floor, which a notebook shows; `.save(path)` writes them as SVG.
+
+        >>> Profile((KernelTime("sin_b", 3.0, 2.0),), 3.5).plot()
+        <Bars: sin_b 3.0 µs, floor 2.0 µs>
+        """
+        rows = [(k.kernel, k.time, k.floor, f"{k.ratio} × its floor" if k.ratio else "") for k in self.kernels]
+        return imported("functad.views.bars").Bars(f"kernels, of {self.step:,.1f} µs a call", "µs", rows)
+
+    def _repr_html_(self) -> str:
+        return str(self.plot()._repr_html_())
 
 
 def cost_of(instructions: Sequence[Instruction | ControlPlan]) -> Cost:

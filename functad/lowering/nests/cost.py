@@ -14,6 +14,13 @@ _CALL = re.compile(
     r"\b(exp|exp2|expm1|log|log2|log10|log1p|logaddexp2?|tanh|sinh|cosh|tan|sin|cos|pow|erf|erfc|logistic|a\w+h?|cbrt)\("
 )
 
+FUNCTION_WEIGHT = 10  # operations that a function such as `exp` counts as
+
+
+def functions_in(text: str) -> int:
+    """How many functions such as `exp` an expression calls."""
+    return len(_CALL.findall(text))
+
 
 class Work(NamedTuple):
     """`simple` operations and `calls` of functions such as `exp` at each point of a nest; `flops`, `bytes` in all.
@@ -31,7 +38,7 @@ class Work(NamedTuple):
 def work_of(nest: Nest) -> Work:
     """The work of a nest if nothing that it reads were in a cache."""
     lets = [s for s in nest.statements if isinstance(s, Let)]
-    calls = sum(len(_CALL.findall(s.text)) for s in lets)
+    calls = sum(functions_in(s.text) for s in lets)
     simple = len(lets) + len(nest.accumulators) + len(nest.carries)
     nbytes, scattered = 0.0, nest.update.buffer if nest.update is not None else None
     for buffer, offset, _ in nest.accesses():
@@ -41,4 +48,4 @@ def work_of(nest: Nest) -> Work:
             reached *= symbol.extent if symbol in symbols or buffer is scattered else 1
         nbytes += min(reached, max(nest.points, nest.outer_points)) * buffer.dtype.itemsize
     one_by_one = bool(nest.loops) and (nest.loops[-1] is nest.carried or nest.loops[-1] in nest.ordered)
-    return Work(simple, calls, float(nest.points * (simple + 10 * calls)), nbytes, one_by_one)
+    return Work(simple, calls, float(nest.points * (simple + FUNCTION_WEIGHT * calls)), nbytes, one_by_one)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from numba.core.typed_passes import type_inference_stage
 from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.compile.contexts import KernelTarget, KernelTyping
+from functad.backends.cpu.compile.debug_lines import DebugLines
 from functad.backends.cpu.compile.instructions import KernelLower
 from functad.backends.cpu.compile.translation import KernelTranslation, NotSimple
 from functad.backends.cpu.scalars.registry_numba import declare, declare_function, implement
@@ -106,7 +108,12 @@ def lower(
 
 
 def lower_kernel(
-    node: ast.FunctionDef, names: Mapping[str, Any], arguments: tuple[types.Type, ...], *, fused: bool
+    node: ast.FunctionDef,
+    names: Mapping[str, Any],
+    arguments: tuple[types.Type, ...],
+    *,
+    fused: bool,
+    filename: str = "",
 ) -> Specialization:
     """The LLVM module of a kernel, whose pointers never reach the same memory.
 
@@ -115,6 +122,7 @@ def lower_kernel(
         names: what the names mean that are not its own; its own name is the Python function.
         arguments: the Numba types of its arguments.
         fused: whether any product may be added without being rounded first.
+        filename: of the file whose lines instructions shall name; they name none without.
 
     Raises:
         CompilationError: Numba does not understand the function.
@@ -130,7 +138,11 @@ def lower_kernel(
         target.call_conv.decorate_function(function, names_of_arguments, arguments, noalias=True)
         try:
             with target.push_code_library(library):
-                KernelTranslation(target, names, node).write(function, arguments)
+                locate = None
+                if filename:
+                    library.lines = DebugLines(module, filename)
+                    locate = partial(library.lines.location, library.lines.scope(function, node.lineno))
+                KernelTranslation(target, names, node, locate).write(function, arguments)
         except (NotSimple, NumbaError):
             return lower(names[node.name], arguments, distinct_pointers=True, fused=fused)
         target.post_lowering(module, library)
@@ -225,6 +237,7 @@ class Library(codegen.CodeLibrary):
     def __init__(self, owner: Any, name: str) -> None:
         super().__init__(owner, name)
         self.linked: list[Any] = []
+        self.lines: DebugLines | None = None
         self._text = ""
 
     def add_ir_module(self, module: ir.Module) -> None:

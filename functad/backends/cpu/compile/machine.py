@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -18,6 +18,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from functad import machine_model
 from functad.backends.cpu.compile.behind import do_behind
+from functad.backends.cpu.compile.debug_lines import CodeLine, DebugLines, lines_of_assembly, lines_of_ir
 from functad.backends.cpu.compile.frontend import (
     Library,
     PythonFunction,
@@ -75,10 +76,43 @@ def compile_kernels(
         return _object_file(_kernels(source, filename, signatures, exports or {}, fused=fused), meanwhile)
 
 
-def optimized_kernels(source: str, filename: str, signatures: Mapping[str, Sequence[Argument]]) -> llvm.ModuleRef:
-    """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text)."""
+def optimized_kernels(
+    source: str,
+    filename: str,
+    signatures: Mapping[str, Sequence[Argument]],
+    *,
+    fused: bool = False,
+    named_lines: bool = False,
+) -> llvm.ModuleRef:
+    """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text).
+
+    named_lines: whether instructions name the line of `source` that they come from.
+    """
     with global_compiler_lock:
-        return optimized_ir(_kernels(source, filename, signatures, {}, fused=False))
+        return optimized_ir(_kernels(source, filename, signatures, {}, fused=fused, named_lines=named_lines))
+
+
+class MachineCode(NamedTuple):
+    """The functions of kernels in LLVM IR, optimised, and in assembly: by the names of the kernels."""
+
+    llvm: dict[str, list[CodeLine]]
+    assembly: dict[str, list[CodeLine]]
+
+
+def machine_code(source: str, signatures: Mapping[str, Sequence[Argument]], *, fused: bool) -> MachineCode:
+    """Kernels as the processor runs them, for people to read, each line with the line of `source` it comes from.
+
+    These are the instructions of `compile_kernels`: metadata for debuggers changes none.
+    """
+    module = optimized_kernels(source, "kernels.py", signatures, fused=fused, named_lines=True)
+    _keep_apart(module)
+    names = {PREFIX + name: name for name in signatures}
+    in_ir = lines_of_ir(str(module))
+    in_assembly = lines_of_assembly(target_machine().emit_assembly(module), set(names))
+    return MachineCode(
+        {name: in_ir[symbol] for symbol, name in names.items() if symbol in in_ir},
+        {name: in_assembly[symbol] for symbol, name in names.items() if symbol in in_assembly},
+    )
 
 
 def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types.Type], types.Type]]) -> bytes:
@@ -143,6 +177,7 @@ def _kernels(
     exports: Mapping[str, str],
     *,
     fused: bool,
+    named_lines: bool = False,
 ) -> Iterator[Specialization]:
     namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
     text = ast.parse(source, filename)
@@ -151,8 +186,10 @@ def _kernels(
     refresh()
     for name, signature in signatures.items():
         arguments = (*map(_type_of, signature), types.int64, types.int64)
-        lowered = lower_kernel(nodes[name], namespace, arguments, fused=fused)
-        _add_trampoline(exports.get(name, name), signature, lowered)
+        lowered = lower_kernel(nodes[name], namespace, arguments, fused=fused, filename=filename * named_lines)
+        exported = _add_trampoline(exports.get(name, name), signature, lowered)
+        if named_lines:
+            _name_line(exported, lowered.library.lines or DebugLines(lowered.module, filename), nodes[name].lineno)
         yield lowered
 
 
@@ -219,7 +256,15 @@ def _type_of(argument: Argument) -> types.Type:
     return pointer_type(argument.dtype if isinstance(argument, Shifted) else argument)
 
 
-def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Specialization) -> None:
+def _name_line(function: ir.Function, lines: DebugLines, line: int) -> None:
+    """Let all instructions of a function name one line."""
+    location = lines.location(lines.scope(function, line), line)
+    for block in function.blocks:
+        for instruction in block.instructions:
+            instruction.set_metadata("dbg", location)
+
+
+def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Specialization) -> ir.Function:
     words = _I64.as_pointer()
     exported = ir.Function(lowered.module, ir.FunctionType(ir.VoidType(), [words, words, _I64, _I64]), PREFIX + name)
     slots, params, start, stop = exported.args
@@ -243,6 +288,7 @@ def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Specializ
     extent = ir.Constant(_I64, (1 << 40) - 1)
     _call(builder, lowered, [*values, builder.and_(start, extent), builder.and_(stop, extent)])
     builder.ret_void()
+    return exported
 
 
 def _add_wrapper(name: str, lowered: Specialization, result: types.Type) -> None:

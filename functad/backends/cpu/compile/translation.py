@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -31,6 +31,9 @@ _OPERATORS: dict[type[ast.AST], Any] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne, ast.USub: operator.neg, ast.Invert: operator.invert, ast.Not: operator.not_,
 }  # fmt: skip
+
+
+Locate = Callable[[int], ir.DIValue]
 
 
 class NotSimple(Exception):
@@ -70,11 +73,14 @@ class KernelTranslation:
     Args:
         target: Numba's target: what operations are in instructions.
         names: what the names mean that are not the function's own.
+        locate: what instructions bear that come from a line of the text; None if they bear nothing.
     """
 
-    def __init__(self, target: Any, names: Mapping[str, Any], node: ast.FunctionDef) -> None:
+    def __init__(
+        self, target: Any, names: Mapping[str, Any], node: ast.FunctionDef, locate: Locate | None = None
+    ) -> None:
         self.target, self.typing = target, target.typing_context
-        self.names, self.node = names, node
+        self.names, self.node, self.locate = names, node, locate
         self.usage = _Usage(node)
         self.values: dict[str, Value] = {}
         self.places: dict[str, Value] = {}  # of the variables that are set more than once: where they lie
@@ -84,12 +90,15 @@ class KernelTranslation:
         """Write the body of a function of Numba's kind that is given these arguments and returns nothing."""
         entry = function.append_basic_block("entry")
         self.builder = ir.IRBuilder(function.append_basic_block("body"))
+        self.builder.debug_metadata = None if self.locate is None else self.locate(self.node.lineno)
         for parameter, kind, value in zip(self.node.args.args, arguments, function.args[2:]):
             self.set(parameter.arg, Value(kind, value))
         self.statements(self.node.body)
         if not self.builder.block.is_terminated:
             self.builder.ret(_DONE)
-        ir.IRBuilder(entry).branch(function.blocks[1])
+        start = ir.IRBuilder(entry)
+        start.debug_metadata = None if self.locate is None else self.locate(self.node.lineno)
+        start.branch(function.blocks[1])
 
     # --- statements --------------------------------------------------------------------------------------
 
@@ -100,7 +109,12 @@ class KernelTranslation:
             method = getattr(self, f"do_{type(node).__name__}", None)
             if method is None:
                 raise NotSimple(type(node).__name__)
+            if self.locate is None:
+                method(node)
+                continue
+            outer, self.builder.debug_metadata = self.builder.debug_metadata, self.locate(node.lineno)
             method(node)
+            self.builder.debug_metadata = outer
 
     def do_Assign(self, node: ast.Assign) -> None:
         if len(node.targets) != 1:

@@ -1,6 +1,6 @@
 """Curves as SVG, for pages and notebooks.
 
-Knows numbers and their names; nothing of training. Series differ in their marks and dashes, not by colour alone.
+Knows numbers and their names; not what they measure. Series differ in their marks and dashes, not by colour alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 344, 52, 196
 _COLOURS = ("#2b7bd6", "#c8641b", "#2f8f5b", "#9a5fc4")
 _DASHES = ("", "5 3", "2 3", "9 3 2 3")
 # Text takes the colour of the page around. A file of its own has none around it.
-_ALONE = "<style>:root{color:#1c1f24}@media(prefers-color-scheme:dark){:root{color:#e8e6e1}}</style>"
+ALONE = "<style>:root{color:#1c1f24}@media(prefers-color-scheme:dark){:root{color:#e8e6e1}}</style>"
 
 
 class Panel(NamedTuple):
@@ -67,7 +67,7 @@ class Chart:
         width = _WIDTH * len(self.panels)
         inside = "".join(_panel(panel, f'x="{i * _WIDTH}" ') for i, panel in enumerate(self.panels))
         size = f'viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
-        return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{_ALONE}{inside}</svg>'
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{ALONE}{inside}</svg>'
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the SVG document to a file."""

@@ -30,7 +30,7 @@ class Signature(Record):
     closure: tuple[tuple[str, Any], ...]
 
 
-class Explanation(Record):
+class CallExplanation(Record):
     """Whether a call finds a compiled Program (`hit`), and if not, what changed; printing it tells.
 
     >>> import functad, numpy as np
@@ -103,16 +103,16 @@ def closure_of(fun: Callable[..., Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(found)
 
 
-def explain(name: str, fun: Callable[..., Any], number: int, signature: Signature, hit: bool) -> Explanation:
+def explain(name: str, fun: Callable[..., Any], number: int, signature: Signature, hit: bool) -> CallExplanation:
     """Compare a call's signature with the nearest one for which this code was compiled."""
     earlier = _seen.get(_code_of(fun), []) if _code_of(fun) is not None else []
     if hit:
         own = [old for n, old in earlier if n == number and _differences(signature, old, False) == []]
         stale = _value_changes("closure variable", signature.closure, own[-1].closure) if own else []
-        return Explanation(name, True, tuple(f"{change}; the old value stays in use" for change in stale))
+        return CallExplanation(name, True, tuple(f"{change}; the old value stays in use" for change in stale))
     options = [_differences(signature, old, n != number) for n, old in earlier]
     nearest: list[str] = min(options, key=len, default=[])
-    return Explanation(name, False, tuple(nearest))
+    return CallExplanation(name, False, tuple(nearest))
 
 
 def _differences(new: Signature, old: Signature, other_function: bool) -> list[str]:

@@ -1,6 +1,6 @@
 """One HTML page that needs nothing besides itself: headings, tables, and how they look in light and dark.
 
-Knows HTML; nothing of training.
+Knows HTML; nothing of what stands on it.
 """
 
 from __future__ import annotations
@@ -49,25 +49,34 @@ pre.wrapped { width: auto; white-space: pre-wrap; }
 
 
 class PageSection(NamedTuple):
-    """A heading, and the HTML that stands beneath it."""
+    """A heading, and the HTML that stands beneath it. key: by which links and styles find it."""
 
     title: str
     html: str
+    key: str = ""
 
 
-def page(title: str, summary: Sequence[str], sections: Iterable[PageSection]) -> str:
-    """The whole document. summary: lines beneath the title.
+def page(
+    title: str,
+    summary: Sequence[str],
+    sections: Iterable[PageSection],
+    top: str = "",
+    style: str = "",
+    script: str = "",
+) -> str:
+    """The whole document. summary: lines beneath the title. top: HTML beneath them. style, script: more of both.
 
     >>> "<h2>Numbers</h2>" in page("A & B", ["One line."], [PageSection("Numbers", paragraph("1 < 2"))])
     True
     """
     lines = "".join(paragraph(line, "soft") for line in summary)
-    body = "".join(f"<section><h2>{escape(s.title)}</h2>{s.html}</section>\n" for s in sections)
+    body = "".join(f"<section{_id(s.key)}><h2>{escape(s.title)}</h2>{s.html}</section>\n" for s in sections)
+    scripts = f"<script>{script}</script>" if script else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
-        f"<body><main><h1>{escape(title)}</h1>{lines}\n{body}</main></body></html>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head>\n"
+        f"<body><main><header><h1>{escape(title)}</h1>{lines}{top}</header>\n{body}</main>{scripts}</body></html>\n"
     )
 
 
@@ -123,6 +132,10 @@ def text_block(text: str, name: str, wrapped: bool = False) -> str:
 def bar(share: float) -> str:
     """A bar of a share of 1, beside its number: says nothing by itself."""
     return f'<span class="bar" aria-hidden="true" style="width:{8 * share:.2f}rem"></span>'
+
+
+def _id(key: str) -> str:
+    return f' id="{key}"' if key else ""
 
 
 def _class(kind: str) -> str:

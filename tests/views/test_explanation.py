@@ -1,0 +1,285 @@
+"""The journey of a function: its stages, what belongs to what, and the page that shows it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.__main__ import main
+from functad.cli.explain import find_function, parse_arguments
+from functad.errors import ArgumentError
+from functad.ir import program_has_effects
+from functad.observing import Observer, observed
+from functad.views.explanation import Explanation
+
+W, X = np.ones((64, 16), np.float32), np.ones((32, 64), np.float32)
+
+
+def loss(w, x):
+    h = jnp.tanh(x @ w)
+    return jnp.sum(h**2)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return functad.explain(functad.grad(loss))(W, X)
+
+
+def texts(stage):
+    return [line.text.strip() for line in stage.lines]
+
+
+def test_the_stages_of_a_gradient(found):
+    assert isinstance(found, Explanation)
+    assert [stage.title for stage in found.stages] == [
+        "Source",
+        "Traced",
+        "Linearised",
+        "Transposed",
+        "Eliminate dead code",
+        "Simplify numbers",
+        "Simplify products",
+        "Eliminate dead code",
+        "Fused into groups",
+        "Memory plan",
+        "Kernels",
+        "LLVM IR",
+        "Assembly",
+    ]
+    assert all(stage.does.endswith(".") for stage in found.stages)
+
+
+def test_variables_keep_their_letters_and_tangents_are_named_after_them(found):
+    assert "d:f32[32,16] = tanh c" in texts(found["Traced"])
+    assert "d:f32[32,16] = tanh c" in texts(found["Transposed"])
+    assert "c_dot:f32[32,16] = dot_general[dimension_numbers=(([1], [0]), ([], []))] b a_dot" in texts(
+        found["Linearised"]
+    )
+    assert any(text.startswith("a_bar:f32[64,16] = ") for text in texts(found["Transposed"]))
+    assert any(text == "# d:f32[32,16] = tanh c" for text in texts(found["Kernels"]))
+    assert found["Traced"].notes == ("a is w, b is x.",)
+
+
+def test_every_equation_belongs_to_a_line_of_the_users(found):
+    lines = {line.sources[0]: line.text for line in found["Source"].lines if line.sources}
+    for stage in found.stages[1:9]:
+        for line in stage.lines:
+            if line.about:
+                assert line.sources and all(source in lines for source in line.sources), line
+    (tanh,) = [line for line in found["Traced"].lines if "tanh" in line.text]
+    assert "h = jnp.tanh(x @ w)" in lines[tanh.sources[0]]
+
+
+def test_stages_mark_what_changed_and_say_why(found):
+    marks = {stage.title: "".join(line.mark for line in stage.lines) for stage in found.stages}
+    assert "+" in marks["Transposed"] and "-" not in marks["Transposed"]
+    assert "-" in marks["Eliminate dead code"]
+    headings = [line.text for line in found["Transposed"].lines if line.mark == "#"]
+    assert headings == ["backward"]
+    assert any("neutral number" in note and "NaN and −0 stay" in note for note in found["Simplify numbers"].notes)
+
+
+def test_kernels_have_costs_and_times_and_their_lines_belong_to_equations(found):
+    kernels = found["Kernels"]
+    definitions = [line for line in kernels.lines if line.text.startswith("def ")]
+    assert definitions and all(re.search(r"flops, .* bytes, .* µs", line.note) for line in definitions)
+    (computed,) = [line for line in kernels.lines if re.match(r" +tanh_d = ", line.text)]
+    assert computed.about == ("d",) and not computed.whole
+    assert any("matrix product, called from a library" in note for note in kernels.notes)
+
+
+def test_machine_code_knows_the_lines_of_kernels(found):
+    (computed,) = [line for line in found["Kernels"].lines if re.match(r" +tanh_d = ", line.text)]
+    for title in ("LLVM IR", "Assembly"):
+        lines = found[title].lines
+        assert [line for line in lines if line.kernel == computed.kernel and line.about == ("d",)]
+        instructions = [line for line in lines if line.text.startswith(("  ", "\t")) and "declare" not in line.text]
+        assert sum(bool(line.kernel) for line in instructions) > 0.5 * len(instructions)
+        assert not any("!dbg" in line.text or ".loc" in line.text for line in lines)
+
+
+def test_machine_code_for_people_is_the_code_that_runs():
+    program = functad.make_jaxpr(lambda x: jnp.tanh(x) * 2.0)(np.ones(100, np.float32))
+    lowering = functad.backends.cpu.lowering.CpuLowering(program)
+    generated = lowering.generated
+    machine = functad.backends.cpu.compile.machine
+    named = lowering.machine_code()
+    module = machine.optimized_kernels(generated.source, "kernels.py", generated.signatures)
+    machine._keep_apart(module)
+    plain = machine.lines_of_assembly(
+        machine.target_machine().emit_assembly(module), {f"{machine.PREFIX}{name}" for name in generated.signatures}
+    )
+    assert [line.text for lines in plain.values() for line in lines] == [
+        line.text for lines in named.assembly.values() for line in lines
+    ]
+
+
+class Model:
+    scale = 2.0
+
+    def apply(self, x):
+        return x * self.scale
+
+
+@functad.jit
+def step(params, rate):
+    return functad.tree.map(lambda p, g: p - rate * g, params, functad.grad(lambda p: loss(p["w"], X))(params))
+
+
+@pytest.mark.parametrize(
+    "fun, args, wanted",
+    [
+        (lambda x: x * 2, (1.0,), ["Traced"]),
+        (Model().apply, (1.0,), ["Traced"]),
+        (step, ({"w": W}, 0.1), ["Linearised", "Transposed"]),
+        (functad.vmap(lambda x: jnp.sin(x).sum()), (X,), ["Traced for one example", "Batched"]),
+        (lambda x: x, (functad.ShapeDtypeStruct((3,), "int32"),), ["Traced"]),
+        (lambda k: functad.random.normal(k, (3,)), (functad.random.key(0),), ["Traced"]),
+        (lambda x: functad.lax.fori_loop(0, 40, lambda i, c: c * x, x), (1.0,), ["Traced"]),
+    ],
+    ids=["lambda", "method", "jitted step of a tree", "vmap", "identity of a type", "random key", "loop"],
+)
+def test_any_function_is_explained(fun, args, wanted):
+    found = functad.explain(fun, times=False)(*args)
+    titles = [stage.title for stage in found.stages]
+    assert all(title in titles for title in wanted) and titles[-3:] == ["Kernels", "LLVM IR", "Assembly"]
+
+
+def test_a_pass_of_the_users_shows_up(monkeypatch):
+    def count_twice(program):
+        """Nothing is counted, but equations go round."""
+        assert not program_has_effects(program)
+        return program.replace(eqns=program.eqns[::-1]) if len(program.eqns) == 2 else program
+
+    pipeline = functad.optimize.pipeline
+    monkeypatch.setattr(pipeline, "PASSES", (*pipeline.PASSES, count_twice))
+    found = functad.explain(lambda x: (jnp.sin(x), jnp.cos(x)), times=False)(1.0)
+    assert found["Count twice"].does.startswith("Nothing is counted, but equations go round.")
+
+
+def test_observers_end_with_their_context():
+    told = []
+
+    class Watcher(Observer):
+        def traced(self, program, variables):
+            told.append(program)
+
+    with observed(Watcher()):
+        program = functad.make_jaxpr(jnp.sin)(1.0)
+    functad.make_jaxpr(jnp.sin)(1.0)
+    assert told == [program]
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ArgumentError, match="explain expects a function"):
+        functad.explain(3)
+    with pytest.raises(ArgumentError, match="call explain outside of jit"):
+        functad.jit(lambda x: functad.explain(jnp.sin)(x) or x)(1.0)
+
+
+# --- shown -----------------------------------------------------------------------------------------------------
+
+
+class Reader(HTMLParser):
+    """The elements of a page; raises where one is not closed."""
+
+    VOID = ("meta", "rect", "path", "br")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements = [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def test_the_page_needs_nothing_besides_itself(found, tmp_path):
+    path = tmp_path / "page.html"
+    found.save(path)
+    text = path.read_text(encoding="utf-8")
+    elements = Reader(text).elements
+    assert not [a for _, a in elements if "src" in a or a.get("href", "#")[0] != "#"]
+    assert "http" not in re.sub("[\"'>][^\"'<]*\\.py", "", text)
+    options = [a for tag, a in elements if a.get("role") == "option"]
+    assert len(options) == sum(len(stage.lines) for stage in found.stages)
+    links = [a["href"][1:] for tag, a in elements if tag == "a"]
+    assert links == [a["id"] for tag, a in elements if tag == "section"]
+
+
+def test_removed_and_added_lines_are_told_by_more_than_colour(found):
+    text = found.html()
+    assert '<span class="mark" aria-hidden="true">+</span><span class="hidden">added: </span>' in text
+    assert '<span class="mark" aria-hidden="true">-</span><span class="hidden">removed: </span>' in text
+
+
+def test_notebooks_get_a_frame_of_its_own(found):
+    assert found._repr_html_().startswith('<iframe title="The journey of loss"')
+
+
+def test_text_shows_what_changed_of_long_stages(found):
+    text = str(found)
+    assert text.startswith("The journey of loss(w: f32[64,16], x: f32[32,64])\n\n1. Source\n")
+    assert ".save('page.html') shows all" in text
+    assert max(map(len, str(found["Transposed"]).split("\n"))) < 140
+    with pytest.raises(KeyError, match="no stage is called 'Nothing'; there are Source, Traced"):
+        found["Nothing"]
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+def test_arguments_of_the_command_line():
+    one, tree, number = parse_arguments("f32[], {'w': (i8[2], float64[1,2])}, -0.5")
+    assert (one.shape, str(one.dtype), number) == ((), "float32", -0.5)
+    assert [leaf.shape for leaf in tree["w"]] == [(2,), (1, 2)]
+    assert parse_arguments("") == []
+    for text, problem in (
+        ("f33[2]", "no dtype is written 'f33'; there is f32"),
+        ("f32[2", "cannot be read"),
+        ("x", "x is no type and no number"),
+        ("f32[n]", r"\[n\] is no shape"),
+    ):
+        with pytest.raises(ArgumentError, match=problem):
+            parse_arguments(text)
+
+
+def test_functions_of_the_command_line(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("def square(x):\n    return x * x\nlimit = 3\n")
+    assert find_function(f"{file}:square")(3) == 9
+    for name, problem in (
+        ("square", "names no function"),
+        (f"{file}:squar", "did you mean square"),
+        (f"{file}:limit", "which cannot be called"),
+        (f"{tmp_path}/other.py:f", "there is no file"),
+        ("no_such_module:f", "there is no module 'no_such_module'"),
+    ):
+        with pytest.raises(ArgumentError, match=problem):
+            find_function(name)
+
+
+def test_the_command_writes_text_or_a_page(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text("def square(x):\n    return x * x\n")
+    command = ["explain", f"{file}:square", "--args", "f32[3]", "--no-times"]
+    assert main(command) == 0
+    assert "2. Traced" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert main([*command, "--vmap", "--grad", "--html", str(page)]) == 0
+    assert "b:f32[3] = mul 1.0:f32[] a" in page.read_text() or "mul" in page.read_text()
+    assert "stages of square" in capsys.readouterr().out
+    assert main(["explain", f"{file}:cube"]) == 1
+    assert "has no 'cube'" in capsys.readouterr().err
