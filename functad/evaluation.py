@@ -78,7 +78,9 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         weak = (
             weak
             and "index_dtype" not in params  # positions are counted, whatever the elements are
-            and (not strong and result.dtype == values[0].dtype or _stays_weak(result.dtype, [aval_of(a) for a in args]))
+            and (
+                not strong and result.dtype == values[0].dtype or _stays_weak(result.dtype, [aval_of(a) for a in args])
+            )
         )
     # What ArrayImpl(result, weak) does, without the call: every operation ends here.
     array = _new(ArrayImpl)
@@ -172,9 +174,7 @@ def _stays_weak(dtype: np.dtype, operands: Sequence[Aval]) -> bool:
 
 
 _PARTS_AND_WHOLE = {
-    dtype: pair
-    for pair in ((dtypes.float32, dtypes.complex64), (dtypes.float64, dtypes.complex128))
-    for dtype in pair
+    dtype: pair for pair in ((dtypes.float32, dtypes.complex64), (dtypes.float64, dtypes.complex128)) for dtype in pair
 }
 
 

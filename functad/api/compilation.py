@@ -213,7 +213,6 @@ class _Shardings(NamedTuple):
             "jit", "out_shardings", self.of_results, tree_unflatten(out_tree, outs), [aval_of(o).shape for o in outs]
         )
 
-
     def laid_out(self, result: Any) -> Any:
         return device_put(result, self.of_results)
 

@@ -39,7 +39,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
     >>> full((2,), 1.5)
     Array([1.5, 1.5], dtype=float32, weak_type=True)
     """
-    value = _operand("full", fill_value) if dtype is None else _scalar("full", fill_value, dtypes.requested_dtype(dtype))
+    value = (
+        _operand("full", fill_value) if dtype is None else _scalar("full", fill_value, dtypes.requested_dtype(dtype))
+    )
     if aval_of(value).shape:
         raise ShapeError(f"lax.full: fill_value must be a scalar, but has shape {aval_of(value).shape}")
     return _full(integers_of("full", "shape", shape), value)

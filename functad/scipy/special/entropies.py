@@ -134,6 +134,7 @@ def rel_entr(p: Any, q: Any) -> Array:
     >>> rel_entr(0.5, 0.25)
     Array(0.3465736, dtype=float32, weak_type=True)
     """
+
     def entropy(p: Any, q: Any) -> Any:
         return _on_domain(_relative_entropy, lambda p, q: 0.0, p, q)
 

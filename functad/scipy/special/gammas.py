@@ -39,6 +39,7 @@ def loggamma(x: Any) -> Array:
     >>> loggamma(5.0)
     Array(3.178054, dtype=float32, weak_type=True)
     """
+
     def of_real(x: Any) -> Any:
         return jnp.where(x < 0, jnp.nan, el.lgamma(x))
 
