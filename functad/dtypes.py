@@ -199,7 +199,7 @@ def short_name(dtype: np.dtype) -> str:
 
 
 def as_dtype(spec: Any) -> np.dtype:
-    """The dtype that `spec` names; a 64-bit one is never cut down.
+    """The dtype that `spec` names; a 64-bit one is never cut down, see `requested_dtype`.
 
     Args:
         spec: an `np.dtype`, a NumPy scalar type, a name such as `"float32"`, an object with a `.dtype`, or
@@ -221,9 +221,17 @@ def as_dtype(spec: Any) -> np.dtype:
     return _as_dtype_slow(spec) if known is None else known
 
 
+def requested_dtype(spec: Any) -> np.dtype:
+    """The dtype of a result whose dtype a user names: `as_dtype`, cut to 32 bits where `numpy_dtypes` says so."""
+    return taken_in(as_dtype(spec))
+
+
 def canonicalize_dtype(dtype: Any) -> np.dtype:
-    """JAX's name for `as_dtype`, None meaning float: unlike JAX's, it keeps an explicit 64-bit dtype."""
-    return default_float_dtype() if dtype is None else as_dtype(dtype)
+    """JAX's name for the dtype of a result whose dtype is named, None meaning float.
+
+    Unlike JAX's, it keeps an explicit 64-bit dtype, unless `config.numpy_dtypes` is `"jax"`.
+    """
+    return default_float_dtype() if dtype is None else requested_dtype(dtype)
 
 
 def dtype_of(x: Any) -> tuple[np.dtype, bool]:
@@ -275,7 +283,7 @@ def dtype_of_ndarray(x: Any) -> np.dtype:
 
 
 def taken_in(dtype: np.dtype) -> np.dtype:
-    """The dtype that a value of NumPy's gets where it becomes an Array."""
+    """The dtype that a value of NumPy's gets where it becomes an Array, and a result whose dtype is asked for."""
     if dtype in _NARROWED and config.numpy_dtypes == "jax" and not config.enable_x64:
         return _NARROWED[dtype]
     return dtype
@@ -373,7 +381,7 @@ def result_type(*args: Any) -> np.dtype:
     >>> result_type(np.zeros(3, "float16"), 2.0, np.int64)
     dtype('float16')
     """
-    return joint_dtype(*[_pair_of_argument(arg) for arg in args])[0]
+    return taken_in(joint_dtype(*[_pair_of_argument(arg) for arg in args])[0])
 
 
 def to_inexact_dtype(dtype: Any) -> np.dtype:

@@ -75,8 +75,12 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     if "weak_type" in params:
         weak = params["weak_type"]
     else:
-        weak = weak and (
-            not strong and result.dtype == values[0].dtype or _stays_weak(result.dtype, [aval_of(a) for a in args])
+        weak = (
+            weak
+            and "index_dtype" not in params  # positions are counted, whatever the elements are
+            and (
+                not strong and result.dtype == values[0].dtype or _stays_weak(result.dtype, [aval_of(a) for a in args])
+            )
         )
     # What ArrayImpl(result, weak) does, without the call: every operation ends here.
     array = _new(ArrayImpl)
@@ -160,9 +164,18 @@ def _check_values(primitive: Primitive, result: Any) -> None:
 
 
 def _stays_weak(dtype: np.dtype, operands: Sequence[Aval]) -> bool:
-    """A single result is weak when all operands of its dtype are: conditions and indices have no say."""
-    weak = [a.weak_type for a in operands if a.dtype == dtype]
+    """A single result is weak when all operands of its dtype are: conditions and indices have no say.
+
+    A complex number and its parts count as one dtype.
+    """
+    alike = _PARTS_AND_WHOLE.get(dtype, (dtype,))
+    weak = [a.weak_type for a in operands if a.dtype in alike]
     return len(weak) > 0 and all(weak)
+
+
+_PARTS_AND_WHOLE = {
+    dtype: pair for pair in ((dtypes.float32, dtypes.complex64), (dtypes.float64, dtypes.complex128)) for dtype in pair
+}
 
 
 def _unaliased(result: Any, values: Sequence[Any]) -> Any:
@@ -197,7 +210,7 @@ def infer_aval(primitive: Primitive, avals: Sequence[Aval], params: dict[str, An
         return Aval(out.shape, out.dtype, params["weak_type"])
     for a in avals:
         if a.weak_type:
-            return Aval(out.shape, out.dtype, _stays_weak(out.dtype, avals))
+            return Aval(out.shape, out.dtype, "index_dtype" not in params and _stays_weak(out.dtype, avals))
     return out
 
 

@@ -60,7 +60,7 @@ class ShapeDtypeStruct:
 
     @property
     def aval(self) -> Aval:
-        return Aval(self.shape, self.dtype, self.weak_type)
+        return Aval(self.shape, dtypes.taken_in(self.dtype), self.weak_type)
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:

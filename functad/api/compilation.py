@@ -32,7 +32,7 @@ from functad.api.arguments import (
 )
 from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
-from functad.api.meshes import check_devices, layouts_of
+from functad.api.meshes import check_devices, device_put, layouts_of
 from functad.api.stages import Lowered, Traced
 from functad.array import value_of
 from functad.backends import check_backend
@@ -197,7 +197,7 @@ class _SortedCall(NamedTuple):
 
 
 class _Shardings(NamedTuple):
-    """The layouts that arguments and results are said to have. They must fit, and change nothing."""
+    """The layouts that arguments and results are said to have. They must fit, and are told of concrete results."""
 
     of_arguments: Any
     of_results: Any
@@ -212,6 +212,19 @@ class _Shardings(NamedTuple):
         layouts_of(
             "jit", "out_shardings", self.of_results, tree_unflatten(out_tree, outs), [aval_of(o).shape for o in outs]
         )
+
+    def laid_out(self, result: Any) -> Any:
+        return device_put(result, self.of_results)
+
+    def of_call(self, fast_call: FastCall) -> FastCall:
+        if self.of_results is None:
+            return fast_call
+
+        def laid_out_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            result = fast_call(args, kwargs)
+            return result if result is MISS else self.laid_out(result)
+
+        return laid_out_call
 
 
 class _TracedCalls:
@@ -321,7 +334,8 @@ class JitFunction(Generic[P, R]):
             if self._backend is not None:
                 params["backend"] = self._backend
             outs = bind(jit_p, *program.consts, *values, **params)
-        return tree_unflatten(entry.out_tree, outs)
+        result = tree_unflatten(entry.out_tree, outs)
+        return result if self._shardings is None else self._shardings.laid_out(result)
 
     def _fast_call(self, call: _SortedCall, entry: _CacheEntry, values: Sequence[Any]) -> tuple[Arguments, FastCall]:
         """The short way for arguments of these types; made at the first call, which compiles."""
@@ -340,7 +354,10 @@ class JitFunction(Generic[P, R]):
             donated = (False,) * len(constants) + entry.donated if any(entry.donated) else ()
             run = executable(closed(entry.program), donated, self._backend)
             entry.backends.add(self._backend or config.default_backend)
-            entry.calls[settings] = arguments, make_call(self._name(), arguments, constants, run, results)
+            fast_call = make_call(self._name(), arguments, constants, run, results)
+            if self._shardings is not None:
+                fast_call = self._shardings.of_call(fast_call)
+            entry.calls[settings] = arguments, fast_call
         arguments, fast_call = entry.calls[settings]
         others = [known for known in self._fast if known[1] is not fast_call]
         self._fast[:] = [(settings, fast_call), *others[: _REMEMBERED - 1]]

@@ -58,7 +58,7 @@ def _abstract_eval(index: Aval, *avals: Aval, branches: Sequence[Program], **par
     for branch in branches:
         check_operands("cond", avals, branch)
     types = zip(*(b.out_avals for b in branches))
-    return [Aval(same[0].shape, same[0].dtype, all(a.weak_type for a in same)) for same in types]
+    return [first for first, *_ in types]  # weak where the result of the first branch is, as in JAX
 
 
 def _impl(index: np.ndarray, *args: np.ndarray, branches: Sequence[Program]) -> list[np.ndarray]:

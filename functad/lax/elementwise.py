@@ -382,7 +382,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Array:
     >>> convert_element_type(np.float32([1.5, -1.5]), int)
     Array([ 1, -1], dtype=int32)
     """
-    return _convert(_operand("convert_element_type", operand), new_dtype)
+    return _convert(_operand("convert_element_type", operand), dtypes.requested_dtype(new_dtype))
 
 
 def optimization_barrier(operand: Any, /) -> Any:

@@ -130,7 +130,7 @@ def _axes(axes: Any, x: Any) -> tuple[int, ...]:
 
 
 def _dtype(dtype: Any) -> np.dtype | None:
-    return None if dtype is None else dtypes.as_dtype(dtype)
+    return None if dtype is None else dtypes.requested_dtype(dtype)
 
 
 # --- convolutions -----------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
     Array(1, dtype=int32)
     """
     x = _operand("argmax", operand)
-    return run(positions.argmax_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
+    return run(positions.argmax_p, x, axes=(axis,), index_dtype=dtypes.requested_dtype(index_dtype))
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
@@ -91,7 +91,7 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
     Array(0, dtype=int32)
     """
     x = _operand("argmin", operand)
-    return run(positions.argmin_p, x, axes=(axis,), index_dtype=dtypes.as_dtype(index_dtype))
+    return run(positions.argmin_p, x, axes=(axis,), index_dtype=dtypes.requested_dtype(index_dtype))
 
 
 def _cumulative(name: str, what: str, example: str, result: str) -> Callable[..., Array]:

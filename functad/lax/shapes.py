@@ -39,7 +39,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
     >>> full((2,), 1.5)
     Array([1.5, 1.5], dtype=float32, weak_type=True)
     """
-    value = _operand("full", fill_value) if dtype is None else _scalar("full", fill_value, dtypes.as_dtype(dtype))
+    value = (
+        _operand("full", fill_value) if dtype is None else _scalar("full", fill_value, dtypes.requested_dtype(dtype))
+    )
     if aval_of(value).shape:
         raise ShapeError(f"lax.full: fill_value must be a scalar, but has shape {aval_of(value).shape}")
     return _full(integers_of("full", "shape", shape), value)
@@ -58,7 +60,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
     Array([3., 3.], dtype=float16)
     """
     own_dtype, weak = dtypes.dtype_of(x)
-    wanted = own_dtype if dtype is None else dtypes.as_dtype(dtype)
+    wanted = own_dtype if dtype is None else dtypes.requested_dtype(dtype)
     value = _scalar("full_like", fill_value, wanted, weak and dtype is None)
     return full(getattr(x, "shape", ()) if shape is None else shape, value)
 
@@ -95,7 +97,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
            [1, 1, 1]], dtype=int32)
     """
     sizes = integers_of("iota", "shape", shape)
-    return run(structure.iota_p, dtype=dtypes.as_dtype(dtype), shape=sizes, dimension=dimension)
+    return run(structure.iota_p, dtype=dtypes.requested_dtype(dtype), shape=sizes, dimension=dimension)
 
 
 # --- broadcasting -----------------------------------------------------------------------------------------

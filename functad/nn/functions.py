@@ -468,7 +468,9 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 def _inexact(x: Any) -> Any:
     """Integers and booleans as floats; floats and complex numbers stay what they are."""
     x = jnp.asarray(x)
-    return x if kind_of(x.dtype) in "fc" else x.astype(dtypes.to_inexact_dtype(x.dtype))
+    if kind_of(x.dtype) in "fc":
+        return x
+    return x * 1.0 if x.weak_type else x.astype(dtypes.to_inexact_dtype(x.dtype))
 
 
 def _shifted(x: Any, axis: AxisArgument, where: Any) -> Any:

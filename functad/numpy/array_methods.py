@@ -200,7 +200,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     >>> jnp.astype(jnp.array([1.7, -2.2]), int)
     Array([ 1, -2], dtype=int32)
     """
-    return convert(asarray(x), dtypes.as_dtype(float if dtype is None else dtype))
+    return convert(asarray(x), dtypes.requested_dtype(float if dtype is None else dtype))
 
 
 def _sizes(args: tuple[Any, ...]) -> Any:

@@ -648,7 +648,7 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
            [10, 11]], dtype=int32)
     """
     sizes = canonical_shape("fromfunction", shape)
-    grid = [structure.iota(dtypes.as_dtype(dtype), sizes, i) for i in range(len(sizes))]
+    grid = [structure.iota(dtypes.requested_dtype(dtype), sizes, i) for i in range(len(sizes))]
     return function(*grid, **kwargs)
 
 

@@ -254,7 +254,7 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
 
 
 def _frequencies(name: str, steps: np.ndarray, n: int, d: Any, dtype: Any) -> Any:
-    wanted = dtypes.default_float_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    wanted = dtypes.default_float_dtype() if dtype is None else dtypes.requested_dtype(dtype)
     length = as_array(f"fft.{name}", d)
     if length.ndim or operator.index(n) < 1:
         raise ArgumentError(f"fft.{name} takes a positive integer n and one number d, got n={n} and d={d}")

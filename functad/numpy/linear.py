@@ -327,10 +327,10 @@ def diag(v: Any, k: int = 0) -> Array:
     if x.ndim != 1:
         raise ArgumentError(f"diag takes a vector or a matrix, got shape {x.shape}")
     size = x.shape[0] + abs(k)
-    row = structure.pad(x, x.dtype.type(0), [(max(k, 0), max(-k, 0), 0)])
+    row = structure.pad(x, scalar(x, 0), [(max(k, 0), max(-k, 0), 0)])
     spread = broadcast_operand(row, (size, size))
     on_diagonal = np.eye(size, k=k, dtype=bool)
-    return select(ArrayImpl(on_diagonal), spread, filled(x.dtype.type(0), (size, size)))
+    return select(ArrayImpl(on_diagonal), spread, filled(scalar(x, 0), (size, size)))
 
 
 def diagflat(v: Any, k: int = 0) -> Array:

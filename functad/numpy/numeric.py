@@ -128,7 +128,7 @@ def _gradient_along(x: Any, axis: int, spacing: Any) -> Any:
     length = x.shape[axis]
     if length < 2:
         raise ShapeError(f"gradient: axis {axis} of an array of shape {x.shape} needs at least two elements")
-    h = asarray(spacing, x.dtype)
+    h = convert(asarray(spacing), x.dtype, x.weak_type)
 
     def part(start: int, stop: int) -> Any:
         return manipulation.slice_axis(x, axis, start, stop)

@@ -13,7 +13,7 @@ from functad import numpy as jnp
 from functad.array import Array
 from functad.dtypes import finfo
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy.building import as_array, filled
+from functad.numpy.building import as_array, filled, scalar
 from functad.numpy.promotion import asarray, constant, operand, promote_dtypes, promote_dtypes_inexact
 from functad.primitives import structure
 
@@ -57,7 +57,7 @@ def polyadd(a1: Any, a2: Any) -> Array:
     """
     x, y = (jnp.atleast_1d(v) for v in promote_dtypes(operand("polyadd", a1), operand("polyadd", a2)))
     size = max(x.size, y.size)
-    x, y = (structure.pad(v, v.dtype.type(0), [(size - v.size, 0, 0)]) for v in (x, y))
+    x, y = (structure.pad(v, scalar(v, 0), [(size - v.size, 0, 0)]) for v in (x, y))
     return x + y
 
 

@@ -63,7 +63,7 @@ def asarray(
     >>> jnp.asarray([1, 2.5])
     Array([1. , 2.5], dtype=float32)
     """
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    wanted = canonical_dtype(dtype)
     if copy is False and not (isinstance(a, Array) and wanted in (None, a.dtype)):
         raise CopyError(
             f"asarray: copy=False: making an Array of {type(a).__name__!r}"
@@ -269,7 +269,7 @@ def convert(x: Any, dtype: np.dtype, weak: bool = False, name: str = "promotion"
 
 def canonical_dtype(dtype: Any) -> np.dtype | None:
     """The dtype that a `dtype=` argument names, None where it is not given."""
-    return None if dtype is None else dtypes.as_dtype(dtype)
+    return None if dtype is None else dtypes.requested_dtype(dtype)
 
 
 # --- shapes -----------------------------------------------------------------------------------------

@@ -583,4 +583,4 @@ def ravel_multi_index(
         elif not isinstance(position, Tracer):
             indexing.check_bounds(np.asarray(position), 0, (n,))
         total = arithmetic.add(total, arithmetic.multiply(position, stride))
-    return total if dtype is None else convert(total, dtypes.as_dtype(dtype))
+    return total if dtype is None else convert(total, dtypes.requested_dtype(dtype))

@@ -95,7 +95,9 @@ def argsort(
     Array([1, 2, 0], dtype=int32)
     """
     x, place = _line("argsort", a, axis)
-    positions = structure.iota(dtypes.default_int_dtype() if dtype is None else dtypes.as_dtype(dtype), x.shape, place)
+    positions = structure.iota(
+        dtypes.default_int_dtype() if dtype is None else dtypes.requested_dtype(dtype), x.shape, place
+    )
     if not descending:
         return _sort([x, positions], place, stable, 1)[1]
     # Reversed before and after, so that equal elements keep their order.

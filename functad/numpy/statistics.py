@@ -467,7 +467,7 @@ def cov(
     parts = [as_array("cov", m)] + ([] if y is None else [as_array("cov", y)])
     parts = promote_dtypes_inexact(*parts)
     if dtype is not None:
-        parts = [convert(p, dtypes.as_dtype(dtype)) for p in parts]
+        parts = [convert(p, dtypes.requested_dtype(dtype)) for p in parts]
     for p in parts:
         if p.ndim > 2:
             raise ShapeError(f"cov takes vectors and matrices, got shape {p.shape}")

@@ -195,7 +195,7 @@ def logaddexp2(x1: Any, x2: Any, /) -> Array:
 
 def _complex_log_add(x: Any, y: Any, power: Callable[[Any], Any], unit: float) -> Any:
     larger = el.stop_gradient(el.max(el.real(x), el.real(y)))
-    shift = convert(select(el.is_finite(larger), larger, scalar(larger, 0)), x.dtype)
+    shift = convert(select(el.is_finite(larger), larger, scalar(larger, 0)), x.dtype, x.weak_type)
     total = el.add(power(el.sub(x, shift)), power(el.sub(y, shift)))
     return el.add(_over(el.log(total), unit), shift)
 

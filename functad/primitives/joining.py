@@ -97,7 +97,7 @@ def _split_aval(x: Aval, *, sizes: tuple[int, ...], axis: int) -> list[Aval]:
             f"split: sizes={sizes} must not be negative and sum up to {x.shape[axis]}, "
             f"the size of axis {axis} of an operand of shape {x.shape}, but their sum is {sum(sizes)}"
         )
-    return [Aval((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype) for n in sizes]
+    return [Aval((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype, x.weak_type) for n in sizes]
 
 
 def _split_impl(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> list[np.ndarray]:
@@ -176,7 +176,7 @@ stack_p = Primitive(
 
 def _unstack_aval(x: Aval, *, axis: int) -> list[Aval]:
     check_axes("unstack", "axis", (axis,), x)
-    return [Aval(x.shape[:axis] + x.shape[axis + 1 :], x.dtype)] * x.shape[axis]
+    return [Aval(x.shape[:axis] + x.shape[axis + 1 :], x.dtype, x.weak_type)] * x.shape[axis]
 
 
 def _unstack_batch(axis_size: int, args: Any, dims: Any, *, axis: int) -> tuple[Any, Any]:

@@ -40,7 +40,7 @@ def _sort_aval(*operands: Aval, dimension: int, is_stable: bool, num_keys: int) 
         raise ShapeError(f"sort: operands that are sorted together must have one shape, but have {shapes}")
     if not 1 <= num_keys <= len(operands):
         raise ArgumentError(f"sort: num_keys={num_keys} must be between 1 and {len(operands)}, the number of operands")
-    return [Aval(a.shape, a.dtype) for a in operands]
+    return [Aval(a.shape, a.dtype, a.weak_type) for a in operands]
 
 
 def _sort_impl(*operands: np.ndarray, dimension: int, is_stable: bool, num_keys: int) -> list[np.ndarray]:

@@ -64,8 +64,8 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     Array([1.6226422, 2.025265 ], dtype=float32)
     """
     shape = canonical_shape("normal", shape)
-    if dtype is not None and kind_of(dtypes.as_dtype(dtype)) == "c":
-        complex_dtype = dtypes.as_dtype(dtype)
+    if dtype is not None and kind_of(dtypes.requested_dtype(dtype)) == "c":
+        complex_dtype = dtypes.requested_dtype(dtype)
         part = np.empty(0, complex_dtype).real.dtype
         parts = [_normal("normal", k, shape, part) for k in unstack(split(key))]
         return el.complex(*(strict.mul(p, part.type(math.sqrt(0.5))) for p in parts))
@@ -182,7 +182,7 @@ def float_dtype(name: str, dtype: Any) -> np.dtype:
     """The dtype that an argument names, checked to be a floating one."""
     if dtype is None:
         return dtypes.default_float_dtype()
-    dtype = dtypes.as_dtype(dtype)
+    dtype = dtypes.requested_dtype(dtype)
     if kind_of(dtype) != "f":
         raise DTypeError(f"{name}: dtype must be a floating dtype, got {dtype}; try 'float32'")
     return dtype

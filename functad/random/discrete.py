@@ -68,7 +68,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     >>> functad.random.rademacher(functad.random.key(1), (4,))
     Array([ 1, -1,  1,  1], dtype=int32)
     """
-    dtype = dtypes.as_dtype(int if dtype is None else dtype)
+    dtype = dtypes.requested_dtype(int if dtype is None else dtype)
     if kind_of(dtype) not in "if":
         raise DTypeError(f"rademacher: dtype must be able to hold -1, got {dtype}; try 'int32'")
     heads = convert_element_type(bernoulli(key, 0.5, canonical_shape("rademacher", shape)), dtype)
@@ -92,7 +92,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     >>> functad.random.randint(functad.random.key(0), (3,), 0, 10)
     Array([9, 0, 2], dtype=int32)
     """
-    dtype, shape = dtypes.as_dtype(int if dtype is None else dtype), canonical_shape("randint", shape)
+    dtype, shape = dtypes.requested_dtype(int if dtype is None else dtype), canonical_shape("randint", shape)
     if kind_of(dtype) not in "iu":
         raise DTypeError(f"randint: dtype must be an integer dtype, got {dtype}; try 'int32'")
     if dtype.itemsize < 4:  # JAX draws 32 bits for narrow dtypes

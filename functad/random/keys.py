@@ -190,7 +190,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """
     if dtype is None:
         dtype = dtypes.uint64 if config.enable_x64 else dtypes.uint32
-    dtype = dtypes.as_dtype(dtype)
+    dtype = dtypes.requested_dtype(dtype)
     if kind_of(dtype) != "u":
         raise DTypeError(f"bits: dtype must be an unsigned integer dtype, got {dtype}; try 'uint32'")
     return random_bits("bits", key, dtype, canonical_shape("bits", shape))

@@ -30,7 +30,7 @@ def parameters(name: str, dtype: np.dtype, shape: Any, *values: Any) -> tuple[tu
 
 def integer_dtype(name: str, dtype: Any) -> np.dtype:
     """The dtype that an argument names, checked to be one of integers."""
-    dtype = dtypes.as_dtype(int if dtype is None else dtype)
+    dtype = dtypes.requested_dtype(int if dtype is None else dtype)
     if kind_of(dtype) not in "iu":
         raise DTypeError(f"{name}: dtype must be an integer dtype, got {dtype}; try 'int32'")
     return dtype

@@ -35,8 +35,8 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     >>> functad.random.lognormal(functad.random.key(0), 0.5, (2,)).shape
     (2,)
     """
-    is_complex = dtype is not None and kind_of(dtypes.as_dtype(dtype)) == "c"
-    dtype = dtypes.as_dtype(dtype) if is_complex else float_dtype("lognormal", dtype)
+    is_complex = dtype is not None and kind_of(dtypes.requested_dtype(dtype)) == "c"
+    dtype = dtypes.requested_dtype(dtype) if is_complex else float_dtype("lognormal", dtype)
     shape, (sigma,) = parameters("lognormal", dtype, shape, sigma)
     return el.exp(el.mul(normal(key, shape, dtype), sigma))
 

@@ -46,7 +46,7 @@ def multivariate_normal(
     )
     if method not in ("cholesky", "eigh", "svd"):
         raise ArgumentError(f"multivariate_normal: method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
-    dtype = mean.dtype if dtype is None else dtypes.as_dtype(dtype)
+    dtype = mean.dtype if dtype is None else dtypes.requested_dtype(dtype)
     if kind_of(dtype) != "f":
         raise DTypeError(f"multivariate_normal: dtype must be a floating dtype, got {dtype}; try 'float32'")
     n = mean.shape[-1] if mean.ndim else 0

@@ -144,6 +144,17 @@ def test_trees_of_layouts_reach_less_deep_than_the_arrays(name):
         OTHER_TREES[name]()
 
 
+def test_results_of_a_jitted_function_tell_the_layouts_asked_for():
+    f = functad.jit(lambda x: (x + 1, {"a": x}), out_shardings=(SHARDINGS["named"], None))
+    for _ in range(3):  # the call that traces, the short way, and both again within transforms
+        plain, other = f(X)
+        assert plain.sharding is SHARDINGS["named"] and other["a"].sharding == SingleDeviceSharding()
+    assert functad.vmap(f)(X[None])[0].shape == (1, *X.shape)
+    assert functad.grad(lambda x: f(x)[0].sum())(X).tolist() == np.ones_like(X).tolist()
+    with functad.disable_jit():
+        assert f(X)[0].tolist() == (X + 1).tolist()
+
+
 def test_specs_of_a_jitted_function_mean_the_mesh_of_the_call():
     f = functad.jit(lambda x, y: (x + y, y), in_shardings=(PartitionSpec("data"), None), out_shardings=PartitionSpec())
     with pytest.raises(

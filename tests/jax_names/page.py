@@ -32,7 +32,7 @@ _DIFFERENCES = (
     (
         "a 64-bit input is cut to 32 bits unless x64 is enabled",
         "an explicit 64-bit dtype or NumPy array is kept; with `config.numpy_dtypes = 'jax'` NumPy's arrays and "
-        "scalars are cut",
+        "scalars are cut, and dtypes that are asked for",
     ),
     (
         "`np.float64(2)` counts as float32, so it makes float32 of float16",
@@ -53,8 +53,8 @@ _DIFFERENCES = (
     ),
     (
         "results of operations lie where their operands do",
-        "`x.sharding` is the one given to `device_put` or `with_sharding_constraint`; results have that of the one"
-        " device",
+        "`x.sharding` is the one given to `device_put`, `with_sharding_constraint` or `jit(out_shardings=…)`; other"
+        " results have that of the one device",
     ),
     (
         "a list is refused as operand or index",

@@ -168,6 +168,8 @@ def _direct(name: str, in1: Any, in2: Any, mode: str, later: bool = False) -> An
 
 
 def _by_transforms(x: Any, y: Any, mode: str) -> Any:
+    if x.ndim == 0:
+        return x * y
     lengths = [n + m - 1 for n, m in zip(x.shape, y.shape)]
     forward, inverse = (jnp.fft.fftn, jnp.fft.ifftn) if kind_of(x.dtype) == "c" else (jnp.fft.rfftn, jnp.fft.irfftn)
     full = inverse(forward(x, lengths) * forward(y, lengths), lengths)

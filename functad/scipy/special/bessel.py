@@ -27,7 +27,7 @@ def i0(x: Any) -> Array:
     >>> i0(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return in_float64("i0", bessel_i0, x)
+    return in_float64("i0", bessel_i0, x, stays_weak=True)
 
 
 def i0e(x: Any) -> Array:
@@ -45,7 +45,7 @@ def i1(x: Any) -> Array:
     >>> i1(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return in_float64("i1", bessel_i1, x)
+    return in_float64("i1", bessel_i1, x, stays_weak=True)
 
 
 def i1e(x: Any) -> Array:

@@ -125,7 +125,7 @@ def kl_div(p: Any, q: Any) -> Array:
     >>> kl_div(0.5, 0.25)
     Array(0.0965736, dtype=float32, weak_type=True)
     """
-    return in_float64("kl_div", lambda p, q: _on_domain(_divergence, lambda p, q: q - p, p, q), p, q)
+    return in_float64("kl_div", lambda p, q: _on_domain(_divergence, lambda p, q: q - p, p, q), p, q, stays_weak=True)
 
 
 def rel_entr(p: Any, q: Any) -> Array:
@@ -134,7 +134,11 @@ def rel_entr(p: Any, q: Any) -> Array:
     >>> rel_entr(0.5, 0.25)
     Array(0.3465736, dtype=float32, weak_type=True)
     """
-    return in_float64("rel_entr", lambda p, q: _on_domain(_relative_entropy, lambda p, q: 0.0, p, q), p, q)
+
+    def entropy(p: Any, q: Any) -> Any:
+        return _on_domain(_relative_entropy, lambda p, q: 0.0, p, q)
+
+    return in_float64("rel_entr", entropy, p, q, stays_weak=True)
 
 
 def _on_domain(function: Callable[..., Any], where_p_is_zero: Callable[..., Any], p: Any, q: Any) -> Any:

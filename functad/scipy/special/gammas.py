@@ -17,7 +17,8 @@ from functad import numpy as jnp
 from functad.array import Array
 from functad.custom_derivatives import SymbolicZero, custom_jvp
 from functad.errors import ArgumentError
-from functad.numpy.promotion import promote_args_inexact
+from functad.evaluation import aval_of
+from functad.numpy.promotion import convert, promote_args_inexact
 from functad.primitives import elementwise as el
 from functad.scipy.special import complex_gamma, gamma_ratios
 from functad.scipy.special.widening import in_float64
@@ -38,9 +39,11 @@ def loggamma(x: Any) -> Array:
     >>> loggamma(5.0)
     Array(3.178054, dtype=float32, weak_type=True)
     """
-    return in_float64(
-        "loggamma", lambda x: jnp.where(x < 0, jnp.nan, el.lgamma(x)), x, of_complex=complex_gamma.log_gamma
-    )
+
+    def of_real(x: Any) -> Any:
+        return jnp.where(x < 0, jnp.nan, el.lgamma(x))
+
+    return in_float64("loggamma", of_real, x, of_complex=complex_gamma.log_gamma, stays_weak=True)
 
 
 def gammasgn(x: Any) -> Array:
@@ -54,7 +57,7 @@ def gammasgn(x: Any) -> Array:
     odd = jnp.where(jnp.mod(below, 2) == 1, -1.0, 1.0)
     negative = jnp.where(below == x, jnp.nan, odd)
     sign = jnp.where(x > 0, 1.0, jnp.where(x == 0, jnp.copysign(1.0, x), negative))
-    return el.stop_gradient(jnp.where(jnp.isnan(x), jnp.nan, sign))
+    return convert(el.stop_gradient(jnp.where(jnp.isnan(x), jnp.nan, sign)), aval_of(x).dtype)
 
 
 def gamma(x: Any) -> Array:
@@ -72,7 +75,7 @@ def betaln(a: Any, b: Any) -> Array:
     >>> betaln(2.0, 3.0)
     Array(-2.484907, dtype=float32, weak_type=True)
     """
-    return in_float64("betaln", gamma_ratios.log_beta, a, b)
+    return in_float64("betaln", gamma_ratios.log_beta, a, b, stays_weak=True)
 
 
 def beta(a: Any, b: Any) -> Array:
@@ -110,7 +113,7 @@ def factorial(n: Any, exact: bool = False) -> Array:
     """
     if exact:
         raise ArgumentError("factorial: exact=True needs integers of any size; use math.factorial(n) for one of them")
-    return in_float64("factorial", lambda n: jnp.where(n < 0, 0, jnp.exp(el.lgamma(n + 1))), n)
+    return in_float64("factorial", lambda n: jnp.where(n < 0, 0, jnp.exp(el.lgamma(n + 1))), n, stays_weak=True)
 
 
 def gammainc(a: Any, x: Any) -> Array:

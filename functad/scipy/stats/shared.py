@@ -51,7 +51,7 @@ def in_float64_once(fun: Callable[P, Array]) -> Callable[P, Array]:
             arrays = [jnp.asarray(x) for x in operands]
             return _unless_nan(given.args, arrays, call(*arrays))
 
-        found: Array = in_float64(name, of_arrays, *given.args)
+        found: Array = in_float64(name, of_arrays, *given.args, stays_weak=True)
         return found
 
     return widened
