@@ -85,7 +85,7 @@ key_fry: Any = KeyType()
 SHORT_NAMES[key_fry] = key_fry.name
 
 
-KEYS_ARE_NO_NUMBERS = "keys are no numbers; functad.random.split and fold_in make new ones, key_data(key) has their words"
+KEYS_ARE_NO_NUMBERS = "keys are no numbers; functad.random.split and fold_in make others, key_data(key) has the words"
 
 
 def refuse_keys(name: str, *dtypes: np.dtype) -> None:
