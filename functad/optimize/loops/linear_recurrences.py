@@ -70,7 +70,7 @@ def rewrite_linear_recurrence(scan: Scan) -> None:
     if few and scan.length * sum(v.aval.dtype.itemsize for v in stacks) <= machine_model.LARGEST_COEFFICIENT_STACKS:
         scan.origin = scan.origin.replace(params={**scan.origin.params, "linear": False})  # it is looked at once
         recurrence = _Recurrence(scan, chain, forms, computed, steps)
-        scan.behind(recurrence.run, scan.operands, scan.results)
+        scan.after.append((recurrence.run, scan.operands, scan.results))
 
 
 def _is_of_numbers(scan: Scan) -> bool:

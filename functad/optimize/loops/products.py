@@ -132,7 +132,7 @@ def _finish_sum(
             value = bind(eqn.primitive, value, **eqn.params)
         return [bind(total.primitive, start, value)]
 
-    scan.behind(run, [carry.init, *operands], [carry.result])
+    scan.after.append((run, [carry.init, *operands], [carry.result]))
     scan.carries.remove(carry)
     scan.eqns = [e for e in scan.eqns if e not in eqns]
 

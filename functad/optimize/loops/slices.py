@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from functad import machine_model
-from functad.control import scan_p
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var
@@ -20,27 +19,24 @@ from functad.primitives.common import broadcast_in_dim_p, reshape_p
 from functad.primitives.cost import operations_of
 
 
-def sink_into_scans(program: Program) -> Program:
-    """Move cheap element-wise equations into the body of the one scan that reads their results.
+def sunk(eqn: Eqn, view: View) -> Eqn | None:
+    """A scan with cheap element-wise equations in its body, whose results nobody else reads.
 
-    >>> import functad
-    >>> import functad.numpy as jnp
+    >>> import functad, functad.numpy as jnp
     >>> from functad import lax
+    >>> from functad.optimize.pipeline import simplify
     >>> def total(xs, scale):
     ...     return lax.scan(lambda s, x: (s + jnp.sin(x), None), jnp.zeros(100), scale * xs)[0]
     >>> types = [functad.ShapeDtypeStruct(shape, "float32") for shape in ((50, 100), ())]
-    >>> (scan,) = [e for e in sink_into_scans(functad.make_jaxpr(total)(*types)).eqns if e.primitive.name == "scan"]
+    >>> (scan,) = [e for e in simplify(functad.make_jaxpr(total)(*types)).eqns if e.primitive.name == "scan"]
     >>> [e.primitive.name for e in scan.params["jaxpr"].eqns]
     ['mul', 'sin', 'add']
     """
-    view = View(program)
-    for eqn in program.eqns:
-        if eqn.primitive is scan_p and eqn.params["length"] != UNKNOWN:
-            scan = take_apart(eqn, view)
-            sunk = [_is_worth_it(scan, v) and _compute(scan, a, v, cheap=True) for a, v in list(scan.xs)]
-            eqn = scan.eqn() if any(sunk) else eqn
-        view.emit(eqn)
-    return view.finish()
+    if eqn.params["length"] == UNKNOWN:
+        return None
+    scan = take_apart(eqn, view)
+    sunk = [_is_worth_it(scan, v) and _compute(scan, a, v, cheap=True) for a, v in list(scan.xs)]
+    return scan.eqn() if any(sunk) else None
 
 
 def compute_inside(scan: Scan) -> None:
