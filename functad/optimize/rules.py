@@ -63,7 +63,9 @@ SUM_RULES = (
 )  # fmt: skip
 """Dots and tiny products, just before fusion."""
 
-UNROLL_RULES = (Rule("several steps at once", (scan_p,), unrolling.several_at_once, "the same steps in the same order"),)
+UNROLL_RULES = (
+    Rule("several steps at once", (scan_p,), unrolling.several_at_once, "the same steps in the same order"),
+)
 """Loops as they were written, once those that go together are one."""
 
 SINK_RULES = (Rule("sinking", (scan_p,), slices.sunk, "each step computes the same from the same slices"),)

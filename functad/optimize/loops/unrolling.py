@@ -42,7 +42,9 @@ def unrolled(eqn: Eqn, *args: Any) -> list[Any]:
     for i in reversed(range(length)) if eqn.params["reverse"] else range(length):
         outs = eval_program(body, [*consts, *carry, *(_step_of(x, i) for x in xs)])
         carry, ys[i] = outs[:m], outs[m:]
-    stacked = [stack([ys[i][k] for i in range(length)], 0) if ys else zeros_of(v.aval) for k, v in enumerate(eqn.outvars[m:])]
+    stacked = [
+        stack([ys[i][k] for i in range(length)], 0) if ys else zeros_of(v.aval) for k, v in enumerate(eqn.outvars[m:])
+    ]
     return [*carry, *stacked]
 
 
