@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad import machine_model
-from functad.primitives.loops.convolution_geometry import Convolution, row_major
+from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.convolution_packing import (
     CopyLoop,
     padded,
+    row_major,
     task_count,
     write_clear,
     write_copy,

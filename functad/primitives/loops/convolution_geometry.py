@@ -93,7 +93,7 @@ def describe(
 ) -> Convolution:
     """The convolution of row-major arrays of these shapes, in as few axes as it takes."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
-    lhs_steps, rhs_steps, out_steps = (row_major(shape) for shape in (lhs_shape, rhs_shape, out_shape))
+    lhs_steps, rhs_steps, out_steps = (row_major_steps(shape) for shape in (lhs_shape, rhs_shape, out_shape))
     groups = max(feature_group_count, batch_group_count)
     batch = lhs_shape[lhs_spec[0]] // batch_group_count
     outputs, features = rhs_shape[rhs_spec[0]] // groups, rhs_shape[rhs_spec[1]]
@@ -177,8 +177,7 @@ def with_images_as_axis(conv: Convolution) -> Convolution:
     return replace(conv, batch=1, axes=(images, *conv.axes))
 
 
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """The steps of an array's axes in memory, in elements."""
+def row_major_steps(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 

@@ -5,6 +5,7 @@ Knows the text of the copying; not what the copies are for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from functad import machine_model
@@ -83,3 +84,7 @@ def write_clear(text: KernelText, zero: str, to: tuple[str, str], count: int | s
 def task_count(units: int, scratch_bytes: int) -> int:
     """In how many tasks to do the units, each of which needs scratch memory of its own."""
     return min(units, machine_model.MOST_PARTS, max(2, machine_model.MOST_EXTRA_BYTES // scratch_bytes))
+
+
+def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))

@@ -13,8 +13,8 @@ import numpy as np
 
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_nest, write_places
-from functad.primitives.loops.convolution_geometry import Convolution, row_major
-from functad.primitives.loops.convolution_packing import CopyLoop, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_geometry import Convolution
+from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_places
-from functad.primitives.loops.convolution_geometry import Convolution, ConvolutionAxis, row_major, with_images_as_axis
-from functad.primitives.loops.convolution_packing import CopyLoop, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_geometry import Convolution, ConvolutionAxis, with_images_as_axis
+from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 from functad.records import Record

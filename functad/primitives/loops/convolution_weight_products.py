@@ -10,8 +10,8 @@ from typing import Any
 
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_places
-from functad.primitives.loops.convolution_geometry import Convolution, row_major, simplified
-from functad.primitives.loops.convolution_packing import CopyLoop, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_geometry import Convolution, simplified
+from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
 from functad.primitives.loops.convolution_products import (
     ScratchPlan,
     is_one_product,

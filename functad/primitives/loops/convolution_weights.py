@@ -11,9 +11,9 @@ import math
 from typing import Any
 
 from functad import machine_model
-from functad.primitives.loops.convolution_direct import divisor, out_index, write_nest, write_places, write_sum
-from functad.primitives.loops.convolution_geometry import Convolution, row_major
-from functad.primitives.loops.convolution_packing import CopyLoop, padded, write_clear, write_copy
+from functad.primitives.loops.convolution_direct import divisor, out_index, write_places, write_sum
+from functad.primitives.loops.convolution_geometry import Convolution
+from functad.primitives.loops.convolution_packing import CopyLoop, padded, row_major, write_clear, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
@@ -53,7 +53,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     if not all(axis.inside for axis in conv.axes):
         write_clear(text, f"{t}(0)", ("copies", "x0"), last.count * plane)
     text.open(f"for c in range(part * {conv.features} // {parts}, (part + 1) * {conv.features} // {parts}):")
-    write_nest(text, [("g", conv.groups), ("n", conv.batch)])
+    write_loops(text, [("g", conv.groups), ("n", conv.batch)])
     runs = [padded(axis, step) for axis, step in zip(outer, steps, strict=False)]
     run = CopyLoop(last.window, 1, last.lhs_step, last.dilation, "origin", last.base, last.size, not last.inside)
     with text.loop("k", last.count):
@@ -67,7 +67,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     shifts = [*((axis.stride * step) for axis, step in zip(outer, steps, strict=False)), plane]
     if row > 1:
         taps.pop()
-    write_nest(text, taps)
+    write_loops(text, taps)
     text.line(f"x1 = {total('x0', *((name, shift) for (name, _), shift in zip(taps, shifts, strict=False)))}")
     accumulators = [(o, i) for o in range(block) for i in range(row)]
     text.line(*(f"a{o}_{i} = {t}(0)" for o, i in accumulators))
@@ -116,3 +116,8 @@ def add_parts(
     target.kernel(
         "add_parts", str(text), buffers, size, flops=parts * size, bytes=(parts + 1) * out.dtype.itemsize * size
     )
+
+
+def write_loops(text: KernelText, loops: list[tuple[str, int]]) -> None:
+    for name, count in loops:
+        text.open(f"for {name} in range({count}):")
