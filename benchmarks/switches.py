@@ -14,7 +14,7 @@ from functad.backends.cpu.kernels import emit, generate
 from functad.lowering import schedule, target
 from functad.lowering.fusion import fuse
 from functad.optimize import pipeline, rules
-from functad.optimize.loops import moves, passes
+from functad.optimize.loops import moves
 
 TABLES = [name for name in vars(rules) if name.endswith("_RULES")]
 
@@ -52,8 +52,7 @@ SWITCHES = [
         for p in _PASSES
     ),
     *_without_each("loop", moves, "MOVES"),
-    Switch("loop: scan fusion", passes, "fuse_scans", _same),
-    Switch("loop: sinking", passes, "sink_into_scans", _same),
+    Switch("loop: scan fusion", pipeline, "fuse_scans", _same),
     Switch("loop: unrolling", machine_model, "UNROLLED_STEPS", 0),
     Switch("fusion: readers first", fuse, "let_readers_go_first", lambda *_: None),
     Switch("fusion: parts of joined arrays", schedule, "find_places", lambda fusion: {}),

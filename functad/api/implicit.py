@@ -71,13 +71,7 @@ def custom_root(f: Fun, initial_guess: Any, solve: Fun, tangent_solve: Fun, has_
     @custom_jvp
     def root(values: Sequence[Any], others: Sequence[Any], guess: Any, consts: Any, tangent_consts: Any) -> Any:
         result = solved(guess, values, others, *consts)
-        found = result[0] if has_aux else result
-        if tree_structure(found) != tree_structure(guess):
-            raise ArgumentError(
-                f"custom_root: solve must return a root of the structure of its guess, {tree_structure(guess)}, but "
-                f"returned {tree_structure(found)}" + ("" if has_aux else "; is it a pair, for has_aux=True?")
-            )
-        return result
+        return _checked(result, has_aux, guess, "custom_root: solve must return a root of the structure of its guess")
 
     @root.defjvp
     def rule(primals: Any, tangents: Any) -> Any:
@@ -162,15 +156,19 @@ def custom_linear_solve(
 
 
 def _solution(solve: Fun, matvec: Fun, b: Any, has_aux: bool) -> Any:
-    result = solve(matvec, b)
+    must = "custom_linear_solve: the solver must return a solution of the structure of b"
+    return _checked(solve(matvec, b), has_aux, b, must)
+
+
+def _checked(result: Any, has_aux: bool, like: Any, must: str) -> Any:
+    """What a solver returned, if what it found has the structure of another tree."""
     if has_aux and (not isinstance(result, tuple) or len(result) != 2):
-        raise ArgumentError("custom_linear_solve: with has_aux=True the solver returns a pair: the solution, and more")
+        name, _, _ = must.partition(":")
+        raise ArgumentError(f"{name}: with has_aux=True the solver returns a pair: the solution, and more")
     found = result[0] if has_aux else result
-    if tree_structure(found) != tree_structure(b):
-        raise ArgumentError(
-            f"custom_linear_solve: the solver must return a solution of the structure of b, {tree_structure(b)}, but "
-            f"returned {tree_structure(found)}" + ("" if has_aux else "; is it a pair, for has_aux=True?")
-        )
+    if tree_structure(found) != tree_structure(like):
+        hint = "" if has_aux else "; is it a pair, for has_aux=True?"
+        raise ArgumentError(f"{must}, {tree_structure(like)}, but returned {tree_structure(found)}{hint}")
     return result
 
 

@@ -32,6 +32,13 @@ def cond(branches: Sequence[Program], index: Any, operands: Sequence[Any]) -> li
     return bind(cond_p, index, *operands, branches=tuple(branches))
 
 
+def either(usual: Any, if_usual: Callable[..., Any], if_not: Callable[..., Any], operands: Sequence[Any]) -> list[Any]:
+    """The results of one of two functions of all operands, by a predicate."""
+    avals = [aval_of(x) for x in operands]
+    branches = [trace_to_program(f, avals, name=f.__name__) for f in (if_not, if_usual)]
+    return cond(branches, convert_element_type(usual, np.dtype(np.int32)), operands)
+
+
 def closed_together(branches: Sequence[Program], operands: Sequence[Any]) -> tuple[Sequence[Program], list[Any]]:
     """Branches without constants of their own, which all take those of all; a constant that several have is one."""
     if not any(b.consts for b in branches):

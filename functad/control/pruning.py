@@ -5,9 +5,9 @@ Each is the rule `pruned` of a record: `clean` is dead code elimination, for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable
 
+from functad.calls.common import group
 from functad.ir import UNKNOWN, Eqn, Program, Var
 
 
@@ -21,11 +21,11 @@ def pruned_scan(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -
         kept_in[n + m] = True  # it tells the number of steps
     if all(wanted) and all(kept_in) and slim is body:
         return eqn
-    slim = slim.replace(invars=_kept(kept_in, body.invars))
+    slim = slim.replace(invars=group(kept_in, body.invars))
     params = {
         **eqn.params, "jaxpr": slim, "num_consts": sum(kept_in[:n]), "num_carry": sum(wanted[:m])
     }  # fmt: skip
-    return eqn.replace(invars=_kept(kept_in, eqn.invars), outvars=_kept(wanted, eqn.outvars), params=params)
+    return eqn.replace(invars=group(kept_in, eqn.invars), outvars=group(wanted, eqn.outvars), params=params)
 
 
 def _needed_with_carry(
@@ -33,7 +33,7 @@ def _needed_with_carry(
 ) -> tuple[Program, list[bool]]:
     """The body without outputs that are not `wanted` (a list that grows by the carries it needs), and what it reads."""
     while True:
-        slim = body if all(wanted) else body.replace(outvars=_kept(wanted, body.outvars))
+        slim = body if all(wanted) else body.replace(outvars=group(wanted, body.outvars))
         slim = clean(slim)
         read = _reads(slim)
         more = [i for i in range(carries) if body.invars[first + i] in read and not wanted[i]]
@@ -58,33 +58,29 @@ def pruned_while(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) 
         return eqn
     params = {
         **eqn.params,
-        "cond_jaxpr": cond_slim.replace(invars=_kept(kept_cond, cond.invars)),
-        "body_jaxpr": slim.replace(invars=_kept(kept_body, body.invars)),
+        "cond_jaxpr": cond_slim.replace(invars=group(kept_cond, cond.invars)),
+        "body_jaxpr": slim.replace(invars=group(kept_body, body.invars)),
         "cond_nconsts": sum(kept_cond[:n_cond]),
         "body_nconsts": sum(kept_body[:n_body]),
     }
     kept = [*kept_cond[:n_cond], *kept_body[:n_body], *carried]
-    return eqn.replace(invars=_kept(kept, eqn.invars), outvars=_kept(wanted, eqn.outvars), params=params)
+    return eqn.replace(invars=group(kept, eqn.invars), outvars=group(wanted, eqn.outvars), params=params)
 
 
 def pruned_cond(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
     branches: tuple[Program, ...] = eqn.params["branches"]
     wanted = [v in used for v in eqn.outvars]
-    slim = [clean(b if all(wanted) else b.replace(outvars=_kept(wanted, b.outvars))) for b in branches]
+    slim = [clean(b if all(wanted) else b.replace(outvars=group(wanted, b.outvars))) for b in branches]
     reads = [_reads(b) for b in slim]
     kept = [any(b.invars[i] in read for b, read in zip(branches, reads)) for i in range(len(branches[0].invars))]
     if all(wanted) and all(kept) and all(a is b for a, b in zip(slim, branches)):
         return eqn
-    made = tuple(s.replace(invars=_kept(kept, b.invars)) for s, b in zip(slim, branches))
+    made = tuple(s.replace(invars=group(kept, b.invars)) for s, b in zip(slim, branches))
     return eqn.replace(
-        invars=[eqn.invars[0], *_kept(kept, eqn.invars[1:])],
-        outvars=_kept(wanted, eqn.outvars),
+        invars=[eqn.invars[0], *group(kept, eqn.invars[1:])],
+        outvars=group(wanted, eqn.outvars),
         params={**eqn.params, "branches": made},
     )
-
-
-def _kept(flags: Iterable[bool], values: Sequence[Any]) -> list[Any]:
-    return [v for f, v in zip(flags, values) if f]
 
 
 def _reads(program: Program) -> set[Var]:

@@ -22,8 +22,7 @@ def share_common_subexpressions(program: Program) -> Program:
         if earlier is eqn or has_effects(eqn):
             view.emit(eqn)
         else:
-            for var, same in zip(eqn.outvars, earlier.outvars):
-                view.replace(var, same)
+            view.replace(eqn.outvars, earlier.outvars)
     return view.finish()
 
 

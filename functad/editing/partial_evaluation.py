@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from functad import machine_model
@@ -19,7 +20,7 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
     Returns `before`, from the invariant inputs to the values that the rest needs, and `after`, from those values and
     all inputs to the results. A loop of unknown length stays: it may never end where the one around it takes no step.
     """
-    known: set[Any] = set(_kept(invariant, program.invars))
+    known: set[Any] = set(compress(program.invars, invariant))
     outside: list[Eqn] = []
     inside: list[Eqn] = []
     for eqn in program.eqns:
@@ -33,7 +34,7 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
     needed = [a for e in inside for a in e.invars if isinstance(a, Var) and a in made]
     needed += [a for a in program.outvars if isinstance(a, Var) and a in made]
     passed = list(dict.fromkeys(needed))
-    before = Program(_kept(invariant, program.invars), (), (), outside, passed, f"invariant_{program.name}")
+    before = Program(list(compress(program.invars, invariant)), (), (), outside, passed, f"invariant_{program.name}")
     return before, program.replace(invars=[*passed, *program.invars], eqns=inside)
 
 
@@ -101,7 +102,3 @@ def recompute_cheap(
         outvars=renamed.read_all(linear.outvars),
     )
     return made, wanted
-
-
-def _kept(flags: Iterable[bool], values: Sequence[Any]) -> list[Any]:
-    return [v for f, v in zip(flags, values) if f]

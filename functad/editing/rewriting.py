@@ -56,11 +56,19 @@ class View:
         self.eqns.append(eqn)
         self._definitions.update((v, eqn) for v in eqn.outvars)
 
-    def replace(self, var: Var, atom: Atom) -> None:
-        """From here on, read an atom instead of a variable that no equation gives any more."""
-        self._known[var] = atom
-        if isinstance(atom, Var):
-            self.uses[atom] += self.uses[var]
+    def replace(self, variables: Sequence[Var], atoms: Sequence[Atom]) -> None:
+        """From here on, read atoms instead of variables that no equation gives any more."""
+        for var, atom in zip(variables, atoms, strict=True):
+            self._known[var] = atom
+            if isinstance(atom, Var):
+                self.uses[atom] += self.uses[var]
+
+    def compute(self, fun: Callable[..., Sequence[Any]], operands: Sequence[Atom], eqn: Eqn) -> list[Atom]:
+        """Append the equations of a function of operands, with the source of an equation; gives its results."""
+        made, results = splice(fun, [*map(self.read, operands)], eqn)
+        for e in made:
+            self.emit(e)
+        return results
 
     def finish(self) -> Program:
         """The rewritten Program."""
@@ -101,7 +109,7 @@ def rewrite(program: Program, rules: Sequence[Rule]) -> Program:
             elif isinstance(made, list):
                 waiting += reversed(made)
             else:
-                view.replace(eqn.outvars[0], made)
+                view.replace(eqn.outvars, [made])
             rewrites += made is not None
             if rewrites > MOST_REWRITES:
                 raise ProgramError(f"`{eqn.primitive.name}` at {eqn.source}: rules that undo one another never end")

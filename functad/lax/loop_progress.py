@@ -18,7 +18,7 @@ from functad.primitives.arithmetic import add_p
 from functad.primitives.callback import debug_callback
 from functad.primitives.common import reshape
 from functad.primitives.joining import concatenate
-from functad.primitives.structure import slice_
+from functad.primitives.reduction import slice_along
 from functad.system.progress import Progress
 from functad.tracing import bind, eval_program, trace_to_program
 
@@ -84,7 +84,7 @@ class _BlockedScan:
 def _rows(xs: Sequence[Any], start: int, stop: int) -> list[Any]:
     if all(x.shape[0] == stop - start for x in xs):
         return list(xs)
-    return [slice_(x, (start, *[0] * (x.ndim - 1)), (stop, *x.shape[1:])) for x in xs]
+    return [slice_along(x, 0, start, stop) for x in xs]
 
 
 class _Bar:

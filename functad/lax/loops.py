@@ -39,7 +39,7 @@ from functad.primitives.arithmetic import ceil
 from functad.primitives.common import convert_element_type, reshape
 from functad.primitives.joining import concatenate
 from functad.primitives.logic import lt
-from functad.primitives.structure import slice_
+from functad.primitives.reduction import slice_along
 from functad.tracing import Tracer, has_value
 from functad.tree_util import PyTreeDef, tree_map, tree_unflatten
 
@@ -461,13 +461,9 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     done = batches * int(batch_size)
     parts = []
     if batches:
-        heads = [reshape(_rows(x, 0, done), (batches, int(batch_size), *x.shape[1:])) for x in arrays.leaves]
+        heads = [reshape(slice_along(x, 0, 0, done), (batches, int(batch_size), *x.shape[1:])) for x in arrays.leaves]
         _, ys = scan(lambda _, x: ((), vmap(f)(x)), (), arrays.rebuilt(heads))
         parts.append(tree_map(lambda y: reshape(y, (done, *y.shape[2:])), ys))
     if rest or not batches:
-        parts.append(vmap(f)(arrays.rebuilt([_rows(x, done, total) for x in arrays.leaves])))
+        parts.append(vmap(f)(arrays.rebuilt([slice_along(x, 0, done, total) for x in arrays.leaves])))
     return parts[0] if len(parts) == 1 else tree_map(lambda *ys: concatenate(list(ys), 0), *parts)
-
-
-def _rows(x: Any, start: int, stop: int) -> Any:
-    return slice_(x, (start, *[0] * (x.ndim - 1)), (stop, *x.shape[1:]))

@@ -26,6 +26,7 @@ from functad.numpy.array_api import __array_api_version__ as __array_api_version
 from functad.numpy.array_api import __array_namespace_info__ as __array_namespace_info__
 from functad.numpy.array_methods import *
 from functad.numpy.bits import *
+from functad.numpy.concatenation import *
 from functad.numpy.creation import *
 from functad.numpy.dtype_names import *
 from functad.numpy.dtype_names import bool_ as _bool_
@@ -45,6 +46,7 @@ from functad.numpy.selecting import *
 from functad.numpy.selecting import select_cases as _select_cases
 from functad.numpy.sets import *
 from functad.numpy.sorting import *
+from functad.numpy.special_matrices import *
 from functad.numpy.statistics import *
 from functad.numpy.ufuncs import *
 from functad.numpy.vectorizing import *

@@ -20,6 +20,7 @@ from functad.layouts import CPU, Device, check_device
 from functad.numpy import (
     arithmetic,
     array_api,
+    concatenation,
     indexing,
     linear,
     logic,
@@ -115,7 +116,7 @@ def _iter(self: Any) -> Iterator[Any]:
             f"{self._where()}\nInstead of\n    for y in x: ...\n"
             "use x itself; functad.numpy.atleast_1d(x) gives it an axis"
         )
-    return iter(manipulation.unstack(self))
+    return iter(concatenation.unstack(self))
 
 
 def _contains(self: Any, item: Any) -> bool:
@@ -123,7 +124,7 @@ def _contains(self: Any, item: Any) -> bool:
 
 
 def _reversed(self: Any) -> Iterator[Any]:
-    return iter(manipulation.unstack(self)[::-1])
+    return iter(concatenation.unstack(self)[::-1])
 
 
 # --- values and conversion --------------------------------------------------------------------------

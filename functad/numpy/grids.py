@@ -1,10 +1,11 @@
-"""Grids by slices (`mgrid[0:3, 0:2]`), index expressions, and the window functions of signal processing.
+"""Grids, by vectors and by slices (`mgrid[0:3, 0:2]`), index expressions, and window functions of signal processing.
 
-Knows NumPy, which makes these constants.
+Knows NumPy, which makes the constants, and a few primitives.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,27 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.dtypes import kind_of
-from functad.numpy.promotion import asarray
+from functad.errors import ArgumentError
+from functad.numpy.building import as_array
+from functad.numpy.creation import zeros
+from functad.numpy.promotion import asarray, canonical_dtype, canonical_shape
+from functad.primitives import joining, structure
+from functad.primitives.common import broadcast_in_dim
+from functad.primitives.common import reshape as reshape_to
 
-__all__ = ["bartlett", "blackman", "hamming", "hanning", "index_exp", "kaiser", "mgrid", "ogrid", "s_"]
+__all__ = [
+    "bartlett",
+    "blackman",
+    "hamming",
+    "hanning",
+    "index_exp",
+    "indices",
+    "kaiser",
+    "meshgrid",
+    "mgrid",
+    "ogrid",
+    "s_",
+]
 
 index_exp = np.index_exp
 s_ = np.s_
@@ -38,6 +57,57 @@ class _Grid:
 
 mgrid = _Grid(sparse=False)
 ogrid = _Grid(sparse=True)
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Coordinate arrays of the grid that vectors of coordinates span.
+
+    With `indexing="ij"` axis i runs along the i-th vector; with "xy" the first two axes are exchanged.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.meshgrid(jnp.array([1, 2]), jnp.array([3]))
+    [Array([[1, 2]], dtype=int32), Array([[3, 3]], dtype=int32)]
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    vectors = [as_array("meshgrid", x) for x in xi]
+    for i, v in enumerate(vectors):
+        if v.ndim > 1:
+            raise ArgumentError(f"meshgrid: argument {i} has shape {v.shape}, but must be a vector")
+    axes = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) >= 2:
+        axes[0], axes[1] = 1, 0
+    sizes = [0] * len(vectors)
+    for axis, v in zip(axes, vectors):
+        sizes[axis] = v.size
+    grids = []
+    for axis, v in zip(axes, vectors):
+        v = reshape_to(asarray(v), (v.size,))
+        shape = tuple(n if i == axis or not sparse else 1 for i, n in enumerate(sizes))
+        grids.append(broadcast_in_dim(v, shape=shape, broadcast_dimensions=(axis,)))
+    return grids
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """The index of every element of an array: result[i] holds the positions along axis i.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.indices((2, 2))[0]
+    Array([[0, 0],
+           [1, 1]], dtype=int32)
+    """
+    sizes = canonical_shape("indices", tuple(dimensions))
+    wanted = canonical_dtype(dtype) or dtypes.default_int_dtype()
+    if sparse:
+        return tuple(
+            reshape_to(structure.iota(wanted, (n,), 0), tuple(n if j == i else 1 for j in range(len(sizes))))
+            for i, n in enumerate(sizes)
+        )
+    if not sizes:
+        return zeros((0,), wanted)
+    return joining.concatenate(
+        [structure.expand_dims(structure.iota(wanted, sizes, i), (0,)) for i in range(len(sizes))], 0
+    )
 
 
 def hanning(M: int) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import arithmetic, manipulation, reductions
+from functad.numpy import arithmetic, concatenation, manipulation, reductions
 from functad.numpy.building import as_array, filled, scalar, select
 from functad.numpy.indexing import getitem
 from functad.numpy.promotion import (
@@ -280,7 +280,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     ys += [scalar(y, 0)] * (3 - len(ys))
     parts = [xs[1] * ys[2] - xs[2] * ys[1], xs[2] * ys[0] - xs[0] * ys[2], xs[0] * ys[1] - xs[1] * ys[0]]
     shape = joint_shape("cross", [x.shape[:-1], y.shape[:-1]])
-    return manipulation.stack([broadcast_operand(p, shape) for p in parts], axisc)
+    return concatenation.stack([broadcast_operand(p, shape) for p in parts], axisc)
 
 
 # --- diagonals --------------------------------------------------------------------------------------

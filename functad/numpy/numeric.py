@@ -13,7 +13,7 @@ import numpy as np
 from functad.array import Array
 from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, sorting, ufuncs
+from functad.numpy import arithmetic, concatenation, logic, manipulation, reductions, selecting, sorting, ufuncs
 from functad.numpy.building import as_array
 from functad.numpy.promotion import (
     asarray,
@@ -64,7 +64,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     place = canonical_axis("diff", axis, x.ndim)
     ends = [_end(v, x, place) for v in (prepend, append)]
     parts = [p for p in (ends[0], x, ends[1]) if p is not None]
-    x = manipulation.concatenate(parts, place) if len(parts) > 1 else x
+    x = concatenation.concatenate(parts, place) if len(parts) > 1 else x
     for _ in range(n):
         length = x.shape[place]
         later = manipulation.slice_axis(x, place, min(1, length), length)
@@ -95,7 +95,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
         parts.insert(0, convert(manipulation.ravel(to_begin), x.dtype))
     if to_end is not None:
         parts.append(convert(manipulation.ravel(to_end), x.dtype))
-    return manipulation.concatenate(parts)
+    return concatenation.concatenate(parts)
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
@@ -150,7 +150,7 @@ def _gradient_along(x: Any, axis: int, spacing: Any) -> Any:
         right = arithmetic.divide(arithmetic.subtract(part(2, length), part(1, length - 1)), after)
         weighted = arithmetic.add(arithmetic.multiply(left, after), arithmetic.multiply(right, before))
         inner = arithmetic.divide(weighted, arithmetic.add(before, after))
-    return manipulation.concatenate([first, inner, last], axis)
+    return concatenation.concatenate([first, inner, last], axis)
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
@@ -193,7 +193,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     first = manipulation.slice_axis(x, canonical_axis("unwrap", axis, x.ndim), 0, 1)
     rest = manipulation.slice_axis(x, canonical_axis("unwrap", axis, x.ndim), 1, x.shape[axis])
     moved = arithmetic.add(rest, reductions.cumsum(correction, axis))
-    return manipulation.concatenate([first, moved], axis)
+    return concatenation.concatenate([first, moved], axis)
 
 
 # --- interpolation ----------------------------------------------------------------------------------
@@ -222,8 +222,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         at, places = arithmetic.mod(at, length), arithmetic.mod(places, length)
         order = sorting.argsort(places)
         places, values = selecting.take(places, order, 0), selecting.take(values, order, 0)
-        places = manipulation.concatenate([places[-1:] - length, places, places[:1] + length])
-        values = manipulation.concatenate([values[-1:], values, values[:1]])
+        places = concatenation.concatenate([places[-1:] - length, places, places[:1] + length])
+        values = concatenation.concatenate([values[-1:], values, values[:1]])
     upper = arithmetic.clip(sorting.searchsorted(places, at, side="right"), 1, max(places.size - 1, 1))
     if places.size == 1:
         result = broadcast_operand(values, (1,))[0] + arithmetic.multiply(at, 0)
@@ -326,7 +326,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     if not results:
         raise ArgumentError(f"apply_along_axis: an array of shape {x.shape} has no lines along axis {axis}")
     inner = results[0].shape
-    stacked = reshape_to(manipulation.stack(results), (*rest, *inner))
+    stacked = reshape_to(concatenation.stack(results), (*rest, *inner))
     first = len(rest)
     return manipulation.moveaxis(
         stacked, tuple(range(first, first + len(inner))), tuple(range(place, place + len(inner)))

@@ -16,7 +16,7 @@ from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
-from functad.numpy import arithmetic, indexing, manipulation, updates
+from functad.numpy import arithmetic, concatenation, indexing, manipulation, updates
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import (
     asarray,
@@ -149,7 +149,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array
     elif not isinstance(index, Tracer):
         indexing.check_bounds(np.asarray(index), 0, (count,), "functad.numpy.choose(..., mode='clip'), or mode='wrap'")
     shape = joint_shape("choose", [index.shape, *(c.shape for c in options)])
-    stacked = manipulation.stack([broadcast_operand(c, shape) for c in promote_dtypes(*options)])
+    stacked = concatenation.stack([broadcast_operand(c, shape) for c in promote_dtypes(*options)])
     return take_along_axis(stacked, structure.expand_dims(broadcast_operand(index, shape), (0,)), 0)[0]
 
 
@@ -416,7 +416,7 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Arra
     x = as_array("argwhere", a)
     if x.ndim == 0:
         return manipulation.reshape(argwhere(manipulation.ravel(x), size=size), (-1, 0))
-    return manipulation.stack(nonzero(x, size=size, fill_value=fill_value), axis=1)
+    return concatenation.stack(nonzero(x, size=size, fill_value=fill_value), axis=1)
 
 
 def compress(

@@ -12,7 +12,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
-from functad.numpy import manipulation, selecting
+from functad.numpy import concatenation, manipulation, selecting
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import constant, convert, operand, promote_dtypes
 from functad.numpy.sorting import from_elements, isin, unique
@@ -30,7 +30,7 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
     Array([1, 2, 3], dtype=int32)
     """
     return unique(
-        manipulation.concatenate([manipulation.ravel(ar1), manipulation.ravel(ar2)]),
+        concatenation.concatenate([manipulation.ravel(ar1), manipulation.ravel(ar2)]),
         size=size,
         fill_value=fill_value,
     )

@@ -14,7 +14,7 @@ from functad import dtypes, machine_model
 from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import logic, manipulation, reductions, selecting, updates
+from functad.numpy import concatenation, logic, manipulation, reductions, selecting, updates
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import asarray, canonical_axis, constant, convert, operand, promote_dtypes
 from functad.primitives import cumulative, joining, sorting, structure
@@ -293,7 +293,7 @@ def from_elements(values: np.ndarray, *arrays: Any) -> Any:
     """Known values as the elements they come from: of equal ones the first, whose derivative they have."""
     if not any(isinstance(x, Tracer) for x in arrays):
         return ArrayImpl(np.asarray(values))
-    flat = manipulation.concatenate([manipulation.ravel(x) for x in arrays])
+    flat = concatenation.concatenate([manipulation.ravel(x) for x in arrays])
     known = constant(flat, "unique", _SIZE_REWRITE)
     order = np.argsort(known, kind="stable")
     return selecting.take(flat, order[np.searchsorted(known[order], values)], 0)

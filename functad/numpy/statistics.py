@@ -16,6 +16,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.numpy import (
     arithmetic,
+    concatenation,
     linear,
     logic,
     manipulation,
@@ -387,7 +388,7 @@ def histogram2d(
     """
     if isinstance(bins, (list, tuple)) or np.ndim(bins) > 0:
         bins = bins if len(bins) in (1, 2) else [bins, bins]
-    points = manipulation.stack([as_array("histogram2d", v) for v in promote_dtypes(x, y)], 1)
+    points = concatenation.stack([as_array("histogram2d", v) for v in promote_dtypes(x, y)], 1)
     counts, (of_x, of_y) = histogramdd(points, bins, range, weights, density)
     return counts, of_x, of_y
 
@@ -473,7 +474,7 @@ def cov(
             raise ShapeError(f"cov takes vectors and matrices, got shape {p.shape}")
     rows = [manipulation.atleast_2d(p) for p in parts]
     rows = [r if rowvar or p.ndim < 2 or r.shape[0] == 1 else manipulation.transpose(r) for r, p in zip(rows, parts)]
-    x = rows[0] if len(rows) == 1 else manipulation.concatenate(rows, 0)
+    x = rows[0] if len(rows) == 1 else concatenation.concatenate(rows, 0)
     freedom = (0 if bias else 1) if ddof is None else ddof
     weights = _weights(fweights, aweights, x)
     if weights is None:

@@ -15,7 +15,7 @@ from functad.api.arguments import ShapeDtypeStruct
 from functad.api.inspection import trace_function
 from functad.control.forwarding import bind_scan
 from functad.errors import ArgumentError, ImmutableArrayError, UnsupportedNumpyError
-from functad.numpy import arithmetic, indexing, logic, manipulation, reductions, ufuncs, updates
+from functad.numpy import arithmetic, concatenation, indexing, logic, manipulation, reductions, ufuncs, updates
 from functad.numpy.building import as_array
 from functad.numpy.creation import arange
 from functad.numpy.promotion import asarray, canonical_axis, canonical_dtype, constant, convert
@@ -165,14 +165,14 @@ def _accumulate_of(named: _Named) -> _Function:
         for part in parts[1:]:
             results.append(named.function(results[-1], part))
         results[0] = convert(results[0], results[-1].dtype)
-        return manipulation.stack(results, canonical_axis(name, axis, x.ndim))
+        return concatenation.stack(results, canonical_axis(name, axis, x.ndim))
 
     return accumulate
 
 
 def _parts(name: str, x: Any, axis: Any, dtype: Any) -> list[Any]:
     """The slices along an axis, one for each step of the loop that has no function of its own."""
-    return list(manipulation.unstack(_in_dtype(x, dtype), axis=canonical_axis(name, axis, x.ndim)))
+    return list(concatenation.unstack(_in_dtype(x, dtype), axis=canonical_axis(name, axis, x.ndim)))
 
 
 def _in_dtype(x: Any, dtype: Any) -> Any:
@@ -198,7 +198,7 @@ def _reduceat_of(named: _Named) -> _Function:
             last = following if first < following else first + 1
             part = manipulation.slice_axis(x, place, first, last)
             results.append(reduce(part, axis=place, dtype=dtype))
-        return manipulation.stack(results, place) if results else take(x, np.zeros(0, np.int32), place)
+        return concatenation.stack(results, place) if results else take(x, np.zeros(0, np.int32), place)
 
     return reduceat
 

@@ -13,8 +13,8 @@ from functad.editing.rewriting import View
 from functad.evaluation import implementation
 from functad.ir import Atom, Eqn, Literal, Primitive, subprograms
 from functad.lowering_rules import Scalar
+from functad.optimize.broadcasts import repeated_literal
 from functad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
-from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.logic import and_p
 
 
@@ -83,20 +83,14 @@ def same_value(eqn: Eqn, view: View) -> Atom | None:
     return eqn.invars[0] if gives_back or (dtype is not None and eqn.invars[0].aval.dtype == dtype) else None
 
 
-def repeated_number(atom: Atom, view: View) -> Literal | None:
-    """The number that an array repeats, if it is known."""
-    eqn = view.definition(atom, broadcast_in_dim_p)
-    return eqn.invars[0] if eqn is not None and isinstance(eqn.invars[0], Literal) else None
-
-
 def is_zeros(atom: Atom, view: View) -> bool:
     """Whether an atom is an array of zeros, none of them negative."""
-    number = repeated_number(atom, view)
+    number = repeated_literal(atom, view)
     return number is not None and bool(number.value == 0) and str(number.value)[0] != "-"
 
 
 def _is_any_zeros(atom: Atom, view: View) -> bool:
-    number = atom if isinstance(atom, Literal) else repeated_number(atom, view)
+    number = atom if isinstance(atom, Literal) else repeated_literal(atom, view)
     return isinstance(number, Literal) and kind_of(number.aval.dtype) == "f" and bool(number.value == 0)
 
 

@@ -6,35 +6,29 @@ from collections.abc import Sequence
 
 from functad.editing.rewriting import View
 from functad.errors import FunctadError
-from functad.ir import Atom, Aval, Eqn, Var
+from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering_rules import Scalar
 from functad.primitives.common import add_any_p, broadcast_in_dim_p
 
 
 def broadcast_of_repeated(eqn: Eqn, view: View) -> Eqn | None:
-    number = _repeated(eqn.invars[0], view)
-    if number is None:
-        return None
-    return eqn.replace(invars=[number], params={**eqn.params, "broadcast_dimensions": ()})
+    number = repeated(eqn.invars[0], view)
+    return None if number is None else repeats(number, eqn)
 
 
 def reshaped_repeated(eqn: Eqn, view: View) -> Atom | Eqn | None:
     """The number itself for an array of no axes, or it repeated in the other shape."""
-    number = _repeated(eqn.invars[0], view)
-    if number is None:
-        return None
-    out = eqn.outvars[0].aval
-    if out.shape == ():
-        return number if number.aval.weak_type == out.weak_type else None
-    params = {"shape": out.shape, "broadcast_dimensions": ()}
-    return eqn.replace(primitive=broadcast_in_dim_p, invars=[number], params=params)
+    number, out = repeated(eqn.invars[0], view), eqn.outvars[0].aval
+    if number is None or out.shape:
+        return None if number is None else repeats(number, eqn)
+    return number if number.aval.weak_type == out.weak_type else None
 
 
 def scalars_for_repeated(eqn: Eqn, view: View) -> Eqn | list[Eqn] | None:
     """An element-wise equation of numbers as far as it can have them."""
     if not isinstance(eqn.primitive.lower, Scalar):
         return None
-    numbers = [_repeated(a, view) for a in eqn.invars]
+    numbers = [repeated(a, view) for a in eqn.invars]
     if all(n is None for n in numbers):
         return None
     operands = [a if n is None else n for a, n in zip(eqn.invars, numbers)]
@@ -45,17 +39,26 @@ def scalars_for_repeated(eqn: Eqn, view: View) -> Eqn | list[Eqn] | None:
         return eqn.replace(invars=operands)
     if any(a.aval.shape for a in operands) or len(eqn.outvars) > 1:
         return None
-    (out,) = eqn.outvars
     small = Var(types[0])
-    params = {"shape": out.aval.shape, "broadcast_dimensions": ()}
-    repeat = Eqn(broadcast_in_dim_p, [small], params, [out], eqn.source)
-    return [eqn.replace(invars=operands, outvars=[small]), repeat]
+    return [eqn.replace(invars=operands, outvars=[small]), repeats(small, eqn)]
 
 
-def _repeated(atom: Atom, view: View) -> Atom | None:
+def repeats(number: Atom, eqn: Eqn) -> Eqn:
+    """An equation that repeats a number in the result of another, which it stands for."""
+    params = {"shape": eqn.outvars[0].aval.shape, "broadcast_dimensions": ()}
+    return eqn.replace(primitive=broadcast_in_dim_p, invars=[number], params=params)
+
+
+def repeated(atom: Atom, view: View) -> Atom | None:
     """The number, a variable or a literal, that an array repeats."""
     eqn = view.definition(atom, broadcast_in_dim_p) if atom.aval.shape else None
     return eqn.invars[0] if eqn is not None and eqn.invars[0].aval.shape == () else None
+
+
+def repeated_literal(atom: Atom, view: View) -> Literal | None:
+    """The number that an array repeats, if it is known."""
+    number = repeated(atom, view)
+    return number if isinstance(number, Literal) else None
 
 
 def _types(eqn: Eqn, operands: Sequence[Atom]) -> list[Aval] | None:

@@ -4,6 +4,10 @@
 multiplied, and rows of the product are gathered. The gradients are products of sums of cotangents, one for each row.
 Knows gather, scatter-add and dot_general; results are the same up to rounding, for all indices, modes and values. What
 only moves rows between these moves the indices first.
+
+An infinite element times cotangents of both signs is NaN, times their sum it is not; products that overflow may be
+those of a sum that is small; and an index out of bounds may read a row that no sum is added to. Such values are rare,
+so only a look at them is spent on being exact: `either` the sums, or what was written.
 """
 
 from __future__ import annotations
@@ -15,13 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import machine_model
-from functad.control import cond_p
+from functad.control.conditional import either
 from functad.dtypes import finfo
 from functad.editing.rewriting import View, spliced
 from functad.ir import Aval, Eqn
 from functad.optimize.algebra import is_zeros
+from functad.optimize.products import operations
 from functad.primitives.arithmetic import abs as abs_
-from functad.primitives.common import convert_element_type, reshape, reshape_p, transpose, transpose_p, zeros_of
+from functad.primitives.common import reshape, reshape_p, transpose, transpose_p, zeros_of
 from functad.primitives.contraction import dot_general, dot_general_p
 from functad.primitives.dimension_numbers import (
     GatherDimensionNumbers,
@@ -31,7 +36,7 @@ from functad.primitives.dimension_numbers import (
 from functad.primitives.gather_scatter import gather, gather_p, scatter_add, scatter_add_p
 from functad.primitives.logic import and_, ge, le
 from functad.primitives.reduction import reduce_and
-from functad.tracing import bind, trace_to_program
+from functad.tracing import bind
 
 
 def moved_rows(move: Eqn, view: View) -> list[Eqn] | None:
@@ -125,7 +130,7 @@ def _weight_gradient(eqn: Eqn, side: int, gathered: Eqn, rows: _Rows) -> list[Eq
     def compute(table: Any, indices: Any, g: Any) -> list[Any]:
         total = _sum_for_rows(count, transpose(indices, (*order, len(order))), g, kept, gathered.params["mode"])
         usual = and_(and_(_all_moderate(table), _all_moderate(g)), _all_in_bounds(indices, count))
-        return _either(usual, as_summed, as_written, table, indices, g, total)
+        return either(usual, as_summed, as_written, [table, indices, g, total])
 
     return spliced(compute, [*gathered.invars, eqn.invars[1 - side]], eqn)
 
@@ -158,7 +163,7 @@ def rows_added_to_table(eqn: Eqn, view: View) -> list[Eqn] | None:
 
     def compute(indices: Any, g: Any, w: Any) -> list[Any]:
         total = _sum_for_rows(zeros.aval.shape[0], indices, g, kept, eqn.params["mode"])
-        return _either(and_(_all_moderate(w), _all_moderate(g)), as_summed, as_written, indices, g, w, total)
+        return either(and_(_all_moderate(w), _all_moderate(g)), as_summed, as_written, [indices, g, w, total])
 
     return spliced(compute, [indices, product.invars[side], product.invars[1 - side]], eqn)
 
@@ -212,12 +217,11 @@ def _moved(rows: _Rows, move: Eqn, to: Aval, backwards: bool) -> _Moved | None:
 
 def _is_large_product(eqn: Eqn) -> bool:
     """Whether an equation is a product without pairs, of one floating-point type, that is worth a rewrite."""
-    (contract, _), pairs = eqn.params["dimension_numbers"]
+    _, pairs = eqn.params["dimension_numbers"]
     x, out = eqn.invars[0].aval, eqn.outvars[0].aval
     if pairs != ((), ()) or out.dtype != x.dtype or x.dtype.name not in ("float32", "float64"):
         return False
-    operations: float = 2.0 * out.size * math.prod(x.shape[d] for d in contract)
-    return operations >= machine_model.GATHERED_PRODUCT
+    return operations(eqn) >= machine_model.GATHERED_PRODUCT
 
 
 # --- what is made ---------------------------------------------------------------------------------------------
@@ -227,20 +231,6 @@ def _sum_for_rows(count: int, indices: Any, given: Any, kept: tuple[int, ...], m
     """For each row of a table the sum of an array's elements where that row was used; `kept`: its other axes."""
     zeros = zeros_of(Aval([count, *(given.shape[d] for d in kept)], given.dtype))
     return scatter_add(zeros, indices, given, ScatterDimensionNumbers(kept, (0,), (0,)), mode=mode)
-
-
-def _either(usual: Any, as_summed: Callable[..., Any], as_written: Callable[..., Any], *operands: Any) -> list[Any]:
-    """The results of one function or the other.
-
-    An infinite element times cotangents of both signs is NaN, times their sum it is not; products that overflow may be
-    those of a sum that is small; and an index out of bounds may read a row that no sum is added to. Such values are
-    rare, so only a look at them is spent on being exact.
-    """
-    avals = [a.aval for a in operands]
-    branches = tuple(trace_to_program(f, avals, name=f.__name__) for f in (as_written, as_summed))
-    chosen = convert_element_type(usual, np.dtype(np.int32))
-    results: list[Any] = bind(cond_p, chosen, *operands, branches=branches)
-    return results
 
 
 def _all(x: Any) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 
 from functad.editing.rewriting import View
 from functad.ir import Atom, Aval, Eqn, Literal
-from functad.primitives.common import broadcast_in_dim_p, reshape_p, transpose_p
+from functad.optimize.broadcasts import repeats
+from functad.primitives.common import reshape_p, transpose_p
 from functad.primitives.joining import stack_p
 from functad.primitives.structure import iota_p, slice_p
 
@@ -50,8 +51,7 @@ def element_of_range(eqn: Eqn, view: View) -> Eqn | None:
         return None
     place = eqn.params["start_indices"][found.params["dimension"]]
     number = Literal(np.asarray(place).astype(out.dtype)[()], Aval((), out.dtype, out.weak_type))
-    params = {"shape": out.shape, "broadcast_dimensions": ()}
-    return eqn.replace(primitive=broadcast_in_dim_p, invars=[number], params=params)
+    return repeats(number, eqn)
 
 
 def slice_at_known_place(eqn: Eqn, view: View) -> Atom | Eqn | None:

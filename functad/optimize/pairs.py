@@ -97,20 +97,16 @@ def part_of_pairs(eqn: Eqn, view: View) -> Atom | list[Eqn] | None:
 def _steps_to(array: Atom, view: View) -> list[Eqn] | None:
     """The element-wise equations that compute an array, in order; None if they are more than fusion follows."""
     steps: dict[Var, Eqn] = {}
-    waiting = [array]
-    while waiting:
-        eqn = view.definition(waiting[-1])
+
+    def follow(atom: Atom, depth: int = 0) -> bool:
+        eqn = view.definition(atom)
         if eqn is None or eqn.outvars[0] in steps or not _is_step(eqn, array.aval):
-            waiting.pop()
-            continue
-        inner = [d for d in map(view.definition, eqn.invars) if d is not None and _is_step(d, array.aval)]
-        missing = [d.outvars[0] for d in inner if d.outvars[0] not in steps]
-        waiting += missing
-        if not missing:
-            steps[eqn.outvars[0]] = eqn
-        if len(steps) + len(waiting) > machine_model.DEEPEST_INLINE:
-            return None
-    return [*steps.values()]
+            return True
+        few = depth < machine_model.DEEPEST_INLINE and all(follow(a, depth + 1) for a in eqn.invars)
+        steps[eqn.outvars[0]] = eqn
+        return few and len(steps) <= machine_model.DEEPEST_INLINE
+
+    return [*steps.values()] if follow(array) else None
 
 
 def _is_step(eqn: Eqn, aval: Aval) -> bool:

@@ -11,11 +11,17 @@ from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
 from functad.editing.rewriting import View, spliced
 from functad.ir import Eqn
-from functad.optimize.algebra import repeated_number
+from functad.optimize.broadcasts import repeated_literal
 from functad.optimize.pairs import are_pairs, would_be_pairs
 from functad.primitives.arithmetic import mul
 from functad.primitives.common import broadcast_in_dim, reduce_sum, scalar_like, transpose, transpose_p
 from functad.primitives.contraction import dot_general_p
+
+
+def operations(eqn: Eqn) -> float:
+    """Of a product: a multiplication and an addition for each term."""
+    (contract, _), _ = eqn.params["dimension_numbers"]
+    return 2.0 * eqn.outvars[0].aval.size * math.prod(eqn.invars[0].aval.shape[d] for d in contract)
 
 
 def of_transposed(eqn: Eqn, view: View) -> Eqn | None:
@@ -61,7 +67,7 @@ def with_repeated_number(eqn: Eqn, view: View) -> list[Eqn] | None:
     contract, batch = eqn.params["dimension_numbers"]
     out = eqn.outvars[0].aval
     for i, repeated in enumerate(eqn.invars):
-        number, other = repeated_number(repeated, view), eqn.invars[1 - i]
+        number, other = repeated_literal(repeated, view), eqn.invars[1 - i]
         if number is None or batch != ((), ()) or other.aval.dtype != out.dtype or kind_of(out.dtype) not in "fi":
             continue
         axes = tuple(contract[1 - i])

@@ -5,8 +5,10 @@ A table of contents: the functions stand in the files beside this one, each besi
 
 from __future__ import annotations
 
+from functad.control import scan_p
 from functad.editing.rewriting import Rule
 from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters
+from functad.optimize.loops import slices, unrolling
 from functad.primitives.arithmetic import div_p, neg_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape_p, transpose_p
 from functad.primitives.contraction import dot_general_p
@@ -60,3 +62,11 @@ SUM_RULES = (
     Rule("few sums of pairs", None, pairs.few_kept, "each of the reductions apart"),
 )  # fmt: skip
 """Dots and tiny products, just before fusion."""
+
+UNROLL_RULES = (
+    Rule("several steps at once", (scan_p,), unrolling.several_at_once, "the same steps in the same order"),
+)
+"""Loops as they were written, once those that go together are one."""
+
+SINK_RULES = (Rule("sinking", (scan_p,), slices.sunk, "each step computes the same from the same slices"),)
+"""Loops, once all that is done to one of them is done; `loops.moves` lists that."""

@@ -47,9 +47,11 @@ def test_debug_index_raises_in_every_mode(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(MEANT))
 def test_debug_index_leaves_what_is_meant(name: str) -> None:
+    expected = np.asarray(CASES[name](OURS, X, POSITIONS))
     with config.context(debug_index=True):
-        functad.jit(lambda x, i: CASES[name](OURS, x, i))(X, POSITIONS)
-        CASES[name](OURS, X, POSITIONS)
+        jitted = functad.jit(lambda x, i: CASES[name](OURS, x, i))
+        for found in (jitted(X, POSITIONS), CASES[name](OURS, X, POSITIONS)):
+            np.testing.assert_array_equal(np.asarray(found), expected)
 
 
 def test_debug_index_shows_the_users_line() -> None:

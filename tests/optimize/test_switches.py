@@ -110,8 +110,11 @@ EXAMPLES: dict[str, Example] = {
     "loop: linear recurrences": Example(functad.grad(_simulated), (np.float32(0.3),)),
     "loop: scan fusion": Example(lambda x: functad.jvp(lambda x: lax.scan(
         lambda c, x: (jnp.tanh(c + x),) * 2, x[0], x)[1], (x,), (x,))[1], (ROWS,)),
-    "loop: sinking": Example(
+    "rule: sinking": Example(
         lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), None), x[0], x * 2), (np.tile(ROWS, (4, 4)),)
+    ),
+    "rule: several steps at once": Example(
+        lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), None), x[0], x, unroll=2)[0], (ROWS,)
     ),
     "loop: unrolling": Example(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, None, 4)[0], (X,)),
     "fusion: readers first": Example(lambda w, x: (w - 0.1 * (x.T @ x), x @ w), (WEIGHTS, ROWS), donate=0),

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import creation, linear, manipulation
+from functad.numpy import linear, manipulation, special_matrices
 from functad.numpy.building import as_array
 from functad.numpy.linalg.systems import inv
 from functad.numpy.promotion import canonical_axes
@@ -84,7 +84,7 @@ def matrix_power(a: Any, n: int) -> Array:
     if n < 0:
         x, n = inv(x), -n
     if n == 0:
-        return manipulation.broadcast_to(creation.eye(x.shape[-1], dtype=x.dtype), x.shape)
+        return manipulation.broadcast_to(special_matrices.eye(x.shape[-1], dtype=x.dtype), x.shape)
     result: Any = None
     square, rest = x, int(n)
     while True:

@@ -14,7 +14,17 @@ from functad.api import custom_jvp
 from functad.array import Array
 from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import arithmetic, creation, linear, logic, manipulation, reductions, selecting, ufuncs
+from functad.numpy import (
+    arithmetic,
+    creation,
+    linear,
+    logic,
+    manipulation,
+    reductions,
+    selecting,
+    special_matrices,
+    ufuncs,
+)
 from functad.numpy.building import as_array
 from functad.numpy.indexing import getitem
 from functad.numpy.linalg.factorisations import adjoint, matrices, square, svd, symmetrized
@@ -78,7 +88,7 @@ def inv(a: Any) -> Array:
            [0.  , 0.25]], dtype=float32)
     """
     v = square("inv", a)
-    return solve(v, creation.eye(v.shape[-1], dtype=v.dtype))
+    return solve(v, special_matrices.eye(v.shape[-1], dtype=v.dtype))
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
@@ -246,7 +256,7 @@ def _det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]
     is_last = logic.equal(creation.arange(n), n - 1)
     corner = logic.logical_and(getitem(is_last, (slice(None), None)), getitem(is_last, (None, slice(None))))
     upper = selecting.where(corner, arithmetic.divide(1, _as_matrices(others)), factors)
-    upper = selecting.where(regular, upper, creation.eye(n, dtype=a.dtype))
+    upper = selecting.where(regular, upper, special_matrices.eye(n, dtype=a.dtype))
     z = triangular_solve(factors, _in_order(da, order), left_side=True, lower=True, unit_diagonal=True)
     z = selecting.where(getitem(is_last, (slice(None), None)), z, arithmetic.multiply(_as_matrices(whole), z))
     y = selecting.where(regular, triangular_solve(upper, z, left_side=True), 0)

@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import machine_model
-from functad.control import cond_p, scan_p
+from functad.control import scan_p
+from functad.control.conditional import either
 from functad.control.scan import scan as scan_loop
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Scalar
@@ -34,7 +35,7 @@ from functad.optimize.loops.parts import AllSteps, Scan
 from functad.optimize.loops.ranges import Watched, bound_of_step, to_measure
 from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.arithmetic import add, div, mul, neg
-from functad.primitives.common import broadcast_in_dim_p, convert_element_type, reshape
+from functad.primitives.common import broadcast_in_dim_p, reshape
 from functad.primitives.logic import select_n
 from functad.primitives.reduction import reduce_max
 from functad.primitives.structure import slice_
@@ -70,7 +71,7 @@ def rewrite_linear_recurrence(scan: Scan) -> None:
     if few and scan.length * sum(v.aval.dtype.itemsize for v in stacks) <= machine_model.LARGEST_COEFFICIENT_STACKS:
         scan.origin = scan.origin.replace(params={**scan.origin.params, "linear": False})  # it is looked at once
         recurrence = _Recurrence(scan, chain, forms, computed, steps)
-        scan.behind(recurrence.run, scan.operands, scan.results)
+        scan.after.append((recurrence.run, scan.operands, scan.results))
 
 
 def _is_of_numbers(scan: Scan) -> bool:
@@ -234,7 +235,6 @@ class _Recurrence(NamedTuple):
         results, watched = self._loop(starts, dict(zip(self.computed, found)))
         sums = [i for i in range(count) if i not in self.chain]
         safe = watched.safe(self.scan, bound, [starts[i] for i in sums], [results[i] for i in sums])
-        avals = [a.aval for a in (*args, *results)]
 
         def as_written(*inner: Any) -> Any:
             return bind(scan_p, *inner[: len(args)], **written)
@@ -242,11 +242,7 @@ class _Recurrence(NamedTuple):
         def as_found(*inner: Any) -> Any:
             return inner[len(args) :]
 
-        branches = tuple(trace_to_program(f, avals, name=f.__name__) for f in (as_written, as_found))
-        outs: list[Any] = bind(
-            cond_p, convert_element_type(safe, np.dtype(np.int32)), *args, *results, branches=branches
-        )
-        return outs
+        return either(safe, as_found, as_written, [*args, *results])
 
     def _loop(self, starts: Sequence[Any], values: dict[Atom, Any]) -> tuple[list[Any], Watched]:
         """The last carries and what is stacked, and what is watched.

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from functad.editing.common_subexpressions import atom_key, share_common_subexpressions
 from functad.editing.rewriting import View
-from functad.editing.splicing import splice
 from functad.editing.substitution import Substitution, copied
 from functad.ir import Atom, Eqn, Program, Var, has_effects
 from functad.primitives.common import move_axis
@@ -17,6 +16,7 @@ from functad.tracing import eval_program
 from functad.transforms.programs import batch_program
 
 Simplify = Callable[[Program], Program]
+Computed = Callable[..., Sequence[Any]]
 
 
 @dataclass
@@ -74,13 +74,13 @@ class Scan(LoopBody):
     """A `scan` equation taken apart.
 
     xs: pairs (operand, variable of the body). view: the Program around it, rewritten as far as the loop. after: what is
-    computed once, behind the loop. standing: what stands for results. simplify: the optimiser, for bodies.
+    computed behind the loop, the last first: a function, its operands, and what its results stand for. simplify: the
+    optimiser, for bodies.
     """
 
     xs: list[tuple[Atom, Var]]
     view: View
-    after: list[Eqn] = field(default_factory=list)
-    standing: Substitution = field(default_factory=Substitution)
+    after: list[tuple[Computed, Sequence[Atom], Sequence[Var]]] = field(default_factory=list)
     simplify: Simplify = lambda program: program
 
     @property
@@ -116,18 +116,9 @@ class Scan(LoopBody):
         params = {**self.origin.params, "jaxpr": self.body(), **numbers}
         return self.origin.replace(invars=self.operands, outvars=self.results, params=params)
 
-    def before(self, fun: Callable[..., Sequence[Any]], operands: Sequence[Atom]) -> list[Atom]:
+    def before(self, fun: Computed, operands: Sequence[Atom]) -> list[Atom]:
         """What a function gives that is computed in front of the loop."""
-        made, results = splice(fun, operands, self.origin)
-        for eqn in made:
-            self.view.emit(eqn)
-        return results
-
-    def behind(self, fun: Callable[..., Sequence[Any]], operands: Sequence[Atom], results: Sequence[Var]) -> None:
-        """Compute results behind the loop, first of all that is computed there."""
-        made, found = splice(fun, operands, self.origin)
-        self.after[:0] = made
-        self.standing.update(zip(results, found))
+        return self.view.compute(fun, operands, self.origin)
 
     def for_all_steps(self, program: Program) -> AllSteps | None:
         """What a Program of the body's constants and slices gives in all steps, if that needs no array constants."""

@@ -17,6 +17,7 @@ from functad.dtypes import kind_of
 from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Absent, Atom, Aval, Eqn, Literal, Program, Var
 from functad.optimize.loops.parts import Carry, Scan
+from functad.optimize.products import operations
 from functad.primitives.arithmetic import add_p
 from functad.primitives.common import add_any_p, reduce_sum, reduce_sum_p
 from functad.primitives.contraction import dot_general_p
@@ -51,9 +52,7 @@ def hoist_products(scan: Scan) -> None:
 
 
 def _is_small(eqn: Eqn) -> bool:
-    (contract, _), _ = eqn.params["dimension_numbers"]
-    flops: float = 2.0 * eqn.outvars[0].aval.size * math.prod(eqn.invars[0].aval.shape[d] for d in contract)
-    return flops <= machine_model.LARGEST_HOISTED_PRODUCT
+    return operations(eqn) <= machine_model.LARGEST_HOISTED_PRODUCT
 
 
 def _bytes(scan: Scan, aval: Aval) -> float:
@@ -132,7 +131,7 @@ def _finish_sum(
             value = bind(eqn.primitive, value, **eqn.params)
         return [bind(total.primitive, start, value)]
 
-    scan.behind(run, [carry.init, *operands], [carry.result])
+    scan.after.append((run, [carry.init, *operands], [carry.result]))
     scan.carries.remove(carry)
     scan.eqns = [e for e in scan.eqns if e not in eqns]
 

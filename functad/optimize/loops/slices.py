@@ -10,37 +10,33 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from functad import machine_model
-from functad.control import scan_p
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution
-from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Program, Var
+from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Var
 from functad.lowering_rules import Contraction, Indexed, Scalar
 from functad.optimize.loops.parts import Scan, take_apart
 from functad.primitives.common import broadcast_in_dim_p, reshape_p
 from functad.primitives.cost import operations_of
 
 
-def sink_into_scans(program: Program) -> Program:
-    """Move cheap element-wise equations into the body of the one scan that reads their results.
+def sunk(eqn: Eqn, view: View) -> Eqn | None:
+    """A scan with cheap element-wise equations in its body, whose results nobody else reads.
 
-    >>> import functad
-    >>> import functad.numpy as jnp
+    >>> import functad, functad.numpy as jnp
     >>> from functad import lax
+    >>> from functad.optimize.pipeline import simplify
     >>> def total(xs, scale):
     ...     return lax.scan(lambda s, x: (s + jnp.sin(x), None), jnp.zeros(100), scale * xs)[0]
     >>> types = [functad.ShapeDtypeStruct(shape, "float32") for shape in ((50, 100), ())]
-    >>> (scan,) = [e for e in sink_into_scans(functad.make_jaxpr(total)(*types)).eqns if e.primitive.name == "scan"]
+    >>> (scan,) = [e for e in simplify(functad.make_jaxpr(total)(*types)).eqns if e.primitive.name == "scan"]
     >>> [e.primitive.name for e in scan.params["jaxpr"].eqns]
     ['mul', 'sin', 'add']
     """
-    view = View(program)
-    for eqn in program.eqns:
-        if eqn.primitive is scan_p and eqn.params["length"] != UNKNOWN:
-            scan = take_apart(eqn, view)
-            sunk = [_is_worth_it(scan, v) and _compute(scan, a, v, cheap=True) for a, v in list(scan.xs)]
-            eqn = scan.eqn() if any(sunk) else eqn
-        view.emit(eqn)
-    return view.finish()
+    if eqn.params["length"] == UNKNOWN:
+        return None
+    scan = take_apart(eqn, view)
+    sunk = [_is_worth_it(scan, v) and _compute(scan, a, v, cheap=True) for a, v in list(scan.xs)]
+    return scan.eqn() if any(sunk) else None
 
 
 def compute_inside(scan: Scan) -> None:
@@ -71,7 +67,7 @@ def _compute(scan: Scan, stack: Atom, var: Var, cheap: bool) -> bool:
     cheap: only at next to no cost, and if nothing more need be stored for that.
     """
     chain = _Chain(scan, cheap)
-    if not (chain.takes(stack) and chain.compute(stack, var) and chain.pays):
+    if not (chain.compute(stack, var) and chain.pays):
         return False
     scan.eqns = [*chain.eqns, *scan.eqns]
     scan.xs = [*((a, v) for a, v in scan.xs if v is not var), *chain.more_xs]
@@ -93,20 +89,19 @@ class _Chain:
         self.slices, self.consts = dict(scan.xs), dict(scan.consts)  # the variables of the body, by operands
         self.pays = True
 
-    def takes(self, stack: Atom) -> bool:
-        """Whether slices of a stack are to be computed; cheap ones are for nobody else."""
-        eqn = self.view.definition(stack)
-        if eqn is None or eqn.primitive is broadcast_in_dim_p or not self.cheap:
-            return eqn is not None
-        return operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS and self.view.uses[eqn.outvars[0]] == 1
-
     def compute(self, stack: Atom, var: Var) -> bool:
-        """Add the equations for a slice, unless they mix slices."""
+        """Add the equations for a slice, unless they mix slices; cheap ones are for nobody else."""
         eqn = self.view.definition(stack)
-        made = None if eqn is None else _slice_of(eqn, var, self._read)
-        if made is not None:
-            self.eqns.append(made)
+        if eqn is None or (self.cheap and not self._is_cheap(eqn)):
+            return False
+        made = _slice_of(eqn, var, self._read)
+        self.eqns += [] if made is None else [made]
         return made is not None
+
+    def _is_cheap(self, eqn: Eqn) -> bool:
+        if eqn.primitive is broadcast_in_dim_p:
+            return True
+        return operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS and self.view.uses[eqn.outvars[0]] == 1
 
     def _read(self, operand: Var, is_stack: bool) -> Var:
         known = self.slices if is_stack else self.consts
@@ -114,7 +109,7 @@ class _Chain:
             known[operand] = var = Var(_slice_aval(operand.aval) if is_stack else operand.aval)
             if not is_stack:
                 self.more_consts.append((operand, var))
-            elif not (self.takes(operand) and self.compute(operand, var)):
+            elif not self.compute(operand, var):
                 self.more_xs.append((operand, var))
                 self.pays = self.pays and (not self.cheap or self._is_stored(operand))
         return known[operand]

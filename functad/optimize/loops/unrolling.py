@@ -5,14 +5,16 @@ Knows `scan` equations; nothing of what else is done to loops.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from functad import machine_model
+from functad.editing.rewriting import View, spliced
 from functad.ir import UNKNOWN, Aval, Eqn, Program, subprograms
-from functad.primitives.common import full, reshape
+from functad.primitives.common import reshape, zeros_of
 from functad.primitives.joining import stack
-from functad.primitives.structure import slice_
+from functad.primitives.reduction import slice_along
 from functad.tracing import bind, eval_program, trace_to_program
 
 
@@ -36,28 +38,32 @@ def unrolled(eqn: Eqn, *args: Any) -> list[Any]:
     body: Program = eqn.params["jaxpr"]
     length, n, m = eqn.params["length"], eqn.params["num_consts"], eqn.params["num_carry"]
     consts, carry, xs = args[:n], list(args[n : n + m]), args[n + m :]
-    found: list[list[Any]] = [[] for _ in body.outvars[m:]]
+    ys: dict[int, Sequence[Any]] = {}  # what each step stacks
     for i in reversed(range(length)) if eqn.params["reverse"] else range(length):
         outs = eval_program(body, [*consts, *carry, *(_step_of(x, i) for x in xs)])
-        carry = outs[:m]
-        for ys, y in zip(found, outs[m:]):
-            ys.append(y)
-    if eqn.params["reverse"]:
-        for ys in found:
-            ys.reverse()
-    stacked = [stack(ys, 0) if ys else _nothing(v.aval) for ys, v in zip(found, eqn.outvars[m:])]
+        carry, ys[i] = outs[:m], outs[m:]
+    stacked = [
+        stack([ys[i][k] for i in range(length)], 0) if ys else zeros_of(v.aval) for k, v in enumerate(eqn.outvars[m:])
+    ]
     return [*carry, *stacked]
 
 
-def steps_at_once(eqn: Eqn) -> int:
+def _steps_at_once(eqn: Eqn) -> int:
     """How many of a scan's steps become one: `unroll`, or fewer that divide all."""
     length: int = eqn.params["length"]
     return 1 if length == UNKNOWN else max(k for k in range(1, eqn.params["unroll"] + 1) if length % k == 0)
 
 
-def unrolled_in_part(eqn: Eqn, *args: Any) -> list[Any]:
-    """A scan of several steps at a time."""
-    length, at_once = eqn.params["length"], steps_at_once(eqn)
+def several_at_once(eqn: Eqn, view: View) -> list[Eqn] | None:
+    """A scan of several steps at a time, as `unroll` asks for."""
+    at_once = _steps_at_once(eqn)
+    if at_once == 1 or is_short(eqn):
+        return None
+    return spliced(partial(_in_part, eqn, at_once), eqn.invars, eqn)
+
+
+def _in_part(eqn: Eqn, at_once: int, *args: Any) -> list[Any]:
+    length = eqn.params["length"]
     n, m = eqn.params["num_consts"], eqn.params["num_carry"]
     consts, carry, xs = args[:n], args[n : n + m], args[n + m :]
     heads = [reshape(x, (length // at_once, at_once, *x.shape[1:])) for x in xs]
@@ -70,8 +76,4 @@ def unrolled_in_part(eqn: Eqn, *args: Any) -> list[Any]:
 
 
 def _step_of(x: Any, i: int) -> Any:
-    return reshape(slice_(x, (i, *[0] * (x.ndim - 1)), (i + 1, *x.shape[1:])), x.shape[1:])
-
-
-def _nothing(aval: Any) -> Any:
-    return full(aval.shape, aval.dtype.type(0))
+    return reshape(slice_along(x, 0, i, i + 1), x.shape[1:])

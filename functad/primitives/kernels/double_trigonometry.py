@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from functad.primitives.kernels.error_free import product_of, sum_of
 from functad.primitives.kernels.plain_arithmetic import Formula
+from functad.primitives.kernels.quarter_turns import HALF_PI, ROUNDER, reduced, turned
 
 _F64 = np.float64
-_HALF_PI, _HALF_PI_LOW, _HALF_PI_LOWEST = 1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33  # a sum
-_ROUNDER = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer, which then stands in the lowest bits
+_HALF_PI_LOW = 6.123233995736766e-17  # what float64 rounds off
 _SMALL = 2.0**-27  # sin(x) and tan(x) round to x up to here
 
 # (sin(r) − r) / r³ and (cos(r) − 1 + r²/2) / r⁴ as polynomials in r², for |r| ≤ 0.786
@@ -31,15 +32,15 @@ _COS = (
 
 
 def sin(k: Any, x: Any) -> Any:
-    return _by_size(k, x, _sin(k, x, _reduced), _sin_of_large)
+    return _by_size(k, x, _sin(k, x, reduced), _sin_of_large)
 
 
 def cos(k: Any, x: Any) -> Any:
-    return _by_size(k, x, _cos(k, x, _reduced), _cos_of_large)
+    return _by_size(k, x, _cos(k, x, reduced), _cos_of_large)
 
 
 def tan(k: Any, x: Any) -> Any:
-    return _by_size(k, x, _tan(k, x, _reduced), _tan_of_large)
+    return _by_size(k, x, _tan(k, x, reduced), _tan_of_large)
 
 
 def _by_size(k: Any, x: Any, usual: Any, of_large: Formula) -> Any:
@@ -58,20 +59,20 @@ def _tan_of_large(k: Any, x: Any) -> Any:
     return _tan(k, x, _reduced_large)
 
 
-def _sin(k: Any, x: Any, reduced: Formula) -> Any:
-    quarter, r, tail = reduced(*k.strictly((x,)))
+def _sin(k: Any, x: Any, reduce: Formula) -> Any:
+    quarter, r, tail = reduce(*k.strictly((x,)))
     return k.where(k.absolute(x) < _SMALL, x, _turned(k, quarter, r, tail))
 
 
-def _cos(k: Any, x: Any, reduced: Formula) -> Any:
-    quarter, r, tail = reduced(*k.strictly((x,)))
+def _cos(k: Any, x: Any, reduce: Formula) -> Any:
+    quarter, r, tail = reduce(*k.strictly((x,)))
     return _turned(k, quarter + 1, r, tail)
 
 
-def _tan(k: Any, x: Any, reduced: Formula) -> Any:
+def _tan(k: Any, x: Any, reduce: Formula) -> Any:
     """The sine by the cosine, and what is left of the division, and of them."""
-    quarter, r, tail = reduced(*k.strictly((x,)))
-    (sine, sine_rest), (cosine, cosine_rest) = (_sum(*parts) for parts in _sin_cos(k, r, tail))
+    quarter, r, tail = reduce(*k.strictly((x,)))
+    (sine, sine_rest), (cosine, cosine_rest) = (sum_of(*parts) for parts in _sin_cos(k, r, tail))
     odd = (quarter & 1) != 0
     above, above_rest = k.where(odd, -cosine, sine), k.where(odd, -cosine_rest, sine_rest)
     below, below_rest = k.where(odd, sine, cosine), k.where(odd, sine_rest, cosine_rest)
@@ -86,8 +87,7 @@ def _tan(k: Any, x: Any, reduced: Formula) -> Any:
 def _turned(k: Any, quarter: Any, r: Any, tail: Any) -> Any:
     """The sine of r + tail and so many quarters of a turn."""
     (sine, sine_rest), (cosine, cosine_rest) = _sin_cos(k, r, tail)
-    value = k.where((quarter & 1) != 0, cosine + cosine_rest, sine + sine_rest)
-    return k.from_bits(k.bits(value) ^ ((quarter & 2) << 62), _F64)
+    return turned(k, quarter, cosine + cosine_rest, sine + sine_rest)
 
 
 def _sin_cos(k: Any, r: Any, tail: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
@@ -107,7 +107,7 @@ def _by_pairs(k: Any, x: Any, square: Any, coefficients: Sequence[float]) -> Any
     return k.fma(upper, square, k.fma(first, x, constant))
 
 
-# --- quarter turns ----------------------------------------------------------------------------------
+# --- large numbers ----------------------------------------------------------------------------------
 
 _LARGE = 2.0**40  # numbers from here on have a way of their own, which vectors seldom take
 # The first 1200 bits of the fraction of 2/π.
@@ -149,21 +149,8 @@ def _rows() -> tuple[tuple[float, ...], ...]:
     return tuple(rows)
 
 
-def _reduced(k: Any, x: Any) -> tuple[Any, Any, Any]:
-    """The number of quarter turns nearest to x (modulo 4), and the angle that remains, as a sum; `k` is strict.
-
-    π/2 is taken off in three parts, for |x| < 2^40 (after Cody and Waite, 1980). The first difference is exact; no
-    finite x is nearer to a multiple than 2^-62, and errors are below 2^-120.
-    """
-    n = k.rint(x * (1 / _HALF_PI))
-    less = k.product_error(n, k.constant(_HALF_PI, _F64), x)
-    product, error = _product(k, n, k.constant(_HALF_PI_LOW, _F64))
-    r, lost = _sum(-less, -product)
-    return k.bits(n + _ROUNDER), r, lost - (error + n * _HALF_PI_LOWEST)
-
-
 def _reduced_large(k: Any, x: Any) -> tuple[Any, Any, Any]:
-    """`_reduced` for all numbers: x times a row, and what each product rounds off (after Payne and Hanek, 1983).
+    """`reduced` for all numbers: x times a row, and what each product rounds off (after Payne and Hanek, 1983).
 
     Errors are below 2^-114. C libraries may have larger ones: glibc's sines near 2^-56 lose a quarter of their digits.
     """
@@ -172,29 +159,17 @@ def _reduced_large(k: Any, x: Any) -> tuple[Any, Any, Any]:
     row = (k.bits(k.where(size > least, size, least)) >> (52 + _STEP_BITS)) - _FIRST
     x = k.where(size < _HUGE, x, x * 2.0**-_DOWN)
     first, second, third, fourth = k.row_of(_rows(), row)
-    a, a_error = _product(k, x, first)
-    b, b_error = _product(k, x, second)
-    c, c_error = _product(k, x, third)
+    a, a_error = product_of(k, x, first)
+    b, b_error = product_of(k, x, second)
+    c, c_error = product_of(k, x, third)
     whole = a - 4 * k.rint(0.25 * a)
-    high, high_error = _sum(a_error, b)
+    high, high_error = sum_of(a_error, b)
     n = k.rint(whole + high)
-    turns, turns_error = _sum(whole - n, high)
-    middle, middle_error = _sum(high_error, b_error)
-    middle, more_error = _sum(middle, c)
-    turns, lost = _sum(turns, middle)
+    turns, turns_error = sum_of(whole - n, high)
+    middle, middle_error = sum_of(high_error, b_error)
+    middle, more_error = sum_of(middle, c)
+    turns, lost = sum_of(turns, middle)
     rest = lost + ((turns_error + middle_error) + (more_error + (c_error + x * fourth)))
-    r = turns * _HALF_PI
-    tail = k.product_error(turns, k.constant(_HALF_PI, _F64), r) + (turns * _HALF_PI_LOW + rest * _HALF_PI)
-    return k.bits(n + _ROUNDER), r, tail
-
-
-def _product(k: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """x y rounded, and what that rounds off."""
-    product = x * y
-    return product, k.product_error(x, y, product)
-
-
-def _sum(x: Any, y: Any) -> tuple[Any, Any]:
-    """x + y rounded, and what that rounds off, for |x| ≥ |y|, or x a multiple of the last digit of y."""
-    total = x + y
-    return total, y - (total - x)
+    r = turns * HALF_PI
+    tail = k.product_error(turns, k.constant(HALF_PI, _F64), r) + (turns * _HALF_PI_LOW + rest * HALF_PI)
+    return k.bits(n + ROUNDER[_F64]), r, tail

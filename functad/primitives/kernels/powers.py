@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.primitives.kernels.error_free import sum_of
 from functad.primitives.kernels.vector_math import (
     at_least,
     at_most,
@@ -91,14 +92,14 @@ def _log2(k: Any, x: Any) -> InTwo:
     square_rest = k.product_error(z, z, square) + 2 * z * z_rest
     third, third_rest = _times(k, (z, z_rest), _THIRD, _THIRD_LOW)
     fifth, fifth_rest = _times(k, (square, square_rest), _FIFTH, _FIFTH_LOW)
-    series, lost = _sum(third, fifth)
+    series, lost = sum_of(third, fifth)
     series_rest = lost + (third_rest + fifth_rest + square * z * polynomial(k, z, _ARTANH))
     product = s * series
     product_rest = k.product_error(s, series, product) + s * series_rest + s_rest * (1 + series)
-    half, lost = _sum(s, product)
+    half, lost = sum_of(s, product)
     bits, bits_rest = _times(k, (half, lost + product_rest), _TWO_LOG2_E, _TWO_LOG2_E_LOW)
-    total, lost = _sum(e, bits)
-    total, lost = _sum(total, lost + bits_rest)
+    total, lost = sum_of(e, bits)
+    total, lost = sum_of(total, lost + bits_rest)
     at_ends = k.where(x == 0, k.constant(-np.inf, _F64), x)
     inside = (x > 0) & (x < np.inf)
     return k.where(inside, total, at_ends), k.where(inside, lost, k.constant(0, _F64))
@@ -110,7 +111,7 @@ def _exp2(k: Any, strict: Any, x: Any, rest: Any) -> Any:
     fraction = x - (n - _ROUNDER)
     r = fraction * _LN2
     r_rest = strict.product_error(fraction, strict.constant(_LN2, _F64), r) + (fraction * _LN2_LOW + rest * _LN2)
-    total, lost = _sum(strict.constant(1, _F64), r)
+    total, lost = sum_of(strict.constant(1, _F64), r)
     tail = expm1_tail(k, r)
     return scaled(k, total + (lost + k.fma(r_rest, total + tail, tail)), n)
 
@@ -124,9 +125,3 @@ def _left_of_quotient(k: Any, above: Any, quotient: Any, below: Any) -> Any:
 def _times(k: Any, x: InTwo, high: float, low: float) -> InTwo:
     product = x[0] * high
     return product, k.product_error(x[0], k.constant(high, _F64), product) + (x[0] * low + x[1] * high)
-
-
-def _sum(x: Any, y: Any) -> InTwo:
-    """x + y rounded, and what that rounds off, for |x| ≥ |y| or x = 0."""
-    total = x + y
-    return total, y - (total - x)

@@ -11,11 +11,11 @@ import numpy as np
 
 from functad.primitives.kernels import double_trigonometry
 from functad.primitives.kernels.plain_arithmetic import Formula
+from functad.primitives.kernels.quarter_turns import HALF_PI, ROUNDER, reduced, turned
 from functad.primitives.kernels.vector_math import at_most, exp2_wide, expm1_of_moderate, polynomial
 
 _F32, _F64, _U32, _I32 = np.float32, np.float64, np.uint32, np.int32
-_HALF_PI = 1.5707963267948966
-_HALF_PI_LOW = _HALF_PI - float(np.float32(_HALF_PI))  # what float32 rounds off
+_HALF_PI_LOW = HALF_PI - float(np.float32(HALF_PI))  # what float32 rounds off
 _LOG2_E = 1.4426950408889634
 
 # --- sine, cosine, tangent --------------------------------------------------------------------------
@@ -24,11 +24,8 @@ _LOG2_E = 1.4426950408889634
 _SIN = (2.7473707e-06, -0.00019844995, 0.0083333617, -0.16666667)
 _COS = (2.4284487e-05, -0.0013885783, 0.041666608)
 
-# π/2 in three parts, each a float32 that what is before it leaves off
-_HALF_PI_PARTS = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
 _LARGE = 2.0**18  # numbers from here on have a way of their own, which vectors seldom take
 _SMALL = 2.0**-12  # sin(x) rounds to x up to here
-_ROUNDER_SINGLE = 12582912.0  # 1.5 · 2^23: adding it rounds to an integer, which then stands in the lowest bits
 
 # A float32 of at least 2^(s + 23) is a multiple of 2^s: of its multiplier 2/π only 2^s · 2/π mod 4 matters. That, times
 # 2^−s, as the sum of two float64: (least size, high, low) for s = 0, 24, …
@@ -40,19 +37,18 @@ _TWO_OVER_PI = (
     (2.0**119, 1.9578379245607584 * 2.0**-96, 7.769584704001829e-17 * 2.0**-96),
 )
 _SINGLES = 0xFFFFFFFFE0000000  # the bits of a float64 that a float32 has, too
-_ROUNDER = 6755399441055744.0  # 1.5 · 2^52
 
 
 def sin(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("sin", x) if k.prefers_libm else double_trigonometry.sin(k, x)
-    return k.rarely(k.absolute(x) >= _LARGE, _sin(k, x, _reduced), _sin_of_large, x)
+    return k.rarely(k.absolute(x) >= _LARGE, _sin(k, x, reduced), _sin_of_large, x)
 
 
 def cos(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("cos", x) if k.prefers_libm else double_trigonometry.cos(k, x)
-    return k.rarely(k.absolute(x) >= _LARGE, _cos(k, x, _reduced), _cos_of_large, x)
+    return k.rarely(k.absolute(x) >= _LARGE, _cos(k, x, reduced), _cos_of_large, x)
 
 
 def tan(k: Any, x: Any) -> Any:
@@ -72,41 +68,20 @@ def _cos_of_large(k: Any, x: Any) -> Any:
     return _cos(k, x, _reduced_large)
 
 
-def _sin(k: Any, x: Any, reduced: Formula) -> Any:
-    quarter, r, lost = reduced(*k.strictly((x,)))
+def _sin(k: Any, x: Any, reduce: Formula) -> Any:
+    quarter, r, lost = reduce(*k.strictly((x,)))
     sine, cosine = _sin_cos_of_single(k, r, lost)
-    return _turned(k, quarter, cosine, k.where(k.absolute(x) < _SMALL, x, sine))
+    return turned(k, quarter, cosine, k.where(k.absolute(x) < _SMALL, x, sine))
 
 
-def _cos(k: Any, x: Any, reduced: Formula) -> Any:
-    quarter, r, lost = reduced(*k.strictly((x,)))
+def _cos(k: Any, x: Any, reduce: Formula) -> Any:
+    quarter, r, lost = reduce(*k.strictly((x,)))
     sine, cosine = _sin_cos_of_single(k, r, lost)
-    return _turned(k, quarter + 1, cosine, sine)
-
-
-def _turned(k: Any, quarter: Any, cosine: Any, sine: Any) -> Any:
-    """The sine of an angle of so many quarters of a turn more than that of `sine` and `cosine`."""
-    value = k.where((quarter & 1) != 0, cosine, sine)
-    return k.from_bits(k.bits(value) ^ ((quarter & 2) << 30), _F32)
-
-
-def _reduced(k: Any, x: Any) -> tuple[Any, Any, Any]:
-    """The number of quarter turns nearest to x (modulo 4), and the angle that remains, as a sum; `k` is strict.
-
-    As `double_trigonometry` does it, for |x| < 2^18: the first difference is exact.
-    """
-    first, second, third = (k.constant(part, _F32) for part in _HALF_PI_PARTS)
-    turns = x * (1 / _HALF_PI) + _ROUNDER_SINGLE
-    n = turns - _ROUNDER_SINGLE
-    less = k.product_error(n, first, x)
-    product = n * second
-    r = -less - product
-    lost = (-less - r) - product
-    return k.bits(turns), r, lost - (k.product_error(n, second, product) + n * third)
+    return turned(k, quarter + 1, cosine, sine)
 
 
 def _reduced_large(k: Any, x: Any) -> tuple[Any, Any, Any]:
-    """`_reduced` for all numbers, by way of float64."""
+    """`reduced` for all numbers, by way of float64."""
     quarter, wide = _reduced_wide(k, x)
     high = k.from_bits(k.bits(wide) & _SINGLES, _F64)
     return quarter, k.cast(high, _F32), k.cast(wide - high, _F32)
@@ -122,8 +97,8 @@ def _reduced_wide(k: Any, x: Any) -> tuple[Any, Any]:
         high, low = (k.where(beyond, value, old) for value, old in zip(values, (high, low)))
     product = wide * high
     rest = k.fma(wide, low, k.product_error(wide, high, product))
-    n = product + _ROUNDER
-    r = ((product - (n - _ROUNDER)) + rest) * _HALF_PI
+    n = product + ROUNDER[_F64]
+    r = ((product - (n - ROUNDER[_F64])) + rest) * HALF_PI
     return k.cast(k.bits(n), _U32), r
 
 
@@ -160,7 +135,7 @@ def asin(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("asin", x)
     large, root, rest = _asin_parts(k, x)
-    minus_two, quarter = k.constant(-2, _F32), k.constant(_HALF_PI, _F32)
+    minus_two, quarter = k.constant(-2, _F32), k.constant(HALF_PI, _F32)
     first = k.fma(root, minus_two, quarter)
     lost = k.fma(root, minus_two, quarter - first) + _HALF_PI_LOW
     return k.copysign(k.where(large, first + k.fma(rest, minus_two, lost), root + rest), x)
@@ -172,11 +147,11 @@ def acos(k: Any, x: Any) -> Any:
         return k.libm("acos", x)
     large, root, rest = _asin_parts(k, x)
     one, two, zero = k.constant(1, _F32), k.constant(2, _F32), k.constant(0, _F32)
-    end = k.where(x < 0, k.constant(2 * _HALF_PI, _F32), zero)
-    begin = k.where(large, end, k.constant(_HALF_PI, _F32))
+    end = k.where(x < 0, k.constant(2 * HALF_PI, _F32), zero)
+    begin = k.where(large, end, k.constant(HALF_PI, _F32))
     times = k.copysign(one, x) * k.where(large, two, -one)
     first = k.fma(times, root, begin)
-    lost = k.fma(begin, k.constant(_HALF_PI_LOW / _HALF_PI, _F32), k.fma(times, root, begin - first))
+    lost = k.fma(begin, k.constant(_HALF_PI_LOW / HALF_PI, _F32), k.fma(times, root, begin - first))
     return first + k.fma(times, rest, lost)
 
 
@@ -200,8 +175,8 @@ def atan(k: Any, x: Any) -> Any:
     large, one = size > 1, k.constant(1, _F32)
     ratio = k.where(large, 1 / size, size)
     cube, series = _atan_series(k, ratio)
-    first = _HALF_PI - ratio
-    lost = ((_HALF_PI - first) - ratio) + _HALF_PI_LOW
+    first = HALF_PI - ratio
+    lost = ((HALF_PI - first) - ratio) + _HALF_PI_LOW
     lost = k.fma(k.fma(-ratio, size, one), k.constant(-_ATAN_BY_LOGARITHM, _F32), lost)
     return k.copysign(k.where(large, first + k.fma(-cube, series, lost), k.fma(cube, series, ratio)), x)
 
@@ -217,12 +192,12 @@ def atan2(k: Any, y: Any, x: Any) -> Any:
     one, zero = k.constant(1, _F32), k.constant(0, _F32)
     ratio = k.where(both, one, shorter / k.where(longer == 0, one, longer))
     left = k.from_bits(k.bits(x), _I32) < 0
-    begin = k.where(steep, k.constant(_HALF_PI, _F32), k.where(left, k.constant(2 * _HALF_PI, _F32), zero))
+    begin = k.where(steep, k.constant(HALF_PI, _F32), k.where(left, k.constant(2 * HALF_PI, _F32), zero))
     sign = k.where(steep ^ left, -one, one)
     first = k.fma(sign, ratio, begin)
     cube, series = _atan_series(k, ratio)
     rest = k.fma(sign * cube, series, k.fma(sign, ratio, begin - first))
-    arc = first + k.fma(begin, k.constant(_HALF_PI_LOW / _HALF_PI, _F32), rest)
+    arc = first + k.fma(begin, k.constant(_HALF_PI_LOW / HALF_PI, _F32), rest)
     return k.where((x != x) | (y != y), x + y, k.copysign(arc, y))
 
 

@@ -19,6 +19,7 @@ from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
 from functad.backends.cpu.products import gemm_table
 from functad.backends.cpu.runtime import layout as w
+from functad.backends.cpu.runtime.pool import address_of
 from functad.backends.cpu.runtime.tape import runtime
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError
@@ -138,9 +139,9 @@ def _handle_of_library(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     library = ctypes.CDLL(chosen.path)
     if chosen.set_threads:
         words = runtime().pool.words
-        words[w.BLAS_GET] = _address(getattr(library, chosen.get_threads))
-        words[w.BLAS_SET] = _address(getattr(library, chosen.set_threads))
-    function = _address(getattr(library, chosen.symbols[KINDS[dtype]]))
+        words[w.BLAS_GET] = address_of(getattr(library, chosen.get_threads))
+        words[w.BLAS_SET] = address_of(getattr(library, chosen.set_threads))
+    function = address_of(getattr(library, chosen.symbols[KINDS[dtype]]))
     direct = machine_model.OPENBLAS_DIRECT if _is_direct(dtype) else 0
     return _new_handle(dtype, runtime().addresses["gemm"], function, direct)
 
@@ -176,7 +177,3 @@ def _own_kernel(dtype: np.dtype[Any]) -> Loaded:
 
     source = Path(__file__).with_name("gemm_fallback.py").read_text(encoding="utf-8")
     return objects.get(source, dtype.name, ("gemm",), make).addresses
-
-
-def _address(function: Any) -> int:
-    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)

@@ -42,24 +42,24 @@ class Pool:
         self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()
         api = ctypes.pythonapi
-        self.words[w.YIELD] = _address(_yield_function())
-        self.words[w.ACQUIRE] = _address(api.PyThread_acquire_lock)
-        self.words[w.RELEASE] = _address(api.PyThread_release_lock)
-        self.words[w.SAVE_THREAD] = _address(api.PyEval_SaveThread)
-        self.words[w.RESTORE_THREAD] = _address(api.PyEval_RestoreThread)
-        self.words[w.TO_PYTHON] = _address(api.PyLong_FromLongLong)
+        self.words[w.YIELD] = address_of(_yield_function())
+        self.words[w.ACQUIRE] = address_of(api.PyThread_acquire_lock)
+        self.words[w.RELEASE] = address_of(api.PyThread_release_lock)
+        self.words[w.SAVE_THREAD] = address_of(api.PyEval_SaveThread)
+        self.words[w.RESTORE_THREAD] = address_of(api.PyEval_RestoreThread)
+        self.words[w.TO_PYTHON] = address_of(api.PyLong_FromLongLong)
         self.words[w.ARRAY_TYPE] = id(np.ndarray)
-        self.words[w.REALLOC] = _address(api.PyMem_RawRealloc)
+        self.words[w.REALLOC] = address_of(api.PyMem_RawRealloc)
         self.words[w.MAIN_THREAD] = threading.main_thread().ident or 0
-        self.words[w.THREAD] = _address(api.PyThread_get_thread_ident)
+        self.words[w.THREAD] = address_of(api.PyThread_get_thread_ident)
         self.words[w.CLOCK], self.words[w.CLOCK_NUMBER] = _clock()
-        self.words[w.ENSURE] = _address(api.PyGILState_Ensure)
-        self.words[w.RELEASE_STATE] = _address(api.PyGILState_Release)
-        self.words[w.CHECK_SIGNALS] = _address(api.PyErr_CheckSignals)
-        self.words[w.NEW_TUPLE] = _address(api.PyTuple_New)
-        self.words[w.SET_ITEM] = _address(api.PyTuple_SetItem)
-        self.words[w.CALL] = _address(api.PyObject_Call)
-        self.words[w.DECREF] = _address(api.Py_DecRef)
+        self.words[w.ENSURE] = address_of(api.PyGILState_Ensure)
+        self.words[w.RELEASE_STATE] = address_of(api.PyGILState_Release)
+        self.words[w.CHECK_SIGNALS] = address_of(api.PyErr_CheckSignals)
+        self.words[w.NEW_TUPLE] = address_of(api.PyTuple_New)
+        self.words[w.SET_ITEM] = address_of(api.PyTuple_SetItem)
+        self.words[w.CALL] = address_of(api.PyObject_Call)
+        self.words[w.DECREF] = address_of(api.Py_DecRef)
         self.words[w.POLL] = addresses["poll"]
         seconds = _seconds_of_a_spin(ctypes.CFUNCTYPE(None, ctypes.c_int64)(addresses["spin"]))
         self.words[w.SPINS] = max(1, int(machine_model.SPIN_SECONDS / seconds))
@@ -154,18 +154,19 @@ def _aligned_words(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return room[start : start + count]
 
 
-def _address(function: Any) -> int:
+def address_of(function: Any) -> int:
+    """Where a function of C begins, as `ctypes` knows it."""
     return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
 def _clock() -> tuple[int, int]:
     """The address of the function that reads the clock, and the number of the clock, -1 if there is only one."""
     if sys.platform == "win32":
-        return _address(ctypes.windll.kernel32.GetTickCount64), -1
+        return address_of(ctypes.windll.kernel32.GetTickCount64), -1
     clock = time.CLOCK_MONOTONIC
     if sys.platform == "linux":
         clock = 6  # CLOCK_MONOTONIC_COARSE: it ticks every few ms, and reading it takes 4 ns rather than 20
-    return _address(ctypes.CDLL(None).clock_gettime), clock
+    return address_of(ctypes.CDLL(None).clock_gettime), clock
 
 
 def _yield_function() -> Any:
