@@ -2,7 +2,8 @@
 
 Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these.
 What decides how a loop becomes vectors stays in the text: divisors, steps, how far apart the elements of an innermost
-loop lie, and how many these are unless they are many.
+loop lie, and how many these are unless they are many. Around matrix products, which take long beside all that, the
+divisors are given, too, and how many elements are cleared, or computed from numbers alone.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class _Finder:
     def __init__(self) -> None:
         self.found: dict[tuple[int, int], int] = {}
         self.words = {"start", "stop"}
+        self.has_products = False
+        self.is_around = False  # whether what is looked at stands in a loop around a product
 
     def statements(self, nodes: Sequence[ast.stmt], innermost: str = "") -> None:
         for node in nodes:
@@ -71,14 +74,19 @@ class _Finder:
     def loop(self, node: ast.For) -> None:
         if not (isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)):
             return
-        is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for s in node.body for inner in ast.walk(s))
+        inside = [inner for statement in node.body for inner in ast.walk(statement)]
+        is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for inner in inside)
+        least = 0 if self.has_products and not any(map(_is_read, inside)) else machine_model.MANY_STEPS
+        was_around, self.is_around = self.is_around, any(map(_is_product, inside))
+        self.has_products |= self.is_around
         for bound in node.iter.args[:2]:
-            if not is_innermost:
+            if not is_innermost or self.is_around:
                 self.index(bound, "")
             elif isinstance(bound, ast.Constant):
-                self.index(bound, "", machine_model.MANY_STEPS)
+                self.index(bound, "", least)
         self.words.add(node.target.id)
-        self.statements(node.body, node.target.id if is_innermost else "")
+        self.statements(node.body, node.target.id if is_innermost and not self.is_around else "")
+        self.is_around = was_around
 
     def assignment(self, node: ast.Assign | ast.AugAssign, innermost: str) -> None:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
@@ -87,6 +95,8 @@ class _Finder:
             self.index(node.value, innermost)
         elif isinstance(target, (ast.Name, ast.Tuple)):
             self.words.difference_update(name.id for name in ast.walk(target) if isinstance(name, ast.Name))
+        elif self.has_products and self.is_index(node.value):
+            self.index(node.value, "")
 
     def comparison(self, test: ast.expr, innermost: str) -> None:
         for node in ast.walk(test):
@@ -95,7 +105,7 @@ class _Finder:
                     self.index(side, innermost)
 
     def product(self, call: ast.Call) -> None:
-        if isinstance(call.func, ast.Name) and call.func.id.startswith("gemm_"):
+        if _is_product(call):
             for argument in call.args:
                 if self.is_index(argument):
                     self.index(argument, "")
@@ -121,11 +131,19 @@ class _Finder:
             factors = [getattr(factor, "id", None) for factor in (node.left, node.right)]
             if not (innermost in factors and isinstance(node.op, ast.Mult)):
                 self.index(node.left, innermost)
-                if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
+                if self.is_around or isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
                     self.index(node.right, innermost)
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in _OF_NUMBERS:
             for argument in node.args:
                 self.index(argument, innermost)
+
+
+def _is_product(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("gemm_")
+
+
+def _is_read(node: ast.AST) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
 
 
 def _subscripts(node: ast.stmt) -> Iterator[ast.Subscript]:
