@@ -2,8 +2,8 @@
 
 Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these.
 What decides how a loop becomes vectors stays in the text: divisors, steps, how far apart the elements of an innermost
-loop lie, and how many these are unless they are many. Around matrix products, which take long beside all that, the
-divisors are given, too, and how many elements are cleared, or computed from numbers alone.
+loop lie, and how many these are unless they are many. Around matrix products, and two loops or more, divisors are given,
+too, which take no time beside those; and in kernels of products how many elements are set without reading any.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Finder:
         self.found: dict[tuple[int, int], int] = {}
         self.words = {"start", "stop"}
         self.has_products = False
-        self.is_around = False  # whether what is looked at stands in a loop around a product
+        self.is_around = False  # whether what is looked at stands in a loop around a product or two loops
 
     def statements(self, nodes: Sequence[ast.stmt], innermost: str = "") -> None:
         for node in nodes:
@@ -77,15 +77,16 @@ class _Finder:
         inside = [inner for statement in node.body for inner in ast.walk(statement)]
         is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for inner in inside)
         least = 0 if self.has_products and not any(map(_is_read, inside)) else machine_model.MANY_STEPS
-        was_around, self.is_around = self.is_around, any(map(_is_product, inside))
-        self.has_products |= self.is_around
+        has_product = any(map(_is_product, inside))
+        self.has_products |= has_product
+        was_around, self.is_around = self.is_around, has_product or _holds_nest(inside)
         for bound in node.iter.args[:2]:
-            if not is_innermost or self.is_around:
+            if not is_innermost or has_product:
                 self.index(bound, "")
             elif isinstance(bound, ast.Constant):
                 self.index(bound, "", least)
         self.words.add(node.target.id)
-        self.statements(node.body, node.target.id if is_innermost and not self.is_around else "")
+        self.statements(node.body, node.target.id if is_innermost and not has_product else "")
         self.is_around = was_around
 
     def assignment(self, node: ast.Assign | ast.AugAssign, innermost: str) -> None:
@@ -140,6 +141,12 @@ class _Finder:
 
 def _is_product(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("gemm_")
+
+
+def _holds_nest(inside: Sequence[ast.AST]) -> bool:
+    """Whether there is a loop with a loop in it: beside its elements a division is little."""
+    loops = [node for node in inside if isinstance(node, ast.For)]
+    return any(isinstance(inner, ast.For) and inner is not node for node in loops for inner in ast.walk(node))
 
 
 def _is_read(node: ast.AST) -> bool:
