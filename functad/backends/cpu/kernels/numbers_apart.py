@@ -3,7 +3,8 @@
 Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these.
 What decides how a loop becomes vectors stays in the text: divisors, steps, how far apart the elements of an innermost
 loop lie, and how many these are unless they are many. Around matrix products, and two loops or more, divisors are given,
-too, which take no time beside those; and in kernels of products how many elements are set without reading any.
+too, which take no time beside those; and in kernels of products how many elements are set without reading any. A loop
+that copies elements that lie far apart is no vector: all its numbers may be given.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _Finder:
     def __init__(self) -> None:
         self.found: dict[tuple[int, int], int] = {}
         self.words = {"start", "stop"}
-        self.has_products = False
+        self.has_products = self.is_far = False
         self.is_around = False  # whether what is looked at stands in a loop around a product or two loops
 
     def statements(self, nodes: Sequence[ast.stmt], innermost: str = "") -> None:
@@ -76,7 +77,9 @@ class _Finder:
             return
         inside = [inner for statement in node.body for inner in ast.walk(statement)]
         is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for inner in inside)
-        least = 0 if self.has_products and not any(map(_is_read, inside)) else machine_model.MANY_STEPS
+        self.is_far = _is_far_copy(node, node.target.id)
+        is_short = self.is_far or self.has_products and not any(map(_is_read, inside))
+        least = 0 if is_short else machine_model.MANY_STEPS
         has_product = any(map(_is_product, inside))
         self.has_products |= has_product
         was_around, self.is_around = self.is_around, has_product or _holds_nest(inside)
@@ -129,8 +132,10 @@ class _Finder:
         elif isinstance(node, ast.UnaryOp):
             self.index(node.operand, innermost)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
-            factors = [getattr(factor, "id", None) for factor in (node.left, node.right)]
-            if not (innermost in factors and isinstance(node.op, ast.Mult)):
+            if _is_multiple(node, innermost):
+                for side in (node.left, node.right) if self.is_far else ():
+                    self.index(side, "", machine_model.MOST_INTERLEAVED + 1)
+            else:
                 self.index(node.left, innermost)
                 if self.is_around or isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
                     self.index(node.right, innermost)
@@ -147,6 +152,28 @@ def _holds_nest(inside: Sequence[ast.AST]) -> bool:
     """Whether there is a loop with a loop in it: beside its elements a division is little."""
     loops = [node for node in inside if isinstance(node, ast.For)]
     return any(isinstance(inner, ast.For) and inner is not node for node in loops for inner in ast.walk(node))
+
+
+def _is_far_copy(node: ast.For, name: str) -> bool:
+    """Whether a loop only copies elements, to or from places further apart than vectors help with."""
+    if len(node.body) != 1 or not isinstance(node.body[0], ast.Assign):
+        return False
+    (target, *others), value = node.body[0].targets, node.body[0].value
+    return (
+        not others
+        and isinstance(target, ast.Subscript)
+        and isinstance(value, ast.Subscript)
+        and any(_is_multiple(part, name, machine_model.MOST_INTERLEAVED + 1) for part in ast.walk(node.body[0]))
+    )
+
+
+def _is_multiple(node: ast.AST, name: str, least: int = 0) -> bool:
+    """Whether this is a variable times something else, which is a number that is no less if there is a least one."""
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
+        return False
+    sides = {getattr(side, "id", None): other for side, other in ((node.left, node.right), (node.right, node.left))}
+    factor = getattr(sides.get(name), "value", None)
+    return name in sides and (not least or type(factor) is int and factor >= least)
 
 
 def _is_read(node: ast.AST) -> bool:
