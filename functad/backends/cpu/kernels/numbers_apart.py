@@ -75,13 +75,13 @@ class _Finder:
     def loop(self, node: ast.For) -> None:
         if not (isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)):
             return
-        inside = [inner for statement in node.body for inner in ast.walk(statement)]
+        inside = list(_inside(node))
         is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for inner in inside)
-        self.is_far = _is_far_copy(node, node.target.id)
-        is_short = self.is_far or self.has_products and not any(map(_is_read, inside))
-        least = 0 if is_short else machine_model.MANY_STEPS
-        has_product = any(map(_is_product, inside))
+        self.is_far = is_innermost and _is_far_copy(node, node.target.id)
+        has_product = any(isinstance(inner, ast.Expr) and _is_product(inner.value) for inner in inside)
         self.has_products |= has_product
+        is_short = self.is_far or is_innermost and self.has_products and not _reads(inside)
+        least = 0 if is_short else machine_model.MANY_STEPS
         was_around, self.is_around = self.is_around, has_product or _holds_nest(inside)
         for bound in node.iter.args[:2]:
             if not is_innermost or has_product:
@@ -148,10 +148,17 @@ def _is_product(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("gemm_")
 
 
-def _holds_nest(inside: Sequence[ast.AST]) -> bool:
+def _inside(node: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements in a statement."""
+    for inner in (*getattr(node, "body", ()), *getattr(node, "orelse", ())):
+        yield inner
+        yield from _inside(inner)
+
+
+def _holds_nest(inside: Sequence[ast.stmt]) -> bool:
     """Whether there is a loop with a loop in it: beside its elements a division is little."""
     loops = [node for node in inside if isinstance(node, ast.For)]
-    return any(isinstance(inner, ast.For) and inner is not node for node in loops for inner in ast.walk(node))
+    return any(isinstance(inner, ast.For) for node in loops for inner in _inside(node))
 
 
 def _is_far_copy(node: ast.For, name: str) -> bool:
@@ -176,8 +183,12 @@ def _is_multiple(node: ast.AST, name: str, least: int = 0) -> bool:
     return name in sides and (not least or type(factor) is int and factor >= least)
 
 
-def _is_read(node: ast.AST) -> bool:
-    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+def _reads(statements: Sequence[ast.stmt]) -> bool:
+    return any(
+        isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+        for statement in statements
+        for node in ast.walk(statement)
+    )
 
 
 def _subscripts(node: ast.stmt) -> Iterator[ast.Subscript]:
