@@ -13,7 +13,14 @@ from typing import Any
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import divisor, out_index, write_places, write_sum
 from functad.primitives.loops.convolution_geometry import Convolution
-from functad.primitives.loops.convolution_packing import CopyLoop, padded, row_major, write_clear, write_copy, write_vectors
+from functad.primitives.loops.convolution_packing import (
+    CopyLoop,
+    padded,
+    row_major,
+    write_clear,
+    write_copy,
+    write_vectors,
+)
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 

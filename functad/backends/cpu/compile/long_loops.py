@@ -1,8 +1,8 @@
 """Loops so long that LLVM had better write them once: what is left for no whole vector is done as one with a mask.
 
-Else it writes a loop three times, with wide vectors, with narrow ones, and with none. A loop that only moves elements to
-or from places far apart is no vector at all: it would be put together, or taken apart, element by element. Only knows
-instructions.
+Else it writes a loop three times, with wide vectors, with narrow ones, and with none. A loop that only moves elements
+to or from places far apart is no vector at all: it would be put together, or taken apart, element by element. Only
+knows instructions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from llvmlite.ir import instructions
 
 from functad import machine_model
 from functad.backends.cpu.compile.target import has_masked_vectors
-
 
 _OF_COPIES = {"add", "sub", "mul", "getelementptr", "load", "store", "br"}
 

@@ -2,9 +2,9 @@
 
 Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these.
 What decides how a loop becomes vectors stays in the text: divisors, steps, how far apart the elements of an innermost
-loop lie, and how many these are unless they are many. Around matrix products, and two loops or more, divisors are given,
-too, which take no time beside those; and in kernels of products how many elements are set without reading any. A loop
-that copies elements that lie far apart is no vector: all its numbers may be given.
+loop lie, and how many these are unless they are many. Around matrix products, and two loops or more, divisors are
+given, too, which take no time beside those; and in kernels of products how many elements are set without reading any.
+A loop that copies elements that lie far apart is no vector: all its numbers may be given.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Knows the form of kernel text: loops, and how many lines run in all. Nothing of what they compute. A loop whose number
 of steps is known is cut into strips, with one question for each, so that its steps cost what they did. So are the steps
 that are known to come next (`steps_left`) in a loop that goes on if they were not all. Loops without a known end, and
-what is done under a condition only, are counted as they run. Matrix products take long beside a question: the innermost
-loop without a known end around one asks at each step, whatever its sizes, so that kernels of other sizes have its text.
+what is done under a condition only, are counted as they run. Matrix products take long beside a question: the loop
+over a share of them asks at each step, whatever its sizes, so that kernels of other sizes have its text.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _OF_RANGE = re.compile(r"(\d+) \* start$")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _AHEAD = "steps_left("
 _PRODUCT = "gemm_"
+_SHARE = " // "
 _AT_MOST = re.compile(r"(\w+) = minimum\((\d+), ")
 _SLOW = {"remainder"} | {
     name
@@ -120,7 +121,7 @@ class _PollWriter:
             asks = steps * each > machine_model.POLL_WORK
         elif self.has_products:
             steps = self.most.get(last, machine_model.UNKNOWN_STEPS)
-            if any(_PRODUCT in inner for inner in inside):
+            if _SHARE in bounds and any(_PRODUCT in inner for inner in inside):
                 is_asked = any(f"({self.token})" in inner for inner in inside)
                 return [line, *([] if is_asked else self.ask(_depth(line) + 4)), *inside], steps
             asks = steps * each > machine_model.POLL_WORK
