@@ -52,10 +52,17 @@ def compile_program(
         return CpuExecutable(plan, addresses, lowering)
     lowered = lowering()
     plan = lowered.assembled().plan
-    executable = CpuExecutable(plan, lowered.compiled(lambda: prepare(plan.entries)), lowering)
+    executable = CpuExecutable(plan, lowered.compiled(lambda: _prepare(plan)), lowering)
     if key is not None:
         kept_plans.keep(key, plan)
     return executable
+
+
+def _prepare(plan: Plan) -> None:
+    """Load what a plan needs besides kernels."""
+    prepare(plan.entries)
+    for _, name in plan.handles:
+        named_handle(name)
 
 
 def lower_program(program: Program, donated: Sequence[bool] = ()) -> Any:

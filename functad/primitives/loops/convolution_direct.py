@@ -41,13 +41,16 @@ def any_convolution(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
     target.kernel("convolution", str(text), buffers, math.prod(outer), flops=conv.flops, slowness=slowness)
 
 
-def write_places(text: KernelText, place: str, names: Sequence[str], sizes: Sequence[int]) -> None:
-    """Assign to each name its share of a row-major place."""
+def write_places(
+    text: KernelText, place: str, names: Sequence[str], sizes: Sequence[int], *, whatever: bool = False
+) -> None:
+    """Assign to each name its share of a row-major place. whatever: in a text that is the same for all sizes."""
     step = math.prod(sizes)
     for position, (name, size) in enumerate(zip(names, sizes, strict=True)):
         step //= size
-        quotient = place if step == 1 else f"{place} // {step}"
-        if size == 1:
+        is_last = position == len(names) - 1
+        quotient = place if step == 1 and (is_last or not whatever) else f"{place} // {step}"
+        if size == 1 and not whatever:
             text.line(f"{name} = 0")
         else:
             text.line(f"{name} = {quotient}" if position == 0 else f"{name} = {quotient} % {size}")

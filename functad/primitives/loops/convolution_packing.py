@@ -45,6 +45,11 @@ def write_copy(text: KernelText, to: tuple[str, str], source: tuple[str, str], r
     source_terms: list[str | tuple[str, int]] = [source_place]
     depth = text.depth
     for r, run in enumerate(runs):
+        if run is runs[-1] and _is_vectors(run):
+            name = write_vectors(text, f"d{r}", run.count)
+            to_terms.append(name)
+            source_terms.append(name)
+            continue
         first, last, name = "0", str(run.count), f"d{r}"
         if run.checked and run.base == 1:
             first, last = _bounds(text, r, run)
@@ -60,6 +65,20 @@ def write_copy(text: KernelText, to: tuple[str, str], source: tuple[str, str], r
         source_terms.append((at, run.from_step))
     text.line(f"{to_name}[{total(*to_terms)}] = {source_name}[{total(*source_terms)}]")
     text.close(depth)
+
+
+def _is_vectors(run: CopyLoop) -> bool:
+    """Whether neighbours are copied to neighbours, a whole number of vectors."""
+    is_plain = run.to_step == run.from_step == run.jump == 1 and run.origin == run.size == 0
+    return is_plain and isinstance(run.count, int) and run.count % machine_model.FLOATS_OF_VECTOR == 0
+
+
+def write_vectors(text: KernelText, name: str, count: int | str) -> str:
+    """Open loops over neighbours, which are vectors whatever their number; returns the name of the inner one."""
+    width = machine_model.FLOATS_OF_VECTOR
+    text.open(f"for {name} in range(0, {count}, {width}):")
+    text.open(f"for {name}_lane in range({name}, {name} + {width}):")
+    return f"{name}_lane"
 
 
 def _bounds(text: KernelText, r: int, run: CopyLoop) -> tuple[str, str]:

@@ -62,7 +62,7 @@ def places(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None
     names, counts = [f"i{a}" for a in range(len(outer))], [axis.count for axis in outer]
     if joined > 1:
         counts[-1] //= joined
-    write_places(text, "u", ["n", "g", *names], [conv.batch, conv.groups, *counts])
+    write_places(text, "u", ["n", "g", *names], [conv.batch, conv.groups, *counts], whatever=True)
     if joined > 1:
         text.line(f"{names[-1]} = {names[-1]} * {joined}")
     _write_table(text, conv, joined)
@@ -85,8 +85,8 @@ def places(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None
         text.line(f"w0 = {weight}", f"y1 = {total('y0', ('b', columns))}", f"ahead = minimum({ahead}, {lhs.size - 1})")
         for first, height, number in _runs(parts):
             with text.loop("part", number):
-                text.line(f"p1 = {total('p0', first, ('part', height))}")
-                text.line(f"y2 = {total('y1', first * last.out_step, ('part', height * last.out_step))}")
+                text.line(f"p1 = p0 + part * {height} + {first}")
+                text.line(f"y2 = y1 + part * {height * last.out_step} + {first * last.out_step}")
                 text.line(
                     f"gemm_places_{cast(out.dtype)}(blas, {height}, {columns}, {conv.taps}, {conv.features}, table, "
                     f"p1, {count}, lhs, zeros, z0, weights, w0, out, y2, {last.out_step}, ahead, {step})"
@@ -123,14 +123,16 @@ def _parts(count: int) -> list[tuple[int, int]]:
 
 
 def _runs(parts: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """First output, height and number of parts that follow each other without overlapping."""
+    """First output, height and number of parts that follow each other without overlapping: two runs, the last one empty
+    if all parts are in the first, so that the text is the same.
+    """
     runs: list[tuple[int, int, int]] = []
     for first, height in parts:
         if runs and runs[-1][1] == height and runs[-1][0] + runs[-1][2] * height == first:
             runs[-1] = (*runs[-1][:2], runs[-1][2] + 1)
         else:
             runs.append((first, height, 1))
-    return runs
+    return [*runs, (0, runs[0][1], 0)][:2]
 
 
 def _panels(target: Any, rhs: Any, conv: Convolution, columns: int) -> Any:

@@ -104,10 +104,9 @@ def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> No
         tasks = task_count(units, (plan.copied + plan.computed) * out.dtype.itemsize)
         text.open("for task in range(start, stop):")
         text.open(f"for u in range(task * {units} // {tasks}, (task + 1) * {units} // {tasks}):")
-    write_places(text, "u", ["n", "g", "block"], [conv.batch, conv.groups, blocks])
-    even = blocks * plan.rows == conv.axes[0].count
+    write_places(text, "u", ["n", "g", "block"], [conv.batch, conv.groups, blocks], whatever=True)
     text.line(f"first = block * {plan.rows}")
-    text.line(f"rows = {plan.rows if even else f'minimum({plan.rows}, {conv.axes[0].count} - first)'}")
+    text.line(f"rows = minimum({plan.rows}, {conv.axes[0].count} - first)")
     y = "out"
     x = write_input(text, target, lhs, plan, tasks, buffers)
     place = [("n", conv.out_steps[0]), ("g", conv.out_steps[1]), ("first", conv.axes[0].out_step)]

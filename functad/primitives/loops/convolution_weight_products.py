@@ -49,13 +49,13 @@ def weight_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
         text.line(f"y0 = task * {plan.computed}")
         write_clear(text, f"{t}(0)", ("cotangent", "y0"), plan.computed)
     text.open(f"for v in range(task * {shares} // {tasks}, (task + 1) * {shares} // {tasks}):")
-    write_places(text, "v", ["part", "g"], [parts, primal.groups])
+    write_places(text, "v", ["part", "g"], [parts, primal.groups], whatever=True)
     text.line(f"beta = {t}(0)")
     text.open(f"for u in range(part * {units} // {parts}, (part + 1) * {units} // {parts}):")
-    write_places(text, "u", ["n", "block"], [primal.batch, blocks])
+    write_places(text, "u", ["n", "block"], [primal.batch, blocks], whatever=True)
     even = blocks * plan.rows == primal.axes[0].count
     text.line(f"first = block * {plan.rows}")
-    text.line(f"rows = {plan.rows if even else f'minimum({plan.rows}, {primal.axes[0].count} - first)'}")
+    text.line(f"rows = minimum({plan.rows}, {primal.axes[0].count} - first)")
     x = write_input(text, target, lhs, plan, tasks, buffers)
     place = [("n", primal.out_steps[0]), ("g", primal.out_steps[1]), ("first", primal.axes[0].out_step)]
     text.line(f"{'y0' if plan.direct else 'rhs0'} = {total(*place)}")

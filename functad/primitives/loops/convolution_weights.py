@@ -13,7 +13,14 @@ from typing import Any
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import divisor, out_index, write_places, write_sum
 from functad.primitives.loops.convolution_geometry import Convolution
-from functad.primitives.loops.convolution_packing import CopyLoop, padded, row_major, write_clear, write_copy
+from functad.primitives.loops.convolution_packing import (
+    CopyLoop,
+    padded,
+    row_major,
+    write_clear,
+    write_copy,
+    write_vectors,
+)
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
@@ -97,11 +104,18 @@ def add_parts(
     """
     t = cast(out.dtype)
     parts, size = sums.shape
+    nbytes = (parts + 1) * out.dtype.itemsize * size
     taps = [f"i{a}" for a in range(len(conv.axes))]
     extents = {"g": conv.groups, "o": conv.outputs, "n": conv.batch}
     extents |= {name: axis.count for name, axis in zip(taps, conv.axes, strict=True)}
     names = [name for part in order for name in (taps if part == "t" else [part])]
     text = KernelText()
+    width, is_row = extents[names[-1]], _steps(conv)[names[-1]] == 1
+    if exact and is_row and width % machine_model.FLOATS_OF_VECTOR == 0:
+        _write_sums_of_rows(text, conv, parts, size, [(name, extents[name]) for name in names], t)
+        count, buffers = size // width, {"sums": (sums, "r"), "out": (out, "rw")}
+        target.kernel("add_parts", str(text), buffers, count, flops=parts * size, bytes=nbytes)
+        return
     with text.loop("u", "start", "stop"):
         text.line(f"acc = {t}(0)")
         with text.loop("part", parts):
@@ -113,9 +127,31 @@ def add_parts(
         text.line(f"out[{out_index(conv)}] = acc")
     buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r")} if not exact else {}
     buffers |= {"sums": (sums, "r"), "out": (out, "w")}
-    target.kernel(
-        "add_parts", str(text), buffers, size, flops=parts * size, bytes=(parts + 1) * out.dtype.itemsize * size
-    )
+    target.kernel("add_parts", str(text), buffers, size, flops=parts * size, bytes=nbytes)
+
+
+def _write_sums_of_rows(
+    text: KernelText, conv: Convolution, parts: int, size: int, places: list[tuple[str, int]], t: str
+) -> None:
+    """Rows of sums that neighbour in the result, too: vectors. places: how the sums lie, by names and sizes."""
+    *outer, (_, width) = places
+    steps = _steps(conv)
+    with text.loop("u", "start", "stop"):
+        write_places(text, "u", [name for name, _ in outer], [count for _, count in outer])
+        text.line(f"y = {total(*((name, steps[name]) for name, _ in outer), conv.out_start)}")
+        level = text.depth
+        e = write_vectors(text, "e", width)
+        text.line(f"out[y + {e}] = {t}(0)")
+        text.close(level)
+        text.open(f"for part in range({parts}):")
+        e = write_vectors(text, "e", width)
+        text.line(f"out[y + {e}] = out[y + {e}] + sums[{total(('part', size), ('u', width), e)}]")
+
+
+def _steps(conv: Convolution) -> dict[str, int]:
+    """How far apart in the result the neighbours along each axis lie."""
+    steps = dict(zip("ngo", conv.out_steps, strict=True))
+    return steps | {f"i{a}": axis.out_step for a, axis in enumerate(conv.axes)}
 
 
 def write_loops(text: KernelText, loops: list[tuple[str, int]]) -> None:

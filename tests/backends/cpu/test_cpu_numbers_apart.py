@@ -29,7 +29,20 @@ def _apart(body: str) -> list[str]:
         ("p = 8 << ((stop >> 38) & 1)\nfor j in range(4, 4 + p):\n    y[j] = x[j + 9]", ["9"]),
         ("for p, q in pairs:\n    y[7 * p] = q", []),
         ("p = 4 * start\nif p < 3:\n    y[p] = x[1]", ["4", "3", "1"]),
-        ("for i in range(9):\n    gemm_f32(blas, 0, m, 4 + i, f32(1), x)", ["0", "4"]),
+        ("for i in range(9):\n    gemm_f32(blas, 0, m, 4 + i, f32(1), x)", ["9", "0", "4"]),
+        (
+            "for i in range(9 // 2 * start):\n    p = i // 3\n    for j in range(8):\n        x[j] = f32(0)\n"
+            "    gemm_f32(blas, p, 5 % i, x)\nfor j in range(7):\n    y[j] = x[j]",
+            ["9", "2", "3", "8", "5"],  # beside a product all else takes no time
+        ),
+        (
+            "for i in range(start, stop):\n    p = i // 3\n    for j in range(5):\n        for k in range(6):\n"
+            "            y[k + p] = x[k]",
+            ["3", "5"],
+        ),
+        ("for i in range(9):\n    for j in range(5):\n        y[i + j] = x[j * 9]", ["9", "5", "9"]),  # no vectors
+        ("for i in range(9):\n    for j in range(5):\n        y[i + j] = x[j * 8]", ["9"]),
+        ("for i in range(9):\n    for j in range(5):\n        y[i + j] = sqrt(x[j * 9])", ["9"]),
         ("for i in range(9):\n    y[-5 + i] = 1e-05 * x[0.5]", ["5"]),
     ],
 )

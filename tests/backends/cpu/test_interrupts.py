@@ -142,6 +142,34 @@ def test_long_kernels_ask_now_and_then_and_compute_the_same(text: str, given: di
     assert left == [-1]
 
 
+PRODUCTS = """for task in range(start, stop):
+    for v in range(task * n // 4, (task + 1) * n // 4):
+        for u in range(v * 8 // 2, (v + 1) * 8 // 2):
+            rows = minimum(13, 64 - u)
+            last = minimum(66, 64 - u)
+            for d in range(0, last):
+                copy[d] = x[d]
+            for r in range(rows):
+                gemm_f32(blas, 0, 0, r, 16, 16, copy, x, out)
+"""
+
+
+def test_shares_of_products_ask_at_each_step_whatever_the_sizes() -> None:
+    names = ["blas", "n", "x", "copy", "out"]
+    polled = with_polls(PRODUCTS, names)
+    lines = polled.body.splitlines()
+    assert polled.token and sum(f"interrupted({polled.token})" in line for line in lines) == 1
+    assert f"interrupted({polled.token})" in lines[3] and "for u in" in lines[2]
+    larger = PRODUCTS.replace("66", "76").replace("13", "53")
+    assert with_polls(larger, names).body == polled.body.replace("66", "76").replace("13", "53")
+    assert with_polls(larger, names, is_long=True).body == with_polls(larger, names).body
+
+
+def test_copies_beside_products_ask_if_they_are_long() -> None:
+    long = PRODUCTS.replace("66", str(POLL_WORK))
+    assert "for d_piece in range(0, last, " in with_polls(long, ["blas", "n", "x", "copy", "out"]).body
+
+
 def test_names_in_a_kernel_are_not_taken_twice() -> None:
     polled = with_polls(LONG.replace("total", "token").replace("j", "i_piece"), ["budget", "out"])
     assert polled.token == "token_2"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from functad.backends.cpu.compile.contexts import KernelTarget, KernelTyping
 from functad.backends.cpu.compile.debug_lines import DebugLines
 from functad.backends.cpu.compile.instructions import KernelLower
 from functad.backends.cpu.compile.translation import KernelTranslation, NotSimple
+from functad.backends.cpu.scalars.integers_numba import mark_positive
 from functad.backends.cpu.scalars.registry_numba import declare, declare_function, implement
 from functad.errors import CompilationError
 
@@ -112,6 +113,7 @@ def lower_kernel(
     names: Mapping[str, Any],
     arguments: tuple[types.Type, ...],
     *,
+    counts: Sequence[int],
     fused: bool,
     filename: str = "",
 ) -> Specialization:
@@ -121,6 +123,7 @@ def lower_kernel(
         node: its text.
         names: what the names mean that are not its own; its own name is the Python function.
         arguments: the Numba types of its arguments.
+        counts: which arguments are integers that, as divisors, are positive.
         fused: whether any product may be added without being rounded first.
         filename: of the file whose lines instructions shall name; they name none without.
 
@@ -136,6 +139,8 @@ def lower_kernel(
         function = ir.Function(module, kind, f"kernel.{node.name}")
         names_of_arguments = [argument.arg for argument in node.args.args]
         target.call_conv.decorate_function(function, names_of_arguments, arguments, noalias=True)
+        for k in counts:
+            mark_positive(function.args[2 + k])  # behind the places of result and exception
         try:
             with target.push_code_library(library):
                 locate = None

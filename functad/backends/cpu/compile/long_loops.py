@@ -1,10 +1,13 @@
 """Loops so long that LLVM had better write them once: what is left for no whole vector is done as one with a mask.
 
-Else it writes a loop three times, with wide vectors, with narrow ones, and with none. Only knows instructions.
+Else it writes a loop three times, with wide vectors, with narrow ones, and with none. A loop that only moves elements
+to or from places far apart is no vector at all: it would be put together, or taken apart, element by element. Only
+knows instructions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from llvmlite import ir
@@ -13,16 +16,44 @@ from llvmlite.ir import instructions
 from functad import machine_model
 from functad.backends.cpu.compile.target import has_masked_vectors
 
+_OF_COPIES = {"add", "sub", "mul", "getelementptr", "load", "store", "br"}
+
 
 def end_loop(builder: ir.IRBuilder, head: ir.Block, body: ir.Block, number: ir.Value) -> None:
     """Go back to where a loop begins. body: the last block of its body. number: what it counts."""
-    is_masked = has_masked_vectors() and _is_long(body) and _is_along(body, number)
+    option = ""
+    if _moves_far(body, number):
+        option, value = "llvm.loop.vectorize.enable", False
+    elif has_masked_vectors() and _is_long(body) and _is_along(body, number):
+        option, value = "llvm.loop.vectorize.predicate.enable", True
     jump = builder.branch(head)
-    if is_masked:
-        option = builder.module.add_metadata(["llvm.loop.vectorize.predicate.enable", ir.IntType(1)(True)])
+    if option:
+        setting = builder.module.add_metadata([option, ir.IntType(1)(value)])
         loop = ir.MDValue(builder.module, [], name=str(len(builder.module.metadata)))
-        loop.operands = (loop, option)  # by naming itself it differs from all others
+        loop.operands = (loop, setting)  # by naming itself it differs from all others
         jump.set_metadata("llvm.loop", loop)
+
+
+def _moves_far(block: ir.Block, number: ir.Value) -> bool:
+    """Whether elements are copied, and those of neighbouring steps lie further apart than vectors help with."""
+    inside = {id(instruction) for instruction in block.instructions}
+    if any(instruction.opname not in _OF_COPIES for instruction in block.instructions):
+        return False
+
+    def step(index: ir.Value) -> float:
+        """How far apart the places of two steps are; infinity if nobody knows, NaN if memory says it."""
+        if index is number or id(index) not in inside:
+            return float(index is number)
+        if index.opname not in ("add", "sub", "mul"):
+            return math.nan
+        left, right = (step(operand) for operand in index.operands)
+        if index.opname != "mul" or not (left or right):
+            return left - right if index.opname == "sub" else left + right
+        factor = index.operands[0 if right else 1]
+        return (left or right) * (factor.constant if isinstance(factor, ir.Constant) else math.inf)
+
+    steps = [step(place.indices[0]) for place in block.instructions if isinstance(place, instructions.GEPInstr)]
+    return not any(map(math.isnan, steps)) and any(abs(far) > machine_model.MOST_INTERLEAVED for far in steps)
 
 
 def _is_long(block: ir.Block) -> bool:

@@ -30,7 +30,7 @@ from functad.backends.cpu.compile.frontend import (
 )
 from functad.backends.cpu.compile.loader import PREFIX, archive
 from functad.backends.cpu.compile.target import emitted, run_passes, target_machine
-from functad.backends.cpu.kernels.arguments import Argument, Number, Shifted
+from functad.backends.cpu.kernels.arguments import Argument, Count, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba
 from functad.backends.cpu.scalars import integers_numba as integers_numba
@@ -186,7 +186,10 @@ def _kernels(
     refresh()
     for name, signature in signatures.items():
         arguments = (*map(_type_of, signature), types.int64, types.int64)
-        lowered = lower_kernel(nodes[name], namespace, arguments, fused=fused, filename=filename * named_lines)
+        counts = [k for k, argument in enumerate(signature) if isinstance(argument, Count)]
+        lowered = lower_kernel(
+            nodes[name], namespace, arguments, counts=counts, fused=fused, filename=filename * named_lines
+        )
         exported = _add_trampoline(exports.get(name, name), signature, lowered)
         if named_lines:
             _name_line(exported, lowered.library.lines or DebugLines(lowered.module, filename), nodes[name].lineno)

@@ -213,6 +213,9 @@ class KernelTranslation:
     def once(self, node: ast.For, name: str, number: Value) -> None:
         """A loop with one step, which LLVM would look at as one in all its passes."""
         self.set(name, number)
+        if not any(isinstance(inner, (ast.Break, ast.Continue)) for inner in ast.walk(node)) and not node.orelse:
+            self.statements(node.body)
+            return
         after = self.block("after")
         self.repeated(node, after, after)
         if not self.builder.block.is_terminated:

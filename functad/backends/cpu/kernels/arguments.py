@@ -24,6 +24,10 @@ class Number(NamedTuple):
     dtype: np.dtype[Any]
 
 
+class Count(Number):
+    """A number, int64, that counts or places: not negative, and not 0 where something is divided by it."""
+
+
 Argument = np.dtype[Any] | Shifted | Number  # a dtype alone: a pointer
 
 

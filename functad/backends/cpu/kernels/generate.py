@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.kernels.arguments import Argument, Number, describe, signature_of
+from functad.backends.cpu.kernels.arguments import Argument, Count, describe, signature_of
 from functad.backends.cpu.kernels.emit import CpuKernel, emit
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.numbers_apart import numbers_apart, numbers_of, with_names
@@ -184,7 +184,7 @@ class _Generator:
         constants = {**first.kernel.constants, **{name: np.int64(column[0]) for column, name in given.items()}}
         first.kernel = replace(first.kernel, body=body, constants=constants)
         first.names += given.values()
-        self.signatures[keep] += (Number(np.dtype(np.int64)),) * len(given)
+        self.signatures[keep] += (Count(np.dtype(np.int64)),) * len(given)
         return keep
 
     def _key(self, name: str, body: str) -> str:

@@ -2,7 +2,9 @@
 
 Only knows the text. Numbers that count and place: in indices, in the bounds of loops, in what is computed from these.
 What decides how a loop becomes vectors stays in the text: divisors, steps, how far apart the elements of an innermost
-loop lie, and how many these are unless they are many.
+loop lie, and how many these are unless they are many. Around matrix products, and two loops or more, divisors are
+given, too, which take no time beside those; and in kernels of products how many elements are set without reading any.
+A loop that copies elements that lie far apart is no vector: all its numbers may be given.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ class _Finder:
     def __init__(self) -> None:
         self.found: dict[tuple[int, int], int] = {}
         self.words = {"start", "stop"}
+        self.has_products = self.is_far = False
+        self.is_around = False  # whether what is looked at stands in a loop around a product or two loops
 
     def statements(self, nodes: Sequence[ast.stmt], innermost: str = "") -> None:
         for node in nodes:
@@ -71,14 +75,22 @@ class _Finder:
     def loop(self, node: ast.For) -> None:
         if not (isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)):
             return
-        is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for s in node.body for inner in ast.walk(s))
+        inside = list(_inside(node))
+        is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for inner in inside)
+        self.is_far = is_innermost and _is_far_copy(node, node.target.id)
+        has_product = any(isinstance(inner, ast.Expr) and _is_product(inner.value) for inner in inside)
+        self.has_products |= has_product
+        is_short = self.is_far or is_innermost and self.has_products and not _reads(inside)
+        least = 0 if is_short else machine_model.MANY_STEPS
+        was_around, self.is_around = self.is_around, has_product or _holds_nest(inside)
         for bound in node.iter.args[:2]:
-            if not is_innermost:
+            if not is_innermost or has_product:
                 self.index(bound, "")
             elif isinstance(bound, ast.Constant):
-                self.index(bound, "", machine_model.MANY_STEPS)
+                self.index(bound, "", least)
         self.words.add(node.target.id)
-        self.statements(node.body, node.target.id if is_innermost else "")
+        self.statements(node.body, node.target.id if is_innermost and not has_product else "")
+        self.is_around = was_around
 
     def assignment(self, node: ast.Assign | ast.AugAssign, innermost: str) -> None:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
@@ -87,6 +99,8 @@ class _Finder:
             self.index(node.value, innermost)
         elif isinstance(target, (ast.Name, ast.Tuple)):
             self.words.difference_update(name.id for name in ast.walk(target) if isinstance(name, ast.Name))
+        elif self.has_products and self.is_index(node.value):
+            self.index(node.value, "")
 
     def comparison(self, test: ast.expr, innermost: str) -> None:
         for node in ast.walk(test):
@@ -95,7 +109,7 @@ class _Finder:
                     self.index(side, innermost)
 
     def product(self, call: ast.Call) -> None:
-        if isinstance(call.func, ast.Name) and call.func.id.startswith("gemm_"):
+        if _is_product(call):
             for argument in call.args:
                 if self.is_index(argument):
                     self.index(argument, "")
@@ -118,14 +132,63 @@ class _Finder:
         elif isinstance(node, ast.UnaryOp):
             self.index(node.operand, innermost)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
-            factors = [getattr(factor, "id", None) for factor in (node.left, node.right)]
-            if not (innermost in factors and isinstance(node.op, ast.Mult)):
+            if _is_multiple(node, innermost):
+                for side in (node.left, node.right) if self.is_far else ():
+                    self.index(side, "", machine_model.MOST_INTERLEAVED + 1)
+            else:
                 self.index(node.left, innermost)
-                if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
+                if self.is_around or isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
                     self.index(node.right, innermost)
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in _OF_NUMBERS:
             for argument in node.args:
                 self.index(argument, innermost)
+
+
+def _is_product(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("gemm_")
+
+
+def _inside(node: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements in a statement."""
+    for inner in (*getattr(node, "body", ()), *getattr(node, "orelse", ())):
+        yield inner
+        yield from _inside(inner)
+
+
+def _holds_nest(inside: Sequence[ast.stmt]) -> bool:
+    """Whether there is a loop with a loop in it: beside its elements a division is little."""
+    loops = [node for node in inside if isinstance(node, ast.For)]
+    return any(isinstance(inner, ast.For) for node in loops for inner in _inside(node))
+
+
+def _is_far_copy(node: ast.For, name: str) -> bool:
+    """Whether a loop only copies elements, to or from places further apart than vectors help with."""
+    if len(node.body) != 1 or not isinstance(node.body[0], ast.Assign):
+        return False
+    (target, *others), value = node.body[0].targets, node.body[0].value
+    return (
+        not others
+        and isinstance(target, ast.Subscript)
+        and isinstance(value, ast.Subscript)
+        and any(_is_multiple(part, name, machine_model.MOST_INTERLEAVED + 1) for part in ast.walk(node.body[0]))
+    )
+
+
+def _is_multiple(node: ast.AST, name: str, least: int = 0) -> bool:
+    """Whether this is a variable times something else, which is a number that is no less if there is a least one."""
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
+        return False
+    sides = {getattr(side, "id", None): other for side, other in ((node.left, node.right), (node.right, node.left))}
+    factor = getattr(sides.get(name), "value", None)
+    return name in sides and (not least or type(factor) is int and factor >= least)
+
+
+def _reads(statements: Sequence[ast.stmt]) -> bool:
+    return any(
+        isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+        for statement in statements
+        for node in ast.walk(statement)
+    )
 
 
 def _subscripts(node: ast.stmt) -> Iterator[ast.Subscript]:

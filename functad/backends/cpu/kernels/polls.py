@@ -3,7 +3,8 @@
 Knows the form of kernel text: loops, and how many lines run in all. Nothing of what they compute. A loop whose number
 of steps is known is cut into strips, with one question for each, so that its steps cost what they did. So are the steps
 that are known to come next (`steps_left`) in a loop that goes on if they were not all. Loops without a known end, and
-what is done under a condition only, are counted as they run.
+what is done under a condition only, are counted as they run. Matrix products take long beside a question: the loop
+over a share of them asks at each step, whatever its sizes, so that kernels of other sizes have its text.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _OF_RANGE = re.compile(r"(\d+) \* start$")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 _AHEAD = "steps_left("
+_PRODUCT = "gemm_"
+_SHARE = " // "
+_AT_MOST = re.compile(r"(\w+) = minimum\((\d+), ")
 _SLOW = {"remainder"} | {
     name
     for module in (special_scalars, complex_scalars)
@@ -48,7 +52,7 @@ def with_polls(body: str, names: Iterable[str], *, is_long: bool = False) -> Pol
     names: the kernel's parameters. is_long: whether a step of the range is known to take long, as far as the text alone
     does not tell.
     """
-    writer = _PollWriter({*names, *_WORDS.findall(body)}, is_long)
+    writer = _PollWriter(body, names, is_long)
     lines, work = writer.rewritten(body.strip("\n").split("\n"))
     if writer.has_budget:
         lines.insert(0, f"{writer.budget} = {machine_model.POLL_BUDGET}")
@@ -56,11 +60,18 @@ def with_polls(body: str, names: Iterable[str], *, is_long: bool = False) -> Pol
 
 
 class _PollWriter:
-    def __init__(self, taken: set[str], is_long: bool) -> None:
-        self.taken = taken
+    def __init__(self, body: str, names: Iterable[str], is_long: bool) -> None:
+        self.taken = {*names, *_WORDS.findall(body)}
         self.is_long = is_long
+        self.has_products = _PRODUCT in body
+        self.most = {name: int(number) for name, number in _AT_MOST.findall(body)}
         self.token, self.budget = self.unique("token"), self.unique("budget")
         self.asks = self.has_budget = False
+
+    @property
+    def least_branch(self) -> int:
+        """Lines under a condition that are counted where they run."""
+        return machine_model.POLL_WORK if self.has_products else machine_model.LEAST_POLLED_BRANCH
 
     def unique(self, wanted: str) -> str:
         return fresh(wanted, self.taken)
@@ -88,7 +99,7 @@ class _PollWriter:
                 is_counted = any(_AHEAD in inner and _depth(inner) == indent + 4 for inner in lines[at + 1 : after])
                 new = [line, *([] if is_counted else self.spend(_depth(line) + 4, int(each))), *inside]
                 each = 1
-            elif text.startswith("if ") and inner_work > machine_model.LEAST_POLLED_BRANCH:
+            elif text.startswith("if ") and inner_work > self.least_branch:
                 new = [line, *self.spend(_depth(line) + 4, int(inner_work)), *inside]
                 each -= inner_work
             else:
@@ -107,6 +118,12 @@ class _PollWriter:
             return [line, *inside], int(each_step.group(1)) if each_step else 1
         if first.isdigit() and last.isdigit():
             steps = len(range(int(first), int(last), step))
+            asks = steps * each > machine_model.POLL_WORK
+        elif self.has_products:
+            steps = self.most.get(last, machine_model.UNKNOWN_STEPS)
+            if _SHARE in bounds and any(_PRODUCT in inner for inner in inside):
+                is_asked = any(f"({self.token})" in inner for inner in inside)
+                return [line, *([] if is_asked else self.ask(_depth(line) + 4)), *inside], steps
             asks = steps * each > machine_model.POLL_WORK
         else:
             steps = machine_model.UNKNOWN_STEPS

@@ -52,6 +52,13 @@ def _remainder(context: Any, builder: ir.IRBuilder, call: Any, values: Any) -> i
     return builder.add(remainder, builder.and_(below, values[1]))
 
 
+def mark_positive(argument: ir.Argument) -> None:
+    """Let a function take an integer that it is given for positive, where it divides by it."""
+    argument.is_positive = True
+
+
 def _is_positive(divisor: ir.Value) -> bool:
     # Numba asks whether it is 0, or has another sign: four blocks, of which nothing is left where it is known.
-    return isinstance(divisor, ir.Constant) and divisor.constant > 0
+    if isinstance(divisor, ir.Constant):
+        return bool(divisor.constant > 0)
+    return getattr(divisor, "is_positive", False)
