@@ -1,5 +1,7 @@
 """How kernels are compiled, and found again on disk."""
 
+from functad.machine_model import facts
+
 BATCH_FOR_LLVM = 15_000
 """characters of instructions that LLVM is given at a time, while the next ones are made. The first steps of small nets
 from an empty cache took 0.68, 0.70 and 0.71 s with 15,000, 30,000 and 60,000. Compared."""
@@ -12,6 +14,11 @@ LONG_LOOP = 500
 """instructions of a loop, those of functions included, from which on its last elements are a vector with a mask, where
 AVX-512 has them. Compared: LLVM takes half the time, as it writes such a loop once instead of three times; the loop
 takes up to 4 % more (shorter ones up to 25), as it loads before it computes.
+"""
+
+FEW_STEPS = 4 * facts.FLOATS_OF_VECTOR
+"""steps of a loop, if their number is known, up to which it is compiled for just so many: all vectors written out, the
+last one with a mask. Compared: TODO.
 """
 
 LARGEST_KNOWN_CONSTANT = 1 << 20

@@ -81,6 +81,9 @@ LARGEST_SMALL_PRODUCT = 64
 MOST_SUMMED_AT_ONCE = facts.FLOATS_OF_VECTOR - 1
 """points of a reduction that is written out, so that vectors run along other loops. Derived: more fill a vector."""
 
+MOST_SUMMED_IN_ORDER = 7
+"""terms of a sum that are added in their order, as NumPy adds so many; of more, vectors gather partial sums. Chosen."""
+
 MOST_STATEMENTS_AT_ONCE = 64
 """statements of all points of such a reduction. Bound."""
 

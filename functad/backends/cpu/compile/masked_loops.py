@@ -1,6 +1,7 @@
-"""Loops so long that LLVM had better write them once: what is left for no whole vector is done as one with a mask.
+"""Loops whose last elements, too few for a whole vector, LLVM had better do as one with a mask. Only knows instructions.
 
-Else it writes a loop three times, with wide vectors, with narrow ones, and with none. Only knows instructions.
+Of long loops it writes less then: else it writes each three times, with wide vectors, with narrow ones, and with none.
+Of loops with few steps all vectors are written out, and it is known which lanes the last one has.
 """
 
 from __future__ import annotations
@@ -14,20 +15,30 @@ from functad import machine_model
 from functad.backends.cpu.compile.target import has_masked_vectors
 
 
-def end_loop(builder: ir.IRBuilder, head: ir.Block, body: ir.Block, number: ir.Value) -> None:
-    """Go back to where a loop begins. body: the last block of its body. number: what it counts."""
-    is_masked = has_masked_vectors() and _is_long(body) and _is_along(body, number)
+def end_loop(builder: ir.IRBuilder, head: ir.Block, body: ir.Block, number: ir.Value, steps: int | None) -> None:
+    """Go back to where a loop begins.
+
+    body: the last block of its body. number: what it counts. steps: how many there are, if that is known.
+    """
+    size = _size(body)
+    is_long = size >= machine_model.LONG_LOOP
+    is_short = steps is not None and steps <= machine_model.FEW_STEPS and not is_long
+    is_masked = has_masked_vectors() and (is_long or is_short) and _is_along(body, number)
     jump = builder.branch(head)
     if is_masked:
-        option = builder.module.add_metadata(["llvm.loop.vectorize.predicate.enable", ir.IntType(1)(True)])
-        loop = ir.MDValue(builder.module, [], name=str(len(builder.module.metadata)))
-        loop.operands = (loop, option)  # by naming itself it differs from all others
+        module = builder.module
+        options = [module.add_metadata(["llvm.loop.vectorize.predicate.enable", ir.IntType(1)(True)])]
+        if is_short:
+            written_out = module.add_metadata(["llvm.loop.unroll.full"])
+            options.append(module.add_metadata(["llvm.loop.vectorize.followup_vectorized", written_out]))
+        loop = ir.MDValue(module, [], name=str(len(module.metadata)))
+        loop.operands = (loop, *options)  # by naming itself it differs from all others
         jump.set_metadata("llvm.loop", loop)
 
 
-def _is_long(block: ir.Block) -> bool:
-    called = sum(len(inner.instructions) for inner in _called(block))
-    return len(block.instructions) + called >= machine_model.LONG_LOOP
+def _size(block: ir.Block) -> int:
+    """The instructions of a block, those of functions included."""
+    return len(block.instructions) + sum(len(inner.instructions) for inner in _called(block))
 
 
 def _is_along(block: ir.Block, number: ir.Value) -> bool:
@@ -35,7 +46,10 @@ def _is_along(block: ir.Block, number: ir.Value) -> bool:
     inside = {id(instruction) for instruction in block.instructions}
 
     def is_outside(value: ir.Value) -> bool:
-        return value is not number and id(value) not in inside
+        """Whether it is the same in all steps, as where a row begins."""
+        if id(value) not in inside:
+            return value is not number
+        return getattr(value, "opname", "") in ("add", "sub", "mul") and all(map(is_outside, value.operands))
 
     def is_along(index: ir.Value) -> bool:
         if index is number or is_outside(index):
