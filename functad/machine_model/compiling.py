@@ -18,7 +18,9 @@ takes up to 4 % more (shorter ones up to 25), as it loads before it computes.
 
 FEW_STEPS = 4 * facts.FLOATS_OF_VECTOR
 """steps of a loop, if their number is known, up to which it is compiled for just so many: all vectors written out, the
-last one with a mask. Compared: TODO.
+last one with a mask where AVX-512 has them. Compared: functions of one row of 7 float64 take an eighth of the time, of
+12 half; sums of `exp` in rows of 31 a quarter to a half, in rows of whole vectors as long. In a loop that is not
+written out masks cost more than they save: sums of 17 float32 took twice as long.
 """
 
 LARGEST_KNOWN_CONSTANT = 1 << 20

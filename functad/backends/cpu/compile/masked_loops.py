@@ -1,12 +1,14 @@
-"""Loops whose last elements, too few for a whole vector, LLVM had better do as one with a mask. Only knows instructions.
+"""Loops whose last elements, too few for a whole vector, LLVM had better do as one with a mask.
 
 Of long loops it writes less then: else it writes each three times, with wide vectors, with narrow ones, and with none.
-Of loops with few steps all vectors are written out, and it is known which lanes the last one has.
+Of loops with few steps all vectors are written out, and it is known which lanes the last one has. Only knows
+instructions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from llvmlite import ir
 from llvmlite.ir import instructions
@@ -15,30 +17,53 @@ from functad import machine_model
 from functad.backends.cpu.compile.target import has_masked_vectors
 
 
-def end_loop(builder: ir.IRBuilder, head: ir.Block, body: ir.Block, number: ir.Value, steps: int | None) -> None:
-    """Go back to where a loop begins.
+class Loop(NamedTuple):
+    """A loop whose body has been written.
 
-    body: the last block of its body. number: what it counts. steps: how many there are, if that is known.
+    head: where each step begins. body: the last block of its body. number: what it counts. steps: how many there are,
+    if that is known. is_inner: whether it lies in another loop.
     """
-    size = _size(body)
-    is_long = size >= machine_model.LONG_LOOP
-    is_short = steps is not None and steps <= machine_model.FEW_STEPS and not is_long
-    is_masked = has_masked_vectors() and (is_long or is_short) and _is_along(body, number)
-    jump = builder.branch(head)
-    if is_masked:
+
+    head: ir.Block
+    body: ir.Block
+    number: ir.Value
+    steps: int | None
+    is_inner: bool
+
+
+def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
+    """Go back to where a loop begins."""
+    is_long = _size(loop.body) >= machine_model.LONG_LOOP
+    is_short = loop.steps is not None and loop.steps <= machine_model.FEW_STEPS and not is_long
+    is_masked = has_masked_vectors() and (is_long or is_short) and _is_along(loop.body, loop.number)
+    # The last vector of a row ends amid the next one, which is not read before that is in memory if it is written, too.
+    waits = loop.is_inner and _is_in_place(loop.body)
+    jump = builder.branch(loop.head)
+    if is_masked and not waits:
         module = builder.module
         options = [module.add_metadata(["llvm.loop.vectorize.predicate.enable", ir.IntType(1)(True)])]
         if is_short:
             written_out = module.add_metadata(["llvm.loop.unroll.full"])
             options.append(module.add_metadata(["llvm.loop.vectorize.followup_vectorized", written_out]))
-        loop = ir.MDValue(module, [], name=str(len(module.metadata)))
-        loop.operands = (loop, *options)  # by naming itself it differs from all others
-        jump.set_metadata("llvm.loop", loop)
+        metadata = ir.MDValue(module, [], name=str(len(module.metadata)))
+        metadata.operands = (metadata, *options)  # by naming itself it differs from all others
+        jump.set_metadata("llvm.loop", metadata)
 
 
 def _size(block: ir.Block) -> int:
     """The instructions of a block, those of functions included."""
     return len(block.instructions) + sum(len(inner.instructions) for inner in _called(block))
+
+
+def _is_in_place(block: ir.Block) -> bool:
+    """Whether a block reads and writes elements of one buffer."""
+    found: dict[type, set[int]] = {instructions.LoadInstr: set(), instructions.StoreInstr: set()}
+    for instruction in block.instructions:
+        place = instruction.operands[-1] if type(instruction) in found else None
+        if isinstance(place, instructions.GEPInstr):
+            found[type(instruction)].add(id(place.pointer))
+    read, written = found.values()
+    return bool(read & written)
 
 
 def _is_along(block: ir.Block, number: ir.Value) -> bool:
