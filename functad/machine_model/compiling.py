@@ -1,7 +1,5 @@
 """How kernels are compiled, and found again on disk."""
 
-from functad.machine_model import facts
-
 BATCH_FOR_LLVM = 15_000
 """characters of instructions that LLVM is given at a time, while the next ones are made. The first steps of small nets
 from an empty cache took 0.68, 0.70 and 0.71 s with 15,000, 30,000 and 60,000. Compared."""
@@ -16,7 +14,7 @@ AVX-512 has them. Compared: LLVM takes half the time, as it writes such a loop o
 takes up to 4 % more (shorter ones up to 25), as it loads before it computes.
 """
 
-FEW_STEPS = 4 * facts.FLOATS_OF_VECTOR
+FEW_STEPS = 64
 """steps of a loop, if their number is known, up to which it is compiled for just so many: all vectors written out, the
 last one with a mask where AVX-512 has them. Compared: functions of one row of 7 float64 take an eighth of the time, of
 12 half; sums of `exp` in rows of 31 a quarter to a half, in rows of whole vectors as long. In a loop that is not
