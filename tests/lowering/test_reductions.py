@@ -42,6 +42,27 @@ def test_a_short_reduction_has_no_loop_of_its_own() -> None:
     assert kernels(lambda x: jnp.sum(x, 1), array(50, 300)).count("for ") == 2
 
 
+@pytest.mark.parametrize("length", [2, 3, 6, 7, 15, 16])
+def test_short_rows_are_written_out_where_vectors_had_better_run_along_the_rows(length: int) -> None:
+    x = np.linspace(-2, 2, 40 * length, dtype=np.float32).reshape(40, length)
+    row = np.arange(length, dtype=np.float32)
+
+    def loops(f: Any, x: np.ndarray, donate: tuple[int, ...] = ()) -> int:
+        jitted = functad.jit(lambda x, row: f(x, row), donate_argnums=donate)
+        found = str(jitted.lower(x, row).kernels).count("for ")
+        np.testing.assert_allclose(jitted(jnp.array(x), row), f(jnp.asarray(x), row), rtol=1e-6)
+        return found
+
+    assert (loops(lambda x, row: x * row + row, x) == 1) == (length <= 3)
+    assert (loops(lambda x, row: jnp.exp(x * row), x) == 1) == (length <= 6)
+    assert (loops(lambda x, row: x * row, x, donate=(0,)) == 1) == (
+        length <= 15
+    )  # a mask would wait for the row before
+    assert loops(lambda x, row: x * row + row, x[:8]) == 2  # there are no rows for a vector
+    apart = np.concatenate([x] * 5, 1)
+    assert loops(lambda y, row: y[:, 2 : 2 + length] * row, apart) == 2  # a vector along the rows would gather
+
+
 def test_what_comes_before_and_after_a_short_reduction() -> None:
     x = np.linspace(-2, 2, 60, dtype=np.float32).reshape(20, 3)
 
@@ -109,6 +130,16 @@ def test_integer_products_run_along_rows_of_the_right_operand() -> None:
     assert sums.rindex("in range(200)") < sums.rindex("in range(start, stop)")
     few = kernels(lambda a, b: a @ b, array(17, 20, dtype="int32"), array(20, 19, dtype="int32"))
     assert few.index("for j in range(19)") < few.rindex("for k in range(20)")  # of no vector, as sums of floats
+
+
+def test_more_than_few_terms_are_gathered_by_vectors() -> None:
+    def kernel_of(length: int) -> str:
+        return kernels(lambda x: jnp.sum(jnp.exp(jnp.sin(jnp.tanh(x))), 1), array(40, length))
+
+    for length, is_by_vectors in ((7, False), (8, True)):
+        text = kernel_of(length)
+        assert f"for j in range({length})" in text  # too much to be written out
+        assert ("accumulate(" in text) == is_by_vectors
 
 
 OVERFLOWING = [[3e38, -3e38, 3e38], [3e38, 3e38, -np.inf], [1, 1e30, -1e30, 1], [3e38, 3e38, -3e38, -3e38]]

@@ -128,11 +128,13 @@ EXAMPLES: dict[str, Example] = {
         (np.tile(ROWS, (1, 100)),),
     ),
     "nests: short reductions written out": Example(lambda x: jnp.sum(x * 2, 1), (ROWS.reshape(-1, 4),)),
+    "nests: short rows written out": Example(lambda p, x: p * x[:3] + x[3], (POINTS, X)),
     "nests: rows instead of columns": Example(lambda a, b: a @ b, (np.int32(ROWS * 9), np.int32(WEIGHTS * 9))),
     "nests: split reductions": Example(lambda x: (x * 2).sum(), (LONG,)),
     "kernels: squares of rows and columns": Example(
         lambda m: jnp.transpose(m) * 2 + 1, (np.tile(ROWS, (10, 10)),)
     ),
+    "kernels: ranges of few steps": Example(jnp.tanh, (X,)),
     "kernels: small products": Example(
         lambda a, b: lax.fori_loop(0, 50, lambda i, c: 0.1 * (a @ c) + b, b), (M[:3, :3] * 1j, M[:3, :3] + 0j)
     ),

@@ -23,7 +23,6 @@ from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Program, Var
 from functad.lowering import blocks as plan
-from functad.lowering.blocks import make_blocks
 from functad.lowering.contracts import check_schedule
 from functad.lowering.memory.arena import MemoryPlan, plan_memory
 from functad.lowering.schedule import Schedule, make_schedule
@@ -52,7 +51,7 @@ class CpuLowering:
         if config.check_programs:
             check_schedule(self.schedule)
         self.generated: CpuKernels = generate(self.schedule)
-        self.blocks: list[plan.Block | plan.ControlPlan] = make_blocks(self.generated.instructions)
+        self.blocks: list[plan.Block | plan.ControlPlan] = self.generated.blocks
         self.memory_plan: MemoryPlan = plan_memory(self.blocks)
         self.memory_plan.donated += [
             (self.schedule.inputs[result.storage.number].name, f"result {k}")

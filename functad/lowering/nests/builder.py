@@ -109,7 +109,7 @@ class NestBuilder:
         name = self._fresh(f"{_identifier(eqn.primitive.name.removeprefix('reduce_'))}_{self._name(out)}")
         self.nest.eqns.append(eqn)
         terms = self.nest.points // max(self.nest.outer_points, 1)
-        few = terms <= machine_model.MOST_SUMMED_AT_ONCE
+        few = terms <= machine_model.MOST_SUMMED_IN_ORDER
         self.nest.accumulators.append(Accumulator(name, rule.kind, out.aval.dtype, value, eqn, few))
         self._local[out] = (self._total(name, eqn), POST)
 

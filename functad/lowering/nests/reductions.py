@@ -121,7 +121,7 @@ class _Unrolling:
         nest = self._nest
         self._statements += [replace(s, level=PRE) for s in nest.statements if s.level == POST]
         self._stores += [replace(s, level=PRE) for s in nest.stores if s.level == POST]
-        loops = [s for s, r in zip(nest.loops, nest.reduced) if not r]
+        loops = [s for s in nest.loops if s not in self._inner]
         return Nest(loops, [False] * len(loops), self._statements, [], self._stores, nest.eqns, nest.constants)
 
     def _gathered(self, a: Accumulator, total: str, value: str, is_last: bool) -> str:
@@ -129,6 +129,38 @@ class _Unrolling:
         name = a.name if is_last else fresh(a.name, self._taken)
         self._statements.append(Let((name,), combined(a, total, value), (total, value), PRE, a.eqn))
         return name
+
+
+def rows_written_out(nest: Nest) -> Nest:
+    """The nest without its last loop, if that is short and each step of the loop around it goes on to the next row.
+
+    Vectors then run along that one. Else each is one row and little more than it; where a row is written in place of
+    what is read, a vector that ends amid the next row, with a mask, makes that wait until it is in memory.
+    """
+    if len(nest.loops) < 2 or any(nest.reduced) or nest.carried is not None or nest.ordered or nest.update is not None:
+        return nest
+    rows, columns = nest.loops[-2:]
+    calls = work_of(nest).calls
+    read, written = ({b.storage for b, _, writes in nest.accesses() if writes == kind} for kind in (False, True))
+    if read & written:
+        most = machine_model.MOST_SUMMED_AT_ONCE
+    else:
+        most = machine_model.LONGEST_FUNCTIONS_WRITTEN_OUT if calls else machine_model.LONGEST_WRITTEN_OUT
+    statements = len(nest.statements) + (machine_model.STATEMENTS_OF_FUNCTION - 1) * calls
+    if (
+        not 1 < columns.extent <= most
+        or columns.extent * statements > machine_model.MOST_STATEMENTS_AT_ONCE
+        or rows.extent < machine_model.FLOATS_OF_VECTOR
+        or not all(_by_rows(offset, rows, columns) for _, offset, _ in nest.accesses())
+    ):
+        return nest
+    return _Unrolling(nest, [columns]).nest()
+
+
+def _by_rows(offset: Affine, rows: Symbol, columns: Symbol) -> bool:
+    """Whether what is accessed in a row lies beside that of the next, or each element beside the next row's."""
+    pace = (offset.coefficient(rows), offset.coefficient(columns))
+    return offset.is_plain() and (pace[0] in (0, 1) or pace == (columns.extent, 1))
 
 
 def columns_written_out(nest: Nest) -> Nest:

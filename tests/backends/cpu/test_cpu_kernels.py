@@ -132,3 +132,28 @@ def test_a_constant_given_is_as_good_as_one_in_the_text(name, dtype, monkeypatch
         assert "c_1" not in str(written.lower(x).kernels)
     assert result.dtype == expected.dtype
     np.testing.assert_array_equal(result.view(f"u{x.itemsize}"), expected.view(f"u{x.itemsize}"))
+
+
+def test_a_short_range_that_no_threads_share_is_known():
+    def kernels_of(f, *args):
+        return str(functad.jit(f).lower(*args).kernels)
+
+    x = np.linspace(-1, 1, 7)
+    assert "in range(7):" in kernels_of(jnp.tanh, x) and "start, stop):\n    for" not in kernels_of(jnp.tanh, x)
+    np.testing.assert_allclose(functad.jit(jnp.tanh)(x), np.tanh(x), rtol=1e-14)
+    assert "in range(start, stop):" in kernels_of(jnp.tanh, np.zeros(1000))
+    # The kernel of two lengths has no number; a range that is cut is not known.
+    both = kernels_of(lambda x, y: (jnp.tanh(x), jnp.tanh(y)), x, np.zeros(9))
+    assert both.count("def ") == 1 and "in range(start, stop):" in both
+    heavy = np.ones((40, 5000), np.float32)
+    assert "in range(start, stop):" in kernels_of(lambda x: jnp.sum(jnp.tanh(x), 1), heavy)
+
+
+def test_a_short_range_may_make_of_two_kernels_one_text(compiled):
+    def f(x, y):
+        return jnp.tanh(x), jnp.tanh(y[:, None] * jnp.ones((1, 1)))
+
+    x = np.linspace(-1, 1, 7)
+    first, other = functad.jit(f)(x, x)
+    np.testing.assert_array_equal(first, other[:, 0])
+    assert len(compiled) == 1

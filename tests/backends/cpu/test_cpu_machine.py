@@ -190,6 +190,39 @@ def test_the_last_elements_of_a_long_loop_are_a_vector_with_a_mask(dtype, limit,
         assert (out[n:] == 3).all()
 
 
+SHORT_ROWS = """
+from functad.backends.cpu.scalars.elementary import accumulate
+def short_rows(x, y, out, start, stop):
+    for i in range(start, stop):
+        s = out[i]
+        for j in range({n}):
+            v = x[{n} * i + j]
+            {place}[{n} * i + j] = v * v
+            s = accumulate(s, v)
+        out[i] = s
+"""
+
+
+@pytest.mark.skipif(not has_masked_vectors(), reason="this processor has no vectors with masks")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("n", "place"), [(31, "y"), (36, "y"), (31, "x"), (200, "y")])
+def test_a_loop_of_few_steps_is_vectors_written_out_the_last_one_with_a_mask(n, place, dtype):
+    # Where the next row is written, too, a mask that ends in it would make that wait for memory.
+    masked = n <= machine_model.FEW_STEPS and place == "y"
+    source = SHORT_ROWS.format(n=n, place=place)
+    text = optimized(source, "short_rows", dtype, dtype, dtype)
+    assert ("masked.store" in text) == masked
+    if masked:
+        assert text.count("br i1") == 2 and "reduce.fadd" in text  # whether there is a row, and another one
+    addresses = compiled(source, "short_rows", dtype, dtype, dtype)
+    x, y, out = values(dtype, 6 * n), np.zeros(6 * n, dtype), np.zeros(5, dtype)
+    before = x.copy()
+    run(addresses, "short_rows", x, y, out)
+    np.testing.assert_allclose((x if place == "x" else y)[: 5 * n], before[: 5 * n] ** 2)
+    np.testing.assert_array_equal((x[5 * n :], y[5 * n :]), (before[5 * n :], np.zeros(n)))
+    np.testing.assert_allclose(out, before[: 5 * n].reshape(5, n).sum(1), rtol=1e-5)
+
+
 def test_sums_are_not_reordered():
     source = """
 def total(x, out, start, stop):

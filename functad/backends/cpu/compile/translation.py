@@ -20,7 +20,7 @@ from numba.core import types
 from numba.core.callconv import RETCODE_OK
 
 from functad import machine_model
-from functad.backends.cpu.compile.long_loops import end_loop
+from functad.backends.cpu.compile.masked_loops import Loop, end_loop
 
 _WORD = ir.IntType(64)
 _DONE = ir.Constant(ir.IntType(32), RETCODE_OK.constant)
@@ -183,7 +183,8 @@ class KernelTranslation:
         first, last, step = self.bounds(node)
         assert isinstance(node.target, ast.Name)
         known = [getattr(bound.type, "literal_value", None) for bound in (first, last)]
-        if known[0] is not None and known[1] is not None and len(range(known[0], known[1], step)) == 1:
+        steps = None if None in known else len(range(*known, step))
+        if steps == 1:
             self.once(node, node.target.id, first)
             return
         start, stop = (self.cast(bound, types.int64) for bound in (first, last))
@@ -207,7 +208,7 @@ class KernelTranslation:
         for phi, initial, change, flags in ((number, start, step, ()), (left, count, -1, ("nsw",))):
             phi.add_incoming(initial, before)
             phi.add_incoming(self.builder.add(phi, ir.Constant(_WORD, change), flags=flags), following)
-        end_loop(self.builder, head, end, number)
+        end_loop(self.builder, Loop(head, end, number, steps, is_inner=bool(self.loops)))
         self.builder.position_at_end(after)
 
     def once(self, node: ast.For, name: str, number: Value) -> None:

@@ -37,6 +37,7 @@ from functad.lowering.nests.reductions import (
     columns_written_out,
     interchanged,
     names_in_nest,
+    rows_written_out,
     store_at,
     unrolled,
 )
@@ -61,7 +62,9 @@ class CpuKernel:
 
 def emit(nest: Nest) -> CpuKernel:
     """The kernel of a nest whose loops have been merged."""
-    return _CpuEmitter(_reading_first(interchanged(tiled(unrolled(by_keys(columns_written_out(nest))))))).kernel()
+    for arranged in (columns_written_out, by_keys, unrolled, rows_written_out, tiled, interchanged, _reading_first):
+        nest = arranged(nest)
+    return _CpuEmitter(nest).kernel()
 
 
 class _CpuEmitter:

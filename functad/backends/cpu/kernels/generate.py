@@ -27,7 +27,7 @@ from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import interrupts, user_functions
 from functad.backends.cpu.scalars import special as special_scalars
-from functad.lowering.blocks import ControlPlan, Instruction
+from functad.lowering.blocks import Block, ControlPlan, Instruction, leaves, make_blocks
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Storage, new_buffer
 from functad.lowering.nests.cost import work_of
@@ -65,13 +65,15 @@ class CpuKernels:
     """The kernels of a Program.
 
     source: the Python file. signatures: what each function is given. keys: of each function a text that is equal for
-    functions that do the same. instructions: the calls, in order, and loops and branches of calls.
+    functions that do the same. instructions: the calls, in order, and loops and branches of calls. blocks: the same, as
+    they run together.
     """
 
     source: str
     signatures: dict[str, tuple[Argument, ...]]
     keys: dict[str, str]
     instructions: list[Instruction | ControlPlan]
+    blocks: list[Block | ControlPlan]
 
 
 def generate(schedule: Schedule) -> CpuKernels:
@@ -88,12 +90,14 @@ class _Generator:
 
     def run(self) -> CpuKernels:
         instructions = self._instructions(self.schedule.steps)
+        blocks = make_blocks(instructions)
+        self._know_short_ranges(blocks)
         keys = {name: key for key, name in self.known.items()}
         for group in list(self._alike(keys)):
             keys = {name: key for name, key in keys.items() if name not in group}
             joined = self._join(group)
             keys[joined] = self._key(joined, self.functions[joined].kernel.body)
-        return CpuKernels(self._file(), self.signatures, keys, instructions)
+        return CpuKernels(self._file(), self.signatures, keys, instructions, blocks)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         return [self._instruction(step) if isinstance(step, PlainStep) else self._control(step) for step in steps]
@@ -149,6 +153,20 @@ class _Generator:
         call.function = self.known[key]
         self.functions[call.function].calls.append(call)
         return call
+
+    def _know_short_ranges(self, blocks: Sequence[Block | ControlPlan]) -> None:
+        """Write into the text of a function how few steps its range has, if all calls are over so many at once."""
+        in_parts = {id(call) for block in leaves(blocks) if block.chunk < block.rows for call in block.instructions}
+        for key, name in list(self.known.items()):
+            function = self.functions[name]
+            n, *others = {call.n for call in function.calls}
+            if others or n > machine_model.FEW_STEPS or any(id(call) in in_parts for call in function.calls):
+                continue
+            body = function.kernel.body.replace("in range(start, stop):", f"in range({n}):")
+            if (known := self._key(name, body)) not in self.known:
+                function.kernel = replace(function.kernel, body=body)
+                del self.known[key]
+                self.known[known] = name
 
     def _alike(self, keys: Mapping[str, str]) -> Iterator[_Alike]:
         """Functions that differ in numbers alone that may as well be given to them."""

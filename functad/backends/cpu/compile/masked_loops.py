@@ -1,0 +1,131 @@
+"""What LLVM is told of loops: whose last elements, too few for a whole vector, it had better do as one with a mask.
+
+Of long loops it writes less then: else it writes each three times, with wide vectors, with narrow ones, and with none.
+Of loops with few steps all vectors are written out, and it is known which lanes the last one has. A loop that only moves
+elements to or from places far apart is no vector at all: it would be put together, or taken apart, element by element.
+Only knows instructions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from llvmlite import ir
+from llvmlite.ir import instructions
+
+from functad import machine_model
+from functad.backends.cpu.compile.target import has_masked_vectors
+
+_OF_COPIES = {"add", "sub", "mul", "getelementptr", "load", "store", "br"}
+
+
+class Loop(NamedTuple):
+    """A loop whose body has been written.
+
+    head: where each step begins. body: the last block of its body. number: what it counts. steps: how many there are,
+    if that is known. is_inner: whether it lies in another loop.
+    """
+
+    head: ir.Block
+    body: ir.Block
+    number: ir.Value
+    steps: int | None
+    is_inner: bool
+
+
+def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
+    """Go back to where a loop begins."""
+    is_long = _size(loop.body) >= machine_model.LONG_LOOP
+    is_short = loop.steps is not None and loop.steps <= machine_model.FEW_STEPS and not is_long
+    is_masked = has_masked_vectors() and (is_long or is_short) and _is_along(loop.body, loop.number)
+    # The last vector of a row ends amid the next one, which is not read before that is in memory if it is written, too.
+    waits = loop.is_inner and _is_in_place(loop.body)
+    jump, module, options = builder.branch(loop.head), builder.module, []
+    if _moves_far(loop.body, loop.number):
+        options.append(module.add_metadata(["llvm.loop.vectorize.enable", ir.IntType(1)(False)]))
+    elif is_masked and not waits:
+        options.append(module.add_metadata(["llvm.loop.vectorize.predicate.enable", ir.IntType(1)(True)]))
+        if is_short:
+            written_out = module.add_metadata(["llvm.loop.unroll.full"])
+            options.append(module.add_metadata(["llvm.loop.vectorize.followup_vectorized", written_out]))
+    if options:
+        metadata = ir.MDValue(module, [], name=str(len(module.metadata)))
+        metadata.operands = (metadata, *options)  # by naming itself it differs from all others
+        jump.set_metadata("llvm.loop", metadata)
+
+
+def _moves_far(block: ir.Block, number: ir.Value) -> bool:
+    """Whether elements are copied, and those of neighbouring steps lie further apart than vectors help with."""
+    inside = {id(instruction) for instruction in block.instructions}
+    if any(instruction.opname not in _OF_COPIES for instruction in block.instructions):
+        return False
+
+    def step(index: ir.Value) -> float:
+        """How far apart the places of two steps are; infinity if nobody knows, NaN if memory says it."""
+        if index is number or id(index) not in inside:
+            return float(index is number)
+        if index.opname not in ("add", "sub", "mul"):
+            return math.nan
+        left, right = (step(operand) for operand in index.operands)
+        if index.opname != "mul" or not (left or right):
+            return left - right if index.opname == "sub" else left + right
+        factor = index.operands[0 if right else 1]
+        return (left or right) * (factor.constant if isinstance(factor, ir.Constant) else math.inf)
+
+    steps = [step(place.indices[0]) for place in block.instructions if isinstance(place, instructions.GEPInstr)]
+    return not any(map(math.isnan, steps)) and any(abs(far) > machine_model.MOST_INTERLEAVED for far in steps)
+
+
+def _size(block: ir.Block) -> int:
+    """The instructions of a block, those of functions included."""
+    return len(block.instructions) + sum(len(inner.instructions) for inner in _called(block))
+
+
+def _is_in_place(block: ir.Block) -> bool:
+    """Whether a block reads and writes elements of one buffer."""
+    found: dict[type, set[int]] = {instructions.LoadInstr: set(), instructions.StoreInstr: set()}
+    for instruction in block.instructions:
+        place = instruction.operands[-1] if type(instruction) in found else None
+        if isinstance(place, instructions.GEPInstr):
+            found[type(instruction)].add(id(place.pointer))
+    read, written = found.values()
+    return bool(read & written)
+
+
+def _is_along(block: ir.Block, number: ir.Value) -> bool:
+    """Whether each step reads and writes elements beside those of the step before, as vectors with masks do."""
+    inside = {id(instruction) for instruction in block.instructions}
+
+    def is_outside(value: ir.Value) -> bool:
+        """Whether it is the same in all steps, as where a row begins."""
+        if id(value) not in inside:
+            return value is not number
+        return getattr(value, "opname", "") in ("add", "sub", "mul") and all(map(is_outside, value.operands))
+
+    def is_along(index: ir.Value) -> bool:
+        if index is number or is_outside(index):
+            return True
+        if getattr(index, "opname", "") not in ("add", "sub"):
+            return False
+        left, right = index.operands
+        return is_along(left) and is_outside(right) or index.opname == "add" and is_outside(left) and is_along(right)
+
+    plain = (ir.IntType, ir.HalfType, ir.FloatType, ir.DoubleType)
+    places = [place for place in block.instructions if isinstance(place, instructions.GEPInstr)]
+    inner = (instruction for called in _called(block) for instruction in called.instructions)
+    return (
+        all(len(place.indices) == 1 and is_along(place.indices[0]) for place in places)
+        and all(isinstance(place.type.pointee, plain) for place in places)
+        and not any(isinstance(instruction, instructions.LoadInstr) for instruction in inner)
+    )
+
+
+def _called(block: ir.Block) -> Iterator[ir.Block]:
+    """The blocks of all functions that are called."""
+    for instruction in block.instructions:
+        if isinstance(instruction, instructions.CallInstr) and isinstance(instruction.callee, ir.Function):
+            for inner in instruction.callee.blocks:
+                yield inner
+                yield from _called(inner)
