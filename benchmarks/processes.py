@@ -5,6 +5,7 @@ Knows how to start and ask them; what they do is in `worker`.
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import subprocess
@@ -131,48 +132,102 @@ def compete(
         threads: how many threads each framework may use.
         tolerance: how far results may differ, over the largest value of each array.
     """
-    failures: dict[str, str] = {}
-    agreement: dict[str, float] = {}
-    versions: dict[str, str] = {}
-    samples: dict[str, list[float]] = {}
-    least: dict[str, float] = {}
+    options = Rules(rounds, seconds, threads)
+    return compete_all({workload: tolerance}, frameworks, options)[workload]
+
+
+class Rules(NamedTuple):
+    """How a contest is held.
+
+    Attributes:
+        rounds: how many bursts each framework runs.
+        seconds: how long a burst lasts.
+        threads: how many threads each framework may use.
+        untimed: frameworks that others are compared with only.
+        hopeless: who takes so many times as long as the fastest in the first round is not timed again.
+    """
+
+    rounds: int
+    seconds: float
+    threads: int
+    untimed: tuple[str, ...] = ()
+    hopeless: float = math.inf
+
+
+def compete_all(tolerances: Mapping[str, float], frameworks: list[str], rules: Rules) -> dict[str, Contest]:
+    """One contest for each workload, of which a process of each framework holds all.
+
+    Args:
+        tolerances: workload → how far results may differ from those of the first framework.
+        frameworks: which take part.
+        rules: how.
+    """
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}
-        reference: Outcome | None = None
+        absences: dict[str, str] = {}
         for name in frameworks:
             reason = absent(name)
             if reason is not None:
-                failures[name] = reason
+                absences[name] = reason
                 continue
-            contender = stack.enter_context(worker(name, workload, threads))
-            try:
-                versions[name] = contender.ask("load")["version"]
-                outcome = Outcome(**contender.ask("outcome"))
-            except WorkerError as problem:
-                failures[name] = str(problem)
+            workers[name] = stack.enter_context(worker(name, next(iter(tolerances)), rules.threads))
+        return {
+            workload: _timed(_compared(workload, tolerance, workers, absences), rules)
+            for workload, tolerance in tolerances.items()
+        }
+
+
+class _Agreed(NamedTuple):
+    """The workers whose results agree, and what is known of all."""
+
+    workers: dict[str, Worker]
+    agreement: dict[str, float]
+    failures: dict[str, str]
+    versions: dict[str, str]
+
+
+def _compared(workload: str, tolerance: float, workers: Mapping[str, Worker], absences: Mapping[str, str]) -> _Agreed:
+    found = _Agreed({}, {}, dict(absences), {})
+    reference: Outcome | None = None
+    for name, contender in workers.items():
+        try:
+            found.versions[name] = contender.ask("load", workload=workload)["version"]
+            outcome = Outcome(**contender.ask("outcome"))
+        except WorkerError as problem:
+            found.failures[name] = str(problem)
+            continue
+        if reference is None:
+            reference = outcome
+        else:
+            difference, where = disagreement(reference, outcome)
+            found.agreement[name] = difference
+            if not difference <= tolerance:
+                found.failures[name] = (
+                    f"computes something else: {where} differs by {difference:.2g} of its largest value"
+                )
                 continue
-            if reference is None:
-                reference = outcome
-            else:
-                difference, where = disagreement(reference, outcome)
-                agreement[name] = difference
-                if not difference <= tolerance:
-                    failures[name] = (
-                        f"computes something else: {where} differs by {difference:.2g} of its largest value"
-                    )
-                    continue
-            workers[name], samples[name] = contender, []
-        for i in range(rounds):
-            order = list(workers)
-            for name in order[i % len(order) :] + order[: i % len(order)] if order else []:
-                time.sleep(PAUSE)
-                answer = workers[name].ask("burst", seconds=seconds)
-                samples[name].append(answer["median"])
-                least[name] = min(answer["least"], least.get(name, answer["least"]))
+        found.workers[name] = contender
+    return found
+
+
+def _timed(agreed: _Agreed, rules: Rules) -> Contest:
+    workers = {name: contender for name, contender in agreed.workers.items() if name not in rules.untimed}
+    samples: dict[str, list[float]] = {name: [] for name in workers}
+    least: dict[str, float] = {}
+    for i in range(rules.rounds):
+        order = list(workers)
+        for name in order[i % len(order) :] + order[: i % len(order)] if order else []:
+            time.sleep(PAUSE)
+            answer = workers[name].ask("burst", seconds=rules.seconds)
+            samples[name].append(answer["median"])
+            least[name] = min(answer["least"], least.get(name, answer["least"]))
+        limit = rules.hopeless * min(least.values(), default=0)
+        workers = {name: contender for name, contender in workers.items() if least[name] <= limit}
     timings = {name: summary(s) for name, s in samples.items()}
     peers = {name: t.median for name, t in timings.items() if name != "functad"}
     fastest = min(peers, key=peers.__getitem__) if peers else None
     ratio = None
     if fastest is not None and "functad" in samples:
-        ratio = summary([own / peer for own, peer in zip(samples["functad"], samples[fastest], strict=True)])
-    return Contest(timings, least, ratio, fastest, agreement, failures, versions)
+        # Where one of them was given up after the first round, the others are left out.
+        ratio = summary([own / peer for own, peer in zip(samples["functad"], samples[fastest])])
+    return Contest(timings, least, ratio, fastest, agreed.agreement, agreed.failures, agreed.versions)
