@@ -17,10 +17,15 @@ from benchmarks.gradbench import runner as gradbench
 from benchmarks.record import Options, Section
 from benchmarks.workloads import CALLS, CONVOLUTIONS, FAMILIES, LOOPS, STEPS
 
+
+def _operations(name: str, options: Options) -> list[Section]:
+    return list(operations_table.measure([name], options))
+
+
 # Name → what measures it, in one table or several.
 BENCHMARKS: dict[str, Callable[[Options], list[Section]]] = {
     **{name: partial(stepping.measure, name) for name in (*STEPS, *LOOPS, *CONVOLUTIONS, *CALLS)},
-    **{name: partial(operations_table.measure, name) for name in FAMILIES},
+    **{name: partial(_operations, name) for name in FAMILIES},
     "compile": compiling.cold_and_warm,
     "cold": compiling.cold,
     "curve": compiling.curve,
@@ -78,11 +83,13 @@ def main(arguments: list[str] | None = None) -> int:
         given.elements and tuple(map(int, given.elements.split(","))),
     )
     sections: list[Section] = []
-    for name in dict.fromkeys(chosen):
+    chosen = list(dict.fromkeys(chosen))
+    if short:  # in the same processes, so that frameworks are imported once
+        sections, chosen = list(operations_table.measure(chosen, options)), []
+    for name in chosen:
         for section in BENCHMARKS[name](options):
             sections.append(section)
-            if not short:
-                print(report.text(section), flush=True)
+            print(report.text(section), flush=True)
     results = report.record(sections, options)
     if short:
         print(operations_table.text(results))

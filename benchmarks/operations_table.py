@@ -1,4 +1,4 @@
-"""The table of operations: each family of rows timed by itself, and all that was kept of them in one table.
+"""The table of operations: families of rows timed one after another, and all that was kept of them in one table.
 
 Knows families, and sections as `benchmarks.report` keeps them. `python -m benchmarks.operations_table FILE.json` prints
 the table of kept results, and with `--markdown` the README's, in which a family is a line.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks.processes import Rules, compete_all
+from benchmarks.processes import Match, Rules, compete_all
 from benchmarks.record import Options, Section
 from benchmarks.workloads import FAMILIES, OPERATIONS
 from benchmarks.workloads.operation import SIZES
@@ -24,17 +24,22 @@ _ORDER = ("numpy", "functad", "jax", "torch")
 _HOPELESS = 10
 
 
-def measure(family: str, options: Options) -> list[Section]:
-    """Microseconds of one operation, for each number of elements."""
-    chosen = FAMILIES[family]
-    tolerances = {f"{family}-{n}": chosen.tolerance(n) for n in chosen.sizes if n in (options.elements or SIZES)}
-    rules = Rules(options.rounds, options.seconds, options.threads, () if chosen.timed else ("numpy",), _HOPELESS)
+def measure(families: Iterable[str], options: Options) -> Iterator[Section]:
+    """Microseconds of operations, for each number of elements."""
+    matches = [
+        Match(f"{name}-{n}", FAMILIES[name].tolerance(n), () if FAMILIES[name].timed else ("numpy",))
+        for name in families
+        for n in FAMILIES[name].sizes
+        if n in (options.elements or SIZES)
+    ]
+    if not matches:
+        return
     frameworks = [name for name in _ORDER if name == "numpy" or name in options.frameworks]
-    contests = compete_all(tolerances, frameworks, rules) if tolerances else {}
-    return [
-        Section(
-            name,
-            OPERATIONS[name].title,
+    rules = Rules(options.rounds, options.seconds, options.threads, _HOPELESS)
+    for match, contest in zip(matches, compete_all(matches, frameworks, rules)):
+        yield Section(
+            match.workload,
+            OPERATIONS[match.workload].title,
             "µs",
             {framework: timing.scaled(1e6) for framework, timing in contest.timings.items()},
             contest.ratio,
@@ -44,8 +49,6 @@ def measure(family: str, options: Options) -> list[Section]:
             versions=contest.versions,
             least={framework: 1e6 * least for framework, least in contest.least.items()},
         )
-        for name, contest in contests.items()
-    ]
 
 
 class Row(NamedTuple):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -132,8 +132,22 @@ def compete(
         threads: how many threads each framework may use.
         tolerance: how far results may differ, over the largest value of each array.
     """
-    options = Rules(rounds, seconds, threads)
-    return compete_all({workload: tolerance}, frameworks, options)[workload]
+    (contest,) = compete_all([Match(workload, tolerance)], frameworks, Rules(rounds, seconds, threads))
+    return contest
+
+
+class Match(NamedTuple):
+    """What a contest is about.
+
+    Attributes:
+        workload: its name.
+        tolerance: how far results may differ from those of the first framework, over the largest value of each array.
+        untimed: frameworks that others are compared with only.
+    """
+
+    workload: str
+    tolerance: float = 1e-4
+    untimed: tuple[str, ...] = ()
 
 
 class Rules(NamedTuple):
@@ -143,25 +157,17 @@ class Rules(NamedTuple):
         rounds: how many bursts each framework runs.
         seconds: how long a burst lasts.
         threads: how many threads each framework may use.
-        untimed: frameworks that others are compared with only.
         hopeless: who takes so many times as long as the fastest in the first round is not timed again.
     """
 
     rounds: int
     seconds: float
     threads: int
-    untimed: tuple[str, ...] = ()
     hopeless: float = math.inf
 
 
-def compete_all(tolerances: Mapping[str, float], frameworks: list[str], rules: Rules) -> dict[str, Contest]:
-    """One contest for each workload, of which a process of each framework holds all.
-
-    Args:
-        tolerances: workload → how far results may differ from those of the first framework.
-        frameworks: which take part.
-        rules: how.
-    """
+def compete_all(matches: Sequence[Match], frameworks: list[str], rules: Rules) -> Iterator[Contest]:
+    """One contest for each match, in the same process of each framework, one after another."""
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}
         absences: dict[str, str] = {}
@@ -170,11 +176,9 @@ def compete_all(tolerances: Mapping[str, float], frameworks: list[str], rules: R
             if reason is not None:
                 absences[name] = reason
                 continue
-            workers[name] = stack.enter_context(worker(name, next(iter(tolerances)), rules.threads))
-        return {
-            workload: _timed(_compared(workload, tolerance, workers, absences), rules)
-            for workload, tolerance in tolerances.items()
-        }
+            workers[name] = stack.enter_context(worker(name, matches[0].workload, rules.threads))
+        for match in matches:
+            yield _timed(_compared(match, workers, absences), rules)
 
 
 class _Agreed(NamedTuple):
@@ -186,12 +190,12 @@ class _Agreed(NamedTuple):
     versions: dict[str, str]
 
 
-def _compared(workload: str, tolerance: float, workers: Mapping[str, Worker], absences: Mapping[str, str]) -> _Agreed:
+def _compared(match: Match, workers: Mapping[str, Worker], absences: Mapping[str, str]) -> _Agreed:
     found = _Agreed({}, {}, dict(absences), {})
     reference: Outcome | None = None
     for name, contender in workers.items():
         try:
-            found.versions[name] = contender.ask("load", workload=workload)["version"]
+            found.versions[name] = contender.ask("load", workload=match.workload)["version"]
             outcome = Outcome(**contender.ask("outcome"))
         except WorkerError as problem:
             found.failures[name] = str(problem)
@@ -201,17 +205,18 @@ def _compared(workload: str, tolerance: float, workers: Mapping[str, Worker], ab
         else:
             difference, where = disagreement(reference, outcome)
             found.agreement[name] = difference
-            if not difference <= tolerance:
+            if not difference <= match.tolerance:
                 found.failures[name] = (
                     f"computes something else: {where} differs by {difference:.2g} of its largest value"
                 )
                 continue
-        found.workers[name] = contender
+        if name not in match.untimed:
+            found.workers[name] = contender
     return found
 
 
 def _timed(agreed: _Agreed, rules: Rules) -> Contest:
-    workers = {name: contender for name, contender in agreed.workers.items() if name not in rules.untimed}
+    workers = agreed.workers
     samples: dict[str, list[float]] = {name: [] for name in workers}
     least: dict[str, float] = {}
     for i in range(rules.rounds):

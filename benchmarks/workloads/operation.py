@@ -61,8 +61,8 @@ class Family(NamedTuple):
 
     def _functional(self, name: str, arguments: tuple[Any, ...], n: int) -> Function:
         module = import_module(name)
-        if name == "jax" and any(getattr(x, "dtype", None) == np.float64 for x in arguments):
-            module.config.update("jax_enable_x64", True)
+        if name == "jax":
+            module.config.update("jax_enable_x64", any(x.dtype == np.float64 for x in arguments))
         return self.functional(import_module(f"{name}.numpy"), module, n)
 
     def _numpys(self, numpy: Any, n: int) -> Function:
