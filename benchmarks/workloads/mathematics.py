@@ -58,15 +58,19 @@ def torch_interp(torch: Any, x: Any, xp: Any, fp: Any) -> Any:
     return torch.where(x < xp[0], fp[0], torch.where(x > xp[-1], fp[-1], inside))
 
 
+def drawing(numpy: Any, name: str, *arguments: Any) -> Callable[[Any], Any]:
+    """A method of one generator of NumPy's, which needs no key."""
+    draw = getattr(numpy.random.default_rng(0), name)
+    return lambda key: draw(*arguments)
+
+
 def largest(x: Any) -> Any:
     """The ten largest numbers of each row, the largest first."""
     return np.sort(np.partition(x, -10)[..., -10:])[..., ::-1]
 
 
 SEARCH = {
-    "sort": Family(
-        "sort", normal(all_of), lambda np_, _, n: np_.sort, lambda torch, n: lambda x: torch.sort(x)[0]
-    ),
+    "sort": Family("sort", normal(all_of), lambda np_, _, n: np_.sort, lambda torch, n: lambda x: torch.sort(x)[0]),
     "sort-rows": Family(
         "sort of rows of 100",
         normal(rows(100)),
@@ -161,9 +165,7 @@ RANDOM = {
             key,
             lambda _, module, n, name=name: lambda key: getattr(module.random, name)(key, (n,)),
             lambda torch, n, name=torch_name: lambda key: getattr(torch, name)(n),
-            lambda np_, n, name=numpy_name: lambda key, draw=np_.random.default_rng(0): getattr(draw, name)(
-                n, np_.float32
-            ),
+            lambda np_, n, name=numpy_name: drawing(np_, name, n, np_.float32),
             restore=distribution,
             tolerance=of_samples,
         )
@@ -174,7 +176,7 @@ RANDOM = {
         key,
         lambda np_, module, n: lambda key: module.random.permutation(key, n),
         lambda torch, n: lambda key: torch.randperm(n),
-        lambda np_, n: lambda key, draw=np_.random.default_rng(0): draw.permutation(n),
+        lambda np_, n: drawing(np_, "permutation", n),
         restore=sorted_values,
     ),
 }

@@ -85,9 +85,7 @@ def normal(*shapes: Callable[[int], tuple[int, ...]], dtype: str = "float32") ->
 
 def positive(*shapes: Callable[[int], tuple[int, ...]], dtype: str = "float64") -> Maker:
     """Makes one array of numbers from 0.5 to 5 of each shape."""
-    return lambda n: tuple(
-        np.random.default_rng(k).uniform(0.5, 5, s(n)).astype(dtype) for k, s in enumerate(shapes)
-    )
+    return lambda n: tuple(np.random.default_rng(k).uniform(0.5, 5, s(n)).astype(dtype) for k, s in enumerate(shapes))
 
 
 def integers(*shapes: Callable[[int], tuple[int, ...]], high: Callable[[int], int]) -> Maker:

@@ -259,9 +259,7 @@ FUNCTIONS = {
     name + suffix: family
     for bits, suffix in ((64, ""), (32, "-32"))
     for name, family in {
-        **{
-            f: function(f, normal(all_of, dtype=f"float{bits}"), f"{f}, float{bits}") for f in ("sin", "tanh", "exp")
-        },
+        **{f: function(f, normal(all_of, dtype=f"float{bits}"), f"{f}, float{bits}") for f in ("sin", "tanh", "exp")},
         "log": function("log", positive(all_of, dtype=f"float{bits}"), f"log, float{bits}"),
         "power": function("power", positive(all_of, all_of, dtype=f"float{bits}"), f"power, float{bits}", "pow"),
         "lgamma": lgamma(positive(all_of, dtype=f"float{bits}"), f"lgamma, float{bits}"),

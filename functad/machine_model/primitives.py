@@ -93,6 +93,15 @@ RUNNING_BLOCK = 256
 COUNTED_ROW = 80
 """elements of a row that is sorted by comparing all pairs, many at once; a longer one digit by digit. Compared."""
 
+NETWORK_ROW = 512
+"""elements of a row, at most, that is sorted beside others by a network of comparisons. Compared."""
+
+NETWORK_BYTES = 128
+"""bytes of keys, one of each row, that a comparison of a network takes: two vectors. Compared."""
+
+FEWEST_NETWORK_ROWS = 8
+"""rows from which on a network, which is made for more, takes less time than one after another. Compared."""
+
 DIGIT_BITS = 8
 """bits of a digit. Compared: the counters of one stay in the first cache."""
 
