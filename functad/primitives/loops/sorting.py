@@ -14,6 +14,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.dtypes import kind_of
+from functad.primitives.kernels.sorting import sort_values
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of, number_of
 from functad.primitives.loops.sorting_network import sort_side_by_side, sorts_side_by_side
@@ -67,6 +68,9 @@ def sort_rule(
     if len(ins) == 1 and kind_of(ins[0].dtype) != "c":
         if sorts_side_by_side(rows):
             _sort_values_side_by_side(target, rows, ins[0], outs[0])
+            return
+        if _numpy_is_faster(target, rows, ins[0].dtype):
+            target.call(sort_values, ins, outs)
             return
         if rows.length > machine_model.COUNTED_ROW:
             _sort_long_values(kernel, ins[0], outs[0])
@@ -185,7 +189,7 @@ def _comes_later(count: int) -> str:
     return text
 
 
-# --- long rows: digit by digit ------------------------------------------------------------------------------
+# --- long rows: by NumPy, or digit by digit ----------------------------------------------------------------------
 
 
 class _Digits:
@@ -246,6 +250,13 @@ for p in range({digits.passes}):
         swapped = source
         source = other
         other = swapped""")
+
+
+def _numpy_is_faster(target: Any, rows: SortedRows, dtype: np.dtype) -> bool:
+    """Whether it is for one row, which NumPy sorts on one thread, by vectors that a kernel here cannot say."""
+    if rows.count > 1 or rows.length < machine_model.NUMPY_SORTED_ROW or dtype.itemsize < 4:
+        return False
+    return rows.length < machine_model.PARTED_ROW or target.threads_hint <= machine_model.NUMPY_SORT_THREADS
 
 
 def _sort_long_values(kernel: _SortingKernel, x: Any, out: Any) -> None:
