@@ -11,15 +11,21 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks import ablation, compiling, eager, memory, optimizers, report, stepping, training
+from benchmarks import ablation, compiling, eager, memory, operations_table, optimizers, report, stepping, training
 from benchmarks.frameworks import FRAMEWORKS
 from benchmarks.gradbench import runner as gradbench
 from benchmarks.record import Options, Section
-from benchmarks.workloads import CALLS, CONVOLUTIONS, LOOPS, OPERATIONS, STEPS
+from benchmarks.workloads import CALLS, CONVOLUTIONS, FAMILIES, LOOPS, STEPS
+
+
+def _operations(name: str, options: Options) -> list[Section]:
+    return list(operations_table.measure([name], options))
+
 
 # Name → what measures it, in one table or several.
 BENCHMARKS: dict[str, Callable[[Options], list[Section]]] = {
-    **{name: partial(stepping.measure, name) for name in (*STEPS, *LOOPS, *CONVOLUTIONS, *CALLS, *OPERATIONS)},
+    **{name: partial(stepping.measure, name) for name in (*STEPS, *LOOPS, *CONVOLUTIONS, *CALLS)},
+    **{name: partial(_operations, name) for name in FAMILIES},
     "compile": compiling.cold_and_warm,
     "cold": compiling.cold,
     "curve": compiling.curve,
@@ -36,7 +42,7 @@ GROUPS = {
     "loops": list(LOOPS),
     "conv": list(CONVOLUTIONS),
     "calls": list(CALLS),
-    "operations": list(OPERATIONS),
+    "operations": list(FAMILIES),
     "language": [name for name in training.JOBS if name.startswith("language-")],
     "ablate": [name for name in BENCHMARKS if name.startswith("ablate-")],
 }
@@ -54,8 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--save", action="store_true", help="keep the results under benchmarks/results/")
     parser.add_argument("--markdown", action="store_true", help="print the tables of the README at the end")
     parser.add_argument("--frameworks", default=",".join(FRAMEWORKS), help="which compete (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=15, help="bursts of each framework (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=0.25, help="length of a burst (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, help="bursts of each framework (default: 15, of single operations 5)")
+    parser.add_argument("--seconds", type=float, help="length of a burst (default: 0.25, of single operations 0.05)")
+    parser.add_argument("--elements", help="sizes of single operations, such as 1000,100000 (default: all)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each framework (default: %(default)s)")
     parser.add_argument("--epochs", type=int, help="of whole trainings (default: 3 of W1, 5 of the others)")
     given = parser.parse_args(arguments)
@@ -66,19 +73,30 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         if unknown := sorted(set(wanted) - set(known)):
             parser.error(f"no {kind} named {', '.join(unknown)}; there are {', '.join(known)}")
+    short = set(chosen) <= set(FAMILIES)
     options = Options(
-        [f for f in FRAMEWORKS if f in given.frameworks], given.rounds, given.seconds, given.threads, given.epochs
+        [f for f in FRAMEWORKS if f in given.frameworks],
+        given.rounds or (5 if short else 15),
+        given.seconds or (0.05 if short else 0.25),
+        given.threads,
+        given.epochs,
+        given.elements and tuple(map(int, given.elements.split(","))),
     )
     sections: list[Section] = []
-    for name in dict.fromkeys(chosen):
+    chosen = list(dict.fromkeys(chosen))
+    if short:  # in the same processes, so that frameworks are imported once
+        sections, chosen = list(operations_table.measure(chosen, options)), []
+    for name in chosen:
         for section in BENCHMARKS[name](options):
             sections.append(section)
             print(report.text(section), flush=True)
     results = report.record(sections, options)
+    if short:
+        print(operations_table.text(results))
     if given.markdown:
         print(report.markdown(results))
     if given.save:
-        print(f"\nkept in {report.save(results)}")
+        print(f"\nkept in {report.save(results, 'operations' if short else '')}")
     return int(any("functad" in section.failures for section in sections))
 
 

@@ -5,13 +5,14 @@ Knows how to start and ask them; what they do is in `worker`.
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,48 +132,107 @@ def compete(
         threads: how many threads each framework may use.
         tolerance: how far results may differ, over the largest value of each array.
     """
-    failures: dict[str, str] = {}
-    agreement: dict[str, float] = {}
-    versions: dict[str, str] = {}
-    samples: dict[str, list[float]] = {}
-    least: dict[str, float] = {}
+    (contest,) = compete_all([Match(workload, tolerance)], frameworks, Rules(rounds, seconds, threads))
+    return contest
+
+
+class Match(NamedTuple):
+    """What a contest is about.
+
+    Attributes:
+        workload: its name.
+        tolerance: how far results may differ from those of the first framework, over the largest value of each array.
+        untimed: frameworks that others are compared with only.
+    """
+
+    workload: str
+    tolerance: float = 1e-4
+    untimed: tuple[str, ...] = ()
+
+
+class Rules(NamedTuple):
+    """How a contest is held.
+
+    Attributes:
+        rounds: how many bursts each framework runs.
+        seconds: how long a burst lasts.
+        threads: how many threads each framework may use.
+        hopeless: who takes so many times as long as the fastest in the first round is not timed again.
+    """
+
+    rounds: int
+    seconds: float
+    threads: int
+    hopeless: float = math.inf
+
+
+def compete_all(matches: Sequence[Match], frameworks: list[str], rules: Rules) -> Iterator[Contest]:
+    """One contest for each match, in the same process of each framework, one after another."""
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}
-        reference: Outcome | None = None
+        absences: dict[str, str] = {}
         for name in frameworks:
             reason = absent(name)
             if reason is not None:
-                failures[name] = reason
+                absences[name] = reason
                 continue
-            contender = stack.enter_context(worker(name, workload, threads))
-            try:
-                versions[name] = contender.ask("load")["version"]
-                outcome = Outcome(**contender.ask("outcome"))
-            except WorkerError as problem:
-                failures[name] = str(problem)
+            workers[name] = stack.enter_context(worker(name, matches[0].workload, rules.threads))
+        for match in matches:
+            yield _timed(_compared(match, workers, absences), rules)
+
+
+class _Agreed(NamedTuple):
+    """The workers whose results agree, and what is known of all."""
+
+    workers: dict[str, Worker]
+    agreement: dict[str, float]
+    failures: dict[str, str]
+    versions: dict[str, str]
+
+
+def _compared(match: Match, workers: Mapping[str, Worker], absences: Mapping[str, str]) -> _Agreed:
+    found = _Agreed({}, {}, dict(absences), {})
+    reference: Outcome | None = None
+    for name, contender in workers.items():
+        try:
+            found.versions[name] = contender.ask("load", workload=match.workload)["version"]
+            outcome = Outcome(**contender.ask("outcome"))
+        except WorkerError as problem:
+            found.failures[name] = str(problem)
+            continue
+        if reference is None:
+            reference = outcome
+        else:
+            difference, where = disagreement(reference, outcome)
+            found.agreement[name] = difference
+            if not difference <= match.tolerance:
+                found.failures[name] = (
+                    f"computes something else: {where} differs by {difference:.2g} of its largest value"
+                )
                 continue
-            if reference is None:
-                reference = outcome
-            else:
-                difference, where = disagreement(reference, outcome)
-                agreement[name] = difference
-                if not difference <= tolerance:
-                    failures[name] = (
-                        f"computes something else: {where} differs by {difference:.2g} of its largest value"
-                    )
-                    continue
-            workers[name], samples[name] = contender, []
-        for i in range(rounds):
-            order = list(workers)
-            for name in order[i % len(order) :] + order[: i % len(order)] if order else []:
-                time.sleep(PAUSE)
-                answer = workers[name].ask("burst", seconds=seconds)
-                samples[name].append(answer["median"])
-                least[name] = min(answer["least"], least.get(name, answer["least"]))
+        if name not in match.untimed:
+            found.workers[name] = contender
+    return found
+
+
+def _timed(agreed: _Agreed, rules: Rules) -> Contest:
+    workers = agreed.workers
+    samples: dict[str, list[float]] = {name: [] for name in workers}
+    least: dict[str, float] = {}
+    for i in range(rules.rounds):
+        order = list(workers)
+        for name in order[i % len(order) :] + order[: i % len(order)] if order else []:
+            time.sleep(PAUSE)
+            answer = workers[name].ask("burst", seconds=rules.seconds)
+            samples[name].append(answer["median"])
+            least[name] = min(answer["least"], least.get(name, answer["least"]))
+        limit = rules.hopeless * min(least.values(), default=0)
+        workers = {name: contender for name, contender in workers.items() if least[name] <= limit}
     timings = {name: summary(s) for name, s in samples.items()}
     peers = {name: t.median for name, t in timings.items() if name != "functad"}
     fastest = min(peers, key=peers.__getitem__) if peers else None
     ratio = None
     if fastest is not None and "functad" in samples:
-        ratio = summary([own / peer for own, peer in zip(samples["functad"], samples[fastest], strict=True)])
-    return Contest(timings, least, ratio, fastest, agreement, failures, versions)
+        # Where one of them was given up after the first round, the others are left out.
+        ratio = summary([own / peer for own, peer in zip(samples["functad"], samples[fastest])])
+    return Contest(timings, least, ratio, fastest, agreed.agreement, agreed.failures, agreed.versions)

@@ -19,6 +19,7 @@ class Options(NamedTuple):
         seconds: the length of a burst.
         threads: how many each may use.
         epochs: of whole trainings; None for as many as each has.
+        elements: sizes of single operations; None for all.
     """
 
     frameworks: list[str]
@@ -26,6 +27,7 @@ class Options(NamedTuple):
     seconds: float
     threads: int
     epochs: int | None = None
+    elements: tuple[int, ...] | None = None
 
 
 class Section(NamedTuple):

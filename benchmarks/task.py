@@ -71,11 +71,13 @@ class Calling(NamedTuple):
         arguments: pytrees of arrays.
         forms: framework → the function; `restore` takes its results, by position, as a dict of arrays.
         on_device: whether the arguments are arrays of the framework, or stay NumPy's.
+        waited_for: whether each result is waited for before the next call, so that no two calls run at once.
     """
 
     arguments: tuple[Any, ...]
     forms: Mapping[str, Form]
     on_device: bool = True
+    waited_for: bool = False
 
 
 class Outcome(NamedTuple):

@@ -15,7 +15,10 @@ from benchmarks.task import Adam, Arrays, Form, Outcome, Sgd, Training
 
 
 class Api(NamedTuple):
-    """The functions of a framework that the contenders use."""
+    """The functions of a framework that the contenders use.
+
+    `wait` waits for one array; None where results are finished when a call returns.
+    """
 
     jit: Callable[..., Any]
     value_and_grad: Callable[..., Any]
@@ -24,6 +27,7 @@ class Api(NamedTuple):
     zeros_like: Callable[[Any], Any]
     device_put: Callable[[Any], Any]
     block: Callable[[Any], Any]
+    wait: Callable[[Any], Any] | None
     sgd: Callable[[float], tuple[Callable[..., Any], Callable[..., Any]]]
 
 
@@ -78,6 +82,7 @@ class FunctionalCalling:
 
     def __init__(self, task: Any, form: Form, api: Api) -> None:
         self._form, self._api = form, api
+        self._wait = api.wait if task.waited_for else None
         self.step = api.jit(form.function())
         arguments = form.batch(*task.arguments)
         self._arguments = api.tree_map(api.device_put, arguments) if task.on_device else arguments
@@ -86,7 +91,11 @@ class FunctionalCalling:
         """Nothing changes from call to call."""
 
     def run(self, count: int) -> None:
-        call, arguments, result = self.step, self._arguments, None
+        call, arguments, wait, result = self.step, self._arguments, self._wait, None
+        if wait is not None:
+            for _ in range(count):
+                wait(call(*arguments))
+            return
         for _ in range(count):
             result = call(*arguments)
         self._api.block(result)

@@ -34,6 +34,7 @@ API = Api(
     zeros_like=jnp.zeros_like,
     device_put=functad.device_put,
     block=functad.block_until_ready,
+    wait=None,
     sgd=_sgd,
 )
 

@@ -30,6 +30,7 @@ API = Api(
     zeros_like=jnp.zeros_like,
     device_put=jax.device_put,
     block=jax.block_until_ready,
+    wait=lambda array: array.block_until_ready(),
     sgd=_sgd,
 )
 

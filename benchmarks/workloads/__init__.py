@@ -70,8 +70,21 @@ CALLS = {
     "call-tree": Workload("call with a pytree of ten leaves", calls.ten_leaves),
     "call-numpy": Workload("call with a NumPy batch of 100×784", calls.numpy_batch),
 }
-ROWS = {**operations.OPERATIONS, **mathematics.MATHEMATICS}
-OPERATIONS = {name: Workload(row.title, row.task) for name, row in ROWS.items()}
+# The table of operations: family → what it is, and its rows, one for each number of elements.
+FAMILIES = {
+    **operations.MOVING,
+    **operations.SUMS,
+    **operations.FUNCTIONS,
+    **mathematics.SEARCH,
+    **mathematics.LINEAR_ALGEBRA,
+    **mathematics.TRANSFORMS,
+    **mathematics.RANDOM,
+}
+OPERATIONS = {
+    f"{name}-{n}": Workload(f"{family.title}, {n:,}", partial(family.task, n))
+    for name, family in FAMILIES.items()
+    for n in family.sizes
+}
 SIZES = (125, 250, 500, 1000, 2000)
 EQUATIONS = {
     f"{kind}-{size}": Workload(f"{title}, {unit.format(size)}", partial(make, size))

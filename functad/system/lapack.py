@@ -15,15 +15,16 @@ import numpy as np
 from functad.errors import NoRuleError
 from functad.system.blas_library import Blas, numpys_blas, on_one_thread
 
-_LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # by the character of a dtype, for its name takes long to make
 RoutineArgument = str | int | np.ndarray
 
 
 def has(name: str, dtype: Any = np.float64) -> bool:
     """Whether there is a routine such as `getrf` for a dtype."""
-    return np.dtype(dtype).name in _LETTERS and _function(name, np.dtype(dtype).name) is not None
+    return np.dtype(dtype).char in _LETTERS and _function(name, np.dtype(dtype).char) is not None
 
 
+@cache
 def integer() -> np.dtype[Any]:
     """The dtype of the library's integers."""
     found = numpys_blas()
@@ -42,7 +43,7 @@ def apply(name: str, dtype: Any, count: int, *arguments: RoutineArgument, info: 
     Raises:
         NoRuleError: there is no such routine.
     """
-    function = _function(name, np.dtype(dtype).name)
+    function = _function(name, np.dtype(dtype).char)
     if function is None:
         raise NoRuleError(
             f"{name} for {np.dtype(dtype).name} is a routine of LAPACK, and no library with it was found beside NumPy; "
@@ -72,11 +73,11 @@ _INTEGERS: dict[Any, Any] = {np.dtype(np.int64): ctypes.c_int64, np.dtype(np.int
 
 
 @cache
-def _function(name: str, dtype: str) -> Callable[..., Any] | None:
+def _function(name: str, character: str) -> Callable[..., Any] | None:
     blas = numpys_blas()
     if blas is None:
         return None
-    found = getattr(ctypes.CDLL(blas.path), _symbol(blas, f"{_LETTERS[dtype]}{name}"), None)
+    found = getattr(ctypes.CDLL(blas.path), _symbol(blas, f"{_LETTERS[character]}{name}"), None)
     if found is None:
         return None
     found.restype = None

@@ -92,13 +92,17 @@ def cholesky(a: np.ndarray) -> np.ndarray:
         return np.tril(lower)
 
 
+_ABOVE = np.triu(np.ones((64, 64), np.bool_), 1)
+
+
 def _clear_above(matrices: np.ndarray) -> None:
     """Zeros above the diagonals, in place and a block of rows after another: `np.tril` goes through all elements."""
-    n = matrices.shape[-1]
-    for start in range(0, n, 64):
-        rows = slice(start, start + 64)
-        matrices[:, rows, start + 64 :] = 0
-        matrices[:, rows, rows] = np.tril(matrices[:, rows, rows])
+    n, size = matrices.shape[-1], len(_ABOVE)
+    for start in range(0, n, size):
+        rows = slice(start, start + size)
+        matrices[:, rows, start + size :] = 0
+        here = min(size, n - start)
+        np.copyto(matrices[:, rows, rows], 0, where=_ABOVE[:here, :here])
 
 
 # --- LU -----------------------------------------------------------------------------------------------

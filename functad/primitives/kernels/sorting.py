@@ -29,6 +29,8 @@ def sort(operands: Sequence[np.ndarray], *, dimension: int, num_keys: int = 1) -
     Stable and lexicographic; NaN comes last and -0.0 equals 0.0.
     """
     keys = operands[:num_keys]
+    if len(operands) == 1 and keys[0].ndim == 1:
+        return (sort_values(keys[0]),)
     if len(operands) == 1:
         # The fastest sort is not stable, which shows only where equal elements can be told apart.
         kind: Literal["stable"] | None = "stable" if _equals_can_differ(keys[0]) else None
@@ -38,6 +40,19 @@ def sort(operands: Sequence[np.ndarray], *, dimension: int, num_keys: int = 1) -
     else:
         order = np.lexsort(tuple(reversed(keys)), axis=dimension)
     return tuple(np.take_along_axis(operand, order, axis=dimension) for operand in operands)
+
+
+def sort_values(x: np.ndarray) -> np.ndarray:
+    """An array of rank 1 in its order, as the stable sort has it."""
+    if kind_of(x.dtype) == "c":
+        return np.sort(x, kind="stable")
+    found = np.sort(x)
+    if kind_of(x.dtype) == "f":
+        zero = x.dtype.type(0)
+        first = int(found.searchsorted(zero))
+        if first < len(found) and found[first] == zero:  # of equal elements only zeros can be told apart
+            found[first : found.searchsorted(zero, "right")] = x[x == zero]
+    return found
 
 
 def cumsum(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.dtypes import kind_of
-from functad.primitives.loops.order import ordered
+from functad.primitives.loops.order import from_key, ordered
 from functad.records import Record
 
 
@@ -56,6 +56,11 @@ def keys_of(pointer: str, dtype: np.dtype) -> list[Key]:
     part = np.dtype(f"f{dtype.itemsize // 2}")
     parts = [Key(pointer, *ordered(f"{{0}}.{name}", part)) for name in ("real", "imag")]
     return [Key(pointer, np.dtype(np.uint8), nans), *parts]
+
+
+def number_of(key: str, dtype: np.dtype) -> str:
+    """The text of the real number that has a key of `keys_of`; of zeros, 0.0."""
+    return f"{key} != 0" if kind_of(dtype) == "b" else from_key(key, dtype)
 
 
 def index_dtype(length: int) -> np.dtype:

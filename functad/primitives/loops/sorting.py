@@ -1,4 +1,4 @@
-"""Kernels that sort: short rows by counting what comes before, long ones digit by digit; and the largest elements.
+"""Kernels that sort: short rows side by side or by counting, long ones digit by digit; and the largest elements.
 
 Knows the interface of a target. Whatever is compared is first turned into unsigned integers of the same order, its
 sort keys: a number has one, a complex number three. All sorts are stable.
@@ -14,8 +14,10 @@ import numpy as np
 
 from functad import machine_model
 from functad.dtypes import kind_of
+from functad.primitives.kernels.sorting import sort_values
 from functad.primitives.loops.order import from_key, ordered
-from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of
+from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of, number_of
+from functad.primitives.loops.sorting_network import sort_side_by_side, sorts_side_by_side
 from functad.primitives.loops.sorting_parts import CarriedAlong, PartedSort, sorts_in_parts
 from functad.primitives.loops.text import cast
 
@@ -63,9 +65,16 @@ def sort_rule(
         return
     rows = SortedRows(target, ins[0].shape, dimension)
     kernel = _SortingKernel(target, rows)
-    if rows.length > machine_model.COUNTED_ROW and len(ins) == 1 and kind_of(ins[0].dtype) != "c":
-        _sort_long_values(kernel, ins[0], outs[0])
-        return
+    if len(ins) == 1 and kind_of(ins[0].dtype) != "c":
+        if sorts_side_by_side(rows):
+            _sort_values_side_by_side(target, rows, ins[0], outs[0])
+            return
+        if _numpy_is_faster(target, rows, ins[0].dtype):
+            target.call(sort_values, ins, outs)
+            return
+        if rows.length > machine_model.COUNTED_ROW:
+            _sort_long_values(kernel, ins[0], outs[0])
+            return
     names = kernel.read(ins)
     keys = [key for name, x in zip(names[:num_keys], ins) for key in keys_of(name, x.dtype)]
     _sort_by(kernel, keys, names, outs, rows.length)
@@ -123,7 +132,13 @@ def _sort_in_parts(
     PartedSort(kernel.target, kernel.rows, key, carried).emit(inputs, written, moves, kept)
 
 
-# --- short rows: by counting --------------------------------------------------------------------------------
+# --- short rows: side by side, or by counting -----------------------------------------------------------------
+
+
+def _sort_values_side_by_side(target: Any, rows: SortedRows, x: Any, out: Any) -> None:
+    (key,) = keys_of("x0", x.dtype)
+    signs = _signs_of_zero(rows, "x0", x.dtype, key.word) if kind_of(x.dtype) == "f" else ""
+    sort_side_by_side(target, rows, key, x, out, signs)
 
 
 def _sort_by_counting(kernel: _SortingKernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:
@@ -174,7 +189,7 @@ def _comes_later(count: int) -> str:
     return text
 
 
-# --- long rows: digit by digit ------------------------------------------------------------------------------
+# --- long rows: by NumPy, or digit by digit ----------------------------------------------------------------------
 
 
 class _Digits:
@@ -237,18 +252,25 @@ for p in range({digits.passes}):
         other = swapped""")
 
 
+def _numpy_is_faster(target: Any, rows: SortedRows, dtype: np.dtype) -> bool:
+    """Whether it is for one row, which NumPy sorts on one thread, by vectors that a kernel here cannot say."""
+    if rows.count > 1 or rows.length < machine_model.NUMPY_SORTED_ROW or dtype.itemsize < 4:
+        return False
+    return rows.length < machine_model.PARTED_ROW or target.threads_hint <= machine_model.NUMPY_SORT_THREADS
+
+
 def _sort_long_values(kernel: _SortingKernel, x: Any, out: Any) -> None:
     """Rows of numbers, as keys that say all of them but the sign of zero."""
     rows, m = kernel.rows, kernel.rows.length
     (name,) = kernel.read([x])
     kernel.write("out", out)
     (key,) = keys_of(name, x.dtype)
-    number = "key != 0" if kind_of(x.dtype) == "b" else from_key("key", x.dtype)
+    number = number_of("key", x.dtype)
     if sorts_in_parts(rows, key):
         PartedSort(kernel.target, rows, key, None).emit({name: x}, {"out": out}, [f"out[{{to}}] = {number}"], m)
         if kind_of(x.dtype) == "f":
             kernel.lines.append(f"base = {rows.base(m)}")
-            _add_signs_of_zero(kernel, name, x.dtype, key.word)
+            kernel.add(_signs_of_zero(rows, name, x.dtype, key.word))
             kernel.emit("sort_zeros", x.size)
         return
     digits = _Digits(key.word, m)
@@ -263,15 +285,15 @@ for j in range({m}):
     key = keys[source + j]
     out[{place}] = {number}""")
     if kind_of(x.dtype) == "f":
-        _add_signs_of_zero(kernel, name, x.dtype, key.word)
+        kernel.add(_signs_of_zero(rows, name, x.dtype, key.word))
     kernel.emit("sort_digits", 4 * digits.passes * x.size)
 
 
-def _add_signs_of_zero(kernel: _SortingKernel, name: str, dtype: np.dtype, word: np.dtype) -> None:
-    """Put the zeros down again, now with their signs: in the order in which they came."""
-    rows, m, zero = kernel.rows, kernel.rows.length, f"{cast(dtype)}(0.0)"
+def _signs_of_zero(rows: SortedRows, name: str, dtype: np.dtype, word: np.dtype) -> str:
+    """The lines that put zeros of a row down again, now with their signs: in the order in which they came."""
+    m, zero = rows.length, f"{cast(dtype)}(0.0)"
     element = f"{name}[{rows.at('base', 'j')}]"
-    kernel.add(f"""
+    return f"""
 place = 0
 negative = 0
 for j in range({m}):
@@ -283,7 +305,7 @@ if negative > 0:
         element = {element}
         if element == {zero}:
             out[{rows.at("base", "place")}] = element
-            place = place + 1""")
+            place = place + 1"""
 
 
 def _sort_by_digits(kernel: _SortingKernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:

@@ -247,6 +247,25 @@ def test_sort_of_one_array(dtype, monkeypatch):
         check_loops(registry["sort"], [random_array(rng, shape, dtype)], sort_params(axis))
 
 
+@pytest.mark.parametrize("dtype", [*SOME, "float64", "bool"])
+def test_sort_of_rows_side_by_side(dtype, monkeypatch):
+    rng = np.random.default_rng(14)
+    monkeypatch.setattr(machine_model, "FEWEST_NETWORK_ROWS", 1)
+    monkeypatch.setattr(machine_model, "NETWORK_BYTES", 16)  # blocks of which the last has rows once more
+    for shape, axis in [((9, 2), 1), ((3, 13), 1), ((7, 5), 0), ((2, 8, 3), 1), ((1, 21), 1)]:
+        check_loops(registry["sort"], [random_array(rng, shape, dtype)], sort_params(axis))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_compiled_sort_of_rows_side_by_side(dtype):
+    rng = np.random.default_rng(15)
+    x = np.where(
+        rng.random((70, 90)) < 0.5, random_array(rng, (70, 90), dtype), (9 * rng.normal(size=(70, 90))).astype(dtype)
+    )
+    check_loops(registry["sort"], [x], sort_params(1), compiled=True)
+    assert "part = 2 * part" in str(functad.jit(functad.numpy.sort).lower(x).kernels)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
 def test_compiled_sort_of_long_rows(dtype):
     rng = np.random.default_rng(5)

@@ -55,7 +55,7 @@ def blas() -> Blas:
 # size, unless the packed ones are used often.
 _DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
 # Where tiles do not help either, functad's own product does, which packs one panel while it multiplies another: for a B
-# to be transposed, and for a large matrix (`OWN_PRODUCT_BYTES`). Where the processor has AVX-512, but OpenBLAS takes it
+# to be transposed, for a large matrix (`OWN_PRODUCT_BYTES`), and where no side is short (`OWN_PRODUCT_SIDE`). Where the processor has AVX-512, but OpenBLAS takes it
 # for one that has not, as NumPy's does with AMD's, and where there is no library, it does nearly all of them.
 
 
@@ -96,7 +96,8 @@ def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: i
     ):
         few = k if ta else m
         largest = max(k * ldb, m * ldc) * dtype.itemsize
-        if tb or (few >= machine_model.OWN_PRODUCT_DEPTH and largest >= machine_model.OWN_PRODUCT_BYTES):
+        is_large = few >= machine_model.OWN_PRODUCT_DEPTH and largest >= machine_model.OWN_PRODUCT_BYTES
+        if tb or is_large or min(m, n, k) >= machine_model.OWN_PRODUCT_SIDE:
             return int(_handle_of_panels(dtype).ctypes.data), False
     return handle(dtype), True
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.backends.cpu.runtime.tape import TapeInstruction, runtime
-from functad.lowering.python_functions import call_into
+from functad.ir import Aval
 
 
 class SlotArray(NamedTuple):
@@ -40,9 +41,13 @@ class PythonCall(NamedTuple):
     def instruction(self) -> TapeInstruction:
         """The instruction that calls it."""
 
+        operands, results = map(_readers, (self.operands, self.results))
+        avals = [Aval(place.shape, place.dtype) for place in self.results]
+
         def call(slots: int) -> None:
-            operands, results = ([_array(found, slots) for found in side] for side in (self.operands, self.results))
-            call_into(self.callback, operands, results)
+            given, targets = [read(slots) for read in operands], [read(slots) for read in results]
+            for target, value in zip(targets, self.callback.run(given, avals)):
+                target[...] = value
 
         words = np.array([id(call), self.token], np.int64).view(_CallWords)
         words.kept = call
@@ -55,8 +60,11 @@ class _CallWords(np.ndarray[Any, Any]):
     kept: Any
 
 
-def _array(place: SlotArray, slots: int) -> np.ndarray:
+def _readers(places: Sequence[SlotArray]) -> list[Callable[[int], np.ndarray]]:
+    return [partial(_array, p, 8 * p.slot, ctypes.c_char * (math.prod(p.shape) * p.dtype.itemsize)) for p in places]
+
+
+def _array(place: SlotArray, offset: int, memory: Any, slots: int) -> np.ndarray:
     """An array in the memory whose address lies in its slot."""
-    address = ctypes.c_int64.from_address(slots + 8 * place.slot).value
-    memory: Any = (ctypes.c_char * (math.prod(place.shape) * place.dtype.itemsize)).from_address(address)
-    return np.ndarray(place.shape, place.dtype, memory)
+    address = ctypes.c_int64.from_address(slots + offset).value
+    return np.ndarray(place.shape, place.dtype, memory.from_address(address))
