@@ -316,8 +316,8 @@ ONE_PASS = {
     "every fourth": (optim.MultiSteps(optim.adam(0.1), 4), 3),
 }
 
-# What is known of all of an array only after a pass over it makes another one necessary: so many arrays are read, or
-# written, in each. Lamb keeps its direction, as what it comes from is two arrays; the norm of the params is read besides.
+# What is known of all of an array only after a pass over it makes another one necessary: so many arrays are
+# read or written in each. Lamb keeps its direction, as that comes from two arrays.
 SOME_PASSES = {
     "clipped by norm": (optim.chain(optim.clip_by_global_norm(1.0), optim.adam(0.1)), [1, 7]),
     "if finite": (optim.apply_if_finite(optim.adam(0.1), 3), [3, 7]),

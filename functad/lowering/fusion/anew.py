@@ -88,7 +88,7 @@ def _sources(inlining: Inlining, own: set[Var], wanted: set[Var], points: int) -
 
 
 def _share_rows(unit: Unit, reading: list[Unit]) -> bool:
-    """Whether all nests run over the rows that one reduces, so that a block of them keeps what they share in the cache."""
+    """Whether all run over the rows that a nest reduces: a block of them keeps what they share in the cache."""
     by_rows = unit.has_post and unit.outer_points > 1
     return by_rows and all(not u.axes or (u.shape, u.axes) == (unit.shape, unit.axes) for u in reading)
 
