@@ -35,6 +35,10 @@ to store it is up to three times as fast, but from here on memory is what a user
 LARGEST_RECOMPUTED = 4 * facts.FUNCTION_OPERATIONS
 """operations of such a value. Derived: functions of a distance, and as many sums and products as take as long."""
 
+SMALLEST_ANEW = 1 << 20
+"""bytes of what a nest stores for others, from which they rather compute it again from what it read, if that is quick.
+Chosen: more than the caches of a core hold beside the rest."""
+
 SMALLEST_PAIRS = 1 << 10
 """bytes of such a value, from which its short axes are written out: vectors then run along the long ones. Compared."""
 

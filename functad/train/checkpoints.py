@@ -89,4 +89,4 @@ def load_run(path: str | os.PathLike[str], like: Run) -> Any:
     Raises:
         DataError: the file is missing or damaged, or of another network or optimizer than the run `like`.
     """
-    return io.load(path, like=like._replace(metrics=...))
+    return io.load(path, like=like._replace(metrics=..., sizes=..., past=..., best=...))

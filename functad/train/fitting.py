@@ -34,6 +34,7 @@ def fit(
     checkpoint: str | os.PathLike[str] | Checkpoints | None = None,
     resume: str | os.PathLike[str] | None = None,
     on_epoch: Callable[[Epoch], Any] | None = None,
+    on_best: Callable[[Epoch], Any] | None = None,
     show_progress: bool = False,
 ) -> History:
     """Train, and tell how it went.
@@ -47,16 +48,18 @@ def fit(
         patience: end after so many epochs without a better one. None goes on to the last.
         checkpoint: a file that gets the `Run` after each epoch; or `Checkpoints`, which also say after how many steps,
             and how many files are kept.
-        resume: such a file, from which to go on, to the same bits as if nothing had been interrupted. The history,
-            and so `patience`, looks at the epochs from there on only.
+        resume: such a file, from which to go on, to the same bits as if nothing had been interrupted. The history
+            has the figures of the epochs before, too, and the parameters of the best one; `patience` counts from it.
         on_epoch: called with each `Epoch`.
+        on_best: called with each that is better than all before it.
         show_progress: print a row of the table after each epoch, and show a progress bar in a terminal.
 
     Returns:
         The `History`; its `params` are those after the best epoch.
 
     Raises:
-        ArgumentError: fewer items than one batch, or a metric that the loss does not give.
+        ArgumentError: fewer items than one batch, a metric that the loss does not give, or a file of a run that stopped
+            within an epoch of other batches.
         DataError: the file to resume from is damaged, or of another network or optimizer.
         OSError: the checkpoint cannot be written.
 
@@ -78,23 +81,28 @@ def fit(
         )
     if checkpoint is not None and not isinstance(checkpoint, Checkpoints):
         checkpoint = Checkpoints(checkpoint)
-    run = start(params, optimizer, key, state)
+    run, history = start(params, optimizer, key, state), History(monitor=monitor)
     if resume is not None:
         run = load_run(resume, like=run)
-    history = History(monitor=monitor)
+        history = History.resumed(run, monitor)
+        if patience is not None and history.waited() >= patience:
+            return history
     options: dict[str, Any] = {"until": until, "batch_size": batch_size, "test": test, "show_progress": show_progress}
     if checkpoint is not None:
-        options.update(every=checkpoint.every, on_run=checkpoint.save)
+        options.update(every=checkpoint.every, on_run=lambda run: checkpoint.save(history.kept_in(run)))
+    first = len(history) + 1
     for epoch in epochs(loss, run, optimizer, data, **options):
         score(epoch, monitor)  # raises for a metric that is not there
         history.epochs.append(epoch)
         if checkpoint is not None:
-            checkpoint.save(epoch.run)
+            checkpoint.save(history.kept_in(epoch.run))
         if on_epoch is not None:
             on_epoch(epoch)
+        if on_best is not None and history.best is epoch:
+            on_best(epoch)
         if show_progress:
-            _print_row(epoch, first=len(history) == 1)
-        if patience is not None and epoch.number - history.best.number >= patience:
+            _print_row(epoch, first=len(history) == first)
+        if patience is not None and history.waited() >= patience:
             break
     return history
 

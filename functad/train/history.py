@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ArgumentError
-from functad.train.loop import Epoch
-from functad.views.charts import Chart, Panel
+from functad.train.loop import Epoch, Run
+from functad.views.charts import Line, line_chart
 
 
 class History:
@@ -55,7 +55,54 @@ class History:
     @property
     def params(self) -> Any:
         """The parameters after the best epoch."""
-        return self.best.run.params
+        if (best := self.best).run is None:
+            raise ArgumentError(
+                f"History: the parameters after epoch {best.number}, the best by {self.monitor!r}, were not kept: the "
+                "run was resumed after it, and another metric was watched before; resume with the same monitor"
+            )
+        return best.run.params
+
+    def waited(self) -> int:
+        """How many epochs there have been since the best one."""
+        return self.last.number - self.best.number if self.epochs else 0
+
+    def kept_in(self, run: Run) -> Run:
+        """A run of which `resumed` makes this history: with the figures of all epochs, and the best parameters."""
+        if not self.epochs:
+            return run
+        past = {
+            "seconds": np.array([epoch.seconds for epoch in self.epochs]),
+            "train": {name: np.array([epoch.train[name] for epoch in self.epochs]) for name in self.last.train},
+            "test": {name: np.array([epoch.test[name] for epoch in self.epochs]) for name in self.last.test},
+        }
+        number, kept = self.best.number, self.best.run
+        is_here = kept is None or (number == run.epoch and run.step == 0)
+        best = None if is_here else {"number": np.int32(number), "params": kept.params, "state": kept.state}
+        return run._replace(past=past, best=best)
+
+    @classmethod
+    def resumed(cls, run: Run, monitor: str) -> History:
+        """The history that `kept_in` kept in a run.
+
+        >>> from functad.train.loop import Run
+        >>> run = Run(0, (), None, None, 1)
+        >>> history = History([Epoch(1, 0.5, {"loss": 0.7}, {}, run), Epoch(2, 0.5, {"loss": 0.9}, {}, run)])
+        >>> again = History.resumed(history.kept_in(Run(1, (), None, None, 2)), "loss")
+        >>> again["loss"], again.params
+        (array([0.7, 0.9]), 0)
+        """
+        if run.past is None:
+            return cls(monitor=monitor)
+        seconds, train, test = (run.past[name] for name in ("seconds", "train", "test"))
+        runs: dict[int, Run] = {} if run.step else {int(run.epoch): run}
+        if run.best is not None:
+            number = int(run.best["number"])
+            runs[number] = Run(run.best["params"], None, run.best["state"], None, number)
+        epochs = [
+            Epoch(i, float(seconds[i - 1]), _row(train, i - 1), _row(test, i - 1), runs.get(i))
+            for i in range(1, len(seconds) + 1)
+        ]
+        return cls(epochs, monitor)
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A column: "time", a metric of the epochs such as "loss", or one of the data to validate with, "test loss"."""
@@ -104,6 +151,11 @@ class History:
         top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
         rows = ["".join(f"<td>{escape(cell)}</td>" for cell in line) for line in body]
         return f"<table><tr>{top}</tr>{''.join(f'<tr>{line}</tr>' for line in rows)}</table>"
+
+
+def _row(columns: dict[str, Any], i: int) -> dict[str, float]:
+    names = sorted(columns, key=lambda name: name != "loss")  # files sort names
+    return {name: float(columns[name][i]) for name in names}
 
 
 def score(epoch: Epoch, monitor: str) -> float:

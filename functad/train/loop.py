@@ -44,6 +44,9 @@ class Run(NamedTuple):
         epoch: how many epochs are over, int32.
         step: how many steps of another one are done, int32.
         metrics: what these gave, arrays of shape (step,) by name; None between epochs.
+        sizes: how many items such a step has, and the epoch, int32 of shape (2,); None between epochs.
+        past: what the epochs so far gave, as `History` keeps it; None if nobody does.
+        best: the number of the best epoch, and the params and state after it; None if these are those of this run.
     """
 
     params: Any
@@ -53,6 +56,9 @@ class Run(NamedTuple):
     epoch: Any
     step: Any = 0
     metrics: Any = None
+    sizes: Any = None
+    past: Any = None
+    best: Any = None
 
 
 class Epoch(NamedTuple):
@@ -63,14 +69,15 @@ class Epoch(NamedTuple):
         seconds: the time that training took, evaluation not included.
         train: the means of the loss and of its metrics over the epoch, each batch as it was met, before its step.
         test: the same of the data to validate with, at the end of the epoch; empty if there are none.
-        run: what training goes on from, a copy that stays; `run.params` are the parameters.
+        run: what training goes on from, a copy that stays; `run.params` are the parameters. Of an epoch before a
+            resumed run it is None, or has the params and the state alone.
     """
 
     number: int
     seconds: float
     train: dict[str, float]
     test: dict[str, float]
-    run: Run
+    run: Any
 
 
 def start(params: Any, optimizer: optim.Optimizer, key: Any, state: Any = None) -> Run:
@@ -117,7 +124,7 @@ def epochs(
         An iterator of one `Epoch` each, which trains while it is asked for the next.
 
     Raises:
-        ArgumentError: fewer items than one batch.
+        ArgumentError: fewer items than one batch; or a run that stopped within an epoch of other batches.
 
     >>> import functad, numpy as np
     >>> from functad import optim, random
@@ -135,9 +142,11 @@ def epochs(
         raise ArgumentError(
             f"epochs: there are {length} items to train on, fewer than one batch of {batch_size}; use a smaller batch"
         )
+    sizes = np.array([batch_size, length], np.int32)
+    _check_sizes(run, sizes)
     step, evaluation = training_step(loss, optimizer), evaluator(loss, max(batch_size, _FEWEST_EVALUATED))
     # The step takes over the memory of what it is given, so the caller's is left to the caller.
-    params, optimizer_state, state, key, done, at, earlier = copied(run)
+    params, optimizer_state, state, key, done, at, earlier = copied(run[:7])
     chunks = loader(data, batch_size, key, last="drop", position=(0, at))
     found: list[dict[str, Any]] = _steps(earlier)
     first = int(done) + 1
@@ -154,7 +163,8 @@ def epochs(
                 if bar is not None:
                     bar.update(i + 1 - bar.count, partial(_recent_loss, found), setup=bar.count == 0)
                 if every is not None and (i + 1) % every == 0 and i + 1 < len(chunks):
-                    on_run(Run(params, optimizer_state, state, key, _count(number - 1), _count(i + 1), _stacked(found)))
+                    counts = _count(number - 1), _count(i + 1)
+                    on_run(Run(params, optimizer_state, state, key, *counts, _stacked(found), sizes))
         seconds, train, key, found = time.perf_counter() - started, _means(found), next_key, []
         run = copied(Run(params, optimizer_state, state, key, _count(number), _count(0)))
         yield Epoch(number, seconds, train, {} if test is None else evaluation(run.params, run.state, test), run)
@@ -206,6 +216,15 @@ def _called(loss: Callable[..., Any], params: Any, state: Any, batch: Any, key: 
     if not isinstance(given, tuple):
         given = (given, {})
     return given if state is not None else (*given, None)
+
+
+def _check_sizes(run: Run, sizes: np.ndarray) -> None:
+    if run.sizes is not None and (kept := np.asarray(run.sizes)).tolist() != sizes.tolist():
+        raise ArgumentError(
+            f"epochs: the run stopped after step {int(run.step)} of epoch {int(run.epoch) + 1} with batches of "
+            f"{kept[0]} of {kept[1]} items; here they are {sizes[0]} of {sizes[1]}, so that some items would be "
+            "met twice and others not at all: finish the epoch as it began, or go on from the end of an epoch"
+        )
 
 
 def copied(tree: Any) -> Any:

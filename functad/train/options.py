@@ -70,6 +70,7 @@ def add_flags(
         ("--seed", "of the parameters and the order (default: 0)", {"type": _seed, "metavar": "N", "default": 0}),
         ("--patience", "end after N epochs without a better one", number),
         ("--save", "write the parameters to this .npz or .safetensors file after every epoch", {"metavar": "FILE"}),
+        ("--save-best", "write them to this file after every epoch that is the best so far", {"metavar": "FILE"}),
         (
             "--checkpoint",
             "write all that training goes on from to this file after every epoch",

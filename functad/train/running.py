@@ -60,7 +60,7 @@ def check_files(options: argparse.Namespace) -> None:
         options.parser.error(
             "--checkpoint-every and --checkpoint-keep say how --checkpoint FILE is written; give it, too"
         )
-    for path in (options.save, options.checkpoint, options.report):
+    for path in (options.save, options.save_best, options.checkpoint, options.report):
         if path is not None:
             io.check_writable(path)
 
@@ -88,6 +88,10 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
         if options.save is not None:
             io.save(options.save, epoch.run.params)
 
+    def keep_best(epoch: Epoch) -> None:
+        if options.save_best is not None:
+            io.save(options.save_best, epoch.run.params)
+
     try:
         history = fit(
             job.loss,
@@ -103,19 +107,21 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
             checkpoint=checkpoints,
             resume=options.resume,
             on_epoch=keep,
+            on_best=keep_best,
             show_progress=True,
         )
     except KeyboardInterrupt:
         print(_ending(seen.last.number if len(seen) else 0, checkpoints, options), flush=True)
         return INTERRUPTED
-    if not len(history):
-        print(f"{options.resume} has had its {options.epochs} epochs; --epochs N with a larger N trains on.")
+    if not len(seen):
+        print(_nothing_to_do(history, options))
         return 0
     closing = job.closing(history.params)
     if closing:
         print(f"\n{closing}")
-    if options.save is not None:
-        print(f"The parameters are in {options.save}; functad.io.load reads them.", flush=True)
+    for path, what in ((options.save, ""), (options.save_best, f" after epoch {history.best.number}, the best,")):
+        if path is not None:
+            print(f"The parameters{what} are in {path}; functad.io.load reads them.", flush=True)
     if options.report is not None:
         print("Writing the report ...", flush=True)
         sections = _sections(options, job, optimizer, history, closing)
@@ -128,7 +134,7 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
 def _sections(
     options: argparse.Namespace, job: TrainingJob, optimizer: Optimizer, history: History, closing: str
 ) -> list[PageSection]:
-    params, state, key = history.params, history.best.run.optimizer_state, history.best.run.key
+    params, state, key = history.params, history.last.run.optimizer_state, history.last.run.key
     batch = next(iter(batches(job.train, options.batch)))
     written = (
         [PageSection("At the end", text_block(closing, "what the run ended with", wrapped=True))] if closing else []
@@ -143,6 +149,15 @@ def _sections(
     ]
 
 
+def _nothing_to_do(history: History, options: argparse.Namespace) -> str:
+    if options.patience is not None and 0 < options.patience <= history.waited():
+        return (
+            f"{options.resume} has had {history.waited()} epochs without a better one than epoch "
+            f"{history.best.number}; --patience N with a larger N trains on."
+        )
+    return f"{options.resume} has had its {options.epochs} epochs; --epochs N with a larger N trains on."
+
+
 def _ending(finished: int, checkpoints: Checkpoints | None, options: argparse.Namespace) -> str:
     if checkpoints is not None and checkpoints.saved is not None:
         epoch, step = checkpoints.saved
@@ -153,6 +168,12 @@ def _ending(finished: int, checkpoints: Checkpoints | None, options: argparse.Na
     where = f"Stopped in epoch {finished + 1}."
     if not finished:
         return f"{where} No epoch was finished, so there is nothing to save."
-    if options.save is None:
+    kept = [
+        f"the parameters after {which} are in {path}"
+        for path, which in ((options.save, f"epoch {finished}"), (options.save_best, "the best epoch"))
+        if path is not None
+    ]
+    if not kept:
         return f"{where} Nothing was saved; --save FILE keeps the parameters of the last finished epoch."
-    return f"{where} The parameters after epoch {finished} are in {options.save}."
+    text = ", ".join(kept)
+    return f"{where} {text[0].upper()}{text[1:]}."

@@ -42,6 +42,52 @@ def kinds(fusion: Fusion) -> list[str]:
     return [u.kind for u in fusion.units]
 
 
+# --- what is computed anew -----------------------------------------------------------------------------------
+
+LARGE = functad.ShapeDtypeStruct((512, 1024), "float32")
+
+
+def sums_of_squares(x: Any) -> Any:
+    squares = x * x + 1e-6
+    return squares.sum(0), squares.sum(1)
+
+
+def scaled_by_its_norm(x: Any, y: Any) -> Any:
+    mixed = 0.9 * x + y
+    return mixed / jnp.sqrt(jnp.square(mixed).sum())
+
+
+def two_after_a_test(x: Any, y: Any) -> Any:
+    one, other = x + y, x - y
+    good = (jnp.isfinite(one) & jnp.isfinite(other)).all()
+    return jnp.where(good, one, x), jnp.where(good, other, y)
+
+
+@pytest.mark.parametrize(
+    "fun, types, stored",
+    [
+        (sums_of_squares, [LARGE], 0),
+        (sums_of_squares, [ROWS], 1),  # it lies in the cache
+        (lambda x: (jnp.exp(x).sum(0), jnp.exp(x).sum(1)), [LARGE], 1),  # to read takes less time
+        (lambda x: (x.T @ (2.0 + x), (2.0 + x).sum(0)), [LARGE], 1),  # a product reads memory
+        (scaled_by_its_norm, [LARGE, LARGE], 1),  # two arrays would be kept instead of one
+        (two_after_a_test, [LARGE, LARGE], 0),  # two instead of two
+        (lambda x: x / jnp.square(x + 1.0).sum(1, keepdims=True) * (x + 1.0), [LARGE], 1),  # row by row
+    ],
+)
+def test_what_is_quickly_computed_from_no_more_is_not_stored(fun: Any, types: list[Any], stored: int) -> None:
+    fusion = fusion_of(fun, *types)
+    large = {v for v in fusion.stored - fusion.inlining.outputs if v.aval.size >= types[0].size}
+    assert len(large - {*fusion.program.invars}) == stored, str(fusion)
+
+
+@pytest.mark.parametrize("fun, count", [(sums_of_squares, 1), (two_after_a_test, 2)])
+def test_what_is_computed_anew_is_equal_to_the_bit(fun: Any, count: int) -> None:
+    args = np.random.default_rng(0).normal(size=(count, 512, 1024)).astype(np.float32)
+    for compiled, plain in zip(functad.jit(fun)(*args), fun(*map(jnp.asarray, args)), strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=0 if count == 2 else 1e-5)
+
+
 # --- what goes together --------------------------------------------------------------------------------------
 
 

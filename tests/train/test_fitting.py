@@ -36,10 +36,13 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tmp_path, key):
     fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=2, checkpoint=path, **options)
     rest = fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, checkpoint=path, resume=path, **options)
     assert whole.last.run.key.dtype == key.dtype
-    assert [epoch.number for epoch in rest.epochs] == [3, 4, 5]
+    assert [epoch.number for epoch in rest.epochs] == [1, 2, 3, 4, 5]
     assert_same_bits(rest.last.run, whole.last.run)
-    assert [epoch.test for epoch in rest.epochs] == [epoch.test for epoch in whole.epochs[2:]]
-    assert len(fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, resume=path, **options)) == 0
+    assert [epoch.test for epoch in rest.epochs] == [epoch.test for epoch in whole.epochs]
+    assert_same_bits(rest.params, whole.params)
+    seen = []
+    again = fit(classifier(NETWORK), PARAMS, optimizer, DATA, until=5, resume=path, on_epoch=seen.append, **options)
+    assert not seen and repr(again) == repr(rest)
 
 
 def test_a_run_that_gives_nan_throughout_ends_with_a_history():
@@ -73,6 +76,28 @@ def test_patience_ends_a_run_that_gets_no_better():
         fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=1, **{**options, "monitor": "f1"})
 
 
+def _worse_from_the_third(w, batch, key):
+    """Of evaluation the loss is least after two epochs of 6 steps."""
+    return (w[0] if key is not None else jnp.abs(w[0] + 12.0)) + 0 * batch.sum()
+
+
+@pytest.mark.parametrize("stopped", [1, 2, 3])
+def test_patience_and_the_best_params_outlive_a_resume(tmp_path, stopped):
+    path, better = tmp_path / "run.npz", []
+    options = {"batch_size": 20, "key": random.key(0), "test": X, "patience": 2, "on_best": better.append}
+    options["checkpoint"] = path
+    arguments = (_worse_from_the_third, jnp.zeros(1), optim.sgd(1.0), X)
+    fit(*arguments, until=stopped, **options)
+    history = fit(*arguments, until=50, resume=path, **options)
+    assert [epoch.number for epoch in history.epochs] == [1, 2, 3, 4] and history.best.number == 2
+    assert history.params.tolist() == [-12.0] and history["test loss"].tolist() == [6.0, 0.0, 6.0, 12.0]
+    assert [epoch.number for epoch in better] == [1, 2]
+    ended = fit(*arguments, until=50, resume=path, **options)
+    assert len(ended) == 4 and len(better) == 2 and ended.params.tolist() == [-12.0]
+    with pytest.raises(ArgumentError, match="the parameters after epoch 1, the best by 'other', were not kept"):
+        print(History([epoch._replace(test={"other": -epoch.number}) for epoch in ended.epochs], "other").params)
+
+
 def test_a_plain_loss_without_metrics_or_test_data():
     def loss(w, batch, key):
         return ((batch @ w) ** 2).mean()
@@ -99,7 +124,8 @@ def test_state_goes_from_step_to_step_and_is_kept(tmp_path):
     assert float(history.last.run.state["count"]) == 12
     assert history.last.train["seen"] == np.mean(range(6, 12)) and history.last.test["seen"] == 12
     assert float(state["count"]) == 0
-    assert_same_bits(io.load(path, like=history.last.run), history.last.run)
+    kept = io.load(path, like=history.last.run._replace(past=..., best=...))
+    assert_same_bits(kept[:7], history.last.run[:7])
 
 
 def test_the_loss_is_evaluated_over_all_data_whatever_the_batches():

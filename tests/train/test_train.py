@@ -194,7 +194,9 @@ SMALL = ["train", "cnn", "--data", "synthetic", "--limit", "1000"]
 
 
 def test_training_from_the_command_line(tmp_path):
-    process = command(*SMALL, "--epochs", "2", "--batch", "20", "--save", "digits.npz", cwd=tmp_path)
+    process = command(
+        *SMALL, "--epochs", "2", "--batch", "20", "--save", "digits.npz", "--save-best", "best.npz", cwd=tmp_path
+    )
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert "cnn, 86,070 parameters, seed 0" in out
@@ -205,7 +207,11 @@ def test_training_from_the_command_line(tmp_path):
     assert [row[0] for row in rows] == ["1", "2"]
     assert float(rows[1][2]) < float(rows[0][2])
     assert float(rows[1][5]) > 0.6
-    assert "The parameters are in digits.npz; functad.io.load reads them.\n\nTo try next:\n" in out
+    best = 1 + (float(rows[1][5]) > float(rows[0][5]))
+    assert "The parameters are in digits.npz; functad.io.load reads them.\n" in out
+    assert f"The parameters after epoch {best}, the best, are in best.npz; functad.io.load reads them.\n\nTo try" in out
+    params = io.load(tmp_path / "best.npz")
+    assert evaluate(cnn(), params, digits(4000, 1)) == pytest.approx(float(rows[best - 1][5]), abs=1e-4)
     params = io.load(tmp_path / "digits.npz")
     assert evaluate(cnn(), params, digits(4000, 1)) == pytest.approx(float(rows[1][5]), abs=1e-4)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from functad import machine_model
 from functad.ir import Eqn, Program, Var, has_effects
+from functad.lowering.fusion.anew import computed_anew
 from functad.lowering.fusion.inlining import Inlining, no_buffer, reads_across
 from functad.lowering.fusion.order import let_readers_go_first, ordered
 from functad.lowering.fusion.products import Product
@@ -55,17 +56,10 @@ class Fusion:
 
     def __init__(self, program: Program, name: Callable[[Var], str], phases: Sequence[int] = ()) -> None:
         self.program, self.name = program, name
-        self.inlining = Inlining(program, phases)
-        self._known_reads: dict[int, _Reads] = {}
-        self.all_units: list[Unit] = []
-        self.unit_of: dict[Var, Unit] = {}
-        self._last_to_act: Unit | None = None
-        for i in range(len(program.eqns)):
-            self._place(i)
-        live = [u for u in self.all_units if u.kind != "gone"]
-        let_readers_go_first(program, live, self.unit_of, self.inlining.outputs)
-        self.units = ordered(program, live, self.unit_of, self.inlining.phase)
-        self.stored = self._stored()
+        self._divide(Inlining(program, phases))
+        anew = computed_anew(self.inlining, self.units, self.unit_of)
+        if anew:
+            self._divide(Inlining(program, phases, anew))
 
     def __str__(self) -> str:
         """The units in the order in which they run, each with its equations, and what is computed within others."""
@@ -86,6 +80,19 @@ class Fusion:
         return " ".join([outs, "=", eqn.primitive.name, *operands])
 
     # --- the partition -------------------------------------------------------------------------------------
+
+    def _divide(self, inlining: Inlining) -> None:
+        self.inlining = inlining
+        self._known_reads: dict[int, _Reads] = {}
+        self.all_units: list[Unit] = []
+        self.unit_of: dict[Var, Unit] = {}
+        self._last_to_act: Unit | None = None
+        for i in range(len(self.program.eqns)):
+            self._place(i)
+        live = [u for u in self.all_units if u.kind != "gone"]
+        let_readers_go_first(self.program, live, self.unit_of, self.inlining.outputs)
+        self.units = ordered(self.program, live, self.unit_of, self.inlining.phase)
+        self.stored = self._stored()
 
     def _place(self, i: int) -> None:
         eqn = self.program.eqns[i]

@@ -29,12 +29,13 @@ class Inlining:
     inline: those variables, with their equations. spread: of such a variable, the large ones among what it is computed
     from, and itself, that come from few numbers. alias: a variable whose memory is that of another. products: by the
     position of their last equation; absorbed: the equations that they take in. phases: of each equation the number of
-    barriers before it; none if empty.
+    barriers before it; none if empty. anew: variables that are computed where they are used in any case.
     """
 
-    def __init__(self, program: Program, phases: Sequence[int] = ()) -> None:
+    def __init__(self, program: Program, phases: Sequence[int] = (), anew: frozenset[Var] = frozenset()) -> None:
         self.program = program
         self.phases = phases
+        self.anew = anew
         self.producer: dict[Var, int] = {v: i for i, e in enumerate(program.eqns) for v in e.outvars}
         self.uses: dict[Var, list[int]] = {}
         for i, eqn in enumerate(program.eqns):
@@ -92,7 +93,9 @@ class Inlining:
                 self._make_inline(eqn)
             elif isinstance(rule, Scalar):
                 is_light = self.weight_of(eqn) <= machine_model.LARGEST_INLINE
-                if is_light and (self._is_constant_result(eqn) or self._flows_on(eqn)):
+                if eqn.outvars[0] in self.anew and self._depth_of(eqn) <= machine_model.DEEPEST_INLINE:
+                    self._make_inline(eqn)
+                elif is_light and (self._is_constant_result(eqn) or self._flows_on(eqn)):
                     self._make_inline(eqn)
                 elif self._comes_from_few(eqn):
                     self._make_inline(eqn)
@@ -206,7 +209,7 @@ class Inlining:
         aval = eqn.outvars[0].aval
         if aval.size * aval.dtype.itemsize < machine_model.SMALLEST_RECOMPUTED:
             return False
-        if self._weight_once(eqn) > machine_model.LARGEST_RECOMPUTED or not self._is_read_at_points(eqn.outvars[0]):
+        if self._weight_once(eqn) > machine_model.LARGEST_RECOMPUTED or not self.is_read_at_points(eqn.outvars[0]):
             return False
         roots = {root for a in eqn.invars if isinstance(a, Var) for root in self.roots(a)}
         return machine_model.ELEMENTS_FROM_ONE * sum(root.aval.size for root in roots) <= aval.size
@@ -225,7 +228,7 @@ class Inlining:
             self._steps[eqn.outvars[0]] = frozenset(found)
         return self._steps[eqn.outvars[0]]
 
-    def _is_read_at_points(self, var: Var) -> bool:
+    def is_read_at_points(self, var: Var) -> bool:
         """Whether only element-wise equations and reductions read a variable, or what is moved from it, once each."""
         if var in self.outputs:
             return False
@@ -236,7 +239,7 @@ class Inlining:
                 return False
             if isinstance(rule, Indexed):
                 moved = eqn.outvars[0]
-                if not rule.free or moved.aval.size > var.aval.size or not self._is_read_at_points(moved):
+                if not rule.free or moved.aval.size > var.aval.size or not self.is_read_at_points(moved):
                     return False
         return True
 

@@ -37,7 +37,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
     if rounds and terms > 2 * machine_model.LONGEST_SUM:
         most = max(machine_model.LONGEST_SUM // nest.outer_points, 1)  # so that few numbers are stored on the way
         parts = min(-(-terms // machine_model.LONGEST_SUM), most)
-    if nest.reduced[0] and not any(s.level == PRE for s in nest.stores):
+    if nest.reduced[0]:
         if nest.points >= machine_model.POINTS_WORTH_PARTS:
             parts = max(parts, machine_model.MOST_PARTS)
     elif parts == 1:
