@@ -13,7 +13,7 @@ import numpy as np
 
 from functad.errors import ArgumentError
 from functad.train.loop import Epoch, Run
-from functad.views.charts import Line, line_chart
+from functad.views.charts import Chart, Panel
 
 
 class History:

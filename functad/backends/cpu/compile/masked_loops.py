@@ -1,9 +1,9 @@
 """What LLVM is told of loops: whose last elements, too few for a whole vector, it had better do as one with a mask.
 
 Of long loops it writes less then: else it writes each three times, with wide vectors, with narrow ones, and with none.
-Of loops with few steps all vectors are written out, and it is known which lanes the last one has. A loop that only moves
-elements to or from places far apart is no vector at all: it would be put together, or taken apart, one by one. Only
-knows instructions.
+Of loops with few steps all vectors are written out, and it is known which lanes the last one has. A loop that only
+moves elements to or from places far apart is no vector at all: it would be put together, or taken apart, one by one.
+Only knows instructions.
 """
 
 from __future__ import annotations
