@@ -138,16 +138,40 @@ def step(params, rate):
         (Model().apply, (1.0,), ["Traced"]),
         (step, ({"w": W}, 0.1), ["Linearised", "Transposed"]),
         (functad.vmap(lambda x: jnp.sin(x).sum()), (X,), ["Traced for one example", "Batched"]),
+        (lambda x: functad.jvp(jnp.sin, (x,), (x,)), (1.0,), ["Traced"]),
+        (lambda x: functad.linearize(jnp.sin, x)[1](1.0), (1.0,), ["Linearised", "Differentiated"]),
         (lambda x: x, (functad.ShapeDtypeStruct((3,), "int32"),), ["Traced"]),
         (lambda k: functad.random.normal(k, (3,)), (functad.random.key(0),), ["Traced"]),
         (lambda x: functad.lax.fori_loop(0, 40, lambda i, c: c * x, x), (1.0,), ["Traced"]),
     ],
-    ids=["lambda", "method", "jitted step of a tree", "vmap", "identity of a type", "random key", "loop"],
+    ids=[
+        "lambda",
+        "method",
+        "jitted step of a tree",
+        "vmap",
+        "jvp",
+        "linearize",
+        "identity of a type",
+        "random key",
+        "loop",
+    ],
 )
 def test_any_function_is_explained(fun, args, wanted):
     found = functad.explain(fun, times=False)(*args)
     titles = [stage.title for stage in found.stages]
     assert all(title in titles for title in wanted) and titles[-3:] == ["Kernels", "LLVM IR", "Assembly"]
+
+
+def test_new_variables_get_no_name_of_an_earlier_stage():
+    def rnn(w, xs):
+        h, _ = functad.lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), jnp.zeros(4), xs)
+        return jnp.sum(h)
+
+    found = functad.explain(rnn, times=False)(np.ones((4, 4), np.float32), np.ones((12, 4), np.float32))
+    groups = [stage.title for stage in found.stages].index("Fused into groups")
+    *earlier, last = [{name for line in stage.lines for name in line.about} for stage in found.stages[:groups]]
+    new = {name for line in found.stages[groups].lines for name in line.about} - last
+    assert new and not new & set().union(*earlier)
 
 
 def test_a_pass_of_the_users_shows_up(monkeypatch):
