@@ -12,7 +12,8 @@ from html import escape
 
 from functad.system.cache import atomic_write
 from functad.views.explanation_style import SCRIPT, STYLE
-from functad.views.journey import Journey, Line, Stage
+from functad.views.journey import Journey, Stage
+from functad.views.kernel_lines import Line
 from functad.views.memory_picture import memory_picture
 from functad.views.page import PageSection, page, paragraph
 

@@ -138,11 +138,23 @@ def step(params, rate):
         (Model().apply, (1.0,), ["Traced"]),
         (step, ({"w": W}, 0.1), ["Linearised", "Transposed"]),
         (functad.vmap(lambda x: jnp.sin(x).sum()), (X,), ["Traced for one example", "Batched"]),
+        (lambda x: functad.jvp(jnp.sin, (x,), (x,)), (1.0,), ["Traced"]),
+        (lambda x: functad.linearize(jnp.sin, x)[1](1.0), (1.0,), ["Linearised", "Differentiated"]),
         (lambda x: x, (functad.ShapeDtypeStruct((3,), "int32"),), ["Traced"]),
         (lambda k: functad.random.normal(k, (3,)), (functad.random.key(0),), ["Traced"]),
         (lambda x: functad.lax.fori_loop(0, 40, lambda i, c: c * x, x), (1.0,), ["Traced"]),
     ],
-    ids=["lambda", "method", "jitted step of a tree", "vmap", "identity of a type", "random key", "loop"],
+    ids=[
+        "lambda",
+        "method",
+        "jitted step of a tree",
+        "vmap",
+        "jvp",
+        "linearize",
+        "identity of a type",
+        "random key",
+        "loop",
+    ],
 )
 def test_any_function_is_explained(fun, args, wanted):
     found = functad.explain(fun, times=False)(*args)

@@ -92,14 +92,14 @@ def optimized_kernels(
         return optimized_ir(_kernels(source, filename, signatures, {}, fused=fused, named_lines=named_lines))
 
 
-class MachineCode(NamedTuple):
+class ReadableCode(NamedTuple):
     """The functions of kernels in LLVM IR, optimised, and in assembly: by the names of the kernels."""
 
     llvm: dict[str, list[CodeLine]]
     assembly: dict[str, list[CodeLine]]
 
 
-def machine_code(source: str, signatures: Mapping[str, Sequence[Argument]], *, fused: bool) -> MachineCode:
+def machine_code(source: str, signatures: Mapping[str, Sequence[Argument]], *, fused: bool) -> ReadableCode:
     """Kernels as the processor runs them, for people to read, each line with the line of `source` it comes from.
 
     These are the instructions of `compile_kernels`: metadata for debuggers changes none.
@@ -109,7 +109,7 @@ def machine_code(source: str, signatures: Mapping[str, Sequence[Argument]], *, f
     names = {PREFIX + name: name for name in signatures}
     in_ir = lines_of_ir(str(module))
     in_assembly = lines_of_assembly(target_machine().emit_assembly(module), set(names))
-    return MachineCode(
+    return ReadableCode(
         {name: in_ir[symbol] for symbol, name in names.items() if symbol in in_ir},
         {name: in_assembly[symbol] for symbol, name in names.items() if symbol in in_assembly},
     )
