@@ -71,7 +71,7 @@ class NamedValue(NamedTuple):
     value: np.ndarray
 
 
-class Step(NamedTuple):
+class EquationStep(NamedTuple):
     """One equation that has run.
 
     Attributes:
@@ -99,10 +99,10 @@ class Step(NamedTuple):
         return "backward" if self.backward else "forward"
 
 
-class Steps(Sequence[Step]):
+class Steps(Sequence[EquationStep]):
     """The steps of a function, in the order in which they ran."""
 
-    def __init__(self, name: str, steps: Iterator[Step]) -> None:
+    def __init__(self, name: str, steps: Iterator[EquationStep]) -> None:
         self.name = name
         self._steps = list(steps)
 
@@ -110,10 +110,10 @@ class Steps(Sequence[Step]):
         return len(self._steps)
 
     @overload
-    def __getitem__(self, index: int) -> Step: ...
+    def __getitem__(self, index: int) -> EquationStep: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[Step]: ...
+    def __getitem__(self, index: slice) -> list[EquationStep]: ...
 
     def __getitem__(self, index: Any) -> Any:
         return self._steps[index]
@@ -205,7 +205,7 @@ class Steps(Sequence[Step]):
         return "\n".join(lines)
 
 
-def _row(s: Step) -> str:
+def _row(s: EquationStep) -> str:
     arrays = imported("functad.views.arrays")
     said = "; ".join(str(arrays.summary_of(value)).partition(" · ")[2] for _, value in s.results)
     spoils = f"  <- the first {s.spoils}" if s.spoils else ""
@@ -213,7 +213,7 @@ def _row(s: Step) -> str:
     return f"{equation if len(equation) <= 80 else equation[:79] + '…'}  {said}{spoils}".rstrip()
 
 
-def _run(program: Program, args: Sequence[np.ndarray]) -> Iterator[Step]:
+def _run(program: Program, args: Sequence[np.ndarray]) -> Iterator[EquationStep]:
     names: dict[Var, str] = {}
     program_to_text(program, names=names)
     known: dict[Var, np.ndarray] = dict(zip(program.constvars, map(value_of, program.consts)))
@@ -234,7 +234,7 @@ def _run(program: Program, args: Sequence[np.ndarray]) -> Iterator[Step]:
         spoilt.update(first)
         line = eqn.source
         reads = dict.fromkeys(a for a in eqn.invars if isinstance(a, Var))
-        yield Step(
+        yield EquationStep(
             number,
             equation_to_text(eqn, names),
             line is not None and line.transposed,

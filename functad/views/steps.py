@@ -12,7 +12,7 @@ from functad.views.arrays import picture, summary_of
 from functad.views.page import page
 
 if TYPE_CHECKING:
-    from functad.debug.stepping import NamedValue, Step, Steps
+    from functad.debug.stepping import EquationStep, NamedValue, Steps
 
 _PICTURES = 1000  # steps up to which results are shown as pictures
 
@@ -45,7 +45,7 @@ def steps_html(steps: Steps) -> str:
     )
 
 
-def _row(step: Step) -> str:
+def _row(step: EquationStep) -> str:
     """A line of the list; the sign says which way it goes."""
     sign = "↑" if step.backward else "↓"
     spoils = f' <b class="fs-spoils">first {escape(step.spoils)}</b>' if step.spoils else ""
@@ -56,7 +56,7 @@ def _row(step: Step) -> str:
     )
 
 
-def _step(step: Step, count: int) -> str:
+def _step(step: EquationStep, count: int) -> str:
     spoils = f' · <b class="fs-spoils">the first {escape(step.spoils)}</b>' if step.spoils else ""
     code = f"<code>{escape(step.code)}</code>" if step.code else ""
     place = f'<p class="fs-place">{code}<span>{escape(step.place)}</span></p>' if step.place else ""
