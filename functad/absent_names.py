@@ -99,7 +99,39 @@ INSTEAD: dict[str, dict[str, str]] = {
         "random": "functad.random, whose functions take a key",
         "ndarray_like": "functad.Array",
     },
-    "functad.experimental": {"enable_x64": "functad.enable_x64"},
+    "functad.experimental": {
+        **dict.fromkeys(
+            ("colocated_python", "compute_on", "custom_partitioning", "layout", "mesh_utils", "multihost_utils", "pjit")
+            + ("shard_alike", "shard_map", "topologies", "transfer"),
+            _ONE_DEVICE,
+        ),
+        **dict.fromkeys(
+            ("EArray", "cur_qdd", "hijax", "primal_tangent_dtype"),
+            "functad.extend makes primitives with rules of yours",
+        ),
+        **dict.fromkeys(
+            ("fused", "mosaic", "scheduling_groups", "xla_metadata"),
+            "functad fuses and schedules by itself: functad.jit(f).lower(*args).kernels shows how",
+        ),
+        **dict.fromkeys(
+            ("profiler", "roofline"), "functad.jit(f).lower(*args).compile().profile(*args) times each kernel"
+        ),
+        **dict.fromkeys(
+            ("compilation_cache", "serialize_executable"),
+            "what was compiled is kept on disk by itself: python -m functad cache info",
+        ),
+        "array_serialization": "functad.io saves and loads pytrees of arrays",
+        "buffer_callback": "functad.pure_callback, or functad.numba_primitive for compiled code of yours",
+        "enable_x64": "functad.enable_x64",
+        "jax2tf": "numpy.asarray(x) of a result is what other libraries take",
+        "jet": "functad.jvp of functad.jvp, and so on, gives derivatives of higher order",
+        "key_reuse": "functad.debug_key_reuse(True)",
+        "pallas": "functad.numba_primitive takes compiled code of yours",
+        "random": "functad.random",
+        "rnn": "functad.nn.LSTM",
+        "source_mapper": "functad.jit(f).lower(*args).kernels names the equation of each line",
+        "sparse": "functad.scipy.sparse.linalg takes functions that multiply; functad.ops has sums over segments",
+    },
     "functad.lax.linalg": {"qdwh": "functad.scipy.linalg.polar"},
     "functad.nn": {
         **dict.fromkeys(("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"), _BLOCK_SCALES),

@@ -26,7 +26,7 @@ from functad.api.derivative_types import check_inputs, check_outputs
 from functad.array import ArrayImpl
 from functad.evaluation import aval_of
 from functad.ir import Aval
-from functad.primitives.common import instantiate, reshape
+from functad.primitives.common import convert_element_type, instantiate, reshape
 from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.reverse import LinearMap
 from functad.tree_util import tree_unflatten
@@ -151,7 +151,7 @@ def _push_basis(linear: LinearMap, in_avals: Sequence[Aval], out_avals: Sequence
     blocks = []
     for column, out in zip(found, out_avals):
         parts = _split(column, [a.size for a in in_avals], axis=out.ndim)
-        blocks.append([reshape(p, out.shape + a.shape) for p, a in zip(parts, in_avals)])
+        blocks.append([_as_weak_as(out, reshape(p, out.shape + a.shape)) for p, a in zip(parts, in_avals)])
     return blocks
 
 
@@ -160,9 +160,13 @@ def _pull_basis(linear: LinearMap, in_avals: Sequence[Aval], out_avals: Sequence
     found = _batched(lambda *cts: linear.transpose(cts), total, _basis(out_avals), out_axis=0)
     per_input = [_split(f, [o.size for o in out_avals], axis=0) for f in found]
     return [
-        [reshape(parts[i], out.shape + a.shape) for parts, a in zip(per_input, in_avals)]
+        [_as_weak_as(a, reshape(parts[i], out.shape + a.shape)) for parts, a in zip(per_input, in_avals)]
         for i, out in enumerate(out_avals)
     ]
+
+
+def _as_weak_as(like: Aval, block: Any) -> Any:
+    return convert_element_type(block, aval_of(block).dtype, like.weak_type)
 
 
 def _batched(fun: Callable[..., Sequence[Any]], size: int, args: Sequence[Any], out_axis: int) -> list[Any]:

@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 
 import functad
+from functad import machine_model
 from functad.config import OPTIONS, available_cores, config
 from functad.errors import FunctadError
+from functad.system import lapack
 
 
 class Problem(FunctadError):
@@ -141,6 +143,21 @@ def _matrix_products() -> Findings:
             "functad cannot set this library's number of threads, which may fight with functad's own: set it to 1 "
             "by the library's environment variable"
         )
+
+
+def _linear_algebra() -> Findings:
+    """How compiled functions factorise: a step of theirs calls Python for all but small matrices."""
+    size = machine_model.SMALL_MATRIX
+    yield "small", f"real ones up to {size} × {size} in Cholesky, LU and triangular systems: kernels of functad's own"
+    found = [name for name in _ROUTINES if lapack.has(name)]
+    others = [name for name in _ROUTINES if name not in found]
+    if found:
+        yield "by address", f"{', '.join(found)} of LAPACK, in the library of matrix products, from a call of Python"
+    if others:
+        yield "by NumPy", f"{', '.join(others)}: numpy.linalg or nothing stands for them"
+
+
+_ROUTINES = ("potrf", "getrf", "geqrf", "geqp3", "syevd", "gesdd", "gtsv")
 
 
 def _pool() -> Findings:
@@ -269,6 +286,7 @@ PARTS: dict[str, Callable[[], Findings]] = {
     "Processor": _processor,
     "Threads": _threads,
     "Matrix products": _matrix_products,
+    "Linear algebra": _linear_algebra,
     "Pool of threads": _pool,
     "Cache of compiled kernels": _cache,
     "Compiler": _compiler,

@@ -118,9 +118,9 @@ div = _binary("div", "number", "x / y; for integers truncated towards zero.", "-
 rem = _binary("rem", "real", "What remains of x / y, with the sign of x.", "-7, 2", _weak_int("-1"))
 max = _binary("max", "number", "The larger of x and y; NaN if either is.", "1.0, 2.0", _weak("2."))
 min = _binary("min", "number", "The smaller of x and y; NaN if either is.", "1.0, 2.0", _weak("1."))
-real = _unary("real", "complex", "The real part.", "1 + 2j", "Array(1., dtype=float32)")
-imag = _unary("imag", "complex", "The imaginary part.", "1 + 2j", "Array(2., dtype=float32)")
-complex = _binary("complex", "only float", "x + iy.", "1.0, 2.0", "Array(1.+2.j, dtype=complex64)")
+real = _unary("real", "complex", "The real part.", "1 + 2j", _weak("1."))
+imag = _unary("imag", "complex", "The imaginary part.", "1 + 2j", _weak("2."))
+complex = _binary("complex", "only float", "x + iy.", "1.0, 2.0", "Array(1.+2.j, dtype=complex64, weak_type=True)")
 
 
 def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Array:
@@ -392,7 +392,7 @@ def optimization_barrier(operand: Any, /) -> Any:
     loop, and from finding that both are the same. It costs nothing: the results lie in the memory of the operands.
 
     >>> optimization_barrier((1.0, {"x": 2.0}))
-    (Array(1., dtype=float32), {'x': Array(2., dtype=float32)})
+    (Array(1., dtype=float32, weak_type=True), {'x': Array(2., dtype=float32, weak_type=True)})
     """
     leaves, tree = tree_flatten(operand)
     values = [_operand("optimization_barrier", leaf) for leaf in leaves]

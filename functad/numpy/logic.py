@@ -22,6 +22,7 @@ from functad.numpy.promotion import (
     operand,
     promote_args,
     promote_args_inexact,
+    promote_args_numeric,
     promote_pair,
     promote_shapes,
 )
@@ -291,7 +292,7 @@ def left_shift(x1: Any, x2: Any, /) -> Array:
     >>> jnp.left_shift(1, 3)
     Array(8, dtype=int32, weak_type=True)
     """
-    return el.shift_left(*_check_bits("left_shift", promote_args("left_shift", x1, x2)))
+    return el.shift_left(*_check_bits("left_shift", promote_args_numeric("left_shift", x1, x2)))
 
 
 def right_shift(x1: Any, x2: Any, /) -> Array:
@@ -305,7 +306,7 @@ def right_shift(x1: Any, x2: Any, /) -> Array:
     >>> jnp.right_shift(-8, 1)
     Array(-4, dtype=int32, weak_type=True)
     """
-    x, y = _check_bits("right_shift", promote_args("right_shift", x1, x2))
+    x, y = _check_bits("right_shift", promote_args_numeric("right_shift", x1, x2))
     return el.shift_right_logical(x, y) if kind_of(x.dtype) == "u" else el.shift_right_arithmetic(x, y)
 
 

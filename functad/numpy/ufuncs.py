@@ -573,7 +573,7 @@ def real(val: Any, /) -> Array:
 
     >>> import functad.numpy as jnp
     >>> jnp.real(1 + 2j)
-    Array(1., dtype=float32)
+    Array(1., dtype=float32, weak_type=True)
     """
     x = asarray(val)
     return el.real(x) if kind_of(x.dtype) == "c" else x
@@ -603,7 +603,7 @@ def imag(val: Any, /) -> Array:
 
     >>> import functad.numpy as jnp
     >>> jnp.imag(1 + 2j)
-    Array(2., dtype=float32)
+    Array(2., dtype=float32, weak_type=True)
     """
     x = asarray(val)
     return el.imag(x) if kind_of(x.dtype) == "c" else filled(scalar(x, 0), x.shape)
@@ -632,7 +632,7 @@ def angle(z: Any, deg: bool = False) -> Array:
 
     >>> import functad.numpy as jnp
     >>> jnp.angle(1j, deg=True)
-    Array(90., dtype=float32)
+    Array(90., dtype=float32, weak_type=True)
     """
     (z,) = promote_args_inexact("angle", z)
     result = el.atan2(imag(z), real(z))

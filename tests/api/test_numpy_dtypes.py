@@ -42,12 +42,25 @@ def test_integers_wrap_and_scalars_are_no_longer_weak():
         assert not jnp.asarray(np.float64(2)).weak_type
 
 
-def test_arrays_and_dtypes_that_are_asked_for_keep_64_bits():
+def test_arrays_keep_64_bits_and_dtypes_that_are_asked_for_are_cut():
     wide = jnp.asarray(WIDE)
+    asked = {
+        "asarray": lambda: jnp.asarray(WIDE, dtype="float64"),
+        "zeros": lambda: jnp.zeros(2, np.int64),
+        "astype": lambda: jnp.ones(2).astype("complex128"),
+        "sum": lambda: jnp.sum(jnp.ones(2), dtype="float64"),
+        "scalar type": lambda: jnp.float64(2),
+        "lax": lambda: functad.lax.full((2,), 1, "uint64"),
+        "random": lambda: functad.random.normal(functad.random.key(0), (2,), "float64"),
+        "shape": lambda: functad.eval_shape(lambda x: x, functad.ShapeDtypeStruct((2,), "float64")),
+        "jit": lambda: functad.jit(lambda x: x.astype("float64"))(jnp.ones(2)),
+    }
     with config.context(numpy_dtypes="jax"):
         assert (wide * 2).dtype == np.float64
-        assert jnp.asarray(WIDE, dtype="float64").tolist() == WIDE.tolist()
-        assert jnp.zeros(2, "float64").dtype == np.float64
+        assert {name: f().dtype.itemsize for name, f in asked.items()} == dict.fromkeys(asked, 4) | {"astype": 8}
+        with functad.enable_x64(True):
+            assert {name: f().dtype.itemsize for name, f in asked.items()} == dict.fromkeys(asked, 8) | {"astype": 16}
+    assert jnp.zeros(2, "float64").dtype == jnp.float64(2).dtype == np.float64
 
 
 def test_the_users_array_is_untouched():

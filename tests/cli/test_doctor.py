@@ -77,6 +77,13 @@ def test_a_library_with_shorter_vectors_than_the_processor(monkeypatch):
         assert ("OPENBLAS_CORETYPE" in found.get("kernels", "")) is narrow
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_who_factorises(monkeypatch, there):
+    monkeypatch.setattr(doctor.lapack, "has", lambda name: there)
+    found = dict(doctor._linear_algebra())
+    assert ("potrf" in found.get("by address", ""), "potrf" in found.get("by NumPy", "")) == (there, not there)
+
+
 def test_a_cache_that_cannot_be_used(tmp_path, monkeypatch):
     folder = tmp_path / "shared"
     folder.mkdir()

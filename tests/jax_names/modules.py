@@ -16,7 +16,7 @@ jax.ops jax.image
 jax.scipy.special jax.scipy.linalg jax.scipy.stats jax.scipy.signal jax.scipy.fft jax.scipy.ndimage jax.scipy.optimize
 jax.scipy.cluster.vq jax.scipy.integrate jax.scipy.interpolate jax.scipy.spatial.transform
 jax.scipy.sparse.linalg
-jax.experimental.checkify jax.experimental.ode
+jax.experimental.checkify jax.experimental.ode jax.experimental
 jax.custom_derivatives jax.custom_batching jax.ad_checkpoint jax.checkpoint_policies
 jax.debug jax.dtypes jax.errors jax.stages jax.sharding jax.test_util jax.typing
 jax.core jax.extend.core jax.interpreters.ad jax.interpreters.batching jax.interpreters.mlir
@@ -27,7 +27,15 @@ jax.interpreters.partial_eval jax.api_util
 ATTRIBUTES = {"jax.checkpoint_policies"}
 
 # A module without a list of what is public.
-NAMES = {"jax.experimental.ode": ["odeint"]}
+NAMES = {
+    "jax.experimental.ode": ["odeint"],
+    "jax.experimental": """
+EArray array_serialization buffer_callback checkify colocated_python compilation_cache compute_on cur_qdd
+custom_partitioning fused hijax io_callback jax2tf jet key_reuse layout mesh_utils mosaic multihost_utils ode pallas
+pjit primal_tangent_dtype profiler random rnn roofline scheduling_groups serialize_executable shard_alike shard_map
+source_mapper sparse topologies transfer xla_metadata
+""".split(),
+}
 
 PROGRAM = "one class, Program, holds its constants too"
 ONE_KIND = "there is one kind of keys, threefry2x32"

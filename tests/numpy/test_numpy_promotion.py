@@ -166,3 +166,35 @@ def test_promotion_costs_little():
 
     bare = seconds(lambda: elementwise.add(x, x))
     assert seconds(lambda: x + x) - bare < 10e-6  # far above what is measured, so that a busy machine passes
+
+
+WEAK = {
+    "sort": lambda x: jnp.sort(x),
+    "split": lambda x: jnp.split(x, 1)[0],
+    "stack": lambda x: jnp.stack(x),
+    "diag": lambda x: jnp.diag(x),
+    "gradient": lambda x: jnp.gradient(x),
+    "polyadd": lambda x: jnp.polyadd(x, x[:1]),
+    "real": lambda x: jnp.real(x * (1 + 1j)),
+    "abs": lambda x: jnp.abs(x * 1j),
+    "complex": lambda x: functad.lax.complex(x, x),
+    "barrier": lambda x: functad.lax.optimization_barrier(x),
+    "cond": lambda x: functad.lax.cond(True, lambda: jnp.ones(2), lambda: x),
+    "jacfwd": lambda x: functad.jacfwd(lambda y: y * 2)(x[0]),
+    "hessian": lambda x: functad.hessian(lambda y: y**3)(x[0]),
+    "relu6": lambda x: functad.nn.relu6(jnp.asarray(2)),
+}
+STRONG = {
+    "argmax": lambda x: jnp.argmax(jnp.asarray(2)),
+    "cond": lambda x: functad.lax.cond(True, lambda: x, lambda: jnp.ones(2)),
+    "jacrev": lambda x: functad.jacrev(lambda y: y * x[0])(jnp.ones(())),
+    "ndtr": lambda x: functad.scipy.special.ndtr(x),
+}
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, functad.jit], ids=["plain", "jit"])
+def test_results_are_weak_where_their_values_are(transform):
+    x = jnp.broadcast_to(jnp.asarray(0.5), (2,))
+    for table, weak in ((WEAK, True), (STRONG, False)):
+        found = {name: transform(f)(x).weak_type for name, f in table.items()}
+        assert found == dict.fromkeys(table, weak)

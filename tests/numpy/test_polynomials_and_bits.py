@@ -88,3 +88,9 @@ REFUSED = [
 def test_refused(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_booleans_are_shifted_as_integers():
+    x = jnp.array([True, False])
+    assert (x << True).tolist() == [2, 0] and (x >> True).tolist() == [0, 0]
+    assert jnp.left_shift(True, 3).tolist() == 8 and (x << x).dtype == np.int32

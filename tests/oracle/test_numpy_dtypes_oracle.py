@@ -26,7 +26,7 @@ def test_every_entrance(name):
         np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["asarray", "scalars", "operators", "jit", "grad", "vmap"])
+@pytest.mark.parametrize("name", ["asarray", "asked", "scalars", "operators", "jit", "grad", "vmap"])
 def test_nothing_is_cut_with_64_bits_enabled(name):
     with warnings.catch_warnings(), config.context(numpy_dtypes="jax", enable_x64=True), jax.enable_x64(True):
         warnings.simplefilter("ignore")

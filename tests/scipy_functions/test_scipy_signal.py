@@ -55,6 +55,13 @@ def test_fftconvolve_along_some_axes():
     np.testing.assert_allclose(found, np.moveaxis(expected, 1, 2), atol=1e-12)
 
 
+def test_fftconvolve_of_numbers_is_their_product():
+    found = signal.fftconvolve(2.0, 3.0)
+    assert (found.tolist(), found.dtype, found.shape) == (6.0, np.float32, ())
+    found = signal.fftconvolve(np.ones((2, 1)), np.full((2, 1), 3.0), axes=())
+    assert (found.tolist(), found.dtype) == ([[3.0], [3.0]], np.float64)
+
+
 def test_a_convolution_is_differentiated_in_both():
     def loss(x, y):
         return jnp.sum(signal.fftconvolve(x, y) ** 2)

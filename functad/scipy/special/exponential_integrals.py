@@ -26,7 +26,7 @@ def expi(x: Any) -> Array:
     """Ei(x), the integral of e^t/t from −∞ to x, a principal value for positive x, element-wise.
 
     >>> expi(1.0)
-    Array(1.895118, dtype=float32, weak_type=True)
+    Array(1.895118, dtype=float32)
     """
     return in_float64("expi", _expi, x)
 
@@ -35,7 +35,7 @@ def exp1(x: Any) -> Array:
     """E₁(x), the integral of e^−t/t from x to ∞, element-wise; NaN for negative x.
 
     >>> exp1(1.0)
-    Array(0.2193839, dtype=float32, weak_type=True)
+    Array(0.2193839, dtype=float32)
     """
     return in_float64("exp1", lambda x: jnp.where(x < 0, jnp.nan, -_expi(-jnp.abs(x))), x)
 
@@ -44,7 +44,7 @@ def expn(n: Any, x: Any) -> Array:
     """E_n(x), the integral of e^(−xt)/t^n over t ≥ 1, for integers n ≥ 0 and x ≥ 0, element-wise; differentiable in x.
 
     >>> expn(2, 1.0)
-    Array(0.1484955, dtype=float32, weak_type=True)
+    Array(0.1484955, dtype=float32)
     """
     return in_float64("expn", _expn, n, x)
 
@@ -53,7 +53,7 @@ def sici(x: Any) -> tuple[Array, Array]:
     """Si(x), the integral of sin(t)/t from 0 to x, and Ci(x), that of cos(t)/t from ∞ to |x|, element-wise.
 
     >>> sici(1.0)
-    (Array(0.9460831, dtype=float32, weak_type=True), Array(0.3374039, dtype=float32, weak_type=True))
+    (Array(0.9460831, dtype=float32), Array(0.3374039, dtype=float32))
     """
     sine, cosine = in_float64("sici", _sici, x)
     return sine, cosine

@@ -50,7 +50,7 @@ def gammasgn(x: Any) -> Array:
     """The sign of Γ(x), element-wise: 1 or −1; at 0 that of the zero, NaN at the other poles.
 
     >>> gammasgn(-0.5)
-    Array(-1., dtype=float32, weak_type=True)
+    Array(-1., dtype=float32)
     """
     (x,) = promote_args_inexact("gammasgn", x)
     below = el.floor(x)
@@ -64,7 +64,7 @@ def gamma(x: Any) -> Array:
     """Γ(x), element-wise; infinite at 0, NaN at the other poles.
 
     >>> gamma(5.0)
-    Array(24., dtype=float32, weak_type=True)
+    Array(24., dtype=float32)
     """
     return in_float64("gamma", lambda x: gammasgn(x) * jnp.exp(el.lgamma(x)), x, of_complex=complex_gamma.gamma)
 
@@ -82,7 +82,7 @@ def beta(a: Any, b: Any) -> Array:
     """B(a, b) = Γ(a) Γ(b) / Γ(a + b), element-wise.
 
     >>> beta(2.0, 3.0)
-    Array(0.0833333, dtype=float32, weak_type=True)
+    Array(0.0833333, dtype=float32)
     """
     return in_float64("beta", _beta, a, b)
 
@@ -100,7 +100,7 @@ def poch(z: Any, m: Any) -> Array:
     """Γ(z + m) / Γ(z), the Pochhammer symbol, element-wise; also where z is a pole, as the limit.
 
     >>> poch(2.0, 3.0)
-    Array(24., dtype=float32, weak_type=True)
+    Array(24., dtype=float32)
     """
     return in_float64("poch", gamma_ratios.pochhammer, z, m)
 
@@ -147,7 +147,7 @@ def rgamma(x: Any) -> Array:
     """1 / Γ(x), element-wise, which is 0 at 0, −1, −2, …
 
     >>> rgamma(4.0)
-    Array(0.1666667, dtype=float32, weak_type=True)
+    Array(0.1666667, dtype=float32)
     """
     return in_float64("rgamma", _rgamma, x)
 

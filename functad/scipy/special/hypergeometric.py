@@ -22,7 +22,7 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Array:
     """Kummer's function M(a, b, x) = Σ (a)_k x^k / ((b)_k k!), element-wise; differentiable in all three.
 
     >>> hyp1f1(1.0, 2.0, 1.0)
-    Array(1.718282, dtype=float32, weak_type=True)
+    Array(1.718282, dtype=float32)
     """
     return in_float64("hyp1f1", _hyp1f1, a, b, x)
 
@@ -33,7 +33,7 @@ def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
     Differentiable in all four; infinite for x > 1, unless it is a polynomial.
 
     >>> hyp2f1(1.0, 1.0, 2.0, 0.5)
-    Array(1.386294, dtype=float32, weak_type=True)
+    Array(1.386294, dtype=float32)
     """
     return in_float64("hyp2f1", _hyp2f1, a, b, c, x)
 

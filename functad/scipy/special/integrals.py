@@ -24,7 +24,7 @@ def fresnel(x: Any) -> tuple[Array, Array]:
     """S(x) and C(x), the integrals of sin(πt²/2) and of cos(πt²/2) from 0 to x, element-wise.
 
     >>> fresnel(1.0)
-    (Array(0.4382591, dtype=float32, weak_type=True), Array(0.7798934, dtype=float32, weak_type=True))
+    (Array(0.4382591, dtype=float32), Array(0.7798934, dtype=float32))
     """
     sine, cosine = in_float64("fresnel", _fresnel, x)
     return sine, cosine
@@ -34,7 +34,7 @@ def spence(x: Any) -> Array:
     """The integral of log(t)/(1 − t) from 1 to x, the dilogarithm Li₂(1 − x), element-wise; NaN for negative x.
 
     >>> spence(0.0)
-    Array(1.644934, dtype=float32, weak_type=True)
+    Array(1.644934, dtype=float32)
     """
     return in_float64("spence", _spence, x)
 
@@ -43,7 +43,7 @@ def owens_t(h: Any, a: Any) -> Array:
     """Owen's T: the integral of exp(−h²(1 + t²)/2) / (2π (1 + t²)) from 0 to a, element-wise.
 
     >>> owens_t(0.0, 1.0)
-    Array(0.125, dtype=float32, weak_type=True)
+    Array(0.125, dtype=float32)
     """
     return in_float64("owens_t", _owens_t, h, a)
 

@@ -53,7 +53,7 @@ def erfcinv(x: Any) -> Array:
     """The y with erfc(y) = x, element-wise, for x in 0 … 2.
 
     >>> erfcinv(0.5)
-    Array(0.4769363, dtype=float32, weak_type=True)
+    Array(0.4769363, dtype=float32)
     """
     return in_float64("erfcinv", lambda x: -math.sqrt(0.5) * _ndtri(0.5 * x), x)
 
@@ -62,7 +62,7 @@ def erfcx(x: Any) -> Array:
     """exp(x²) erfc(x), which neither under- nor overflows for positive x, element-wise.
 
     >>> erfcx(30.0)
-    Array(0.01879589, dtype=float32, weak_type=True)
+    Array(0.01879589, dtype=float32)
     """
     return in_float64("erfcx", _erfcx, x)
 
@@ -113,7 +113,7 @@ def ndtr(x: Any) -> Array:
     """The distribution function of the standard normal distribution, element-wise.
 
     >>> ndtr(0.0)
-    Array(0.5, dtype=float32, weak_type=True)
+    Array(0.5, dtype=float32)
     """
     return in_float64("ndtr", _ndtr, x)
 
@@ -126,7 +126,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Array:
     """The logarithm of `ndtr`, accurate in both tails, element-wise; `series_order` changes nothing.
 
     >>> log_ndtr(-30.0)
-    Array(-454.3212, dtype=float32, weak_type=True)
+    Array(-454.3212, dtype=float32)
     """
     if not isinstance(series_order, int) or not 0 <= series_order <= 30:
         raise ArgumentError(f"log_ndtr: series_order must be an integer of 0 … 30, got {series_order!r}")
@@ -158,7 +158,7 @@ def ndtri(p: Any) -> Array:
     """The x with ndtr(x) = p, element-wise.
 
     >>> ndtri(0.975)
-    Array(1.959964, dtype=float32, weak_type=True)
+    Array(1.959964, dtype=float32)
     """
     return in_float64("ndtri", _ndtri, p)
 

@@ -39,7 +39,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(0.5)
-    Array(0.69146246, dtype=float32, weak_type=True)
+    Array(0.69146246, dtype=float32)
     """
     return ndtr((x - loc) / scale)
 
@@ -49,7 +49,7 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of at most x.
 
     >>> logcdf(0.5)
-    Array(-0.3689464, dtype=float32, weak_type=True)
+    Array(-0.3689464, dtype=float32)
     """
     return log_ndtr((x - loc) / scale)
 
@@ -59,7 +59,7 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of more than x.
 
     >>> sf(0.5)
-    Array(0.30853754, dtype=float32, weak_type=True)
+    Array(0.30853754, dtype=float32)
     """
     return ndtr((loc - x) / scale)
 
@@ -69,7 +69,7 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of more than x.
 
     >>> logsf(0.5)
-    Array(-1.1759118, dtype=float32, weak_type=True)
+    Array(-1.1759118, dtype=float32)
     """
     return log_ndtr((loc - x) / scale)
 
@@ -79,7 +79,7 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """What is not exceeded with probability q; NaN outside of 0 … 1.
 
     >>> ppf(0.25)
-    Array(-0.67448974, dtype=float32, weak_type=True)
+    Array(-0.67448974, dtype=float32)
     """
     return ndtri(q) * scale + loc
 
@@ -89,7 +89,7 @@ def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """What is exceeded with probability q; NaN outside of 0 … 1.
 
     >>> isf(0.25)
-    Array(0.67448974, dtype=float32, weak_type=True)
+    Array(0.67448974, dtype=float32)
     """
     return loc - ndtri(q) * scale
 
