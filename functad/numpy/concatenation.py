@@ -78,6 +78,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
         raise ShapeError(
             f"concatenate: arrays of shapes {', '.join(str(x.shape) for x in operands)} differ "
             f"in more than axis {index}"
+            + ("; x[:, None] has an axis more, and stack joins along a new one" if len(ranks) > 1 else "")
         )
     return joining.concatenate(operands, index)
 
