@@ -14,10 +14,9 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
 from functad.editing.rewriting import rewrite
 from functad.ir import Program
-from functad.lowering_rules import ControlFlow
 from functad.observing import watching
 from functad.optimize.loops.merged_whiles import merge_whiles
-from functad.optimize.loops.passes import optimize_loops
+from functad.optimize.loops.passes import has_loops, optimize_loops
 from functad.optimize.loops.scan_fusion import fuse_scans
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SINK_RULES, SUM_RULES, UNROLL_RULES
 
@@ -44,7 +43,7 @@ def simplify(program: Program) -> Program:
 
 def optimize_control(program: Program) -> Program:
     """Simplify the bodies of loops and branches, and move work out of loops, and into them."""
-    if not any(isinstance(e.primitive.lower, ControlFlow) for e in program.eqns):
+    if not has_loops(program):
         return program
     program = rewrite(fuse_scans(program), UNROLL_RULES)
     return rewrite(optimize_loops(program, simplify), SINK_RULES)

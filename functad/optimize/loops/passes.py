@@ -14,10 +14,16 @@ from functad.editing.partial_evaluation import split_invariant
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution
 from functad.ir import Atom, Eqn, Literal, Program, memoised
+from functad.lowering_rules import ControlFlow
 from functad.optimize.loops import moves
 from functad.optimize.loops.parts import Simplify, take_apart
 from functad.optimize.loops.unrolling import is_short, unrolled
 from functad.tracing import eval_program
+
+
+def has_loops(program: Program) -> bool:
+    """Whether a Program has loops or branches."""
+    return any(isinstance(e.primitive.lower, ControlFlow) for e in program.eqns)
 
 
 def optimize_loops(program: Program, simplify: Simplify) -> Program:
