@@ -178,10 +178,10 @@ def compete_all(matches: Sequence[Match], frameworks: list[str], rules: Rules) -
                 continue
             workers[name] = stack.enter_context(worker(name, matches[0].workload, rules.threads))
         for match in matches:
-            yield _timed(_compared(match, workers, absences), rules)
+            yield timed(_compared(match, workers, absences), rules)
 
 
-class _Agreed(NamedTuple):
+class Agreed(NamedTuple):
     """The workers whose results agree, and what is known of all."""
 
     workers: dict[str, Worker]
@@ -190,8 +190,8 @@ class _Agreed(NamedTuple):
     versions: dict[str, str]
 
 
-def _compared(match: Match, workers: Mapping[str, Worker], absences: Mapping[str, str]) -> _Agreed:
-    found = _Agreed({}, {}, dict(absences), {})
+def _compared(match: Match, workers: Mapping[str, Worker], absences: Mapping[str, str]) -> Agreed:
+    found = Agreed({}, {}, dict(absences), {})
     reference: Outcome | None = None
     for name, contender in workers.items():
         try:
@@ -215,7 +215,8 @@ def _compared(match: Match, workers: Mapping[str, Worker], absences: Mapping[str
     return found
 
 
-def _timed(agreed: _Agreed, rules: Rules) -> Contest:
+def timed(agreed: Agreed, rules: Rules) -> Contest:
+    """Time those who agree in turn, round after round."""
     workers = agreed.workers
     samples: dict[str, list[float]] = {name: [] for name in workers}
     least: dict[str, float] = {}

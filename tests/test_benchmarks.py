@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 import functad
-from benchmarks import compiling, frameworks, optimizers, report, training, training_peers, workloads
+from benchmarks import (
+    compiling,
+    frameworks,
+    operations_table,
+    optimizers,
+    processes,
+    report,
+    training,
+    training_peers,
+    workloads,
+)
 from benchmarks.__main__ import BENCHMARKS, GROUPS, main
 from benchmarks.agreement import disagreement
 from benchmarks.measure import Timing, summary
@@ -119,22 +129,24 @@ def test_a_pytree_goes_in_and_out_of_the_call():
 
 
 @pytest.mark.generated(every=8)
-@pytest.mark.parametrize("name", workloads.OPERATIONS)
-def test_an_operation_is_one_function_jitted_or_not(name):
-    task = workloads.OPERATIONS[name].task()
-    found = frameworks.contender("functad", task).outcome()
-    plain = task.forms["functad"].function()(*map(functad.numpy.asarray, task.arguments))
-    assert disagreement(found, Outcome(task.forms["functad"].restore({"result": np.asarray(plain)}), {}))[0] < 1e-4
-
-
-@pytest.mark.generated(every=4)
-@pytest.mark.parametrize("name", [n for n, row in workloads.ROWS.items() if row.numpy and not n.endswith("0000000")])
-def test_numpy_computes_the_same(name):
-    task = workloads.OPERATIONS[name].task()
+@pytest.mark.parametrize("name", workloads.FAMILIES)
+def test_an_operation_is_one_function_jitted_or_not_and_numpys(name):
+    family = workloads.FAMILIES[name]
+    task = family.task(1_000)
     ours, numpys = (frameworks.contender(framework, task) for framework in ("functad", "numpy"))
+    found = ours.outcome()
+    assert disagreement(numpys.outcome(), found)[0] <= family.tolerance(1_000)
     numpys.run(1)
-    assert disagreement(ours.outcome(), numpys.outcome())[0] < 1e-4
     assert len(numpys.arguments()) == len(task.arguments)
+    plain = task.forms["functad"].function()(*map(functad.numpy.asarray, task.arguments))
+    restored = task.forms["functad"].restore({"result": np.asarray(plain)})
+    assert disagreement(found, Outcome(restored, {}))[0] < 1e-4
+
+
+def test_operations_have_rows_from_a_thousand_to_ten_million():
+    assert list(workloads.FAMILIES["sort"].sizes) == [10**k for k in (3, 4, 5, 6, 7)]
+    assert {"sort-1000", "sort-10000000", "eigh-1000"} <= workloads.OPERATIONS.keys()
+    assert "eigh-10000000" not in workloads.OPERATIONS  # a matrix of 3,162 rows takes a minute
 
 
 # --- the workers --------------------------------------------------------------------------------------
@@ -170,6 +182,32 @@ def test_torch_compile_needs_a_compiler(monkeypatch):
     monkeypatch.setattr(frameworks.shutil, "which", lambda compiler: None)
     assert frameworks.absent("torch") is None
     assert frameworks.absent("torch.compile") == "no C++ compiler found, which torch.compile needs"
+
+
+def test_operations_are_compared_with_numpy_before_they_are_timed(monkeypatch):
+    options = OPTIONS._replace(elements=(1_000, 10_000))
+    sections = list(operations_table.measure(["sum", "take"], options))
+    assert [s.name for s in sections] == ["sum-1000", "sum-10000", "take-1000", "take-10000"]
+    assert all(set(s.figures) == {"numpy", "functad"} and s.agreement["functad"] < 1e-4 for s in sections)
+    wrong = workloads.FAMILIES["sum"]._replace(tolerance=lambda n: -1)
+    monkeypatch.setitem(workloads.FAMILIES, "sum", wrong)
+    (section,) = operations_table.measure(["sum"], OPTIONS._replace(elements=(1_000,)))
+    assert "computes something else" in section.failures["functad"] and set(section.figures) == {"numpy"}
+
+
+def test_who_is_far_behind_is_timed_once():
+    class Fixed:
+        def __init__(self, seconds):
+            self.seconds, self.asked = seconds, 0
+
+        def ask(self, do, seconds):
+            self.asked += 1
+            return {"median": self.seconds, "least": self.seconds, "steps": 1}
+
+    quick, slow = Fixed(1e-6), Fixed(2e-5)
+    agreed = processes.Agreed({"functad": quick, "jax": slow}, {}, {}, {})
+    contest = processes.timed(agreed, processes.Rules(rounds=3, seconds=0.01, threads=1, hopeless=10))
+    assert (quick.asked, slow.asked) == (3, 1) and contest.ratio.median == pytest.approx(0.05)
 
 
 # --- tables and files ---------------------------------------------------------------------------------
@@ -214,6 +252,38 @@ def test_results_are_kept_and_become_markdown(tmp_path, monkeypatch):
     assert "| trace of a gradient: functad | 2 ms |" in table
 
 
+def rows(**ratios):
+    return {
+        name.replace("_", "-"): Section(
+            name, workloads.OPERATIONS[name.replace("_", "-")].title, "µs", {}, least={"functad": 100 * r, "numpy": 100}
+        )._asdict()
+        for name, r in ratios.items()
+    }
+
+
+def test_the_table_of_operations_has_the_worst_rows_last():
+    results = {"results": rows(sum_1000=1.5, sum_1000000=0.5, take_1000=0.25)}
+    lines = operations_table.text(results).split("\n")
+    assert [line.split("  ")[0] for line in lines[1:]] == [
+        "x[i], as many of as many, 1,000",
+        "sum, 1,000,000",
+        "sum, 1,000",
+    ]
+    table = operations_table.markdown(results).split("\n")
+    assert table[2].startswith("| x[i], as many of as many | 0.25 | – |")
+    assert table[3] == "| sum | **1.50** | – | – | 0.50 | – | 50 µs |"
+
+
+def test_results_of_families_are_merged(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    first, second = (report.record([SECTION._replace(name=name)], OPTIONS) for name in ("sum-1000", "take-1000"))
+    path = report.save(first, "operations")
+    assert report.save(second, "operations") == path and path.name == f"{first['date']}-operations.json"
+    assert list(json.loads(path.read_text(encoding="utf-8"))["results"]) == ["sum-1000", "take-1000"]
+    with pytest.raises(ValueError, match="another machine"):
+        report.save({**second, "machine": "another"}, "operations")
+
+
 # --- the command line ---------------------------------------------------------------------------------
 
 
@@ -222,6 +292,12 @@ def test_one_benchmark_from_the_command_line(capsys):
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert "call of a scalar function" in out and "Measured on" in out
+
+
+def test_operations_from_the_command_line(capsys):
+    arguments = ["sum", "--elements", "1000", "--frameworks", "functad", "--rounds", "1", "--seconds", "0.01"]
+    assert main(arguments) == 0
+    assert "sum, 1,000" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

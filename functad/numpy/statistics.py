@@ -12,11 +12,14 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.control.forwarding import bind_cond
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.evaluation import aval_of
 from functad.numpy import (
     arithmetic,
     concatenation,
+    creation,
     linear,
     logic,
     manipulation,
@@ -41,6 +44,7 @@ from functad.numpy.sorting import sort_with
 from functad.primitives import cumulative
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
+from functad.tracing import has_value, trace_to_program
 
 __all__ = [
     "bincount",
@@ -355,7 +359,9 @@ def histogram(
         counted = manipulation.ravel(weights)
     last = edges.size - 1
     values = convert(x, edges.dtype)
-    place = sorting.searchsorted(edges, values, side="right")
+    # Un-jitted, where each step is a pass over memory, a search takes less time.
+    equal = np.ndim(bins) == 0 and not has_value(values)
+    place = _place_among_equal(edges, values) if equal else _place_among(edges, values)
     place = selecting.where(logic.equal(values, edges[-1]), last, place)
     start = filled(counted.dtype.type(0), (edges.size,))
     counts = updates.At(start)[place].add(counted, mode="drop")[1:]
@@ -363,6 +369,37 @@ def histogram(
         widths = arithmetic.subtract(edges[1:], edges[:-1])
         counts = arithmetic.divide(counts, arithmetic.multiply(widths, reductions.sum(counts)))
     return counts, edges
+
+
+def _place_among(edges: Any, x: Any) -> Array:
+    """How many edges are no larger than each number; for NaN all of them."""
+    return sorting.searchsorted(edges, x, side="right")
+
+
+def _place_among_equal(edges: Any, x: Any) -> Array:
+    """The same for edges that are about equally far apart: by a quotient, which is no more than one off.
+
+    It grows with x: so it is everywhere if it is at the edges; where rounding makes it worse, a search finds it.
+    """
+    last = edges.size - 1
+    scale = arithmetic.divide(last, arithmetic.subtract(edges[-1], edges[0]))
+    ends = (filled(edges.dtype.type(end), (1,)) for end in (-np.inf, np.inf))
+    around = manipulation.concatenate([next(ends), edges, next(ends)])
+
+    def guess(v: Any) -> Any:
+        steps = arithmetic.add(arithmetic.multiply(arithmetic.subtract(v, edges[0]), scale), 1)
+        return convert(ufuncs.floor(arithmetic.clip(steps, 0, last + 1)), np.dtype(np.int32))
+
+    def near(v: Any) -> list[Any]:
+        place = guess(v)
+        below, above = logic.less(v, around[place]), logic.greater_equal(v, around[arithmetic.add(place, 1)])
+        place = arithmetic.add(arithmetic.subtract(place, below), above)
+        return [selecting.where(logic.equal(v, v), place, last + 1)]
+
+    off = arithmetic.subtract(guess(edges), creation.arange(1, last + 2))
+    is_near = reductions.all(logic.logical_or(logic.equal(off, 0), logic.equal(off, -1)))
+    branches = [trace_to_program(f, [aval_of(x)]) for f in (lambda v: [_place_among(edges, v)], near)]
+    return bind_cond(branches, convert(is_near, np.dtype(np.int32)), [x])[0]
 
 
 def histogram2d(

@@ -219,3 +219,21 @@ def test_ldexp_where_the_power_alone_is_too_large():
     x, y = np.float32([2.0**-100, 2.0**100, 1.0, 1.0, 3.0, 0.0]), np.int32([200, -200, 127, -149, -1, 5])
     for step in (jnp.ldexp, functad.jit(jnp.ldexp)):
         np.testing.assert_array_equal(np.asarray(step(x, y)), np.ldexp(x, y))
+
+
+@pytest.mark.parametrize(
+    ("bins", "ends"), [(10, (-2.0, 2.0)), (7, None), (5, (1e6, 1e6 + 1)), (3, (-1e30, 1e30)), (2, (1.0, 1.0))]
+)
+def test_a_jitted_histogram_counts_as_the_search_among_edges_does(bins, ends):
+    x = np.random.default_rng(0).normal(size=200).astype(np.float32)
+    if ends is not None:  # of a million and up, ten edges are no more than a few numbers of float32
+        x = np.float32(ends[0]) + np.abs(x)
+        x[:5] = np.nan, np.inf, -np.inf, *ends
+    counts, edges = functad.jit(lambda x: jnp.histogram(x, bins, ends))(x)
+    searched, _ = jnp.histogram(x, edges)
+    np.testing.assert_array_equal(counts, searched)
+    if ends is not None:
+        first, last = np.asarray(edges)[[0, -1]]
+        assert counts.sum() == ((x >= first) & (x <= last)).sum()
+    both = functad.vmap(lambda x: jnp.histogram(x, bins, ends)[0])(np.stack([x, x[::-1]]))
+    np.testing.assert_array_equal(both, np.stack([searched, searched]))
