@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ def train(prepared: Prepared, epochs: int, batch: int) -> None:
         print(f"{number:5d} {seconds:6.2f} s {loss:8.4f} {tested:9.4f}", flush=True)
 
 
-# --- W1 -----------------------------------------------------------------------------------------------
+# --- W1 and W2 ----------------------------------------------------------------------------------------------
 
 
 def _digits(options: argparse.Namespace) -> tuple[Any, ...]:
@@ -64,16 +65,17 @@ def _digits(options: argparse.Namespace) -> tuple[Any, ...]:
     return as_inputs(train_images[chosen]), train_labels[chosen], as_inputs(test_images), test_labels
 
 
-def _torch_cnn(options: argparse.Namespace) -> Prepared:
+def _torch_digits(name: str, shape: tuple[int, ...], options: argparse.Namespace) -> Prepared:
+    """The network of a workload, for images of this shape."""
     import torch
 
-    from benchmarks.workloads import mnist_cnn
-
-    form = mnist_cnn.task().forms["torch"]
-    loss_function, scores = form.function(), mnist_cnn.torch_scores()
-    params = {name: torch.tensor(np.ascontiguousarray(p)) for name, p in form.convert(mnist_cnn.task().params).items()}
+    workload: Any = import_module(f"benchmarks.workloads.{name}")
+    form = workload.task().forms["torch"]
+    loss_function, scores = form.function(), workload.torch_scores()
+    params = {name: torch.tensor(np.ascontiguousarray(p)) for name, p in form.convert(workload.task().params).items()}
     optimizer = torch.optim.SGD([p.requires_grad_() for p in params.values()], options.lr, fused=True)
     images, labels, test_images, test_labels = map(torch.from_numpy, _digits(options))
+    images, test_images = images.view(-1, *shape), test_images.view(-1, *shape)
     labels, test_labels = labels.long(), test_labels.long()
 
     def step(items: np.ndarray) -> Any:
@@ -230,7 +232,8 @@ def _torch_check(job: str) -> float:
 
 _JOBS: dict[str, dict[str, Callable[[argparse.Namespace], Prepared]]] = {
     "torch": {
-        "cnn": _torch_cnn,
+        "cnn": partial(_torch_digits, "mnist_cnn", (1, 28, 28)),
+        "rnn": partial(_torch_digits, "mnist_rnn", (4, 196)),
         "text": _torch_text,
         "lstm": partial(_torch_language, "lstm"),
         "transformer": partial(_torch_language, "transformer"),

@@ -79,20 +79,28 @@ def _jax_loss() -> Any:
     return loss
 
 
-def _torch_loss() -> Any:
+def torch_scores() -> Any:
+    """The network in PyTorch: `(params, rows) -> scores`."""
     import torch
     import torch.nn.functional as F
 
-    def loss(params: Any, rows: Any, labels: Any) -> Any:
+    def scores(params: Any, rows: Any) -> Any:
         # One product for the inputs of all steps, as torch.nn.RNN does it, which is slower than this by a fifth.
-        inputs = F.linear(rows.view(BATCH * STEPS, -1), params["input"], params["bias"]).view(BATCH, STEPS, HIDDEN)
+        inputs = F.linear(rows.view(len(rows) * STEPS, -1), params["input"], params["bias"]).view(-1, STEPS, HIDDEN)
         first, *others = inputs.unbind(1)
         state = torch.tanh(first)
         for rest in others:
             state = torch.tanh(torch.addmm(rest, state, params["recurrent"].t()))
-        return F.cross_entropy(F.linear(state, params["out"], params["out_bias"]), labels)
+        return F.linear(state, params["out"], params["out_bias"])
 
-    return loss
+    return scores
+
+
+def _torch_loss() -> Any:
+    import torch.nn.functional as F
+
+    scores = torch_scores()
+    return lambda params, rows, labels: F.cross_entropy(scores(params, rows), labels)
 
 
 def _to_torch(params: Arrays) -> Arrays:
