@@ -75,13 +75,9 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     if "weak_type" in params:
         weak = params["weak_type"]
     else:
-        weak = (
-            weak
-            and "index_dtype" not in params  # positions are counted, whatever the elements are
-            and (
-                not strong and result.dtype == values[0].dtype or _stays_weak(result.dtype, [aval_of(a) for a in args])
-            )
-        )
+        counts = "index_dtype" in params  # positions, whatever the elements are
+        alike = not strong and weak and result.dtype == values[0].dtype
+        weak = weak and not counts and (alike or _stays_weak(result.dtype, [aval_of(a) for a in args]))
     # What ArrayImpl(result, weak) does, without the call: every operation ends here.
     array = _new(ArrayImpl)
     if type(result) is not np.ndarray:

@@ -384,7 +384,7 @@ def _place_among_equal(edges: Any, x: Any) -> Array:
     last = edges.size - 1
     scale = arithmetic.divide(last, arithmetic.subtract(edges[-1], edges[0]))
     ends = (filled(edges.dtype.type(end), (1,)) for end in (-np.inf, np.inf))
-    around = manipulation.concatenate([next(ends), edges, next(ends)])
+    around = concatenation.concatenate([next(ends), edges, next(ends)])
 
     def guess(v: Any) -> Any:
         steps = arithmetic.add(arithmetic.multiply(arithmetic.subtract(v, edges[0]), scale), 1)

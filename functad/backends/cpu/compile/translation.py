@@ -182,13 +182,13 @@ class KernelTranslation:
     def do_For(self, node: ast.For) -> None:
         first, last, step = self.bounds(node)
         assert isinstance(node.target, ast.Name)
-        known = [getattr(bound.type, "literal_value", None) for bound in (first, last)]
-        steps = None if None in known else len(range(known[0], known[1], step))
+        low, high = (getattr(bound.type, "literal_value", None) for bound in (first, last))
+        steps = None if low is None or high is None else len(range(low, high, step))
         if steps == 1:
             self.once(node, node.target.id, first)
             return
         start, stop = (self.cast(bound, types.int64) for bound in (first, last))
-        count = stop if known[0] == 0 else self.builder.sub(stop, start)
+        count = stop if low == 0 else self.builder.sub(stop, start)
         if step > 1:
             count = self.builder.sdiv(self.builder.add(count, ir.Constant(_WORD, step - 1)), ir.Constant(_WORD, step))
         before = self.builder.block
