@@ -160,10 +160,10 @@ class JourneyRecorder(Observer):
         self._rules.append((rule, eqn))
 
     def known_names(self, program: Program) -> dict[Var, str]:
-        """The names of the variables of a Program to be lowered, each once."""
+        """The names of the variables of a Program to be lowered, and of all others: no new one shall get them."""
         for one in (*(p.after for p in self.passes), program):
             self.name_all(one, {})
-        return {var: self.names[var] for var in variables_of(program)}
+        return self.names
 
 
 def _is_within_program(trace: Trace | None) -> bool:

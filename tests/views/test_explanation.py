@@ -162,6 +162,18 @@ def test_any_function_is_explained(fun, args, wanted):
     assert all(title in titles for title in wanted) and titles[-3:] == ["Kernels", "LLVM IR", "Assembly"]
 
 
+def test_new_variables_get_no_name_of_an_earlier_stage():
+    def rnn(w, xs):
+        h, _ = functad.lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), jnp.zeros(4), xs)
+        return jnp.sum(h)
+
+    found = functad.explain(rnn, times=False)(np.ones((4, 4), np.float32), np.ones((12, 4), np.float32))
+    groups = [stage.title for stage in found.stages].index("Fused into groups")
+    *earlier, last = [{name for line in stage.lines for name in line.about} for stage in found.stages[:groups]]
+    new = {name for line in found.stages[groups].lines for name in line.about} - last
+    assert new and not new & set().union(*earlier)
+
+
 def test_a_pass_of_the_users_shows_up(monkeypatch):
     def count_twice(program):
         """Nothing is counted, but equations go round."""
