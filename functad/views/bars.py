@@ -15,7 +15,7 @@ from functad.system.cache import atomic_write
 from functad.views.charts import ALONE
 
 _WIDTH, _ROW, _TOP, _FOOT = 640, 24, 34, 26
-_LEFT, _RIGHT = 190, 470
+_LEFT, _RIGHT = 190, 440
 _LETTERS = 26
 _MOST = 40
 

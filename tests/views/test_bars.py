@@ -28,7 +28,7 @@ def test_lengths_are_in_proportion(tmp_path):
 def test_a_floor_beyond_all_bars_does_not_squeeze_them():
     bars = Bars("kernels", "µs", [("a", 1.0, 100.0)])
     (width,) = [float(w) for w in re.findall(r'class="bar"[^>]* width="([\d.]+)"', bars.svg)]
-    assert width == 140
+    assert width == 125
 
 
 def test_many_rows_are_summed_up():
