@@ -167,7 +167,7 @@ def test_new_variables_get_no_name_of_an_earlier_stage():
         h, _ = functad.lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), jnp.zeros(4), xs)
         return jnp.sum(h)
 
-    found = functad.explain(rnn, times=False)(np.ones((4, 4), np.float32), np.ones((12, 4), np.float32))
+    found = functad.explain(functad.grad(rnn), times=False)(np.ones((4, 4), np.float32), np.ones((12, 4), np.float32))
     groups = [stage.title for stage in found.stages].index("Fused into groups")
     *earlier, last = [{name for line in stage.lines for name in line.about} for stage in found.stages[:groups]]
     new = {name for line in found.stages[groups].lines for name in line.about} - last
