@@ -119,6 +119,11 @@ def test_a_root_of_integers_too_and_what_a_solver_says_besides():
     "call, error, text",
     [
         (lambda: lax.custom_root(lambda x: x, 1.0, lambda f, x: (x, 1), lambda g, y: y), ArgumentError, "has_aux=True"),
+        (
+            lambda: lax.custom_root(lambda x: x, 1.0, lambda f, x: x, lambda g, y: y, has_aux=True),
+            ArgumentError,
+            "custom_root: with has_aux=True the solver returns a pair",
+        ),
         (lambda: lax.custom_linear_solve(lambda x: x[:2], B, _by_elimination), ShapeError, "matvec must return"),
         (lambda: lax.custom_linear_solve(lambda x: x, B, lambda f, b: (b, 1)), ArgumentError, "has_aux=True"),
         (lambda: lax.custom_linear_solve(lambda x: x, B, lambda f, b: b, has_aux=True), ArgumentError, "a pair"),
