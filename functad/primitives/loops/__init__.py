@@ -4,7 +4,7 @@ Records name rules without importing them: a program that finds its kernels on d
 
 What a loop nest can say is one (`lowering_rules.py`), and fuses. These stay kernels of their own, as text:
 
-- `sort`, `top_k`: what is done depends on data.
+- `sort`, `top_k`: what is done depends on data (that of short rows does not, but is a loop over pairs of places).
 - Convolution: products in registers. Small matrices and Fourier transforms: all of one in registers or a cache.
 - `cumlogsumexp`: exponentials in float64 as vectors between recurrences.
 - `argmax` of columns: a place besides a value (as two reductions 1.2 to 1.7 times as long up to 50,000 elements; that
