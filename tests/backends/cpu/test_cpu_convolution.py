@@ -471,7 +471,6 @@ def test_convolutions_of_other_sizes_share_kernels():
     for found, expected in zip(step(xs, kernels), functad.grad(loss, argnums=(0, 1))(xs, kernels), strict=True):
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
-    for k, (x, kernel) in enumerate(zip(xs, kernels, strict=True)):  # alone, the numbers stand in the text
-        alone = step([x], [kernel])
-        for found, expected in zip(alone, [side[k] for side in step(xs, kernels)], strict=True):
-            np.testing.assert_array_equal(found[0], expected)
+    alone = step(xs[1:2], kernels[1:2])  # the numbers stand in the text
+    for (found,), expected in zip(alone, step(xs, kernels), strict=True):
+        np.testing.assert_array_equal(found, expected[1])
