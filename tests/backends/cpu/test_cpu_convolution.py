@@ -447,3 +447,30 @@ def test_the_phases_of_an_input_gradient_share_kernels():
     functions = re.findall(r"^def (order_weights|convolution_summed)", text, re.MULTILINE)
     assert 1 <= functions.count("order_weights") <= 2
     assert 1 <= functions.count("convolution_summed") <= 5
+
+
+def test_convolutions_of_other_sizes_share_kernels():
+    shapes = [((2, 12, 12, 16), (3, 3, 16, 32)), ((1, 8, 16, 32), (3, 3, 32, 64)), ((3, 9, 10, 64), (3, 3, 64, 32))]
+    keys = functad.random.split(functad.random.key(0), 2 * len(shapes))
+    xs = [functad.random.normal(key, shape) for key, (shape, _) in zip(keys, shapes, strict=False)]
+    kernels = [functad.random.normal(key, shape) for key, (_, shape) in zip(keys[len(shapes) :], shapes, strict=True)]
+
+    def loss(xs, kernels):
+        pairs = zip(xs, kernels, strict=True)
+        ys = [
+            lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            for x, kernel in pairs
+        ]
+        return sum(jnp.sum(jnp.tanh(y)) for y in ys)
+
+    step = functad.jit(functad.grad(loss, argnums=(0, 1)))
+    names = re.findall(r"^def ([a-z_]+?)(?:_\d+)?\(", str(step.lower(xs, kernels).kernels), re.MULTILINE)
+    assert {name for name in names if name.startswith("weights_")} == {"weights_unrolled"}
+    assert names.count("add_parts") == names.count("weights_unrolled") == 1
+    assert names.count("convolution_places") <= 2  # of five: with one row of outputs at a time, and with several
+    for found, expected in zip(step(xs, kernels), functad.grad(loss, argnums=(0, 1))(xs, kernels), strict=True):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+    alone = step(xs[1:2], kernels[1:2])  # the numbers stand in the text
+    for (found,), expected in zip(alone, step(xs, kernels), strict=True):
+        np.testing.assert_array_equal(found, expected[1])

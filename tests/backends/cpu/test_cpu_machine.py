@@ -24,6 +24,7 @@ from functad.backends.cpu.compile import frontend, machine
 from functad.backends.cpu.compile.loader import PREFIX, load
 from functad.backends.cpu.compile.symbols import undefined_symbols
 from functad.backends.cpu.compile.target import has_masked_vectors, missing_symbols, target_machine
+from functad.backends.cpu.kernels.arguments import Count
 from functad.backends.cpu.scalars.registry_numba import declare, implement
 from functad.errors import CompilationError
 
@@ -221,6 +222,47 @@ def test_a_loop_of_few_steps_is_vectors_written_out_the_last_one_with_a_mask(n, 
     np.testing.assert_allclose((x if place == "x" else y)[: 5 * n], before[: 5 * n] ** 2)
     np.testing.assert_array_equal((x[5 * n :], y[5 * n :]), (before[5 * n :], np.zeros(n)))
     np.testing.assert_allclose(out, before[: 5 * n].reshape(5, n).sum(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("factor, is_vector", [("2", True), ("8", True), ("9", False), ("n", False)])
+def test_copies_of_what_lies_far_apart_are_no_vectors(factor, is_vector):
+    source = f"""
+def move(x, out, n, start, stop):
+    for i in range(start, stop):
+        out[i] = x[3 + {factor} * i]
+"""
+    signature = [np.dtype("float32"), np.dtype("float32"), Count(np.dtype("int64"))]
+    text = str(machine.optimized_kernels(source, "kernels.py", {"move": signature}))
+    assert bool(re.search(r"store <\d+ x float>", text)) == is_vector
+
+
+def test_what_is_computed_or_lies_where_memory_says_is_left_to_llvm():
+    for read in ("x[9 * i] * x[9 * i]", "x[places[9 * i]]"):
+        source = f"def move(x, places, out, start, stop):\n    for i in range(start, stop):\n        out[i] = {read}\n"
+        signature = [np.dtype("float32"), np.dtype("int64"), np.dtype("float32")]
+        text = machine.optimized_ir(machine._kernels(source, "kernels.py", {"move": signature}, {}, fused=False))
+        assert "llvm.loop.vectorize.enable" not in str(text)
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 7, 64])
+def test_divisions_by_counts_round_down(divisor):
+    source = """
+def divide(x, quotients, remainders, n, start, stop):
+    for i in range(start, stop):
+        quotients[i] = x[i] // n
+        remainders[i] = x[i] % n
+"""
+    word = np.dtype("int64")
+    signature = [word, word, word, Count(word)]
+    assert str(machine.optimized_kernels(source, "kernels.py", {"divide": signature})).count("br i1") <= 4
+    addresses = load(machine.compile_kernels(source, "kernels.py", {"divide": signature}), ["divide"])
+    x = np.array([0, 1, -1, 6, 7, -7, -8, 63, 64, -65, 1 << 62, -(1 << 62)])
+    found = [np.zeros_like(x), np.zeros_like(x)]
+    slots = np.array([a.ctypes.data for a in (x, *found)])
+    params = np.array([0, 1, 2, divisor])
+    kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(addresses["divide"])
+    kernel(slots.ctypes.data, params.ctypes.data, 0, x.size)
+    np.testing.assert_array_equal(found, [x // divisor, x % divisor])
 
 
 def test_sums_are_not_reordered():
