@@ -74,10 +74,9 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         return arrays if primitive.multiple_results else arrays[0]
     if "weak_type" in params:
         weak = params["weak_type"]
-    else:
-        counts = "index_dtype" in params  # positions, whatever the elements are
-        alike = not strong and weak and result.dtype == values[0].dtype
-        weak = weak and not counts and (alike or _stays_weak(result.dtype, [aval_of(a) for a in args]))
+    elif weak and (strong or result.dtype != values[0].dtype or "index_dtype" in params):
+        # Positions are counted, whatever the elements are.
+        weak = "index_dtype" not in params and _stays_weak(result.dtype, [aval_of(a) for a in args])
     # What ArrayImpl(result, weak) does, without the call: every operation ends here.
     array = _new(ArrayImpl)
     if type(result) is not np.ndarray:
