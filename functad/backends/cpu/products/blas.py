@@ -54,8 +54,9 @@ def blas() -> Blas:
 # size, unless the packed ones are used often.
 _DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
 # Where tiles do not help either, functad's own product does, which packs one panel while it multiplies another: for a B
-# to be transposed, for a large matrix (`OWN_PRODUCT_BYTES`), and where no side is short (`OWN_PRODUCT_SIDE`). Where the processor has AVX-512, but OpenBLAS takes it
-# for one that has not, as NumPy's does with AMD's, and where there is no library, it does nearly all of them.
+# to be transposed, for a large matrix (`OWN_PRODUCT_BYTES`), and where no side is short (`OWN_PRODUCT_SIDE`). Where the
+# processor has AVX-512, but OpenBLAS takes it for one that has not, as NumPy's does with AMD's, and where there is no
+# library, it does nearly all of them.
 
 
 def handle(dtype: Any) -> int:
