@@ -16,7 +16,7 @@ takes up to 4 % more (shorter ones up to 25), as it loads before it computes.
 
 MOST_INTERLEAVED = 8
 """elements from one step of a loop that copies to the next up to which LLVM had better make vectors of it. Compared:
-beyond, a copy of weights takes as long without vectors, and half the time to compile."""
+LLVM takes half the time for copies of weights beyond, which take 1 to 2 µs of a step of a U-Net with or without."""
 
 FEW_STEPS = 64
 """steps of a loop, if their number is known, up to which it is compiled for just so many: all vectors written out, the
