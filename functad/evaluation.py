@@ -6,7 +6,7 @@ Knows no trace. What goes wrong in NumPy is said in the user's terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -76,7 +76,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         weak = params["weak_type"]
     elif weak and (strong or result.dtype != values[0].dtype or "index_dtype" in params):
         # Positions are counted, whatever the elements are.
-        weak = "index_dtype" not in params and _stays_weak(result.dtype, [aval_of(a) for a in args])
+        weak = "index_dtype" not in params and _stays_weak(result.dtype, map(aval_of, args))
     # What ArrayImpl(result, weak) does, without the call: every operation ends here.
     array = _new(ArrayImpl)
     if type(result) is not np.ndarray:
@@ -158,7 +158,7 @@ def _check_values(primitive: Primitive, result: Any) -> None:
                 )
 
 
-def _stays_weak(dtype: np.dtype, operands: Sequence[Aval]) -> bool:
+def _stays_weak(dtype: np.dtype, operands: Iterable[Aval]) -> bool:
     """A single result is weak when all operands of its dtype are: conditions and indices have no say.
 
     A complex number and its parts count as one dtype.
