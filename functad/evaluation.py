@@ -66,12 +66,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     if config.may_check_values:
         _check_values(primitive, result)
     if keys or primitive.multiple_results:
-        inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
-        results = result if primitive.multiple_results else (result,)
-        arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]
-        if config.debug_key_reuse:
-            key_reuse.follow(primitive, args, arrays, params)
-        return arrays if primitive.multiple_results else arrays[0]
+        return _as_inferred(primitive, args, params, result)
     if "weak_type" in params:
         weak = params["weak_type"]
     elif weak and (strong or result.dtype != values[0].dtype or "index_dtype" in params):
@@ -84,6 +79,16 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     result.setflags(False)
     array._value, array._aval, array.weak_type = result, None, weak
     return array
+
+
+def _as_inferred(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], result: Any) -> Any:
+    """Results as arrays, of keys and of several dtypes, too."""
+    inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
+    results = result if primitive.multiple_results else (result,)
+    arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]
+    if config.debug_key_reuse:
+        key_reuse.follow(primitive, args, arrays, params)
+    return arrays if primitive.multiple_results else arrays[0]
 
 
 _is_special: Callable[[np.dtype], bool] = DtypeTable(

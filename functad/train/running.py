@@ -116,6 +116,12 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
     if not len(seen):
         print(_nothing_to_do(history, options))
         return 0
+    _finish(options, job, title, optimizer, history)
+    return 0
+
+
+def _finish(options: argparse.Namespace, job: TrainingJob, title: str, optimizer: Optimizer, history: History) -> None:
+    """Say what the run came to, where its files are, and what to do next; write the report."""
     closing = job.closing(history.params)
     if closing:
         print(f"\n{closing}")
@@ -128,7 +134,6 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
         write_report(options.report, title, [job.data, describe(options)], sections)
         print(f"The report is in {options.report}; a browser shows it.", flush=True)
     print(job.next, flush=True)
-    return 0
 
 
 def _sections(
