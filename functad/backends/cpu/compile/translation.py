@@ -169,7 +169,7 @@ class KernelTranslation:
         first, last, step = self.bounds(node)
         assert isinstance(node.target, ast.Name)
         known = [getattr(bound.type, "literal_value", None) for bound in (first, last)]
-        steps = None if None in known else len(range(*known, step))
+        steps = None if known[0] is None or known[1] is None else len(range(known[0], known[1], step))
         if steps == 1:
             self.once(node, node.target.id, first)
             return
