@@ -267,7 +267,8 @@ def test_compiled_sort_of_rows_side_by_side(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
-def test_compiled_sort_of_long_rows(dtype):
+def test_compiled_sort_of_long_rows(dtype, monkeypatch):
+    monkeypatch.setattr(machine_model, "NUMPY_SORTED_ROW", 1 << 30)
     rng = np.random.default_rng(5)
     for shape, axis in [((20000,), 0), ((3, 200), 1), ((90, 2), 0)]:
         wide = rng.integers(0, 2**62, shape) if dtype[0] in "iu" else rng.normal(size=shape)
@@ -276,10 +277,22 @@ def test_compiled_sort_of_long_rows(dtype):
         check_loops(registry["sort"], [x], sort_params(axis), compiled=True)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_one_long_row_is_sorted_by_numpy(dtype):
+    rng = np.random.default_rng(16)
+    x = np.where(rng.random(3000) < 0.5, random_array(rng, (3000,), dtype), (99 * rng.normal(size=3000)).astype(dtype))
+    jitted = functad.jit(functad.numpy.sort)
+    assert "def " not in str(jitted.lower(x).kernels)
+    np.testing.assert_array_equal(np.asarray(jitted(x)), np.sort(x))
+    zeros = x == 0  # as the stable sort has them
+    np.testing.assert_array_equal(np.signbit(jitted(x))[np.asarray(jitted(x)) == 0], np.signbit(x)[zeros])
+
+
 @pytest.mark.parametrize(
     ("dtype", "compiled"), [*((d, False) for d in [*SOME, "float64", "uint32"]), ("float32", True), ("int64", True)]
 )
 def test_sort_of_rows_in_parts(dtype, compiled, monkeypatch):
+    monkeypatch.setattr(machine_model, "NUMPY_SORTED_ROW", 1 << 30)
     monkeypatch.setattr(machine_model, "PARTED_ROW", 1)
     monkeypatch.setattr(machine_model, "COUNTED_ROW", 0)
     rng = np.random.default_rng(11)
