@@ -135,12 +135,13 @@ def graph_of(program: Program, labels: Sequence[str], optimized: bool, fold: boo
     if not optimized:
         return Graph(program, labels, fold=fold)
     compiled = lowered(closed(program))
-    numbers = {id(eqn): number for number, eqn in enumerate(compiled.program.eqns)}
+    # By their results: on their way to kernels, equations are taken apart, and others written in their place.
+    numbers = {var: number for number, eqn in enumerate(compiled.program.eqns) for var in eqn.outvars}
     kernels: dict[int, str] = {}
     for step in compiled.schedule.steps:
         if isinstance(step, PlainStep):
-            for eqn in step.eqns:
-                kernels.setdefault(numbers[id(eqn)], step.name)
+            for var in (v for eqn in step.eqns for v in eqn.outvars if v in numbers):
+                kernels.setdefault(numbers[var], step.name)
     return Graph(compiled.program, [*["constant"] * len(program.consts), *labels], kernels, fold)
 
 
