@@ -79,6 +79,8 @@ class Array(ArrayMethods):
     if not TYPE_CHECKING:  # type checkers would take every name for one that is there
 
         def __getattr__(self, name: str) -> Any:
+            if name == "aval" or name.startswith("_"):  # what is asked of arrays that are not made yet, too
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
             instead = METHODS_ELSEWHERE.get(name)
             what = f"{self._describe()} has no attribute {name!r}"
             raise AbsentNameError(f"{what}; instead: {instead}" if instead else what, name=name, obj=self)

@@ -12,6 +12,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.array import ArrayImpl
 from functad.errors import DonatedArrayError, DTypeError, TracerError
 
 DTYPES = ["bool", "int8", "uint32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
@@ -156,3 +157,8 @@ def test_masks_are_refused_in_indices_and_plain_subclasses_are_taken(recwarn):
         jnp.array([np.ma.masked, 1.0])
     matrix = np.matrix([[1.0, 2.0]])
     assert (jnp.asarray(matrix) * jnp.ones((2, 1))).shape == (2, 2) and functad.jit(lambda x: x * x)(matrix)[0, 1] == 4
+
+
+def test_an_array_that_is_not_made_yet_can_be_probed():
+    array = ArrayImpl.__new__(ArrayImpl)
+    assert not hasattr(array, "shape") and not hasattr(array, "aval") and not hasattr(array, "__array_interface__")
