@@ -23,7 +23,6 @@ from functad.evaluation import implementation
 from functad.ir import Atom, Program, Var
 from functad.ir import Literal as Number
 from functad.pretty import equation_to_text, program_to_text
-from functad.system.cache import atomic_write
 from functad.system.once import imported
 from functad.tree_util import tree_flatten
 
@@ -134,7 +133,7 @@ class Steps(Sequence[EquationStep]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a page with the slider to an HTML file."""
-        with atomic_write(path) as file:
+        with imported("functad.system.cache").atomic_write(path) as file:
             file.write(imported("functad.views.steps").steps_page(self).encode())
 
     def walk(self, *, stdin: TextIO | None = None, stdout: TextIO | None = None) -> None:
