@@ -74,8 +74,8 @@ def equation_to_text(eqn: Eqn, names: Mapping[Var, str] | None = None, width: in
     return _Printer(alone, (), width=width, names=dict(names or {}), folded=names is not None).only_equation()
 
 
-def call_arguments(program: Program, names: Callable[[], Sequence[str]]) -> None:
-    """Note what the user calls the inputs of a Program; `names` is asked when it is printed so."""
+def call_arguments(program: Program, names: Sequence[str]) -> None:
+    """Note what the user calls the inputs of a Program."""
     program.cache["argument names"] = names
 
 
@@ -184,7 +184,7 @@ class _Printer:
         self.remarks, self.folded, self.width, self.use_color = remarks, folded, width, use_color
         self.names: MutableMapping[Var, str] = {} if names is None else names
         if user_names and "argument names" in program.cache:
-            self.names.update(zip(program.invars, program.cache["argument names"]()))
+            self.names.update(zip(program.invars, program.cache["argument names"]))
         self.unused: set[Var] = set()
         self.shared = {} if folded else _shared_programs(program)
         taken = {*self.shared.values(), *self.names.values()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
+import weakref
 
 import numpy as np
 
@@ -78,6 +79,15 @@ def test_inputs_may_be_called_as_the_arguments_are():
     assert "lambda ; params['kernel']:f32[2,2] x:f32[2,2]. let" in printed
     assert "] x params['kernel']\n" in printed
     assert "kernel" not in str(program)
+
+
+def test_names_of_arguments_are_those_of_the_call_and_keep_no_array():
+    params = {"w": jnp.ones(3)}
+    there = weakref.ref(params["w"])
+    program = make_jaxpr(lambda params: params["w"] * 2)(params)
+    params["a"] = params.pop("w") * 2
+    assert there() is None
+    assert "lambda ; params['w']:f32[3]." in program.pretty_print(user_names=True)
 
 
 def test_width_and_folded_programs():
