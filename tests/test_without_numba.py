@@ -60,6 +60,14 @@ except functad.errors.ArgumentError as problem:
     assert "only compiled kernels are measured, and nothing is compiled here without Numba" in out
 
 
+def test_a_journey_ends_at_the_kernels():
+    out, _ = in_browser("""
+found = functad.explain(functad.grad(loss))(w, x)
+print(found.stages[-1].title, found["Kernels"].notes[-1])
+""")
+    assert out.startswith("Kernels ") and "nothing is compiled here without Numba" in out
+
+
 def test_kernels_run_as_plain_python():
     out, err = in_browser(
         """
