@@ -116,8 +116,13 @@ def graph(fun: Callable[..., Any], *, optimized: bool = False, fold: bool | None
 
     @described_like(fun)
     def drawn(*args: Any, **kwargs: Any) -> Any:
-        program, _, _ = trace_function(fun, args, kwargs, "graph")
-        labels = LeafNames(fun, dict(enumerate(args)), kwargs).all()
+        if hasattr(fun, "trace_anew"):  # a jitted one knows which of its arguments are static
+            jitted: Any = fun
+            traced = jitted.trace(*args, **kwargs)
+            program, labels = traced.jaxpr, traced.leaf_names
+        else:
+            program, _, _ = trace_function(fun, args, kwargs, "graph")
+            labels = LeafNames(fun, dict(enumerate(args)), kwargs).all()
         return imported("functad.views.graph").graph_of(program, labels, optimized, fold)
 
     return drawn

@@ -55,8 +55,12 @@ def step(fun: Callable[..., Any]) -> Callable[..., Steps]:
 
     @described_like(fun)
     def stepped(*args: Any, **kwargs: Any) -> Steps:
-        program, _, _ = trace_function(fun, args, kwargs, "debug.step")
-        leaves = tree_flatten((args, kwargs))[0]
+        if hasattr(fun, "trace_anew"):  # a jitted one knows which of its arguments are static
+            jitted: Any = fun
+            program, leaves = jitted.trace(*args, **kwargs).jaxpr, jitted.leaves_of(*args, **kwargs)
+        else:
+            program, _, _ = trace_function(fun, args, kwargs, "debug.step")
+            leaves = tree_flatten((args, kwargs))[0]
         values = [value_of(as_value(x, lambda: "an argument of debug.step")) for x in leaves]
         return Steps(program.name, _run(without_keys(inline_calls(program)), values))
 
