@@ -68,10 +68,15 @@ def program_to_text(
 
 
 def equation_to_text(eqn: Eqn, names: Mapping[Var, str] | None = None, width: int = WIDTH) -> str:
-    """An equation alone, with letters of its own for variables that have no name, operands first."""
+    """An equation alone, with letters of its own for its variables, operands first.
+
+    names: what they are called instead; one that is missing is a result that nobody reads, `_`.
+    """
     operands = list(dict.fromkeys(atom for atom in eqn.invars if isinstance(atom, Var)))
     alone = Program(operands, (), (), [eqn], eqn.outvars)
-    return _Printer(alone, (), width=width, names=dict(names or {}), folded=names is not None).only_equation()
+    # Not all names, for they are many.
+    known = None if names is None else {v: names.get(v, "_") for v in (*operands, *eqn.outvars)}
+    return _Printer(alone, (), width=width, names=known, folded=names is not None).only_equation()
 
 
 def call_arguments(program: Program, names: Sequence[str]) -> None:

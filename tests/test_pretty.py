@@ -6,12 +6,13 @@ import functools
 import re
 import sys
 import weakref
+from collections import UserDict
 
 import numpy as np
 
 import functad
 import functad.numpy as jnp
-from functad import lax
+from functad import lax, pretty
 
 make_jaxpr = functad.make_jaxpr
 
@@ -208,3 +209,16 @@ def test_derivatives_and_stages_print_as_the_programs_that_they_are():
         "<lambda>, compiled from",
     ]
     assert all("sin" in repr(stage) for stage in stages)
+
+
+def test_an_equation_alone_asks_for_no_names_but_its_own():
+    """For Programs have many equations."""
+
+    class Names(UserDict):
+        def __iter__(self):
+            raise AssertionError("all names were gone through")
+
+    (eqn,) = make_jaxpr(lambda x: x * 2.0)(1.0).eqns
+    names = Names()
+    names.data[eqn.invars[0]] = "x"
+    assert pretty.equation_to_text(eqn, names) == "_:f32[] = mul x 2.0:f32[]"

@@ -241,7 +241,7 @@ class _Writer:
         wanted: dict[str, set[int]] = {}
         if self.code is not None:
             wanted[self.code.co_filename] = _lines_of(self.code, self.code.co_firstlineno)
-        for source in self._all_sources():
+        for source in {(source.code, source.at): source for source in self._all_sources()}.values():
             wanted.setdefault(source.code.co_filename, set()).update(_lines_of(source.code, source.line))
         lines: list[Line] = []
         for filename, numbers in wanted.items():
