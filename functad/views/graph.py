@@ -135,12 +135,12 @@ def graph_of(program: Program, labels: Sequence[str], optimized: bool, fold: boo
     if not optimized:
         return Graph(program, labels, fold=fold)
     compiled = lowered(closed(program))
-    numbers = {id(eqn): number for number, eqn in enumerate(compiled.program.eqns)}
+    numbers = {v: number for number, eqn in enumerate(compiled.program.eqns) for v in eqn.outvars}
     kernels: dict[int, str] = {}
     for step in compiled.schedule.steps:
         if isinstance(step, PlainStep):
-            for eqn in step.eqns:
-                kernels.setdefault(numbers[id(eqn)], step.name)
+            for v in (v for eqn in step.eqns for v in eqn.outvars if v in numbers):  # fusion makes equations of its own
+                kernels.setdefault(numbers[v], step.name)
     return Graph(compiled.program, [*["constant"] * len(program.consts), *labels], kernels, fold)
 
 
