@@ -78,6 +78,11 @@ OPTIONS: dict[str, Option] = {
     "numpy_rank_promotion": Option(
         "allow", ("allow", "warn", "raise"), "whether operands of different ranks, none of them 0, broadcast silently"
     ),
+    "traceback_filtering": Option(
+        "auto",
+        ("auto", "off", "remove_frames", "quiet_remove_frames", "tracebackhide"),
+        "'off' shows functad's own lines, too, in the traceback of an error that nobody catches",
+    ),
     "check_programs": Option(False, _SWITCH, "verify every Program after every pass"),
 }
 
@@ -97,7 +102,6 @@ ACCEPTED: dict[str, Accepted] = {
     "platforms": Accepted(None, ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
     "default_device": Accepted(None, None, "there is one device, the CPU"),
     "num_cpu_devices": Accepted(1, (-1, 1, None), "there is one device, the CPU; num_threads says what it uses"),
-    "traceback_filtering": Accepted("auto", None, "tracebacks are not filtered"),
     "include_full_tracebacks_in_locations": Accepted(True, None, "equations know one line of the user's"),
     "check_tracer_leaks": Accepted(False, None, "a leaked tracer raises where it is used"),
     "explain_cache_misses": Accepted(False, None, "f.explain(*args) tells why a call is compiled"),
@@ -181,6 +185,7 @@ class Config(threading.local):
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     check_programs: bool
+    traceback_filtering: str
     may_check_values: bool  # False where none of `CHECKS` is set, which every operation asks
     jit_settings: tuple[Value, ...] | None  # of `JIT_OPTIONS`; None where this thread overrides some option
 
