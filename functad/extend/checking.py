@@ -6,6 +6,7 @@ Knows the public transforms; no primitive by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -69,10 +70,10 @@ def check_primitive(p: Primitive, *examples: Sequence[Any], **params: Any) -> No
             f"check_primitive({p.name}_p, (x, y), parameter=…)"
         )
     for number, (args, values) in enumerate(given):
-        _Example(p, number, args, values).check()
+        _Checker(p, number, args, values).check()
 
 
-class _Example:
+class _Checker:
     """A primitive at one point."""
 
     def __init__(self, primitive: Primitive, number: int, args: tuple[Any, ...], params: dict[str, Any]) -> None:
@@ -94,7 +95,8 @@ class _Example:
         try:
             check()
         except Exception as problem:
-            absent = [r.why for r in (self.primitive.jvp, self.primitive.transpose, self.primitive.batch) if _is_no(r)]
+            rules = (self.primitive.jvp, self.primitive.transpose, self.primitive.batch)
+            absent = [rule.why for rule in rules if isinstance(rule, Absent)]
             if isinstance(problem, FunctadError) and any(why in str(problem) for why in absent):
                 return
             said = str(problem) if isinstance(problem, AssertionError) else f"{type(problem).__name__}: {problem}"
@@ -122,7 +124,7 @@ class _Example:
     def _derivatives(self) -> Iterator[tuple[str, Callable[[], None]]]:
         args = self._widened()
         active = [i for i, a in enumerate(args) if kind_of(a.dtype) in "fc"]
-        if not active or _is_no(self.primitive.jvp):
+        if not active or isinstance(self.primitive.jvp, Absent):
             return
 
         def fun(*values: Any) -> list[Any]:
@@ -133,13 +135,12 @@ class _Example:
 
         point = [args[i] for i in active]
         narrow = any(a.dtype not in _WIDE.values() for a in point)
-        options = dict.fromkeys(("atol", "rtol"), _NARROW_TOLERANCE) | {"eps": _NARROW_STEP} if narrow else {}
+        options: dict[str, Any] = (
+            dict.fromkeys(("atol", "rtol"), _NARROW_TOLERANCE) | {"eps": _NARROW_STEP} if narrow else {}
+        )
         for order, of in ((1, ""), (2, ", twice")):
-            yield f"the jvp rule{of}", lambda order=order: check_grads(fun, point, order, "fwd", **options)
-            yield (
-                f"the jvp rule, then transposed (vjp){of}",
-                lambda order=order: check_grads(fun, point, order, "rev", **options),
-            )
+            yield f"the jvp rule{of}", partial(check_grads, fun, point, order, "fwd", **options)
+            yield f"the jvp rule, then transposed (vjp){of}", partial(check_grads, fun, point, order, "rev", **options)
 
     def _widened(self) -> list[np.ndarray]:
         """The arguments with floats of 64 bits, if the primitive takes these, and gives such."""
@@ -173,10 +174,6 @@ class _Example:
 
     def _compiled(self) -> None:
         _compare(api.jit(self)(*self.args), self(*self.args), "jitted and un-jitted results differ")
-
-
-def _is_no(rule: Any) -> bool:
-    return isinstance(rule, Absent)
 
 
 def _dims(args: Sequence[np.ndarray]) -> list[tuple[int | None, ...]]:
