@@ -99,8 +99,10 @@ class _Checker:
             absent = [rule.why for rule in rules if isinstance(rule, Absent)]
             if isinstance(problem, FunctadError) and any(why in str(problem) for why in absent):
                 return
-            said = str(problem) if isinstance(problem, AssertionError) else f"{type(problem).__name__}: {problem}"
-            raise CustomRuleError(f"{self.label}: {rule}: {said.strip()}") from problem
+            said = str(problem).strip()
+            if not said or not isinstance(problem, AssertionError):
+                said = f"{type(problem).__name__}: {said}"
+            raise CustomRuleError(f"{self.label}: {rule}: {said}") from problem
 
     def __call__(self, *args: Any) -> list[Any]:
         return self._listed(self.primitive.bind(*args, **self.params))
