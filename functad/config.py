@@ -301,9 +301,13 @@ def set_defaults(environment: Mapping[str, str]) -> None:
 def set_extension(kind: str, name: str, value: Any) -> None:
     """Note what a user has registered under a name; None forgets it. What was compiled before is not used with it."""
     global extensions
-    others = {key: known for key, known in extensions.items() if key != (kind, name)}
-    extensions = others if value is None else {**others, (kind, name): value}
-    _note_jit_settings()
+    with _extending:
+        others = {key: known for key, known in extensions.items() if key != (kind, name)}
+        extensions = others if value is None else {**others, (kind, name): value}
+        _note_jit_settings()
+
+
+_extending = threading.Lock()
 
 
 def extensions_of(kind: str) -> dict[str, Any]:
