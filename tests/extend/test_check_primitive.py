@@ -58,6 +58,18 @@ def test_several_results_integers_and_narrow_floats():
     check_primitive(p, (np.array([0.5, 1.5], np.float32), np.array([1, 2], np.int32)))
 
 
+@pytest.mark.parametrize("factor", [2, 3])
+def test_floats_of_16_bits(factor):
+    p = Primitive("halves")
+    p.def_impl(lambda x: (x * x).astype(np.float16))
+    p.def_abstract_eval(lambda x: functad.core.ShapedArray(x.shape, np.float16))
+    ad.defjvp(p, lambda t, x: factor * t * x)
+    if factor == 2:
+        return check_primitive(p, (X.astype(np.float16),))
+    with pytest.raises(CustomRuleError, match=r"example 0 \(f16\[3\]\): the jvp rule"):
+        check_primitive(p, (X.astype(np.float16),))
+
+
 def test_functads_own_primitives_bring_their_examples():
     check_primitive(lax.neg_p)
 
