@@ -22,8 +22,8 @@ from functad.test_util import check_grads
 from functad.tree_util import tree_leaves
 
 _MAPPED = 3  # the size of mapped axes
-_NARROW_STEP = 1e-2  # of differences of floats of 32 bits or fewer, for arguments near 1
-_NARROW_TOLERANCES = {2: 1e-1, 4: 1e-2, 8: 1e-2}  # by the bytes of the narrowest dtype; complex64 has 8
+_NARROW = {2: (5e-2, 1e-1), 4: (1e-2, 1e-2), 8: (1e-2, 1e-2)}
+"""Step of differences, for arguments near 1, and tolerance, by the bytes of the narrowest dtype; complex64 has 8."""
 _ROUNDINGS = 50  # how many of the smallest steps of a dtype two ways of computing a number may differ by
 _WIDE = {"f": np.dtype("float64"), "c": np.dtype("complex128")}
 
@@ -138,8 +138,8 @@ class _Checker:
         point = [args[i] for i in active]
         options: dict[str, Any] = {}
         if any(a.dtype not in _WIDE.values() for a in point):
-            tolerance = _NARROW_TOLERANCES[min(a.dtype.itemsize for a in point)]
-            options = {"atol": tolerance, "rtol": tolerance, "eps": _NARROW_STEP}
+            step, tolerance = _NARROW[min(a.dtype.itemsize for a in point)]
+            options = {"atol": tolerance, "rtol": tolerance, "eps": step}
         for order, of in ((1, ""), (2, ", twice")):
             yield f"the jvp rule{of}", partial(check_grads, fun, point, order, "fwd", **options)
             yield f"the jvp rule, then transposed (vjp){of}", partial(check_grads, fun, point, order, "rev", **options)
