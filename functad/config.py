@@ -144,6 +144,10 @@ JIT_OPTIONS = (
 CHECKS = ("debug_nans", "debug_infs", "debug_key_reuse")  # that look at what each operation gives
 
 
+extensions: dict[tuple[str, str], Any] = {}
+"""What users have registered, by kind and name, that decides how jitted functions run: backends and rules."""
+
+
 # An element for each trace that is active, and for each block of `Config.context`, in whichever thread. While there is
 # none, no thread records anything, and all of them see `Config.jit_settings`: a look at a list, where one into a
 # thread's own state takes as long as a small kernel.
@@ -299,10 +303,37 @@ def set_defaults(environment: Mapping[str, str]) -> None:
         _set_for_all(name, parsed)
 
 
+def set_extension(kind: str, name: str, value: Any) -> None:
+    """Note what a user has registered under a name; None forgets it. What was compiled before is not used with it."""
+    global extensions
+    with _extending:
+        others = {key: known for key, known in extensions.items() if key != (kind, name)}
+        extensions = others if value is None else {**others, (kind, name): value}
+        _note_jit_settings()
+
+
+_extending = threading.Lock()
+
+
+def extensions_of(kind: str) -> dict[str, Any]:
+    """What users have registered of a kind, by name."""
+    return {name: value for (of, name), value in extensions.items() if of == kind}
+
+
+def _note_jit_settings() -> None:
+    Config.jit_settings = jit_settings_of(Config)
+
+
+def jit_settings_of(options: Any) -> tuple[Any, ...]:
+    """What decides how a jitted function runs: options, seen from this thread or all, and what users registered."""
+    values = (getattr(options, option, OPTIONS[option].default) for option in JIT_OPTIONS)
+    return (*values, *extensions.items())
+
+
 def _set_for_all(name: str, value: Value) -> None:
     setattr(Config, name, value)
     Config.may_check_values = any(getattr(Config, option, False) for option in CHECKS)
-    Config.jit_settings = tuple(getattr(Config, option, OPTIONS[option].default) for option in JIT_OPTIONS)
+    _note_jit_settings()
     for changed in _watchers.get(name, ()):
         changed(value)
 
@@ -458,6 +489,8 @@ def _checked_value(name: str, value: Value) -> Value:
     for choice in option.choices:
         if choice == value:
             return choice
+    if name == "default_backend" and value in extensions_of("backend"):
+        return value
     raise ArgumentError(f"option {name!r} ({option.doc}) takes {_allowed(option, repr)}, got {value!r}")
 
 

@@ -113,7 +113,7 @@ class DifferentiationError(FunctadError, TypeError, ValueError):
 
 
 class CustomRuleError(FunctadError, TypeError, ValueError):
-    """A derivative rule of the user's returned something that does not fit its function."""
+    """A rule of the user's, for a derivative or of a primitive, gives what does not fit its function."""
 
 
 class BodyError(FunctadError, TypeError):
