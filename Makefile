@@ -34,7 +34,7 @@ oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an enviro
 	@XLA_FLAGS="$(QUICK_XLA)" $(ORACLE_BIN)/python -m tests $(filter-out $(AS_IT_COMES),$(wildcard tests/oracle/test_*.py))
 	@$(ORACLE_BIN)/python -m tests $(AS_IT_COMES)
 
-NUMPY_ALONE := $(addprefix tests/,api calls control editing lax nn numpy optim pytrees random test_array.py \
+NUMPY_ALONE := $(addprefix tests/,api calls control debug editing errors extend lax nn numpy optim pytrees random test_array.py \
 	test_interpreter.py test_pretty.py test_tracing.py test_without_numba.py)
 
 no-numba: .venv-numpy/installed-numpy  ## run a part of the tests where there is NumPy, but no Numba

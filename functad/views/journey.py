@@ -29,6 +29,7 @@ from functad.lowering.steps import ControlStep, GemmStep, inner_steps
 from functad.observing import observed
 from functad.optimize.pipeline import simplify
 from functad.pretty import equation_to_text
+from functad.system import numba_here
 from functad.views.kernel_lines import EquationPlaces, KernelLines, Line
 from functad.views.recording import AppliedPass, JourneyRecorder
 
@@ -72,7 +73,7 @@ def journey(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, A
         optimized = simplify(program)
         lowering = CpuLowering(optimized, traced.donated_inputs(), recorder.known_names(optimized))
     recorder.take_names(lowering.schedule.names)
-    values = _values(lowering.program) if times else None
+    values = _values(lowering.program) if times and numba_here.is_installed() else None
     writer = _Writer(fun, recorder, traced, lowering, values)
     signature = ", ".join(f"{name}: {aval.str_short()}" for name, aval in zip(traced.leaf_names, traced.jaxpr.in_avals))
     return Journey(traced.fun_name, signature, tuple(writer.stages()))
@@ -298,13 +299,16 @@ class _Writer:
         ]
         if measured:
             notes.append(f"The whole call takes {measured['']:,.1f} µs with random numbers, on this machine, now.")
+        if not numba_here.is_installed():
+            notes.append("Without Numba, which is not installed here, kernels become no machine code.")
         stage = Stage(
             "Kernels",
             "Each group became a function in Python, on flat pointers and fixed shapes. Comments name its equations.",
             tuple(lines),
             tuple(notes),
         )
-        return stage, list(self._machine_code(code)) if code.has_functions else []
+        is_compiled = code.has_functions and numba_here.is_installed()
+        return stage, list(self._machine_code(code)) if is_compiled else []
 
     def _times(self) -> dict[str, float]:
         """µs of each kernel, and of the whole call under ""."""
