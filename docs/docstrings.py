@@ -9,7 +9,7 @@ import re
 import textwrap
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\s*$")
-_ITEM = re.compile(r"^([\w*, .`]+): ?(.*)$")
+_ITEM = re.compile(r"^([\w*`][\w*, .`]*): ?(.*)$")
 _CODE = re.compile(r"(`[^`]*`)")
 _SPECIAL = re.compile(r"([*<$\[\]|{])")
 

@@ -20,7 +20,7 @@ _START = """\
 
 Every error that functad raises on purpose is a `functad.errors.FunctadError` and, beside that, the class that Python or
 NumPy would raise. Its message says what is wrong and where, and ends with what helps. Below stands each class, with
-programs that make typical mistakes and what they are told. They begin with
+programs that make typical mistakes and what they are told. They begin with:
 """
 
 
@@ -36,7 +36,7 @@ def page() -> str:
         error = raised(PREAMBLE, program.strip() + "\n")
         shown = program.strip().replace("  # here", "")
         message = f"{type(error).__name__}: {error}"
-        examples[type(error)].append("\n\n".join([f"### {title}", fenced("python", shown), fenced("text", message)]))
+        examples[type(error)].append("\n\n".join([f"### {title}", fenced("python", shown), fenced("output", message)]))
     parts = [_START, fenced("python", PREAMBLE)]
     for error_class, names in _classes().items():
         parts += [

@@ -82,6 +82,11 @@ def test_a_module_tells_how_its_names_are_called():
     assert "functad.nn.relu(x)" in text and "```pycon\n>>> " in text and "0x" not in text
 
 
+def test_what_follows_an_argument_belongs_to_it():
+    doc = "Args:\n    x: one, or\n        None: all.\n    *rest: b<c"
+    assert docstrings.as_markdown(doc) == "**Args**\n\n- **x**: one, or None: all.\n- **\\*rest**: b\\<c"
+
+
 def test_a_notebook_shows_what_its_cells_showed():
     text = tutorial.page(pages.ROOT / "notebooks" / "01_quickstart.ipynb")
     assert text.startswith("# ") and "```python\n" in text and "\n```text\n" in text
