@@ -5,7 +5,7 @@ BIN := .venv/bin
 ORACLE_BIN := .venv-oracle/bin
 
 .DELETE_ON_ERROR:
-.PHONY: train test test-all lint types oracle no-numba fuzz faults clean
+.PHONY: train test test-all lint types oracle no-numba docs fuzz faults clean
 
 train: .venv/installed-test  ## train a convolutional network on MNIST
 	@$(BIN)/python -m functad train cnn
@@ -40,6 +40,9 @@ NUMPY_ALONE := $(addprefix tests/,api calls control debug editing errors extend 
 no-numba: .venv-numpy/installed-numpy  ## run a part of the tests where there is NumPy, but no Numba
 	@.venv-numpy/bin/python -m tests --sample $(NUMPY_ALONE)
 
+docs: .venv-docs/installed-docs  ## build the documentation, a site in build/docs/site: a minute
+	@.venv-docs/bin/python -m docs
+
 faults: .venv/installed-test  ## kill processes, damage the cache, call from many threads: a minute
 	$(BIN)/python -m tests.faults --quick
 
@@ -64,6 +67,9 @@ endef
 
 .venv/installed-dev: .venv/installed-test
 	$(call install,.venv,$(PYTHON),dev)
+
+.venv-docs/installed-docs: pyproject.toml
+	$(call install,.venv-docs,$(PYTHON),docs)
 
 .venv-numpy/installed-numpy: pyproject.toml
 	@.venv-numpy/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-numpy
