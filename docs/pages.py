@@ -8,14 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import functad
-import functad.numpy as jnp
-
 from . import links, mistakes, reference, tutorial
 from .docstrings import fenced
 
 ROOT = Path(__file__).parent.parent
-PICTURES = {"benchmarks/results/gradbench.svg": "_static/gradbench.svg"}
+PICTURES = {"benchmarks/results/gradbench.svg": "_static/gradbench.svg", "docs/pictures/loss.svg": "_static/loss.svg"}
 
 
 class Page(NamedTuple):
@@ -44,12 +41,14 @@ def contents() -> dict[str, list[Page]]:
             for path in notebooks
         ],
         "How to": [
+            *(_shown(f"howto/{path.stem}", f"docs/{path.name}") for path in sorted((ROOT / "docs").glob("*.md"))),
             _shown("howto/contributing", "CONTRIBUTING.md"),
             Page("howto/errors", mistakes.page),
         ],
         "Explanation": [
             _shown("explanation/architecture", "ARCHITECTURE.md"),
             _shown("explanation/accuracy", "ACCURACY.md"),
+            _shown("explanation/speed", "benchmarks/speed.md"),
             _shown("explanation/published", "benchmarks/published.md"),
             _shown("explanation/jax_names", "JAX_NAMES.md"),
         ],
@@ -73,15 +72,6 @@ def write(folder: Path) -> None:
         (folder / place).write_bytes((ROOT / source).read_bytes())
 
 
-def picture() -> str:
-    """What functad draws of a gradient, as SVG that takes the colours of the page around it."""
-
-    def loss(w, x):
-        return jnp.mean(jnp.tanh(x @ w) ** 2)
-
-    return functad.graph(functad.value_and_grad(loss))(jnp.ones(3), jnp.ones((8, 3)))._repr_html_()
-
-
 def parts_within(page: Page, found: dict[str, list[Page]]) -> str:
     """What makes a page lead to those within it."""
     parts = [other for pages in found.values() for other in pages if other.within == page.name]
@@ -93,10 +83,8 @@ def index(found: dict[str, list[Page]]) -> str:
     title, rest = start.split("\n", 1)
     paragraph, rest = rest.strip().split("\n\n", 1)
     paragraph = paragraph.replace("(#speed)", "(guide.md#speed)")
-    drawn = f'<div class="picture">{picture()}</div>'
-    words = "What `functad.graph` draws of `value_and_grad(loss)`, `loss` being `mean(tanh(x @ w) ** 2)`:"
     trees = [_toctree(caption, [p for p in pages if not p.within]) for caption, pages in found.items()]
-    return "\n\n".join([title, paragraph, rest.strip(), words, fenced("{raw} html", drawn), *trees]) + "\n"
+    return "\n\n".join([title, paragraph, rest.strip(), *trees]) + "\n"
 
 
 def _guide() -> str:
@@ -106,11 +94,16 @@ def _guide() -> str:
 
 def _readme() -> tuple[str, str]:
     """README's start, and what follows it from the installation on; its pictures are those of the site."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for source, place in PICTURES.items():
-        text = re.sub(rf"https://raw\S*/{re.escape(source)}", f"{links.HERE}{place}", text)
-    start, mark, rest = text.partition("## Install\n")
+    start, mark, rest = _read("README.md").partition("## Install\n")
     return start, mark + rest
+
+
+def _read(source: str) -> str:
+    """A page of the repository; its pictures are those of the site."""
+    text = (ROOT / source).read_text(encoding="utf-8")
+    for picture, place in PICTURES.items():
+        text = re.sub(rf"https://raw\S*/{re.escape(picture)}", f"{links.HERE}{place}", text)
+    return text
 
 
 def _toctree(caption: str, pages: list[Page]) -> str:
@@ -125,7 +118,7 @@ def _of_module(name: str, module: types.ModuleType) -> Page:
 
 
 def _shown(name: str, source: str) -> Page:
-    return Page(name, lambda: (ROOT / source).read_text(encoding="utf-8"), source)
+    return Page(name, lambda: _read(source), source)
 
 
 def _write(path: Path, text: str) -> None:
