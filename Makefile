@@ -5,7 +5,7 @@ BIN := .venv/bin
 ORACLE_BIN := .venv-oracle/bin
 
 .DELETE_ON_ERROR:
-.PHONY: train test test-all lint types oracle no-numba fuzz faults clean
+.PHONY: train test test-all lint types oracle no-numba docs fuzz faults clean
 
 train: .venv/installed-test  ## train a convolutional network on MNIST
 	@$(BIN)/python -m functad train cnn
@@ -34,11 +34,14 @@ oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an enviro
 	@XLA_FLAGS="$(QUICK_XLA)" $(ORACLE_BIN)/python -m tests $(filter-out $(AS_IT_COMES),$(wildcard tests/oracle/test_*.py))
 	@$(ORACLE_BIN)/python -m tests $(AS_IT_COMES)
 
-NUMPY_ALONE := $(addprefix tests/,api calls control editing lax nn numpy optim pytrees random test_array.py \
+NUMPY_ALONE := $(addprefix tests/,api calls control debug editing errors extend lax nn numpy optim pytrees random test_array.py \
 	test_interpreter.py test_pretty.py test_tracing.py test_without_numba.py)
 
 no-numba: .venv-numpy/installed-numpy  ## run a part of the tests where there is NumPy, but no Numba
 	@.venv-numpy/bin/python -m tests --sample $(NUMPY_ALONE)
+
+docs: .venv-docs/installed-docs  ## build the documentation, a site in build/docs/site: a minute
+	@.venv-docs/bin/python -m docs
 
 faults: .venv/installed-test  ## kill processes, damage the cache, call from many threads: a minute
 	$(BIN)/python -m tests.faults --quick
@@ -64,6 +67,9 @@ endef
 
 .venv/installed-dev: .venv/installed-test
 	$(call install,.venv,$(PYTHON),dev)
+
+.venv-docs/installed-docs: pyproject.toml
+	$(call install,.venv-docs,$(PYTHON),docs)
 
 .venv-numpy/installed-numpy: pyproject.toml
 	@.venv-numpy/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-numpy

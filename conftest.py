@@ -30,8 +30,9 @@ LONGEST = [
     for name in (
         "cpu_fourier cpu_primitives cpu_movement primitives stats control_nesting numpy_values benchmarks "
         "random_modes linear_loops cuda running cpu_small_loops numpy_fft cpu_plain scipy_special accuracy "
-        "cpu_control fuzz cpu_windows plain_numpy key_reuse train numba_primitive compile_growth train_text readme "
-        "checkpoint cpu_convolution control_flow checkpoint_memory concatenate_lowering interrupts "
+        "cpu_control fuzz notebooks cpu_windows plain_numpy key_reuse train numba_primitive compile_growth train_text "
+        "readme checkpoint without_numba cpu_convolution control_flow checkpoint_memory concatenate_lowering "
+        "interrupts "
         "scalar_promotion sums typed_keys cpu_signed_zeros calls rotations benchmarks_gradbench odeint "
         "cpu_while_gradients cpu_fused cpu_largest train_rnn cpu_counters numpy_gradients "
         "cpu_elementwise nn_recurrent reductions fuzz_found api_autodiff nn_multi_head "

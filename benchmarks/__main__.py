@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     names = ", ".join([*GROUPS, *BENCHMARKS])
     parser.add_argument("names", nargs="*", metavar="name", help=f"which to run: {names} (default: all but ablate)")
     parser.add_argument("--save", action="store_true", help="keep the results under benchmarks/results/")
-    parser.add_argument("--markdown", action="store_true", help="print the tables of the README at the end")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of benchmarks/speed.md at the end")
     parser.add_argument("--frameworks", default=",".join(FRAMEWORKS), help="which compete (default: %(default)s)")
     parser.add_argument("--rounds", type=int, help="bursts of each framework (default: 15, of single operations 5)")
     parser.add_argument("--seconds", type=float, help="length of a burst (default: 0.25, of single operations 0.05)")

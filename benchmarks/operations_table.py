@@ -1,7 +1,7 @@
 """The table of operations: families of rows timed one after another, and all that was kept of them in one table.
 
 Knows families, and sections as `benchmarks.report` keeps them. `python -m benchmarks.operations_table FILE.json` prints
-the table of kept results, and with `--markdown` the README's, in which a family is a line.
+the table of kept results, and with `--markdown` that of speed.md, in which a family is a line.
 """
 
 from __future__ import annotations

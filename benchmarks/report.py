@@ -1,4 +1,4 @@
-"""Results as text, as the README's Markdown, and as JSON under `results/`.
+"""Results as text, as Markdown, and as JSON under `results/`.
 
 Knows sections; no benchmark. `python -m benchmarks.report FILE.json` prints the Markdown of kept results.
 """
@@ -90,7 +90,7 @@ def _merge(results: dict[str, Any], path: Path) -> Path:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """The tables for the README: one where frameworks compete, one of functad's other figures."""
+    """The tables for speed.md and the README: one where frameworks compete, one of functad's other figures."""
     competing = [r for r in results["results"].values() if set(r["figures"]) & set(FRAMEWORKS) - {"functad"}]
     others = [r for r in results["results"].values() if r not in competing]
     columns = [f for f in FRAMEWORKS if any(f in r["figures"] for r in competing)]

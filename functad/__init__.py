@@ -82,11 +82,13 @@ from functad.layouts import NamedSharding
 from functad.layouts import PartitionSpec as P
 from functad.pretty import program_to_text
 from functad.system.freed_memory import keep_freed_memory as _keep_freed_memory
+from functad.system.tracebacks import install as _install_tracebacks
 from functad.user_kernels import numba_primitive
 from functad.version import __version__ as __version__
 from functad.version import __version_info__ as __version_info__
 
 _keep_freed_memory()
+_install_tracebacks()
 
 if TYPE_CHECKING:
     from functad import ad_checkpoint as ad_checkpoint

@@ -78,6 +78,11 @@ OPTIONS: dict[str, Option] = {
     "numpy_rank_promotion": Option(
         "allow", ("allow", "warn", "raise"), "whether operands of different ranks, none of them 0, broadcast silently"
     ),
+    "traceback_filtering": Option(
+        "auto",
+        ("auto", "off", "remove_frames", "quiet_remove_frames", "tracebackhide"),
+        "'off' shows functad's own lines, too, in the traceback of an error that nobody catches",
+    ),
     "check_programs": Option(False, _SWITCH, "verify every Program after every pass"),
 }
 
@@ -97,7 +102,6 @@ ACCEPTED: dict[str, Accepted] = {
     "platforms": Accepted(None, ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
     "default_device": Accepted(None, None, "there is one device, the CPU"),
     "num_cpu_devices": Accepted(1, (-1, 1, None), "there is one device, the CPU; num_threads says what it uses"),
-    "traceback_filtering": Accepted("auto", None, "tracebacks are not filtered"),
     "include_full_tracebacks_in_locations": Accepted(True, None, "equations know one line of the user's"),
     "check_tracer_leaks": Accepted(False, None, "a leaked tracer raises where it is used"),
     "explain_cache_misses": Accepted(False, None, "f.explain(*args) tells why a call is compiled"),
@@ -138,6 +142,10 @@ JIT_OPTIONS = (
 )
 
 CHECKS = ("debug_nans", "debug_infs", "debug_key_reuse")  # that look at what each operation gives
+
+
+extensions: dict[tuple[str, str], Any] = {}
+"""What users have registered, by kind and name, that decides how jitted functions run: backends and rules."""
 
 
 # An element for each trace that is active, and for each block of `Config.context`, in whichever thread. While there is
@@ -181,6 +189,7 @@ class Config(threading.local):
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     check_programs: bool
+    traceback_filtering: str
     may_check_values: bool  # False where none of `CHECKS` is set, which every operation asks
     jit_settings: tuple[Value, ...] | None  # of `JIT_OPTIONS`; None where this thread overrides some option
 
@@ -294,10 +303,37 @@ def set_defaults(environment: Mapping[str, str]) -> None:
         _set_for_all(name, parsed)
 
 
+def set_extension(kind: str, name: str, value: Any) -> None:
+    """Note what a user has registered under a name; None forgets it. What was compiled before is not used with it."""
+    global extensions
+    with _extending:
+        others = {key: known for key, known in extensions.items() if key != (kind, name)}
+        extensions = others if value is None else {**others, (kind, name): value}
+        _note_jit_settings()
+
+
+_extending = threading.Lock()
+
+
+def extensions_of(kind: str) -> dict[str, Any]:
+    """What users have registered of a kind, by name."""
+    return {name: value for (of, name), value in extensions.items() if of == kind}
+
+
+def _note_jit_settings() -> None:
+    Config.jit_settings = jit_settings_of(Config)
+
+
+def jit_settings_of(options: Any) -> tuple[Any, ...]:
+    """What decides how a jitted function runs: options, seen from this thread or all, and what users registered."""
+    values = (getattr(options, option, OPTIONS[option].default) for option in JIT_OPTIONS)
+    return (*values, *extensions.items())
+
+
 def _set_for_all(name: str, value: Value) -> None:
     setattr(Config, name, value)
     Config.may_check_values = any(getattr(Config, option, False) for option in CHECKS)
-    Config.jit_settings = tuple(getattr(Config, option, OPTIONS[option].default) for option in JIT_OPTIONS)
+    _note_jit_settings()
     for changed in _watchers.get(name, ()):
         changed(value)
 
@@ -453,6 +489,8 @@ def _checked_value(name: str, value: Value) -> Value:
     for choice in option.choices:
         if choice == value:
             return choice
+    if name == "default_backend" and value in extensions_of("backend"):
+        return value
     raise ArgumentError(f"option {name!r} ({option.doc}) takes {_allowed(option, repr)}, got {value!r}")
 
 

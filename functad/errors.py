@@ -113,7 +113,7 @@ class DifferentiationError(FunctadError, TypeError, ValueError):
 
 
 class CustomRuleError(FunctadError, TypeError, ValueError):
-    """A derivative rule of the user's returned something that does not fit its function."""
+    """A rule of the user's, for a derivative or of a primitive, gives what does not fit its function."""
 
 
 class BodyError(FunctadError, TypeError):
@@ -177,4 +177,6 @@ def close_names(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.6
 
 
 def __dir__() -> list[str]:
-    return [name for name, value in globals().items() if isinstance(value, type) and not name.startswith("_")]
+    return [
+        name for name, value in globals().items() if getattr(value, "__module__", "") == __name__ and name[0].isupper()
+    ]

@@ -16,7 +16,7 @@ import functad.control  # noqa: F401  (so that all operations are known, whateve
 from functad.announcing import Announcement
 from functad.backends import Executable, compile_program, lower_program
 from functad.calls.jit import set_runner
-from functad.config import config
+from functad.config import config, extensions_of
 from functad.editing.keys import without_keys
 from functad.ir import Program, memoised
 from functad.system.garbage import collection_paused
@@ -27,7 +27,11 @@ from functad.system.once import imported, once
 def optimized(program: Program) -> Program:
     """The simplified Program, the same object each time."""
     program = without_keys(program)
-    return memoised(program, ("optimized",), lambda: _pipeline().simplify(program))
+    return memoised(program, ("optimized", *_own_rules()), lambda: _pipeline().simplify(program))
+
+
+def _own_rules() -> tuple[Any, ...]:
+    return tuple(extensions_of("rule").values())
 
 
 @cache
@@ -43,7 +47,7 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
     """
     program = without_keys(program)
     chosen = backend or config.default_backend
-    key = ("executable", chosen, donated, config.fuse_multiply_add)
+    key = ("executable", chosen, donated, config.fuse_multiply_add, extensions_of("backend").get(chosen), *_own_rules())
     return once(
         (id(program), *key),
         lambda: program.cache.get(key),
@@ -69,7 +73,7 @@ def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Exec
 def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Any:
     """The Program as kernels of a backend, the configured one by default, not compiled."""
     chosen = backend or config.default_backend
-    key = ("lowered", chosen, donated, config.fuse_multiply_add)
+    key = ("lowered", chosen, donated, config.fuse_multiply_add, *_own_rules())
     return memoised(program, key, lambda: lower_program(optimized(program), chosen, donated))
 
 

@@ -52,6 +52,7 @@ def test_defaults():
         "numpy_dtype_promotion": "standard",
         "numpy_rank_promotion": "allow",
         "check_programs": False,
+        "traceback_filtering": "auto",
     }
     assert all(option.doc for option in OPTIONS.values())
 

@@ -32,7 +32,6 @@ from functad.errors import (
         ("default_matmul_precision", "float32"),
         ("platform_name", "cpu"),
         ("platforms", "cpu"),
-        ("traceback_filtering", "off"),
         ("check_tracer_leaks", False),
         ("compilation_cache_dir", "/tmp"),
         ("threefry_partitionable", True),

@@ -17,6 +17,7 @@ def test_there_are_notebooks():
     assert [p.name[:2] for p in PATHS] == [f"{n:02}" for n in range(1, len(PATHS) + 1)]
 
 
+@pytest.mark.generated(every=4)
 @pytest.mark.parametrize("path", PATHS, ids=lambda p: p.stem)
 def test_a_notebook_shows_what_is_committed(path):
     notebook = notebooks.read(path)

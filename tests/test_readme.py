@@ -33,7 +33,10 @@ class CloseNumbers(doctest.OutputChecker):
         return [float(n) for n in NUMBER.findall(text)]
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_examples_print_what_the_page_shows(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     examples = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)

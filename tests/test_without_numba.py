@@ -51,21 +51,16 @@ def test_every_stage_but_machine_code_is_shown():
     out, _ = in_browser("""
 lowered = functad.jit(loss).lower(w, x)
 print(lowered.optimized, lowered.kernels, lowered.memory_plan, lowered.cost)
+print(functad.explain(functad.grad(loss))(w, x))
+print(functad.graph(functad.grad(loss), optimized=True)(w, x))
 try:
     lowered.compile().profile(w, x)
 except functad.errors.ArgumentError as problem:
     print(problem)
 """)
     assert "dot_general" in out and "def " in out and "arena" in out and "flops" in out
+    assert "Transposed" in out and "kernels become no machine code" in out and "<Graph of loss" in out
     assert "only compiled kernels are measured, and nothing is compiled here without Numba" in out
-
-
-def test_a_journey_ends_at_the_kernels():
-    out, _ = in_browser("""
-found = functad.explain(functad.grad(loss))(w, x)
-print(found.stages[-1].title, found["Kernels"].notes[-1])
-""")
-    assert out.startswith("Kernels ") and "nothing is compiled here without Numba" in out
 
 
 def test_kernels_run_as_plain_python():

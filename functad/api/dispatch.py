@@ -15,7 +15,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl, DonatedArray, KeyArray, class_for
-from functad.config import JIT_OPTIONS, config
+from functad.config import config, jit_settings_of
 from functad.exact import exact_key
 from functad.ir import Aval
 from functad.pretty import escaped
@@ -93,7 +93,7 @@ def make_call(
 
 def current_settings() -> tuple[Any, ...]:
     """The options that decide how a jitted function runs; a short way is for those that it was made under."""
-    return tuple(getattr(config, option) for option in JIT_OPTIONS)
+    return jit_settings_of(config)
 
 
 def convert(leaf: Any, aval: Aval) -> np.ndarray | None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.errors import ArgumentError
+from functad.config import extensions_of
+from functad.errors import ArgumentError, CustomRuleError
 from functad.ir import Program
 from functad.system import numba_here
 from functad.system.log import logger
@@ -41,6 +42,8 @@ def compile_program(
     optimized: the passes, for a backend that has not compiled the Program before.
     """
     check_backend(backend)
+    if backend in extensions_of("backend"):
+        return _of_user(backend, optimized(program))
     if backend == "cpu" and not _can_compile():
         backend = "interpreter"
     return _module(backend).compile_program(program, donated, optimized)
@@ -48,8 +51,9 @@ def compile_program(
 
 def check_backend(backend: str) -> None:
     """Raise ArgumentError unless there is a backend of that name."""
-    if backend not in BACKENDS:
-        known = ", ".join(map(repr, sorted(BACKENDS)))
+    own = extensions_of("backend")
+    if backend not in BACKENDS and backend not in own:
+        known = ", ".join(map(repr, sorted([*BACKENDS, *own])))
         raise ArgumentError(f"there is no backend named {backend!r}; the backends are {known}")
 
 
@@ -59,13 +63,38 @@ def lower_program(program: Program, backend: str, donated: Sequence[bool] = ()) 
     Raises:
         ArgumentError: the backend runs Programs without writing kernels.
     """
-    module = _module(backend)
+    module: Any = _module(backend) if backend in BACKENDS else None
     if not hasattr(module, "lower_program"):
         raise ArgumentError(
             f"the backend {backend!r} writes no kernels; functad.config.update('default_backend', 'cpu') chooses one "
             "that does"
         )
     return module.lower_program(program, donated)
+
+
+def _of_user(backend: str, program: Program) -> Executable:
+    """What a user's backend makes of a Program, held to what it announces: its results have the Program's types."""
+    run, wanted = extensions_of("backend")[backend](program), program.out_avals
+    if not callable(run):
+        raise CustomRuleError(
+            f"the backend {backend!r} made a {type(run).__name__} of a Program; compile_program(program) must return a "
+            "function of the list of its arguments to the list of its results"
+        )
+
+    def checked(args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        results = [np.array(result, order="C") for result in run(args)]  # of their own
+        found = [(r.shape, r.dtype) for r in results]
+        if found != [(a.shape, a.dtype) for a in wanted]:
+            types = [
+                ", ".join(f"{dtype}{list(shape)}" for shape, dtype in found),
+                ", ".join(a.str_short() for a in wanted),
+            ]
+            raise CustomRuleError(
+                f"the backend {backend!r} returned ({types[0]}) for `{program.name}`, whose results are ({types[1]})"
+            )
+        return results
+
+    return checked
 
 
 @cache

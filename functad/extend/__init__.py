@@ -1,21 +1,36 @@
-"""What extends functad from outside: primitives of one's own, under the names that `jax.extend` gives them.
+"""What extends functad from outside: primitives of one's own, under the names that `jax.extend` gives them, and more.
 
 Knows names only.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from functad.absent import absent
+from functad.system.once import imported
 
 if TYPE_CHECKING:
     from functad.extend import core as core
     from functad.extend import linear_util as linear_util
     from functad.extend import source_info_util as source_info_util
+    from functad.extend.checking import check_primitive as check_primitive
+    from functad.extend.registering import register_backend as register_backend
+    from functad.extend.registering import register_rule as register_rule
 
-__all__ = ["core", "linear_util", "source_info_util"]
+_PLACES = {
+    "check_primitive": "functad.extend.checking",
+    "register_backend": "functad.extend.registering",
+    "register_rule": "functad.extend.registering",
+}
+
+__all__ = ["core", "linear_util", "source_info_util", *_PLACES]
+
+
+def _placed(name: str) -> Any:
+    return getattr(imported(_PLACES[name]), name) if name in _PLACES else None
+
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__, __all__)
+    __getattr__ = absent(__name__, ("core", "linear_util", "source_info_util"), _placed)
 
 
 def __dir__() -> list[str]:

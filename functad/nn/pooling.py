@@ -43,8 +43,8 @@ def MaxPool(
         axes: the axes that the window slides over, of an input of any rank, in place of a layout.
 
     Raises:
-        ArgumentError: arguments that do not fit together. ShapeError: an input of the wrong rank, or
-            smaller than the window.
+        ArgumentError: arguments that do not fit together.
+        ShapeError: an input of the wrong rank, or smaller than the window.
 
     >>> import functad.numpy as jnp
     >>> MaxPool((2, 2)).apply((), jnp.arange(16.).reshape(1, 1, 4, 4))
@@ -81,8 +81,8 @@ def AvgPool(
         axes: the axes that the window slides over, of an input of any rank, in place of a layout.
 
     Raises:
-        ArgumentError: arguments that do not fit together. ShapeError: an input of the wrong rank, or
-            smaller than the window.
+        ArgumentError: arguments that do not fit together.
+        ShapeError: an input of the wrong rank, or smaller than the window.
         DTypeError: the input holds no floats.
 
     >>> import functad.numpy as jnp

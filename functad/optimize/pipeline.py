@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from functad.config import config
+from functad.config import config, extensions_of
 from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.contracts import check_stage
 from functad.editing.dead_code import eliminate_dead_code
@@ -51,7 +51,7 @@ def optimize_control(program: Program) -> Program:
 
 def simplify_numbers(program: Program) -> Program:
     """Compute with numbers instead of arrays that repeat them; drop what gives back its operand."""
-    return rewrite(program, SCALAR_RULES)
+    return rewrite(program, (*extensions_of("rule").values(), *SCALAR_RULES))  # those of users first
 
 
 def simplify_products(program: Program) -> Program:

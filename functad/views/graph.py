@@ -135,13 +135,12 @@ def graph_of(program: Program, labels: Sequence[str], optimized: bool, fold: boo
     if not optimized:
         return Graph(program, labels, fold=fold)
     compiled = lowered(closed(program))
-    # By their results: on their way to kernels, equations are taken apart, and others written in their place.
-    numbers = {var: number for number, eqn in enumerate(compiled.program.eqns) for var in eqn.outvars}
+    numbers = {v: number for number, eqn in enumerate(compiled.program.eqns) for v in eqn.outvars}
     kernels: dict[int, str] = {}
     for step in compiled.schedule.steps:
         if isinstance(step, PlainStep):
-            for var in (v for eqn in step.eqns for v in eqn.outvars if v in numbers):
-                kernels.setdefault(numbers[var], step.name)
+            for v in (v for eqn in step.eqns for v in eqn.outvars if v in numbers):  # fusion makes equations of its own
+                kernels.setdefault(numbers[v], step.name)
     return Graph(compiled.program, [*["constant"] * len(program.consts), *labels], kernels, fold)
 
 

@@ -75,7 +75,8 @@ def journey(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, A
         lowering = CpuLowering(optimized, traced.donated_inputs(), recorder.known_names(optimized))
     recorder.take_names(lowering.schedule.names)
     unmeasured = _why_not_run(lowering.program) if times else ""
-    values = _values(lowering.program) if times and not unmeasured else None
+    is_run = times and not unmeasured and numba_here.is_installed()
+    values = _values(lowering.program) if is_run else None
     writer = _Writer(fun, recorder, traced, lowering, values, unmeasured)
     signature = ", ".join(f"{name}: {aval.str_short()}" for name, aval in zip(traced.leaf_names, traced.jaxpr.in_avals))
     return Journey(traced.fun_name, signature, tuple(writer.stages()))
@@ -92,8 +93,6 @@ def _values(program: Program) -> list[np.ndarray]:
 
 def _why_not_run(program: Program) -> str:
     """What keeps kernels from being run on random numbers."""
-    if not numba_here.is_installed():
-        return "nothing is compiled here without Numba"
     for eqn in _equations(program):
         rule = eqn.primitive.lower
         if isinstance(rule, Callback):
@@ -316,6 +315,8 @@ class _Writer:
         ]
         if measured:
             notes.append(f"The whole call takes {measured['']:,.1f} µs with random numbers, on this machine, now.")
+        if not numba_here.is_installed():
+            notes.append("Without Numba, which is not installed here, kernels become no machine code.")
         if self.unmeasured:
             notes.append(f"The kernels were not run, to say how long they take: {self.unmeasured}.")
         stage = Stage(
@@ -324,8 +325,8 @@ class _Writer:
             tuple(lines),
             tuple(notes),
         )
-        compiles = code.has_functions and numba_here.is_installed()
-        return stage, list(self._machine_code(code)) if compiles else []
+        is_compiled = code.has_functions and numba_here.is_installed()
+        return stage, list(self._machine_code(code)) if is_compiled else []
 
     def _times(self) -> dict[str, float]:
         """µs of each kernel, and of the whole call under ""."""

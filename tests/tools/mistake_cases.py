@@ -243,7 +243,7 @@ x + 1  # here
         ("donate",),
     ),
     (
-        "sorting in place",
+        "filling in place",
         """
 x = jnp.zeros(3)
 x.fill(1.0)  # here
@@ -792,7 +792,7 @@ nn.gleu  # here
         ("gelu",),
     ),
     (
-        "a negative learning rate",
+        "a misspelt optimizer",
         """
 optim.adamm  # here
 """,

@@ -256,3 +256,16 @@ def test_a_graph_is_saved_as_its_name_ends(tmp_path):
         assert (tmp_path / f"g{ending}").read_text(encoding="utf-8").startswith(begin)
     with pytest.raises(ArgumentError, match=r"g\.png' must end in \.svg, \.html, \.mmd, \.dot"):
         graph.save("g.png")
+
+
+def test_equations_that_fusion_makes_are_in_kernels_too():
+    def loss(params, batch):
+        x, y = batch
+        return jnp.mean((jnp.tanh(x @ params["w"] + params["b"]) - y) ** 2)
+
+    params = {"w": jnp.ones((3, 1)), "b": jnp.zeros(1)}
+    drawn = functad.graph(functad.grad(loss), optimized=True)(params, (jnp.ones((8, 3)), jnp.zeros((8, 1))))
+    names = re.findall(
+        r"def (\w+)\(", functad.jit(functad.grad(loss)).lower(params, (jnp.ones((8, 3)), jnp.zeros((8, 1)))).kernels
+    )
+    assert names and all(name in drawn.svg for name in names)
