@@ -385,22 +385,23 @@ def _find_unused_outputs(program: Program, unused: set[Var], seen: set[Program])
 
 
 def _shared_programs(program: Program) -> dict[Program, str]:
-    """Names for the sub-programs that are used twice or are long."""
+    """Names for the sub-programs that are used twice or are long, each after those that it has itself."""
     uses: Counter[Program] = Counter()
     suggested: dict[Program, str] = {}
-    waiting = [program]
-    while waiting:
-        current = waiting.pop(0)
-        uses[current] += 2 if current is not program and len(current.eqns) > 10 else 1
+
+    def visit(current: Program) -> None:
         for eqn in current.eqns:
             for inner in subprograms(eqn.params):
-                waiting.append(inner)
-                suggested.setdefault(inner, str(eqn.params.get("name", "jaxpr")).strip("<>"))
+                uses[inner] += 1
+                if uses[inner] == 1:
+                    visit(inner)
+                    suggested[inner] = str(eqn.params.get("name", "jaxpr")).strip("<>")
+
+    visit(program)
     taken: Counter[str] = Counter()
     shared: dict[Program, str] = {}
-    for inner, n in uses.items():
-        if n > 1 and inner is not program:
-            base = suggested[inner]
+    for inner, base in suggested.items():
+        if uses[inner] > 1 or len(inner.eqns) > 10:
             shared[inner] = f"{base}{taken[base]}" if taken[base] else base
             taken[base] += 1
     return shared
