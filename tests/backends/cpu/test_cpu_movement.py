@@ -286,6 +286,9 @@ def test_one_long_row_is_sorted_by_numpy(dtype):
     np.testing.assert_array_equal(np.asarray(jitted(x)), np.sort(x))
     zeros = x == 0  # as the stable sort has them
     np.testing.assert_array_equal(np.signbit(jitted(x))[np.asarray(jitted(x)) == 0], np.signbit(x)[zeros])
+    for axis, shape in ((1, (1, 3000)), (0, (3000, 1)), (1, (1, 3000, 1))):
+        found = functad.jit(lambda x, axis=axis: functad.numpy.sort(x, axis=axis))(x.reshape(shape))
+        np.testing.assert_array_equal(found, np.sort(x.reshape(shape), axis=axis))
 
 
 @pytest.mark.parametrize(
