@@ -32,6 +32,8 @@ NOT_TUNED = {
     "_METH_O": "a flag of Python's",
     "_METH_FASTCALL": "a flag of Python's",
     "_LEAST_FLOOR": "digits that are printed",
+    "_CANDIDATES": "which repetitions are spoken of",
+    "FUNCTION_WEIGHT": "how operations that are printed are counted",
     "SWITCHES": "the simulator's threads wait for one another",
     "_PARTNERS": "entries of a memory of what was made",
     "MOST_NESTED": "Python's stack",

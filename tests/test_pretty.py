@@ -127,6 +127,17 @@ def test_costs_are_those_of_the_records():
     assert "# 6 flops, 52 bytes; " in with_remarks and "test_pretty.py" in with_remarks
 
 
+def test_a_loop_costs_what_its_steps_cost():
+    def derivative(x):
+        return lax.while_loop(lambda c: c[1] < x.sum(), lambda c: (jnp.sin(c[0]), c[1] + 1.0), (x, 0.0))[0].sum()
+
+    x = np.ones(10, np.float32)
+    unknown = make_jaxpr(functad.grad(derivative))(x).cost()  # with a scan of unknown length
+    assert all(cost.flops >= 0 and cost.bytes > 0 for _, cost in unknown.equations)
+    never = make_jaxpr(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, None, length=0)[0])(x).cost()
+    assert never.flops == never.bytes == 0
+
+
 def test_constants_stand_left_of_the_semicolon():
     table = jnp.arange(3.0)
     assert text(lambda x: x + table * 2, np.ones(3, np.float32)) == (

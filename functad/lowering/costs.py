@@ -11,7 +11,7 @@ from typing import Any
 
 from functad.config import config
 from functad.errors import DifferentiationError
-from functad.ir import Eqn, Program, memoised, subprograms
+from functad.ir import UNKNOWN, Eqn, Program, memoised, subprograms
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.cost import FUNCTION_WEIGHT, functions_in, work_of
 from functad.lowering.steps import GemmStep, KernelStep, NestStep
@@ -70,7 +70,8 @@ def cost_of_equation(eqn: Eqn) -> EquationCost:
     """Of a loop, as often as it runs its body, once if that is not known; of a call or a choice, all that it holds."""
     inner = [cost_of_program(program) for program in subprograms(eqn.params)]
     if inner:
-        times = eqn.params.get("length") or 1 if isinstance(eqn.primitive.lower, ControlFlow) else 1
+        length = eqn.params.get("length", 1) if isinstance(eqn.primitive.lower, ControlFlow) else 1
+        times = 1 if length == UNKNOWN else length
         return EquationCost(times * sum(c.flops for c in inner), times * sum(c.bytes for c in inner))
     moved = sum(atom.aval.size * atom.aval.dtype.itemsize for atom in (*eqn.invars, *eqn.outvars) if atom.aval.size > 0)
     return EquationCost(float(_operations(eqn)), float(moved))

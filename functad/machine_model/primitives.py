@@ -115,8 +115,8 @@ NUMPY_SORTED_ROW = 1 << 11
 """elements of one row from which on a call of NumPy's sort, a third of the time of a sort by digits where NumPy has
 kernels for the processor (x86 with AVX2, ARM), pays for itself. Compared."""
 
-NUMPY_SORT_THREADS = 2
-"""threads that all sort one long row together, up to which NumPy on one of them takes less time. Compared."""
+NUMPY_SORT_CORES = 2
+"""cores that all sort one long row together, up to which NumPy on one of them takes less time. Compared."""
 
 PARTED_ROW = 1 << 19
 """elements of a row from which all threads sort it together, in parts that stay in the caches. Compared."""

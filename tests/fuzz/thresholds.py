@@ -20,6 +20,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "DEEPEST_INLINE": (2,),
     "SMALLEST_RECOMPUTED": (1,),
     "LARGEST_RECOMPUTED": (60, 1),
+    "SMALLEST_ANEW": (1,),
     "SMALLEST_PAIRS": (1,),
     "ELEMENTS_FROM_ONE": (0, 1),
     "LARGEST_WAIT": (100, 0),
@@ -67,6 +68,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "ELEMENTS_WORTH_THREADS": (1,),
     "UPDATES_OF_PART": (1,),
     "PARTED_ROW": (1, 20),
+    "FEWEST_NETWORK_ROWS": (1, 1000),
+    "NUMPY_SORTED_ROW": (1,),
 }
 
 

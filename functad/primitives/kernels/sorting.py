@@ -43,16 +43,16 @@ def sort(operands: Sequence[np.ndarray], *, dimension: int, num_keys: int = 1) -
 
 
 def sort_values(x: np.ndarray) -> np.ndarray:
-    """An array of rank 1 in its order, as the stable sort has it."""
+    """All elements of an array in their order, as the stable sort has it, in its shape."""
     if kind_of(x.dtype) == "c":
-        return np.sort(x, kind="stable")
-    found = np.sort(x)
+        return np.sort(x, axis=None, kind="stable").reshape(x.shape)
+    found = np.sort(x, axis=None)
     if kind_of(x.dtype) == "f":
         zero = x.dtype.type(0)
         first = int(found.searchsorted(zero))
         if first < len(found) and found[first] == zero:  # of equal elements only zeros can be told apart
             found[first : found.searchsorted(zero, "right")] = x[x == zero]
-    return found
+    return found.reshape(x.shape)
 
 
 def cumsum(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:

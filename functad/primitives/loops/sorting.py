@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.config import available_cores
 from functad.dtypes import kind_of
 from functad.primitives.kernels.sorting import sort_values
 from functad.primitives.loops.order import from_key, ordered
@@ -69,7 +70,7 @@ def sort_rule(
         if sorts_side_by_side(rows):
             _sort_values_side_by_side(target, rows, ins[0], outs[0])
             return
-        if _numpy_is_faster(target, rows, ins[0].dtype):
+        if _numpy_is_faster(rows, ins[0].dtype):
             target.call(sort_values, ins, outs)
             return
         if rows.length > machine_model.COUNTED_ROW:
@@ -252,11 +253,11 @@ for p in range({digits.passes}):
         other = swapped""")
 
 
-def _numpy_is_faster(target: Any, rows: SortedRows, dtype: np.dtype) -> bool:
+def _numpy_is_faster(rows: SortedRows, dtype: np.dtype) -> bool:
     """Whether it is for one row, which NumPy sorts on one thread, by vectors that a kernel here cannot say."""
     if rows.count > 1 or rows.length < machine_model.NUMPY_SORTED_ROW or dtype.itemsize < 4:
         return False
-    return rows.length < machine_model.PARTED_ROW or target.threads_hint <= machine_model.NUMPY_SORT_THREADS
+    return rows.length < machine_model.PARTED_ROW or available_cores()[0] <= machine_model.NUMPY_SORT_CORES
 
 
 def _sort_long_values(kernel: _SortingKernel, x: Any, out: Any) -> None:

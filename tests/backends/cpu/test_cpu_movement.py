@@ -19,6 +19,7 @@ from functad.ir import registry
 from functad.lowering.steps import KernelStep, NestStep
 from functad.lowering_rules import Loops, Scattered
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from functad.system.once import imported
 from functad.tracing import bind
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
@@ -286,6 +287,22 @@ def test_one_long_row_is_sorted_by_numpy(dtype):
     np.testing.assert_array_equal(np.asarray(jitted(x)), np.sort(x))
     zeros = x == 0  # as the stable sort has them
     np.testing.assert_array_equal(np.signbit(jitted(x))[np.asarray(jitted(x)) == 0], np.signbit(x)[zeros])
+    for axis, shape in ((1, (1, 3000)), (0, (3000, 1)), (1, (1, 3000, 1))):
+        found = functad.jit(lambda x, axis=axis: functad.numpy.sort(x, axis=axis))(x.reshape(shape))
+        np.testing.assert_array_equal(found, np.sort(x.reshape(shape), axis=axis))
+
+
+def test_many_cores_sort_one_long_row_together(monkeypatch):
+    monkeypatch.setattr(machine_model, "PARTED_ROW", 1 << 12)
+    x = np.random.default_rng(17).normal(size=5000).astype(np.float32)
+    for cores in (1, 2, 3, 16):
+        monkeypatch.setattr(
+            imported("functad.primitives.loops.sorting"),
+            "available_cores",
+            lambda cores=cores: (cores, "for this test"),
+        )
+        lowered = lower_program(functad.make_jaxpr(jnp.sort)(x))
+        assert ("def " in lowered.generated.source) == (cores > machine_model.NUMPY_SORT_CORES)
 
 
 @pytest.mark.parametrize(
