@@ -44,9 +44,21 @@ def write_notebooks(folder: Path) -> None:
 
 
 def installing(notebook: dict[str, Any]) -> dict[str, Any]:
-    """A notebook with a cell before the others: JupyterLite finds there the wheel that the site brings."""
+    """A notebook with a cell before the others: JupyterLite finds there the wheel that the site brings.
+
+    Texts that are lists of lines become one string each; JupyterLite sets commas between the lines of an output.
+    """
     cell = {"cell_type": "code", "execution_count": None, "id": "install", "metadata": {}}
-    return {**notebook, "cells": [{**cell, "outputs": [], "source": [INSTALL]}, *notebook["cells"]]}
+    return _joined({**notebook, "cells": [{**cell, "outputs": [], "source": INSTALL}, *notebook["cells"]]})
+
+
+def _joined(part: Any, key: str = "") -> Any:
+    if isinstance(part, dict):
+        return {name: _joined(inner, name) for name, inner in part.items()}
+    if isinstance(part, list):
+        is_text = key in ("source", "text") or "/" in key  # or a MIME type
+        return "".join(part) if is_text else [_joined(inner) for inner in part]
+    return part
 
 
 def build_wheel(folder: Path) -> Path:
