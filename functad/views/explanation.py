@@ -85,7 +85,7 @@ class Explanation:
         title = f"The journey of {escape(self.name)}"
         return (
             f'<iframe title="{title}" style="{style}" srcdoc="{escape(self.html())}"></iframe>'
-            f"<details><summary>as text</summary><pre>{escape(str(self))}</pre></details>"
+            f"<details><summary>as text</summary><pre style='font-family:monospace'>{escape(str(self))}</pre></details>"
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
