@@ -74,6 +74,9 @@ endef
 .venv-docs/installed-docs: pyproject.toml
 	$(call install,.venv-docs,$(PYTHON),docs)
 
+.venv-lite/installed-lite: pyproject.toml
+	$(call install,.venv-lite,$(PYTHON),lite)
+
 .venv-numpy/installed-numpy: pyproject.toml
 	@.venv-numpy/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-numpy
 	@.venv-numpy/bin/python -m pip install --quiet --disable-pip-version-check numpy "pytest>=8"
