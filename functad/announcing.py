@@ -6,13 +6,13 @@ Knows Programs and standard error; nothing of backends.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Iterator
 
 from functad.config import config
 from functad.editing.repetition import RepeatedSteps, repeated_steps
 from functad.ir import Program, subprograms
+from functad.system.progress import say
 
 _PATIENCE = 1.0  # seconds
 _LEAST = 100  # equations that a loop has together, to be spoken of
@@ -50,8 +50,8 @@ class Announcement:
 
     def _speak(self) -> None:
         program = self._program
-        if program is not None and sys.stderr is not None:
-            print(announcement(program), file=sys.stderr, flush=True)
+        if program is not None:
+            say(announcement(program))
 
 
 def announcement(program: Program) -> str:

@@ -76,12 +76,8 @@ class Array(ArrayMethods):
             "functad.numpy.delete(x, index) makes an array without these elements"
         )
 
-    if not TYPE_CHECKING:  # type checkers would take every name for one that is there
-
-        def __getattr__(self, name: str) -> Any:
-            instead = METHODS_ELSEWHERE.get(name)
-            what = f"{self._describe()} has no attribute {name!r}"
-            raise AbsentNameError(f"{what}; instead: {instead}" if instead else what, name=name, obj=self)
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in METHODS_ELSEWHERE]
 
     def _where(self) -> str:
         """The user's line, where the traceback alone does not show it."""
@@ -89,6 +85,24 @@ class Array(ArrayMethods):
 
     def _describe(self) -> str:
         return f"an Array of type {self.aval.str_short()}"
+
+
+class _Elsewhere:
+    """Stands for a method of other libraries' arrays: whoever asks an array for it is told what to write instead."""
+
+    # `__getattr__` would also be called for what NumPy asks of each array in vain: that took longer than all the rest.
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, array: Array | None, owner: type) -> Any:
+        what = f"type {owner.__name__!r}" if array is None else array._describe()
+        instead = METHODS_ELSEWHERE[self.name]
+        raise AbsentNameError(f"{what} has no attribute {self.name!r}; instead: {instead}", name=self.name, obj=array)
+
+
+for _name in METHODS_ELSEWHERE:
+    setattr(Array, _name, _Elsewhere(_name))
 
 
 def install_methods(methods: dict[str, Callable[..., Any] | property]) -> None:

@@ -68,14 +68,19 @@ def program_to_text(
 
 
 def equation_to_text(eqn: Eqn, names: Mapping[Var, str] | None = None, width: int = WIDTH) -> str:
-    """An equation alone, with letters of its own for variables that have no name, operands first."""
+    """An equation alone, with letters of its own for its variables, operands first.
+
+    names: what they are called instead; one that is missing is a result that nobody reads, `_`.
+    """
     operands = list(dict.fromkeys(atom for atom in eqn.invars if isinstance(atom, Var)))
     alone = Program(operands, (), (), [eqn], eqn.outvars)
-    return _Printer(alone, (), width=width, names=dict(names or {}), folded=names is not None).only_equation()
+    # Not all names, for they are many.
+    known = None if names is None else {v: names.get(v, "_") for v in (*operands, *eqn.outvars)}
+    return _Printer(alone, (), width=width, names=known, folded=names is not None).only_equation()
 
 
-def call_arguments(program: Program, names: Callable[[], Sequence[str]]) -> None:
-    """Note what the user calls the inputs of a Program; `names` is asked when it is printed so."""
+def call_arguments(program: Program, names: Sequence[str]) -> None:
+    """Note what the user calls the inputs of a Program."""
     program.cache["argument names"] = names
 
 
@@ -184,7 +189,7 @@ class _Printer:
         self.remarks, self.folded, self.width, self.use_color = remarks, folded, width, use_color
         self.names: MutableMapping[Var, str] = {} if names is None else names
         if user_names and "argument names" in program.cache:
-            self.names.update(zip(program.invars, program.cache["argument names"]()))
+            self.names.update(zip(program.invars, program.cache["argument names"]))
         self.unused: set[Var] = set()
         self.shared = {} if folded else _shared_programs(program)
         taken = {*self.shared.values(), *self.names.values()}
@@ -380,22 +385,23 @@ def _find_unused_outputs(program: Program, unused: set[Var], seen: set[Program])
 
 
 def _shared_programs(program: Program) -> dict[Program, str]:
-    """Names for the sub-programs that are used twice or are long."""
+    """Names for the sub-programs that are used twice or are long, each after those that it has itself."""
     uses: Counter[Program] = Counter()
     suggested: dict[Program, str] = {}
-    waiting = [program]
-    while waiting:
-        current = waiting.pop(0)
-        uses[current] += 2 if current is not program and len(current.eqns) > 10 else 1
+
+    def visit(current: Program) -> None:
         for eqn in current.eqns:
             for inner in subprograms(eqn.params):
-                waiting.append(inner)
-                suggested.setdefault(inner, str(eqn.params.get("name", "jaxpr")).strip("<>"))
+                uses[inner] += 1
+                if uses[inner] == 1:
+                    visit(inner)
+                    suggested[inner] = str(eqn.params.get("name", "jaxpr")).strip("<>")
+
+    visit(program)
     taken: Counter[str] = Counter()
     shared: dict[Program, str] = {}
-    for inner, n in uses.items():
-        if n > 1 and inner is not program:
-            base = suggested[inner]
+    for inner, base in suggested.items():
+        if uses[inner] > 1 or len(inner.eqns) > 10:
             shared[inner] = f"{base}{taken[base]}" if taken[base] else base
             taken[base] += 1
     return shared

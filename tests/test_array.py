@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.absent_names import METHODS_ELSEWHERE
+from functad.array import ArrayImpl
 from functad.errors import DonatedArrayError, DTypeError, TracerError
 
 DTYPES = ["bool", "int8", "uint32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
@@ -156,3 +159,24 @@ def test_masks_are_refused_in_indices_and_plain_subclasses_are_taken(recwarn):
         jnp.array([np.ma.masked, 1.0])
     matrix = np.matrix([[1.0, 2.0]])
     assert (jnp.asarray(matrix) * jnp.ones((2, 1))).shape == (2, 2) and functad.jit(lambda x: x * x)(matrix)[0, 1] == 4
+
+
+def test_an_array_that_is_not_made_yet_can_be_probed():
+    array = ArrayImpl.__new__(ArrayImpl)
+    assert not hasattr(array, "shape") and not hasattr(array, "aval") and not hasattr(array, "__array_interface__")
+
+
+def test_what_numpy_asks_of_arrays_in_vain_runs_no_code_of_functad():
+    x, calls = jnp.ones(3), []
+    sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        np.asarray(x)
+    finally:
+        sys.setprofile(None)
+    assert calls[0] == "__array__"
+
+
+@pytest.mark.parametrize("x", [jnp.ones(3), functad.random.key(0)])
+def test_methods_of_other_libraries_are_neither_there_nor_listed(x):
+    assert not any(hasattr(x, name) or hasattr(type(x), name) or name in dir(x) for name in METHODS_ELSEWHERE)
+    assert {"sum", "shape", "at"} <= set(dir(x))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import re
 import sys
+import weakref
+from collections import UserDict
 
 import numpy as np
 
 import functad
 import functad.numpy as jnp
-from functad import lax
+from functad import lax, pretty
 
 make_jaxpr = functad.make_jaxpr
 
@@ -78,6 +80,15 @@ def test_inputs_may_be_called_as_the_arguments_are():
     assert "lambda ; params['kernel']:f32[2,2] x:f32[2,2]. let" in printed
     assert "] x params['kernel']\n" in printed
     assert "kernel" not in str(program)
+
+
+def test_names_of_arguments_are_those_of_the_call_and_keep_no_array():
+    params = {"w": jnp.ones(3)}
+    there = weakref.ref(params["w"])
+    program = make_jaxpr(lambda params: params["w"] * 2)(params)
+    params["a"] = params.pop("w") * 2
+    assert there() is None
+    assert "lambda ; params['w']:f32[3]." in program.pretty_print(user_names=True)
 
 
 def test_width_and_folded_programs():
@@ -198,3 +209,16 @@ def test_derivatives_and_stages_print_as_the_programs_that_they_are():
         "<lambda>, compiled from",
     ]
     assert all("sin" in repr(stage) for stage in stages)
+
+
+def test_an_equation_alone_asks_for_no_names_but_its_own():
+    """For Programs have many equations."""
+
+    class Names(UserDict):
+        def __iter__(self):
+            raise AssertionError("all names were gone through")
+
+    (eqn,) = make_jaxpr(lambda x: x * 2.0)(1.0).eqns
+    names = Names()
+    names.data[eqn.invars[0]] = "x"
+    assert pretty.equation_to_text(eqn, names) == "_:f32[] = mul x 2.0:f32[]"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from itertools import count
 from types import FunctionType
 from typing import Any, Generic, NamedTuple, overload
@@ -394,6 +394,10 @@ class JitFunction(Generic[P, R]):
         avals = [leaf_aval(x, names.describe(i)) for i, x in enumerate(call.leaves)]
         return self._traced(call, names, self._trace(call, avals)[0])
 
+    def leaves_of(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """What the inputs of the Program that `trace` gives are in a call: its leaves, without static arguments."""
+        return list(self._sort(args, kwargs).leaves)
+
     def _traced(self, call: _SortedCall, names: LeafNames, entry: _CacheEntry) -> Traced:
         return Traced(
             self._name(), entry.program, call.in_tree, entry.out_tree, entry.donated, names.all(), self._backend
@@ -549,15 +553,36 @@ class BoundJitFunction(Generic[R]):
         self.__wrapped__: Callable[..., Any]
         update_wrapper(self, function)
         self.__self__ = instance
-        self.trace = partial(function.trace, instance)
-        self.trace_anew = partial(function.trace_anew, instance)
-        self.lower = partial(function.lower, instance)
-        self.explain = partial(function.explain, instance)
-        self.eval_shape = partial(function.eval_shape, instance)
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         return self._function(self.__self__, *args, **kwargs)
+
+    # Methods, for whatever wraps the object, such as `grad`, gets its attributes.
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """As `JitFunction.trace`."""
+        return self._function.trace(self.__self__, *args, **kwargs)
+
+    def trace_anew(self, *args: Any, **kwargs: Any) -> Traced:
+        """As `JitFunction.trace_anew`."""
+        return self._function.trace_anew(self.__self__, *args, **kwargs)
+
+    def leaves_of(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """As `JitFunction.leaves_of`."""
+        return self._function.leaves_of(self.__self__, *args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """As `JitFunction.lower`."""
+        return self._function.lower(self.__self__, *args, **kwargs)
+
+    def explain(self, *args: Any, **kwargs: Any) -> CallExplanation:
+        """As `JitFunction.explain`."""
+        return self._function.explain(self.__self__, *args, **kwargs)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """As `JitFunction.eval_shape`."""
+        return self._function.eval_shape(self.__self__, *args, **kwargs)
 
 
 def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:

@@ -44,7 +44,6 @@ def trace_function(
     name = function_name(names.fun)
     flat_fun = FlatFunction(fun, in_tree, transform=transform, name=name)
     program = trace_to_program(flat_fun, avals, name=name, arg_names=names.origins(len(avals)))
-    call_arguments(program, names.all)
     assert flat_fun.out_tree is not None
     return program, in_tree, flat_fun.out_tree
 
@@ -82,6 +81,7 @@ def make_jaxpr(
         names = LeafNames(fun, dynamic, kwargs)
         of_dynamic = of_positions(fun, args, {}, dynamic)
         program, _, out_tree = trace_function(of_dynamic, tuple(dynamic.values()), kwargs, "make_jaxpr", names)
+        call_arguments(program, names.all())  # at once: what is asked later would keep the arguments
         if not return_shape:
             return program
         shapes = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.out_avals]
@@ -116,8 +116,13 @@ def graph(fun: Callable[..., Any], *, optimized: bool = False, fold: bool | None
 
     @described_like(fun)
     def drawn(*args: Any, **kwargs: Any) -> Any:
-        program, _, _ = trace_function(fun, args, kwargs, "graph")
-        labels = LeafNames(fun, dict(enumerate(args)), kwargs).all()
+        if hasattr(fun, "trace_anew"):  # a jitted one knows which of its arguments are static
+            jitted: Any = fun
+            traced = jitted.trace(*args, **kwargs)
+            program, labels = traced.jaxpr, traced.leaf_names
+        else:
+            program, _, _ = trace_function(fun, args, kwargs, "graph")
+            labels = LeafNames(fun, dict(enumerate(args)), kwargs).all()
         return imported("functad.views.graph").graph_of(program, labels, optimized, fold)
 
     return drawn
@@ -286,14 +291,16 @@ def explain(fun: Callable[..., Any], *, times: bool = True) -> Callable[..., Any
 
     Args:
         fun: a function of pytrees of arrays, jitted or not; `grad(f)` and `vmap(f)` are looked at like any other.
-        times: whether kernels are run, on random numbers, to say how long they take.
+        times: whether kernels are run, on random numbers, to say how long they take. Those of functions with a `while`
+            loop, or with callbacks, are not: the one might never end, the others do what you see.
 
     Returns:
         A function of the arguments of `fun` (or `ShapeDtypeStruct`s) that gives an `Explanation`: the user's lines,
         equations as traced, linearised, transposed and after each pass of the optimiser that changed something, with
         the reasons of its rules; groups of equations that share a loop, the memory plan, kernels, LLVM IR and assembly.
         It prints, shows itself in a notebook, and `.save("page.html")` writes a page in which pointing at a line marks
-        what belongs to it in all other stages. Kernels are those of the CPU, whatever the backend.
+        what belongs to it in all other stages. Kernels are those of the CPU, whatever the backend; without Numba they
+        are the last stage.
 
     Raises:
         ArgumentError: `fun` is no function, or is being traced just now.

@@ -23,7 +23,6 @@ from functad.evaluation import implementation
 from functad.ir import Atom, Program, Var
 from functad.ir import Literal as Number
 from functad.pretty import equation_to_text, program_to_text
-from functad.system.cache import atomic_write
 from functad.system.once import imported
 from functad.tree_util import tree_flatten
 
@@ -56,8 +55,12 @@ def step(fun: Callable[..., Any]) -> Callable[..., Steps]:
 
     @described_like(fun)
     def stepped(*args: Any, **kwargs: Any) -> Steps:
-        program, _, _ = trace_function(fun, args, kwargs, "debug.step")
-        leaves = tree_flatten((args, kwargs))[0]
+        if hasattr(fun, "trace_anew"):  # a jitted one knows which of its arguments are static
+            jitted: Any = fun
+            program, leaves = jitted.trace(*args, **kwargs).jaxpr, jitted.leaves_of(*args, **kwargs)
+        else:
+            program, _, _ = trace_function(fun, args, kwargs, "debug.step")
+            leaves = tree_flatten((args, kwargs))[0]
         values = [value_of(as_value(x, lambda: "an argument of debug.step")) for x in leaves]
         return Steps(program.name, _run(without_keys(inline_calls(program)), values))
 
@@ -134,7 +137,7 @@ class Steps(Sequence[EquationStep]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a page with the slider to an HTML file."""
-        with atomic_write(path) as file:
+        with imported("functad.system.cache").atomic_write(path) as file:
             file.write(imported("functad.views.steps").steps_page(self).encode())
 
     def walk(self, *, stdin: TextIO | None = None, stdout: TextIO | None = None) -> None:

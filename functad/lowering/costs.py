@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad.config import config
+from functad.errors import DifferentiationError
 from functad.ir import Eqn, Program, memoised, subprograms
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.cost import FUNCTION_WEIGHT, functions_in, work_of
@@ -95,7 +96,10 @@ def _operations_of_kernels(eqn: Eqn, rule: Loops) -> float:
     """What a rule with kernels of its own says of these."""
     writer = StepWriter(config.num_threads)
     target: Any = Target(writer, eqn, "cost")
-    rule.rule(target, _buffers(eqn.invars), _buffers(eqn.outvars), **eqn.params)
+    try:
+        rule.rule(target, _buffers(eqn.invars), _buffers(eqn.outvars), **eqn.params)
+    except DifferentiationError:  # the linear half of a `custom_vjp`: it is transposed, and never runs
+        return 0.0
     total = 0.0
     for step in writer.steps:
         if isinstance(step, GemmStep):

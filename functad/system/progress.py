@@ -17,6 +17,17 @@ from functad.errors import ArgumentError
 
 _REWRITE_INTERVAL = 0.1
 _BAR_CELLS, _FEWEST_CELLS = 24, 6
+_shown: list[Progress] = []  # those whose line stands in a terminal now, the last one last
+
+
+def say(text: str) -> None:
+    """Print a line on standard error, above a bar that stands there."""
+    if sys.stderr is None:
+        return
+    bar = next((bar for bar in reversed(_shown) if bar.is_on(sys.stderr)), None)
+    print(text if bar is None else bar.wiped() + text, file=sys.stderr, flush=True)
+    if bar is not None:
+        bar.show_again()
 
 
 class Progress:
@@ -74,9 +85,24 @@ class Progress:
         self._counted_from = (0, self._start)  # the rate is that of what came after
         self._shown_count = -1
         self._width = 0
+        self._on_screen = ""
 
     def __enter__(self) -> Progress:
+        if self.rewrites:
+            _shown.append(self)
         return self
+
+    def is_on(self, stream: TextIO) -> bool:
+        """Whether the bar's line stands on a stream now."""
+        return self._stream is stream and bool(self._on_screen)
+
+    def wiped(self) -> str:
+        """What wipes the bar's line."""
+        return "\r" + " " * self._width + "\r"
+
+    def show_again(self) -> None:
+        """Show what was wiped."""
+        self._write(self._on_screen)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -108,8 +134,10 @@ class Progress:
         self._put(line) if self.rewrites else self._write(line + "\n")
 
     def _close(self, *, finished: bool) -> None:
+        if self in _shown:
+            _shown.remove(self)
         if self.rewrites and finished and not self._leave:
-            self._write("\r" + " " * self._width + "\r")
+            self._write(self.wiped())
             return
         if self._shown_count != self.count and (self._leave or not finished):
             self._show(ended=True)
@@ -129,7 +157,7 @@ class Progress:
         """Rewrite the terminal's line."""
         line = line[: self._columns()]
         padding = " " * max(self._width - len(line), 0)
-        self._width = len(line)
+        self._width, self._on_screen = len(line), line
         self._write("\r" + line + padding)
 
     def _columns(self) -> int:

@@ -93,7 +93,7 @@ def fit(
     first = len(history) + 1
     for epoch in epochs(loss, run, optimizer, data, **options):
         score(epoch, monitor)  # raises for a metric that is not there
-        history.epochs.append(epoch)
+        history.add(epoch)
         if checkpoint is not None:
             checkpoint.save(history.kept_in(epoch.run))
         if on_epoch is not None:

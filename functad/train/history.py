@@ -62,9 +62,20 @@ class History:
             )
         return best.run.params
 
+    def add(self, epoch: Epoch) -> None:
+        """Put in an epoch. Those of a resumed run have NaN where they lack its metrics, and lose those it lacks."""
+        if self.epochs and (self.last.train.keys(), self.last.test.keys()) != (epoch.train.keys(), epoch.test.keys()):
+            self.epochs = [
+                old._replace(train=_like(epoch.train, old.train), test=_like(epoch.test, old.test))
+                for old in self.epochs
+            ]
+        self.epochs.append(epoch)
+
     def waited(self) -> int:
         """How many epochs there have been since the best one."""
-        return self.last.number - self.best.number if self.epochs else 0
+        if not self.epochs or self.monitor not in (self.last.test or self.last.train):
+            return 0
+        return self.last.number - self.best.number
 
     def kept_in(self, run: Run) -> Run:
         """A run of which `resumed` makes this history: with the figures of all epochs, and the best parameters."""
@@ -156,6 +167,10 @@ class History:
 def _row(columns: dict[str, Any], i: int) -> dict[str, float]:
     names = sorted(columns, key=lambda name: name != "loss")  # files sort names
     return {name: float(columns[name][i]) for name in names}
+
+
+def _like(names: Iterable[str], figures: dict[str, float]) -> dict[str, float]:
+    return {name: figures.get(name, np.nan) for name in names}
 
 
 def score(epoch: Epoch, monitor: str) -> float:

@@ -26,6 +26,7 @@ from functad.ir import Atom, Eqn, Program, Source, Var, subprograms
 from functad.lowering.costs import EquationCost, cost_of_equation
 from functad.lowering.memory.arena import MemoryPlan
 from functad.lowering.steps import ControlStep, GemmStep, inner_steps
+from functad.lowering_rules import Callback, ControlFlow
 from functad.observing import observed
 from functad.optimize.pipeline import simplify
 from functad.pretty import equation_to_text
@@ -73,8 +74,10 @@ def journey(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, A
         optimized = simplify(program)
         lowering = CpuLowering(optimized, traced.donated_inputs(), recorder.known_names(optimized))
     recorder.take_names(lowering.schedule.names)
-    values = _values(lowering.program) if times and numba_here.is_installed() else None
-    writer = _Writer(fun, recorder, traced, lowering, values)
+    unmeasured = _why_not_run(lowering.program) if times else ""
+    is_run = times and not unmeasured and numba_here.is_installed()
+    values = _values(lowering.program) if is_run else None
+    writer = _Writer(fun, recorder, traced, lowering, values, unmeasured)
     signature = ", ".join(f"{name}: {aval.str_short()}" for name, aval in zip(traced.leaf_names, traced.jaxpr.in_avals))
     return Journey(traced.fun_name, signature, tuple(writer.stages()))
 
@@ -86,6 +89,17 @@ def _values(program: Program) -> list[np.ndarray]:
         rng.normal(size=a.shape).astype(a.dtype) if kind_of(a.dtype) in "fc" else np.zeros(a.shape, a.dtype)
         for a in program.in_avals
     ]
+
+
+def _why_not_run(program: Program) -> str:
+    """What keeps kernels from being run on random numbers."""
+    for eqn in _equations(program):
+        rule = eqn.primitive.lower
+        if isinstance(rule, Callback):
+            return "the function calls Python, which is not to see random numbers"
+        if isinstance(rule, ControlFlow) and rule.kind == "while":
+            return "with random numbers a `while` loop might never end"
+    return ""
 
 
 # --- stages --------------------------------------------------------------------------------------------------------
@@ -101,8 +115,10 @@ class _Writer:
         traced: Traced,
         lowering: CpuLowering,
         values: Sequence[np.ndarray] | None,
+        unmeasured: str,
     ) -> None:
         self.recorder, self.traced, self.lowering, self.values = recorder, traced, lowering, values
+        self.unmeasured = unmeasured
         self.code: CodeType | None = getattr(inspect.unwrap(fun), "__code__", None)
         self.names = recorder.names
         self.places = EquationPlaces(self.names)
@@ -224,7 +240,7 @@ class _Writer:
         wanted: dict[str, set[int]] = {}
         if self.code is not None:
             wanted[self.code.co_filename] = _lines_of(self.code, self.code.co_firstlineno)
-        for source in self._all_sources():
+        for source in {(source.code, source.at): source for source in self._all_sources()}.values():
             wanted.setdefault(source.code.co_filename, set()).update(_lines_of(source.code, source.line))
         lines: list[Line] = []
         for filename, numbers in wanted.items():
@@ -301,6 +317,8 @@ class _Writer:
             notes.append(f"The whole call takes {measured['']:,.1f} µs with random numbers, on this machine, now.")
         if not numba_here.is_installed():
             notes.append("Without Numba, which is not installed here, kernels become no machine code.")
+        if self.unmeasured:
+            notes.append(f"The kernels were not run, to say how long they take: {self.unmeasured}.")
         stage = Stage(
             "Kernels",
             "Each group became a function in Python, on flat pointers and fixed shapes. Comments name its equations.",

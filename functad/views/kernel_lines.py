@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 from functad.backends.cpu.lowering import CpuLowering
@@ -41,6 +42,7 @@ class EquationPlaces:
         self.names = names
         self.files: dict[str, int] = {}
         self.by_name: dict[str, Eqn] = {}
+        self._places: dict[tuple[CodeType, int], str] = {}
 
     def about(self, eqns: Sequence[Eqn]) -> tuple[str, ...]:
         """The names of the results of some equations."""
@@ -61,8 +63,11 @@ class EquationPlaces:
         return sorted(dict.fromkeys(eqns), key=lambda e: min((place.get(n, 0) for n in self.about([e])), default=0))
 
     def _place(self, source: Source) -> str:
-        number = self.files.setdefault(source.code.co_filename, len(self.files))
-        return f"{number}:{source.line}"
+        known = self._places.get((source.code, source.at))
+        if known is None:
+            number = self.files.setdefault(source.code.co_filename, len(self.files))
+            known = self._places[source.code, source.at] = f"{number}:{source.line}"
+        return known
 
 
 class KernelLines:

@@ -55,7 +55,7 @@ class JourneyRecorder(Observer):
         self._cotangents: list[tuple[Any, Any]] = []  # a tracer, and the primal tracer whose cotangent it is
         self._variables: dict[int, Var] = {}  # of all tracers
         self._kept: list[Any] = []  # so that identities stay theirs
-        self._starts: list[int] = []
+        self._starts: list[tuple[Trace | None, int]] = []  # where traces stood when linear maps were made
         self._tangents: list[tuple[Any, Any]] = []
 
     # --- told by traces and transforms
@@ -68,7 +68,7 @@ class JourneyRecorder(Observer):
         self._kept += [ops, inputs, outs, linear, linear.ops]
         trace = inputs[0].owner if inputs else None
         current = current_trace()
-        self._starts.append(0 if current is None else len(current.ops))
+        self._starts.append((current, 0 if current is None else len(current.ops)))
         if trace is None:
             return
         primal = program_from_ops(trace, ops, inputs, outs, "primal")
@@ -103,7 +103,8 @@ class JourneyRecorder(Observer):
     def transposed(self, linear: Any) -> None:
         current = current_trace()
         if current is not None and self._starts and any(linear is kept for kept in self._kept):
-            self.backward += [op.outs for op in current.ops[self._starts[-1] :]]
+            trace, start = self._starts[-1]
+            self.backward += [op.outs for op in current.ops[start if trace is current else 0 :]]
 
     def finish_tracing(self, program: Program) -> None:
         """Name all variables: those that stand for the same alike, tangents x_dot and cotangents x_bar."""

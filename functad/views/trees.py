@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.errors import DTypeError
 from functad.tree_util import keystr, tree_flatten_with_path
 
 
@@ -69,7 +70,8 @@ class Branch:
         if self.kind:
             return f"{self.kind}, {size_text(self.bytes)}"
         arrays = f"{self.count:,} array{'s' if self.count != 1 else ''}"
-        return f"{arrays}, {self.elements:,} elements, {size_text(self.bytes)}"
+        elements = f"{self.elements:,} element{'s' if self.elements != 1 else ''}"
+        return f"{arrays}, {elements}, {size_text(self.bytes)}"
 
     def lines(self, depth: int = 0) -> Iterator[tuple[str, str]]:
         """Keys, indented, and what lies there."""
@@ -126,7 +128,11 @@ def _described(leaf: Any) -> tuple[str, int, int]:
         value = np.asarray(leaf)
         return f"{type(leaf).__name__} {leaf!r}", 1, value.nbytes
     elements = int(np.prod(shape, dtype=np.int64))
-    return f"{dtypes.short_name(dtype)}[{','.join(map(str, shape))}]", elements, elements * dtype.itemsize
+    try:
+        kind = dtypes.short_name(dtype)
+    except DTypeError:  # texts, dates, or what other libraries have
+        kind = str(dtype)
+    return f"{kind}[{','.join(map(str, shape))}]", elements, elements * getattr(dtype, "itemsize", 0)
 
 
 def size_text(nbytes: int) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 
 from functad.errors import ArgumentError
-from functad.system.progress import Progress
+from functad.system.progress import Progress, say
 
 
 class Screen(io.StringIO):
@@ -204,3 +205,18 @@ def test_what_is_done_before_the_first_step_is_told_and_not_counted(stream):
         assert "2.5/s, 0:02 left" in stream.getvalue()
         progress.update(5)
         assert "5/s, took 0:32" in stream.getvalue()
+
+
+def test_what_is_said_meanwhile_stands_above_the_bar(monkeypatch):
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.delenv("TERM", raising=False)
+    say("before")
+    with Progress(2, "epoch 1") as bar:
+        say("nothing is shown yet")
+        bar.announce("compiling ...")
+        say("still compiling")
+    say("after")
+    lines = screen.shown()
+    assert lines[:3] == ["before", "nothing is shown yet", "still compiling"] and lines[-2:] == ["after", ""]
+    assert lines[3].startswith("epoch 1") and len(lines) == 6

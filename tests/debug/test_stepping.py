@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 
@@ -134,3 +135,15 @@ def test_the_slider_the_list_and_the_keys(tmp_path):
         "start": "1",
         "overflow": 0,
     }
+
+
+def test_static_arguments_of_jitted_functions_stay_what_they_are():
+    @functools.partial(functad.jit, static_argnames="kind", donate_argnums=0)
+    def applied(x, scale, kind):
+        return scale * getattr(jnp, kind)(x)
+
+    x = jnp.zeros(3)
+    steps = functad.debug.step(applied)(x, kind="cos", scale=2.0)
+    assert steps.name == "applied" and any("cos a" in step.equation for step in steps)
+    assert steps[-1].results[0].value.tolist() == [2, 2, 2] and x.tolist() == [0, 0, 0]
+    assert [n.rows[0] for n in functad.graph(applied)(x, 2.0, kind="cos").flow.nodes][:2] == ["x: a", "scale: b"]

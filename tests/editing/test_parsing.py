@@ -187,3 +187,12 @@ def test_no_beginning_of_a_text_hangs_or_raises_anything_else():
     for end in range(len(text)):
         with pytest.raises(ProgramError):
             parse(text[:end])
+
+
+def test_what_is_used_twice_within_what_is_used_twice():
+    inner = functad.jit(lambda x: jnp.sin(x) * 2.0)
+    outer = functad.jit(lambda x: inner(x) + inner(x * 2.0))
+    text = str(functad.make_jaxpr(lambda x: outer(x) * outer(x + 1.0))(1.0))
+    program = functad.parse_program(text)
+    assert text.count("let lambda") == 2 and str(program) == text
+    assert functad.eval_jaxpr(program, program.consts, 1.0)[0] == outer(1.0) * outer(2.0)

@@ -98,6 +98,23 @@ def test_patience_and_the_best_params_outlive_a_resume(tmp_path, stopped):
         print(History([epoch._replace(test={"other": -epoch.number}) for epoch in ended.epochs], "other").params)
 
 
+def test_a_run_goes_on_with_other_metrics_and_data_to_validate_with(tmp_path):
+    def plain(w, batch, key):
+        return jnp.mean((batch @ w) ** 2)
+
+    def measured(w, batch, key):
+        return plain(w, batch, key), {"norm": jnp.sum(w)}
+
+    path, options = tmp_path / "run.npz", {"batch_size": 20, "key": random.key(0), "checkpoint": tmp_path / "run.npz"}
+    arguments = jnp.ones(4), optim.sgd(0.1), X
+    fit(plain, *arguments, until=2, **options)
+    more = fit(measured, *arguments, until=4, resume=path, test=X, monitor="norm", patience=2, **options)
+    assert np.isnan(more["norm"][:2]).all() and np.isnan(more["test loss"][:2]).all() and more.best.number == 3
+    assert np.isfinite(more["loss"]).all() and "test norm" in str(more) and len(more.plot().panels) == 2
+    less = fit(plain, *arguments, until=5, resume=path, **options)
+    assert np.isfinite(less["loss"]).all() and list(less.epochs[2].train) == ["loss"] and less.epochs[2].test == {}
+
+
 def test_a_plain_loss_without_metrics_or_test_data():
     def loss(w, batch, key):
         return ((batch @ w) ** 2).mean()

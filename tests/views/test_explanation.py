@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from html.parser import HTMLParser
 
@@ -310,3 +311,49 @@ def test_the_command_writes_text_or_a_page(tmp_path, capsys):
     assert "stages of square" in capsys.readouterr().out
     assert main(["explain", f"{file}:cube"]) == 1
     assert "has no 'cube'" in capsys.readouterr().err
+
+
+def test_a_custom_rule_of_reverse_mode_is_gone_through():
+    @functad.custom_vjp
+    def sine(x):
+        return jnp.sin(x)
+
+    sine.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (ct * jnp.cos(x),))
+    found = functad.explain(functad.grad(lambda x: sine(x).sum()), times=False)(np.ones(3, np.float32))
+    assert any("custom_lin" in text for text in texts(found["Linearised"]))
+    assert any("cos" in text for text in texts(found["Transposed"]))
+
+
+def test_loops_that_might_not_end_and_callbacks_are_not_run_on_random_numbers():
+    def endless(n):  # of any n but those that the user gives
+        return functad.lax.while_loop(lambda s: s[1] > 0, lambda s: (s[0] * 2, s[1] - n), (1.0, 10))[0]
+
+    def told(x):
+        functad.debug.callback(seen.append, x)
+        return x * 2
+
+    seen = []
+    notes = functad.explain(endless)(3)["Kernels"].notes
+    assert "The kernels were not run" in notes[-1] and "might never end" in notes[-1]
+    assert "calls Python" in functad.explain(told)(1.0)["Kernels"].notes[-1] and not seen
+
+
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    @functools.partial(functad.jit, static_argnums=(0, 2))
+    def loss(self, x, power):
+        return jnp.sum(self.factor * x**power)
+
+
+def test_transforms_of_jitted_methods_are_explained_as_transforms():
+    gradient = functad.grad(functools.partial(Scaled(2.0).loss, power=3))
+    assert "Transposed" in [stage.title for stage in functad.explain(gradient, times=False)(np.ones(3)).stages]
+    of_method = functad.grad(Scaled(2.0).loss)
+    assert not hasattr(of_method, "lower") and not hasattr(of_method, "trace_anew")
+
+
+def test_the_way_back_of_a_jacobian_is_transposed():
+    titles = [stage.title for stage in functad.explain(functad.jacrev(jnp.sin), times=False)(np.ones(3)).stages]
+    assert "Transposed" in titles and "Differentiated" not in titles

@@ -191,6 +191,20 @@ def test_each_kernel_has_a_frame():
     assert sum(node.equations for node in graph.flow.nodes) == len(lowered._lowered.program.eqns)
 
 
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda w: jnp.einsum("ij,jk->ik", w[:2, :3], w[:3]),  # a small product is a sum in a kernel
+        functad.vmap(lambda w: jnp.dot(w, w + 1)),
+        functad.grad(lambda w: functad.checkpoint(lambda w: jnp.sin(jnp.sin(w)).sum())(w)),  # barriers are removed
+    ],
+)
+def test_equations_that_kernels_take_apart_lie_in_their_frames(fun):
+    flow = functad.graph(fun, optimized=True)(np.ones((4, 4), np.float32)).flow
+    nodes = [node for node in flow.nodes if node.equations and "optimization_barrier" not in node.rows[0]]
+    assert [node.kind for node in nodes] == ["kernel"]
+
+
 def test_inputs_are_called_as_the_user_calls_them():
     rows = [node.rows[0] for node in DRAWINGS["mlp"].flow.nodes if node.kind == "input"]
     assert rows[0] == "params[0][0]: a" and rows[-1].startswith("x: ")

@@ -41,3 +41,8 @@ def test_a_leaf_alone_and_an_empty_tree():
     assert repr(tree({})) == "params   0 arrays, 0 elements, 0 bytes"
     assert "f32[2]" in repr(tree(functad.ShapeDtypeStruct((2,), "float32")))
     assert "str" in repr(tree({"name": "adam"}))
+
+
+def test_leaves_that_functad_cannot_compute_with_are_shown_as_what_they_are():
+    text = str(functad.views.tree({"names": np.array(["a", "b"]), "days": np.zeros(3, "M8[D]"), "n": {"m": 1}}))
+    assert "<U1[2], 8 bytes" in text and "datetime64[D][3]" in text and "1 array, 1 element, 8 bytes" in text
