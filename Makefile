@@ -5,7 +5,7 @@ BIN := .venv/bin
 ORACLE_BIN := .venv-oracle/bin
 
 .DELETE_ON_ERROR:
-.PHONY: train test test-all lint types oracle no-numba docs fuzz faults clean
+.PHONY: train test test-all lint types oracle no-numba docs lite fuzz faults clean
 
 train: .venv/installed-test  ## train a convolutional network on MNIST
 	@$(BIN)/python -m functad train cnn
@@ -35,13 +35,16 @@ oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an enviro
 	@$(ORACLE_BIN)/python -m tests $(AS_IT_COMES)
 
 NUMPY_ALONE := $(addprefix tests/,api calls control debug editing errors extend lax nn numpy optim pytrees random test_array.py \
-	test_interpreter.py test_pretty.py test_tracing.py test_without_numba.py)
+	test_interpreter.py test_notebooks.py test_pretty.py test_tracing.py test_without_numba.py)
 
 no-numba: .venv-numpy/installed-numpy  ## run a part of the tests where there is NumPy, but no Numba
 	@.venv-numpy/bin/python -m tests --sample $(NUMPY_ALONE)
 
 docs: .venv-docs/installed-docs  ## build the documentation, a site in build/docs/site: a minute
 	@.venv-docs/bin/python -m docs
+
+lite: .venv-lite/installed-lite  ## build the notebooks as a site that runs them in a browser, in build/lite/site
+	@.venv-lite/bin/python -m docs.lite
 
 faults: .venv/installed-test  ## kill processes, damage the cache, call from many threads: a minute
 	$(BIN)/python -m tests.faults --quick
@@ -70,6 +73,9 @@ endef
 
 .venv-docs/installed-docs: pyproject.toml
 	$(call install,.venv-docs,$(PYTHON),docs)
+
+.venv-lite/installed-lite: pyproject.toml
+	$(call install,.venv-lite,$(PYTHON),lite)
 
 .venv-numpy/installed-numpy: pyproject.toml
 	@.venv-numpy/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-numpy

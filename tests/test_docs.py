@@ -10,7 +10,8 @@ import pytest
 from mistake_cases import PREAMBLE
 from test_public_names import MODULES
 
-from docs import docstrings, links, mistakes, pages, tutorial
+from docs import docstrings, links, lite, mistakes, pages, tutorial
+from tests.notebooks import FOLDER, read, text_of
 
 CONTENTS = pages.contents()
 PAGES = {page.name: page for part in CONTENTS.values() for page in part}
@@ -116,6 +117,22 @@ def test_the_index_has_a_picture_and_leads_to_every_page():
 def test_examples(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_for_the_browser_install_functad_first(path):
+    notebook = read(path)
+    first, *others = lite.installing(notebook)["cells"]
+    assert first["source"] == "%pip install -q functad"
+    assert [cell["source"] for cell in others] == ["".join(cell["source"]) for cell in notebook["cells"]]
+    for old, new in zip(notebook["cells"], others):
+        assert text_of(new.get("outputs", [])) == text_of(old.get("outputs", []))
+        assert "list" not in {type(x).__name__ for o in new.get("outputs", []) for x in o.get("data", {}).values()}
+
+
+def test_a_browser_is_not_asked_for_numba():
+    needed = re.search(r"^dependencies = \[(.*)\]$", (pages.ROOT / "pyproject.toml").read_text(), flags=re.MULTILINE)
+    assert re.search(r"numba>=[\d.]+; sys_platform != 'emscripten'", needed[1])
 
 
 def test_nothing_that_is_made_is_committed():

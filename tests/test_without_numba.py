@@ -63,6 +63,18 @@ except functad.errors.ArgumentError as problem:
     assert "only compiled kernels are measured, and nothing is compiled here without Numba" in out
 
 
+def test_kernels_for_cuda_are_shown():
+    out, _ = in_browser("""
+print(functad.jit(loss, backend="cuda").lower(w, x).kernels)
+try:
+    functad.jit(loss, backend="cuda")(w, x)
+except functad.errors.CompilationError as problem:
+    print(problem)
+""")
+    assert "from numba import cuda" in out and "cuda.grid(1)" in out
+    assert 'the backend "cuda" compiles with Numba, which is not installed: python -m pip install numba' in out
+
+
 def test_kernels_run_as_plain_python():
     out, err = in_browser(
         """

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.config import extensions_of
-from functad.errors import ArgumentError, CustomRuleError
+from functad.errors import ArgumentError, CompilationError, CustomRuleError
 from functad.ir import Program
 from functad.system import numba_here
 from functad.system.log import logger
@@ -26,6 +26,8 @@ BACKENDS = {
     "cuda": "functad.backends.cuda.executable",
     "interpreter": "functad.interpreter",
 }
+# Those that write kernels, and where; that takes no Numba.
+WRITERS = {"cpu": "functad.backends.cpu.executable", "cuda": "functad.backends.cuda.lowering"}
 
 
 def compile_program(
@@ -46,6 +48,11 @@ def compile_program(
         return _of_user(backend, optimized(program))
     if backend == "cpu" and not _can_compile():
         backend = "interpreter"
+    if backend == "cuda" and not numba_here.is_installed():
+        raise CompilationError(
+            'the backend "cuda" compiles with Numba, which is not installed: python -m pip install numba; without it, '
+            "`.lower(…).kernels` shows the kernels"
+        )
     return _module(backend).compile_program(program, donated, optimized)
 
 
@@ -63,13 +70,12 @@ def lower_program(program: Program, backend: str, donated: Sequence[bool] = ()) 
     Raises:
         ArgumentError: the backend runs Programs without writing kernels.
     """
-    module: Any = _module(backend) if backend in BACKENDS else None
-    if not hasattr(module, "lower_program"):
+    if backend not in WRITERS:
         raise ArgumentError(
             f"the backend {backend!r} writes no kernels; functad.config.update('default_backend', 'cpu') chooses one "
             "that does"
         )
-    return module.lower_program(program, donated)
+    return imported(WRITERS[backend]).lower_program(program, donated)
 
 
 def _of_user(backend: str, program: Program) -> Executable:

@@ -90,18 +90,23 @@ def array_html(array: Any) -> str:
     (True, 6)
     """
     if isinstance(array, (KeyArray, DonatedArray)):
-        return f"<pre>{escape(repr(array))}</pre>"
+        return _as_text(array)
     value = _value(array)
     if not _has_picture(value):
-        return f"<pre>{escape(repr(array))}</pre>"
+        return _as_text(array)
     weak = " · weak type" if isinstance(array, ArrayImpl) and array.weak_type else ""
     summary = summary_of(array)
     words = f"{summary} · {value.nbytes:,} bytes{weak}"
     return (
         f'<div><p style="margin:0 0 .4em;font:13px system-ui,sans-serif">{escape(words)}</p>{picture(array, summary)}'
         '<details style="font:13px system-ui,sans-serif;margin-top:.3em"><summary>as text</summary>'
-        f"<pre>{escape(repr(array))}</pre></details></div>"
+        f"{_as_text(array)}</details></div>"
     )
+
+
+def _as_text(array: Any) -> str:
+    # Jupyter sets what stands in HTML in the letters of its texts, <pre>, too.
+    return f'<pre style="font-family:monospace">{escape(repr(array))}</pre>'
 
 
 def picture(array: Any, summary: ArraySummary, rows: int = _ROWS, columns: int = _COLUMNS) -> str:

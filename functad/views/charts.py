@@ -21,8 +21,12 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 344, 52, 196
 # Tones in the middle, which stand out from white and from black.
 _COLOURS = ("#2b7bd6", "#c8641b", "#2f8f5b", "#9a5fc4")
 _DASHES = ("", "5 3", "2 3", "9 3 2 3")
-# Text takes the colour of the page around. A file of its own has none around it.
-ALONE = "<style>:root{color:#1c1f24}@media(prefers-color-scheme:dark){:root{color:#e8e6e1}}</style>"
+# Text takes the colour of the page around. A file of its own has none around it, and brings its ground, too: where it
+# is an image in a page, that may be dark though the reader prefers light.
+ALONE = (
+    "<style>svg:root{color:#1c1f24;background:#fff}"
+    "@media(prefers-color-scheme:dark){svg:root{color:#e8e6e1;background:#17191d}}</style>"
+)
 
 
 class Panel(NamedTuple):

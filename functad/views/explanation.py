@@ -83,7 +83,10 @@ class Explanation:
     def _repr_html_(self) -> str:
         style = "width:100%;height:40rem;border:1px solid #8886;border-radius:.4rem"
         title = f"The journey of {escape(self.name)}"
-        return f'<iframe title="{title}" style="{style}" srcdoc="{escape(self.html())}"></iframe>'
+        return (
+            f'<iframe title="{title}" style="{style}" srcdoc="{escape(self.html())}"></iframe>'
+            f"<details><summary>as text</summary><pre style='font-family:monospace'>{escape(str(self))}</pre></details>"
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file."""

@@ -6,6 +6,7 @@ Knows graphs of nodes and arrows, and where layouts put them; Programs only as `
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -73,7 +74,7 @@ class Graph:
     @property
     def svg(self) -> str:
         """One SVG document; its text is dark, or light where the reader prefers dark."""
-        return _svg(self.drawing, str(self), f"{ALONE}<style>{_LOOKS}</style>")
+        return _svg(self.drawing, str(self)[1:-1])
 
     def mermaid(self) -> str:
         """The graph in Mermaid's notation, which code-hosting sites and notes draw."""
@@ -122,10 +123,12 @@ class Graph:
         return self.svg
 
     def _repr_html_(self) -> str:
-        legend = "".join(f"<span>{text}</span>" for text in _legend(self.drawing))
+        name = escape(str(self)[1:-1])
+        picture = b64encode(self.svg.encode()).decode()
         return (
-            f'<div class="fg">{_svg_frame(self)}<p class="fg-legend">{legend}</p>'
-            '<pre class="fg-told" aria-live="polite">Point at a box, or go along the arrows with the arrow keys.</pre>'
+            f'<div class="fg"><div class="fg-scroll" role="region" aria-label="{name}">'
+            f'<img alt="{name}" src="data:image/svg+xml;base64,{picture}"></div>'
+            f'<p class="fg-legend">{"; ".join(_legend(self.drawing))}</p><pre class="fg-told" aria-live="polite"></pre>'
             f"<style>{_LOOKS}</style><script>{_SCRIPT}</script></div>"
         )
 
@@ -148,7 +151,7 @@ def graph_of(program: Program, labels: Sequence[str], optimized: bool, fold: boo
 
 # Tones in the middle, which stand out from white and from black; text takes the colour of the page around.
 _LOOKS = """
-.fg svg { display: block; margin: 0 auto; max-width: none; }
+.fg img, .fg svg { display: block; margin: 0 auto; max-width: none; }
 .fg-scroll { overflow: auto; max-height: 85vh; }
 .fg-scroll:focus-visible { outline: 2px solid #2b7bd6; }
 .fg-text { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: currentColor; }
@@ -169,16 +172,22 @@ _LOOKS = """
 .fg-node:hover > .fg-box, .fg-on > .fg-box { stroke-width: 2.5; stroke-opacity: 1; }
 .fg-node:focus-visible > .fg-box { stroke: #2b7bd6; stroke-width: 3; stroke-opacity: 1; }
 .fg-legend { font: 13px/1.6 system-ui, sans-serif; margin: .5rem 0; opacity: .8; }
-.fg-legend span { margin-right: 1.2em; }
 .fg-told { font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; min-height: 3em;
   width: auto; min-width: 0; margin: .5rem 0 0; padding: .5rem .7rem; border: 0; border-left: 3px solid #2b7bd6;
   border-radius: 0; background: none; color: inherit; }
 """
-# Marks what hangs together with the box that is pointed at or has the focus, and tells all of it; arrow keys walk.
+# Where a notebook is not trusted, scripts and SVG are taken out of HTML, and images are left. So the SVG comes as an
+# image, and the script puts it into the page: then it takes the page's colours, marks what hangs together with the box
+# that is pointed at or has the focus, and tells all of it; arrow keys walk.
 _SCRIPT = """
 (() => { for (const root of document.querySelectorAll('.fg:not([data-live])')) {
   root.dataset.live = '1';
-  const told = root.querySelector('.fg-told');
+  const still = root.querySelector('.fg-scroll img'), told = root.querySelector('.fg-told');
+  const bytes = Uint8Array.from(atob(still.src.split(',')[1]), c => c.charCodeAt(0));
+  const svg = new DOMParser().parseFromString(new TextDecoder().decode(bytes), 'image/svg+xml').documentElement;
+  for (const style of svg.querySelectorAll('style')) style.remove();
+  still.replaceWith(document.adoptNode(svg));
+  told.textContent = 'Point at a box, or go along the arrows with the arrow keys.';
   const edges = [...root.querySelectorAll('.fg-edge')], nodes = [...root.querySelectorAll('.fg-node')];
   const by = new Map(nodes.map(n => [n.dataset.n, n]));
   const show = node => {
@@ -231,17 +240,13 @@ def _legend(drawing: Drawing) -> list[str]:
     return texts
 
 
-def _svg_frame(graph: Graph) -> str:
-    name = escape(str(graph)[1:-1])
-    return f'<div class="fg-scroll" role="region" aria-label="{name}">{_svg(graph.drawing, str(graph), "")}</div>'
-
-
-def _svg(drawing: Drawing, name: str, style: str) -> str:
+def _svg(drawing: Drawing, name: str) -> str:
     margin = 8
     width, height = drawing.width + 2 * margin, drawing.height + 2 * margin
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-margin} {-margin} {width:.0f} {height:.0f}" '
-        f'width="{width:.0f}" height="{height:.0f}" role="group" aria-label="{escape(name[1:-1])}">{style}',
+        f'width="{width:.0f}" height="{height:.0f}" role="group" aria-label="{escape(name)}">',
+        f"{ALONE}<style>{_LOOKS}</style>",
         *(_edge(routed) for routed in drawing.routed),
         *(_node(placed) for placed in drawing.placed),
         *(

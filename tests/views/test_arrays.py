@@ -99,7 +99,7 @@ def test_more_than_two_axes_are_tiles():
 def test_every_shape_and_dtype_shows(shape, dtype):
     x = jnp.zeros(shape, dtype)
     html = x._repr_html_()
-    assert html.count("<div") == html.count("</div>") and (x.ndim == 0) == html.startswith("<pre>")
+    assert html.count("<div") == html.count("</div>") and (x.ndim == 0) == html.startswith("<pre ")
     assert isinstance(sketch(x), list)
 
 
@@ -110,7 +110,7 @@ def test_bfloat16_shows():
 
 def test_keys_donated_arrays_and_tracers():
     key = functad.random.key(0)
-    assert key._repr_html_().startswith("<pre>Array((), dtype=key")
+    assert ">Array((), dtype=key" in key._repr_html_()
     x = jnp.ones(3)
     functad.jit(lambda x: x + 1, donate_argnums=0)(x)
     assert "donated" in x._repr_html_()

@@ -251,7 +251,10 @@ def test_removed_and_added_lines_are_told_by_more_than_colour(found):
 
 
 def test_notebooks_get_a_frame_of_its_own(found):
-    assert found._repr_html_().startswith('<iframe title="The journey of loss"')
+    html = found._repr_html_()
+    assert html.startswith('<iframe title="The journey of loss"')
+    text = html.partition("</iframe>")[2]  # which viewers show that take frames out
+    assert "<summary>as text</summary>" in text and "1. Source\n" in text
 
 
 def test_text_shows_what_changed_of_long_stages(found):

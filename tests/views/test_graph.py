@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from xml.etree import ElementTree
 
 import numpy as np
@@ -256,6 +257,14 @@ def test_a_graph_is_saved_as_its_name_ends(tmp_path):
         assert (tmp_path / f"g{ending}").read_text(encoding="utf-8").startswith(begin)
     with pytest.raises(ArgumentError, match=r"g\.png' must end in \.svg, \.html, \.mmd, \.dot"):
         graph.save("g.png")
+
+
+def test_notebooks_get_an_image_that_brings_its_ground():
+    graph = Graph(functad.make_jaxpr(lambda x: x * 2)(1.0))
+    html = graph._repr_html_()
+    image = re.search(r'<img alt="Graph of <?[^"]*" src="data:image/svg\+xml;base64,([^"]*)">', html)
+    assert b64decode(image[1]).decode() == graph.svg
+    assert "<svg" not in html and "background:#fff" in graph.svg
 
 
 def test_equations_that_fusion_makes_are_in_kernels_too():

@@ -1,6 +1,6 @@
 """The CUDA backend: `compile_program(program) -> executable`. Inputs go to the device and results come back.
 
-Knows how the parts fit together: schedule, kernels, memory plan, device. What is above the backend is the CPU's.
+Knows the device and how kernels are started on it; `lowering` writes them. What is above the backend is the CPU's.
 """
 
 from __future__ import annotations
@@ -15,37 +15,19 @@ import numpy as np
 from numba import cuda
 
 from functad import machine_model
-from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
-from functad.backends.cuda.generate import generate
+from functad.backends.cuda.lowering import THREADS, CudaLowering, check_operations
 from functad.backends.cuda.products import product_kernel, product_launcher
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.cuda.simulator import simulation
 from functad.dtypes import is_narrow_float
-from functad.editing.dead_code import eliminate_dead_code
-from functad.errors import CompilationError, NoRuleError
-from functad.ir import Program, registry
-from functad.lowering.blocks import Block, Instruction
-from functad.lowering.composites import take_composites_apart
-from functad.lowering.memory.arena import plan_memory
+from functad.errors import CompilationError
+from functad.ir import Program
+from functad.lowering.blocks import Instruction
 from functad.lowering.memory.buffers import Buffer, Storage
-from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import GemmStep
-from functad.lowering_rules import (
-    Callback,
-    Contraction,
-    ControlFlow,
-    Indexed,
-    Loops,
-    Reduction,
-    Running,
-    Scalar,
-    Scattered,
-)
 
-# The simulator starts a Python thread for every thread of the grid.
-THREADS = 4 if SIMULATED else machine_model.CUDA_THREADS
 MOST_BLOCKS = 2 if SIMULATED else machine_model.CUDA_MOST_BLOCKS
 TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
@@ -61,35 +43,8 @@ def compile_program(
     """
     _check_device()
     program = optimized(program)
-    _check_operations(program)
+    check_operations(program)
     return CudaExecutable(program)
-
-
-def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowering:
-    """Everything up to machine code; needs no GPU."""
-    _check_operations(program)
-    return CudaLowering(program)
-
-
-class CudaLowering:
-    """A Program as kernels and a memory plan, not compiled.
-
-    kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule = make_schedule(self.program)
-        self.generated = generate(self.schedule, THREADS)
-        self.memory_plan = plan_memory([Block(i.n, [i], [1]) for i in self.generated.instructions])
-
-    @property
-    def kernels(self) -> report.SourceText:
-        return report.SourceText(self.generated.source)
-
-    @property
-    def cost(self) -> report.Cost:
-        return report.cost_of(self.generated.instructions)
 
 
 class CudaExecutable(CudaLowering):
@@ -171,9 +126,6 @@ def _product(dtype: np.dtype) -> Any:
 _products: dict[np.dtype, Any] = {}
 
 
-# --- what can be compiled ---------------------------------------------------------------------------------
-
-
 def _check_device() -> None:
     if SIMULATED or cuda.is_available():
         return
@@ -182,16 +134,3 @@ def _check_device() -> None:
         "numba-cuda (python -m pip install numba-cuda[cu13], or [cu12] for a driver of CUDA 12); `python -m functad "
         "doctor` says what is missing. Without a GPU, NUMBA_ENABLE_CUDASIM=1 runs kernels, slowly, in Numba's simulator"
     )
-
-
-def _check_operations(program: Program) -> None:
-    unknown = (Callback, ControlFlow, Loops)
-    eqns = take_composites_apart(program).eqns
-    missing = sorted({e.primitive.name for e in eqns if isinstance(e.primitive.lower, unknown)})
-    if missing:
-        kinds = (Scalar, Indexed, Reduction, Running, Contraction, Scattered)
-        known = ", ".join(sorted(name for name, p in registry.items() if isinstance(p.lower, kinds)))
-        raise NoRuleError(
-            f"the CUDA backend does not have {', '.join(f'`{name}`' for name in missing)} yet: compile this function "
-            f'with backend="cpu". The operations that it has: {known}'
-        )

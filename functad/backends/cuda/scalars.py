@@ -1,6 +1,7 @@
 """The intrinsics of kernel text on CUDA: what kernels import.
 
 Numba's simulator runs the plain functions of the CPU's intrinsics; for a GPU `intrinsics` gives each one machine code.
+Where there is no Numba their names are all that is needed, to write kernels.
 """
 
 from __future__ import annotations
@@ -9,15 +10,13 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-import numba
-
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import special as special_scalars
+from functad.system import numba_here
 
-_settings: Any = numba.config
-SIMULATED = bool(_settings.ENABLE_CUDASIM)
+SIMULATED = numba_here.is_installed() and bool(import_module("numba").config.ENABLE_CUDASIM)
 
 INTRINSICS: dict[str, Callable[..., Any]] = {
     name: value
@@ -26,7 +25,7 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
     if not name.startswith("_") and (hasattr(value, "formula") or hasattr(value, "routine"))
 }
 INTRINSICS["accumulate"] = scalars.accumulate
-if not SIMULATED:
+if numba_here.is_installed() and not SIMULATED:
     INTRINSICS = import_module("functad.backends.cuda.intrinsics").on_cuda(INTRINSICS)
 
 globals().update(INTRINSICS)  # kernels are files that import their intrinsics by name
