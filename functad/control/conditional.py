@@ -14,6 +14,7 @@ from functad.calls.common import body_function, check_operands, group, memoised_
 from functad.control.closing import closed_cond
 from functad.control.guard import guarded
 from functad.control.pruning import pruned_cond
+from functad.errors import ProgramError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import ControlFlow
@@ -64,8 +65,15 @@ def _close_together(branches: Sequence[Program], places: Sequence[Sequence[int]]
 def _abstract_eval(index: Aval, *avals: Aval, branches: Sequence[Program], **params: Any) -> list[Aval]:
     for branch in branches:
         check_operands("cond", avals, branch)
-    types = zip(*(b.out_avals for b in branches))
-    return [first for first, *_ in types]  # weak where the result of the first branch is, as in JAX
+    first, *others = (b.out_avals for b in branches)
+    for other in others:
+        if len(other) != len(first) or not all(map(Aval.same_type, other, first)):
+            raise ProgramError(f"cond: branches return {_types(first)} and {_types(other)}, which must be the same")
+    return list(first)  # weak where the result of the first branch is, as in JAX
+
+
+def _types(avals: Sequence[Aval]) -> str:
+    return ", ".join(aval.str_short() for aval in avals) or "nothing"
 
 
 def _impl(index: np.ndarray, *args: np.ndarray, branches: Sequence[Program]) -> list[np.ndarray]:

@@ -373,7 +373,7 @@ def histogram(
 
 def _place_among(edges: Any, x: Any) -> Array:
     """How many edges are no larger than each number; for NaN all of them."""
-    return sorting.searchsorted(edges, x, side="right")
+    return convert(sorting.searchsorted(edges, x, side="right"), np.dtype(np.int32))
 
 
 def _place_among_equal(edges: Any, x: Any) -> Array:
@@ -394,7 +394,7 @@ def _place_among_equal(edges: Any, x: Any) -> Array:
         place = guess(v)
         below, above = logic.less(v, around[place]), logic.greater_equal(v, around[arithmetic.add(place, 1)])
         place = arithmetic.add(arithmetic.subtract(place, below), above)
-        return [selecting.where(logic.equal(v, v), place, last + 1)]
+        return [convert(selecting.where(logic.equal(v, v), place, last + 1), np.dtype(np.int32))]
 
     off = arithmetic.subtract(guess(edges), creation.arange(1, last + 2))
     is_near = reductions.all(logic.logical_or(logic.equal(off, 0), logic.equal(off, -1)))

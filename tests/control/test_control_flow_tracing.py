@@ -15,7 +15,8 @@ import functad
 import functad.numpy as jnp
 from functad import config, lax
 from functad.calls.common import _PARTNERS, memoised_together
-from functad.errors import ArgumentError, BodyError, ConcretizationError, LeakedTracerError
+from functad.control.forwarding import bind_cond
+from functad.errors import ArgumentError, BodyError, ConcretizationError, LeakedTracerError, ProgramError
 from functad.tracing import Tracer
 
 # --- types ----------------------------------------------------------------------------------------------------------
@@ -336,3 +337,9 @@ def test_a_python_loop_goes_on_as_an_equation_where_its_condition_has_no_value()
     with functad.config.context(disable_jit=True):
         close(functad.vmap(fun)(jnp.array([0, 3, 5])), np.array([0, 3, 5]))
         assert int(fun(4)) == 4
+
+
+def test_branches_of_unequal_types_are_no_program():
+    short, long = (functad.make_jaxpr(lambda x, d=d: x.astype(d))(jnp.ones(2)) for d in ("float32", "float64"))
+    with pytest.raises(ProgramError, match=r"branches return f32\[2\] and f64\[2\], which must be the same"):
+        bind_cond([short, long], jnp.int32(0), [jnp.ones(2)])

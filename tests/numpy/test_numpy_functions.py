@@ -237,3 +237,10 @@ def test_a_jitted_histogram_counts_as_the_search_among_edges_does(bins, ends):
         assert counts.sum() == ((x >= first) & (x <= last)).sum()
     both = functad.vmap(lambda x: jnp.histogram(x, bins, ends)[0])(np.stack([x, x[::-1]]))
     np.testing.assert_array_equal(both, np.stack([searched, searched]))
+
+
+def test_a_jitted_histogram_of_64_bits():
+    with functad.enable_x64(True):
+        x = np.array([0.525, 0.62375, 0.3275])
+        found = functad.jit(lambda x: jnp.histogram(x, 3, (0, 1), weights=x)[0])(x)
+    np.testing.assert_allclose(found, np.histogram(x, 3, (0, 1), weights=x)[0])
