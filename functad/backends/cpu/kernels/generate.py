@@ -155,12 +155,17 @@ class _Generator:
         return call
 
     def _know_short_ranges(self, blocks: Sequence[Block | ControlPlan]) -> None:
-        """Write into the text of a function how few steps its range has, if all calls are over so many at once."""
+        """Write into the text of a nest how few steps its range has, if all calls are over so many at once.
+
+        Other texts have long steps: to share them is worth more.
+        """
         in_parts = {id(call) for block in leaves(blocks) if block.chunk < block.rows for call in block.instructions}
         for key, name in list(self.known.items()):
             function = self.functions[name]
             n, *others = {call.n for call in function.calls}
             if others or n > machine_model.FEW_STEPS or any(id(call) in in_parts for call in function.calls):
+                continue
+            if any(isinstance(call.step, KernelStep) for call in function.calls):
                 continue
             body = function.kernel.body.replace("in range(start, stop):", f"in range({n}):")
             if (known := self._key(name, body)) not in self.known:
