@@ -86,13 +86,13 @@ class Lowered:
         """The generated kernels, as Python source.
 
         >>> import functad, functad.numpy as jnp
-        >>> lowered = functad.jit(lambda x: jnp.sin(x) * 2.).lower(jnp.ones(3))
+        >>> lowered = functad.jit(lambda x: jnp.sin(x) * 2.).lower(jnp.ones(1000))
         >>> print(lowered.kernels)  # doctest: +ELLIPSIS
         \"\"\"Kernels of `<lambda>`, written by functad. Shapes are fixed.\"\"\"
         ...
         def mul_c(input_a, out_c, start, stop):
-            # c:f32[3] = mul b 2.0:f32[]
-            # b:f32[3] = sin a
+            # c:f32[1000] = mul b 2.0:f32[]
+            # b:f32[1000] = sin a
             for i in range(start, stop):
                 at_a = input_a[i]
                 sin_b = sin(at_a)
