@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.processes import Match, Rules, compete_all
-from benchmarks.record import Options, Section
+from benchmarks.record import Options, Section, section_of
 from benchmarks.workloads import FAMILIES, OPERATIONS
 from benchmarks.workloads.operation import SIZES
 
@@ -37,18 +37,7 @@ def measure(families: Iterable[str], options: Options) -> Iterator[Section]:
     frameworks = [name for name in _ORDER if name == "numpy" or name in options.frameworks]
     rules = Rules(options.rounds, options.seconds, options.threads, _HOPELESS)
     for match, contest in zip(matches, compete_all(matches, frameworks, rules)):
-        yield Section(
-            match.workload,
-            OPERATIONS[match.workload].title,
-            "µs",
-            {framework: timing.scaled(1e6) for framework, timing in contest.timings.items()},
-            contest.ratio,
-            contest.fastest,
-            contest.failures,
-            agreement=contest.agreement,
-            versions=contest.versions,
-            least={framework: 1e6 * least for framework, least in contest.least.items()},
-        )
+        yield section_of(match.workload, OPERATIONS[match.workload].title, contest)
 
 
 class Row(NamedTuple):

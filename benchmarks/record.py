@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from benchmarks.measure import Timing
+from benchmarks.processes import Contest
 
 
 class Options(NamedTuple):
@@ -67,3 +68,19 @@ def compared(section: Section) -> Section:
         return section
     fastest = min(peers, key=peers.__getitem__)
     return section._replace(ratio=section.figures["functad"].scaled(1 / peers[fastest]), fastest=fastest)
+
+
+def section_of(name: str, title: str, contest: Contest) -> Section:
+    """The table, in µs, of what a workload gave."""
+    return Section(
+        name,
+        title,
+        "µs",
+        {framework: timing.scaled(1e6) for framework, timing in contest.timings.items()},
+        contest.ratio,
+        contest.fastest,
+        contest.failures,
+        agreement=contest.agreement,
+        versions=contest.versions,
+        least={framework: 1e6 * least for framework, least in contest.least.items()},
+    )
