@@ -1,7 +1,7 @@
 """`python -m benchmarks`: run, print tables with ratios, and keep the numbers as JSON.
 
 Knows which benchmarks there are; how each is measured is in its own file. `python -m benchmarks gradbench`, which runs
-the evals of another project, has options of its own.
+the evals of another project, and `python -m benchmarks roofline` have options of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks import ablation, compiling, eager, memory, operations_table, optimizers, report, stepping, training
+from benchmarks import (
+    ablation,
+    compiling,
+    eager,
+    memory,
+    operations_table,
+    optimizers,
+    report,
+    roofline,
+    stepping,
+    training,
+)
 from benchmarks.frameworks import FRAMEWORKS
 from benchmarks.gradbench import runner as gradbench
 from benchmarks.record import Options, Section
@@ -54,6 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["gradbench"]:
         return gradbench.main(arguments[1:])
+    if arguments[:1] == ["roofline"]:
+        return roofline.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = ", ".join([*GROUPS, *BENCHMARKS])
     parser.add_argument("names", nargs="*", metavar="name", help=f"which to run: {names} (default: all but ablate)")

@@ -169,16 +169,19 @@ class Rules(NamedTuple):
 def compete_all(matches: Sequence[Match], frameworks: list[str], rules: Rules) -> Iterator[Contest]:
     """One contest for each match, in the same process of each framework, one after another."""
     with ExitStack() as stack:
-        workers: dict[str, Worker] = {}
-        absences: dict[str, str] = {}
-        for name in frameworks:
-            reason = absent(name)
-            if reason is not None:
-                absences[name] = reason
-                continue
-            workers[name] = stack.enter_context(worker(name, matches[0].workload, rules.threads))
+        workers, absences = enter(stack, frameworks, matches[0].workload, rules.threads)
         for match in matches:
-            yield timed(_compared(match, workers, absences), rules)
+            yield timed(compared(match, workers, absences), rules)
+
+
+def enter(
+    stack: ExitStack, frameworks: list[str], workload: str, threads: int
+) -> tuple[dict[str, Worker], dict[str, str]]:
+    """A worker, until the stack is closed, for each framework that is here; and why others are not."""
+    reasons = {name: absent(name) for name in frameworks}
+    here = [name for name, reason in reasons.items() if reason is None]
+    workers = {name: stack.enter_context(worker(name, workload, threads)) for name in here}
+    return workers, {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 class Agreed(NamedTuple):
@@ -190,7 +193,8 @@ class Agreed(NamedTuple):
     versions: dict[str, str]
 
 
-def _compared(match: Match, workers: Mapping[str, Worker], absences: Mapping[str, str]) -> Agreed:
+def compared(match: Match, workers: Mapping[str, Worker], absences: Mapping[str, str]) -> Agreed:
+    """Who of the workers computes what the first one does; and why others do not take part."""
     found = Agreed({}, {}, dict(absences), {})
     reference: Outcome | None = None
     for name, contender in workers.items():

@@ -80,6 +80,18 @@ class Calling(NamedTuple):
     waited_for: bool = False
 
 
+class Copying(NamedTuple):
+    """Copies between arrays of each core's own, with nothing to wait for between them: what memory can do at best.
+
+    Attributes:
+        bytes: what all cores together read and write in a step.
+        forms: framework → nothing more to say.
+    """
+
+    bytes: int
+    forms: Mapping[str, Form]
+
+
 class Outcome(NamedTuple):
     """What one step from the start, or one call, gave.
 

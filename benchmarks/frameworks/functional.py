@@ -94,7 +94,9 @@ class FunctionalCalling:
         call, arguments, wait, result = self.step, self._arguments, self._wait, None
         if wait is not None:
             for _ in range(count):
-                wait(call(*arguments))
+                result = call(*arguments)
+                for array in result if isinstance(result, tuple) else (result,):
+                    wait(array)
             return
         for _ in range(count):
             result = call(*arguments)

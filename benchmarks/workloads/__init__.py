@@ -18,6 +18,7 @@ from benchmarks.workloads import (
     mnist_cnn,
     mnist_rnn,
     operations,
+    operators,
     perceptron,
     text_cnn,
     trajectories,
@@ -85,6 +86,20 @@ OPERATIONS = {
     for name, family in FAMILIES.items()
     for n in family.sizes
 }
+# W4: each operator at each size, forward, and forward and backward; and copies of as many bytes.
+ROOFLINE = {
+    f"{name}-{n}-{'both' if backward else 'forward'}": Workload(
+        f"{operator.title}, {n}², {'forward and backward' if backward else 'forward'}",
+        partial(operator.task, n, backward),
+    )
+    for name, operator in operators.OPERATORS.items()
+    for n in operators.SIDES
+    for backward in (False, True)
+}
+COPIES = {
+    f"copies-{size}": Workload(f"copies, {size:,} bytes", partial(operators.copies, size))
+    for size in sorted({o.bytes(n, b) for o in operators.OPERATORS.values() for n in operators.SIDES for b in (0, 1)})
+}
 SIZES = (125, 250, 500, 1000, 2000)
 EQUATIONS = {
     f"{kind}-{size}": Workload(f"{title}, {unit.format(size)}", partial(make, size))
@@ -99,4 +114,4 @@ EQUATIONS = {
     )
     for size in SIZES
 }
-WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **COLD, **CALLS, **OPERATIONS, **EQUATIONS}
+WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **COLD, **CALLS, **OPERATIONS, **ROOFLINE, **COPIES, **EQUATIONS}

@@ -52,6 +52,7 @@ class Chart:
 
     Attributes:
         panels: what is drawn.
+        columns: how many panels stand in a row of `svg`; None for all of them.
 
     >>> chart = Chart([Panel("loss", "epoch", [1, 2], {"train": [0.7, 0.5], "test": [0.9, 0.8]})])
     >>> chart
@@ -60,17 +61,19 @@ class Chart:
     ('<svg', 2)
     """
 
-    def __init__(self, panels: Sequence[Panel]) -> None:
+    def __init__(self, panels: Sequence[Panel], columns: int | None = None) -> None:
         if not panels:
             raise ArgumentError("Chart: there is nothing to draw; give at least one panel")
-        self.panels = tuple(panels)
+        self.panels, self.columns = tuple(panels), columns
 
     @property
     def svg(self) -> str:
-        """One SVG document, the panels side by side; its text is dark, or light where the reader prefers dark."""
-        width = _WIDTH * len(self.panels)
-        inside = "".join(_panel(panel, f'x="{i * _WIDTH}" ') for i, panel in enumerate(self.panels))
-        size = f'viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
+        """One SVG document, rows of `columns` panels; its text is dark, or light where the reader prefers dark."""
+        columns = min(self.columns or len(self.panels), len(self.panels))
+        width, height = _WIDTH * columns, _HEIGHT * -(-len(self.panels) // columns)
+        places = (f'x="{i % columns * _WIDTH}" y="{i // columns * _HEIGHT}" ' for i in range(len(self.panels)))
+        inside = "".join(map(_panel, self.panels, places))
+        size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{ALONE}{inside}</svg>'
 
     def save(self, path: str | os.PathLike[str]) -> None:

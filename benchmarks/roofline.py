@@ -1,0 +1,141 @@
+"""`python -m benchmarks roofline`: W4's operators beside what memory, or the product of matrices, can do at best.
+
+Each is timed in turn with NumPy, PyTorch and JAX, and with copies of as many bytes as the operator must move, which
+every core makes by itself: the floor. That of matrix products is the best rate at which NumPy's product computed in the
+same setting. Results that are kept (`--save`) are added to those of the same day, and drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+from benchmarks.processes import Match, Rules, compared, enter, timed, worker
+from benchmarks.record import Options, Section, section_of
+from benchmarks.workloads import ROOFLINE
+from benchmarks.workloads.operators import OPERATORS, SIDES
+from functad.views.charts import Chart, Panel
+
+FLOOR = "floor"
+_FRAMEWORKS = ["numpy", "functad", "torch", "jax"]
+_DIRECTIONS = {"forward": "forward", "both": "forward and backward"}
+_COLUMNS = 5  # of panels in a picture
+
+
+def main(arguments: list[str]) -> int:
+    """Run what the command line asks for; returns the exit code: 1 where functad itself failed."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    settings = {"one": 1, "all": cores}
+    parser = argparse.ArgumentParser(prog="python -m benchmarks roofline", description=__doc__)
+    parser.add_argument("--operators", default=",".join(OPERATORS), help="which (default: %(default)s)")
+    parser.add_argument("--sides", default=",".join(map(str, SIDES)), help="of the matrices (default: %(default)s)")
+    parser.add_argument("--cores", default=",".join(settings), help="one, all, or both (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="bursts of each framework (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=0.03, help="length of a burst (default: %(default)s)")
+    parser.add_argument("--save", action="store_true", help="keep the results under benchmarks/results/, and draw them")
+    given = parser.parse_args(arguments)
+    names, sides, chosen = given.operators.split(","), given.sides.split(","), given.cores.split(",")
+    for kind, wanted, known in (
+        ("operator", names, OPERATORS),
+        ("side", sides, [*map(str, SIDES)]),
+        ("cores", chosen, settings),
+    ):
+        if unknown := sorted(set(wanted) - set(known)):
+            parser.error(f"no {kind} named {', '.join(unknown)}; there are {', '.join(known)}")
+    sections: list[Section] = []
+    workloads = [f"{name}-{side}-{direction}" for name in names for direction in _DIRECTIONS for side in sides]
+    for cores_of in chosen:
+        for section in measured(workloads, Rules(given.rounds, given.seconds, settings[cores_of])):
+            sections.append(section)
+            print(line(section), flush=True)
+    results = report.record(sections, Options(_FRAMEWORKS, given.rounds, given.seconds, cores))
+    if given.save:
+        kept = report.save(results, "roofline")
+        pictures = draw(json.loads(kept.read_text(encoding="utf-8")), kept)
+        print(f"\nkept in {kept}, {', '.join(map(str, pictures))}")
+    return int(any("functad" in section.failures for section in sections))
+
+
+def measured(workloads: Sequence[str], rules: Rules) -> Iterator[Section]:
+    """Microseconds of each operator, in all frameworks, and of its floor."""
+    with ExitStack() as stack:
+        workers, absences = enter(stack, _FRAMEWORKS, workloads[0], rules.threads)
+        floor = stack.enter_context(worker("numpy", workloads[0], rules.threads))
+        for workload in workloads:
+            agreed = compared(Match(workload, 1e-3), workers, absences)
+            contenders = dict(agreed.workers)
+            if moved := _bytes(workload):
+                floor.ask("load", workload=f"copies-{moved}")
+                contenders[FLOOR] = floor
+            contest = timed(agreed._replace(workers=contenders), rules)
+            name = f"roofline {workload} {rules.threads}"
+            section = section_of(name, ROOFLINE[workload].title, contest._replace(ratio=None, fastest=None))
+            yield section._replace(notes=[f"cores: {rules.threads}"])
+
+
+def _parts(workload: str) -> tuple[str, int, bool]:
+    name, side, direction = workload.split("-")
+    return name, int(side), direction == "both"
+
+
+def _bytes(workload: str) -> int:
+    """What an operator must move; 0 where its floor is products."""
+    name, side, backward = _parts(workload)
+    return 0 if OPERATORS[name].products[0] else OPERATORS[name].bytes(side, backward)
+
+
+def line(section: Section) -> str:
+    """A section in one line: functad's least time, its share of the floor, and its ratio to each other."""
+    least = section.least
+    title = f"{section.title}, {section.notes[0]}"
+    if "functad" not in least:
+        return f"{title}: no figure: {section.failures['functad']}"
+    others = [f"/ {name} {least['functad'] / least[name]:.2f}" for name in least if name not in ("functad", FLOOR)]
+    share = f"{least[FLOOR] / least['functad']:.2f} of the floor's speed, " if FLOOR in least else ""
+    return f"{title}: {least['functad']:,.1f} µs, {share}{', '.join(others)}"
+
+
+def shares(results: Mapping[str, Any]) -> dict[tuple[str, str, int, int, str], float]:
+    """(operator, direction, side, cores, framework) → its share of what the machine can do at best."""
+    found: dict[tuple[str, str, int, int, str], float] = {}
+    rates: dict[tuple[str, str, int, int, str], float] = {}
+    for key, section in results["results"].items():
+        _, workload, cores = key.split(" ")
+        name, side, direction = workload.split("-")
+        for framework, time in section["least"].items():
+            place = (name, direction, int(side), int(cores), framework)
+            if FLOOR in section["least"]:
+                found[place] = section["least"][FLOOR] / time
+            else:
+                rates[place] = OPERATORS[name].operations(int(side), direction == "both") / time
+    for place, rate in rates.items():
+        found[place] = rate / max(r for p, r in rates.items() if p[3] == place[3] and p[4] == "numpy")
+    return {place: share for place, share in found.items() if place[4] != FLOOR}
+
+
+def draw(results: Mapping[str, Any], beside: Path) -> list[Path]:
+    """A picture for each direction: a panel for each operator, its share of the roofline by the side of matrices."""
+    known, files = shares(results), []
+    for direction, title in _DIRECTIONS.items():
+        panels = [_panel(name, direction, title, known) for name in OPERATORS if any(p[0] == name for p in known)]
+        files.append(beside.with_name(f"roofline-{direction}.svg"))
+        Chart(panels, _COLUMNS).save(files[-1])
+    return files
+
+
+def _panel(name: str, direction: str, title: str, known: Mapping[tuple[str, str, int, int, str], float]) -> Panel:
+    sides = sorted({p[2] for p in known if p[:2] == (name, direction)})
+    series = {}
+    for cores in sorted({p[3] for p in known}):
+        lines = {f: [known.get((name, direction, n, cores, f), math.nan) for n in sides] for f in _FRAMEWORKS}
+        ours = lines.pop("functad")
+        peers = [max(values, key=lambda x: -1 if math.isnan(x) else x) for values in zip(*lines.values())]
+        series[f"functad, {cores}"], series[f"best peer, {cores}"] = ours, peers
+    return Panel(f"{OPERATORS[name].title}, {title}", "log2 of the side", [math.log2(n) for n in sides], series)
