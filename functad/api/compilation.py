@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy as copy_of
 from functools import update_wrapper
 from itertools import count
 from types import FunctionType
@@ -31,10 +32,10 @@ from functad.api.arguments import (
     without_float0,
 )
 from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
-from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call
+from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call, passed_on
 from functad.api.meshes import check_devices, device_put, layouts_of
 from functad.api.stages import Lowered, Traced
-from functad.array import value_of
+from functad.array import ArrayImpl, value_of
 from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
@@ -322,6 +323,9 @@ class JitFunction(Generic[P, R]):
         program = entry.program
         if outermost and reusable and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
             arguments, fast_call = self._fast_call(call, entry, values)
+            for i in {~place for place in passed_on(program, entry.donated)[1] or () if place < 0}:
+                if not isinstance(call.leaves[i], ArrayImpl):  # its memory may be another's
+                    values[i] = copy_of(values[i])
             result = fast_call(*arguments.with_leaves(values))
             if result is not MISS:
                 return result
@@ -349,10 +353,11 @@ class JitFunction(Generic[P, R]):
                 [type(leaf) for leaf in call.leaves],
                 [names.describe(i)() if d else None for i, d in enumerate(entry.donated)],
             )
-            results = Results(entry.out_tree, entry.program.out_avals)
+            program, places = passed_on(entry.program, entry.donated)
+            results = Results(entry.out_tree, entry.program.out_avals, places)
             constants = [value_of(c) for c in entry.program.consts]
             donated = (False,) * len(constants) + entry.donated if any(entry.donated) else ()
-            run = executable(closed(entry.program), donated, self._backend)
+            run = executable(closed(program), donated, self._backend)
             entry.backends.add(self._backend or config.default_backend)
             fast_call = make_call(self._name(), arguments, constants, run, results)
             if self._shardings is not None:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import dtypes
-from functad.array import ArrayImpl, DonatedArray, KeyArray, class_for
+from functad.array import ArrayImpl, DonatedArray, KeyArray, class_for, wrap
 from functad.config import config, jit_settings_of
 from functad.exact import exact_key
-from functad.ir import Aval
+from functad.ir import Aval, Literal, Program, memoised
 from functad.pretty import escaped
 from functad.pytrees.nodes import KINDS, is_namedtuple
 from functad.pytrees.treedef import fold
@@ -54,10 +54,47 @@ class Arguments(NamedTuple):
 
 
 class Results(NamedTuple):
-    """The structure and the types of what a function returns."""
+    """The structure and the types of what a function returns.
+
+    places: where each leaf of it comes from: the k-th result of the executable for k, leaf i of the arguments for ~i;
+    None where the executable's results are all leaves, in their order.
+    """
 
     out_tree: PyTreeDef
     avals: Sequence[Aval]
+    places: Sequence[int] | None = None
+
+    def computed(self) -> list[Aval]:
+        """The types of the executable's results."""
+        places = range(len(self.avals)) if self.places is None else self.places
+        of_place = dict(zip(places, self.avals))
+        return [of_place[k] for k in sorted(of_place) if k >= 0]
+
+
+def passed_on(program: Program, donated: Sequence[bool]) -> tuple[Program, Sequence[int] | None]:
+    """A Program without the results that are its arguments or other results, and the places of all of them.
+
+    Arrays do not change, so that what a function returns as it was given, or twice, need not be copied. Who donates
+    wants memory of its own for each result, to donate it again. Nothing is left out of what has no other results.
+    """
+    if any(donated):
+        return program, None
+    arguments = {v: ~i for i, v in enumerate(program.invars)}
+    computed: dict[Any, int] = {}
+    places = []
+    for out in program.outvars:
+        known = None if isinstance(out, Literal) else arguments.get(out, computed.get(out))
+        if known is None:
+            known = len(computed)
+            computed[out] = known
+        places.append(known)
+    if not computed or len(computed) == len(places):
+        return program, None
+
+    def without_others() -> Program:
+        return program.replace(outvars=tuple(computed))
+
+    return memoised(program, ("computed results",), without_others), places
 
 
 def make_call(
@@ -307,14 +344,19 @@ class _CallText:
         leaves = [shared(aval) for aval in arguments.avals]
         numbers = [not a.shape and dtypes.dtype_of(0.0) == (a.dtype, a.weak_type) for a in leaves]
         given = [np.asarray(c, order="C") for c in constants]
-        direct = executable.direct_call(given, leaves, numbers, [shared(aval) for aval in results.avals])
+        direct = executable.direct_call(given, leaves, numbers, [shared(aval) for aval in results.computed()])
         if direct is None:
             return
         self.objects["direct"] = direct
         self.add(f"values = direct({', '.join(self.leaves)})", "if values is not None:")
         start = len(self.lines)
-        names = [f"y{k}" for k in range(len(results.avals))]
-        self.add(f"{', '.join(names)} = values")
+        self.add(f"{', '.join(f'y{k}' for k in range(len(results.computed())))} = values")
+
+        def value(i: int) -> str:
+            leaf = self.leaves[i]
+            return f"({leaf}._value if type({leaf}) is ArrayImpl else array({leaf}, {self.object(leaves[i].dtype)}))"
+
+        names = self.places(results, value)
         self.add(f"return {self.tree(results.out_tree, iter(names))}")
         self.lines[start:] = [f"    {line}" for line in self.lines[start:]]
 
@@ -389,15 +431,34 @@ class _CallText:
 
     # --- the result --------------------------------------------------------------------------------------
 
+    def places(self, results: Results, value: Callable[[int], str]) -> list[str]:
+        """An expression for each leaf of the result: the name of what was computed, or another Array of its memory.
+
+        value: of the number of an argument's leaf, its values.
+        """
+        if results.places is None:
+            return [f"y{k}" for k in range(len(results.avals))]
+        self.objects["another"] = wrap
+        names: list[str] = []
+        for place, aval in zip(results.places, results.avals):
+            name = f"y{place}"
+            if place < 0 or name in names:
+                a = self.object(shared(aval))
+                name = f"another({value(~place) if place < 0 else f'{name}._value'}, {a})"
+            names.append(name)
+        return names
+
     def build(self, results: Results) -> None:
-        for k, aval in enumerate(results.avals):
+        for k, aval in enumerate(results.computed()):
             a = self.objects[f"b{k}"] = shared(aval)
             self.add(
                 f"y{k} = new({class_for(a).__name__}); y{k}._value = value = {self.values(k)}; value.setflags(False)",
                 f"y{k}._aval = b{k}; y{k}.weak_type = {a.weak_type}",
             )
-        leaves = iter([f"y{k}" for k in range(len(results.avals))])
-        self.add(f"return {self.tree(results.out_tree, leaves)}")
+        names = self.places(
+            results, lambda i: f"(v{i} if type({self.leaves[i]}) is {self.classes[i]} else array(v{i}))"
+        )
+        self.add(f"return {self.tree(results.out_tree, iter(names))}")
 
     def tree(self, tree: PyTreeDef, leaves: Any) -> str:
         """An expression for the tree with that structure; what is deep gets a name, as Python nests 200 parentheses."""

@@ -268,16 +268,16 @@ def test_methods_and_partials():
         assert jit(partial(lambda n, x: x * n, 3))(2.0) == 6
 
 
-def test_results_are_fresh_read_only_and_independent():
+def test_results_are_read_only_and_apart_from_memory_that_may_change():
     constant = jnp.arange(3.0)
-    f = jit(lambda x: (x, x, constant, x + 1, constant))
+    f = jit(lambda x: (x, x, constant, x + 1))
     x = np.arange(3.0, dtype=np.float32)
     for _ in range(2):
         first, second = f(x), f(x)
-        arrays = [np.asarray(a) for a in (*first, *second)]
-        for i, a in enumerate(arrays):
+        arrays, others = [[np.asarray(a) for a in results] for results in (first, second)]
+        for a in arrays:
             assert not a.flags.writeable and a.flags.c_contiguous
-            assert not any(np.shares_memory(a, b) for b in (*arrays[i + 1 :], x, np.asarray(constant)))
+            assert not any(np.shares_memory(a, b) for b in (*others, x, np.asarray(constant)))
         with pytest.raises(ValueError, match="read-only"):
             arrays[0][0] = 5
     x[:] = 9
@@ -493,3 +493,47 @@ def test_a_view_that_a_function_closes_over_is_copied_when_it_is_compiled(monkey
     look_up(1)
     monkeypatch.setattr(CpuExecutable, "_usable", None)
     np.testing.assert_array_equal(look_up(2), np.arange(12.0).reshape(4, 3).T[2])
+
+
+def test_what_is_returned_as_it_was_given_or_twice_is_not_copied():
+    x = jnp.arange(4.0)
+
+    def f(x, y, key):
+        total = x + y
+        return x, total, {"y": y, "again": total}, key
+
+    jitted, key = functad.jit(f), functad.random.key(0)
+    for given in ((x, x), (x, 2.0), (x, np.ones(4, np.float32)), (np.zeros(4, np.float32), x)):
+        for call in range(3):  # the first compiles, the others go the short way
+            got = jitted(*given, key)
+            expected = f(*map(jnp.asarray, given), key)
+            assert functad.tree.structure(got) == functad.tree.structure(expected)
+            for out, value in zip(functad.tree.leaves(got)[:4], functad.tree.leaves(expected)[:4]):
+                np.testing.assert_array_equal(out, value)
+            assert functad.random.key_data(got[3]).tolist() == functad.random.key_data(key).tolist()
+            for out, leaf in ((got[0], given[0]), (got[2]["y"], given[1])):
+                assert out is not leaf
+                shared = np.shares_memory(np.asarray(out), np.asarray(leaf))
+                assert shared == isinstance(leaf, functad.Array), (call, given)
+            assert np.shares_memory(np.asarray(got[1]), np.asarray(got[2]["again"]))
+
+
+def test_results_that_share_memory_survive_donation_of_one_another():
+    x = jnp.arange(4.0)
+    given, _ = functad.jit(lambda x: (x, x + 1))(x)
+    once, twice = functad.jit(lambda x: (x + 1,) * 2)(x)
+    negate = functad.jit(jnp.negative, donate_argnums=0)
+    for donated, kept, values in ((once, twice, [1, 2, 3, 4]), (given, x, [0, 1, 2, 3])):
+        np.testing.assert_array_equal(negate(donated), -np.array(values, np.float32))
+        np.testing.assert_array_equal(kept, values)
+        with pytest.raises(functad.errors.DonatedArrayError):
+            donated.sum()
+
+
+def test_an_argument_that_numpy_may_change_is_copied_into_the_results():
+    mine = np.arange(4, dtype=np.float32)
+    jitted = functad.jit(lambda x: (x, x + 1))
+    for _ in range(3):
+        out = jitted(mine)[0]
+        mine[0] += 1
+        assert float(out[0]) == mine[0] - 1
