@@ -129,5 +129,9 @@ LONG_STEP = 100_000.0
 FEWEST_COLUMNS = facts.FLOATS_OF_VECTOR // 2
 """columns that a vector can be made of, so that a sum over rows goes column by column. Derived."""
 
-SQUARE_SIDE = 8
-"""rows and columns of the squares in which a loop runs that exchanges both. Compared: half a cache line and more."""
+SQUARE_SIDES = (16, 8)
+"""rows and columns of the squares in which a loop runs that exchanges both: a cache line of numbers of 4 bytes, or what
+divides both. Compared."""
+
+WIDEST_IN_SQUARES = 8
+"""bytes of the elements at most whose squares registers turn around. Chosen: LLVM has no wider integers in vectors."""

@@ -41,7 +41,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "LONGEST_FUNCTIONS_WRITTEN_OUT": (0, 20),
     "FEW_STEPS": (0, 4),
     "EXTREMUM_BLOCK": (8,),
-    "SQUARE_SIDE": (2, 3),
+    "SQUARE_SIDES": ((2,), (4, 2)),
     "MOST_VARIABLES": (1, 64),
     "MOST_STATEMENTS": (1, 20),
     "LONGEST_SMALL_STEP": (0.0, 1e9),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cpu_program_tools import check_plain
 
 import functad
 import functad.numpy as jnp
@@ -13,8 +14,8 @@ pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "complex64", "float16"])
-@pytest.mark.parametrize("shape", [(8, 8), (16, 8), (8, 24), (128, 72), (7, 8), (8, 9), (1, 16), (256, 264)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "complex64", "complex128", "float16"])
+@pytest.mark.parametrize("shape", [(8, 8), (16, 8), (8, 24), (32, 16), (128, 72), (7, 8), (8, 9), (1, 16), (256, 264)])
 def test_transposes(shape, dtype):
     x = (RNG.normal(size=shape) * 9).astype(dtype)
     found = functad.jit(lambda x: jnp.swapaxes(x, 0, 1).copy())(x)
@@ -24,7 +25,14 @@ def test_transposes(shape, dtype):
 def test_a_square_is_a_loop_of_its_own():
     text = str(functad.jit(lambda x: x.T + 1).lower(np.zeros((64, 1024), np.float32)).kernels)
     assert "for i_tile in range(start, stop):" in text
-    assert "for j in range(8):" in text
+    assert "transposed_16(input_a, " in text and "for j in range(16):" in text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_squares_as_plain_python(dtype):
+    x = (RNG.normal(size=(24, 16)) * 9).astype(dtype)
+    program = functad.make_jaxpr(lambda x: (x.T.copy(), (x[16:].T == x[8:16].T) & True))(x)
+    assert "transposed_8" in str(check_plain(program, [x], [False]).kernels)
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 8), (8, 8, 8), (2, 3, 40, 16)])

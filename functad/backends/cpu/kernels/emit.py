@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.kernels.tile import tiled
+from functad.backends.cpu.kernels.tile import Square, tiled
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
@@ -344,6 +344,9 @@ class _CpuEmitter:
         if isinstance(s, IndexLet):
             return f"{s.name} = {s.value.text()}"
         assert not isinstance(s, Carried)
+        if isinstance(s, Square):
+            name, first = self.parameters[s.buffer.storage][0], (s.offset - self.first[s.buffer.storage]).text()
+            return f"{s.name} = transposed_{s.side}({name}, {first}, {s.pitch})"
         return f"{s.name} = {self._element(s)}"
 
     def _element(self, access: Load | Store) -> str:
@@ -364,6 +367,7 @@ class _CpuEmitter:
         sizes: dict[Storage, int | None] = {}
         accesses = [(s.buffer, s.offset) for s in self.nest.statements if isinstance(s, Load)]
         accesses += [(s.buffer, s.offset) for s in (*self.nest.stores, *self._kept_totals())]
+        sizes.update((s.buffer.storage, None) for s in self.nest.statements if isinstance(s, Square))
         for buffer, offset in accesses:
             size = _row_size(offset, first)
             known = sizes.get(buffer.storage, size)

@@ -25,7 +25,7 @@ from functad.backends.cpu.products.gemm import by_rows
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
-from functad.backends.cpu.scalars import interrupts, user_functions
+from functad.backends.cpu.scalars import interrupts, squares, user_functions
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.lowering.blocks import Block, ControlPlan, Instruction, leaves, make_blocks
 from functad.lowering.fusion.small_products import without_small_products
@@ -51,7 +51,7 @@ from functad.pretty import escaped
 
 VOCABULARY = {
     name: module.__name__
-    for module in (complex_scalars, exact_scalars, special_scalars, gemm_scalars, interrupts, scalars)
+    for module in (complex_scalars, exact_scalars, special_scalars, gemm_scalars, interrupts, squares, scalars)
     for name, value in vars(module).items()
     if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.")
 }

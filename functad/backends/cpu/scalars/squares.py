@@ -1,0 +1,26 @@
+"""Squares of a matrix with rows and columns exchanged, for kernels: what they compute when text runs as plain Python.
+
+In compiled code `squares_numba` moves whole rows through vector registers. This file never imports Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def _transposed(side: int) -> Callable[[Any, int, int], Any]:
+    def transposed(elements: Any, first: int, pitch: int) -> Any:
+        """A copy of the square whose columns begin at `first`, `pitch` apart: element (i, j) lies at `side·i + j`."""
+        item = elements.itemsize
+        columns = np.lib.stride_tricks.as_strided(elements[first:], (side, side), (item * pitch, item))
+        return columns.T.ravel()
+
+    transposed.__name__ = transposed.__qualname__ = f"transposed_{side}"
+    return transposed
+
+
+transposed_2, transposed_4, transposed_8, transposed_16 = map(_transposed, (2, 4, 8, 16))
+SIDES = {2: transposed_2, 4: transposed_4, 8: transposed_8, 16: transposed_16}
