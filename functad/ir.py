@@ -590,6 +590,10 @@ def check_program(program: Program, enclosing: str = "") -> None:
     >>> import functad
     >>> check_program(functad.make_jaxpr(lambda x: x + 1.)(2.))
     """
+    memoised(program, ("well formed",), lambda: _check_program(program, enclosing))
+
+
+def _check_program(program: Program, enclosing: str) -> None:
     where = f"{enclosing}{program.name}"
     defined: set[Var] = set()
 

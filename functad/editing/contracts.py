@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from functad.editing.dead_code import eliminate_dead_code
 from functad.errors import ProgramError
-from functad.ir import UNKNOWN, Program, check_program, subprograms
+from functad.ir import UNKNOWN, Program, check_program, memoised, subprograms
 from functad.lowering_rules import Call, ControlFlow, Defined
 from functad.primitives.barrier import optimization_barrier_p
 
@@ -24,6 +24,10 @@ def check_stage(program: Program, stage: str) -> None:
     functad.errors.ProgramError: after the stage "inlined" of `<lambda>`: `jit` calls a Program
     { lambda ; ...
     """
+    memoised(program, ("held to", stage), lambda: _hold(program, stage))
+
+
+def _hold(program: Program, stage: str) -> None:
     check_program(program)
     for contract in STAGES[stage]:
         broken = contract(program)

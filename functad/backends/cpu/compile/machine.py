@@ -29,7 +29,7 @@ from functad.backends.cpu.compile.frontend import (
     refresh,
 )
 from functad.backends.cpu.compile.loader import PREFIX, archive
-from functad.backends.cpu.compile.target import emitted, run_passes, target_machine
+from functad.backends.cpu.compile.target import emitted, kept_machine, run_passes, target_machine
 from functad.backends.cpu.kernels.arguments import Argument, Count, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba
@@ -143,7 +143,8 @@ def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types
 def optimized_ir(parts: Iterable[Specialization]) -> llvm.ModuleRef:
     """One optimised LLVM module of all the parts and of everything that they call."""
     context = llvm.create_context()
-    return _joined([_optimized(batch, context) for batch in _batches(parts)])
+    with kept_machine() as machine:
+        return _joined([_optimized(batch, context, machine) for batch in _batches(parts)])
 
 
 def _object_file(parts: Iterable[Specialization], meanwhile: Callable[[], object] = lambda: None) -> bytes:
@@ -151,9 +152,10 @@ def _object_file(parts: Iterable[Specialization], meanwhile: Callable[[], object
     made: dict[int, bytes] = {}
 
     def compile_batch(number: int, texts: Sequence[str]) -> None:
-        module = _optimized(texts, llvm.create_context())
-        _keep_apart(module)
-        made[number] = emitted(target_machine(), module)
+        with kept_machine() as machine:
+            module = _optimized(texts, llvm.create_context(), machine)
+            _keep_apart(module)
+            made[number] = emitted(machine, module)
 
     def jobs() -> Iterator[Callable[[], None]]:
         for number, batch in enumerate(_batches(parts)):
@@ -226,14 +228,14 @@ def _with_callees(libraries: Iterable[Any]) -> list[str]:
     ]
 
 
-def _optimized(texts: Iterable[str], context: llvm.ContextRef) -> llvm.ModuleRef:
+def _optimized(texts: Iterable[str], context: llvm.ContextRef, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module = _joined([llvm.parse_assembly(text, context) for text in ("", *texts)])
     # Level 3 and unrolling double the time of this call; the kernels of whole training steps ran no faster with them.
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.loop_unrolling = False
     tuning.loop_vectorization = True
     tuning.slp_vectorization = True
-    builder = llvm.create_pass_builder(target_machine(), tuning)
+    builder = llvm.create_pass_builder(machine, tuning)
     run_passes(builder.getModulePassManager(), module, builder)
     rare = [function for function in module.functions if function.name.startswith(rare_branches.PREFIX)]
     if rare:

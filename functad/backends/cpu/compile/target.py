@@ -6,7 +6,8 @@ It also loads those that `elf` leaves to it. This file must not import Numba.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -101,6 +102,22 @@ def target_machine(effort: int = 3) -> llvm.TargetMachine:
         codemodel="jitdefault",
         jit=True,
     )
+
+
+@contextmanager
+def kept_machine() -> Iterator[llvm.TargetMachine]:
+    """A target machine for one thread at a time: what LLVM derives from it when it is first used serves many modules."""
+    try:
+        machine = _idle_machines.pop()
+    except IndexError:
+        machine = target_machine()
+    try:
+        yield machine
+    finally:
+        _idle_machines.append(machine)
+
+
+_idle_machines: list[llvm.TargetMachine] = []
 
 
 def run_passes(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
