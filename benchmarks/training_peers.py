@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -134,13 +136,12 @@ def _torch_text(options: argparse.Namespace) -> Prepared:
 
     from benchmarks.torch_networks import TextCnn
     from functad.data import imdb
-    from functad.train.text import review_sets
 
-    train_set, test_set, _ = review_sets(imdb())
+    reviews = imdb()
     print("IMDB:")
-    words, labels = (torch.from_numpy(np.asarray(a[: options.limit])) for a in train_set)
-    test_words, test_labels = (torch.from_numpy(np.asarray(a)) for a in test_set)
-    words, test_words, labels = words.long(), test_words.long(), labels.float()
+    words, test_words = map(torch.from_numpy, numbered_words(reviews.train_texts, reviews.test_texts))
+    labels, test_labels = (torch.from_numpy(a) for a in (reviews.train_labels, reviews.test_labels))
+    words, labels = words[: options.limit], labels[: options.limit].float()
     network = TextCnn()
     step = _torch_step(network, F.binary_cross_entropy_with_logits, words, labels, options, linear=False)
 
@@ -150,6 +151,32 @@ def _torch_text(options: argparse.Namespace) -> Prepared:
         return right.sum(), len(right)
 
     return Prepared(len(labels), step, evaluate, len(test_labels))
+
+
+_BREAK, _WORD = re.compile(r"<br\s*/?>", re.IGNORECASE), re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+
+
+def numbered_words(texts: list[str], test_texts: list[str], size: int = 12_849, length: int = 130) -> list[np.ndarray]:
+    """The first words of texts as numbers, as one writes it who has no library for it.
+
+    They are those of `functad.train.text.review_sets`, which reads the same words in half the time.
+    """
+
+    def words_of(text: str) -> list[str]:
+        return _WORD.findall(_BREAK.sub(" ", text).lower())
+
+    counts = Counter(word for text in texts for word in words_of(text))
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))[: size - 2]
+    numbers = {word: number for number, word in enumerate(frequent, 2)}  # 0 is padding, 1 any other word
+
+    def read(texts: list[str]) -> np.ndarray:
+        found = np.zeros((len(texts), length), np.int64)
+        for row, text in zip(found, texts):
+            part = [numbers.get(word, 1) for word in words_of(text)[:length]]
+            row[: len(part)] = part
+        return found
+
+    return [read(texts), read(test_texts)]
 
 
 def _torch_language(net: str, options: argparse.Namespace) -> Prepared:

@@ -121,7 +121,7 @@ def MultiSteps(opt: Optimizer, every_k_schedule: int) -> Optimizer:
 
 
 def apply_if_finite(inner: Optimizer, max_consecutive_errors: int) -> Optimizer:
-    """An optimizer that leaves out steps whose updates hold NaN or infinity.
+    """An optimizer that leaves out steps whose gradients hold NaN or infinity.
 
     Args:
         inner: the optimizer.
@@ -141,10 +141,12 @@ def apply_if_finite(inner: Optimizer, max_consecutive_errors: int) -> Optimizer:
 
     def update(grads: Any, state: ApplyIfFiniteState, params: Any = None) -> tuple[Any, ApplyIfFiniteState]:
         check_state(state, ApplyIfFiniteState, "apply_if_finite")
-        updates, inner_state = inner.update(grads, state.inner_state, params)
-        finite = all_finite(updates)
+        finite = all_finite(grads)
         wrong = jnp.where(finite, 0, state.notfinite_count + 1)
         taken = finite | (wrong > max_consecutive_errors)
+        # What is left out is zeros: so nothing is computed before it is known whether it is taken, and kept till then.
+        grads = tree_map(lambda g: jnp.where(taken, g, jnp.zeros_like(g)), grads)
+        updates, inner_state = inner.update(grads, state.inner_state, params)
         updates = tree_map(lambda u: jnp.where(taken, u, jnp.zeros_like(u)), updates)
         inner_state = tree_map(lambda new, old: jnp.where(taken, new, old), inner_state, state.inner_state)
         total = state.total_notfinite + jnp.where(finite, 0, 1)

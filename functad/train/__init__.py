@@ -6,10 +6,11 @@ Knows the public names only.
 from functad.train.checkpoints import Checkpoints
 from functad.train.cnn import cnn
 from functad.train.digits import as_inputs
-from functad.train.fitting import fit
+from functad.train.evaluating import evaluator
 from functad.train.history import History
-from functad.train.loop import Epoch, Run, epochs, evaluator, start, training_step
+from functad.train.loop import fit, training_step
 from functad.train.rnn import rnn
+from functad.train.runs import Epoch, Run, start
 from functad.train.tasks import Dataset, binary_classifier, classifier
 from functad.train.text import text_cnn
 
@@ -23,7 +24,6 @@ __all__ = [
     "binary_classifier",
     "classifier",
     "cnn",
-    "epochs",
     "evaluator",
     "fit",
     "rnn",

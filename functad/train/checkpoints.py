@@ -13,7 +13,7 @@ from typing import Any
 from functad import io
 from functad.errors import ArgumentError
 from functad.system.cache import atomic_write
-from functad.train.loop import Run
+from functad.train.runs import Run
 
 
 class Checkpoints:
@@ -61,6 +61,10 @@ class Checkpoints:
         io.save(self.path, run)
         self.saved = int(run.epoch), int(run.step)
 
+    def due(self, step: int, steps: int) -> bool:
+        """Whether one is to be written after so many steps of an epoch, before its end."""
+        return self.every is not None and step % self.every == 0 and step < steps
+
     def files(self) -> list[Path]:
         """Those that are there, the newest first."""
         return [path for path in map(self._file, range(self.keep)) if path.exists()]
@@ -83,10 +87,17 @@ class Checkpoints:
         return self.path.with_name(f"{self.path.stem}.{age}{self.path.suffix}") if age else self.path
 
 
-def load_run(path: str | os.PathLike[str], like: Run) -> Any:
-    """The run that a checkpoint holds.
+def checkpoints_of(given: str | os.PathLike[str] | Checkpoints | None) -> Checkpoints | None:
+    """The checkpoints that a path stands for."""
+    return given if given is None or isinstance(given, Checkpoints) else Checkpoints(given)
+
+
+def load_run(source: str | os.PathLike[str] | Run | None, like: Run) -> Any:
+    """The run that a checkpoint holds; or that is given itself, or `like`, if there is none.
 
     Raises:
         DataError: the file is missing or damaged, or of another network or optimizer than the run `like`.
     """
-    return io.load(path, like=like._replace(metrics=..., sizes=..., past=..., best=...))
+    if source is None or isinstance(source, Run):
+        return like if source is None else source
+    return io.load(source, like=like._replace(metrics=..., sizes=..., past=..., best=...))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ArgumentError
-from functad.train.loop import Epoch, Run
+from functad.train.runs import Epoch, Run
 from functad.views.charts import Chart, Panel
 
 
@@ -23,7 +23,7 @@ class History:
         epochs: in their order.
         monitor: the metric that `best` looks at, of the data to validate with if there are any.
 
-    >>> from functad.train.loop import Run
+    >>> from functad.train.runs import Run
     >>> run = Run((), (), None, None, 1)
     >>> first = Epoch(1, 0.5, {"loss": 0.7}, {"loss": 0.9}, run)
     >>> history = History([first, Epoch(2, 0.5, {"loss": 0.5}, {"loss": 1.0}, run)])
@@ -63,13 +63,25 @@ class History:
         return best.run.params
 
     def add(self, epoch: Epoch) -> None:
-        """Put in an epoch. Those of a resumed run have NaN where they lack its metrics, and lose those it lacks."""
+        """Put in an epoch; of those before, only the params and the state of the best one stay in memory.
+
+        Those of a resumed run have NaN where they lack its metrics, and lose those it lacks.
+
+        Raises:
+            ArgumentError: it does not have the metric to watch.
+        """
+        score(epoch, self.monitor)
         if self.epochs and (self.last.train.keys(), self.last.test.keys()) != (epoch.train.keys(), epoch.test.keys()):
             self.epochs = [
                 old._replace(train=_like(epoch.train, old.train), test=_like(epoch.test, old.test))
                 for old in self.epochs
             ]
         self.epochs.append(epoch)
+        best = self.best
+        for i, old in enumerate(self.epochs[:-1]):
+            if old.run is not None:
+                kept = Run(old.run.params, None, old.run.state, None, old.number) if old is best else None
+                self.epochs[i] = old._replace(run=kept)
 
     def waited(self) -> int:
         """How many epochs there have been since the best one."""
@@ -95,7 +107,7 @@ class History:
     def resumed(cls, run: Run, monitor: str) -> History:
         """The history that `kept_in` kept in a run.
 
-        >>> from functad.train.loop import Run
+        >>> from functad.train.runs import Run
         >>> run = Run(0, (), None, None, 1)
         >>> history = History([Epoch(1, 0.5, {"loss": 0.7}, {}, run), Epoch(2, 0.5, {"loss": 0.9}, {}, run)])
         >>> again = History.resumed(history.kept_in(Run(1, (), None, None, 2)), "loss")
@@ -140,7 +152,7 @@ class History:
         Raises:
             ArgumentError: there is no epoch yet, or no such metric.
 
-        >>> from functad.train.loop import Run
+        >>> from functad.train.runs import Run
         >>> History([Epoch(i, 0.5, {"loss": 1 / i}, {}, Run((), (), None, None, i)) for i in (1, 2, 4)]).plot("loss")
         <Chart of loss by epoch: train 1 to 0.25>
         """
@@ -181,6 +193,14 @@ def score(epoch: Epoch, monitor: str) -> float:
     return -metrics[monitor] if monitor == "loss" else metrics[monitor]
 
 
+def check_patience(patience: int | None) -> None:
+    """Raise unless it is a number of epochs to wait, or None."""
+    if patience is not None and patience < 1:
+        raise ArgumentError(
+            f"fit: patience is {patience}; it is the number of epochs to wait for a better one, 1 or more"
+        )
+
+
 def headings(epoch: Epoch) -> list[str]:
     """The names of the columns of a table of epochs like this one."""
     return ["epoch", "time", *epoch.train, *(f"test {name}" for name in epoch.test)]
@@ -203,7 +223,7 @@ def heading(epoch: Epoch, width: int | None = None) -> str:
         epoch: any of them.
         width: of the terminal; columns that it has no room for are left out, those that tell least first.
 
-    >>> from functad.train.loop import Run
+    >>> from functad.train.runs import Run
     >>> metrics, run = {"loss": 0.7, "accuracy": 0.8}, Run((), (), None, None, 1)
     >>> epoch = Epoch(1, 0.5, metrics, metrics, run)
     >>> heading(epoch)

@@ -17,8 +17,8 @@ from functad.api import jit
 from functad.data import batches
 from functad.errors import ArgumentError
 from functad.system.cache import atomic_write
+from functad.train.evaluating import EVALUATION_BATCH
 from functad.train.history import History, cells
-from functad.train.loop import EVALUATION_BATCH
 from functad.views.page import PageSection, bar, framed_table, page, paragraph, table
 
 _SHOWN_KERNELS = 20

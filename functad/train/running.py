@@ -14,11 +14,11 @@ from functad.data import batches
 from functad.errors import ArgumentError
 from functad.optim import Optimizer
 from functad.train.checkpoints import Checkpoints
-from functad.train.fitting import fit
 from functad.train.history import History
-from functad.train.loop import Epoch, training_step
+from functad.train.loop import fit, training_step
 from functad.train.options import describe, optimizer_of, settings_of
 from functad.train.report import history_section, model_section, profile_section, settings_section, write_report
+from functad.train.runs import Epoch
 from functad.tree_util import tree_leaves
 from functad.views.page import PageSection, text_block
 
@@ -33,7 +33,7 @@ class TrainingJob(NamedTuple):
         data: where the data come from, how many there are.
         init: `init(key)` makes the parameters.
         summary: makes `nn.summary` of the network.
-        loss: as `train.epochs` takes it.
+        loss: as `train.fit` takes it.
         train, test: pytrees of arrays.
         monitor: the metric by which an epoch is better than another.
         next: what to try next, for the end.
@@ -78,13 +78,14 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
     params = job.init(init_key)
     title = f"{job.title}, {sum(leaf.size for leaf in tree_leaves(params)):,} parameters, seed {options.seed}"
     print(f"{title}\n{job.data}\n{describe(options)}\n", flush=True)
-    optimizer, seen = optimizer_of(options, steps=options.epochs * (items // options.batch)), History()
+    optimizer, finished = optimizer_of(options, steps=options.epochs * (items // options.batch)), 0
     checkpoints = None
     if options.checkpoint is not None:
         checkpoints = Checkpoints(options.checkpoint, every=options.checkpoint_every, keep=options.checkpoint_keep or 1)
 
     def keep(epoch: Epoch) -> None:
-        seen.epochs.append(epoch)
+        nonlocal finished
+        finished = epoch.number
         if options.save is not None:
             io.save(options.save, epoch.run.params)
 
@@ -111,9 +112,9 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
             show_progress=True,
         )
     except KeyboardInterrupt:
-        print(_ending(seen.last.number if len(seen) else 0, checkpoints, options), flush=True)
+        print(_ending(finished, checkpoints, options), flush=True)
         return INTERRUPTED
-    if not len(seen):
+    if not finished:
         print(_nothing_to_do(history, options))
         return 0
     _finish(options, job, title, optimizer, history)

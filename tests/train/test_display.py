@@ -12,7 +12,7 @@ import pytest
 import functad.numpy as jnp
 from functad import optim, random
 from functad.system.progress import Progress
-from functad.train import Epoch, Run, epochs, fit, start
+from functad.train import Epoch, Run, fit
 from functad.train.history import heading, row
 
 X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
@@ -92,11 +92,12 @@ def test_the_time_to_compile_is_not_counted_in_the_time_left(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(
-        "functad.train.loop._bar", lambda steps, label: Progress(steps, label, leave=False, stream=screen, clock=clock)
+        "functad.train.showing._bar",
+        lambda steps, label: Progress(steps, label, leave=False, stream=screen, clock=clock),
     )
-    run = start(jnp.ones(4), optim.sgd(0.0), random.key(0))
-    (epoch,) = epochs(slow_to_trace, run, optim.sgd(0.0), X, until=1, batch_size=5, show_progress=True)
+    options = {"until": 1, "batch_size": 5, "key": random.key(0), "show_progress": True}
+    history = fit(slow_to_trace, jnp.ones(4), optim.sgd(0.0), X, **options)
     left = re.findall(r"(\S+) left", screen.getvalue())
     assert now[0] > 1000 and left[0] == "?"  # nothing is known after the first step
     assert left[1:] == [f"0:{12 - step:02d}" for step in range(2, 12)]
-    assert epoch.number == 1
+    assert len(history) == 1

@@ -9,7 +9,7 @@ import functad
 import functad.numpy as jnp
 from functad import io, nn, optim, random
 from functad.errors import ArgumentError, DataError
-from functad.train import Dataset, Epoch, History, Run, classifier, epochs, fit, start
+from functad.train import Checkpoints, Dataset, Epoch, History, Run, classifier, fit, loop
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 4)).astype(np.float32)
@@ -68,7 +68,7 @@ def test_patience_ends_a_run_that_gets_no_better():
     options = {**OPTIONS, "monitor": "accuracy", "patience": 2, "on_epoch": seen.append}
     history = fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=50, **options)
     assert [epoch.number for epoch in history.epochs] == [1, 2, 3] and history.best.number == 1
-    assert seen == history.epochs
+    assert [epoch.train for epoch in seen] == [epoch.train for epoch in history.epochs]
     assert_same_bits(history.params, PARAMS)
     with pytest.raises(ArgumentError, match="patience is 0"):
         fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=1, **{**options, "patience": 0})
@@ -115,6 +115,52 @@ def test_a_run_goes_on_with_other_metrics_and_data_to_validate_with(tmp_path):
     assert np.isfinite(less["loss"]).all() and list(less.epochs[2].train) == ["loss"] and less.epochs[2].test == {}
 
 
+def test_a_history_keeps_the_last_run_and_the_params_of_the_best_alone():
+    """Of the epochs the second is the best; what `on_epoch` gets is whole."""
+    seen = []
+    options = {"batch_size": 20, "key": random.key(0), "test": X, "on_epoch": seen.append}
+    history = fit(_worse_from_the_third, jnp.zeros(1), optim.adam(1.0), X, until=4, **options)
+    runs = [epoch.run for epoch in history.epochs]
+    assert runs[0] is None and runs[2] is None and runs[3] is seen[3].run
+    assert runs[1].params is seen[1].run.params and runs[1].optimizer_state is None
+    assert all(epoch.run.optimizer_state is not None for epoch in seen)
+
+
+def test_a_run_goes_on_from_one_in_memory():
+    options = {"batch_size": 20, "key": random.key(0)}
+    arguments = (classifier(NETWORK), PARAMS, optim.adam(0.01), DATA)
+    whole = fit(*arguments, until=3, **options)
+    first = fit(*arguments, until=1, **options)
+    assert_same_bits(fit(*arguments, until=3, resume=first.last.run, **options).last.run, whole.last.run)
+    assert first.last.run.params[0]["kernel"].shape == (4, 16)  # it is left as it is
+
+
+def test_an_epoch_goes_on_with_the_metrics_that_it_began_with(tmp_path):
+    def plain(w, batch, key):
+        return jnp.mean((batch @ w) ** 2)
+
+    def measured(w, batch, key):
+        return plain(w, batch, key), {"norm": jnp.sum(w)}
+
+    options = {"batch_size": 20, "key": random.key(0), "until": 1}
+    arguments = jnp.ones(4), optim.sgd(0.1), X
+    for before, after, given in (
+        (measured, plain, "'loss', 'norm'; here it gives 'loss',"),
+        (plain, measured, "'norm'"),
+    ):
+        checkpoints = Checkpoints(tmp_path / f"{before.__name__}.npz", every=4, keep=2)
+        fit(before, *arguments, checkpoint=checkpoints, **options)
+        path = checkpoints.files()[1]
+        with pytest.raises(ArgumentError, match=f"stopped after step 4 of an epoch in which the loss gave .*{given}"):
+            fit(after, *arguments, resume=path, **options)
+
+
+def test_the_loop_is_short():
+    """What is to be read to know what `fit` does, docstrings and imports counted."""
+    with open(loop.__file__, encoding="utf-8") as file:
+        assert len(file.readlines()) <= 150
+
+
 def test_a_plain_loss_without_metrics_or_test_data():
     def loss(w, batch, key):
         return ((batch @ w) ** 2).mean()
@@ -152,10 +198,9 @@ def test_the_loss_is_evaluated_over_all_data_whatever_the_batches():
         assert key is None or key.shape == (2,) or key.shape == ()
         return (batch @ w).mean()
 
-    (epoch,) = epochs(
-        loss, start(jnp.ones(4), optim.sgd(0.0), random.key(0)), optim.sgd(0.0), x, until=1, batch_size=100, test=x
-    )
-    assert epoch.test["loss"] == pytest.approx(float((x.astype(np.float64) @ np.ones(4)).mean()), abs=1e-5)
+    options = {"until": 1, "batch_size": 100, "key": random.key(0), "test": x}
+    history = fit(loss, jnp.ones(4), optim.sgd(0.0), x, **options)
+    assert history.last.test["loss"] == pytest.approx(float((x.astype(np.float64) @ np.ones(4)).mean()), abs=1e-5)
 
 
 class TestHistory:

@@ -17,7 +17,7 @@ from functad import io, nn, optim, random
 from functad.__main__ import main
 from functad.data import MNIST, places, synthetic_digits
 from functad.errors import ArgumentError, DataError
-from functad.train import Dataset, as_inputs, classifier, cnn, epochs, evaluator, start, training_step
+from functad.train import Dataset, as_inputs, classifier, cnn, evaluator, fit, training_step
 from functad.train.digits import digit_sets, on_pixels
 
 ROOT = Path(__file__).parents[2]
@@ -47,8 +47,11 @@ def evaluate(network, params, data):
 
 
 def train(network, params, optimizer, train_set, test_set, *, until, batch_size, key):
-    run = start(params, optimizer, key)
-    return epochs(classifier(network), run, optimizer, train_set, until=until, batch_size=batch_size, test=test_set)
+    """The epochs, each with its params."""
+    found = []
+    options = {"until": until, "batch_size": batch_size, "key": key, "test": test_set, "on_epoch": found.append}
+    fit(classifier(network), params, optimizer, train_set, **options)
+    return found
 
 
 # --- the loop -----------------------------------------------------------------------------------------
@@ -152,7 +155,7 @@ def test_pixels_give_the_same_as_scaled_images():
 def test_too_few_inputs_for_a_batch(test_set):
     network = cnn()
     with pytest.raises(ArgumentError, match="1000 items to train on, fewer than one batch of 1001"):
-        next(train(network, (), optim.sgd(0.1), test_set, test_set, until=1, batch_size=1001, key=random.key(0)))
+        train(network, (), optim.sgd(0.1), test_set, test_set, until=1, batch_size=1001, key=random.key(0))
 
 
 def test_the_gradient_of_the_cnn_matches_differences(test_set):

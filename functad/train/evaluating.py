@@ -1,0 +1,59 @@
+"""Validation: the means of a loss and its metrics over data.
+
+Knows losses as functions; nothing of steps or optimizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functad.api import jit
+from functad.data import batches
+from functad.train.steps import StepMetrics
+from functad.tree_util import tree_leaves, tree_map
+
+# Items that are evaluated at once, if nothing else is said.
+EVALUATION_BATCH = 250
+# While training, so many at least: as many as in a step need no more memory than a step, but calls should not be many.
+FEWEST_EVALUATED = 64
+
+
+def evaluator(
+    loss: Callable[..., Any], batch_size: int = EVALUATION_BATCH
+) -> Callable[[Any, Any, Any], dict[str, float]]:
+    """`(params, state, data)` to the means of the loss and its metrics over all data, without a key.
+
+    batch_size: how many items are evaluated at once. The means do not depend on it, but by rounding.
+
+    >>> import numpy as np
+    >>> evaluator(lambda w, batch, key: (w * batch).mean())(2.0, None, np.arange(5.0))
+    {'loss': 4.0}
+    """
+
+    @jit
+    def totals(params: Any, state: Any, batch: Any) -> Any:
+        value, metrics, _ = evaluated(loss, params, state, batch, None)
+        return tree_map(lambda mean: mean * len(tree_leaves(batch)[0]), {"loss": value, **metrics})
+
+    def evaluate(params: Any, state: Any, data: Any) -> dict[str, float]:
+        found = StepMetrics()
+        for batch in batches(data, batch_size):
+            found.append(totals(params, state, batch))
+        return {name: total * len(found) / len(tree_leaves(data)[0]) for name, total in found.means().items()}
+
+    return evaluate
+
+
+def evaluated(
+    loss: Callable[..., Any], params: Any, state: Any, batch: Any, key: Any
+) -> tuple[Any, dict[str, Any], Any]:
+    """The loss, its metrics and the new state, whatever of them the function gives.
+
+    >>> evaluated(lambda w, batch, key: w * batch, 2.0, None, 3.0, None)
+    (6.0, {}, None)
+    """
+    given = loss(params, batch, key) if state is None else loss(params, state, batch, key)
+    if not isinstance(given, tuple):
+        given = (given, {})
+    return given if state is not None else (*given, None)

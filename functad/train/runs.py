@@ -1,0 +1,102 @@
+"""What training goes on from, and what an epoch gave.
+
+Knows optimizers as pairs of functions; nothing of the loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functad import numpy as jnp
+from functad import optim
+from functad.errors import ArgumentError
+from functad.tree_util import tree_leaves, tree_map
+
+
+class Run(NamedTuple):
+    """All that training goes on from, a pytree of arrays: `functad.io.save` keeps it.
+
+    A run that is loaded goes on to the same bits as one that was never interrupted.
+
+    Attributes:
+        params, optimizer_state, state: of the network and the optimizer.
+        key: of the next epoch, or of the one that is not over yet.
+        epoch: how many epochs are over, int32.
+        step: how many steps of another one are done, int32.
+        metrics: what these gave, arrays of shape (step,) by name; None between epochs.
+        sizes: how many items such a step has, and the epoch, int32 of shape (2,); None between epochs.
+        past: what the epochs so far gave, as `History` keeps it; None if nobody does.
+        best: the number of the best epoch, and the params and state after it; None if these are those of this run.
+    """
+
+    params: Any
+    optimizer_state: Any
+    state: Any
+    key: Any
+    epoch: Any
+    step: Any = 0
+    metrics: Any = None
+    sizes: Any = None
+    past: Any = None
+    best: Any = None
+
+
+class Epoch(NamedTuple):
+    """What one pass over the training data gave.
+
+    Attributes:
+        number: counted from 1.
+        seconds: the time that training took, evaluation not included.
+        train: the means of the loss and of its metrics over the epoch, each batch as it was met, before its step.
+        test: the same of the data to validate with, at the end of the epoch; empty if there are none.
+        run: what training goes on from, a copy that stays; `run.params` are the parameters. A `History` keeps that of
+            the last epoch, and of the best one the params and the state; of others it is None there.
+    """
+
+    number: int
+    seconds: float
+    train: dict[str, float]
+    test: dict[str, float]
+    run: Any
+
+
+def start(params: Any, optimizer: optim.Optimizer, key: Any, state: Any = None) -> Run:
+    """A run before its first step.
+
+    >>> from functad import optim, random
+    >>> start([1.0], optim.sgd(0.1), random.key(0)).epoch
+    Array(0, dtype=int32)
+    """
+    return Run(params, optimizer.init(params), state, key, count(0), count(0))
+
+
+def check_data(run: Run, data: Any, batch_size: int) -> np.ndarray:
+    """The `sizes` of runs within epochs of these data; raises where a run cannot go on with them.
+
+    Raises:
+        ArgumentError: fewer items than one batch; or the run stopped within an epoch of other batches.
+    """
+    if (length := len(tree_leaves(data)[0])) < batch_size:
+        raise ArgumentError(
+            f"fit: there are {length} items to train on, fewer than one batch of {batch_size}; use a smaller batch"
+        )
+    sizes = np.array([batch_size, length], np.int32)
+    if run.sizes is not None and (kept := np.asarray(run.sizes)).tolist() != sizes.tolist():
+        raise ArgumentError(
+            f"fit: the run stopped after step {int(run.step)} of epoch {int(run.epoch) + 1} with batches of "
+            f"{kept[0]} of {kept[1]} items; here they are {sizes[0]} of {sizes[1]}, so that some items would be "
+            "met twice and others not at all: finish the epoch as it began, or go on from the end of an epoch"
+        )
+    return sizes
+
+
+def copied(tree: Any) -> Any:
+    """A pytree of arrays in memory of its own."""
+    return tree_map(jnp.copy, tree)
+
+
+def count(number: int) -> Any:
+    """A number of epochs or steps as a run holds it."""
+    return jnp.asarray(number, "int32")
