@@ -168,8 +168,9 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "functad.extend": {
         **dict.fromkeys(
-            ("backend", "lowering", "mlir", "pallas", "sharding"), "functad compiles for the CPU by Numba, itself"
+            ("lowering", "mlir", "pallas", "sharding"), "functad compiles for the CPU by Numba, itself"
         ),
+        "backend": "functad.extend.register_backend lets functad.jit run Programs by a backend of yours",
         "random": "there is one kind of keys, threefry2x32",
     },
     "functad.extend.core": {

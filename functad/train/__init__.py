@@ -31,3 +31,7 @@ __all__ = [
     "text_cnn",
     "training_step",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
