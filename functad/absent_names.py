@@ -167,9 +167,8 @@ INSTEAD: dict[str, dict[str, str]] = {
         "cur_sublevel": "functad.core.get_opaque_trace_state",
     },
     "functad.extend": {
-        **dict.fromkeys(
-            ("backend", "lowering", "mlir", "pallas", "sharding"), "functad compiles for the CPU by Numba, itself"
-        ),
+        **dict.fromkeys(("lowering", "mlir", "pallas", "sharding"), "functad compiles for the CPU by Numba, itself"),
+        "backend": "functad.extend.register_backend lets functad.jit run Programs by a backend of yours",
         "random": "there is one kind of keys, threefry2x32",
     },
     "functad.extend.core": {

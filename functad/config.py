@@ -87,6 +87,12 @@ OPTIONS: dict[str, Option] = {
 }
 
 
+OTHER_SPELLINGS: dict[str, tuple[str, dict[Value, Value]]] = {
+    "traceback": ("traceback_filtering", {"full": "off", "short": "auto"}),
+}
+"""Options by another name, and what their values are called there."""
+
+
 class Accepted(NamedTuple):
     """An option of JAX's that decides nothing here: its default, and the values that ask for what happens anyway."""
 
@@ -145,7 +151,7 @@ CHECKS = ("debug_nans", "debug_infs", "debug_key_reuse")  # that look at what ea
 
 
 extensions: dict[tuple[str, str], Any] = {}
-"""What users have registered, by kind and name, that decides how jitted functions run: backends and rules."""
+"""What users have registered, by kind and name, that decides how jitted functions run: backends, rules and passes."""
 
 
 # An element for each trace that is active, and for each block of `Config.context`, in whichever thread. While there is
@@ -207,8 +213,7 @@ class Config(threading.local):
         if plain in ACCEPTED:
             _accepted[plain] = _checked_accepted(plain, value)
             return
-        name = _option_name(name)
-        _set_for_all(name, _checked_value(name, value))
+        _set_for_all(*_checked_option(name, value))
 
     @contextmanager
     def context(self, **overrides: Value) -> Iterator[None]:
@@ -220,10 +225,7 @@ class Config(threading.local):
         Raises:
             ArgumentError: there is no such option, or it does not take that value.
         """
-        values = {}
-        for given, value in overrides.items():
-            name = _option_name(given)
-            values[name] = _checked_value(name, value)
+        values = dict(_checked_option(name, value) for name, value in overrides.items())
         active = self.__dict__
         previous = {name: active[name] for name in values if name in active}
         shared = {name: getattr(Config, name) for name in values if OPTIONS[name].one_for_all}
@@ -256,6 +258,8 @@ class Config(threading.local):
         plain = name.removeprefix("jax_")
         if plain in ACCEPTED:
             return _accepted[plain]
+        if plain in OTHER_SPELLINGS:
+            return str(getattr(self, plain))
         value: Value = getattr(self, _option_name(name))
         return value
 
@@ -269,6 +273,11 @@ class Config(threading.local):
             name = flag.removeprefix("--jax_")
             if name != flag and name in OPTIONS:
                 _set_for_all(name, _parse(flag, text or "1", OPTIONS[name]))
+
+    @property
+    def traceback(self) -> str:
+        """ "full" where `traceback_filtering` is "off", else "short"; it can be set, too."""
+        return "full" if self.traceback_filtering == "off" else "short"
 
     @property
     def x64_enabled(self) -> bool:
@@ -318,6 +327,11 @@ _extending = threading.Lock()
 def extensions_of(kind: str) -> dict[str, Any]:
     """What users have registered of a kind, by name."""
     return {name: value for (of, name), value in extensions.items() if of == kind}
+
+
+def own_optimisations() -> tuple[Any, ...]:
+    """The rules and passes of the optimiser that users have registered: what it makes depends on them."""
+    return tuple(value for (kind, _), value in extensions.items() if kind in ("rule", "pass"))
 
 
 def _note_jit_settings() -> None:
@@ -473,6 +487,17 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
 def log_compiles(new_val: bool = True) -> AbstractContextManager[None]:
     """A context in which each trace and compilation by jit is logged."""
     return config.context(log_compiles=new_val)
+
+
+def _checked_option(name: str, value: Value) -> tuple[str, Value]:
+    """The name and the value of an option as they are kept."""
+    if name in OTHER_SPELLINGS:
+        kept, values = OTHER_SPELLINGS[name]
+        if value not in values:
+            raise ArgumentError(f"option {name!r} takes {' or '.join(map(repr, values))}, got {value!r}")
+        return kept, values[value]
+    kept = _option_name(name)
+    return kept, _checked_value(kept, value)
 
 
 def _option_name(name: str) -> str:

@@ -16,7 +16,7 @@ import functad.control  # noqa: F401  (so that all operations are known, whateve
 from functad.announcing import Announcement
 from functad.backends import Executable, compile_program, lower_program
 from functad.calls.jit import set_runner
-from functad.config import config, extensions_of
+from functad.config import config, extensions_of, own_optimisations
 from functad.editing.keys import without_keys
 from functad.ir import Program, memoised
 from functad.system.garbage import collection_paused
@@ -27,11 +27,7 @@ from functad.system.once import imported, once
 def optimized(program: Program) -> Program:
     """The simplified Program, the same object each time."""
     program = without_keys(program)
-    return memoised(program, ("optimized", *_own_rules()), lambda: _pipeline().simplify(program))
-
-
-def _own_rules() -> tuple[Any, ...]:
-    return tuple(extensions_of("rule").values())
+    return memoised(program, ("optimized", *own_optimisations()), lambda: _pipeline().simplify(program))
 
 
 @cache
@@ -47,7 +43,8 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
     """
     program = without_keys(program)
     chosen = backend or config.default_backend
-    key = ("executable", chosen, donated, config.fuse_multiply_add, extensions_of("backend").get(chosen), *_own_rules())
+    own = extensions_of("backend").get(chosen), *own_optimisations()
+    key = ("executable", chosen, donated, config.fuse_multiply_add, *own)
     return once(
         (id(program), *key),
         lambda: program.cache.get(key),
@@ -73,7 +70,7 @@ def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Exec
 def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Any:
     """The Program as kernels of a backend, the configured one by default, not compiled."""
     chosen = backend or config.default_backend
-    key = ("lowered", chosen, donated, config.fuse_multiply_add, *_own_rules())
+    key = ("lowered", chosen, donated, config.fuse_multiply_add, *own_optimisations())
     return memoised(program, key, lambda: lower_program(optimized(program), chosen, donated))
 
 

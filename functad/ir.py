@@ -147,17 +147,24 @@ Atom = Var | Literal
 class Source:
     """The user's line that an equation came from; worked out and formatted only when asked for."""
 
-    __slots__ = ("at", "code", "scopes", "transposed")
+    __slots__ = ("at", "code", "derived", "scopes", "transposed")
 
-    def __init__(self, code: CodeType, at: int, scopes: tuple[str, ...] = (), transposed: bool = False) -> None:
+    def __init__(
+        self, code: CodeType, at: int, scopes: tuple[str, ...] = (), transposed: bool = False, derived: bool = False
+    ) -> None:
         self.code = code
         self.at = at  # the offset of the instruction
         self.scopes = scopes  # the `named_scope`s it lies in
         self.transposed = transposed  # whether the equation carries cotangents back over what stands in that line
+        self.derived = derived  # whether it computes a derivative of what stands there: no value that the line has
 
     def of_transposed(self) -> Source:
         """The same line, of what reverse mode does there on its way back."""
-        return Source(self.code, self.at, self.scopes, True)
+        return Source(self.code, self.at, self.scopes, True, True)
+
+    def of_derived(self) -> Source:
+        """The same line, of what jvp rules compute there."""
+        return self if self.derived else Source(self.code, self.at, self.scopes, self.transposed, True)
 
     @property
     def line(self) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 
 from functad.dtypes import float0, kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var, set_formatter, subprograms
+from functad.local_names import add_local_names
 from functad.system.once import imported
 
 WIDTH = 80
@@ -44,7 +45,8 @@ def program_to_text(
         width: lines are broken where they would be longer, if they can be.
         names: what variables are called; those that are missing get letters, which are put there. Two stages of a
             Program that are printed with the same dict call the same variable by the same letter.
-        user_names: whether inputs are called as the function's arguments are, such as `params['w']`.
+        user_names: whether inputs are called as the function's arguments are, such as `params['w']`, and results as
+            the local variables that they are assigned to.
         use_color: whether words are coloured by ANSI codes; None: where standard output is a terminal, unless the
             environment has NO_COLOR.
 
@@ -188,8 +190,9 @@ class _Printer:
         self.program = program
         self.remarks, self.folded, self.width, self.use_color = remarks, folded, width, use_color
         self.names: MutableMapping[Var, str] = {} if names is None else names
-        if user_names and "argument names" in program.cache:
-            self.names.update(zip(program.invars, program.cache["argument names"]))
+        if user_names:
+            self.names.update(zip(program.invars, program.cache.get("argument names", ())))
+            add_local_names(program, self.names)
         self.unused: set[Var] = set()
         self.shared = {} if folded else _shared_programs(program)
         taken = {*self.shared.values(), *self.names.values()}

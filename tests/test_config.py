@@ -66,6 +66,19 @@ def test_update_and_read_under_both_names(name):
     assert config.read("jax_enable_x64") is True
 
 
+def test_a_full_traceback_by_its_short_name():
+    try:
+        config.traceback = "full"
+        assert (config.traceback, config.traceback_filtering, config.read("traceback")) == ("full", "off", "full")
+        with config.context(traceback="short"):
+            assert (config.traceback, config.traceback_filtering) == ("short", "auto")
+        with pytest.raises(ArgumentError, match="option 'traceback' takes 'full' or 'short', got 'all'"):
+            config.update("traceback", "all")
+    finally:
+        config.traceback = "short"
+    assert config.traceback_filtering == "auto"
+
+
 def test_assignment_sets_for_all_threads():
     config.enable_x64 = True
     seen = _in_another_thread(lambda: config.enable_x64)

@@ -21,6 +21,7 @@ LAYERS = [
         "array",
         "array_types",
         "user_source",
+        "local_names",
         "evaluation",
         "key_reuse",
         "observing",

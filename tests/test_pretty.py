@@ -233,3 +233,59 @@ def test_an_equation_alone_asks_for_no_names_but_its_own():
     names = Names()
     names.data[eqn.invars[0]] = "x"
     assert pretty.equation_to_text(eqn, names) == "_:f32[] = mul x 2.0:f32[]"
+
+
+def test_results_are_called_as_the_users_variables():
+    def loss(params, x):
+        left, right = jnp.split(x, 2)
+        h = jnp.tanh(left @ params["w"]) + right.sum()
+        for _ in range(2):
+            h = jnp.tanh(h + 1.0)
+        h += 2.0
+        total = mean = jnp.mean(h**2)
+        return total * mean
+
+    args = {"w": np.ones((3, 3), np.float32)}, np.ones((4, 3), np.float32)
+    text = functad.program_to_text(functad.make_jaxpr(loss)(*args), user_names=True)
+    assigned = [line.split(" = ")[0].strip() for line in text.split("\n") if " = " in line]
+    named = [re.sub(":f32\\[[0-9,]*\\]", "", line) for line in assigned]
+    assert named[0] == "left right" and [n for n in named if n[0] == "h"] == ["h", "h1", "h2", "h3"]
+    assert named.count("total") == 1 and "mean" not in named
+    slope = functad.program_to_text(functad.make_jaxpr(functad.grad(loss))(*args), user_names=True)
+    # Derivatives have letters: nothing that they compute is what the line assigns.
+    assert slope.count("h3:") == 1 and "h4" not in slope and "total1" not in slope
+    names = {}
+    traced = functad.jit(functad.grad(loss)).trace(*args)
+    functad.program_to_text(traced.jaxpr, names=names, user_names=True)
+    optimized = functad.program_to_text(traced.lower().optimized, names=names, user_names=True)
+    assert optimized.startswith(
+        "{ lambda ; params['w']:f32[3,3] x:f32[4,3]. let\n    left:f32[2,3] right:f32[2,3] = split"
+    )
+    assert "h3:f32[2,3] = add h2 2.0:f32[]" in optimized
+
+
+def test_names_within_called_and_repeated_programs_are_one_for_each_variable():
+    def step(carry, x):
+        carry = carry * x
+        return carry, jnp.sin(carry)
+
+    def f(x):
+        carry, ys = functad.lax.scan(step, x[0], x)
+        return carry + ys.sum()
+
+    text = functad.program_to_text(functad.make_jaxpr(functad.jit(f))(np.ones(3, np.float32)), user_names=True)
+    assert re.search(r"carry\d?:f32\[\] ys:f32\[3\] = scan", text) and re.search(r"carry\d?:f32\[\] = mul", text)
+    assert functad.parse_program(text)
+
+
+def test_a_result_that_is_not_assigned_at_once_has_no_name():
+    def f(x):
+        pair = {}
+        pair["a"] = jnp.sin(x)
+        (a, _), pair["b"] = (jnp.cos(x), x), x
+        return -pair["a"] + a
+
+    assert (
+        functad.program_to_text(functad.make_jaxpr(f)(1.0), user_names=True).split(". let")[0] == "{ lambda ; x:f32[]"
+    )
+    assert "pair" not in functad.program_to_text(functad.make_jaxpr(f)(1.0), user_names=True)

@@ -50,6 +50,12 @@ def test_the_modules_meant_are_found():
     assert len(SHOWN) > 40 and sum(len(list(functions(MODULES[name]))) for name in SHOWN) > 700
 
 
+def test_the_training_loop_lists_public_names_and_explains_others():
+    assert dir(functad.train) == functad.train.__all__
+    with pytest.raises(AttributeError, match="Did you mean functad.train.fit"):
+        functad.train.fitt  # noqa: B018
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_lists_public_names_alone(name):
     module, listed = MODULES[name], dir(MODULES[name])

@@ -63,6 +63,15 @@ except functad.errors.ArgumentError as problem:
     assert "only compiled kernels are measured, and nothing is compiled here without Numba" in out
 
 
+def test_the_doctor_finds_no_problem_and_says_what_works():
+    out, _ = in_browser("""
+from functad.__main__ import main
+print(main(["doctor"]))
+""")
+    assert out.endswith("no problems found\n0\n") and "PROBLEM" not in out
+    assert "works         everything, run by NumPy" in out and "python -m pip install numba" in out
+
+
 def test_kernels_for_cuda_are_shown():
     out, _ = in_browser("""
 print(functad.jit(loss, backend="cuda").lower(w, x).kernels)

@@ -38,17 +38,30 @@ _MOST = 256  # kinds of arguments of a function
 known_bodies: weakref.WeakKeyDictionary[Any, Recent[Body]] = weakref.WeakKeyDictionary()
 
 
-def trace_body(fun: Callable[..., Any], arg_trees: Sequence[PyTreeDef], avals: Sequence[Aval], transform: str) -> Body:
+class UserFunction(NamedTuple):
+    """The function of the user's that the one which a loop repeats calls: its name, and what it calls each leaf."""
+
+    name: str
+    leaf_name: Callable[[int], str]
+
+
+def trace_body(
+    fun: Callable[..., Any],
+    arg_trees: Sequence[PyTreeDef],
+    avals: Sequence[Aval],
+    transform: str,
+    user: UserFunction | None = None,
+) -> Body:
     """Trace `fun(*args)` for leaves of these types; the same Body again for the same function and types.
 
-    arg_trees: the structure of each argument. avals: the types of all leaves.
+    arg_trees: the structure of each argument. avals: the types of all leaves. user: whom errors name, if not `fun`.
     """
     check_callable(fun, transform)
     key = (tuple([tree.exact_key() for tree in arg_trees]), tuple(avals), config.trace_settings)
     found = remembered(known_bodies, fun)
     body = found.find(key)
     if body is None:
-        body, reusable = _trace(fun, arg_trees, avals, transform)
+        body, reusable = _trace(fun, arg_trees, avals, transform, user)
         if reusable:
             found.add(key, body)
     return body
@@ -66,14 +79,19 @@ def remembered(known: weakref.WeakKeyDictionary[Any, Recent[T]], fun: Callable[.
 
 
 def _trace(
-    fun: Callable[..., Any], arg_trees: Sequence[PyTreeDef], avals: Sequence[Aval], transform: str
+    fun: Callable[..., Any],
+    arg_trees: Sequence[PyTreeDef],
+    avals: Sequence[Aval],
+    transform: str,
+    user: UserFunction | None,
 ) -> tuple[Body, bool]:
-    name = function_name(fun)
+    name = function_name(fun) if user is None else user.name
     leaves = iter(range(len(avals)))
     args = [tree_unflatten(t, [next(leaves) for _ in range(t.num_leaves)]) for t in arg_trees]
     in_tree = tree_flatten((tuple(args), {}))[1]
     flat_fun = FlatFunction(fun, in_tree, transform=transform, name=name)
-    origins = LeafNames(fun, dict(enumerate(args))).origins(len(avals))
+    leaf_name = LeafNames(fun, dict(enumerate(args))).__getitem__ if user is None else user.leaf_name
+    origins = [partial(leaf_name, i) for i in range(len(avals))]
     with Trace(f"{transform} of {name}", records_all=True) as trace:
         inputs = [trace.new_input(a, o) for a, o in zip(avals, origins)]
         outs = flat_fun(*inputs)

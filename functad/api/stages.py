@@ -17,6 +17,7 @@ from functad.config import config
 from functad.errors import ArgumentError, ShapeError
 from functad.execution import executable, lowered, optimized
 from functad.ir import Program
+from functad.pretty import call_arguments
 from functad.tracing import bind, current_trace
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
@@ -38,6 +39,7 @@ class Traced:
         self.donated = donated
         self.leaf_names = leaf_names
         self.backend = backend
+        call_arguments(program, leaf_names)
         self.jaxpr = program
         self.in_tree = in_tree
         self.out_tree = out_tree

@@ -23,7 +23,7 @@ import functad
 from functad import machine_model
 from functad.config import OPTIONS, available_cores, config
 from functad.errors import FunctadError
-from functad.system import lapack
+from functad.system import lapack, numba_here
 
 
 class Problem(FunctadError):
@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
             print(line, flush=True)
         return 0
     problems = 0
-    for title, part in PARTS.items():
+    parts = PARTS if numba_here.is_installed() else {**{t: PARTS[t] for t in _OF_NUMPY}, "Numba": _without_numba}
+    for title, part in parts.items():
         print(f"{title}")
         try:
             for finding in part():
@@ -77,13 +78,20 @@ def _versions() -> Findings:
     yield "Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
     yield "system", f"{platform.system()} {platform.release()}, {platform.machine()}"
     yield "NumPy", np.__version__
-    for package in ("numba", "llvmlite"):
+    for package in ("numba", "llvmlite") if numba_here.is_installed() else ():
         try:
             yield package, version(package)
         except PackageNotFoundError:
             yield Problem(f"{package} is not installed: python -m pip install numba")
     if sys.maxsize < 2**32:
         yield Problem("this Python has 32 bits; compiled functions need one with 64")
+
+
+def _without_numba() -> Findings:
+    yield "Numba", "not installed, which is no problem but for speed"
+    yield "works", "everything, run by NumPy operation by operation, jitted functions, too; kernels are shown"
+    yield "does not", 'machine code, profile, and the backend "cuda"'
+    yield "to add it", "python -m pip install numba"
 
 
 def _processor() -> Findings:
@@ -292,3 +300,4 @@ PARTS: dict[str, Callable[[], Findings]] = {
     "Compiler": _compiler,
     "CUDA": _cuda,
 }
+_OF_NUMPY = ("Versions",)  # the parts that say something where nothing is compiled

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from functad.extend import source_info_util as source_info_util
     from functad.extend.checking import check_primitive as check_primitive
     from functad.extend.registering import register_backend as register_backend
+    from functad.extend.registering import register_pass as register_pass
     from functad.extend.registering import register_rule as register_rule
 
 _PLACES = {
     "check_primitive": "functad.extend.checking",
     "register_backend": "functad.extend.registering",
+    "register_pass": "functad.extend.registering",
     "register_rule": "functad.extend.registering",
 }
 

@@ -1,4 +1,4 @@
-"""Backends and optimiser rules of one's own, under names: registering a name anew replaces what it meant.
+"""Backends, optimiser rules and passes of one's own, under names: registering a name anew replaces what it meant.
 
 Knows where they are noted; not who runs them.
 """
@@ -14,8 +14,10 @@ import numpy as np
 from functad.backends import BACKENDS
 from functad.config import config, extensions_of, set_extension
 from functad.editing.rewriting import Rule, View, checked_rule
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, close_names
 from functad.ir import Atom, Eqn, Primitive, Program
+from functad.optimize.own_passes import OwnPass
+from functad.optimize.pipeline import PASSES
 
 
 class Registration:
@@ -138,6 +140,53 @@ def register_rule(
         raise ArgumentError(f"register_rule({name!r}): because must say why results are the same")
     _check_callable(f"register_rule({name!r})", "make", make)
     return Registration("rule", name, checked_rule(Rule(name, primitives, make, because)))
+
+
+def register_pass(
+    name: str, run: Callable[[Program], Program], because: str, after: str = "inline_calls"
+) -> Registration:
+    """Let the optimiser run a pass of yours among its own.
+
+    It is given the whole Program, and that of each loop and branch, in which calls are inlined. What it makes is held
+    to the contracts of passes; what is of no use in it is dropped later. `functad.explain` shows it as a stage, where
+    it changes something. Functions that are compiled already are compiled anew at their next call.
+
+    Args:
+        name: what it does, in a few words; a name of yours that is taken gets the new pass.
+        run: from Program to Program, of the same inputs and results: `program.replace(eqns=…)`, for example, or the
+            Program itself where there is nothing to do. Programs are not changed in place.
+        because: why results are the same, NaN, infinities and signed zeros included.
+        after: the pass of functad's own behind which it runs, the first by default: "inline_calls",
+            "eliminate_dead_code", "optimize_control", "simplify_numbers", "share_common_subexpressions",
+            "merge_whiles", "simplify_products" or "multiply_before_gathering".
+
+    Returns:
+        What forgets the pass: `.unregister()`, or the end of a `with` block.
+
+    Raises:
+        ArgumentError: `because` is empty, `after` is no pass, or `run` cannot be called.
+        CustomRuleError: at a compilation: what the pass made is no Program, is not well formed, or has other types.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad import lax
+    >>> from functad.extend import register_pass
+    >>> def cosines_as_sines(program):
+    ...     return program.replace(eqns=[
+    ...         eqn.replace(primitive=lax.sin_p) if eqn.primitive is lax.cos_p else eqn for eqn in program.eqns])
+    >>> f = functad.jit(lambda x: jnp.cos(x) * 2.)
+    >>> with register_pass("cosines as sines", cosines_as_sines, "they are not: this is an example"):
+    ...     print(f.lower(1.).optimized)
+    { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = mul b 2.0:f32[] in (c,) }
+    """
+    places = list(dict.fromkeys(a_pass.__name__ for a_pass in PASSES))
+    if after not in places:
+        close = close_names(after, places)
+        meant = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        raise ArgumentError(f"register_pass({name!r}): after must be one of {', '.join(places)}; got {after!r}{meant}")
+    if not because.strip():
+        raise ArgumentError(f"register_pass({name!r}): because must say why results are the same")
+    _check_callable(f"register_pass({name!r})", "run", run)
+    return Registration("pass", name, OwnPass(name, run, after, because))
 
 
 def _check_callable(function: str, argument: str, value: Any) -> None:

@@ -9,16 +9,17 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad import dtypes
 from functad.api import vmap
-from functad.api.arguments import as_value, check_callable, function_name
+from functad.api.arguments import LeafNames, as_value, check_callable, function_name
 from functad.api.bodies import (
     Body,
     Operand,
+    UserFunction,
     as_arrays,
     check_same_tree,
     check_same_types,
@@ -41,7 +42,36 @@ from functad.primitives.joining import concatenate
 from functad.primitives.logic import lt
 from functad.primitives.reduction import slice_along
 from functad.tracing import Tracer, has_value
-from functad.tree_util import PyTreeDef, tree_map, tree_unflatten
+from functad.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
+
+
+class _Said(NamedTuple):
+    """What errors call a loop, what its function gives, and what it begins with: the user's words.
+
+    user: the function of the user's that another one calls. inner: which part of the carry he knows; None: all.
+    """
+
+    loop: str
+    result: str
+    start: str
+    user: UserFunction | None = None
+    inner: int | None = None
+
+    def check_same_tree(self, got: PyTreeDef, start: Operand) -> None:
+        given, wanted = (t if self.inner is None else t.children()[self.inner] for t in (got, start.tree))
+        check_same_tree(given, wanted, self.result, self.start, self.loop)
+
+    def check_same_types(self, got: Sequence[Aval], start: Operand) -> None:
+        own = 0 if self.inner is None else start.tree.num_leaves - start.tree.children()[self.inner].num_leaves
+        ahead = "" if self.inner is None else f"[{self.inner}]"
+        paths = [path.removeprefix(ahead) for path in start.paths[own:]]
+        check_same_types(got[own:], start.avals[own:], paths, self.result, self.start, self.loop)
+
+
+_SCAN = _Said("scan", "the carry that f returns", "init")
+_WHILE = _Said("while_loop", "what body_fun returns", "init_val")
+_FORI = _Said("fori_loop", "what body_fun returns", "init_val")
+_MAP = _Said("map", "the carry", "the first carry")  # it has none
 
 
 def scan(
@@ -94,54 +124,68 @@ def scan(
     >>> scan(lambda total, x: (total + x, total * x), 0., jnp.array([1., 2., 3.]))
     (Array(6., dtype=float32), Array([0., 2., 9.], dtype=float32))
     """
-    start, arrays = operand(init, "init", "scan"), operand(xs, "xs", "scan")
-    steps = _length(arrays, length)
+    return _scan(f, init, xs, _SCAN, length, reverse, unroll, progress)
+
+
+def _scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    said: _Said,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    progress: str | None = None,
+) -> tuple[Any, Any]:
+    start, arrays = operand(init, said.start, said.loop), operand(xs, "xs", said.loop)
+    steps = _length(arrays, length, said.loop)
     if config.disable_jit:
         return _python_scan(f, start, arrays, steps, reverse, progress)
     slices = [Aval(a.shape[1:], a.dtype, a.weak_type) for a in arrays.avals]
 
     def trace(avals: Sequence[Aval]) -> Body:
-        return trace_body(f, [start.tree, arrays.tree], [*avals, *slices], "scan")
+        return trace_body(f, [start.tree, arrays.tree], [*avals, *slices], said.loop, said.user)
 
     body = trace(start.avals)
     carry_tree, ys_tree = _pair(f, body.out_tree)
-    check_same_tree(carry_tree, start.tree, "the carry that f returns", "init", "scan")
+    said.check_same_tree(carry_tree, start)
     n = len(start.leaves)
     start, body = _settled(start, body, lambda b: b.program.out_avals[:n], trace)
-    check_same_types(body.program.out_avals[:n], start.avals, start.paths, "the carry that f returns", "init", "scan")
-    loop: dict[str, Any] = {"length": steps, "reverse": bool(reverse), "unroll": _unroll(unroll, steps)}
+    said.check_same_types(body.program.out_avals[:n], start)
+    loop: dict[str, Any] = {"length": steps, "reverse": bool(reverse), "unroll": _unroll(unroll, steps, said.loop)}
     bind = bind_scan if progress is None else partial(scan_with_progress, label=str(progress))
     last, ys = bind(body.program, start.leaves, arrays.leaves, **loop)
     return start.rebuilt(last), tree_unflatten(ys_tree, ys)
 
 
-def _length(arrays: Operand, length: int | None) -> int:
+def _length(arrays: Operand, length: int | None, loop: str) -> int:
     for path, aval in zip(arrays.paths, arrays.avals):
         if not aval.shape:
-            raise ShapeError(f"scan: xs{path} is a scalar; it needs a leading axis to loop over")
+            raise ShapeError(f"{loop}: xs{path} is a scalar; it needs a leading axis to loop over")
     sizes = {a.shape[0] for a in arrays.avals}
     if length is not None:
         try:
             wanted = operator.index(length)
         except TypeError:
-            raise ArgumentError(f"scan: length must be an int, but is {length!r}") from None
+            raise ArgumentError(f"{loop}: length must be an int, but is {length!r}") from None
         if wanted < 0:
-            raise ArgumentError(f"scan: length must not be negative, but is {wanted}")
+            raise ArgumentError(f"{loop}: length must not be negative, but is {wanted}")
         if sizes - {wanted}:
             shown = ", ".join(f"xs{p} has {a.shape[0]}" for p, a in zip(arrays.paths, arrays.avals))
-            raise ArgumentError(f"scan: length={wanted} does not fit the leading axes: {shown}")
+            raise ArgumentError(f"{loop}: length={wanted} does not fit the leading axes: {shown}")
         return wanted
     if not sizes:
-        raise ArgumentError("scan: xs holds no array, so `length` must tell the number of steps")
+        tells = "so `length` must tell" if loop == "scan" else "which would tell"
+        raise ArgumentError(f"{loop}: xs holds no array, {tells} the number of steps")
     if len(sizes) > 1:
         shown = ", ".join(f"xs{p} has {a.shape[0]}" for p, a in zip(arrays.paths, arrays.avals))
-        raise ArgumentError(f"scan: all arrays in xs must have leading axes of one size, but {shown}")
+        raise ArgumentError(f"{loop}: all arrays in xs must have leading axes of one size, but {shown}")
     return sizes.pop()
 
 
-def _unroll(unroll: int | bool, steps: int) -> int:
+def _unroll(unroll: int | bool, steps: int, loop: str) -> int:
     if not isinstance(unroll, (bool, int, np.integer)) or unroll < 0:
-        raise ArgumentError(f"scan: unroll must be a bool or an int that is not negative, but is {unroll!r}")
+        raise ArgumentError(f"{loop}: unroll must be a bool or an int that is not negative, but is {unroll!r}")
     if unroll is True or (unroll == 0 and unroll is not False):
         return max(steps, 1)
     return max(int(unroll), 1)
@@ -234,25 +278,28 @@ def while_loop(
     >>> grad(lambda x: while_loop(lambda v: v < 100, lambda v: v * v, x))(3.)  # ((x²)²)² = x⁸
     Array(17496., dtype=float32, weak_type=True)
     """
-    start = operand(init_val, "init_val", "while_loop")
-    check_callable(cond_fun, "while_loop")
-    most = _max_steps(max_steps)
+    return _while_loop(cond_fun, body_fun, init_val, _WHILE, _max_steps(max_steps))
+
+
+def _while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, said: _Said, most: int | None = None
+) -> Any:
+    start = operand(init_val, said.start, said.loop)
+    check_callable(cond_fun, said.loop)
     if config.disable_jit:
         value, steps, ended = _python_while(cond_fun, body_fun, start, most)
         if ended:
             return value
-        start, most = operand(value, "init_val", "while_loop"), None if most is None else most - steps
+        start, most = operand(value, said.start, said.loop), None if most is None else most - steps
 
     def trace(avals: Sequence[Aval]) -> Body:
-        return trace_body(body_fun, [start.tree], avals, "while_loop")
+        return trace_body(body_fun, [start.tree], avals, said.loop, said.user)
 
     body = trace(start.avals)
-    check_same_tree(body.out_tree, start.tree, "what body_fun returns", "init_val", "while_loop")
+    said.check_same_tree(body.out_tree, start)
     start, body = _settled(start, body, lambda b: b.program.out_avals, trace)
-    check_same_types(
-        body.program.out_avals, start.avals, start.paths, "what body_fun returns", "init_val", "while_loop"
-    )
-    cond = trace_body(cond_fun, [start.tree], start.avals, "while_loop")
+    said.check_same_types(body.program.out_avals, start)
+    cond = trace_body(cond_fun, [start.tree], start.avals, said.loop)
     outs = cond.program.out_avals
     if len(outs) != 1 or outs[0].shape != () or outs[0].dtype != bool or cond.out_tree.num_nodes != 1:
         shown = tree_unflatten(cond.out_tree, [a.str_short() for a in outs])
@@ -343,28 +390,48 @@ def fori_loop(
         else ArrayImpl(np.asarray(b, dtype), dtype == dtypes.default_int_dtype())
         for b in (first, last)
     )
-    if not isinstance(first, Tracer) and not isinstance(last, Tracer):
-        if config.disable_jit:
-            return _python_fori(body_fun, range(first, last), dtype, init_val, progress)
+    is_known = not isinstance(first, Tracer) and not isinstance(last, Tracer)
+    if is_known and config.disable_jit:
+        return _python_fori(body_fun, range(first, last), dtype, init_val, progress)
+    value = as_arrays(init_val, "init_val", "fori_loop")
 
-        def step(carry: Any, _: Any) -> tuple[Any, None]:
-            i, value = carry
-            return (i + 1, body_fun(i, value)), None
+    def next_value(i: Any, value: Any) -> Any:
+        return as_arrays(body_fun(i, value), _FORI.result, _FORI.loop)
 
-        times = 1 if unroll is None else unroll
-        steps = max(last - first, 0)
-        (_, out), _ = scan(step, (start, init_val), None, length=steps, unroll=times, progress=progress)
+    if is_known:
+        (_, out), _ = _scan(
+            lambda carry, _: ((carry[0] + 1, next_value(*carry)), None),
+            (start, value),
+            None,
+            _FORI._replace(user=_counted_function(body_fun, value, ()), inner=1),
+            max(last - first, 0),
+            unroll=1 if unroll is None else unroll,
+            progress=progress,
+        )
         return out
     if unroll is not None and unroll is not False and unroll != 1:
         raise ArgumentError("fori_loop: unroll needs bounds that are known when the function is traced")
     if progress is not None:
         raise ArgumentError("fori_loop: progress needs bounds that are known when the function is traced")
-    _, _, out = while_loop(
+    _, _, out = _while_loop(
         lambda carry: lt(carry[0], carry[1]),
-        lambda carry: (carry[0] + 1, carry[1], body_fun(carry[0], carry[2])),
-        (start, stop, init_val),
+        lambda carry: (carry[0] + 1, carry[1], next_value(carry[0], carry[2])),
+        (start, stop, value),
+        _FORI._replace(user=_counted_function(body_fun, value, ("upper",)), inner=2),
     )
     return out
+
+
+def _counted_function(body_fun: Callable[[Any, Any], Any], value: Any, between: Sequence[str]) -> UserFunction:
+    """The function `(i, val) → val` as errors name it; between: what stands between both in the carry."""
+    leaves, tree = tree_flatten(value)
+    example = tree_unflatten(tree, range(len(leaves)))  # not the arrays, which would stay alive
+
+    def leaf_name(k: int) -> str:
+        i, *own = LeafNames(body_fun, {0: 0, 1: example}).all()
+        return [i, *between, *own][k]
+
+    return UserFunction(function_name(body_fun), leaf_name)
 
 
 def _python_fori(
@@ -449,10 +516,16 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     Array([0, 1, 4, 9], dtype=int32)
     """
     check_callable(f, "map")
-    if batch_size is None:
-        return scan(lambda _, x: ((), f(x)), (), xs)[1]
     arrays = operand(xs, "xs", "map")
-    total = _length(arrays, None)
+    total = _length(arrays, None, "map")
+    example = tree_unflatten(arrays.tree, range(len(arrays.leaves)))
+    said = _MAP._replace(user=UserFunction(function_name(f), LeafNames(f, {0: example}).__getitem__))
+
+    def step(_: Any, x: Any) -> tuple[Any, Any]:
+        return (), as_arrays(f(x), "what f returns", "map")
+
+    if batch_size is None:
+        return _scan(step, (), arrays.rebuilt(arrays.leaves), said)[1]
     if not isinstance(batch_size, (int, np.integer)) or batch_size < 0:
         raise ArgumentError(f"map: batch_size must be an int that is not negative, but is {batch_size!r}")
     if batch_size == 0:

@@ -5,7 +5,8 @@ No pass assumes that NaN, infinities or signed zeros do not occur.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from functad.config import config, extensions_of
 from functad.editing.common_subexpressions import share_common_subexpressions
@@ -18,6 +19,7 @@ from functad.observing import watching
 from functad.optimize.loops.merged_whiles import merge_whiles
 from functad.optimize.loops.passes import has_loops, optimize_loops
 from functad.optimize.loops.scan_fusion import fuse_scans
+from functad.optimize.own_passes import OwnPass, run_own_pass
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SINK_RULES, SUM_RULES, UNROLL_RULES
 
 
@@ -30,15 +32,25 @@ def simplify(program: Program) -> Program:
     >>> print(simplify(functad.make_jaxpr(lambda x: jnp.sin(x) * 1. + jnp.sin(x))(2.)))
     { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = add b b in (c,) }
     """
-    for a_pass in PASSES:
-        before, program = program, a_pass(program)
+    for name, because, run in _with_own_passes():
+        before, program = program, run(program)
         if watching.observer is not None:
-            watching.observer.passed(a_pass.__name__, (a_pass.__doc__ or "").partition("\n")[0], before, program)
+            watching.observer.passed(name, because, before, program)
         if config.check_programs:
             check_stage(program, "inlined")
     if config.check_programs:
         check_stage(program, "optimized")
     return program
+
+
+def _with_own_passes() -> Iterator[tuple[str, str, Callable[[Program], Program]]]:
+    """The name of each pass, what it says of itself, and the pass: those of users behind the ones that they name."""
+    waiting: list[OwnPass] = [*extensions_of("pass").values()]
+    for a_pass in PASSES:
+        yield a_pass.__name__, (a_pass.__doc__ or "").partition("\n")[0], a_pass
+        for own in [own for own in waiting if own.after == a_pass.__name__]:
+            waiting.remove(own)
+            yield own.name, own.because, partial(run_own_pass, own)
 
 
 def optimize_control(program: Program) -> Program:

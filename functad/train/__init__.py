@@ -3,6 +3,9 @@
 Knows the public names only.
 """
 
+from typing import TYPE_CHECKING
+
+from functad.absent import absent
 from functad.train.checkpoints import Checkpoints
 from functad.train.cnn import cnn
 from functad.train.digits import as_inputs
@@ -31,3 +34,10 @@ __all__ = [
     "text_cnn",
     "training_step",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = absent(__name__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -43,7 +43,7 @@ def history_section(history: History) -> PageSection:
     best, monitor = history.best, f"{'test' if history.last.test else 'train'} {history.monitor}"
     figure = (best.test or best.train)[history.monitor]
     sentence = f"Best by {monitor}: epoch {best.number}, with {figure:.4f}. Its parameters are those of this page."
-    html = paragraph(sentence) + history.plot()._repr_html_()
+    html = paragraph(sentence) + history.plot().html()
     return PageSection("How it went", html + table("Each epoch.", *cells(history)))
 
 

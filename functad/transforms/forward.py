@@ -48,7 +48,7 @@ def push_forward(ops: Sequence[Op], tangents: dict[int, Any]) -> None:
                 incoming.append(Zero(aval_of(a)) if t is None else t)
             if not moves:
                 continue
-            lines.source = op.source
+            lines.source = op.source.of_derived() if op.source else None
             for out, t in zip(op.outs, push_through(op, incoming)):
                 if type(t) is not Zero:
                     tangents[id(out)] = t

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from functad.errors import ArgumentError
 from functad.system.cache import atomic_write
 from functad.views.charts import ALONE
+from functad.views.pictures import drawing
 
 _WIDTH, _ROW, _TOP, _FOOT = 640, 24, 34, 26
 _LEFT, _RIGHT = 190, 440
@@ -53,7 +54,24 @@ class Bars:
     @property
     def svg(self) -> str:
         """One SVG document; its text is dark, or light where the reader prefers dark."""
-        return self._drawn(ALONE)
+        rows = list(self.rows)
+        if len(rows) > _MOST:
+            rest = rows[_MOST - 1 :]
+            rows = rows[: _MOST - 1]
+            rows.append(BarRow(f"{len(rest)} more", sum(r.value for r in rest), sum(r.floor for r in rest)))
+        longest = max(row.value for row in rows)
+        most = max(longest, min(2 * longest, max(row.floor for row in rows))) or 1.0
+        height = _TOP + _ROW * len(rows) + _FOOT
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
+            f'height="{height}" role="img" style="width:100%;height:auto;font:12px system-ui,sans-serif">{ALONE}',
+            f"<title>{escape(self.title)}</title><desc>{escape(repr(self)[1:-1])}</desc>",
+            _text(0, 16, self.title, 'font-weight="600" font-size="13"'),
+            *(self._row(row, _TOP + _ROW * i, most) for i, row in enumerate(rows)),
+            _floor_mark(_LEFT, height - _FOOT + 6),
+            _text(_LEFT + 10, height - _FOOT + 19, "the floor: the least that the machine needs", 'opacity="0.75"'),
+        ]
+        return "".join([*parts, "</svg>"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the SVG document to a file."""
@@ -67,30 +85,10 @@ class Bars:
         return self.svg
 
     def _repr_html_(self) -> str:
-        return f'<div style="max-width:{_WIDTH}px">{self._drawn("")}</div>'
+        return drawing(self.svg, repr(self)[1:-1])
 
     def _said(self, row: BarRow) -> str:
         return f"{row.name} {row.value:,.1f} {self.unit}, floor {row.floor:,.1f} {self.unit}"
-
-    def _drawn(self, style: str) -> str:
-        rows = list(self.rows)
-        if len(rows) > _MOST:
-            rest = rows[_MOST - 1 :]
-            rows = rows[: _MOST - 1]
-            rows.append(BarRow(f"{len(rest)} more", sum(r.value for r in rest), sum(r.floor for r in rest)))
-        longest = max(row.value for row in rows)
-        most = max(longest, min(2 * longest, max(row.floor for row in rows))) or 1.0
-        height = _TOP + _ROW * len(rows) + _FOOT
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-            f'height="{height}" role="img" style="width:100%;height:auto;font:12px system-ui,sans-serif">{style}',
-            f"<title>{escape(self.title)}</title><desc>{escape(repr(self)[1:-1])}</desc>",
-            _text(0, 16, self.title, 'font-weight="600" font-size="13"'),
-            *(self._row(row, _TOP + _ROW * i, most) for i, row in enumerate(rows)),
-            _floor_mark(_LEFT, height - _FOOT + 6),
-            _text(_LEFT + 10, height - _FOOT + 19, "the floor: the least that the machine needs", 'opacity="0.75"'),
-        ]
-        return "".join([*parts, "</svg>"])
 
     def _row(self, row: BarRow, y: float, most: float) -> str:
         width, floor = ((_RIGHT - _LEFT) * min(1.0, value / most) for value in (row.value, row.floor))

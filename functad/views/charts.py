@@ -15,6 +15,7 @@ import numpy as np
 
 from functad.errors import ArgumentError
 from functad.system.cache import atomic_write
+from functad.views.pictures import drawing
 
 _WIDTH, _HEIGHT = 360, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 344, 52, 196
@@ -88,6 +89,10 @@ class Chart:
         return self.svg
 
     def _repr_html_(self) -> str:
+        return drawing(self.svg, repr(self)[1:-1])
+
+    def html(self) -> str:
+        """The panels as a part of a page, in its colours, side by side where there is room."""
         style = "flex:1 1 18em;max-width:32em;min-width:0"
         panels = "".join(f'<div style="{style}">{_panel(panel)}</div>' for panel in self.panels)
         return f'<div style="display:flex;flex-wrap:wrap;gap:1em">{panels}</div>'

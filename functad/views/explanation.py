@@ -5,9 +5,10 @@ Knows stages and their lines; not where they come from.
 
 from __future__ import annotations
 
+import json
 import os
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from functad.system.cache import atomic_write
@@ -20,6 +21,8 @@ from functad.views.page import PageSection, page, paragraph
 _MARKS = {"+": "added: ", "-": "removed: ", "#": "", "": ""}  # for those who listen
 _WIDTH = 96
 _SHOWN, _SHOWN_OF_LONG = 60, 12  # lines of a stage in a terminal
+_NOTES = 12  # beneath a heading
+_ON_PAGE = 3_000  # lines of a stage on a page: more make a browser slow
 
 
 class Explanation:
@@ -78,7 +81,9 @@ class Explanation:
         )
         sections = [PageSection(f"{n}. {s.title}", s.html(n), f"stage{n}") for n, s in numbered]
         summary = [f"{self.name}({self.signature}), from its source to machine code."]
-        return page(f"The journey of {self.name}", summary, sections, top, STYLE, SCRIPT)
+        wholes = {line.whole: line.about for stage in self.stages for line in stage.lines if line.whole}
+        script = f"const KERNELS = {json.dumps(wholes)};{SCRIPT}"
+        return page(f"The journey of {self.name}", summary, sections, top, STYLE, script)
 
     def _repr_html_(self) -> str:
         style = "width:100%;height:40rem;border:1px solid #8886;border-radius:.4rem"
@@ -109,43 +114,65 @@ class ShownStage:
     def _text(self) -> Iterator[str]:
         yield self.title
         yield textwrap.fill(self.does, _WIDTH)
-        for note in self.notes:
+        for note in self.notes[:_NOTES]:
             yield textwrap.fill(note, _WIDTH, initial_indent="* ", subsequent_indent="  ")
-        shown, last = self._shown(), -1
-        for number in shown:
-            if number > last + 1:
-                yield f"  … {number - last - 1:,} lines"
-            line, last = self.lines[number], number
+        if len(self.notes) > _NOTES:
+            yield f"* … {len(self.notes) - _NOTES:,} more"
+        for line in self._shown(_SHOWN_OF_LONG if self.stage.long else _SHOWN, " more: .save('page.html') shows more"):
             note = f"  # {line.note}" if line.note else ""
-            yield f"{line.mark:1} {line.text}{note}".rstrip()
-        if last + 1 < len(self.lines):
-            yield f"  … {len(self.lines) - last - 1:,} more lines: .save('page.html') shows all"
+            mark = line.mark if line.mark in ("+", "-") else ""
+            yield f"{mark:1} {line.text}{note}".rstrip()
 
-    def _shown(self) -> list[int]:
-        """The numbers of the lines to print: all of few; of many, those that changed and those beside them."""
+    def _shown(self, most: int, more: str) -> Iterator[Line]:
+        """The lines to show, and how many are left out between them; more: what is said of those at the end."""
+        last = -1
+        for number in self._chosen(most):
+            if number > last + 1:
+                yield Line(f"… {_counted(number - last - 1)}", "#")
+            last = number
+            yield self.lines[number]
+        if last + 1 < len(self.lines):
+            yield Line(f"… {_counted(len(self.lines) - last - 1)}{more}", "#")
+
+    def _chosen(self, most: int) -> list[int]:
+        """Numbers of lines: all of few; of many, those that changed and those beside them, or each part's first."""
         numbers = range(len(self.lines))
-        most = _SHOWN_OF_LONG if self.stage.long else _SHOWN
         if len(numbers) <= most:
             return [*numbers]
         changed = [i for i in numbers if self.lines[i].mark in ("+", "-")]
-        near = sorted({j for i in changed for j in range(i - 2, i + 3) if j in numbers})
-        return near[:most] or [*numbers[:most]]
+        if changed:
+            return sorted({j for i in changed for j in range(i - 2, i + 3) if j in numbers})[:most]
+        heads = sorted({0, *(i for i in numbers if self.lines[i].mark == "#")})
+        each = max(1, most // len(heads))
+        parts = (range(first, min(end, first + each)) for first, end in zip(heads, [*heads[1:], len(numbers)]))
+        return [i for part in parts for i in part][:most]
 
     def html(self, number: int) -> str:
         """What stands beneath its heading."""
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
-        parts = [paragraph(self.does), f'<ul class="notes">{notes}</ul>' if notes else ""]
+        parts = [paragraph(self.does), _notes(self.notes[:_NOTES])]
+        if rest := self.notes[_NOTES:]:
+            parts.append(f"<details><summary>{len(rest):,} more notes</summary>{_notes(rest)}</details>")
         if self.stage.memory is not None:
             about = {line.text.split(" ")[0]: line for line in self.lines}
             parts.append(memory_picture(self.stage.memory, lambda name: _attributes(about[name], "line")))
         if self.lines:
-            text = "".join(map(_line, self.lines))
+            shown = list(self._shown(_ON_PAGE, f" more: explanation[{self.title!r}].lines has them"))
+            text = "".join(map(_line, shown))
             label = f'role="listbox" aria-multiselectable="true" aria-label="{escape(self.title)}"'
             listing = f'<div class="listing" {label}><div class="lines" role="presentation">{text}</div></div>'
             if self.stage.long:
-                listing = f"<details><summary>Show {len(self.lines):,} lines</summary>{listing}</details>"
+                listing = f"<details><summary>Show {_counted(len(shown))}</summary>{listing}</details>"
             parts.append(f'<p class="count" data-stage="{number}" aria-hidden="true"></p>{listing}')
         return "".join(parts)
+
+
+def _notes(notes: Sequence[str]) -> str:
+    entries = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f'<ul class="notes">{entries}</ul>' if entries else ""
+
+
+def _counted(lines: int) -> str:
+    return f"{lines:,} line{'s' if lines != 1 else ''}"
 
 
 def _line(line: Line) -> str:
@@ -163,7 +190,7 @@ def _attributes(line: Line, kind: str) -> str:
     """What tells the script to what a line belongs."""
     given = {
         "v": " ".join(line.about) if not line.whole else "",
-        "w": " ".join(line.about) if line.whole else "",
+        "w": line.whole,
         "l": " ".join(line.sources),
         "k": line.kernel,
         "s": "1" if line.sources and not line.about else "",

@@ -1,6 +1,7 @@
 """The style sheet and the script of an explanation's page: how lines look, and how they are marked.
 
-Knows the class names and `data-` attributes that `explanation.py` writes; nothing of stages.
+Knows the class names, the `data-` attributes and the table `KERNELS`, from kernels to their variables, that
+`explanation.py` writes; nothing of stages.
 """
 
 STYLE = """
@@ -59,6 +60,7 @@ SCRIPT = """
   const lines = [...document.querySelectorAll('.line')];
   const index = { v: new Map(), k: new Map(), l: new Map(), s: new Map() };
   const words = (line, key) => (line.dataset[key] || '').split(' ').filter(Boolean);
+  const names = line => [...words(line, 'v'), ...words(line, 'w').flatMap(kernel => KERNELS[kernel] || [])];
   const put = (map, word, line) => map.has(word) ? map.get(word).push(line) : map.set(word, [line]);
   for (const line of lines) {
     for (const v of words(line, 'v')) put(index.v, v, line);
@@ -68,7 +70,7 @@ SCRIPT = """
   const related = line => {
     const found = new Set([line]);
     const add = (map, word) => (map.get(word) || []).forEach(one => found.add(one));
-    for (const v of [...words(line, 'v'), ...words(line, 'w')]) add(index.v, v);
+    for (const v of names(line)) add(index.v, v);
     for (const k of words(line, 'k')) add(index.k, k);
     for (const l of words(line, 'l')) { add(index.s, l); if (line.dataset.s) add(index.l, l); }
     return found;
@@ -88,8 +90,8 @@ SCRIPT = """
       const n = counts.get(p.closest('section')) || 0;
       p.textContent = n ? `${n} ${n === 1 ? 'line' : 'lines'} marked` : '';
     });
-    const names = line ? [...words(line, 'v'), ...words(line, 'w')] : [];
-    const what = names.length > 5 ? `${names.length} equations` : names.join(', ') || (line && 'this line');
+    const all = line ? names(line) : [];
+    const what = all.length > 5 ? `${all.length} equations` : all.join(', ') || (line && 'this line');
     said.textContent = line ? `${what}: ${marked.size} lines in ${counts.size} stages` : 'Nothing is marked.';
   };
   const show = () => {

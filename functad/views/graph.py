@@ -153,6 +153,11 @@ def graph_of(program: Program, labels: Sequence[str], optimized: bool, fold: boo
 _LOOKS = """
 .fg img, .fg svg { display: block; margin: 0 auto; max-width: none; }
 .fg-scroll { overflow: auto; max-height: 85vh; }
+.fg-live { cursor: grab; touch-action: pan-x pan-y; } .fg-live.fg-moves { cursor: grabbing; user-select: none; }
+.fg-bar { display: flex; gap: .4rem; align-items: center; margin: .3rem 0; font: 13px system-ui, sans-serif; }
+.fg-bar button { font: inherit; color: inherit; background: none; border: 1px solid rgba(128,128,128,.6);
+  border-radius: .3rem; padding: .1rem .6rem; cursor: pointer; }
+.fg-bar button:focus-visible { outline: 2px solid #2b7bd6; }
 .fg-scroll:focus-visible { outline: 2px solid #2b7bd6; }
 .fg-text { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: currentColor; }
 .fg-type { opacity: .68; }
@@ -178,7 +183,7 @@ _LOOKS = """
 """
 # Where a notebook is not trusted, scripts and SVG are taken out of HTML, and images are left. So the SVG comes as an
 # image, and the script puts it into the page: then it takes the page's colours, marks what hangs together with the box
-# that is pointed at or has the focus, and tells all of it; arrow keys walk.
+# that is pointed at or has the focus, and tells all of it; arrow keys walk, + and − zoom, and the frame can be dragged.
 _SCRIPT = """
 (() => { for (const root of document.querySelectorAll('.fg:not([data-live])')) {
   root.dataset.live = '1';
@@ -188,6 +193,56 @@ _SCRIPT = """
   for (const style of svg.querySelectorAll('style')) style.remove();
   still.replaceWith(document.adoptNode(svg));
   told.textContent = 'Point at a box, or go along the arrows with the arrow keys.';
+  const frame = root.querySelector('.fg-scroll'), bar = document.createElement('div');
+  const width = +svg.getAttribute('width'), height = +svg.getAttribute('height');
+  let scale = 1;
+  const zoom = (to, x = frame.clientWidth / 2, y = frame.clientHeight / 2) => {
+    const next = Math.min(Math.max(to, .02), 4);
+    const left = (frame.scrollLeft + x) / scale, top = (frame.scrollTop + y) / scale;
+    scale = next;
+    svg.setAttribute('width', width * scale); svg.setAttribute('height', height * scale);
+    frame.scrollLeft = left * scale - x; frame.scrollTop = top * scale - y;
+    bar.querySelector('output').textContent = `${Math.round(100 * scale)} %`;
+  };
+  const ways = {
+    '+': ['larger', () => zoom(1.25 * scale)], '-': ['smaller', () => zoom(scale / 1.25)],
+    1: ['its own size', () => zoom(1)],
+    0: ['all of it', () => zoom(Math.min(1, frame.clientWidth / width, .85 * innerHeight / height))],
+  };
+  bar.className = 'fg-bar';
+  bar.innerHTML = '<button data-key="-">−</button><output>100 %</output><button data-key="+">+</button>' +
+    '<button data-key="0">all</button><button data-key="1">100 %</button>';
+  for (const button of bar.querySelectorAll('button')) {
+    const [name, act] = ways[button.dataset.key];
+    button.type = 'button'; button.title = `${name} (key ${button.dataset.key})`;
+    button.setAttribute('aria-label', name); button.addEventListener('click', act);
+  }
+  root.prepend(bar);
+  frame.classList.add('fg-live'); frame.tabIndex = 0;
+  root.addEventListener('keydown', event => {
+    const way = ways[event.key === '=' ? '+' : event.key];
+    if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault(); event.stopPropagation(); way[1]();
+  });
+  frame.addEventListener('wheel', event => {
+    if (!event.ctrlKey && !event.metaKey) return;  // the wheel alone scrolls
+    event.preventDefault();
+    const at = frame.getBoundingClientRect();
+    zoom(scale * 1.002 ** -event.deltaY, event.clientX - at.left, event.clientY - at.top);
+  }, { passive: false });
+  let held = null;
+  frame.addEventListener('pointerdown', event => {
+    if (event.button === 0 && event.pointerType !== 'touch')
+      held = [event.clientX + frame.scrollLeft, event.clientY + frame.scrollTop];
+  });
+  const move = event => {
+    if (!held) return;
+    frame.classList.add('fg-moves');
+    frame.scrollLeft = held[0] - event.clientX; frame.scrollTop = held[1] - event.clientY;
+  };
+  const drop = () => { held = null; frame.classList.remove('fg-moves'); };
+  frame.addEventListener('pointermove', move);
+  for (const end of ['pointerup', 'pointerleave', 'pointercancel']) frame.addEventListener(end, drop);
   const edges = [...root.querySelectorAll('.fg-edge')], nodes = [...root.querySelectorAll('.fg-node')];
   const by = new Map(nodes.map(n => [n.dataset.n, n]));
   const show = node => {
@@ -217,7 +272,7 @@ _SCRIPT = """
   }
   if (!nodes.length) continue;
   nodes[0].setAttribute('tabindex', '0');
-  const frame = root.querySelector('.fg-scroll'), box = nodes[0].getBoundingClientRect();
+  const box = nodes[0].getBoundingClientRect();
   const below = box.top - frame.getBoundingClientRect().top;
   if (below > frame.clientHeight / 2) frame.scrollTop = below - 60;
 } })();

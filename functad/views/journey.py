@@ -23,7 +23,7 @@ from functad.calls.common import closed
 from functad.dtypes import kind_of
 from functad.editing.keys import without_keys
 from functad.ir import Atom, Eqn, Program, Source, Var, subprograms
-from functad.lowering.costs import EquationCost, cost_of_equation
+from functad.lowering.costs import cost_of_equation
 from functad.lowering.memory.arena import MemoryPlan
 from functad.lowering.steps import ControlStep, GemmStep, inner_steps
 from functad.lowering_rules import Callback, ControlFlow
@@ -122,6 +122,9 @@ class _Writer:
         self.code: CodeType | None = getattr(inspect.unwrap(fun), "__code__", None)
         self.names = recorder.names
         self.places = EquationPlaces(self.names)
+        self.lines: dict[int, Line] = {}  # of equations, by identity: most stand in many stages
+        self.kept: list[Eqn] = []  # so that identities stay theirs
+        self.backward = {self.names[v] for v in recorder.backward_vars if v in self.names}
 
     def stages(self) -> Iterator[Stage]:
         before = list(self._before())
@@ -185,7 +188,7 @@ class _Writer:
         )
 
     def _is_backward(self, line: Line) -> bool:
-        return any(self.names.get(v) in line.about for v in self.recorder.backward_vars) if line.about else False
+        return not self.backward.isdisjoint(line.about)
 
     def _passes(self) -> Iterator[Stage]:
         for made in self.recorder.passes:
@@ -223,10 +226,14 @@ class _Writer:
         return [*lines, Line(f"{indent}  in ({results}{',' * (len(program.outvars) == 1)}) }}")]
 
     def _equation(self, eqn: Eqn, indent: str) -> Line:
-        about = self.places.about([eqn])
-        self.places.by_name.update((name, eqn) for name in about)
-        text = equation_to_text(eqn, self.names, _WIDE)
-        return Line(indent + text, "", about, self.places.sources([eqn]), "", str(_cost(eqn)))
+        line = self.lines.get(id(eqn))
+        if line is None:
+            self.kept.append(eqn)
+            text = equation_to_text(eqn, self.names, _WIDE)
+            sources = self.places.sources([eqn])
+            line = Line(text, "", self.places.see(eqn), sources, "", str(cost_of_equation(eqn)))
+            self.lines[id(eqn)] = line
+        return line._replace(text=indent + line.text)
 
     def _typed(self, var: Var) -> str:
         return f"{self.names[var]}:{var.aval.str_short()}"
@@ -367,10 +374,6 @@ def _kernel_note(name: str, cost: Mapping[str, Any], measured: Mapping[str, floa
     if name in measured:
         parts.append(f"{measured[name]:,.1f} µs")
     return ", ".join(parts)
-
-
-def _cost(eqn: Eqn) -> EquationCost | str:
-    return cost_of_equation(eqn)
 
 
 def _equations(program: Program) -> Iterator[Eqn]:

@@ -58,6 +58,27 @@ def image_of(file: bytes, description: str, width: int, height: int) -> str:
     return f'<img src="{source}" alt="{escape(description)}" {size} style="image-rendering:pixelated">'
 
 
+def drawing(svg: str, description: str) -> str:
+    """An SVG document for notebooks: an image, which a script puts into the page, where it takes the page's colours.
+
+    Where a notebook is not trusted, scripts and SVG elements are taken out of HTML, and images are left.
+    """
+    source = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+    image = f'<img alt="{escape(description)}" src="{source}" style="max-width:100%;height:auto">'
+    return f'<div class="fv">{image}<script>{_INTO_PAGE}</script></div>'
+
+
+_INTO_PAGE = """
+(() => { for (const image of document.querySelectorAll('.fv > img')) {
+  const bytes = Uint8Array.from(atob(image.src.split(',')[1]), c => c.charCodeAt(0));
+  const svg = new DOMParser().parseFromString(new TextDecoder().decode(bytes), 'image/svg+xml').documentElement;
+  for (const style of svg.querySelectorAll('style')) style.remove();
+  svg.style.maxWidth = '100%'; svg.style.height = 'auto';
+  image.replaceWith(document.adoptNode(svg));
+} })();
+"""
+
+
 def signed(values: np.ndarray) -> np.ndarray:
     """Numbers as grey pixels: 0 in the middle, the largest of either sign black if negative, white if positive.
 

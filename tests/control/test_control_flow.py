@@ -444,3 +444,47 @@ def test_integer_results_have_no_derivative():
     _, pullback = functad.vjp(fun, X)
     zeros = np.zeros((), functad.dtypes.float0), np.array(1.0), np.zeros(3, functad.dtypes.float0)
     close(pullback(zeros)[0], functad.grad(lambda x: x[0] * x.prod())(X))
+
+
+@pytest.mark.parametrize("bounds", ["known", "traced"])
+def test_errors_of_fori_loops_speak_of_what_the_user_called(bounds):
+    def run(body, init):
+        loop = functad.jit(lambda n: lax.fori_loop(0, n if bounds == "traced" else 3, body, init))
+        with pytest.raises(functad.errors.FunctadError) as raised:
+            loop(3)
+        said = str(raised.value)
+        assert "scan" not in said and "while_loop" not in said and "carry" not in said and "[1]" not in said, said
+        return said
+
+    val = jnp.zeros(2)
+    assert "fori_loop: what body_fun returns has type f32[3], init_val has" in run(
+        lambda i, v: jnp.zeros(3), val
+    ).replace("and init_val must have the same types, but\n  what body_fun returns ", "")
+    assert "what body_fun returns at `['b']` has type i32[2]" in run(
+        lambda i, v: {**v, "b": v["b"].astype(int)}, {"a": val, "b": val}
+    )
+    assert "what body_fun returns is PyTreeDef(None)" in run(lambda i, v: None, val)
+    assert "fori_loop: what body_fun returns is 'no' of type str" in run(lambda i, v: "no", val)
+    assert "fori_loop: init_val is 'no' of type str" in run(lambda i, v: v, "no")
+    assert "(argument `step` of fori_loop of body)" in run(body_that_indexes(), val)
+    assert "(result of `gt` at " in (said := run(lambda i, v: v if v > 0 else -v, jnp.float32(1)))
+    assert "traced by fori_loop of <lambda>" in said
+
+
+def body_that_indexes():
+    def body(step, v):
+        return v * range(5)[step]
+
+    return body
+
+
+def test_errors_of_map_speak_of_map():
+    for f, xs, said in (
+        (lambda x: x, 1.0, "map: xs is a scalar"),
+        (lambda x: x, {"a": jnp.zeros(2), "b": jnp.zeros(3)}, r"map: all arrays in xs .* xs\['a'\] has 2"),
+        (lambda x: x, (), "map: xs holds no array, which would tell"),
+        (lambda x: "no", jnp.zeros(2), "map: what f returns is 'no' of type str"),
+        (lambda x: x if x > 0 else -x, jnp.zeros(2), "traced by map of <lambda>"),
+    ):
+        with pytest.raises(functad.errors.FunctadError, match=said):
+            lax.map(f, xs)

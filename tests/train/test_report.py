@@ -114,8 +114,8 @@ class TestChart:
         with pytest.raises(ArgumentError, match="no epoch yet"):
             History().plot()
 
-    def test_a_notebook_gets_html_that_takes_the_colours_of_the_page(self):
-        html = History(epochs(0.9, 0.5))._repr_html_() + History(epochs(0.9, 0.5)).plot()._repr_html_()
+    def test_a_page_gets_html_that_takes_its_colours(self):
+        html = History(epochs(0.9, 0.5))._repr_html_() + History(epochs(0.9, 0.5)).plot().html()
         found = Reader(html)
         assert not found.all("style") and not found.all("script")
         assert all(a["fill"] == "currentColor" for a in found.all("text"))

@@ -16,7 +16,10 @@ from functad.cli.explain import find_function, parse_arguments
 from functad.errors import ArgumentError
 from functad.ir import program_has_effects
 from functad.observing import Observer, observed
-from functad.views.explanation import Explanation
+from functad.views import explanation
+from functad.views.explanation import Explanation, ShownStage
+from functad.views.journey import Stage
+from functad.views.kernel_lines import Line
 
 W, X = np.ones((64, 16), np.float32), np.ones((32, 64), np.float32)
 
@@ -260,10 +263,42 @@ def test_notebooks_get_a_frame_of_its_own(found):
 def test_text_shows_what_changed_of_long_stages(found):
     text = str(found)
     assert text.startswith("The journey of loss(w: f32[64,16], x: f32[32,64])\n\n1. Source\n")
-    assert ".save('page.html') shows all" in text
+    assert ".save('page.html') shows more" in text
     assert max(map(len, str(found["Transposed"]).split("\n"))) < 140
     with pytest.raises(KeyError, match="no stage is called 'Nothing'; there are Source, Traced"):
         found["Nothing"]
+
+
+def test_of_many_equations_a_page_stays_small_and_says_what_it_leaves_out(monkeypatch):
+    def many(w, x):
+        for _ in range(25):
+            x = jnp.sin(x * w + x)
+        return jnp.sum(x)
+
+    monkeypatch.setattr(explanation, "_ON_PAGE", 100)
+    found = functad.explain(functad.grad(many), times=False)(np.ones(5, np.float32), np.ones(5, np.float32))
+    assert len(found["Transposed"].lines) > 200 and len(found["Assembly"].lines) > 200
+    for stage in found.stages:
+        assert stage.html(1).count('role="option"') <= 110
+    page = found.html()
+    assert " lines more: explanation[&#x27;Assembly&#x27;].lines has them" in page
+    # What belongs to the whole of a kernel does not repeat all its variables.
+    assert len(page) < 250_000 and sum(line.whole != "" for line in found["Assembly"].lines) > 50
+
+
+def test_of_many_functions_each_is_shown():
+    lines = [line for i in range(5) for line in (Line(f"f{i}", "#"), *[Line(f"{i}.{n}") for n in range(1_000)])]
+    stage = ShownStage(Stage("Assembly", "All.", tuple(lines), long=True))
+    text = str(stage)
+    assert [name for name in ("f0", "f1", "f2", "f3", "f4") if name in text] == ["f0", "f1", "f2", "f3", "f4"]
+    assert "… 999 lines\n" in text and "… 999 lines more: .save('page.html') shows more" in text
+    assert stage.html(1).count("… 401 lines") == 5
+
+
+def test_many_notes_are_folded():
+    stage = ShownStage(Stage("Kernels", "All.", (), tuple(f"product {i}" for i in range(40))))
+    assert "* … 28 more" in str(stage) and "product 12" not in str(stage)
+    assert "<summary>28 more notes</summary>" in stage.html(1) and "product 39" in stage.html(1)
 
 
 # --- the command line ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from browser_tools import acted, needs_browser
 import functad
 import functad.numpy as jnp
 from functad.views import tree
+from functad.views.charts import Chart, Panel
 
 pytestmark = needs_browser
 
@@ -33,6 +34,51 @@ def test_pointing_and_keys(tmp_path):
     assert "= tanh" in found["told"] and "test_graph_browser.py" in found["told"]
     assert found["start"].startswith("input w, a:f32[3]") and found["tab"] == 1
     assert found["down"] and found["further"] and found["up"] and found["overflow"] == 0
+
+
+def test_zooming_and_moving(tmp_path):
+    def deep(w):
+        for _ in range(60):
+            w = jnp.tanh(w * 1.5)
+        return jnp.sum(w)
+
+    graph = functad.graph(functad.grad(deep), fold=False)(np.ones(3, np.float32))
+    script = """
+    const svg = document.querySelector('.fg-scroll svg'), frame = document.querySelector('.fg-scroll');
+    const bar = document.querySelector('.fg-bar'), zoomed = () => bar.querySelector('output').textContent;
+    const key = (k, more) => frame.dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true, ...more }));
+    const at = frame.getBoundingClientRect(), size = () => Math.round(svg.getBoundingClientRect().width);
+    found.own = size(); found.steps = [zoomed()];
+    for (const k of ['+', '+', '-', '1', '0']) { key(k); found.steps.push(zoomed()); }
+    found.all = frame.scrollWidth <= frame.clientWidth && frame.scrollHeight <= frame.clientHeight + 1;
+    key('+', { ctrlKey: true }); found.browsers = zoomed() === found.steps.at(-1);
+    bar.querySelector('[data-key="1"]').click(); found.back = size() === found.own;
+    frame.scrollTop = 300; frame.scrollLeft = 0;
+    const place = y => (y - svg.getBoundingClientRect().top) / size(), y = at.top + 100, before = place(y);
+    frame.dispatchEvent(new WheelEvent('wheel', { ctrlKey: true, deltaY: -200, clientX: at.left, clientY: y,
+      bubbles: true, cancelable: true }));
+    found.wheel = zoomed(); found.stays = Math.abs(place(y) - before) < .02;
+    const scrolled = frame.scrollTop, point = (kind, y) => frame.dispatchEvent(
+      new PointerEvent(kind, { clientX: 50, clientY: y, bubbles: true, pointerType: 'mouse' }));
+    point('pointerdown', 200); point('pointermove', 150); found.moved = frame.scrollTop - scrolled;
+    point('pointerup', 150); point('pointermove', 100); found.dropped = frame.scrollTop - scrolled;
+    found.stop = frame.tabIndex; found.names = [...bar.querySelectorAll('button')].map(b => b.ariaLabel);
+    found.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    """
+    found = acted(graph.html(), script, tmp_path)
+    assert found["steps"][:5] == ["100 %", "125 %", "156 %", "125 %", "100 %"] and found["steps"][5] != "100 %"
+    assert found["all"] and found["browsers"] and found["back"]
+    assert found["wheel"] == "149 %" and found["stays"]
+    assert found["moved"] == found["dropped"] == 50 and found["stop"] == 0 and found["overflow"] == 0
+    assert found["names"] == ["smaller", "larger", "all of it", "its own size"]
+
+
+def test_drawings_become_parts_of_the_page(tmp_path):
+    chart = Chart([Panel("loss", "epoch", [1, 2], {"train": [0.7, 0.5]})])
+    script = "found.svgs = document.querySelectorAll('.fv > svg polyline').length;"
+    script += "found.images = document.images.length;"
+    page = f"<!DOCTYPE html><html><body>{chart._repr_html_()}</body></html>"
+    assert acted(page, script, tmp_path) == {"svgs": 1, "images": 0}
 
 
 def test_a_tree_folds(tmp_path):

@@ -16,7 +16,7 @@ from functad import machine_model
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.products.blas import blas
 from functad.backends.cpu.runtime.linking import Plan
-from functad.config import IMPORTED_AT_NS, JIT_OPTIONS, available_cores, config, extensions_of
+from functad.config import IMPORTED_AT_NS, JIT_OPTIONS, available_cores, config, own_optimisations
 from functad.editing.fingerprint import fingerprint
 from functad.ir import Program
 
@@ -25,7 +25,7 @@ _PACKAGE = Path(machine_model.__path__[0]).parent
 
 def key_of(program: Program, donated: Sequence[bool]) -> str | None:
     """The name under which the plan of a traced Program lies; None if it is not to be looked for, or kept."""
-    of_user = extensions_of("rule")  # functions, of which no text says what they do
+    of_user = own_optimisations()  # functions, of which no text says what they do
     text = None if config.check_programs or of_user else fingerprint(program)
     sources = None if text is None else _sources()
     if text is None or sources is None:

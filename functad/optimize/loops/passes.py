@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from functad.config import extensions_of
+from functad.config import own_optimisations
 from functad.control import cond_p, scan_p, while_p
 from functad.editing.partial_evaluation import split_invariant
 from functad.editing.rewriting import View
@@ -45,8 +45,7 @@ def optimize_loops(program: Program, simplify: Simplify) -> Program:
 
 
 def _simplified(program: Program, simplify: Simplify) -> Program:
-    rules = extensions_of("rule").values()
-    made = memoised(program, ("simplified body", *rules), lambda: simplify(program))
+    made = memoised(program, ("simplified body", *own_optimisations()), lambda: simplify(program))
     assert not made.consts, "a body is closed, and no pass makes a constant"
     return made
 
