@@ -51,12 +51,21 @@ lengths NumPy does. Bound."""
 FFT_ROOTS = 64
 """roots of unity for each digit of an exponent, to this base, whose products a kernel computes all others by. Bound."""
 
-FFT_IN_KERNEL = 1 << 20
-"""the longest axis that a kernel transforms, in 0.2 to 1.1 of NumPy's time, which does longer ones. Compared."""
+FFT_AS_MATRIX = 1 << 13
+"""the shortest axis, for each row of up to FFT_ROWS, that a kernel transforms as a matrix, its columns and then its
+rows: on all threads, which otherwise each take rows of their own. One row of 10,000 takes 0.7, of 1,000,000 0.25 of
+the time, 50 rows of 10,000 take 1.7. Compared."""
 
-FFT_BY_CHIRP = FFT_IN_KERNEL >> 1
-"""the longest axis with larger prime factors that is transformed by way of longer ones without them, in 0.4 to 1.1 of
-NumPy's time, which does longer ones. Derived: the way is about twice as long, and a kernel goes it."""
+FFT_ROWS = 16
+"""see FFT_AS_MATRIX. Compared: so many rows of 65,536 take 0.8 of the time that they take as matrices."""
+
+FFT_IN_KERNEL = 1 << 26
+"""the longest axis that a kernel transforms, in 0.1 to 0.5 of NumPy's time, which does longer ones. Chosen: there
+the memory between is half a gigabyte."""
+
+FFT_BY_CHIRP = FFT_IN_KERNEL >> 2
+"""the longest axis with larger prime factors that is transformed by way of longer ones without them, in 0.1 to 0.9 of
+NumPy's time, which does longer ones. Derived: the way is at least twice as long, and a kernel goes it."""
 
 EINSUM_OPTIMAL = 8
 """operands of an einsum whose best order is looked for among all: 3 to that power of ways to split them. Bound."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from functad.control import scan_p
 from functad.editing.rewriting import Rule
-from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters
+from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters, spectra
 from functad.optimize.loops import slices, unrolling
 from functad.primitives.arithmetic import div_p, neg_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape_p, transpose_p
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.dynamic_slicing import dynamic_slice_p
+from functad.primitives.fourier import fft_p
 from functad.primitives.gather_scatter import scatter_add_p
 from functad.primitives.logic import select_n_p
 from functad.primitives.structure import slice_p, squeeze_p
@@ -60,8 +61,9 @@ SUM_RULES = (
     Rule("few terms of pairs", None, pairs.few_terms, "as reductions of few terms are computed"),
     Rule("part of pairs", (slice_p,), pairs.part_of_pairs, _SAME_ELEMENTS),
     Rule("few sums of pairs", None, pairs.few_kept, "each of the reductions apart"),
+    Rule("spectrum of real numbers", (fft_p,), spectra.of_real, "the other half is conjugate; one NaN fills all"),
 )  # fmt: skip
-"""Dots and tiny products, just before fusion."""
+"""Dots, tiny products and spectra, just before fusion."""
 
 UNROLL_RULES = (
     Rule("several steps at once", (scan_p,), unrolling.several_at_once, "the same steps in the same order"),

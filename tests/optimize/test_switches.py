@@ -93,6 +93,7 @@ EXAMPLES: dict[str, Example] = {
     "rule: product of few terms": Example(lambda a, b: jnp.sin(a @ b), (X, X)),
     "rule: few terms of pairs": Example(lambda p: ((p[:, None] - p[None]) ** 2).sum(-1), (POINTS,)),
     "rule: part of pairs": Example(lambda p: jnp.tanh(p[:, None] - p[None])[..., 1] * 2.0, (POINTS,)),
+    "rule: spectrum of real numbers": Example(jnp.fft.fft, (POINTS[:, 0],)),
     "rule: few sums of pairs": Example(lambda p: jnp.tanh(p[:, None] - p[None]).sum(1), (POINTS,)),
     "pass: share_common_subexpressions": Example(lambda x: jnp.sin(x) + jnp.sin(x), (X,)),
     "pass: merge_whiles": Example(functad.value_and_grad(_newton), (np.float32(2),)),

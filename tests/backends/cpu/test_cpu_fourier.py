@@ -8,7 +8,8 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import machine_model
-from functad.primitives.loops.fourier import radices
+from functad.primitives.loops.fourier_long import is_long, sides
+from functad.primitives.loops.fourier_passes import radices
 
 RNG = np.random.default_rng(0)
 LENGTHS = [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 22, 26, 30, 49, 60, 64, 91, 121, 128, 169, 210, 1000, 1024, 5000]
@@ -100,6 +101,33 @@ def test_long_rows_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     found, in_kernel = compiled("fft", 108, x)
     assert not in_kernel
     np.testing.assert_array_equal(found, np.fft.fft(x))
+
+
+@pytest.mark.generated(every=4)
+@pytest.mark.parametrize(
+    ("kind", "n", "dtype"),
+    [("fft", 320, "complex64"), ("ifft", 121, "complex128"), ("rfft", 640, "complex64"), ("irfft", 360, "complex128")],
+)
+def test_long_rows_are_transformed_as_matrices(kind: str, n: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of sides that no vector divides, of one pass, and of several rows whose last block holds columns done before.
+    monkeypatch.setattr(machine_model, "FFT_AS_MATRIX", 40)
+    x = numbers(kind, (3, n), dtype)
+    step = functad.jit(lambda x: getattr(jnp.fft, kind)(x, n))
+    found, kernels = np.asarray(step(x)), step.lower(x).kernels
+    assert all(f"def fourier_{name}" in kernels for name in ("roots", "columns", "rows"))
+    assert_close(found, getattr(np.fft, kind)(x.astype("complex128" if x.dtype.kind == "c" else "float64"), n), 8)
+    x[1, 3] = np.nan  # the other rows are as they were
+    with_nan = np.asarray(step(x))
+    assert np.isnan(with_nan[1]).all()
+    np.testing.assert_array_equal(with_nan[::2], found[::2])
+
+
+def test_the_fewer_rows_the_shorter_those_that_are_matrices() -> None:
+    shortest, part = machine_model.FFT_AS_MATRIX, np.float32
+    assert is_long(shortest, 1, part, real=False) and not is_long(shortest, 2, part, real=False)
+    assert is_long(shortest * machine_model.FFT_ROWS, 1000, part, real=True)
+    assert not is_long(3**9, 1, part, real=True)  # an odd number of real numbers
+    assert sides(1000) == (25, 40)
 
 
 @pytest.mark.parametrize("kind", KINDS)
