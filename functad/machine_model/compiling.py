@@ -14,6 +14,14 @@ AVX-512 has them. Compared: LLVM takes half the time, as it writes such a loop o
 takes up to 4 % more (shorter ones up to 25), as it loads before it computes.
 """
 
+VECTORS_ADDED_AT_ONCE = 4
+"""vectors that a loop with sums adds side by side, as each addition waits for the one before: what LLVM chooses where
+registers do. Compared."""
+
+LARGEST_ADDED_AT_ONCE = 64
+"""instructions of such a loop, those of functions included, from which on it adds half as many, or registers would not
+do. Compared: sums of exponentials and logarithms (33 and 45) have 4, those of sines (164) 2, as LLVM chooses."""
+
 MOST_INTERLEAVED = 8
 """elements from one step of a loop that copies to the next up to which LLVM had better make vectors of it. Compared:
 LLVM takes half the time for copies of weights beyond, which take 1 to 2 µs of a step of a U-Net with or without."""

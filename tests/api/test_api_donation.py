@@ -283,6 +283,26 @@ def test_a_steady_step_allocates_only_what_cannot_be_reused():
     assert {k: address(v) for k, v in params.items()} == where and np.isfinite(value)
 
 
+def _rows_and_their_sums(x, y, z, w):
+    v = jnp.tanh(w)
+    return x + y + v, jnp.sum(x, 1) + jnp.sum(v, 1)
+
+
+def _choices_and_their_sums(x, y, z, w):
+    v = jnp.tanh(w)
+    return v, jnp.sum(jnp.where(x > y, z, x)), jnp.sum(jnp.where(v > y, z, v))
+
+
+@pytest.mark.parametrize(("fun", "shape"), [(_rows_and_their_sums, (64, 40)), (_choices_and_their_sums, (300,))])
+def test_sums_are_the_same_to_the_bit_whether_or_not_memory_is_reused(fun, shape):
+    random = np.random.default_rng(0)
+    plain, reusing = jit(fun), jit(fun, donate_argnums=0)
+    for _ in range(10):
+        x, *others = (random.standard_normal(shape).astype(np.float32) for _ in range(4))
+        for given, wanted in zip(reusing(jnp.array(x), *others), plain(jnp.array(x), *others), strict=True):
+            np.testing.assert_array_equal(given, wanted, strict=True)
+
+
 NO_MEMORY = {  # what a call needs before its first kernel runs, and cannot have
     "temporary": (lambda w, x: jnp.sort(jnp.broadcast_to(x[0], (1 << 26, 1 << 26)) * w[0])[0, 0], np.ones(1, "f4")),
     "copy of an argument": (lambda w, x: x[0] * w[0], np.broadcast_to(np.float32(1), (1 << 48,))),

@@ -208,8 +208,7 @@ def short_rows(x, y, out, start, stop):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("n", "place"), [(31, "y"), (36, "y"), (31, "x"), (200, "y")])
 def test_a_loop_of_few_steps_is_vectors_written_out_the_last_one_with_a_mask(n, place, dtype):
-    # Where the next row is written, too, a mask that ends in it would make that wait for memory.
-    masked = n <= machine_model.FEW_STEPS and place == "y"
+    masked = n <= machine_model.FEW_STEPS
     source = SHORT_ROWS.format(n=n, place=place)
     text = optimized(source, "short_rows", dtype, dtype, dtype)
     assert ("masked.store" in text) == masked
@@ -222,6 +221,24 @@ def test_a_loop_of_few_steps_is_vectors_written_out_the_last_one_with_a_mask(n, 
     np.testing.assert_allclose((x if place == "x" else y)[: 5 * n], before[: 5 * n] ** 2)
     np.testing.assert_array_equal((x[5 * n :], y[5 * n :]), (before[5 * n :], np.zeros(n)))
     np.testing.assert_allclose(out, before[: 5 * n].reshape(5, n).sum(1), rtol=1e-5)
+
+
+@pytest.mark.skipif(not has_masked_vectors(), reason="this processor has no vectors with masks")
+@pytest.mark.parametrize("place", ["x", "y"])
+def test_where_the_next_row_is_written_too_no_mask_makes_it_wait_for_memory(place):
+    without_sums = SHORT_ROWS.format(n=31, place=place).replace("s = accumulate(s, v)", "pass")
+    assert ("masked.store" in optimized(without_sums, "short_rows", *["float32"] * 3)) == (place == "y")
+
+
+@pytest.mark.parametrize("n", [31, 36, 100, 300])
+def test_rows_are_summed_in_one_order_wherever_results_lie(n):
+    sums = []
+    for place in "xy":
+        addresses = compiled(SHORT_ROWS.format(n=n, place=place), "short_rows", *["float32"] * 3)
+        x, y, out = values("float32", 6 * n), np.zeros(6 * n, "float32"), np.zeros(5, "float32")
+        run(addresses, "short_rows", x, y, out)
+        sums.append(out)
+    np.testing.assert_array_equal(*sums)
 
 
 @pytest.mark.parametrize("factor, is_vector", [("2", True), ("8", True), ("9", False), ("n", False)])

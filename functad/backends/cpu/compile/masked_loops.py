@@ -3,13 +3,14 @@
 Of long loops it writes less then: else it writes each three times, with wide vectors, with narrow ones, and with none.
 Of loops with few steps all vectors are written out, and it is known which lanes the last one has. A loop that only
 moves elements to or from places far apart is no vector at all: it would be put together, or taken apart, one by one.
+In which order a loop adds does not depend on where its results lie: those of donated arguments are equal to the bit.
 Only knows instructions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -40,8 +41,9 @@ def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
     is_long = _size(loop.body) >= machine_model.LONG_LOOP
     is_short = loop.steps is not None and loop.steps <= machine_model.FEW_STEPS and not is_long
     is_masked = has_masked_vectors() and (is_long or is_short) and _is_along(loop.body, loop.number)
+    sums = _sums(loop.body)
     # The last vector of a row ends amid the next one, which is not read before that is in memory if it is written, too.
-    waits = loop.is_inner and _is_in_place(loop.body)
+    waits = loop.is_inner and not sums and _is_in_place(loop.body)
     jump, module, options = builder.branch(loop.head), builder.module, []
     if _moves_far(loop.body, loop.number):
         options.append(module.add_metadata(["llvm.loop.vectorize.enable", ir.IntType(1)(False)]))
@@ -50,10 +52,30 @@ def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
         if is_short:
             written_out = module.add_metadata(["llvm.loop.unroll.full"])
             options.append(module.add_metadata(["llvm.loop.vectorize.followup_vectorized", written_out]))
+    elif sums:
+        # LLVM would count pointers, and so add in another order where a result lies in an operand's memory.
+        at_once = ir.Constant(ir.IntType(32), _vectors_at_once(loop, sums))
+        options.append(module.add_metadata(["llvm.loop.interleave.count", at_once]))
     if options:
         metadata = ir.MDValue(module, [], name=str(len(module.metadata)))
         metadata.operands = (metadata, *options)  # by naming itself it differs from all others
         jump.set_metadata("llvm.loop", metadata)
+
+
+def _sums(block: ir.Block) -> list[ir.Value]:
+    """The additions of a block that may be done in another order."""
+    return [added for added in block.instructions if added.opname == "fadd" and "reassoc" in added.flags]
+
+
+def _vectors_at_once(loop: Loop, sums: Sequence[ir.Value]) -> int:
+    """How many vectors side by side a loop had better add: few if they fill the registers, or all steps, anyway."""
+    most = machine_model.VECTORS_ADDED_AT_ONCE
+    if _size(loop.body) > machine_model.LARGEST_ADDED_AT_ONCE:
+        most //= 2
+    if loop.steps is not None:
+        widest = max(8 if isinstance(added.type, ir.DoubleType) else 4 for added in sums)
+        most = min(most, loop.steps * widest // (2 * machine_model.VECTOR_BYTES))
+    return 1 << max(most, 1).bit_length() - 1
 
 
 def _moves_far(block: ir.Block, number: ir.Value) -> bool:
