@@ -8,13 +8,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from opcode import opmap
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from functad import errors
 from functad.absent_names import INSTEAD, NAMES_ELSEWHERE
-from functad.errors import AbsentNameError, close_names
+from functad.errors import AbsentImportError, AbsentNameError, close_names
 
 
 def absent(
@@ -32,9 +34,20 @@ def absent(
         value = found(name)
         if value is not None:
             return value
-        raise AbsentNameError(_text(module, name), name=name, obj=sys.modules.get(module))
+        text = _text(module, name)
+        if _imports(sys._getframe(1)) and f"{module}.{name}" not in sys.modules:
+            raise AbsentImportError(text, name=module)
+        raise AbsentNameError(text, name=name, obj=sys.modules.get(module))
 
     return explain
+
+
+def _imports(frame: FrameType) -> bool:
+    """Whether what a frame does now is `from … import …`.
+
+    Python says of an AttributeError there "cannot import name", and drops what it said; an ImportError it passes on.
+    """
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def _text(module: str, name: str) -> str:

@@ -45,6 +45,10 @@ class AbsentNameError(FunctadError, AttributeError):
     """A module was asked for a name that it does not have."""
 
 
+class AbsentImportError(FunctadError, ImportError):
+    """`from module import name` asked for a name that the module does not have."""
+
+
 class DeviceError(FunctadError, RuntimeError, ValueError):
     """A kind of device was asked for that there is not."""
 

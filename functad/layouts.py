@@ -236,6 +236,14 @@ class NamedSharding(Sharding):
                 f"NamedSharding: {self.spec} names {twice} more than once: lay one axis of the array out along each"
             )
 
+    def update(self, **changes: Any) -> NamedSharding:
+        """The same with another `mesh`, `spec` or `memory_kind`.
+
+        >>> NamedSharding(AbstractMesh((1,), ("data",)), PartitionSpec("data", None)).update(spec=("data",)).spec
+        P('data',)
+        """
+        return NamedSharding(**{"mesh": self.mesh, "spec": self.spec} | changes)
+
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
         if len(self.spec) > len(aval_shape):
             raise ArgumentError(

@@ -13,6 +13,7 @@ import functad.numpy as jnp
 from functad import core, lax, random
 from functad.absent import INSTEAD
 from functad.errors import (
+    AbsentImportError,
     AbsentNameError,
     ArgumentError,
     ConcretizationError,
@@ -157,7 +158,7 @@ def test_every_module_explains_a_name_that_it_does_not_have(name):
     with pytest.raises(AbsentNameError, match=f"module '{module.__name__}' has no attribute 'qqqqqq'; dir\\("):
         module.qqqqqq  # noqa: B018
     assert not hasattr(module, "qqqqqq") and getattr(module, "qqqqqq", 3) == 3
-    with pytest.raises(ImportError):
+    with pytest.raises(AbsentImportError, match=f"module '{module.__name__}' has no attribute 'qqqqqq'; dir\\("):
         exec(f"from {module.__name__} import qqqqqq")
 
 
@@ -184,6 +185,14 @@ def test_absent_names_say_what_to_use_instead(get, text):
     with pytest.raises(AbsentNameError, match=text) as found:
         get()
     assert isinstance(found.value, AttributeError) and isinstance(found.value, FunctadError)
+
+
+def test_absent_names_say_so_to_from_import_too():
+    with pytest.raises(ImportError, match=r"one device, the CPU.*functad\.vmap") as found:
+        from functad import pmap  # noqa: F401
+    assert isinstance(found.value, FunctadError) and found.value.name == "functad"
+    with pytest.raises(ImportError, match="Did you mean functad.lax.scan"):
+        from functad.lax import scann  # noqa: F401
 
 
 @pytest.mark.parametrize("module", INSTEAD)

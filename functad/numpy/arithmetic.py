@@ -503,14 +503,17 @@ def nextafter(x1: Any, x2: Any, /) -> Array:
 
 
 def spacing(x: Any, /) -> Array:
-    """The distance from x to the next float away from 0.
+    """The distance from x to the next float away from 0, negative for negative x; of float16 to the next larger one.
 
     >>> import functad.numpy as jnp
     >>> jnp.spacing(1.0)
     Array(1.1920929e-07, dtype=float32, weak_type=True)
     """
     (x,) = promote_args_inexact("spacing", x)
-    return el.sub(el.nextafter(x, el.mul(el.sign(x), scalar(x, np.inf))), x)
+    upwards = scalar(x, np.inf)
+    if aval_of(x).dtype == np.float16:  # as in NumPy
+        return el.sub(el.nextafter(x, upwards), x)
+    return el.sub(el.nextafter(x, select(el.lt(x, scalar(x, 0)), el.neg(upwards), upwards)), x)
 
 
 # --- extrema ----------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ call("bitwise_count", U)
 call("bitwise_count", K)
 call("modf", F)
 call("spacing", F)
+call("spacing", np.array([0, -0.0, -1, 2, 1e-40, -np.inf, np.nan], np.float32))
 call("angle", F)
 call("square", B)
 

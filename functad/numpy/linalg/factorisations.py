@@ -184,7 +184,9 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
         UPLO: the triangle that is read: "L", the lower one, or "U".
         symmetrize_input: take the mean of a and aᴴ first.
 
-    Eigenvectors have a derivative where all eigenvalues differ.
+    Eigenvectors have a derivative where all eigenvalues differ, else it is NaN; of equal eigenvalues, symmetric
+    functions (their sum, the sum of their squares) have a first one. `expm`, `sqrtm`, `polar`, `pinv` and `det` have
+    all of theirs there.
 
     >>> import functad.numpy as jnp
     >>> jnp.linalg.eigh(jnp.array([[2., 0.], [0., 1.]])).eigenvalues

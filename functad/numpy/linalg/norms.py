@@ -16,6 +16,7 @@ from functad.numpy import arithmetic, logic, manipulation, reductions, selecting
 from functad.numpy.building import as_array
 from functad.numpy.indexing import getitem
 from functad.numpy.linalg.factorisations import matrices, square, svd, svdvals
+from functad.numpy.linalg.polar import nuclear_norm
 from functad.numpy.linalg.systems import inv
 from functad.numpy.promotion import canonical_axes, convert, promote_args_inexact
 
@@ -80,10 +81,11 @@ def _vector_norm(v: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 
 def _matrix_norm(v: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:  # noqa: A002
     if ord in (2, -2, "nuc"):
-        values = svdvals(manipulation.moveaxis(v, axes, (-2, -1)))
+        v = manipulation.moveaxis(v, axes, (-2, -1))
         if ord == "nuc":
-            result = reductions.sum(values, axis=-1)
+            result = nuclear_norm(v)
         else:
+            values = svdvals(v)
             result = reductions.max(values, axis=-1, initial=0) if ord == 2 else reductions.min(values, axis=-1)
         return manipulation.expand_dims(result, axes) if keepdims else result
     if ord not in (1, -1, np.inf, -np.inf):

@@ -10,10 +10,15 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from functad.api import custom_jvp
+import numpy as np
+
+from functad.api import custom_jvp, jvp
 from functad.array import Array
+from functad.control.forwarding import bind_cond, bind_scan
 from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
+from functad.evaluation import aval_of
+from functad.ir import Aval
 from functad.numpy import (
     arithmetic,
     creation,
@@ -32,6 +37,7 @@ from functad.numpy.promotion import broadcast_shapes, convert, promote_dtypes_in
 from functad.primitives.linear_algebra.lu import lu, lu_solve
 from functad.primitives.linear_algebra.matrices import matmul
 from functad.primitives.linear_algebra.triangular import triangular_solve
+from functad.tracing import trace_to_program
 
 # --- systems ------------------------------------------------------------------------------------------
 
@@ -125,15 +131,35 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
         )
         rank = reductions.sum(kept)
         inverse = selecting.where(kept, arithmetic.divide(1, selecting.where(kept, values, 1)), 0)
-        solution = linear.matmul(
-            adjoint(vh), arithmetic.multiply(getitem(inverse, (slice(None), None)), linear.matmul(adjoint(u), right))
-        )
+        # Where `rcond` leaves singular values out that are not zero, vectors turn with them.
+        solution = (_shortest if rcond is None else _shortest_of)(x, right, u, inverse, vh)
     if numpy_resid and (m <= n or rank < n):
         residuals = creation.zeros(0, values.dtype)
     else:
         missing = arithmetic.absolute(arithmetic.subtract(right, linear.matmul(x, solution)))
         residuals = reductions.sum(arithmetic.square(missing), axis=0)
     return (manipulation.ravel(solution) if y.ndim == 1 else solution), residuals, rank, values
+
+
+def _shortest_of(a: Any, b: Any, u: Any, inverse: Any, vh: Any) -> Any:
+    along = arithmetic.multiply(getitem(inverse, (slice(None), None)), linear.matmul(adjoint(u), b))
+    return linear.matmul(adjoint(vh), along)
+
+
+_shortest = custom_jvp(_shortest_of)
+
+
+@_shortest.defjvp
+def _shortest_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    # With x = a⁺ b: dx = a⁺ (db − da x) + a⁺ a⁺ᴴ daᴴ (b − a x) + (1 − a⁺ a) daᴴ a⁺ᴴ x
+    (a, b, *factors), (da, db) = primals, tangents[:2]
+    x, p = _shortest(*primals), _pinv_of(a, *factors)
+    back, outside = adjoint(da), arithmetic.subtract(b, linear.matmul(a, x))
+    inside = arithmetic.subtract(db, linear.matmul(da, x))
+    inside = arithmetic.add(inside, linear.matmul(adjoint(p), linear.matmul(back, outside)))
+    free = linear.matmul(back, linear.matmul(adjoint(p), x))
+    free = arithmetic.subtract(free, linear.matmul(p, linear.matmul(a, free)))
+    return x, arithmetic.add(linear.matmul(p, inside), free)
 
 
 def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
@@ -160,17 +186,28 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
         limit = 10.0 * max(v.shape[-2:]) * float(finfo(v.dtype).eps)
     if not v.size:
         return creation.zeros((*v.shape[:-2], v.shape[-1], v.shape[-2]), v.dtype)
-    return (_hermitian_pinv if hermitian else _pinv)(v, convert(as_array("linalg.pinv", limit), ufuncs.real(v).dtype))
+    return _pinv(v, convert(as_array("linalg.pinv", limit), ufuncs.real(v).dtype), hermitian)
 
 
-def _pinv_of(a: Any, limit: Any, hermitian: bool) -> Any:
+def _pinv(a: Any, limit: Any, hermitian: bool) -> Any:
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
     largest = getitem(s, (..., slice(0, 1)))
     limit = manipulation.expand_dims(limit, -1) if limit.ndim else limit
     kept = logic.greater(s, arithmetic.multiply(limit, largest))
     inverse = selecting.where(kept, arithmetic.divide(1, selecting.where(kept, s, 1)), 0)
-    scaled = arithmetic.multiply(adjoint(vh), manipulation.expand_dims(convert(inverse, a.dtype), -2))
+    return _pinv_of(symmetrized(a) if hermitian else a, u, inverse, vh)
+
+
+@custom_jvp
+def _pinv_of(a: Any, u: Any, inverse: Any, vh: Any) -> Any:
+    scaled = arithmetic.multiply(adjoint(vh), manipulation.expand_dims(convert(inverse, vh.dtype), -2))
     return linear.matmul(scaled, adjoint(u))
+
+
+@_pinv_of.defjvp
+def _pinv_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    p = _pinv_of(*primals)
+    return p, _pinv_tangent(p, primals[0], tangents[0])
 
 
 def _pinv_tangent(p: Any, a: Any, da: Any) -> Any:
@@ -181,28 +218,6 @@ def _pinv_tangent(p: Any, a: Any, da: Any) -> Any:
     left = arithmetic.subtract(s, linear.matmul(linear.matmul(s, a), p))
     right = arithmetic.subtract(t, linear.matmul(p, linear.matmul(a, t)))
     return arithmetic.subtract(arithmetic.add(left, right), along)
-
-
-@custom_jvp
-def _pinv(a: Any, limit: Any) -> Any:
-    return _pinv_of(a, limit, hermitian=False)
-
-
-@_pinv.defjvp
-def _pinv_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    a, p = primals[0], _pinv(*primals)
-    return p, _pinv_tangent(p, a, tangents[0])
-
-
-@custom_jvp
-def _hermitian_pinv(a: Any, limit: Any) -> Any:
-    return _pinv_of(a, limit, hermitian=True)
-
-
-@_hermitian_pinv.defjvp
-def _hermitian_pinv_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    p = _hermitian_pinv(*primals)
-    return p, _pinv_tangent(p, symmetrized(primals[0]), symmetrized(tangents[0]))
 
 
 # --- determinants ---------------------------------------------------------------------------------------
@@ -225,7 +240,7 @@ def _parity(pivots: Any, dtype: Any) -> Any:
 def det(a: Any) -> Array:
     """The determinants of square matrices of shape (..., n, n).
 
-    The derivative is right for singular matrices, too, if their last pivot alone is zero.
+    Derivatives are those of a polynomial, of singular matrices, too.
 
     >>> import functad.numpy as jnp
     >>> jnp.linalg.det(jnp.array([[1., 2.], [3., 4.]])).round(4)
@@ -242,12 +257,22 @@ def _det(a: Any) -> Any:
 
 @_det.defjvp
 def _det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    # d det a = trace(adj(a) da). With P a = L U, adj(a) = ± adj(U) L⁻¹ P, and y = adj(U) z solves U y = det(U) z,
-    # whose last row is y_n = u_11 ⋯ u_{n−1,n−1} z_n, whether u_nn is zero or not.
-    (a,), (da,) = primals, tangents
+    # d det a = trace(adj(a) da)
+    value, adjugate = _det_and_adjugate(*primals)
+    return value, _trace_of_product(adjugate, tangents[0])
+
+
+def _trace_of_product(x: Any, y: Any) -> Any:
+    return reductions.sum(arithmetic.multiply(x, manipulation.swapaxes(y, -1, -2)), axis=(-2, -1))
+
+
+@custom_jvp
+def _det_and_adjugate(a: Any) -> tuple[Any, Any]:
+    # With P a = L U, adj(a) = ± adj(U) L⁻¹ P, and y = adj(U) z solves U y = det(U) z, whose last row is
+    # y_n = u_11 ⋯ u_{n−1,n−1} z_n, whether u_nn is zero or not.
     n = a.shape[-1]
     if n == 0:
-        return _det(a), manipulation.broadcast_to(creation.zeros((), a.dtype), a.shape[:-2])
+        return _det(a), a
     factors, pivots, order = lu(a)
     on_diagonal = linear.diagonal(factors, 0, -2, -1)
     others = reductions.prod(getitem(on_diagonal, (..., slice(None, -1))), axis=-1)
@@ -255,13 +280,67 @@ def _det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]
     regular = _as_matrices(logic.not_equal(others, 0))
     is_last = logic.equal(creation.arange(n), n - 1)
     corner = logic.logical_and(getitem(is_last, (slice(None), None)), getitem(is_last, (None, slice(None))))
+    identity = special_matrices.eye(n, dtype=a.dtype)
     upper = selecting.where(corner, arithmetic.divide(1, _as_matrices(others)), factors)
-    upper = selecting.where(regular, upper, special_matrices.eye(n, dtype=a.dtype))
-    z = triangular_solve(factors, _in_order(da, order), left_side=True, lower=True, unit_diagonal=True)
+    upper = selecting.where(regular, upper, identity)
+    z = _in_order(manipulation.broadcast_to(identity, a.shape), order)
+    z = triangular_solve(factors, z, left_side=True, lower=True, unit_diagonal=True)
     z = selecting.where(getitem(is_last, (slice(None), None)), z, arithmetic.multiply(_as_matrices(whole), z))
     y = selecting.where(regular, triangular_solve(upper, z, left_side=True), 0)
     parity = _parity(pivots, a.dtype)
-    return arithmetic.multiply(parity, whole), arithmetic.multiply(parity, linear.trace(y, 0, -2, -1))
+    return arithmetic.multiply(parity, whole), arithmetic.multiply(_as_matrices(parity), y)
+
+
+@_det_and_adjugate.defjvp
+def _det_and_adjugate_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    # d adj(a) = (trace(adj(a) da) adj(a) − adj(a) da adj(a)) / det(a): where that loses its digits, the polynomial's.
+    (a,), (da,) = primals, tangents
+    value, adjugate = _det_and_adjugate(a)
+    slope = _trace_of_product(adjugate, da)
+    if a.shape[-1] < 2:
+        return (value, adjugate), (slope, creation.zeros_like(adjugate))
+    largest = arithmetic.multiply(*(_largest(x) for x in (a, adjugate)))
+    precision = float(finfo(a.dtype).eps) ** 0.5
+    singular = logic.less_equal(arithmetic.absolute(value), arithmetic.multiply(precision, largest))
+    operands = [a, da, value, adjugate, slope, singular]
+    branches = [trace_to_program(f, [aval_of(x) for x in operands]) for f in (_regular_slope, _mixed_slope)]
+    (turned,) = bind_cond(branches, convert(reductions.any(singular), np.dtype(np.int32)), operands)
+    return (value, adjugate), (slope, turned)
+
+
+def _largest(x: Any) -> Any:
+    return reductions.max(arithmetic.absolute(x), axis=(-2, -1))
+
+
+def _regular_slope(a: Any, da: Any, value: Any, adjugate: Any, slope: Any, singular: Any) -> list[Any]:
+    along = linear.matmul(linear.matmul(adjugate, da), adjugate)
+    turned = arithmetic.subtract(arithmetic.multiply(_as_matrices(slope), adjugate), along)
+    return [arithmetic.divide(turned, _as_matrices(value))]
+
+
+def _mixed_slope(a: Any, da: Any, value: Any, adjugate: Any, slope: Any, singular: Any) -> list[Any]:
+    (regular,) = _regular_slope(a, da, selecting.where(singular, 1, value), adjugate, slope, singular)
+    polynomial = jvp(_adjugate_polynomial, (selecting.where(_as_matrices(singular), a, 0),), (da,))[1]
+    return [selecting.where(_as_matrices(singular), polynomial, regular)]
+
+
+def _adjugate_polynomial(a: Any) -> Any:
+    """adj(a) by products and traces alone, for which a may be singular.
+
+    Source: Faddeev and Sominsky; Householder, The Theory of Matrices in Numerical Analysis (1964), 6.7.
+    """
+    n = a.shape[-1]
+    identity = manipulation.broadcast_to(special_matrices.eye(n, dtype=a.dtype), a.shape)
+
+    def step(a: Any, made: Any, k: Any) -> list[Any]:
+        product = linear.matmul(a, made)
+        share = arithmetic.divide(linear.trace(product, 0, -2, -1), k)
+        return [a, arithmetic.subtract(product, arithmetic.multiply(_as_matrices(share), identity))]
+
+    steps = creation.arange(1, n, dtype=ufuncs.real(a).dtype)
+    body = trace_to_program(step, [aval_of(a), aval_of(a), Aval((), steps.dtype)])
+    _, made = bind_scan(body, [a, identity], [steps], length=n - 1, reverse=False, unroll=1)[0]
+    return arithmetic.negative(made) if n % 2 == 0 else made
 
 
 def _as_matrices(x: Any) -> Any:

@@ -1,6 +1,7 @@
 """Eigenvalues and singular values: `eigh`, `svd`, `eig`.
 
-Knows the derivatives where eigenvalues are simple; vectors of equal ones are not determined, and have none.
+Knows the derivatives where eigenvalues are simple. Vectors of equal ones are not determined, and have none: dV and dw
+that are linear in dA cannot give V f(w) Vᴴ its derivative there, and zeros in the place of 1/0 would make it wrong.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from functad import lax
 from functad import numpy as jnp
 from functad.errors import ArgumentError, ShapeError
 from functad.lax import linalg
+from functad.numpy.linalg.polar import polar as polar_factors
 from functad.scipy.linalg.operands import adjoint, inexact, matrices
 
 
@@ -279,6 +280,8 @@ def polar(
             f'linalg.polar: side={side!r} must be "right" or "left", and method={method!r} "qdwh" or "svd"'
         )
     (x,) = matrices("polar", a)
-    u, s, vh = linalg.svd(x, full_matrices=False)
-    s = s[..., None, :].astype(x.dtype)
-    return u @ vh, (adjoint(vh) * s) @ vh if side == "right" else (u * s) @ adjoint(u)
+    if x.shape[-2] < x.shape[-1]:
+        p, h = polar_factors(adjoint(x))
+        return adjoint(p), h if side == "left" else p @ h @ adjoint(p)
+    p, h = polar_factors(x)
+    return p, h if side == "right" else p @ h @ adjoint(p)

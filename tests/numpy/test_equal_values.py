@@ -1,0 +1,96 @@
+"""Derivatives of functions of matrices to order 3 where eigenvalues or singular values are equal, or zero."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.polynomial import chebyshev
+
+import functad
+import functad.numpy as jnp
+from functad.scipy.linalg import expm, polar, sqrtm
+
+RNG = np.random.default_rng(0)
+C = RNG.normal(size=(4, 4))
+UNITARY = np.linalg.qr(RNG.normal(size=(3, 3)) + 1j * RNG.normal(size=(3, 3)))[0]
+
+
+def weighted(*results):
+    return sum(jnp.sum(jnp.real(x) * C[: x.shape[0], : x.shape[1]]) for x in results)
+
+
+CASES = {
+    "polar": (lambda a: weighted(*polar(a)), np.eye(3)),
+    "polar, tall": (lambda a: weighted(*polar(a)), 2 * np.eye(3, 2)),
+    "polar, wide": (lambda a: weighted(*polar(a, "left"), polar(a)[1]), 2 * np.eye(2, 3)),
+    "polar, complex": (lambda a: weighted(*polar(a)), UNITARY),
+    "norm, nuc": (lambda a: jnp.linalg.norm(a, "nuc"), np.diag([2.0, 2.0, 1.0])),
+    "norm, nuc, wide": (lambda a: jnp.linalg.norm(a, "nuc"), np.eye(2, 3)),
+    "lstsq": (lambda a: weighted(jnp.linalg.lstsq(a, C[:3, :2])[0]), np.eye(3, 2)),
+    "lstsq, wide": (lambda a: weighted(jnp.linalg.lstsq(a, C[:2, :2])[0]), np.eye(2, 3)),
+    "pinv": (lambda a: weighted(jnp.linalg.pinv(a)), np.eye(2, 3)),
+    "det of rank 2": (jnp.linalg.det, np.diag([3.0, 1.0, 0.0])),
+    "det of rank 1": (jnp.linalg.det, np.diag([3.0, 0.0, 0.0])),
+    "det of zeros": (jnp.linalg.det, np.zeros((3, 3))),
+    "det, nearly singular": (jnp.linalg.det, np.arange(1.0, 10.0).reshape(3, 3)),
+    "det, complex": (lambda a: jnp.imag(jnp.linalg.det(a)), np.diag([1j, 0, 0])),
+    "sqrtm": (lambda a: weighted(sqrtm(a)), np.diag([4.0, 4.0, 1.0])),
+    "expm": (lambda a: weighted(expm(a)), np.eye(3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_along_a_line(name):
+    fun, start = CASES[name]
+    direction = RNG.normal(size=start.shape) + (1j * RNG.normal(size=start.shape) if start.dtype == complex else 0)
+
+    def on_line(t):
+        return fun(start + t * direction)
+
+    places = 0.05 * np.cos(np.pi * (np.arange(16) + 0.5) / 16)
+    values = np.array([float(on_line(t)) for t in places])
+    series = chebyshev.Chebyshev.fit(places, values, 12, domain=[-0.05, 0.05])
+    forward = reverse = on_line
+    for order in (1, 2, 3):
+        forward, reverse = forward_slope(forward), functad.grad(reverse)
+        expected = series.deriv(order)(0.0)
+        np.testing.assert_allclose([forward(0.0), reverse(0.0)], expected, rtol=1e-4, atol=1e-5)
+
+
+def forward_slope(fun):
+    return lambda t: functad.jvp(fun, (t,), (1.0,))[1]
+
+
+def test_determinants_of_a_batch_compiled_some_of_singular_matrices():
+    def slope(fun):
+        return lambda a: functad.jvp(fun, (a,), (jnp.broadcast_to(C[:2, :2], a.shape),))[1]
+
+    found = functad.jit(slope(slope(jnp.linalg.det)))(np.stack([np.zeros((2, 2)), np.eye(2)]))
+    np.testing.assert_allclose(found, [2 * np.linalg.det(C[:2, :2])] * 2, rtol=1e-12)
+
+
+def test_singular_values_that_rcond_leaves_out_turn_the_vectors_of_the_others():
+    a, t = np.diag([2.0, 1.0]) + 0.1, 1e-6
+
+    def solution(a):
+        return jnp.linalg.lstsq(a, C[:2, 0], rcond=0.7)[0]
+
+    direction = C[:2, :2]
+    expected = (np.asarray(solution(a + t * direction)) - np.asarray(solution(a - t * direction))) / (2 * t)
+    np.testing.assert_allclose(functad.jvp(solution, (a,), (direction,))[1], expected, rtol=1e-6)
+
+
+def test_symmetric_functions_of_equal_eigenvalues_have_a_first_derivative():
+    for values in (jnp.linalg.eigvalsh, lambda a: jnp.linalg.eigh(a)[0]):
+        slope = functad.grad(lambda a, values=values: jnp.sum(values(a) ** 3))(2 * np.eye(3))
+        np.testing.assert_allclose(slope, 12 * np.eye(3), rtol=1e-12)
+
+
+def test_vectors_of_equal_eigenvalues_have_none():
+    """No dV and dw linear in dA give `V f(w) Vᴴ` its derivative: zeros between equal ones are wrong for f(w) = w."""
+
+    def rebuilt(a):
+        w, v = jnp.linalg.eigh(a)
+        return jnp.sum(C[:3, :3] * ((v * w) @ v.T))
+
+    assert np.isnan(functad.grad(rebuilt)(np.eye(3))).any()
