@@ -11,3 +11,7 @@ CUDA_TILE = 16
 
 CUDA_FEW_POINTS = 4096
 """results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""
+
+CUDA_PIECES = 1024
+"""threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all
+threads of a GPU busy, few enough for what each piece keeps in memory. Compared on no GPU yet."""

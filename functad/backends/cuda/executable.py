@@ -17,19 +17,18 @@ from numba import cuda
 from functad import machine_model
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
-from functad.backends.cuda.lowering import THREADS, CudaLowering, check_operations
+from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
 from functad.backends.cuda.products import product_kernel, product_launcher
+from functad.backends.cuda.running import DeviceRun, Launcher
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.cuda.simulator import simulation
-from functad.dtypes import is_narrow_float
+from functad.backends.walking import Address
 from functad.errors import CompilationError
 from functad.ir import Program
-from functad.lowering.blocks import Instruction
-from functad.lowering.memory.buffers import Buffer, Storage
-from functad.lowering.steps import GemmStep
+from functad.lowering.blocks import Instruction, leaves
+from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep
 
 MOST_BLOCKS = 2 if SIMULATED else machine_model.CUDA_MOST_BLOCKS
-TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
 
 def compile_program(
@@ -39,12 +38,9 @@ def compile_program(
 
     Raises:
         CompilationError: there is neither a GPU nor the simulator.
-        NoRuleError: the Program has an operation that this backend does not have yet.
     """
     _check_device()
-    program = optimized(program)
-    check_operations(program)
-    return CudaExecutable(program)
+    return CudaExecutable(optimized(program))
 
 
 class CudaExecutable(CudaLowering):
@@ -56,65 +52,55 @@ class CudaExecutable(CudaLowering):
         kernels = {name: cuda.jit(functions[name]) for name in self.generated.kernels}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Numba warns of small grids: some arrays are small
-            self._launchers = [self._launcher(i, kernels) for i in self.generated.instructions]
+            self._launchers = {
+                id(i): self._launcher(i, kernels)
+                for i in leaves(self.generated.instructions)
+                if not isinstance(i.step, CallStep)
+            }
         self._lock = threading.Lock()
         self._constants: list[Any] | None = None
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         with simulation() if SIMULATED else nullcontext():
-            found = self._locate(args)
-            for instruction, launch in zip(self.generated.instructions, self._launchers):
-                launch(*[found(b) for _, b, _ in instruction.parameters])
-            return [_to_host(found(b), b) for b in self.schedule.outputs]
+            run = self._located(args)
+            run.run(self.generated.instructions)
+            return [run.on_host(b) for b in self.schedule.outputs]
 
-    def _locate(self, args: Sequence[np.ndarray]) -> Callable[[Buffer], Any]:
-        """Where every buffer lies on the device in this call."""
+    def _located(self, args: Sequence[np.ndarray]) -> DeviceRun:
+        """A call, whose buffers lie on the device."""
         with self._lock:
             if self._constants is None:
-                self._constants = [_to_device(c) for c in self.program.consts]
-        places: dict[Storage, Any] = {}
-        for buffers, arrays in ((self.schedule.inputs, args), (self.schedule.constants, self._constants)):
+                self._constants = [_to_device(c) for c in self.schedule.values]
+        run = DeviceRun(self._launchers)
+        for buffers, arrays in (
+            (self.schedule.inputs, [_to_device(a) for a in args]),
+            (self.schedule.constants, self._constants),
+        ):
             for buffer, array in zip(buffers, arrays):
-                places[buffer.storage] = _to_device(array) if buffer.storage.kind == "input" else array
+                run.places[buffer.storage] = Address(array)
         arena = cuda.device_array(max(self.memory_plan.arena_bytes, 1), np.uint8)
         for storage, offset in self.memory_plan.offsets.items():
-            places[storage] = arena[offset : offset + storage.nbytes]
+            run.places[storage] = Address(arena, offset)
+        for storage in dict.fromkeys(b.storage for b in self.schedule.outputs if b.storage.kind == "output"):
+            run.places[storage] = Address(cuda.device_array(max(storage.nbytes, 1), np.uint8))
+        return run
 
-        def find(buffer: Buffer) -> Any:
-            storage = buffer.storage
-            if storage.kind == "arena":
-                return places[storage].view(_device_dtype(buffer.dtype))
-            if storage not in places:
-                places[storage] = cuda.device_array(buffer.size, _device_dtype(buffer.dtype))
-            return places[storage]
-
-        return find
-
-    def _launcher(self, instruction: Instruction, kernels: Mapping[str, Any]) -> Callable[..., None]:
+    def _launcher(self, instruction: Instruction, kernels: Mapping[str, Any]) -> Launcher:
         """A function of device arrays that runs an instruction."""
         step = instruction.step
         if isinstance(step, GemmStep):
             return product_launcher(_product(step.a.dtype), step, TILE, MOST_BLOCKS)
-        text = self.generated.kernels[instruction.function]
-        blocks = text.work if text.by_block else -(-text.work // THREADS)
-        launcher: Callable[..., None] = kernels[instruction.function][min(blocks, MOST_BLOCKS), THREADS]
+        mapping = self.generated.kernels[instruction.function].mapping
+        blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
+        threads = TILE * TILE if isinstance(step, ConvolutionStep) else THREADS
+        launcher: Launcher = kernels[instruction.function][max(min(blocks, MOST_BLOCKS), 1), threads]
         return launcher
 
 
-def _device_dtype(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.uint16) if is_narrow_float(dtype) else dtype  # kernels take floats of 16 bits as patterns
-
-
 def _to_device(array: np.ndarray) -> Any:
+    """An array's bytes on the device."""
     flat = np.ascontiguousarray(array).reshape(-1)
-    return cuda.to_device(flat.view(_device_dtype(flat.dtype))) if flat.size else None
-
-
-def _to_host(array: Any, buffer: Buffer) -> np.ndarray:
-    if not buffer.size:
-        return np.empty(buffer.shape, buffer.dtype)
-    found: np.ndarray = array.copy_to_host()
-    return found.view(buffer.dtype).reshape(buffer.shape)
+    return cuda.to_device(flat.view(np.uint8)) if flat.size else None
 
 
 def _product(dtype: np.dtype) -> Any:
