@@ -7,18 +7,34 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from functad import machine_model
+from functad.backends.cpu.kernels.emit_loop import emit_loop
+from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
 from functad.backends.cuda.convolution import emit_convolution
 from functad.backends.cuda.emit import CudaKernel, emit
 from functad.backends.cuda.scalars import INTRINSICS
 from functad.backends.cuda.text_kernels import emit_text
 from functad.lowering.blocks import ControlPlan, Instruction
+from functad.lowering.fusion.small_products import without_small_products
+from functad.lowering.memory.buffers import Storage
 from functad.lowering.nests.cost import work_of
+from functad.lowering.nests.nest import literal_text
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
-from functad.lowering.steps import CallStep, GemmStep, KernelStep, NestStep, PlainStep, Step
+from functad.lowering.steps import (
+    CallStep,
+    ControlStep,
+    GemmStep,
+    KernelStep,
+    NestStep,
+    PlainStep,
+    Step,
+    UnlessSameStep,
+)
 from functad.pretty import escaped
 from functad.primitives.user_kernels import PREFIX
 
@@ -64,12 +80,24 @@ class _Generator:
         return CudaKernels(source, instructions, self.kernels)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
-        return [
-            self._instruction(step)
-            if isinstance(step, PlainStep)
-            else ControlPlan(step, [self._instructions(part) for part in step.parts])
-            for step in steps
-        ]
+        return [self._instruction(step) if isinstance(step, PlainStep) else self._control(step) for step in steps]
+
+    def _control(self, step: ControlStep) -> Instruction | ControlPlan:
+        """A loop or branch: one thread's kernel if it is small, or else what its parts are."""
+        small = without_small_products(step)
+        if not isinstance(small, UnlessSameStep) and step_cost(small) < machine_model.CUDA_SMALL_STEP:
+            found = emit_loop(small, self._touched, self.schedule.names)
+            if found is not None:
+                constants = [f"{name} = {literal_text(c, c.dtype)}" for name, c in found.constants.items()]
+                body = "\n".join([*constants, found.body])
+                flops, nbytes, _ = cost_of_steps([small])
+                one = KernelStep(step.name, body, found.parameters, 1, flops, nbytes, False, (), step.eqns)
+                return self._instruction(one)
+        return ControlPlan(step, [self._instructions(part) for part in step.parts])
+
+    @cached_property
+    def _touched(self) -> Mapping[Storage, int]:
+        return touched_by(self.schedule.steps)
 
     def _instruction(self, step: PlainStep) -> Instruction:
         if isinstance(step, GemmStep):

@@ -70,8 +70,8 @@ def map_nest(nest: Nest, threads: int) -> LoopMapping:
     few = work < machine_model.CUDA_FEW_POINTS
     adjacent = bool(inner) and nest.loops[-1] is inner[-1]
     gathered = bool(nest.accumulators) and (adjacent or few)
-    carried = inner == [nest.carried] and few and _in_any_order(nest)
-    if nest.points // max(work, 1) >= 2 * threads and (gathered or carried):
+    carried = inner == [nest.carried] and few
+    if nest.points // max(work, 1) >= 2 * threads and (gathered or carried) and _in_any_order(nest):
         return LoopMapping(block=outer, thread=inside)
     return LoopMapping(grid=outer, serial=inside)
 
@@ -83,4 +83,5 @@ def map_range(extent: int, serial: Sequence[Loop] = ()) -> LoopMapping:
 
 def _in_any_order(nest: Nest) -> bool:
     """Whether values may be put together in another order: products of floats would over- or underflow elsewhere."""
-    return not any(c.kind == "prod" and kind_of(c.dtype) in "fc" for c in nest.carries)
+    gathered = [(a.kind, a.dtype) for a in nest.accumulators] + [(c.kind, c.dtype) for c in nest.carries]
+    return not any(kind == "prod" and kind_of(dtype) in "fc" for kind, dtype in gathered)

@@ -32,7 +32,8 @@ def emit_text(step: KernelStep) -> CudaKernel:
     if _RANGE in body and not _BOUND.search(body.replace(_RANGE, "")):
         body = body.replace(_RANGE, f"range(cuda.grid(1), {step.n}, cuda.gridsize(1))")
     else:
-        head = f"for start in range(cuda.grid(1), {step.n}, cuda.gridsize(1)):\n    stop = start + 1\n"
+        head = f"for start in range(cuda.grid(1), {step.n}, cuda.gridsize(1)):\n"
+        head += "    stop = start + 1\n" if _BOUND.search(body) else ""
         body = head + textwrap.indent(body, "    ")
     return CudaKernel(body + "\n", step.parameters, map_range(step.n))
 

@@ -13,7 +13,7 @@ from functad.primitives.user_kernels import by_symbol
 
 
 @cuda.jit(device=True)
-def array_view(x, start, shape):  # type: ignore[no-untyped-def]
+def array_view(x, start, shape):
     """The elements from `start` on as an array."""
     size = 1
     for extent in shape:
