@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from functad.backends.cuda.emit import SHARED_TYPES, CudaKernel
-from functad.backends.cuda.mapping import Loop, LoopMapping
+from functad.backends.cuda.mapping import LoopMapping, MappedLoop
 from functad.lowering.steps import ConvolutionStep
 from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.kernel_text import KernelText, total
@@ -54,9 +54,9 @@ def emit_convolution(step: ConvolutionStep, tile: int) -> CudaKernel:
             result = total(*zip(("n", "g", "o"), conv.out_steps, strict=True), *positions, conv.out_start)
             text.line(f"out[{result}] = acc")
     mapping = LoopMapping(
-        block=(Loop("g", conv.groups), Loop("row", rows), Loop("column", columns)),
-        thread=(Loop("y", tile), Loop("x", tile)),
-        serial=(Loop("term", terms),),
+        block=(MappedLoop("g", conv.groups), MappedLoop("row", rows), MappedLoop("column", columns)),
+        thread=(MappedLoop("y", tile), MappedLoop("x", tile)),
+        serial=(MappedLoop("term", terms),),
     )
     return CudaKernel(f"{text}\n", step.parameters, mapping)
 

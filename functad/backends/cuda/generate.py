@@ -64,10 +64,10 @@ def generate(schedule: Schedule, threads: int, tile: int) -> CudaKernels:
 
     tile: rows and columns of the tiles of convolutions, for each of which a block has a thread.
     """
-    return _Generator(schedule, threads, tile).run()
+    return _CudaWriter(schedule, threads, tile).run()
 
 
-class _Generator:
+class _CudaWriter:
     def __init__(self, schedule: Schedule, threads: int, tile: int) -> None:
         self.schedule, self.threads, self.tile = schedule, threads, tile
         self.functions: dict[str, str] = {}

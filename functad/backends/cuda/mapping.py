@@ -15,7 +15,7 @@ from functad.dtypes import kind_of
 from functad.lowering.nests.nest import Nest
 
 
-class Loop(NamedTuple):
+class MappedLoop(NamedTuple):
     """A loop's variable, and its number of steps."""
 
     name: str
@@ -30,10 +30,10 @@ class LoopMapping:
     thread: the threads of one block share their steps. serial: each thread runs all of their steps.
     """
 
-    grid: tuple[Loop, ...] = ()
-    block: tuple[Loop, ...] = ()
-    thread: tuple[Loop, ...] = ()
-    serial: tuple[Loop, ...] = ()
+    grid: tuple[MappedLoop, ...] = ()
+    block: tuple[MappedLoop, ...] = ()
+    thread: tuple[MappedLoop, ...] = ()
+    serial: tuple[MappedLoop, ...] = ()
 
     @property
     def by_block(self) -> bool:
@@ -47,7 +47,7 @@ class LoopMapping:
 
     def __str__(self) -> str:
         """
-        >>> print(LoopMapping(block=(Loop("i", 20),), thread=(Loop("j", 300),)))
+        >>> print(LoopMapping(block=(MappedLoop("i", 20),), thread=(MappedLoop("j", 300),)))
         block: i < 20; thread: j < 300
         """
         kinds = {"grid": self.grid, "block": self.block, "thread": self.thread, "serial": self.serial}
@@ -64,8 +64,8 @@ def map_nest(nest: Nest, threads: int) -> LoopMapping:
     """
     in_order = {nest.carried, *nest.ordered}
     inner = [s for s, reduced in zip(nest.loops, nest.reduced) if reduced or s in in_order]
-    inside = tuple(Loop(s.name, s.extent) for s in inner)
-    outer = tuple(Loop(s.name, s.extent) for s in nest.loops if s not in inner)
+    inside = tuple(MappedLoop(s.name, s.extent) for s in inner)
+    outer = tuple(MappedLoop(s.name, s.extent) for s in nest.loops if s not in inner)
     work = math.prod(loop.extent for loop in outer)
     few = work < machine_model.CUDA_FEW_POINTS
     adjacent = bool(inner) and nest.loops[-1] is inner[-1]
@@ -76,9 +76,9 @@ def map_nest(nest: Nest, threads: int) -> LoopMapping:
     return LoopMapping(grid=outer, serial=inside)
 
 
-def map_range(extent: int, serial: Sequence[Loop] = ()) -> LoopMapping:
+def map_range(extent: int, serial: Sequence[MappedLoop] = ()) -> LoopMapping:
     """The mapping of a kernel whose text has a range of its own, whose steps any threads may share."""
-    return LoopMapping(grid=(Loop("step", extent),), serial=tuple(serial))
+    return LoopMapping(grid=(MappedLoop("step", extent),), serial=tuple(serial))
 
 
 def _in_any_order(nest: Nest) -> bool:
