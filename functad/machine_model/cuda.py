@@ -11,3 +11,18 @@ CUDA_TILE = 16
 
 CUDA_FEW_POINTS = 4096
 """results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""
+
+CUDA_POOL_BYTES = 512
+"""bytes. The smallest piece of memory that is taken from the driver. Chosen: addresses are aligned to it."""
+
+CUDA_POOL_STEPS = 16
+"""steps. Pieces are at most so many times a power of two: at most 1/8 of one is not used. Chosen."""
+
+CUDA_GRAPH_LAUNCHES = 2
+"""launches of a Program from which on they are started as one graph. Compared on no GPU yet."""
+
+CUDA_GRAPHS = 8
+"""graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
+
+CUDA_OPERATIONS = 4096
+"""un-jitted operations, by parameters and types, whose kernels are kept. Chosen."""

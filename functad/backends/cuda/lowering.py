@@ -41,7 +41,7 @@ def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowerin
         NoRuleError: the Program has an operation that this backend does not have yet.
     """
     check_operations(program)
-    return CudaLowering(program)
+    return CudaLowering(program, donated)
 
 
 class CudaLowering:
@@ -50,9 +50,9 @@ class CudaLowering:
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule = make_schedule(self.program)
+        self.schedule = make_schedule(self.program, donated)
         self.generated = generate(self.schedule, THREADS)
         self.memory_plan = plan_memory([Block(i.n, [i], [1]) for i in self.generated.instructions])
 
