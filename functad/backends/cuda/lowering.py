@@ -27,7 +27,7 @@ TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
 def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowering:
     """Everything up to machine code."""
-    return CudaLowering(program)
+    return CudaLowering(program, donated)
 
 
 class CudaLowering:
@@ -36,9 +36,9 @@ class CudaLowering:
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule = make_schedule(self.program, machine=Machine(machine_model.CUDA_PIECES, on_device=True))
+        self.schedule = make_schedule(self.program, donated, Machine(machine_model.CUDA_PIECES, on_device=True))
         if config.check_programs:
             check_schedule(self.schedule)
         self.generated = generate(self.schedule, THREADS, TILE)

@@ -1,24 +1,83 @@
-"""How a plan runs on a device: what each instruction is given, and loops and branches around them.
+"""How a plan runs on a device: launches in a row, and loops, branches and calls of Python between them.
 
-Knows launchers as functions of arrays on the device; neither how kernels are compiled nor where memory comes from.
+Knows storages, launches and the memory that a call has; neither how kernels are compiled nor what they compute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
-from functad.backends.walking import Walker
+from functad import machine_model
+from functad.backends.cuda.device import CudaDevice
+from functad.backends.cuda.launching import ArrayPlace, Launch
+from functad.backends.walking import Address, Walker
 from functad.dtypes import is_narrow_float
-from functad.lowering.blocks import Instruction
-from functad.lowering.memory.buffers import Buffer
+from functad.lowering.blocks import ControlPlan, Instruction, leaves
+from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.python_functions import call_into
 from functad.lowering.steps import CallStep
 
-Launcher = Callable[..., None]
+Slots = dict[Storage, int]  # of each storage, where its address stands among those of a stretch
+MakeLaunch = Callable[[Instruction, Callable[[Buffer, int], ArrayPlace]], Launch]
+
+
+class Stretch:
+    """Launches without anything between them, ready to be started. One thread at a time may use it.
+
+    replays: whether the same addresses are likely to come again, so that all of it is kept as a graph.
+    """
+
+    def __init__(
+        self, name: str, device: CudaDevice, instructions: Sequence[Instruction], make: MakeLaunch, replays: bool
+    ) -> None:
+        self.instructions = instructions
+        self._device = device
+        self._slots: Slots = {}
+        self.launches = [make(i, self._place) for i in instructions]
+        self._run = device.driver.prepare(name, self.launches)
+        self._graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
+        self._replays = replays and len(self.launches) >= machine_model.CUDA_GRAPH_LAUNCHES
+
+    def addresses(self, places: Mapping[Storage, Address]) -> tuple[int, ...]:
+        """Where the memory of each slot begins."""
+        return tuple([places[s].memory.address + places[s].offset if s in places else 0 for s in self._slots])
+
+    def start(self, addresses: tuple[int, ...]) -> None:
+        """Start all launches; where they come with the same addresses again, as one graph."""
+        if not self._replays:
+            self._run.start(addresses)
+            return
+        seen = addresses in self._graphs
+        graph = self._graphs.get(addresses)
+        if graph is not None:
+            self._graphs.move_to_end(addresses)
+            self._run.replay(graph)
+            return
+        if seen:
+            graph = self._run.graph(addresses)
+            self._run.replay(graph)
+        else:
+            self._run.start(addresses)
+        self._graphs[addresses] = graph
+        if len(self._graphs) > machine_model.CUDA_GRAPHS:
+            _, old = self._graphs.popitem(last=False)
+            if old is not None:
+                self._device.driver.forget(old)
+
+    def profiled(self, addresses: tuple[int, ...], times: int) -> list[float]:
+        """The least time in µs that each launch took, of so many."""
+        found: list[float] = self._run.profiled(addresses, times)
+        return found
+
+    def _place(self, buffer: Buffer, first: int) -> ArrayPlace:
+        """A buffer from one of its elements on, as an argument."""
+        slot = self._slots.setdefault(buffer.storage.memory, len(self._slots))
+        dtype = device_dtype(buffer.dtype)
+        return ArrayPlace(slot, first * dtype.itemsize, dtype, buffer.size - first)
 
 
 def device_dtype(dtype: np.dtype) -> np.dtype:
@@ -26,51 +85,86 @@ def device_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint16) if is_narrow_float(dtype) else dtype
 
 
-class DeviceRun(Walker):
-    """One call of a Program. Memory is arrays of bytes on the device; what Python needs to know is read back."""
+def stretches_of(
+    name: str, device: CudaDevice, items: Sequence[Any], make: MakeLaunch, in_loop: bool = False
+) -> list[Any]:
+    """The plan with stretches in the place of instructions that are launched; calls of Python are left."""
+    found: list[Any] = []
+    waiting: list[Instruction] = []
 
-    def __init__(self, launchers: Mapping[int, Launcher]) -> None:
-        super().__init__()
-        self.launchers = launchers  # by the identity of the instruction
+    def finish() -> None:
+        if waiting:
+            found.append(Stretch(name, device, list(waiting), make, replays=not in_loop))
+            waiting.clear()
 
-    def run_leaf(self, item: Instruction) -> None:
-        if isinstance(item.step, CallStep):
-            self._call(item.step)
+    for item in items:
+        if isinstance(item, ControlPlan):
+            finish()
+            parts = [stretches_of(name, device, part, make, in_loop=True) for part in item.parts]
+            found.append(ControlPlan(item.step, parts))
+        elif isinstance(item.step, CallStep):
+            finish()
+            found.append(item)
         elif item.n:
-            self.launchers[id(item)](*[self.array(b, first) for b, first in item.arguments])
+            waiting.append(item)
+    finish()
+    return found
 
-    def array(self, buffer: Buffer, first: int = 0) -> Any:
-        """The elements of a buffer, from one of them on; None if there are none."""
-        if not buffer.size:
-            return None
-        memory, offset = self.places[buffer.storage.memory]
-        dtype = device_dtype(buffer.dtype)
-        start, stop = offset + first * dtype.itemsize, offset + buffer.size * dtype.itemsize
-        return memory[start:stop].view(dtype)
 
-    def on_host(self, buffer: Buffer) -> np.ndarray:
-        """A copy of a buffer."""
-        if not buffer.size:
-            return np.empty(buffer.shape, buffer.dtype)
-        found: np.ndarray = self.array(buffer).copy_to_host()
-        return found.view(buffer.dtype).reshape(buffer.shape)
+def all_stretches(items: Sequence[Any]) -> list[Stretch]:
+    return [item for item in leaves(items) if isinstance(item, Stretch)]
+
+
+class DeviceRun(Walker):
+    """One call of a Program. What Python needs to know, as the condition of a loop, is read back.
+
+    seen: the addresses with which each stretch has run first.
+    """
+
+    def __init__(self, device: CudaDevice, name: str) -> None:
+        super().__init__()
+        self.seen: dict[Stretch, tuple[int, ...]] = {}
+        self._device = device
+        self._name = name
+        self._kept: list[Any] = []  # memory that kernels may not have come to yet
+
+    def run_leaf(self, item: Stretch | Instruction) -> None:
+        if isinstance(item, Stretch):
+            addresses = item.addresses(self.places)
+            self.seen.setdefault(item, addresses)
+            item.start(addresses)
+        else:
+            assert isinstance(item.step, CallStep)
+            self._call(item.step)
 
     def number(self, buffer: Buffer) -> Any:
-        return self.on_host(buffer).reshape(-1)[0]
+        return self._on_host(buffer).reshape(-1)[0]
 
     def enlarged(self, memory: Any, nbytes: int) -> Any:
-        larger = cuda.device_array(nbytes, np.uint8)
+        larger = self._device.pool.take(nbytes, "the steps of a loop", f"of {self._name}")
         if memory is not None:
-            larger[: memory.size].copy_to_device(memory)
+            self._device.driver.copy(larger.address, memory.address, memory.nbytes)
+            self._kept.append(memory)
         return larger
 
     def size(self, memory: Any) -> int:
-        return 0 if memory is None else int(memory.size)
+        return 0 if memory is None else int(memory.nbytes)
+
+    def _address(self, buffer: Buffer) -> int:
+        memory, offset = self.places[buffer.storage.memory]
+        return int(memory.address + offset)
+
+    def _on_host(self, buffer: Buffer) -> np.ndarray:
+        """A copy of a buffer."""
+        found = np.empty(buffer.shape, buffer.dtype)
+        if found.size:
+            self._device.driver.download(found, self._address(buffer))
+        return found
 
     def _call(self, step: CallStep) -> None:
         """Python computes on copies of the operands, and its results are copied to the device."""
         results = [np.empty(b.shape, b.dtype) for b in step.outs]
-        call_into(step.callback, [self.on_host(b) for b in step.ins], results)
+        call_into(step.callback, [self._on_host(b) for b in step.ins], results)
         for buffer, result in zip(step.outs, results):
             if buffer.size:
-                self.array(buffer).copy_to_device(result.reshape(-1).view(device_dtype(buffer.dtype)))
+                self._device.driver.upload(self._address(buffer), result)
