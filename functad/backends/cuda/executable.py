@@ -19,7 +19,7 @@ from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
 from functad.backends.cuda.device import CudaDevice, devices
-from functad.backends.cuda.launching import Kernel, Launch, ArrayPlace
+from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch
 from functad.backends.cuda.lowering import THREADS, CudaLowering, check_operations
 from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.pool import PoolBlock

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.cuda.driver import DeviceFacts
-from functad.backends.cuda.launching import Launch, ArrayPlace
+from functad.backends.cuda.launching import ArrayPlace, Launch
 from functad.backends.cuda.pool import NoMemoryError
 from functad.backends.cuda.simulator import simulation
 from functad.errors import CompilationError
