@@ -34,3 +34,6 @@ CUDA_GRAPHS = 8
 
 CUDA_OPERATIONS = 4096
 """un-jitted operations, by parameters and types, whose kernels are kept. Chosen."""
+
+CUDA_COPY_BYTES = 1 << 28
+"""bytes. By a copy of so many the bandwidth of a GPU's memory is measured. Chosen: more than its caches hold."""

@@ -15,6 +15,7 @@ import numpy as np
 from functad import dtypes, machine_model
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
+from functad.device_arrays import put_by_default
 from functad.dtypes import kind_of
 from functad.errors import (
     ArgumentError,

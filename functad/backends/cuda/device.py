@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cuda import driver as cuda_driver
 from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.pool import MemoryPool
@@ -58,7 +59,7 @@ class CudaDevice(Device):
     def copy_speed(self) -> float:
         """Bytes in a µs that the device reads and writes in a copy of its own memory; NaN in the simulator."""
         if self._copy_speed is None:
-            nbytes = 1 << (16 if self.driver.is_simulated else 28)
+            nbytes = 1 << 16 if self.driver.is_simulated else machine_model.CUDA_COPY_BYTES
             one, other = (self.pool.take(nbytes, "a measurement", "of the copy bandwidth") for _ in range(2))
             time = self.driver.least_time(lambda: self.driver.copy(one.address, other.address, nbytes), 10)
             self._copy_speed = 2 * nbytes / time

@@ -174,9 +174,13 @@ class _OnDevice:
         ]
         return report.Profile(tuple(found), step)
 
+    @property
+    def launches(self) -> list[Launch]:
+        """All launches, those of loops and branches included."""
+        return [launch for stretch in all_stretches(self._items) for launch in stretch.launches]
+
     def ptx(self) -> dict[str, str]:
-        launches = [launch for stretch in all_stretches(self._items) for launch in stretch.launches]
-        return {launch.kernel.name: self._device.driver.ptx(launch) for launch in launches}
+        return {launch.kernel.name: self._device.driver.ptx(launch) for launch in self.launches}
 
 
 _TIMES = 20
