@@ -23,11 +23,11 @@ from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.pool import PoolBlock
 from functad.backends.cuda.products import product_kernel, product_launcher
-from functad.backends.cuda.running import DeviceRun, all_stretches, stretches_of
+from functad.backends.cuda.running import DeviceRun, Stretch, stretches_of
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.walking import Address
 from functad.ir import Program
-from functad.lowering.blocks import Instruction, repeated
+from functad.lowering.blocks import Instruction, leaves, repeated
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.steps import ConvolutionStep, GemmStep
 
@@ -177,7 +177,11 @@ class _OnDevice:
     @property
     def launches(self) -> list[Launch]:
         """All launches, those of loops and branches included."""
-        return [launch for stretch in all_stretches(self._items) for launch in stretch.launches]
+        return [launch for stretch in self.stretches for launch in stretch.launches]
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        return [item for item in leaves(self._items) if isinstance(item, Stretch)]
 
     def ptx(self) -> dict[str, str]:
         return {launch.kernel.name: self._device.driver.ptx(launch) for launch in self.launches}

@@ -16,12 +16,11 @@ from functad.backends.cuda.device import CudaDevice
 from functad.backends.cuda.launching import ArrayPlace, Launch
 from functad.backends.walking import Address, Walker
 from functad.dtypes import is_narrow_float
-from functad.lowering.blocks import ControlPlan, Instruction, leaves
+from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.python_functions import call_into
 from functad.lowering.steps import CallStep
 
-Slots = dict[Storage, int]  # of each storage, where its address stands among those of a stretch
 MakeLaunch = Callable[[Instruction, Callable[[Buffer, int], ArrayPlace]], Launch]
 
 
@@ -36,10 +35,10 @@ class Stretch:
     ) -> None:
         self.instructions = instructions
         self._device = device
-        self._slots: Slots = {}
+        self._slots: dict[Storage, int] = {}
         self.launches = [make(i, self._place) for i in instructions]
         self._run = device.driver.prepare(name, self.launches)
-        self._graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
+        self.graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
         self._replays = replays and len(self.launches) >= machine_model.CUDA_GRAPH_LAUNCHES
 
     def addresses(self, places: Mapping[Storage, Address]) -> tuple[int, ...]:
@@ -51,10 +50,10 @@ class Stretch:
         if not self._replays:
             self._run.start(addresses)
             return
-        seen = addresses in self._graphs
-        graph = self._graphs.get(addresses)
+        seen = addresses in self.graphs
+        graph = self.graphs.get(addresses)
         if graph is not None:
-            self._graphs.move_to_end(addresses)
+            self.graphs.move_to_end(addresses)
             self._run.replay(graph)
             return
         if seen:
@@ -62,9 +61,9 @@ class Stretch:
             self._run.replay(graph)
         else:
             self._run.start(addresses)
-        self._graphs[addresses] = graph
-        if len(self._graphs) > machine_model.CUDA_GRAPHS:
-            _, old = self._graphs.popitem(last=False)
+        self.graphs[addresses] = graph
+        if len(self.graphs) > machine_model.CUDA_GRAPHS:
+            _, old = self.graphs.popitem(last=False)
             if old is not None:
                 self._device.driver.forget(old)
 
@@ -109,10 +108,6 @@ def stretches_of(
             waiting.append(item)
     finish()
     return found
-
-
-def all_stretches(items: Sequence[Any]) -> list[Stretch]:
-    return [item for item in leaves(items) if isinstance(item, Stretch)]
 
 
 class DeviceRun(Walker):

@@ -154,7 +154,8 @@ def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch
         kept.append(device.put(np.ones(6, F32)))
         for _ in range(2):
             step.on_device([kept[-1]], device)  # where its result lay, the next one lies
-    assert len(step._on(device)._graphs) <= 2 and "cuGraphExecDestroy" in fake.calls
+    (stretch,) = step._on(device).stretches
+    assert len(stretch.graphs) <= 2 and "cuGraphExecDestroy" in fake.calls
 
 
 def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> None:
