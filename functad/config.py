@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from functad.errors import ArgumentError, close_names
 
-Value: TypeAlias = "bool | str | int"
+Value: TypeAlias = "bool | str | int | Any"
 
 IMPORTED_AT_NS = time.time_ns()
 """When this process imported functad, in ns since 1970: what files are younger it may not have read."""
@@ -26,7 +26,7 @@ class Option(NamedTuple):
     """One option: its default, its allowed values and what it is for."""
 
     default: Value
-    choices: tuple[bool | str, ...] | range
+    choices: tuple[bool | str | None, ...] | range
     doc: str
     one_for_all: bool = False  # the process has one of what it sets, so an override holds for all threads
 
@@ -63,6 +63,7 @@ OPTIONS: dict[str, Option] = {
     "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
     "announce_compiles": Option(True, _SWITCH, "say on standard error what is compiled if that takes over a second"),
     "default_backend": Option("cpu", ("cpu", "cuda", "interpreter"), "what runs a Program under jit"),
+    "default_device": Option(None, (None,), "the device on which arrays are made that follow no other; None: the CPU"),
     "disable_jit": Option(False, _SWITCH, "let jit run the function as it stands, for debugging"),
     "num_threads": Option(
         available_cores()[0], range(1, 1025), "the threads that compiled functions run on", one_for_all=True
@@ -106,7 +107,6 @@ ACCEPTED: dict[str, Accepted] = {
     "default_matmul_precision": Accepted(None, None, "products are always exact to the dtype"),
     "platform_name": Accepted("", ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
     "platforms": Accepted(None, ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
-    "default_device": Accepted(None, None, "there is one device, the CPU"),
     "num_cpu_devices": Accepted(1, (-1, 1, None), "there is one device, the CPU; num_threads says what it uses"),
     "include_full_tracebacks_in_locations": Accepted(True, None, "equations know one line of the user's"),
     "check_tracer_leaks": Accepted(False, None, "a leaked tracer raises where it is used"),
@@ -140,6 +140,7 @@ JIT_OPTIONS = (
     "debug_key_reuse",
     "debug_index",
     "default_backend",
+    "default_device",
     "enable_x64",
     "numpy_dtypes",
     "fuse_multiply_add",
@@ -147,7 +148,8 @@ JIT_OPTIONS = (
     "numpy_rank_promotion",
 )
 
-CHECKS = ("debug_nans", "debug_infs", "debug_key_reuse")  # that look at what each operation gives
+# What is done with the result of each operation.
+CHECKS = ("debug_nans", "debug_infs", "debug_key_reuse", "default_device")
 
 
 extensions: dict[tuple[str, str], Any] = {}
@@ -189,6 +191,7 @@ class Config(threading.local):
     log_compiles: bool
     announce_compiles: bool
     default_backend: str
+    default_device: Any
     disable_jit: bool
     num_threads: int
     fuse_multiply_add: bool
@@ -403,7 +406,6 @@ def accepted_context(name: str) -> Callable[..., AbstractContextManager[None]]:
 
 
 check_tracer_leaks = checking_leaks = accepted_context("check_tracer_leaks")
-default_device = accepted_context("default_device")
 default_matmul_precision = accepted_context("default_matmul_precision")
 default_prng_impl = accepted_context("default_prng_impl")
 explain_cache_misses = accepted_context("explain_cache_misses")
@@ -425,6 +427,20 @@ def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
 def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
     """A context in which an operation that makes a NaN raises."""
     return config.context(debug_nans=new_val)
+
+
+def default_device(new_val: Any = None) -> AbstractContextManager[None]:
+    """A context in which arrays are made on a device, and jitted functions run there, unless they follow others.
+
+    Args:
+        new_val: a device, its name, or None for the CPU.
+
+    >>> import functad, functad.numpy as jnp
+    >>> with functad.default_device(functad.devices("cpu")[0]):
+    ...     jnp.ones(2).device
+    CpuDevice(id=0)
+    """
+    return config.context(default_device=new_val)
 
 
 def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:
@@ -509,8 +525,14 @@ def _option_name(name: str) -> str:
     raise ArgumentError(f"functad has no option {name!r}. The options are {', '.join(OPTIONS)}.{suggestion}")
 
 
+# What else an option takes, by its name: a function that gives its value, or raises.
+values_by: dict[str, Callable[[Any], Any]] = {}
+
+
 def _checked_value(name: str, value: Value) -> Value:
     option = OPTIONS[name]
+    if name in values_by:
+        return values_by[name](value)
     for choice in option.choices:
         if choice == value:
             return choice
@@ -526,6 +548,8 @@ def _allowed(option: Option, show: Callable[[object], str]) -> str:
 
 
 def _parse(variable: str, text: str, option: Option) -> Value:
+    if option.choices == (None,):
+        return text.strip() or None
     if option.choices != _SWITCH:
         for choice in option.choices:
             if str(choice) == text.strip():

@@ -53,6 +53,10 @@ class DeviceError(FunctadError, RuntimeError, ValueError):
     """A kind of device was asked for that there is not."""
 
 
+class DeviceFaultError(FunctadError, RuntimeError):
+    """A kernel went wrong on a device."""
+
+
 class TooLargeError(FunctadError, MemoryError, ValueError):
     """An array would have more elements than there is memory for, or than an array can have."""
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes, key_reuse
-from functad.array import Array, ArrayImpl, class_for
+from functad.array import Array, ArrayImpl, KeyArray, class_for
 from functad.config import config
+from functad.device_arrays import DeviceArray, evaluate_on_device, put_by_default
 from functad.dtypes import DtypeTable, compute_dtype, is_narrow_float, kind_of
 from functad.errors import DTypeError, FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
@@ -39,6 +40,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             else:
                 strong = True
         elif isinstance(a, Array):
+            if isinstance(a, DeviceArray):
+                return evaluate_on_device(primitive, args, params)
             values.append(a._value)  # type: ignore[attr-defined]  # raises: donated, or its trace is over
             keys = True
         else:
@@ -47,10 +50,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
             foreign = foreign or type(a) is np.ndarray
     run = primitive.impl
     if keys or values and _is_special(values[0].dtype):
-        run = implementation(primitive, [v.dtype for v in values])
-        # NumPy orders complex numbers, and takes the words of keys for integers, where the shape rule refuses.
-        if keys or kind_of(values[0].dtype) == "c":
-            infer_avals(primitive, [aval_of(a) for a in args], params)
+        run = _special_implementation(primitive, args, params, values)
     try:
         if primitive.runs_functions:
             with np.errstate(all="ignore"):  # the context variables are the user's
@@ -64,7 +64,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     if foreign:
         result = _unaliased(result, values)
     if config.may_check_values:
-        _check_values(primitive, result)
+        check_values(primitive, result)
+        return put_by_default(_as_inferred(primitive, args, params, result))
     if keys or primitive.multiple_results:
         return _as_inferred(primitive, args, params, result)
     if "weak_type" in params:
@@ -79,6 +80,16 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     result.setflags(False)
     array._value, array._aval, array.weak_type = result, None, weak
     return array
+
+
+def _special_implementation(
+    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], values: Sequence[Any]
+) -> Callable[..., Any]:
+    """The implementation for narrow floats, complex numbers or keys."""
+    # NumPy orders complex numbers, and takes the words of keys for integers, where the shape rule refuses.
+    if any(isinstance(a, KeyArray) for a in args) or kind_of(values[0].dtype) == "c":
+        infer_avals(primitive, [aval_of(a) for a in args], params)
+    return implementation(primitive, [v.dtype for v in values])
 
 
 def _as_inferred(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], result: Any) -> Any:
@@ -123,7 +134,12 @@ def evaluate_bare(primitive: Primitive, args: Sequence[Any], params: dict[str, A
     """As `evaluate`, of operands that fit each other, and without making an Array of the result."""
     values = []
     for a in args:
-        values.append(a if type(a) is np.ndarray or not isinstance(a, Array) else a._value)  # type: ignore[attr-defined]
+        if type(a) is np.ndarray or not isinstance(a, Array):
+            values.append(a)
+        elif isinstance(a, DeviceArray):
+            return evaluate_on_device(primitive, args, params)
+        else:
+            values.append(a._value)  # type: ignore[attr-defined]
     run = primitive.impl
     if values and _is_special(values[0].dtype):
         run = implementation(primitive, [v.dtype for v in values])
@@ -149,7 +165,7 @@ def _explain_size(problem: Exception, primitive: Primitive, args: Sequence[Any],
     ) from problem
 
 
-def _check_values(primitive: Primitive, result: Any) -> None:
+def check_values(primitive: Primitive, result: Any) -> None:
     """Raise where an operation made a NaN or an infinity, as far as `config` asks for it."""
     for r in result if primitive.multiple_results else (result,):
         if kind_of(r.dtype) not in "fc":

@@ -6,22 +6,37 @@ Knows the optimiser and the backends; nothing of pytrees or signatures. Importin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import functad.control  # noqa: F401  (so that all operations are known, whatever else is imported)
+from functad import key_reuse, machine_model
 from functad.announcing import Announcement
+from functad.array import ArrayImpl, class_for, value_of
 from functad.backends import Executable, compile_program, lower_program
-from functad.calls.jit import set_runner
+from functad.calls.jit import jit_p, set_runner
 from functad.config import config, extensions_of, own_optimisations
+from functad.device_arrays import (
+    DeviceArray,
+    common_device,
+    memory_of,
+    on_device,
+    put,
+    set_device_runner,
+)
 from functad.editing.keys import without_keys
-from functad.ir import Program, memoised
+from functad.evaluation import aval_of, check_values, evaluate, infer_avals
+from functad.exact import exact_key
+from functad.ir import Aval, Eqn, Primitive, Program, Var, memoised
+from functad.layouts import CPU, Device
+from functad.lowering_rules import Call, Callback
 from functad.system.garbage import collection_paused
 from functad.system.log import logger
 from functad.system.once import imported, once
+from functad.tracing import eval_program, outside_traces
 
 
 def optimized(program: Program) -> Program:
@@ -79,4 +94,76 @@ def run(program: Program, args: Sequence[np.ndarray], backend: str | None = None
     return executable(program, backend=backend)(args)
 
 
+class _OnDevices:
+    """How operations run on devices: each is a Program of one equation, compiled once for its types."""
+
+    def evaluate(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        device = common_device(args, lambda i: f"operand {i + 1}", f"`{primitive.name}`")
+        assert device is not None
+        if isinstance(primitive.lower, Callback):
+            results = self._on_host(primitive, args, params, device)
+        elif primitive is jit_p:
+            results = run_on(params["jaxpr"], args, device)
+        elif isinstance(primitive.lower, Call):  # made anew at each call, so its operations run one by one
+            with outside_traces():
+                results = [put(r, device) for r in eval_program(params[primitive.lower.parameter], args)]
+        else:
+            avals = tuple([aval_of(a) for a in args])
+            results = run_on(_program_of(primitive, avals, _Params(params)), args, device)
+        if config.may_check_values:
+            check_values(
+                primitive, [value_of(r) for r in results] if primitive.multiple_results else value_of(results[0])
+            )
+            if config.debug_key_reuse:
+                key_reuse.follow(primitive, args, results, params)
+        return results if primitive.multiple_results else results[0]
+
+    def put(self, x: ArrayImpl, device: Device) -> ArrayImpl:
+        if device is CPU:
+            return class_for(x.aval)(value_of(x), x.weak_type)
+        return on_device(device.put(value_of(x)), x.aval)  # type: ignore[attr-defined]
+
+    def _on_host(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], device: Device) -> list[Any]:
+        """A function of Python's gets its operands from the device, and its results are put there."""
+        given = [self.put(a, CPU) if isinstance(a, DeviceArray) else a for a in args]
+        return [put(r, device) for r in evaluate(primitive, given, params)]
+
+
+class _Params:
+    """The parameters of an equation, equal where they are to the bit."""
+
+    __slots__ = ("key", "values")
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+        self.key = exact_key(tuple(sorted(values.items())))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Params) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=machine_model.CUDA_OPERATIONS)
+def _program_of(primitive: Primitive, avals: tuple[Aval, ...], params: _Params) -> Program:
+    """A Program of one operation."""
+    results = infer_avals(primitive, avals, params.values)
+    inputs, outputs = [Var(a) for a in avals], [Var(a) for a in results]
+    return Program(inputs, [], [], [Eqn(primitive, inputs, params.values, outputs, None)], outputs, primitive.name)
+
+
+def run_on(program: Program, args: Sequence[Any], device: Any) -> list[DeviceArray]:
+    """The results of a Program on a device, of Arrays, ndarrays and numbers, wherever these lie."""
+    run: Any = executable(program, backend=device.backend)
+    results = run.on_device([held_or_host(a) for a in args], device)
+    return [on_device(r, v) for r, v in zip(results, program.out_avals)]
+
+
+def held_or_host(x: Any) -> Any:
+    """What an executable of a device takes: memory there, or an ndarray."""
+    return memory_of(x) if isinstance(x, DeviceArray) else value_of(x)
+
+
 set_runner(run)
+set_device_runner(_OnDevices())

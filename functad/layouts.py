@@ -1,6 +1,6 @@
-"""Where arrays lie, in JAX's words: the one device, meshes whose axes have the size 1, and layouts over them.
+"""Where arrays lie, in JAX's words: devices, meshes whose axes have the size 1, and layouts over them.
 
-Knows values that describe; no array. Nothing is moved by them: all layouts are that of the whole array on the CPU.
+Knows values that describe; no array. All layouts are that of the whole array on one device: the CPU, or a GPU.
 """
 
 from __future__ import annotations
@@ -8,55 +8,118 @@ from __future__ import annotations
 import enum
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from functad.config import values_by
 from functad.errors import ArgumentError, DeviceError
 from functad.tree_util import tree_leaves
 
 
 class Device:
-    """The device that arrays live on: the CPU, with all its cores."""
+    """A device that arrays live on: the CPU, with all its cores, or a GPU.
 
-    platform = "cpu"
-    device_kind = "cpu"
-    id = 0
-    local_hardware_id = 0
+    platform: "cpu" or "gpu". id: its number among those of its kind. device_kind: what it is. backend: what compiles
+    for it, None for what is configured.
+    """
+
+    backend: str | None = None
+    prefix = "cpu"
     process_index = 0
     host_id = 0
 
-    def memory_stats(self) -> None:
+    def __init__(self, platform: str, number: int, device_kind: str) -> None:
+        self.platform = platform
+        self.id = number
+        self.device_kind = device_kind
+
+    @property
+    def local_hardware_id(self) -> int:
+        return self.id
+
+    def memory_stats(self) -> dict[str, int] | None:
         """None: the memory is that of the machine."""
+        return None
 
     def __repr__(self) -> str:
-        return "CpuDevice(id=0)"
+        return f"{self.prefix.capitalize()}Device(id={self.id})"
 
     def __str__(self) -> str:
-        return "cpu:0"
+        return f"{self.prefix}:{self.id}"
+
+    def __reduce__(self) -> Any:
+        return (device_named, (str(self), "unpickling"))
 
 
-CPU = Device()
+CPU = Device("cpu", 0, "cpu")
+
+
+def add_platform(names: Sequence[str], find: Callable[[], Sequence[Device]]) -> None:
+    """Let devices have names such as "cuda" and "cuda:1"; `find` is called when one is asked for."""
+    _platforms.update(dict.fromkeys(names, find))
+
+
+_platforms: dict[str, Callable[[], Sequence[Device]]] = dict.fromkeys(("", "cpu", "device"), lambda: [CPU])
+
+
+def devices_named(wanted: Any, where: str) -> list[Device]:
+    """The devices that something names: all of a platform, or one.
+
+    wanted: None for the CPU, a device, the name of a platform or a device, or a sharding.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    if wanted is None:
+        return [CPU]
+    if isinstance(wanted, Device):
+        return [wanted]
+    if isinstance(wanted, Sharding):
+        return list(wanted.device_set)
+    platform, colon, number = wanted.lower().partition(":") if isinstance(wanted, str) else ("?", "", "")
+    if platform not in _platforms:
+        raise DeviceError(
+            f'{where}: {wanted!r:.80} is no device of functad, which has the CPU and NVIDIA\'s GPUs, "cuda". Leave it '
+            "out for the CPU: functad.jit uses all cores, and functad.vmap maps over examples"
+        )
+    found = list(_platforms[platform]())
+    chosen = [d for d in found if str(d.id) == number] if colon else found
+    if not chosen:
+        raise DeviceError(f"{where}: there is no device {wanted!r}; there are {', '.join(map(str, found))}")
+    return chosen
+
+
+def device_named(wanted: Any, where: str) -> Device | None:
+    """The one device that something names, the first of a platform; None for None.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    return None if wanted is None else devices_named(wanted, where)[0]
 
 
 class Sharding:
-    """How an array is laid out over devices: as a whole on the one there is, whatever its kind."""
+    """How an array is laid out over devices: as a whole on one, whatever its kind."""
 
     memory_kind = "device"
     num_devices = 1
     is_fully_addressable = True
     is_fully_replicated = True
+    device = CPU
 
     @property
     def device_set(self) -> set[Device]:
-        return {CPU}
+        return {self.device}
 
-    addressable_devices = device_set
+    @property
+    def addressable_devices(self) -> set[Device]:
+        return self.device_set
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(global_shape)
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        return isinstance(other, Sharding)
+        return isinstance(other, Sharding) and other.device is self.device
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
         """Raise ArgumentError where no array of that shape can be laid out so."""
@@ -66,20 +129,23 @@ class SingleDeviceSharding(Sharding):
     """An array that lies on one device as a whole, as all do."""
 
     def __init__(self, device: Device = CPU, *, memory_kind: str | None = None) -> None:
-        check_device(device, "SingleDeviceSharding")
+        self.device = devices_named(device, "SingleDeviceSharding")[0]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding)
+        return isinstance(other, SingleDeviceSharding) and other.device is self.device
 
     def __hash__(self) -> int:
-        return hash(SingleDeviceSharding)
+        return hash((SingleDeviceSharding, self.device))
 
     def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={CPU!r}, memory_kind={self.memory_kind})"
+        return f"SingleDeviceSharding(device={self.device!r}, memory_kind={self.memory_kind})"
+
+
+values_by["default_device"] = lambda wanted: device_named(wanted, "default_device")
 
 
 def check_device(wanted: Any, where: str) -> None:
-    """Raise unless all that is wanted is the one device there is.
+    """Raise unless all that is wanted are devices there are.
 
     wanted: None, a device, its name, a sharding on it, or a pytree of these.
 
@@ -87,15 +153,7 @@ def check_device(wanted: Any, where: str) -> None:
         DeviceError: something else.
     """
     for one in tree_leaves(wanted):
-        if isinstance(one, (Device, Sharding)) or (isinstance(one, str) and one.lower() in _NAMES):
-            continue
-        raise DeviceError(
-            f"{where}: {one!r:.80} is no device of functad, which has one, the CPU. Leave it out; functad.jit uses all "
-            "cores, and functad.vmap maps over examples"
-        )
-
-
-_NAMES = ("", "cpu", "cpu:0", "device")
+        devices_named(one, where)
 
 
 class AxisType(enum.Enum):
@@ -223,6 +281,7 @@ class NamedSharding(Sharding):
 
     def __init__(self, mesh: AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         self.mesh = mesh
+        self.device = getattr(mesh, "device", CPU)
         self.spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         names = [n for p in self.spec for n in (p if isinstance(p, tuple) else (p,))]
         unknown = [n for n in names if n not in (None, PartitionSpec.UNCONSTRAINED, *mesh.axis_names)]

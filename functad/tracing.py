@@ -16,6 +16,7 @@ import numpy as np
 from functad import hints
 from functad.array import Array, ArrayImpl
 from functad.config import config, exceptional
+from functad.device_arrays import DeviceArray
 from functad.dtypes import KEYS_ARE_NO_NUMBERS, key_fry, kind_of
 from functad.errors import ConcretizationError, DTypeError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, evaluate_bare, infer_aval, infer_avals
@@ -523,7 +524,10 @@ def composed(fun: F) -> F:
 
     @functools.wraps(fun)
     def function(*args: Any) -> Any:
-        return ArrayImpl(run_bare(fun, *args)) if runs_bare() else fun(*args)
+        if not runs_bare():
+            return fun(*args)
+        result = run_bare(fun, *args)
+        return result if isinstance(result, DeviceArray) else ArrayImpl(result)
 
     return cast(F, function)
 

@@ -20,6 +20,7 @@ LAYERS = [
     [
         "array",
         "array_types",
+        "device_arrays",
         "user_source",
         "local_names",
         "evaluation",

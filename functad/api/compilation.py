@@ -32,6 +32,7 @@ from functad.api.arguments import (
     without_float0,
 )
 from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
+from functad.api.device_dispatch import make_device_call, place_of_call
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call, passed_on
 from functad.api.meshes import check_devices, device_put, layouts_of
 from functad.api.stages import Lowered, Traced
@@ -40,12 +41,13 @@ from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import Config, config, exceptional
+from functad.device_arrays import DeviceArray, common_device, default_device, memory_of, placed, put
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.evaluation import aval_of
 from functad.exact import exact_key
 from functad.execution import executable
 from functad.ir import Aval, Program
-from functad.layouts import check_device
+from functad.layouts import Device, device_named
 from functad.system.log import logger
 from functad.system.once import Turn
 from functad.system.recent import Recent
@@ -120,7 +122,8 @@ def jit(
         inline: put the equations of the function into the caller's Program, instead of one `jit` equation.
         backend: what runs the function, "cpu", "cuda" or "interpreter"; by default `config.default_backend`. Within
             another jitted function, that one's backend runs both.
-        device: None, or the one there is.
+        device: where the function runs, a device or its name: arguments are copied there, results stay there. None:
+            where its arguments lie.
         in_shardings, out_shardings: shardings on it, or pytrees of these that reach less deep than the positional
             arguments and the results; they change nothing, but must fit.
         abstracted_axes, compiler_options: accepted for JAX's sake; shapes are never abstract, and XLA's options say
@@ -139,7 +142,7 @@ def jit(
     >>> step(jnp.arange(3.))
     Array([1., 3., 5.], dtype=float32)
     """
-    check_device(device, "jit")
+    placed_on = device_named(device, "jit")
     shardings = None if in_shardings is None and out_shardings is None else _Shardings(in_shardings, out_shardings)
     if abstracted_axes is not None:
         raise ArgumentError("jit: abstracted_axes must be None; a function is compiled once for each shape")
@@ -151,6 +154,7 @@ def jit(
         "inline": inline,
         "backend": backend,
         "shardings": shardings,
+        "device": placed_on,
     }
     if fun is None:
         return lambda f: JitFunction(f, **options)
@@ -271,6 +275,7 @@ class JitFunction(Generic[P, R]):
         inline: bool = False,
         backend: str | None = None,
         shardings: _Shardings | None = None,
+        device: Device | None = None,
     ) -> None:
         check_callable(fun, "jit")
         self.__wrapped__: Callable[..., Any]
@@ -280,6 +285,7 @@ class JitFunction(Generic[P, R]):
         if backend is not None:
             check_backend(backend)
         self._backend = backend
+        self._device = device
         static = _resolve(fun, static_argnums, static_argnames, "static")
         donate = _resolve(fun, donate_argnums, donate_argnames, "donate")
         self._static_argnums, self._static_argnames = static
@@ -289,7 +295,9 @@ class JitFunction(Generic[P, R]):
             raise ArgumentError(f"jit: {sorted(map(str, both))} cannot be both static and donated")
         self._shardings = shardings
         if shardings is None:
-            self._known = _known_of(fun, (*(frozenset(marked) for marked in (*static, *donate)), inline, backend))
+            self._known = _known_of(
+                fun, (*(frozenset(marked) for marked in (*static, *donate)), inline, backend, device)
+            )
         else:
             shardings.check()
             self._known = _TracedCalls()
@@ -321,14 +329,20 @@ class JitFunction(Generic[P, R]):
         values = [as_value(x, names.describe(i), copy) for i, x in enumerate(call.leaves)]
         entry, reusable = self._entry(call, [v.aval for v in values])
         program = entry.program
+        place = self._place(names, program, values)
+        if self._device is not None:
+            values = [put(v, self._device) if isinstance(v, DeviceArray) else v for v in values]
         if outermost and reusable and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
-            arguments, fast_call = self._fast_call(call, entry, values)
-            for i in {~place for place in passed_on(program, entry.donated)[1] or () if place < 0}:
+            arguments, fast_call = self._fast_call(call, entry, values, place)
+            passed = passed_on(program, entry.donated)[1] if place is None else None
+            for i in {~k for k in passed or () if k < 0}:
                 if not isinstance(call.leaves[i], ArrayImpl):  # its memory may be another's
                     values[i] = copy_of(values[i])
             result = fast_call(*arguments.with_leaves(values))
             if result is not MISS:
                 return result
+        if place is not None:
+            values = [put(v, place) if isinstance(v, ArrayImpl) else v for v in values]
         if self._inline:
             outs = eval_program(program, values)
         else:
@@ -341,10 +355,24 @@ class JitFunction(Generic[P, R]):
         result = tree_unflatten(entry.out_tree, outs)
         return result if self._shardings is None else self._shardings.laid_out(result)
 
-    def _fast_call(self, call: _SortedCall, entry: _CacheEntry, values: Sequence[Any]) -> tuple[Arguments, FastCall]:
+    def _place(self, names: LeafNames, program: Program, values: Sequence[Any]) -> Device | None:
+        """The device on which a call runs; None for the host, or where it is recorded."""
+
+        def name(i: int) -> str:
+            return names.describe(i)() if i < len(values) else "an array that it closes over"
+
+        concrete = [*values, *program.consts]
+        if any(isinstance(v, Tracer) for v in concrete) and not any(isinstance(v, DeviceArray) for v in concrete):
+            return None
+        return place_of_call(concrete, name, self._name(), self._backend, self._device)
+
+    def _fast_call(
+        self, call: _SortedCall, entry: _CacheEntry, values: Sequence[Any], place: Device | None
+    ) -> tuple[Arguments, FastCall]:
         """The short way for arguments of these types; made at the first call, which compiles."""
         settings = config.jit_settings or current_settings()
-        if settings not in entry.calls:
+        known = settings, place, tuple([isinstance(v, DeviceArray) for v in values])
+        if known not in entry.calls:
             names = self._names(call)
             arguments = Arguments(
                 call.in_tree,
@@ -353,17 +381,23 @@ class JitFunction(Generic[P, R]):
                 [type(leaf) for leaf in call.leaves],
                 [names.describe(i)() if d else None for i, d in enumerate(entry.donated)],
             )
-            program, places = passed_on(entry.program, entry.donated)
-            results = Results(entry.out_tree, entry.program.out_avals, places)
-            constants = [value_of(c) for c in entry.program.consts]
-            donated = (False,) * len(constants) + entry.donated if any(entry.donated) else ()
-            run = executable(closed(program), donated, self._backend)
-            entry.backends.add(self._backend or config.default_backend)
-            fast_call = make_call(self._name(), arguments, constants, run, results)
+            program, passed = passed_on(entry.program, entry.donated) if place is None else (entry.program, None)
+            results = Results(entry.out_tree, entry.program.out_avals, passed)
+            count = len(entry.program.consts)
+            donated = (False,) * count + entry.donated if any(entry.donated) else ()
+            backend = self._backend if place is None else place.backend
+            run = executable(closed(program), donated, backend)
+            entry.backends.add(backend or config.default_backend)
+            if place is None:
+                constants = [value_of(c) for c in entry.program.consts]
+                fast_call = make_call(self._name(), arguments, constants, run, results)
+            else:
+                constants = [memory_of(placed(c, place)) for c in entry.program.consts]
+                fast_call = make_device_call(self._name(), arguments, constants, run, results, place)
             if self._shardings is not None:
                 fast_call = self._shardings.of_call(fast_call)
-            entry.calls[settings] = arguments, fast_call
-        arguments, fast_call = entry.calls[settings]
+            entry.calls[known] = arguments, fast_call
+        arguments, fast_call = entry.calls[known]
         others = [known for known in self._fast if known[1] is not fast_call]
         self._fast[:] = [(settings, fast_call), *others[: _REMEMBERED - 1]]
         return arguments, fast_call
@@ -404,9 +438,16 @@ class JitFunction(Generic[P, R]):
         return list(self._sort(args, kwargs).leaves)
 
     def _traced(self, call: _SortedCall, names: LeafNames, entry: _CacheEntry) -> Traced:
-        return Traced(
-            self._name(), entry.program, call.in_tree, entry.out_tree, entry.donated, names.all(), self._backend
-        )
+        backend = self._backend
+        if backend is None and (place := self._explicit_place(names, call.leaves)) is not None:
+            backend = place.backend
+        return Traced(self._name(), entry.program, call.in_tree, entry.out_tree, entry.donated, names.all(), backend)
+
+    def _explicit_place(self, names: LeafNames, leaves: Sequence[Any]) -> Device | None:
+        """Where somebody has said that a call shall run: `jit`, its arguments, or the default device."""
+        if self._device is not None:
+            return self._device
+        return common_device(leaves, lambda i: names.describe(i)(), self._name()) or default_device()
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and optimise for arguments of these types, without running."""

@@ -1,4 +1,4 @@
-"""JAX's names for asking after devices, and for awaiting arrays. There is one device, the CPU.
+"""JAX's names for asking after devices, and for awaiting arrays.
 
 Knows pytrees of arrays; no transform.
 """
@@ -10,26 +10,29 @@ from typing import Any
 import numpy as np
 
 from functad.array import KeyArray
-from functad.layouts import CPU, Device, check_device
+from functad.config import config
+from functad.device_arrays import DeviceArray, default_device, device_of
+from functad.layouts import Device, devices_named
 from functad.tracing import Tracer
-from functad.tree_util import tree_map
+from functad.tree_util import tree_leaves, tree_map
 
 
 def devices(backend: Any = None) -> list[Device]:
     """The devices that arrays can live on.
 
     Args:
-        backend: a kind of device; None or "cpu".
+        backend: a kind of device, "cpu", or "cuda" (or "gpu") for NVIDIA's GPUs; by default that of the default device.
 
     Raises:
-        DeviceError: there is no device of that kind.
+        DeviceError: there is no device of that kind; it says what is missing.
 
     >>> import functad
-    >>> functad.devices()[0].platform
-    'cpu'
+    >>> functad.devices()
+    [CpuDevice(id=0)]
+    >>> functad.devices()[0].platform, functad.devices("cpu")[0].device_kind
+    ('cpu', 'cpu')
     """
-    check_device(backend, "devices")
-    return [CPU]
+    return devices_named(_default_name() if backend is None else backend, "devices")
 
 
 def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Device]:
@@ -38,12 +41,12 @@ def local_devices(process_index: int | None = None, backend: Any = None, host_id
 
 
 def device_count(backend: Any = None) -> int:
-    """The number of devices: 1."""
+    """The number of devices of a kind: 1 of the CPU."""
     return len(devices(backend))
 
 
 def local_device_count(backend: Any = None) -> int:
-    """The number of devices of this process: 1."""
+    """The number of devices of this process: those of `devices`."""
     return len(devices(backend))
 
 
@@ -63,12 +66,19 @@ def process_indices(backend: Any = None) -> list[int]:
 
 
 def default_backend() -> str:
-    """The kind of device that computes: `"cpu"`."""
-    return "cpu"
+    """The kind of device that computes by default: `"cpu"`, or `"gpu"`."""
+    return devices()[0].platform
+
+
+def _default_name() -> str:
+    device = default_device()
+    if device is not None:
+        return device.prefix
+    return "cuda" if config.default_backend == "cuda" else "cpu"
 
 
 def device_get(x: Any) -> Any:
-    """A pytree with a NumPy array for every `Array`; nothing is copied, so they are read-only. Typed keys and
+    """A pytree with a NumPy array for every `Array`, read-only; only what lies on a GPU is copied. Typed keys and
     traced values stay.
 
     >>> import functad, functad.numpy as jnp
@@ -79,12 +89,14 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """x: computations are finished when they return.
+    """x, when all is computed that it holds: on the CPU computations are finished when they return, on a GPU not.
 
     >>> import functad
     >>> functad.block_until_ready(3)
     3
     """
+    for device in {device_of(leaf) for leaf in tree_leaves(x) if isinstance(leaf, DeviceArray)}:
+        device.synchronize()  # type: ignore[attr-defined]
     return x
 
 

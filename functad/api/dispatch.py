@@ -115,17 +115,13 @@ def make_call(
     >>> call(({"a": np.float32(2)},), {}), call((2,), {}) is MISS
     ([Array(4., dtype=float32)], True)
     """
-    text = _CallText()
+    text = CallText()
     text.read_arguments(arguments)
     text.enter_directly(arguments, constants, executable, results)
     text.read_leaves(arguments)
     text.run(arguments, constants, executable)
     text.build(results)
-    source = "def call(args, kwargs):\n" + "".join(f"    {line}\n" for line in text.lines)
-    namespace = dict(text.objects)
-    exec(compile(source, f"<the short way into {escaped(name)}>", "exec"), namespace)
-    call: FastCall = namespace["call"]
-    return call
+    return text.compiled(name)
 
 
 def current_settings() -> tuple[Any, ...]:
@@ -196,7 +192,7 @@ def _sole_owner() -> int:
 _DEEPEST = 20  # expressions within each other
 
 
-class _CallText:
+class CallText:
     """The lines of a call, and the objects they mention by name.
 
     t: nodes of the arguments, x: leaves, v: their values, y: results; a: types, c: constants and other objects.
@@ -229,6 +225,14 @@ class _CallText:
 
     def add(self, *lines: str) -> None:
         self.lines += lines
+
+    def compiled(self, name: str) -> FastCall:
+        """The function of all lines."""
+        source = "def call(args, kwargs):\n" + "".join(f"    {line}\n" for line in self.lines)
+        namespace = dict(self.objects)
+        exec(compile(source, f"<the short way into {escaped(name)}>", "exec"), namespace)
+        call: FastCall = namespace["call"]
+        return call
 
     def object(self, value: Any) -> str:
         """The name of an object; a key that Python can write is written out."""
@@ -365,18 +369,21 @@ class _CallText:
     def read_leaves(self, arguments: Arguments) -> None:
         """Line by line the values of the leaves; what the first call was given is looked for first."""
         for i, (leaf, aval, kind) in enumerate(zip(self.leaves, arguments.avals, arguments.classes)):
-            a = self.objects[f"a{i}"] = shared(aval)
-            own = class_for(a).__name__
-            self.classes.append(own)
-            value = f"{leaf}._value if type({leaf}) is {own} and {leaf}._aval is a{i} else convert({leaf}, a{i})"
-            if kind is np.ndarray:
-                self.objects[f"d{i}"] = a.dtype
-                same = f"{leaf}.dtype is d{i} and {leaf}.shape == {self.object(a.shape)}"
-                value = f"{leaf} if type({leaf}) is ndarray and {same} else {value}"
-            elif kind is float:
-                self.objects[f"d{i}"] = a.dtype
-                value = f"array({leaf}, d{i}) if type({leaf}) is float else {value}"
-            self.add(f"v{i} = {value}", f"if v{i} is None: return MISS")
+            self.read_leaf(i, leaf, shared(aval), kind)
+
+    def read_leaf(self, i: int, leaf: str, aval: Aval, kind: type) -> None:
+        self.objects[f"a{i}"] = aval
+        own = class_for(aval).__name__
+        self.classes.append(own)
+        value = f"{leaf}._value if type({leaf}) is {own} and {leaf}._aval is a{i} else convert({leaf}, a{i})"
+        if kind is np.ndarray:
+            self.objects[f"d{i}"] = aval.dtype
+            same = f"{leaf}.dtype is d{i} and {leaf}.shape == {self.object(aval.shape)}"
+            value = f"{leaf} if type({leaf}) is ndarray and {same} else {value}"
+        elif kind is float:
+            self.objects[f"d{i}"] = aval.dtype
+            value = f"array({leaf}, d{i}) if type({leaf}) is float else {value}"
+        self.add(f"v{i} = {value}", f"if v{i} is None: return MISS")
 
     # --- running -----------------------------------------------------------------------------------------
 

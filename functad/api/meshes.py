@@ -1,6 +1,6 @@
-"""Where arrays are told to lie: meshes of the one device, and what puts arrays there.
+"""Where arrays are told to lie: devices, meshes of one of them, and what puts arrays there.
 
-Knows pytrees of arrays; no transform. Programs that say where arrays go run as they stand; nothing is moved.
+Knows pytrees of arrays; no transform. Programs that say where arrays go run as they stand; nothing is moved in them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,16 @@ import numpy as np
 
 from functad.api.arguments import as_value
 from functad.array import Array, ArrayImpl
+from functad.device_arrays import (
+    DeviceArray,
+    commit,
+    device_of,
+    is_committed,
+    memory_of,
+    on_device,
+    put,
+    put_by_default,
+)
 from functad.errors import AbsentNameError, ArgumentError, DeviceError
 from functad.layouts import (
     CPU,
@@ -27,6 +37,8 @@ from functad.layouts import (
     Sharding,
     SingleDeviceSharding,
     check_device,
+    device_named,
+    devices_named,
 )
 from functad.tree_util import broadcast_prefix, tree_flatten, tree_unflatten
 
@@ -48,16 +60,19 @@ class Mesh(AbstractMesh):
 
     def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
         held = np.array(devices, dtype=object)
-        check_device(list(held.flat), "Mesh")
+        found = {d for wanted in held.flat for d in devices_named(wanted, "Mesh")[:1]}
+        if len(found) > 1:
+            raise DeviceError(f"Mesh: {devices} are several devices, but an array lies on one: give a mesh for each")
         super().__init__(held.shape, axis_names if isinstance(axis_names, (tuple, list)) else (axis_names,), axis_types)
+        self.device = found.pop() if found else CPU
 
     @property
     def devices(self) -> Any:
-        return np.full(self.axis_sizes, CPU, dtype=object)
+        return np.full(self.axis_sizes, self.device, dtype=object)
 
     @property
     def local_devices(self) -> list[Device]:
-        return [CPU] * self.size
+        return [self.device] * self.size
 
     @property
     def local_mesh(self) -> Mesh:
@@ -134,11 +149,12 @@ def device_put(
 
     Args:
         x: a pytree of arrays and numbers.
-        device: the CPU, or a sharding on it; or a pytree of these, which reaches less deep than x.
+        device: a device, its name, or a sharding on one; or a pytree of these, which reaches less deep than x. None
+            leaves arrays where they are, and puts all else on the default device.
         src, donate, may_alias: accepted for JAX's sake.
 
     Returns:
-        Arrays whose `sharding` is that given.
+        Arrays whose `sharding` is that given. They stay on their device, and so does what is computed of them.
 
     Raises:
         DeviceError: another device. TreeError: the pytrees do not fit. ArgumentError: a sharding has more axes than
@@ -201,14 +217,14 @@ def _checked(where: str, wanted: Any, shape: tuple[int, ...]) -> Sharding | None
                 "a NamedSharding(mesh, spec)"
             )
         wanted = NamedSharding(get_mesh(), wanted)
-    check_device(wanted, where)
     if isinstance(wanted, Sharding):
         try:
             wanted.check_compatible_aval(shape)
         except ArgumentError as problem:
             raise ArgumentError(f"{where}: {problem}") from None
         return wanted
-    return None if wanted is None else SingleDeviceSharding()
+    device = device_named(wanted, where)
+    return None if device is None else SingleDeviceSharding(device)
 
 
 # By the `id` of a concrete array: a reference to it, which takes the entry out with the array, and its layout.
@@ -216,13 +232,23 @@ _layouts: dict[int, tuple[weakref.ref[Array], Sharding]] = {}
 
 
 def _laid_out(x: Any, layout: Sharding | None) -> Any:
-    """An Array of the same memory whose `sharding` is that layout."""
-    if layout is None or not isinstance(x, ArrayImpl) or layout == sharding_of(x):
+    """An Array whose `sharding` is that layout: of the same memory, if it lies on that device."""
+    if not isinstance(x, ArrayImpl):
         return x
-    array = type(x)(x._value, x.weak_type)
+    if layout is None:
+        return put_by_default(x)
+    if device_of(x) is not layout.device:
+        x = put(x, layout.device)
+    if layout == sharding_of(x):
+        return x if is_committed(x) else commit(_same_memory(x))
+    array = commit(_same_memory(x))
     key = id(array)
     _layouts[key] = weakref.ref(array, lambda _: _layouts.pop(key, None)), layout
     return array
+
+
+def _same_memory(x: ArrayImpl) -> ArrayImpl:
+    return on_device(memory_of(x), x.aval) if isinstance(x, DeviceArray) else type(x)(x._value, x.weak_type)
 
 
 def sharding_of(x: Array) -> Sharding:
@@ -239,4 +265,4 @@ def sharding_of(x: Array) -> Sharding:
             obj=x,
         )
     known = _layouts.get(id(x))
-    return SingleDeviceSharding() if known is None else known[1]
+    return SingleDeviceSharding(device_of(x)) if known is None else known[1]

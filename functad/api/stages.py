@@ -9,14 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from functad.api.arguments import ShapeDtypeStruct, as_value
+from functad.api.device_dispatch import make_device_call, place_of_call
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, make_call
 from functad.array import ArrayImpl, value_of
 from functad.calls.common import closed
 from functad.calls.jit import jit_p
 from functad.config import config
+from functad.device_arrays import DeviceArray, memory_of, placed
 from functad.errors import ArgumentError, ShapeError
-from functad.execution import executable, lowered, optimized
+from functad.execution import executable, held_or_host, lowered, optimized
 from functad.ir import Program
+from functad.layouts import Device
 from functad.pretty import call_arguments
 from functad.tracing import bind, current_trace
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
@@ -135,19 +138,19 @@ class Compiled:
 
     def __init__(self, traced: Traced) -> None:
         self._traced = traced
-        self._executable = executable(closed(traced.jaxpr), traced.donated_inputs(), traced.backend)
-        self._fast_call: FastCall | None = None
+        self._executable = self._executable_on(self._place(()))
+        self._fast_call: FastCall | None = None  # the one used last
+        self._calls: dict[Any, FastCall] = {}
 
     def __repr__(self) -> str:
         return f"{self._traced.fun_name}, compiled from\n{optimized(closed(self._traced.jaxpr))}"
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if current_trace() is None and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
-            if self._fast_call is None:
-                self._fast_call = self._make_call()
-            result = self._fast_call(args, kwargs)
+            result = MISS if self._fast_call is None else self._fast_call(args, kwargs)
             if result is MISS:
                 values = self._values(args, kwargs)
+                self._fast_call = self._call_for(values)
                 result = self._fast_call(*tree_unflatten(self._traced.in_tree, values))
             return result
         values = self._values(args, kwargs)
@@ -158,34 +161,77 @@ class Compiled:
         outs = bind(jit_p, *constants, *values, **params)
         return tree_unflatten(self._traced.out_tree, outs)
 
-    def _make_call(self) -> FastCall:
+    def _call_for(self, values: Sequence[Any]) -> FastCall:
+        """The short way for arguments that lie where these do."""
+        place = self._place(values)
+        known = place, tuple([isinstance(v, DeviceArray) for v in values])
+        if known not in self._calls:
+            self._calls[known] = self._make_call(place, [type(v) for v in values])
+        return self._calls[known]
+
+    def _place(self, values: Sequence[Any]) -> Device | None:
+        def name(i: int) -> str:
+            return self._describe(i)() if i < len(values) else "an array that it closes over"
+
+        traced = self._traced
+        return place_of_call([*values, *traced.jaxpr.consts], name, traced.fun_name, traced.backend, None)
+
+    def _make_call(self, place: Device | None, classes: Sequence[type]) -> FastCall:
         traced = self._traced
         arguments = Arguments(
             traced.in_tree,
             [],
             traced.jaxpr.in_avals,
-            [ArrayImpl] * len(traced.jaxpr.in_avals),
+            classes,
             [
                 f"argument `{name}` of {traced.fun_name}" if donated else None
                 for name, donated in zip(traced.leaf_names, traced.donated)
             ],
         )
-        constants = [value_of(c) for c in traced.jaxpr.consts]
         results = Results(traced.out_tree, traced.jaxpr.out_avals)
-        return make_call(traced.fun_name, arguments, constants, self._executable, results)
+        if place is None:
+            constants = [value_of(c) for c in traced.jaxpr.consts]
+            return make_call(traced.fun_name, arguments, constants, self._executable_on(None), results)
+        constants = [memory_of(placed(c, place)) for c in traced.jaxpr.consts]
+        return make_device_call(traced.fun_name, arguments, constants, self._executable_on(place), results, place)
+
+    def _executable_on(self, place: Device | None) -> Any:
+        traced = self._traced
+        backend = traced.backend if place is None else place.backend
+        return executable(closed(traced.jaxpr), traced.donated_inputs(), backend)
 
     def profile(self, *args: Any, **kwargs: Any) -> Any:
         """How long each kernel takes with these arguments, in µs, beside what the machine needs for it at least.
 
         Each kernel is run on its own, on all threads, several times; the least time counts.
         """
+        given = self._values(args, kwargs)
+        place = self._place(given)
+        if place is not None:
+            values = [*self._traced.jaxpr.consts, *given]
+            return self._executable_on(place).profile_on([held_or_host(v) for v in values], place)
         if not hasattr(self._executable, "profile"):
             backend = self._traced.backend or config.default_backend
             if backend == "cpu":
                 raise ArgumentError("only compiled kernels are measured, and nothing is compiled here without Numba")
             raise ArgumentError(f"the backend {backend!r} has no kernels to measure; use the backend 'cpu'")
-        values = [value_of(v) for v in (*self._traced.jaxpr.consts, *self._values(args, kwargs))]
-        return self._executable.profile(values)
+        return self._executable.profile([value_of(v) for v in (*self._traced.jaxpr.consts, *given)])
+
+    @property
+    def ptx(self) -> dict[str, str]:
+        """The kernels by name in the assembly language of the GPU for which they were compiled.
+
+        Raises:
+            ArgumentError: they were compiled for the CPU. CompilationError: the GPU is a simulated one.
+        """
+        place = self._place(())
+        if place is None:
+            raise ArgumentError(
+                "only kernels for GPUs have PTX: functad.jit(f, backend='cuda').lower(*args).compile().ptx, or a "
+                "default device that is a GPU"
+            )
+        found: dict[str, str] = self._executable_on(place).ptx(place)
+        return found
 
     def as_text(self) -> str:
         """The Program that runs."""

@@ -15,6 +15,7 @@ import numpy as np
 from functad.config import extensions_of
 from functad.errors import ArgumentError, CompilationError, CustomRuleError
 from functad.ir import Program
+from functad.layouts import add_platform
 from functad.system import numba_here
 from functad.system.log import logger
 from functad.system.once import imported
@@ -112,6 +113,9 @@ def _can_compile() -> bool:
         "`python -m pip install numba` has them compiled; NUMBA_DISABLE_JIT=1 runs their kernels as plain Python"
     )
     return False
+
+
+add_platform(("cuda", "gpu"), lambda: imported("functad.backends.cuda.device").devices())
 
 
 @cache

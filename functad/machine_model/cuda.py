@@ -11,3 +11,29 @@ CUDA_TILE = 16
 
 CUDA_FEW_POINTS = 4096
 """results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""
+
+CUDA_SMALL_STEP = 200.0
+"""ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
+than two launches for each step. Compared on no GPU yet."""
+
+CUDA_PIECES = 1024
+"""threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all
+threads of a GPU busy, few enough for what each piece keeps in memory. Compared on no GPU yet."""
+
+CUDA_POOL_BYTES = 512
+"""bytes. The smallest piece of memory that is taken from the driver. Chosen: addresses are aligned to it."""
+
+CUDA_POOL_STEPS = 16
+"""steps. Pieces are at most so many times a power of two: at most 1/8 of one is not used. Chosen."""
+
+CUDA_GRAPH_LAUNCHES = 2
+"""launches of a Program from which on they are started as one graph. Compared on no GPU yet."""
+
+CUDA_GRAPHS = 8
+"""graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
+
+CUDA_OPERATIONS = 4096
+"""un-jitted operations, by parameters and types, whose kernels are kept. Chosen."""
+
+CUDA_COPY_BYTES = 1 << 28
+"""bytes. By a copy of so many the bandwidth of a GPU's memory is measured. Chosen: more than its caches hold."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.device_arrays import default_device
 from functad.layouts import CPU, Device, check_device
 from functad.numpy.dtype_names import isdtype
 
@@ -32,11 +33,11 @@ class __array_namespace_info__:  # noqa: N801  (the standard's name)
 
     def default_device(self) -> Device:
         """The device where arrays are made."""
-        return CPU
+        return default_device() or CPU
 
     def devices(self) -> list[Device]:
         """The devices there are."""
-        return [CPU]
+        return [self.default_device()]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
         """The dtypes that are taken where none is given: of 32 bits, or of 64 with `enable_x64`."""

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.api.devices import block_until_ready
 from functad.api.meshes import device_put, sharding_of
 from functad.array import Array, DonatedArray, install_methods
+from functad.device_arrays import DeviceArray, device_of, is_committed, memory_of
 from functad.dtypes import kind_of, plain_dtype
 from functad.errors import ArgumentError, CopyError, DTypeError, ShapeError, TracerError
-from functad.layouts import CPU, Device, check_device
+from functad.layouts import CPU, Device
 from functad.numpy import (
     arithmetic,
     array_api,
@@ -220,14 +222,13 @@ def _transpose(self: Any, *args: Any) -> Any:
 
 
 def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
-    """The array, with the layout that is asked for: there is one device."""
-    check_device(device, "to_device")
-    return device_put(self, None if isinstance(device, str) else device)
+    """The array on a device, or with the layout that is asked for."""
+    return device_put(self, device)
 
 
 def _block_until_ready(self: Any) -> Any:
-    """The array itself: computations are finished when they return."""
-    return self
+    """The array itself, when it is computed: on the CPU at once, on a GPU when this returns."""
+    return block_until_ready(self)
 
 
 def _copy(self: Any) -> Any:
@@ -291,7 +292,7 @@ def _size_in_bytes(self: Any) -> int:
 
 def _unsafe_buffer_pointer(self: Any) -> int:
     """The address of the first element: for looking only, whose memory it is decides functad."""
-    address: int = np.asarray(self).ctypes.data
+    address: int = memory_of(self).address if isinstance(self, DeviceArray) else np.asarray(self).ctypes.data
     return address
 
 
@@ -304,7 +305,12 @@ def _addressable_data(self: Any, index: int) -> Any:
 
 def _devices(self: Any) -> set[Device]:
     """The devices that hold the array."""
-    return {CPU}
+    return {_device(self)}
+
+
+def _device(self: Any) -> Device:
+    """The device on which the array lies, or for a traced one would lie if nothing were said."""
+    return device_of(self) if isinstance(self, DeviceArray) else CPU
 
 
 def _namespace(self: Any, /, *, api_version: str | None = None) -> Any:
@@ -382,8 +388,8 @@ _PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "T": manipulation.transpose,
     "mT": manipulation.matrix_transpose,
     "at": updates.At,
-    "committed": lambda self: True,
-    "device": lambda self: CPU,
+    "committed": is_committed,
+    "device": _device,
     "imag": ufuncs.imag,
     "is_fully_addressable": lambda self: True,
     "is_fully_replicated": lambda self: True,

@@ -15,6 +15,7 @@ import numpy as np
 from functad import dtypes, machine_model
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
+from functad.device_arrays import put_by_default
 from functad.dtypes import kind_of
 from functad.errors import (
     ArgumentError,
@@ -76,13 +77,13 @@ def asarray(
     a = dtypes.adaptable(a)
     if type(a) in SCALARS:
         own, weak = dtypes.dtype_of(a)
-        return ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None)
+        return put_by_default(ArrayImpl(checked_scalar(a, wanted or own, "asarray"), weak and wanted is None))
     if isinstance(a, (np.ndarray, np.generic)):
         taken_in = dtypes.dtype_of_ndarray(a)
         own = dtypes.as_dtype(a.dtype)
         large = a.nbytes >= machine_model.ALIGNED_BYTES
         values = aligned_copy(np.asarray(a), own) if large else np.array(a, own, order="C")
-        return ArrayImpl(converted(values, wanted or taken_in))
+        return put_by_default(ArrayImpl(converted(values, wanted or taken_in)))
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)
     return _array_of_object(a, wanted)
@@ -144,7 +145,7 @@ def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
     if kind_of(dtype) in "iu" and kind_of(values.dtype) in "iu" and values.size:
         checked_scalar(int(values.max()), dtype, "asarray")
         checked_scalar(int(values.min()), dtype, "asarray")
-    return ArrayImpl(converted(values, dtype))
+    return put_by_default(ArrayImpl(converted(values, dtype)))
 
 
 def _leaves(x: Any) -> Iterator[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
+from functad.device_arrays import put_by_default
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
@@ -53,7 +54,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     _check_impl(impl, dtype)
     if type(seed) is int:
         first, second = _words_of_int(seed)
-        return KeyArray(np.array(second << 32 | first, np.uint64))
+        return put_by_default(KeyArray(np.array(second << 32 | first, np.uint64)))
     return primitives.random_wrap(_words_of_seed("key", seed))
 
 

@@ -41,7 +41,7 @@ _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
 # what follows the end of an object file is ignored by the tools that read such files.
 _MARK = b"FUNCTAD1"
 _LENGTH = struct.Struct("<I")
-_OURS = re.compile(r"[0-9a-f]{40}\.(o|py|in|plan)|\.[0-9a-f]{40}\.(o|py|in|plan)\.\d+-[0-9a-f]+\.part")
+_OURS = re.compile(r"[0-9a-f]{40}\.(o|py|in|plan|cubin)|\.[0-9a-f]{40}\.(o|py|in|plan|cubin)\.\d+-[0-9a-f]+\.part")
 
 
 class LoadedObject(NamedTuple):

@@ -1,0 +1,136 @@
+"""The short way from a jitted function's arguments to kernels on a device; that to the CPU is `dispatch`'s.
+
+Knows Arrays on devices and what an executable takes of them; tracing is left to `compilation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from sys import getrefcount
+from typing import Any
+
+from functad.api.dispatch import Arguments, CallText, FastCall, Results, shared
+from functad.array import ArrayImpl, consume
+from functad.config import config
+from functad.device_arrays import (
+    DeviceArray,
+    DeviceKeyArray,
+    common_device,
+    default_device,
+    device_class_for,
+    hold,
+    memory_of,
+)
+from functad.ir import Aval
+from functad.layouts import CPU, Device, device_named
+
+
+def place_of_call(
+    values: Sequence[Any], names: Callable[[int], str], function: str, backend: str | None, device: Device | None
+) -> Device | None:
+    """The device on which a jitted function runs; None for the host.
+
+    values: its arguments and what it closes over. backend, device: what `jit` was given.
+
+    Raises:
+        DeviceError: the values lie on different devices, or on another one than that given.
+    """
+    if device is not None:  # arguments are copied there, as in JAX
+        return None if device is CPU else device
+    found = common_device(values, names, function)
+    if found is not None:
+        return None if found is CPU else found
+    chosen = default_device()
+    if backend is None and chosen is not None:
+        return chosen
+    return device_named("cuda", function) if (backend or config.default_backend) == "cuda" else None
+
+
+def make_device_call(
+    name: str, arguments: Arguments, constants: Sequence[Any], executable: Any, results: Results, device: Device
+) -> FastCall:
+    """As `dispatch.make_call`, for an executable that runs on a device.
+
+    Leaves whose class in `arguments` is that of Arrays on a device must lie on it; others are copied there.
+    """
+    text = _DeviceCallText(device)
+    text.read_arguments(arguments)
+    text.read_leaves(arguments)
+    text.run(arguments, constants, executable)
+    text.build(results)
+    return text.compiled(name)
+
+
+class _DeviceCallText(CallText):
+    def __init__(self, device: Device) -> None:
+        super().__init__()
+        self.objects |= {
+            "DeviceArray": DeviceArray, "DeviceKeyArray": DeviceKeyArray, "memory_of": memory_of, "hold": hold,
+            "memory_of_type": _memory_of_type, "consume": consume, "exclusive": _exclusive, "D": device,
+        }  # fmt: skip
+
+    def read_leaf(self, i: int, leaf: str, aval: Aval, kind: type) -> None:
+        if not issubclass(kind, DeviceArray):
+            super().read_leaf(i, leaf, aval, kind)
+            return
+        self.objects[f"a{i}"] = aval
+        own = device_class_for(aval).__name__
+        self.classes.append(own)
+        self.add(
+            f"v{i} = memory_of({leaf}) if type({leaf}) is {own} and {leaf}._aval is a{i} "
+            f"else memory_of_type({leaf}, a{i})",
+            f"if v{i} is None or v{i}.device is not D: return MISS",
+        )
+
+    def run(self, arguments: Arguments, constants: Sequence[Any], executable: Any) -> None:
+        donated = [
+            (i, name)
+            for i, (name, kind) in enumerate(zip(arguments.donated, arguments.classes))
+            if name is not None and issubclass(kind, DeviceArray)
+        ]
+        for i, _ in donated:
+            self.add(f"if not exclusive(v{i}): v{i} = v{i}.copy()")
+        self.objects["run"] = executable.on_device
+        given = [self.object(c) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
+        self.add(f"values = run([{', '.join(given)}], D)")
+        for i, name in donated:
+            leaf = self.leaves[i]
+            self.add(f"if type({leaf}) is {self.classes[i]}: consume({leaf}, {self.object(name)})")
+
+    def build(self, results: Results) -> None:
+        for k, aval in enumerate(results.avals):
+            a = self.objects[f"b{k}"] = shared(aval)
+            self.add(
+                f"y{k} = new({device_class_for(a).__name__}); hold(y{k}, values[{k}])",
+                f"y{k}._aval = b{k}; y{k}.weak_type = {a.weak_type}",
+            )
+        leaves = iter([f"y{k}" for k in range(len(results.avals))])
+        self.add(f"return {self.tree(results.out_tree, leaves)}")
+
+
+def _memory_of_type(leaf: Any, aval: Aval) -> Any:
+    """The memory of a leaf of that type; None for anything else."""
+    if not isinstance(leaf, DeviceArray) or leaf.aval != aval:
+        return None
+    leaf._aval = aval  # the next call finds the same object
+    return memory_of(leaf)
+
+
+def _exclusive(memory: Any) -> bool:
+    """Whether memory belongs to the Array alone from which a call has taken it."""
+    return getrefcount(memory) <= _SOLE and not memory.block.shared
+
+
+def _references(memory: Any) -> int:
+    return getrefcount(memory)
+
+
+def _sole() -> int:
+    """What `getrefcount` says in `_exclusive` of memory that an Array and a local variable of the caller hold."""
+    array = ArrayImpl.__new__(DeviceArray)
+    hold(array, object())
+    memory = memory_of(array)
+    return _references(memory)
+
+
+_SOLE = _sole()

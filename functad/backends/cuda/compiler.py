@@ -1,0 +1,141 @@
+"""Machine code of kernels: Numba's CUDA compiler writes PTX, and NVIDIA's assembler makes of it what a GPU runs.
+
+The only file that calls Numba's compiler for CUDA, that of Numba itself or of the package numba-cuda, which takes its
+place where it is installed. Needs NVIDIA's libNVVM, and no GPU. Cannot be imported in the simulator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from numba import cuda
+
+from functad.backends.cpu.compile import objects
+from functad.backends.cuda.intrinsics import types
+from functad.backends.cuda.launching import Launch
+from functad.errors import CompilationError
+from functad.system.once import unforked
+
+_ENTRY = re.compile(r"\.visible\s+\.entry\s+(\w+)")
+
+
+def machine_code(launch: Launch, capability: tuple[int, int]) -> tuple[bytes, str]:
+    """A kernel's machine code for a compute capability, and the name of its entry: from the disk, or made now.
+
+    It is a cubin where there is NVIDIA's assembler, else PTX, which the driver translates whenever it is loaded.
+
+    Raises:
+        CompilationError: the compiler is missing, or refuses the kernel.
+    """
+    key = objects.key_of(launch.kernel.text, repr((launch.types, capability, compilers())))
+    name = f"{key}.cubin"
+    kept = objects.read_packed(name, key)
+    if kept is None:
+        text = ptx(launch.kernel.function, launch.types, capability)
+        kept = _entry(text).encode() + b"\0" + (_assembled(text, capability) or text.encode() + b"\0")
+        objects.write_packed(name, key, kept)
+    entry, _, code = kept.partition(b"\0")
+    return code, entry.decode()
+
+
+def ptx(function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int]) -> str:
+    """The PTX of a kernel for arguments of such kinds and dtypes (see `Launch.types`).
+
+    Raises:
+        CompilationError: the compiler is missing, or refuses the kernel.
+    """
+    given = tuple([_type(kind, dtype) for kind, dtype in arguments])
+    try:
+        with unforked:
+            text, _ = cuda.compile_ptx(getattr(function, "py_func", function), given, cc=capability)
+    except Exception as problem:
+        raise CompilationError(_explained(problem)) from problem
+    return str(text)
+
+
+def _type(kind: str, dtype: str) -> Any:
+    scalar = types.boolean if dtype == "bool" else getattr(types, dtype)
+    return scalar[::1] if kind == "array" else scalar
+
+
+def _entry(text: str) -> str:
+    found = _ENTRY.search(text)
+    assert found, "PTX without an entry"
+    return found[1]
+
+
+def _explained(problem: Exception) -> str:
+    if type(problem).__name__ in ("NvvmSupportError", "NvvmError", "OSError", "DynamicLibraryNotFoundError"):
+        return (
+            f"NVIDIA's compiler library libNVVM is missing or does not work ({problem}): python -m pip install "
+            "'functad[cuda]' brings it; or set CUDA_HOME to the folder of a CUDA toolkit of version 12 or later. "
+            "`python -m functad doctor` shows what is found"
+        )
+    return (
+        f"the CUDA compiler refused a kernel ({type(problem).__name__}: {problem}). Please report this with the "
+        "kernels that `.lower(…).kernels` prints; backend='cpu' runs the function"
+    )
+
+
+@cache
+def compilers() -> str:
+    """The packages that machine code depends on, with their versions."""
+    found = []
+    for package in ("numba-cuda", "numba", "llvmlite", *_WHEELS):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    own = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+    return ", ".join([*found, f"CUDA_HOME={os.environ.get('CUDA_HOME', '')}", own.hexdigest()])
+
+
+_WHEELS = ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm")
+
+
+# --- the assembler --------------------------------------------------------------------------------------
+
+
+def _assembled(text: str, capability: tuple[int, int]) -> bytes | None:
+    """The cubin of a PTX; None where there is no assembler that takes it."""
+    program = assembler()
+    if program is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
+        source.write_text(text, encoding="utf-8")
+        command = [program, f"-arch=sm_{capability[0]}{capability[1]}", "-o", str(target), str(source)]
+        done = subprocess.run(command, capture_output=True, check=False)
+        return target.read_bytes() if done.returncode == 0 else None
+
+
+@cache
+def assembler() -> str | None:
+    """The path of NVIDIA's assembler, ptxas: of the wheels, of CUDA_HOME, or on the PATH."""
+    for folder in folders():
+        path = folder / "bin" / "ptxas"
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+    return shutil.which("ptxas")
+
+
+def folders() -> Iterator[Path]:
+    """Where parts of CUDA may lie: in the wheels, the folder of CUDA_HOME, and the usual one."""
+    package = find_spec("nvidia")
+    for place in (package.submodule_search_locations or ()) if package is not None else ():
+        yield from (Path(place, name) for name in ("cuda_nvcc", "cu13", "cublas", "cuda_runtime"))
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable])
+    yield Path("/usr/local/cuda")

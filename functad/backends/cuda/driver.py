@@ -1,0 +1,470 @@
+"""A GPU through NVIDIA's driver library: memory, kernels, streams, events and graphs, by ctypes.
+
+Knows the driver's functions and what their failures mean; no arrays, no Programs, and no compiler: it is given one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from functad.backends.cuda.launching import Launch, PackedLaunches
+from functad.backends.cuda.pool import NoMemoryError
+from functad.errors import DeviceError, DeviceFaultError
+
+_int, _uint, _size, _pointer, _address = (
+    ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64
+)  # fmt: skip
+_out = ctypes.c_void_p  # where a result is written
+
+# The functions in use: the name in the library, which tells the version of its arguments, and their types.
+PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "cuInit": ("cuInit", (_uint,)),
+    "cuDriverGetVersion": ("cuDriverGetVersion", (_out,)),
+    "cuGetErrorName": ("cuGetErrorName", (_int, _out)),
+    "cuGetErrorString": ("cuGetErrorString", (_int, _out)),
+    "cuDeviceGetCount": ("cuDeviceGetCount", (_out,)),
+    "cuDeviceGet": ("cuDeviceGet", (_out, _int)),
+    "cuDeviceGetName": ("cuDeviceGetName", (_out, _int, _int)),
+    "cuDeviceGetAttribute": ("cuDeviceGetAttribute", (_out, _int, _int)),
+    "cuDevicePrimaryCtxRetain": ("cuDevicePrimaryCtxRetain", (_out, _int)),
+    "cuCtxSetCurrent": ("cuCtxSetCurrent", (_pointer,)),
+    "cuCtxSynchronize": ("cuCtxSynchronize", ()),
+    "cuStreamCreate": ("cuStreamCreate", (_out, _uint)),
+    "cuStreamSynchronize": ("cuStreamSynchronize", (_pointer,)),
+    "cuStreamWaitEvent": ("cuStreamWaitEvent", (_pointer, _pointer, _uint)),
+    "cuMemGetInfo": ("cuMemGetInfo_v2", (_out, _out)),
+    "cuMemAllocAsync": ("cuMemAllocAsync", (_out, _size, _pointer)),
+    "cuMemFreeAsync": ("cuMemFreeAsync", (_address, _pointer)),
+    "cuMemcpyHtoDAsync": ("cuMemcpyHtoDAsync_v2", (_address, _pointer, _size, _pointer)),
+    "cuMemcpyDtoHAsync": ("cuMemcpyDtoHAsync_v2", (_pointer, _address, _size, _pointer)),
+    "cuMemcpyAsync": ("cuMemcpyAsync", (_address, _address, _size, _pointer)),
+    "cuModuleLoadData": ("cuModuleLoadData", (_out, _pointer)),
+    "cuModuleGetFunction": ("cuModuleGetFunction", (_out, _pointer, ctypes.c_char_p)),
+    "cuFuncSetAttribute": ("cuFuncSetAttribute", (_pointer, _int, _int)),
+    "cuLaunchKernel": (
+        "cuLaunchKernel",
+        (_pointer, _uint, _uint, _uint, _uint, _uint, _uint, _uint, _pointer, _pointer, _pointer),
+    ),
+    "cuEventCreate": ("cuEventCreate", (_out, _uint)),
+    "cuEventRecord": ("cuEventRecord", (_pointer, _pointer)),
+    "cuEventSynchronize": ("cuEventSynchronize", (_pointer,)),
+    "cuEventElapsedTime": ("cuEventElapsedTime", (_out, _pointer, _pointer)),
+    "cuEventDestroy": ("cuEventDestroy_v2", (_pointer,)),
+    "cuStreamBeginCapture": ("cuStreamBeginCapture_v2", (_pointer, _int)),
+    "cuStreamEndCapture": ("cuStreamEndCapture", (_pointer, _out)),
+    "cuGraphInstantiate": ("cuGraphInstantiateWithFlags", (_out, _pointer, ctypes.c_uint64)),
+    "cuGraphLaunch": ("cuGraphLaunch", (_pointer, _pointer)),
+    "cuGraphExecDestroy": ("cuGraphExecDestroy", (_pointer,)),
+    "cuGraphDestroy": ("cuGraphDestroy", (_pointer,)),
+}
+
+OLDEST = 12000  # the driver's version: of CUDA 12.0
+_NON_BLOCKING = 1  # a stream that does not wait for those of other libraries
+_THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
+_MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS = 75, 76, 97, 16, 1  # attributes of devices
+_DYNAMIC_SHARED = 8  # attribute of functions
+_DEFAULT_SHARED = 48 << 10  # bytes; more must be asked for
+
+
+class Failure(NamedTuple):
+    """What an error of the driver means, and what can be done."""
+
+    meaning: str
+    fix: str
+
+
+_RESTART = "; nothing that lies on the device can be used any more: start Python anew"
+_WHICH = (
+    "run it with CUDA_LAUNCH_BLOCKING=1 in the environment, so that the error names the kernel, and with "
+    "backend='cpu' and functad.config.update('debug_index', True), which checks indices"
+)
+FAILURES: dict[int, Failure] = {
+    3: Failure("the driver does not work in this process", "do not fork after the GPU was used: start processes anew"),
+    35: Failure("the driver is too old", "install one of CUDA 12 or later"),
+    100: Failure("there is no GPU", "see whether nvidia-smi lists one, and whether CUDA_VISIBLE_DEVICES hides it"),
+    101: Failure("there is no GPU of that number", "functad.devices('cuda') lists those there are"),
+    200: Failure("the driver cannot read the kernels' machine code", "empty the cache: python -m functad cache clear"),
+    209: Failure(
+        "the kernels' machine code is for another kind of GPU",
+        "empty the cache (python -m functad cache clear), and see that CUDA_VISIBLE_DEVICES names the GPU you mean",
+    ),
+    218: Failure("the driver does not take the kernels' PTX", "please report this with the kernel's .ptx"),
+    221: Failure("the driver's own compiler is missing", "install all parts of the driver, or functad[cuda]"),
+    222: Failure(
+        "the driver is older than the compiler that wrote the kernels' PTX",
+        "update NVIDIA's driver; or install a compiler that is not newer: python -m pip install 'numba-cuda[cu12]'",
+    ),
+    700: Failure("a kernel read or wrote memory that is not its own (illegal address)", _WHICH + _RESTART),
+    701: Failure("a kernel needs more registers or shared memory than the GPU has", "please report this"),
+    702: Failure("a kernel ran longer than a display allows", "use a GPU without one, or smaller arrays" + _RESTART),
+    715: Failure("a kernel's machine code is wrong for this GPU", _WHICH + _RESTART),
+    716: Failure("a kernel used an address that does not fit its dtype", _WHICH + _RESTART),
+    719: Failure("a kernel failed", _WHICH + _RESTART),
+    801: Failure("this GPU or its driver does not support it", "update the driver; old GPUs have no pools of memory"),
+    802: Failure("the GPUs' fabric is not ready", "wait for, or start, NVIDIA's fabric manager"),
+    803: Failure("the driver library and the kernel module have different versions", "restart the machine"),
+    804: Failure("the package cuda-compat does not suit this GPU", "remove it, or update the driver"),
+}  # fmt: skip
+_OUT_OF_MEMORY = 2
+
+
+def library() -> Any:
+    """NVIDIA's driver library.
+
+    Raises:
+        DeviceError: this machine has none.
+    """
+    name = {"win32": "nvcuda.dll", "darwin": ""}.get(sys.platform, "libcuda.so.1")
+    try:
+        loaded = ctypes.CDLL(name or "libcuda.dylib")
+    except OSError as problem:
+        raise DeviceError(
+            f"there is no NVIDIA driver here ({problem}), so no GPU can be used. Install NVIDIA's driver, or in a "
+            "container run it with access to the GPU (docker run --gpus all); `python -m functad doctor` says what is "
+            "missing. Without a GPU, NUMBA_ENABLE_CUDASIM=1 runs kernels, slowly, in Numba's simulator"
+        ) from None
+    for symbol, types in PROTOTYPES.values():
+        function = getattr(loaded, symbol, None)
+        if function is not None:
+            function.argtypes, function.restype = types, ctypes.c_int
+    return loaded
+
+
+class DeviceFacts(NamedTuple):
+    """What a device is."""
+
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared_bytes: int  # that a block may have
+    block_threads: int  # at most
+
+
+class Compiler(Protocol):
+    """What makes machine code: the module `compiler`, or what stands for it."""
+
+    def machine_code(self, launch: Launch, capability: tuple[int, int]) -> tuple[bytes, str]: ...
+    def ptx(self, function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int]) -> str: ...
+
+
+class CudaDriver:
+    """One GPU. What is asked of it runs in the order in which it is asked, in one stream.
+
+    Calls return before the device is done, but for `download` and `synchronize`; what fails there may be the fault of
+    what was started before, so errors tell what that was.
+
+    Args:
+        calls: the driver library, or what stands for it.
+        number: which of its GPUs.
+        compiler: makes machine code, and PTX, of a launch's kernel.
+
+    Raises:
+        DeviceError: the driver does not work, is too old, or has no such GPU.
+    """
+
+    is_simulated = False
+
+    def __init__(self, calls: Any, number: int, compiler: Compiler) -> None:
+        self._calls = calls
+        self._compiler = compiler
+        self._started: list[str] = []  # what may still be running
+        self._functions: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._modules: list[int] = []
+        start(calls)
+        self._device = self._got(ctypes.c_int, "cuDeviceGet", number).value
+        self._context = self._got(_pointer, "cuDevicePrimaryCtxRetain", self._device).value
+        self.use()
+        self.stream: int = self._got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
+
+    # --- the device -------------------------------------------------------------------------------------
+
+    def facts(self) -> DeviceFacts:
+        name = ctypes.create_string_buffer(256)
+        self._do("cuDeviceGetName", name, len(name), self._device)
+        major, minor, shared, processors, threads = (
+            self._got(ctypes.c_int, "cuDeviceGetAttribute", attribute, self._device).value
+            for attribute in (_MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS)
+        )
+        return DeviceFacts(name.value.decode(errors="replace"), (major, minor), processors, shared, threads)
+
+    def capacity(self) -> tuple[int, int]:
+        """Bytes that are free, and bytes in all."""
+        self.use()
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._do("cuMemGetInfo", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+    def use(self) -> None:
+        """Make the GPU's context that of this thread, which has one of its own, and may use other libraries."""
+        self._do("cuCtxSetCurrent", self._context)
+
+    # --- memory -----------------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int) -> int:
+        self.use()
+        address = ctypes.c_uint64()
+        code = self._code("cuMemAllocAsync", ctypes.byref(address), nbytes, self.stream)
+        if code == _OUT_OF_MEMORY:
+            raise NoMemoryError
+        self._check(code, "cuMemAllocAsync")
+        return address.value
+
+    def release(self, address: int) -> None:
+        self.use()
+        self._do("cuMemFreeAsync", address, self.stream)
+
+    def upload(self, address: int, array: np.ndarray) -> None:
+        """Copy a contiguous array to the device; it may be changed as soon as this returns."""
+        self.use()
+        self._do("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, self.stream)
+
+    def download(self, array: np.ndarray, address: int) -> None:
+        """Copy to a contiguous array, when all is done that was started before."""
+        self.use()
+        self._do("cuMemcpyDtoHAsync", array.ctypes.data, address, array.nbytes, self.stream)
+        self._settle()
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        self.use()
+        self._do("cuMemcpyAsync", target, source, nbytes, self.stream)
+
+    # --- kernels ----------------------------------------------------------------------------------------
+
+    def prepare(self, name: str, launches: Sequence[Launch]) -> CudaRun:
+        """Launches ready to be started, on memories whose addresses each call gives; `name` is what errors call it."""
+        self.use()
+        packed = PackedLaunches(launches)
+        first = packed.words.ctypes.data
+        ready = []
+        for launch, (start, stop) in zip(launches, packed.spans):
+            pointers = (ctypes.c_void_p * (stop - start))(*range(first + 8 * start, first + 8 * stop, 8))
+            ready.append(
+                (self._function(launch), *launch.grid, *launch.block, launch.shared, self.stream, pointers, None)
+            )
+        return CudaRun(self, name, launches, packed, ready)
+
+    def _function(self, launch: Launch) -> int:
+        key = (launch.kernel.text, launch.types)
+        if key not in self._functions:
+            code, entry = self._compiler.machine_code(launch, self.facts().capability)
+            module = self._got(_pointer, "cuModuleLoadData", code).value
+            found = self._got(_pointer, "cuModuleGetFunction", module, entry.encode()).value
+            assert module and found
+            self._modules.append(module)
+            if launch.shared > _DEFAULT_SHARED:
+                self._do("cuFuncSetAttribute", found, _DYNAMIC_SHARED, launch.shared)
+            self._functions[key] = found
+        return self._functions[key]
+
+    def ptx(self, launch: Launch) -> str:
+        """The text of a kernel in the GPU's assembly language."""
+        return self._compiler.ptx(launch.kernel.function, launch.types, self.facts().capability)
+
+    def begin(self, what: str) -> None:
+        """Note what is started, for errors that come later."""
+        if what not in self._started:
+            self._started = [*self._started[-_REMEMBERED:], what]
+
+    def launch(self, kernel: str, arguments: tuple[Any, ...]) -> None:
+        self._check(self._code("cuLaunchKernel", *arguments), f"starting the kernel `{kernel}`")
+
+    def captured(self, action: Callable[[], None]) -> int:
+        """What an action starts, as a graph, which is started instead."""
+        self._do("cuStreamBeginCapture", self.stream, _THREAD_LOCAL)
+        graph = ctypes.c_void_p()
+        try:
+            action()
+        finally:
+            code = self._code("cuStreamEndCapture", self.stream, ctypes.byref(graph))
+        self._check(code, "cuStreamEndCapture")
+        ready = self._got(_pointer, "cuGraphInstantiate", graph, 0).value
+        self._do("cuGraphDestroy", graph)
+        assert ready
+        return ready
+
+    def replay(self, graph: int) -> None:
+        self._do("cuGraphLaunch", graph, self.stream)
+
+    def forget(self, graph: int) -> None:
+        self.use()
+        self._do("cuGraphExecDestroy", graph)
+
+    # --- order ------------------------------------------------------------------------------------------
+
+    def synchronize(self) -> None:
+        """Wait until all is done that was started."""
+        self.use()
+        self._settle()
+
+    def synchronize_all(self) -> None:
+        """Wait for other libraries' work, too."""
+        self.use()
+        self._do("cuCtxSynchronize")
+
+    def wait_for(self, stream: int) -> None:
+        """Let what is started from now on wait for what another library has started in a stream."""
+        self._ordered(stream, self.stream)
+
+    def let_wait(self, stream: int) -> None:
+        """Let another library's stream wait for what was started so far."""
+        self._ordered(self.stream, stream)
+
+    def _ordered(self, first: int, then: int) -> None:
+        self.use()
+        event = self.mark(first)
+        self._do("cuStreamWaitEvent", then, event, 0)
+        self._do("cuEventDestroy", event)  # by the driver, when it has come
+
+    def mark(self, stream: int | None = None) -> int:
+        """An event, which is when all is done that was started before."""
+        self.use()
+        event = self._got(_pointer, "cuEventCreate", 0).value
+        self._do("cuEventRecord", event, self.stream if stream is None else stream)
+        assert event
+        return event
+
+    def microseconds_between(self, first: int, then: int) -> float:
+        self._do("cuEventSynchronize", then)
+        found = 1e3 * self._got(ctypes.c_float, "cuEventElapsedTime", first, then).value
+        for event in (first, then):
+            self._do("cuEventDestroy", event)
+        return float(found)
+
+    def least_time(self, action: Callable[[], None], times: int) -> float:
+        """The least time in µs that the device needed for what an action starts, of so many."""
+        self.use()
+        found = []
+        for _ in range(times):
+            first = self.mark()
+            action()
+            found.append(self.microseconds_between(first, self.mark()))
+        return min(found)
+
+    def _settle(self) -> None:
+        self._do("cuStreamSynchronize", self.stream)
+        self._started = []
+
+    # --- calls ------------------------------------------------------------------------------------------
+
+    def _code(self, name: str, *arguments: Any) -> int:
+        return int(getattr(self._calls, PROTOTYPES[name][0])(*arguments))
+
+    def _do(self, name: str, *arguments: Any) -> None:
+        self._check(self._code(name, *arguments), name)
+
+    def _got(self, kind: Any, name: str, *arguments: Any) -> Any:
+        found = kind()
+        self._do(name, ctypes.byref(found), *arguments)
+        return found
+
+    def _check(self, code: int, what: str) -> None:
+        if code:
+            fail(self._calls, code, what, self._started)
+
+
+_REMEMBERED = 7
+
+
+def start(calls: Any) -> int:
+    """Start the driver. Returns how many GPUs it has.
+
+    Raises:
+        DeviceError: it does not work, is too old, or has none.
+    """
+    code = calls.cuInit(0)
+    if code:
+        fail(calls, code, "cuInit", [])
+    found = version(calls)
+    if found < OLDEST:
+        raise DeviceError(
+            f"NVIDIA's driver is too old: it has CUDA {_written(found)}, functad needs {_written(OLDEST)} or later. "
+            "Update the driver"
+        )
+    count = ctypes.c_int()
+    code = calls.cuDeviceGetCount(ctypes.byref(count))
+    if code or not count.value:
+        fail(calls, code or 100, "cuDeviceGetCount", [])
+    return count.value
+
+
+def version(calls: Any) -> int:
+    """The version of CUDA that a driver has, as 12040 for 12.4."""
+    found = ctypes.c_int()
+    calls.cuDriverGetVersion(ctypes.byref(found))
+    return found.value
+
+
+def _written(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def fail(calls: Any, code: int, what: str, started: Sequence[str]) -> None:
+    """Raise what a failure of the driver means.
+
+    Raises:
+        DeviceFaultError: a kernel went wrong, at once or before. DeviceError: all else.
+    """
+    name = ctypes.c_char_p()
+    calls.cuGetErrorName(code, ctypes.byref(name))
+    symbol = (name.value or b"unknown error").decode(errors="replace")
+    known = FAILURES.get(
+        code, Failure("NVIDIA's driver reports an error", "`python -m functad doctor` shows its state")
+    )
+    faults = 700 <= code < 800
+    before = f"\nStarted before, and not known to be finished: {', '.join(started)}" if started and faults else ""
+    kind = DeviceFaultError if faults else DeviceError
+    raise kind(f"{known.meaning} ({symbol}, error {code}, in {what}): {known.fix}{before}")
+
+
+class CudaRun:
+    """Launches ready to be started on one GPU. One thread at a time may use it."""
+
+    def __init__(
+        self,
+        driver: CudaDriver,
+        name: str,
+        launches: Sequence[Launch],
+        packed: PackedLaunches,
+        ready: list[tuple[Any, ...]],
+    ) -> None:
+        self._driver = driver
+        self._name = name
+        self._packed = packed
+        self._kernels = [launch.kernel.name for launch in launches]
+        self._ready = ready
+
+    def start(self, addresses: Sequence[int]) -> None:
+        """Start all launches on memories that begin at these addresses."""
+        self._driver.use()
+        self._driver.begin(self._name)
+        self._packed.place(addresses)
+        for kernel, arguments in zip(self._kernels, self._ready):
+            self._driver.launch(kernel, arguments)
+
+    def graph(self, addresses: Sequence[int]) -> int:
+        """The same as a graph, for memories that begin there each time."""
+        return self._driver.captured(lambda: self.start(addresses))
+
+    def replay(self, graph: int) -> None:
+        self._driver.use()
+        self._driver.begin(self._name)
+        self._driver.replay(graph)
+
+    def profiled(self, addresses: Sequence[int], times: int) -> list[float]:
+        """The least time in µs that each launch took, of so many."""
+        self._packed.place(addresses)
+        pairs = zip(self._kernels, self._ready)
+        return [self._driver.least_time(partial(self._driver.launch, *pair), times) for pair in pairs]
+
+    def whole(self, addresses: Sequence[int], times: int) -> float:
+        """The least time in µs that all launches took together, as a graph."""
+        graph = self.graph(addresses)
+        found = self._driver.least_time(lambda: self.replay(graph), times)
+        self._driver.forget(graph)
+        return found

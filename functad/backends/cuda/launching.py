@@ -1,0 +1,118 @@
+"""Kernels, and launches of them with their arguments: what the executable of a Program hands to a driver.
+
+Knows where arguments lie among the memories of a call; no compiler, no device and no addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class ArrayPlace(NamedTuple):
+    """An array among the memories of a call.
+
+    slot: which memory. offset: its first byte there. dtype, size: of its elements, as kernels take them.
+    """
+
+    slot: int
+    offset: int
+    dtype: np.dtype
+    size: int
+
+
+LaunchNumber = np.generic | int | float | complex
+Dimensions = tuple[int, int, int]
+
+
+class Kernel:
+    """A kernel as a Python function, or what Numba made of one; `kernel[grid, block](*arguments)` is a launch of it.
+
+    name: for people. text: all that the function says and closes over; equal texts are equal kernels.
+    """
+
+    def __init__(self, name: str, function: Any) -> None:
+        self.name = name
+        self.function = function
+        plain = getattr(function, "py_func", None) or getattr(function, "fn", None) or function
+        self.text = _text_of(plain)
+
+    def __getitem__(self, configuration: Sequence[Any]) -> Callable[..., Launch]:
+        """Numba's way to say a grid and blocks, and then maybe a stream, which is not looked at, and shared bytes."""
+        grid, block, _, shared = (*configuration, None, 0)[:4] if len(configuration) < 4 else configuration
+        return lambda *arguments: Launch(self, _dimensions(grid), _dimensions(block), int(shared), arguments)
+
+
+def _text_of(function: FunctionType) -> str:
+    code = function.__code__
+    cells = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
+    known = [f"{n}={function.__globals__[n]!r}" for n in code.co_names if type(function.__globals__.get(n)) is int]
+    return repr((code.co_code, code.co_consts, code.co_names, code.co_varnames, cells, known))
+
+
+class Launch(NamedTuple):
+    """One start of a kernel."""
+
+    kernel: Kernel
+    grid: Dimensions
+    block: Dimensions
+    shared: int  # bytes
+    arguments: tuple[ArrayPlace | LaunchNumber, ...]
+
+    @property
+    def types(self) -> tuple[tuple[str, str], ...]:
+        """Of each argument whether it is an array, and its dtype: with the kernel, what machine code depends on."""
+        return tuple([("array" if isinstance(a, ArrayPlace) else "number", dtype_of(a).name) for a in self.arguments])
+
+
+def dtype_of(argument: ArrayPlace | LaunchNumber) -> np.dtype:
+    """The dtype of an argument; Python's numbers have 64 bits."""
+    return argument.dtype if isinstance(argument, (ArrayPlace, np.generic)) else np.asarray(argument).dtype
+
+
+def _dimensions(wanted: Any) -> Dimensions:
+    sizes = tuple(wanted) if isinstance(wanted, (tuple, list)) else (wanted,)
+    x, y, z = (*map(int, sizes), 1, 1, 1)[:3]
+    return x, y, z
+
+
+class PackedLaunches:
+    """Launches with their arguments packed as the driver takes them: a call only writes addresses.
+
+    Numba's kernels take an array as seven words: two of no meaning here, how many elements, bytes of each, address,
+    shape, stride; and a complex number as two numbers.
+
+    words: all arguments, one after the other. spans: of each launch the first word, and behind its last.
+    """
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        words: list[int] = []
+        places: list[tuple[int, int, int]] = []  # which word is an address, in which memory, behind how many bytes
+        self.spans: list[tuple[int, int]] = []
+        for launch in launches:
+            first = len(words)
+            for argument in launch.arguments:
+                if isinstance(argument, ArrayPlace):
+                    itemsize = argument.dtype.itemsize
+                    places.append((len(words) + 4, argument.slot, argument.offset))
+                    words += [0, 0, argument.size, itemsize, 0, argument.size, itemsize]
+                else:
+                    words += _words_of(argument)
+            self.spans.append((first, len(words)))
+        self.words = np.array(words, np.uint64)
+        table = np.array(places, np.int64).reshape(-1, 3)
+        self._at, self._slots, self._offsets = table[:, 0], table[:, 1], table[:, 2].astype(np.uint64)
+
+    def place(self, addresses: Sequence[int]) -> None:
+        """Write where the memories lie."""
+        self.words[self._at] = np.array(addresses, np.uint64)[self._slots] + self._offsets
+
+
+def _words_of(number: LaunchNumber) -> list[int]:
+    """A number as words, of which the driver reads as many bytes as the kernel takes."""
+    value = np.asarray(number)
+    parts = [value.real, value.imag] if value.dtype.kind == "c" else [value]
+    return [int.from_bytes(part.tobytes().ljust(8, b"\0"), "little") for part in parts]

@@ -1,0 +1,59 @@
+"""Arrays in a device's memory, as executables take and give them.
+
+Knows pools and drivers; nothing of `functad.Array`, nor of Programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.array import read_only_view
+from functad.backends.cuda.pool import PoolBlock
+
+
+class DeviceMemory:
+    """A C-contiguous array on a device.
+
+    shape, dtype: of its elements. device: a `CudaDevice`. maker: the function whose result it is, for messages.
+    """
+
+    __slots__ = ("_host", "block", "device", "dtype", "shape")
+
+    def __init__(self, device: Any, block: PoolBlock, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.device = device
+        self.block = block
+        self.shape = shape
+        self.dtype = dtype
+        self._host: np.ndarray | None = None
+
+    @property
+    def address(self) -> int:
+        return self.block.address
+
+    @property
+    def nbytes(self) -> int:
+        size = self.dtype.itemsize
+        for n in self.shape:
+            size *= n
+        return size
+
+    def host(self) -> np.ndarray:
+        """The elements in the host's memory, read-only: copied at the first time, when the device has them."""
+        if self._host is None:
+            found = np.empty(self.shape, self.dtype)
+            if found.size:
+                self.device.driver.download(found, self.address)
+            self._host = read_only_view(found)
+        return self._host
+
+    def copy(self) -> DeviceMemory:
+        """The same elements in other memory of the device."""
+        block = self.device.pool.take(self.nbytes, described(self.shape, self.dtype), "a copy")
+        self.device.driver.copy(block.address, self.address, self.nbytes)
+        return DeviceMemory(self.device, block, self.shape, self.dtype)
+
+
+def described(shape: tuple[int, ...], dtype: np.dtype) -> str:
+    return f"{dtype.name}[{','.join(map(str, shape))}]"

@@ -1,0 +1,166 @@
+"""The pool of a device's memory: what is given back is used again, so that steps in a loop ask the driver for nothing.
+
+Knows addresses and sizes, and who holds what; nothing of arrays. All work on a device is done in order, so memory can
+be used again at once, though the device has not yet come to what used it before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from functad import machine_model
+from functad.errors import TooLargeError
+
+
+class NoMemoryError(Exception):
+    """What `MemorySource.allocate` raises where there is none left."""
+
+
+class MemorySource(Protocol):
+    """What a pool takes memory from."""
+
+    def allocate(self, nbytes: int) -> int: ...
+    def release(self, address: int) -> None: ...
+    def synchronize_all(self) -> None: ...
+
+
+class PoolBlock:
+    """A piece of memory that somebody holds; it goes back to its pool with the last reference to it."""
+
+    __slots__ = ("_pool", "address", "nbytes", "shared")
+
+    def __init__(self, pool: MemoryPool, address: int, nbytes: int) -> None:
+        self._pool = pool
+        self.address = address
+        self.nbytes = nbytes
+        self.shared = False  # another library knows it, which works in an order of its own
+
+    def __del__(self) -> None:
+        self._pool.returned.append((self.address, self.nbytes, self.shared))  # from whichever thread, at any time
+
+
+Owner = tuple[str, str]  # what it is, and what made it
+
+
+class MemoryPool:
+    """Memory of a device, by sizes.
+
+    returned: what has come back since the last look, which the next one who takes memory sorts in.
+    """
+
+    def __init__(self, source: MemorySource, device: str, capacity: Callable[[], tuple[int, int]]) -> None:
+        self._source = source
+        self._device = device
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._free: dict[int, list[int]] = {}
+        self._held: dict[int, tuple[int, Owner]] = {}
+        self.returned: deque[tuple[int, int, bool]] = deque()
+        self.peak = 0
+
+    def take(self, nbytes: int, what: str, by: str) -> PoolBlock:
+        """Memory of at least so many bytes.
+
+        what, by: named where memory runs out: such as a type, and the function whose result it is.
+
+        Raises:
+            TooLargeError: there is none left.
+        """
+        size = rounded(nbytes)
+        with self._lock:
+            self._sort_in()
+            free = self._free.get(size)
+            address = free.pop() if free else self._fresh(size, nbytes, what, by)
+            self._held[address] = (size, (what, by))
+            self.peak = max(self.peak, self._in_use())
+        return PoolBlock(self, address, size)
+
+    def trim(self) -> None:
+        """Give the memory that nobody holds back to the driver."""
+        with self._lock:
+            self._sort_in()
+            self._trim()
+
+    def statistics(self) -> dict[str, int]:
+        """JAX's names for how many bytes are held, could be held, were held at most, and wait to be used again."""
+        with self._lock:
+            self._sort_in()
+            used = self._in_use()
+            waiting = sum(size * len(addresses) for size, addresses in self._free.items())
+            return {
+                "bytes_in_use": used,
+                "peak_bytes_in_use": self.peak,
+                "bytes_reserved": used + waiting,
+                "bytes_limit": self._capacity()[1],
+                "num_allocs": len(self._held),
+            }
+
+    def _sort_in(self) -> None:
+        while self.returned:
+            address, size, shared = self.returned.popleft()
+            del self._held[address]
+            if shared:
+                self._source.synchronize_all()
+            self._free.setdefault(size, []).append(address)
+
+    def _in_use(self) -> int:
+        return sum(size for size, _ in self._held.values())
+
+    def _fresh(self, size: int, nbytes: int, what: str, by: str) -> int:
+        try:
+            return self._source.allocate(size)
+        except NoMemoryError:
+            self._trim()
+        try:
+            return self._source.allocate(size)
+        except NoMemoryError:
+            raise TooLargeError(self._explained(nbytes, what, by)) from None
+
+    def _trim(self) -> None:
+        for addresses in self._free.values():
+            for address in addresses:
+                self._source.release(address)
+        self._free.clear()
+
+    def _explained(self, nbytes: int, what: str, by: str) -> str:
+        free, total = self._capacity()
+        groups: dict[Owner, list[int]] = {}
+        for size, owner in self._held.values():
+            groups.setdefault(owner, []).append(size)
+        largest = sorted(groups.items(), key=lambda item: -sum(item[1]))[:_SHOWN]
+        lines = [f"  {_readable(sum(sizes))}: {len(sizes)} × {what_}, {by_}" for (what_, by_), sizes in largest]
+        if len(groups) > _SHOWN:
+            rest = sum(sum(sizes) for sizes in groups.values()) - sum(sum(sizes) for _, sizes in largest)
+            lines.append(f"  {_readable(rest)}: others")
+        return (
+            f"{self._device} has no memory left for {_readable(nbytes)} ({what}, {by}). Of its {_readable(total)}, "
+            f"{_readable(free)} are free for one more piece, and functad holds {_readable(self._in_use())}:\n"
+            + "\n".join(lines or ["  nothing"])
+            + "\nDelete arrays that are not needed, donate those that a jitted function replaces (donate_argnums), "
+            "make batches smaller, or keep residuals from being stored with functad.checkpoint"
+        )
+
+
+_SHOWN = 8
+
+
+def rounded(nbytes: int) -> int:
+    """The size of the piece that is taken for so many bytes: sizes close to each other share pieces.
+
+    >>> rounded(1), rounded(5000), rounded(3_000_000)
+    (512, 5120, 3145728)
+    """
+    step = machine_model.CUDA_POOL_BYTES
+    while step * machine_model.CUDA_POOL_STEPS < nbytes:
+        step *= 2
+    return max(-(-nbytes // step), 1) * step
+
+
+def _readable(nbytes: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= size:
+            return f"{nbytes / size:.1f} {unit}"
+    return f"{nbytes} bytes"

@@ -1,0 +1,207 @@
+"""Arrays in a device's memory, and where arrays lie: which device a computation runs on, and who was put where.
+
+Knows what the memory of a device is asked for; no driver, no primitives, and no transform.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from functad.array import Array, ArrayImpl, KeyArray
+from functad.config import config
+from functad.dtypes import key_fry
+from functad.errors import DeviceError
+from functad.ir import Aval
+from functad.layouts import CPU, Device, device_named
+
+
+class HeldMemory(Protocol):
+    """Elements in a device's memory. `host()` copies them, read-only, and waits until the device has them."""
+
+    device: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def host(self) -> np.ndarray: ...
+    def copy(self) -> HeldMemory: ...
+
+
+class DeviceArray(ArrayImpl):
+    """A concrete array whose elements lie in a device's memory; who asks for them gets a copy in the host's."""
+
+    __slots__ = ()
+
+    # The slot `_value` holds the memory, so that an Array can be donated as any other.
+    @property
+    def _value(self) -> np.ndarray:  # type: ignore[override]
+        return memory_of(self).host()
+
+    @property
+    def aval(self) -> Aval:  # type: ignore[override]
+        assert self._aval is not None
+        return self._aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:  # type: ignore[override]
+        return len(self.aval.shape)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.aval.size
+
+    def __copy__(self) -> DeviceArray:
+        return on_device(memory_of(self).copy(), self.aval)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What CuPy, Numba and PyTorch read of an array on a GPU: its address, among others."""
+        found: dict[str, Any] = memory_of(self).cuda_array_interface()
+        return found
+
+
+class DeviceKeyArray(DeviceArray, KeyArray):
+    """Typed random keys in a device's memory."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> DeviceArray:  # type: ignore[override]
+        return DeviceArray.__copy__(self)
+
+
+_held: Any = ArrayImpl.__dict__["_value"]  # the slot
+hold = _held.__set__
+_new = object.__new__
+
+
+def memory_of(x: DeviceArray) -> Any:
+    """The memory in which an array lies."""
+    return _held.__get__(x)
+
+
+def device_class_for(aval: Aval) -> type[DeviceArray]:
+    """The class of the Arrays of a type that lie on a device."""
+    return DeviceKeyArray if aval.dtype is key_fry else DeviceArray
+
+
+def on_device(memory: Any, aval: Aval) -> DeviceArray:
+    """An Array of elements that lie in a device's memory, and of which nobody else knows."""
+    array = _new(device_class_for(aval))
+    hold(array, memory)
+    array._aval = aval
+    array.weak_type = aval.weak_type
+    return array
+
+
+# --- where arrays lie -----------------------------------------------------------------------------------
+
+# By the `id` of an array on the CPU that somebody put there: a reference to it, which takes the entry out with it.
+_committed: dict[int, weakref.ref[Array]] = {}
+
+
+def commit(x: Array) -> Array:
+    """Note that an array was put on the CPU on purpose, so that it does not follow others to a device."""
+    key = id(x)
+    _committed[key] = weakref.ref(x, lambda _: _committed.pop(key, None))
+    return x
+
+
+def is_committed(x: Any) -> bool:
+    """Whether an array lies where it does on purpose; else it is copied to the device of those that it meets."""
+    return isinstance(x, DeviceArray) or id(x) in _committed
+
+
+def device_of(x: ArrayImpl) -> Device:
+    """The device on which a concrete array lies."""
+    device: Device = memory_of(x).device if isinstance(x, DeviceArray) else CPU
+    return device
+
+
+def common_device(values: Sequence[Any], names: Callable[[int], str], what: str) -> Device | None:
+    """The device on which a computation of these values runs; None for the host.
+
+    Arrays on the CPU that nobody put there, NumPy's, and numbers follow those that lie on a device.
+
+    Raises:
+        DeviceError: they lie on different devices.
+    """
+    if not any(isinstance(v, DeviceArray) for v in values):
+        return None
+    found: Device | None = None
+    first = 0
+    for i, value in enumerate(values):
+        if not is_committed(value):
+            continue
+        device = device_of(value)
+        if found is None:
+            found, first = device, i
+        elif device is not found:
+            raise DeviceError(
+                f"{what} was given arrays on different devices: {names(first)} lies on {found}, {names(i)} on "
+                f"{device}. Move one to where the other is: functad.device_put(x, {_expression(found)})"
+            )
+    return found
+
+
+def _expression(device: Device) -> str:
+    return f"functad.devices({device.prefix!r})[{device.id}]"
+
+
+def default_device() -> Device | None:
+    """The device on which arrays are made that follow no other; None for the host."""
+    chosen = device_named(config.default_device, "default_device")  # the environment may have named it
+    return None if chosen is CPU else chosen
+
+
+# --- operations on them ---------------------------------------------------------------------------------
+
+
+class DeviceRunner(Protocol):
+    """What runs operations on devices."""
+
+    def evaluate(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any: ...
+    def put(self, x: ArrayImpl, device: Device) -> ArrayImpl: ...
+
+
+_runner: list[DeviceRunner] = []
+
+
+def set_device_runner(runner: DeviceRunner) -> None:
+    """Let the layers above say how operations run on devices, and how arrays get there."""
+    _runner[:] = [runner]
+
+
+def evaluate_on_device(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """As `evaluation.evaluate`, of operands of which some lie on a device."""
+    return _runner[0].evaluate(primitive, args, params)
+
+
+def put(x: ArrayImpl, device: Device) -> ArrayImpl:
+    """The same elements on a device: the array itself if it lies there."""
+    return x if device_of(x) is device else _runner[0].put(x, device)
+
+
+def placed(x: Any, device: Device) -> Any:
+    """As `put`, of an ndarray or a NumPy number, too."""
+    return put(x if isinstance(x, ArrayImpl) else ArrayImpl(np.array(x)), device)
+
+
+def put_by_default(x: Any) -> Any:
+    """A new array, or several, on the default device if there is one."""
+    device = None if config.default_device is None else default_device()
+    if device is None:
+        return x
+    if isinstance(x, (list, tuple)):
+        return [put(part, device) for part in x]
+    return put(x, device) if isinstance(x, ArrayImpl) else x

@@ -1,0 +1,333 @@
+"""The driver half of the CUDA backend against a stand-in for NVIDIA's library: order, handles, sizes and arguments.
+
+What only a GPU can tell: that real machine code computes what it should, times, and what a real driver refuses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_cuda import FakeCuda
+
+import functad.numpy as jnp
+from functad.backends.cuda import driver as cuda_driver
+from functad.backends.cuda import executable as cuda_backend
+from functad.backends.cuda.device import CudaDevice
+from functad.backends.cuda.driver import PROTOTYPES, CudaDriver, library
+from functad.backends.cuda.launching import ArrayPlace, Kernel, PackedLaunches
+from functad.backends.cuda.memory import DeviceMemory
+from functad.backends.cuda.pool import rounded
+from functad.errors import CompilationError, DeviceError, DeviceFaultError, TooLargeError
+from functad.ir import Aval
+from functad.tracing import trace_to_program
+
+F32 = np.dtype(np.float32)
+
+
+class FakeCompiler:
+    """Machine code that says how many parameters it takes: seven for an array, two for a complex number."""
+
+    def __init__(self) -> None:
+        self.compiled: list[Any] = []
+
+    def machine_code(self, launch: Any, capability: tuple[int, int]) -> tuple[bytes, str]:
+        self.compiled.append((launch.kernel.name, capability))
+        words = sum(7 if kind == "array" else 1 + dtype.startswith("complex") for kind, dtype in launch.types)
+        return f"{launch.kernel.name} parameters={words}".encode(), launch.kernel.name
+
+    def ptx(self, function: Any, arguments: Any, capability: tuple[int, int]) -> str:
+        return f".target sm_{capability[0]}{capability[1]}"
+
+
+def device_of(fake: FakeCuda, number: int = 0) -> CudaDevice:
+    return CudaDevice(number, CudaDriver(fake, number, FakeCompiler()))
+
+
+def executable(fun: Any, *avals: Aval, donated: tuple[bool, ...] = ()) -> cuda_backend.CudaExecutable:
+    return cuda_backend.CudaExecutable(trace_to_program(fun, avals, name="step"), donated)
+
+
+X = Aval((6,), F32)
+
+
+# --- arguments ------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_packed_as_numba_takes_them() -> None:
+    kernel = Kernel("k", lambda *arguments: None)
+    first = kernel[3, 64](ArrayPlace(1, 8, F32, 5), np.float32(1.5), np.int64(-2))
+    second = kernel[(1, 2, 3), (4, 5), None, 256](ArrayPlace(0, 0, np.dtype(np.int8), 7), np.complex64(1 - 2j), True)
+    assert (first.grid, first.block, first.shared) == ((3, 1, 1), (64, 1, 1), 0)
+    assert (second.grid, second.block, second.shared) == ((1, 2, 3), (4, 5, 1), 256)
+    assert first.types == (("array", "float32"), ("number", "float32"), ("number", "int64"))
+    packed = PackedLaunches([first, second])
+    packed.place([1000, 2000])
+    words = packed.words
+    assert packed.spans == [(0, 9), (9, 19)]
+    assert words[:7].tolist() == [0, 0, 5, 4, 2008, 5, 4]
+    assert words[7:9].view(np.int64)[1] == -2 and words[7:8].view(np.float32)[0] == 1.5
+    assert words[9:16].tolist() == [0, 0, 7, 1, 1000, 7, 1]
+    assert [words[i : i + 1].view(np.float32)[0] for i in (16, 17)] == [1, -2] and words[18] == 1
+    packed.place([3000, 4000])
+    assert words[4] == 4008 and words[13] == 3000
+
+
+def test_kernels_are_told_apart_by_what_they_do() -> None:
+    def made(n: int, name: str) -> Any:
+        def kernel(a: Any) -> None:
+            a[0] = n
+
+        return Kernel(name, kernel)
+
+    assert made(1, "k").text == made(1, "other").text != made(2, "k").text
+
+
+# --- a call ---------------------------------------------------------------------------------------------
+
+
+def test_a_call_starts_kernels_in_order_and_waits_for_nothing() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [jnp.cumsum(jnp.sin(x)) @ jnp.ones(6, np.float32)], X)
+    x = device.put(np.arange(6, dtype=F32))
+    fake.calls.clear()
+    (result,) = step.on_device([x], device)
+    assert isinstance(result, DeviceMemory) and result.shape == () and result.dtype == F32
+    assert "cuStreamSynchronize" not in fake.calls and "cuMemcpyDtoHAsync" not in fake.calls
+    names = [launch["entry"] for launch in fake.launches]
+    assert names == [launch.kernel.name for launch in step._on(device).launches] and len(names) >= 2
+    assert fake.launches[0]["words"][4] == x.address and result.address in fake.launches[-1]["words"]
+    result.host()
+    assert fake.calls[-2:] == ["cuMemcpyDtoHAsync", "cuStreamSynchronize"]
+    count = len(fake.calls)
+    result.host()
+    assert len(fake.calls) == count  # copied once
+
+
+def test_each_kernel_is_compiled_once_for_a_device() -> None:
+    fake = FakeCuda(devices=2)
+    one, other = device_of(fake, 0), device_of(fake, 1)
+    step = executable(lambda x: [x + 1], X)
+    for device in (one, one, other):
+        step.on_device([np.ones(6, F32)], device)
+    assert [len(d.driver._compiler.compiled) for d in (one, other)] == [1, 1]
+    assert one.driver._compiler.compiled[0][1] == (9, 0)
+    again = executable(lambda x: [x + 1], X)
+    again.on_device([np.ones(6, F32)], one)
+    assert len(one.driver._compiler.compiled) == 1 and fake.calls.count("cuModuleLoadData") == 2
+
+
+def test_a_step_that_comes_again_is_replayed_as_one_graph() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda w, x: [w - jnp.cumsum(w * x)[0] * jnp.cumsum(x)], X, X, donated=(True, False))
+    launches = len(step._on(device).launches)
+    assert launches >= 2
+    x = device.put(np.ones(6, F32))
+    w: Any = device.put(np.ones(6, F32))
+    address = w.address
+    starts = []
+    for _ in range(4):
+        fake.calls.clear()
+        (w,) = step.on_device([w, x], device)
+        starts.append((fake.calls.count("cuLaunchKernel"), fake.calls.count("cuGraphLaunch")))
+        assert w.address == address  # the step is in place
+    assert starts == [(launches, 0), (launches, 1), (0, 1), (0, 1)]  # as it stands, recorded, replayed
+    assert len(set(fake.replays)) == 1 and len(fake.launches) == 4 * launches
+    assert fake.launches[-launches:] == fake.launches[:launches]
+    assert fake.calls == ["cuCtxSetCurrent", "cuGraphLaunch"]
+
+
+def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_GRAPHS", 2)
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [jnp.cumsum(jnp.cumsum(x))], X)
+    kept = []
+    for _ in range(5):
+        kept.append(device.put(np.ones(6, F32)))
+        for _ in range(2):
+            step.on_device([kept[-1]], device)  # where its result lay, the next one lies
+    (stretch,) = step._on(device).stretches
+    assert len(stretch.graphs) <= 2 and "cuGraphExecDestroy" in fake.calls
+
+
+def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_COPY_BYTES", 1 << 12)
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [jnp.cumsum(jnp.sin(x))], X)
+    profile = step.profile_on([np.ones(6, F32)], device)
+    assert len(profile.kernels) == len(step._on(device).launches)
+    assert all(k.time > 0 and k.floor > 0 for k in profile.kernels) and profile.step > 0
+    assert fake.calls.count("cuEventCreate") == fake.calls.count("cuEventDestroy")
+    assert step.ptx(device) == {k: ".target sm_90" for k in step.generated.kernels}
+
+
+def test_other_libraries_are_waited_for_and_wait() -> None:
+    fake = FakeCuda()
+    driver = device_of(fake).driver
+    fake.calls.clear()
+    driver.wait_for(driver.stream)
+    assert fake.calls[-4:] == ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"]
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+
+def test_memory_is_used_again() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    first = device.put(np.ones(100, F32))
+    address = first.address
+    del first
+    assert device.put(np.ones(128, F32)).address == address  # of nearly the same size
+    assert fake.calls.count("cuMemAllocAsync") == 1 and "cuMemFreeAsync" not in fake.calls
+
+
+def test_memory_that_others_know_waits_for_them() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    held = device.put(np.ones(100, F32))
+    held.block.shared = True
+    del held
+    device.put(np.ones(100, F32))
+    assert "cuCtxSynchronize" in fake.calls
+
+
+def test_out_of_memory_says_what_was_asked_and_what_is_held() -> None:
+    fake = FakeCuda(memory=100_000)
+    device = device_of(fake)
+    held = [device.put(np.ones(5000, F32), "put there") for _ in range(3)]
+    waiting = device.put(np.ones(7000, F32))
+    del waiting
+    step = executable(lambda x: [jnp.broadcast_to(x, (4000, 6))], X)
+    with pytest.raises(
+        TooLargeError, match=r"(?s)cuda:0 has no memory left for 93.8 KiB \(float32\[4000,6\]"
+    ) as raised:
+        step.on_device([np.ones(6, F32)], device)
+    text = str(raised.value)
+    assert "a result of step" in text and "3 × float32[5000], put there" in text and "donate" in text
+    assert "cuMemFreeAsync" in fake.calls  # what waited was given back first
+    statistics = device.memory_stats()
+    assert statistics["bytes_limit"] == 100_000 and statistics["bytes_in_use"] >= 3 * 20_000
+    assert len(held) == 3
+
+
+def test_sizes_of_pieces_waste_little() -> None:
+    for nbytes in (1, 512, 513, 10_000, 1_000_000, 123_456_789):
+        assert nbytes <= rounded(nbytes) <= max(nbytes + 512, 1.125 * nbytes + 1)
+        assert rounded(rounded(nbytes)) == rounded(nbytes)
+
+
+# --- errors ---------------------------------------------------------------------------------------------
+
+
+def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    with pytest.raises(DeviceError, match="no NVIDIA driver.*--gpus all.*doctor.*NUMBA_ENABLE_CUDASIM=1"):
+        library()
+
+
+def test_an_old_driver_and_no_gpu() -> None:
+    with pytest.raises(DeviceError, match=r"too old: it has CUDA 11.8, functad needs 12.0"):
+        device_of(FakeCuda(version=11080))
+    with pytest.raises(DeviceError, match="no GPU.*nvidia-smi.*CUDA_VISIBLE_DEVICES"):
+        device_of(FakeCuda(devices=0))
+    fake = FakeCuda()
+    fake.next_code("cuInit", 100)
+    with pytest.raises(DeviceError, match="no GPU"):
+        device_of(fake)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(209, "another kind of GPU.*cache clear"), (222, "older than the compiler.*update.*cu12"), (218, "PTX.*report")],
+)
+def test_machine_code_that_does_not_fit(code: int, words: str) -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    fake.next_code("cuModuleLoadData", code)
+    with pytest.raises(DeviceError, match=words):
+        executable(lambda x: [x + 1], X).on_device([np.ones(6, F32)], device)
+
+
+@pytest.mark.parametrize(("code", "words"), [(700, "illegal address"), (719, "kernel failed")])
+def test_a_kernel_that_faults_is_found_when_results_are_asked_for(code: int, words: str) -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    (result,) = executable(lambda x: [x + 1], X).on_device([np.ones(6, F32)], device)
+    fake.next_code("cuStreamSynchronize", code)
+    with pytest.raises(DeviceFaultError, match=f"(?s){words}.*CUDA_LAUNCH_BLOCKING=1.*Started before.*step"):
+        result.host()
+
+
+def test_a_kernel_that_cannot_start_is_named() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [x + 1], X)
+    fake.next_code("cuLaunchKernel", 701)
+    name = next(iter(step.generated.kernels))
+    with pytest.raises(DeviceFaultError, match=f"registers or shared memory.*starting the kernel `{name}`"):
+        step.on_device([np.ones(6, F32)], device)
+
+
+def test_every_failure_has_a_fix() -> None:
+    assert all(f.meaning and f.fix for f in cuda_driver.FAILURES.values())
+    fake = FakeCuda()
+    fake.next_code("cuInit", 31337)
+    with pytest.raises(DeviceError, match="CUDA_ERROR_31337, error 31337, in cuInit.*doctor"):
+        device_of(fake)
+
+
+def test_the_stand_in_objects_to_what_the_driver_would() -> None:
+    fake = FakeCuda()
+    with pytest.raises(AssertionError, match="without a context"):
+        fake.cuStreamSynchronize(1)  # type: ignore[attr-defined]
+    with pytest.raises(AssertionError, match="takes 1 arguments"):
+        fake.cuInit()  # type: ignore[attr-defined]
+    device = device_of(fake)
+    held = device.put(np.ones(6, F32))
+    with pytest.raises(AssertionError, match="beyond memory"):
+        device.driver.upload(held.address, np.ones(1000, F32))
+    with pytest.raises(TypeError):
+        fake.cuStreamCreate(ctypes.byref(ctypes.c_void_p()), "flags")  # type: ignore[attr-defined]
+    assert set(PROTOTYPES) >= {"cuLaunchKernel", "cuGraphLaunch"}
+
+
+# --- machine code ---------------------------------------------------------------------------------------
+
+
+def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real machine code: needs NVIDIA's compiler library (NVVM), but no GPU."""
+    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
+    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    try:
+        compiler.ptx(lambda x: None, (("array", "float32"),), (8, 0))
+    except CompilationError as problem:
+        pytest.skip(f"no NVVM: {problem.__cause__}")
+    step = executable(lambda x: [(jnp.tanh(x) + 1j)[:, None], x[:, None] @ x[None]], X)
+    launches = step._on(device_of(FakeCuda())).launches
+    assert len(launches) == 2
+    for launch, (first, last) in zip(launches, PackedLaunches(launches).spans):
+        code, entry = compiler.machine_code(launch, (9, 0))
+        text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+        parameters = re.findall(r"\.param \.(\w+) ", text[: text.index("{")])
+        assert entry and ".target sm_90" in text
+        numbers = [n for kind, dtype in launch.types for n in (["u64"] * 7 if kind == "array" else [_WORD[dtype]])]
+        assert parameters == numbers and len(parameters) == last - first
+        assert code.startswith(b"\x7fELF") or b".entry" in code  # with the assembler, or without
+    monkeypatch.setattr(compiler, "ptx", None)  # it is on the disk
+    assert [compiler.machine_code(launch, (9, 0))[1] for launch in launches]
+
+
+_WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}

@@ -1,0 +1,227 @@
+"""A stand-in for NVIDIA's driver library: the same entry points, which check what they are given and note it.
+
+Memory is the host's; kernels are not run. It knows what the driver demands: a context, handles that it gave out, room
+for what is copied, as many arguments as the kernel takes, and order. `next_code` makes the next call of a name fail.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from typing import Any
+
+from functad.backends.cuda.driver import PROTOTYPES
+
+MISSING, OUT_OF_MEMORY, INVALID = 100, 2, 1
+
+
+class FakeCuda:
+    """The library of a machine with some GPUs.
+
+    calls: the names of what was called, in order. launches: of each start of a kernel its entry, grid, block, shared
+    bytes and the words of its arguments.
+    """
+
+    def __init__(self, devices: int = 1, version: int = 12040, memory: int = 1 << 20) -> None:
+        self.devices, self.version, self.memory = devices, version, memory
+        self.calls: list[str] = []
+        self.launches: list[dict[str, Any]] = []
+        self.replays: list[int] = []
+        self.code_of: dict[str, int] = {}
+        self.context: int | None = None
+        self._handles: dict[int, tuple[str, Any]] = {}
+        self._memory: dict[int, Any] = {}
+        self._capturing: list[dict[str, Any]] | None = None
+        for name, (symbol, types) in PROTOTYPES.items():
+            setattr(self, symbol, self._entry(name, types))
+
+    def next_code(self, name: str, code: int) -> None:
+        """Let the next call of a function fail."""
+        self.code_of[name] = code
+
+    def _entry(self, name: str, types: tuple[Any, ...]) -> Callable[..., int]:
+        act = getattr(self, f"_{name}")
+
+        def entry(*arguments: Any) -> int:
+            assert len(arguments) == len(types), f"{name} takes {len(types)} arguments, got {len(arguments)}"
+            for kind, argument in zip(types, arguments):
+                kind.from_param(argument)  # raises where ctypes would
+            self.calls.append(name)
+            if name in self.code_of:
+                return self.code_of.pop(name)
+            if name in _WITH_CONTEXT:
+                assert self.context is not None, f"{name} without a context"
+            return act(*arguments) or 0
+
+        return entry
+
+    def _new(self, kind: str, value: Any = None) -> int:
+        handle = 0x1000 + 16 * len(self._handles)
+        self._handles[handle] = kind, value
+        return handle
+
+    def _of(self, kind: str, handle: Any) -> Any:
+        number = handle.value if hasattr(handle, "value") else handle
+        found, value = self._handles[number]
+        assert found == kind, f"a {found} was given for a {kind}"
+        return value
+
+    # --- the device -----------------------------------------------------------------------------------------
+
+    def _cuInit(self, flags: int) -> None:
+        assert flags == 0
+
+    def _cuDriverGetVersion(self, out: Any) -> None:
+        out._obj.value = self.version
+
+    def _cuGetErrorName(self, code: int, out: Any) -> None:
+        out._obj.value = f"CUDA_ERROR_{code}".encode()
+
+    _cuGetErrorString = _cuGetErrorName
+
+    def _cuDeviceGetCount(self, out: Any) -> None:
+        out._obj.value = self.devices
+
+    def _cuDeviceGet(self, out: Any, number: int) -> int:
+        out._obj.value = number
+        return 0 if number < self.devices else 101
+
+    def _cuDeviceGetName(self, buffer: Any, size: int, device: int) -> None:
+        buffer.value = b"Fake GPU"[: size - 1]
+
+    def _cuDeviceGetAttribute(self, out: Any, attribute: int, device: int) -> None:
+        out._obj.value = {75: 9, 76: 0, 97: 232448, 16: 132, 1: 1024}[attribute]
+
+    def _cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
+        out._obj.value = self._new("context", device)
+
+    def _cuCtxSetCurrent(self, context: int) -> None:
+        self._of("context", context)
+        self.context = context
+
+    def _cuCtxSynchronize(self) -> None:
+        assert self._capturing is None
+
+    def _cuMemGetInfo(self, free: Any, total: Any) -> None:
+        free._obj.value = self.memory - self._used()
+        total._obj.value = self.memory
+
+    # --- order ----------------------------------------------------------------------------------------------
+
+    def _cuStreamCreate(self, out: Any, flags: int) -> None:
+        out._obj.value = self._new("stream")
+
+    def _cuStreamSynchronize(self, stream: int) -> None:
+        self._of("stream", stream)
+        assert self._capturing is None, "a capture cannot wait"
+
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
+        self._of("event", event)
+
+    def _cuEventCreate(self, out: Any, flags: int) -> None:
+        out._obj.value = self._new("event", [])
+
+    def _cuEventRecord(self, event: int, stream: int) -> None:
+        self._of("event", event).append(len(self.calls))
+
+    def _cuEventSynchronize(self, event: int) -> None:
+        assert self._of("event", event), "an event that was never recorded"
+
+    def _cuEventElapsedTime(self, out: Any, first: int, then: int) -> None:
+        out._obj.value = 1e-3 * (self._of("event", then)[-1] - self._of("event", first)[-1])
+
+    def _cuEventDestroy(self, event: int) -> None:
+        self._of("event", event)
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    def _used(self) -> int:
+        return sum(len(piece) for piece in self._memory.values())
+
+    def _cuMemAllocAsync(self, out: Any, nbytes: int, stream: int) -> int:
+        self._of("stream", stream)
+        assert self._capturing is None, "memory within a graph"
+        if self._used() + nbytes > self.memory:
+            return OUT_OF_MEMORY
+        piece = (ctypes.c_char * nbytes)()
+        self._memory[ctypes.addressof(piece)] = piece
+        out._obj.value = ctypes.addressof(piece)
+        return 0
+
+    def _cuMemFreeAsync(self, address: int, stream: int) -> None:
+        del self._memory[address]
+
+    def _room(self, address: int, nbytes: int) -> None:
+        assert any(a <= address and address + nbytes <= a + len(p) for a, p in self._memory.items()), "beyond memory"
+
+    def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self._of("stream", stream)
+        self._room(target, nbytes)
+        ctypes.memmove(target, source, nbytes)
+
+    def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self._of("stream", stream)
+        self._room(source, nbytes)
+        ctypes.memmove(target, source, nbytes)
+
+    def _cuMemcpyAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self._room(target, nbytes)
+        self._room(source, nbytes)
+        ctypes.memmove(target, source, nbytes)
+
+    # --- kernels --------------------------------------------------------------------------------------------
+
+    def _cuModuleLoadData(self, out: Any, code: bytes) -> None:
+        out._obj.value = self._new("module", code)
+
+    def _cuModuleGetFunction(self, out: Any, module: int, name: bytes) -> int:
+        code = self._of("module", module)
+        if name not in code:
+            return 500
+        parameters = int(re.findall(rb"parameters=(\d+)", code)[0])
+        out._obj.value = self._new("function", (name.decode(), parameters))
+        return 0
+
+    def _cuFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
+        self._of("function", function)
+
+    def _cuLaunchKernel(self, function: int, *rest: Any) -> None:
+        gx, gy, gz, bx, by, bz, shared, stream, arguments, extra = rest
+        name, parameters = self._of("function", function)
+        self._of("stream", stream)
+        assert extra is None and bx * by * bz <= 1024 and min(gx, gy, gz, bx, by, bz) >= 1
+        assert len(arguments) == parameters, f"{name} takes {parameters} words, got {len(arguments)}"
+        words = [ctypes.c_uint64.from_address(pointer).value for pointer in arguments]
+        launch = {"entry": name, "grid": (gx, gy, gz), "block": (bx, by, bz), "shared": shared, "words": words}
+        (self.launches if self._capturing is None else self._capturing).append(launch)
+
+    # --- graphs ---------------------------------------------------------------------------------------------
+
+    def _cuStreamBeginCapture(self, stream: int, mode: int) -> None:
+        assert self._capturing is None and mode == 1
+        self._capturing = []
+
+    def _cuStreamEndCapture(self, stream: int, out: Any) -> None:
+        out._obj.value = self._new("graph", self._capturing)
+        self._capturing = None
+
+    def _cuGraphInstantiate(self, out: Any, graph: Any, flags: int) -> None:
+        out._obj.value = self._new("ready graph", self._of("graph", graph))
+
+    def _cuGraphLaunch(self, graph: int, stream: int) -> None:
+        self.replays.append(graph)
+        self.launches += self._of("ready graph", graph)
+
+    def _cuGraphExecDestroy(self, graph: int) -> None:
+        self._of("ready graph", graph)
+
+    def _cuGraphDestroy(self, graph: Any) -> None:
+        self._of("graph", graph)
+
+
+_WITH_CONTEXT = {
+    name
+    for name in PROTOTYPES
+    if name.startswith(("cuMem", "cuStream", "cuModule", "cuFunc", "cuLaunch", "cuEvent", "cuGraph", "cuCtxSync"))
+}
