@@ -15,8 +15,6 @@ from types import FunctionType
 from typing import Any, Generic, NamedTuple, overload
 from weakref import WeakKeyDictionary, WeakSet
 
-import numpy as np
-
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
@@ -34,7 +32,7 @@ from functad.api.arguments import (
 from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
 from functad.api.device_dispatch import make_device_call, place_of_call
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call, passed_on
-from functad.api.meshes import check_devices, device_put, layouts_of
+from functad.api.jit_options import Shardings, check_hashable, marked_parameters
 from functad.api.stages import Lowered, Traced
 from functad.array import ArrayImpl, value_of
 from functad.backends import check_backend
@@ -43,7 +41,6 @@ from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import Config, config, exceptional
 from functad.device_arrays import DeviceArray, common_device, default_device, memory_of, placed, put
 from functad.errors import ArgumentError, NestingError, WideningWarning
-from functad.evaluation import aval_of
 from functad.exact import exact_key
 from functad.execution import executable
 from functad.ir import Aval, Program
@@ -143,7 +140,7 @@ def jit(
     Array([1., 3., 5.], dtype=float32)
     """
     placed_on = device_named(device, "jit")
-    shardings = None if in_shardings is None and out_shardings is None else _Shardings(in_shardings, out_shardings)
+    shardings = None if in_shardings is None and out_shardings is None else Shardings(in_shardings, out_shardings)
     if abstracted_axes is not None:
         raise ArgumentError("jit: abstracted_axes must be None; a function is compiled once for each shape")
     options: dict[str, Any] = {
@@ -201,37 +198,6 @@ class _SortedCall(NamedTuple):
         return _CacheKey(self.in_tree.exact_key(), tuple(avals), statics, config.trace_settings)
 
 
-class _Shardings(NamedTuple):
-    """The layouts that arguments and results are said to have. They must fit, and are told of concrete results."""
-
-    of_arguments: Any
-    of_results: Any
-
-    def check(self) -> None:
-        check_devices("jit", "in_shardings", self.of_arguments)
-        check_devices("jit", "out_shardings", self.of_results)
-
-    def check_fit(self, call: _SortedCall, avals: Sequence[Aval], out_tree: PyTreeDef, outs: Sequence[Any]) -> None:
-        arguments = tuple(call.dynamic_args.values())
-        layouts_of("jit", "in_shardings", self.of_arguments, arguments, [a.shape for a in avals])
-        layouts_of(
-            "jit", "out_shardings", self.of_results, tree_unflatten(out_tree, outs), [aval_of(o).shape for o in outs]
-        )
-
-    def laid_out(self, result: Any) -> Any:
-        return device_put(result, self.of_results)
-
-    def of_call(self, fast_call: FastCall) -> FastCall:
-        if self.of_results is None:
-            return fast_call
-
-        def laid_out_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            result = fast_call(args, kwargs)
-            return result if result is MISS else self.laid_out(result)
-
-        return laid_out_call
-
-
 class _TracedCalls:
     """What was traced of a function with some options.
 
@@ -274,7 +240,7 @@ class JitFunction(Generic[P, R]):
         donate_argnames: Any = None,
         inline: bool = False,
         backend: str | None = None,
-        shardings: _Shardings | None = None,
+        shardings: Shardings | None = None,
         device: Device | None = None,
     ) -> None:
         check_callable(fun, "jit")
@@ -286,8 +252,8 @@ class JitFunction(Generic[P, R]):
             check_backend(backend)
         self._backend = backend
         self._device = device
-        static = _resolve(fun, static_argnums, static_argnames, "static")
-        donate = _resolve(fun, donate_argnums, donate_argnames, "donate")
+        static = marked_parameters(fun, static_argnums, static_argnames, "static")
+        donate = marked_parameters(fun, donate_argnums, donate_argnames, "donate")
         self._static_argnums, self._static_argnames = static
         self._donate_argnums, self._donate_argnames = donate
         both = (self._static_argnums & self._donate_argnums) | (self._static_argnames & self._donate_argnames)
@@ -481,7 +447,7 @@ class JitFunction(Generic[P, R]):
         statics: list[tuple[int | str, Any]] = [(i, args[i]) for i in sorted(static_numbers)]
         statics += [(k, kwargs[k]) for k in sorted(kwargs) if k in self._static_argnames]
         for where, value in statics:
-            _check_hashable(where, value, self._fun)
+            check_hashable(where, value, self._fun)
         leaves, in_tree = tree_flatten((tuple(dynamic_args.values()), dynamic_kwargs))
         return _SortedCall(args, kwargs, dynamic_args, dynamic_kwargs, leaves, in_tree, statics)
 
@@ -563,7 +529,7 @@ class JitFunction(Generic[P, R]):
         assert flat_fun.out_tree is not None
         out_tree, outs = without_float0(flat_fun.out_tree, outs)
         if self._shardings is not None:
-            self._shardings.check_fit(call, avals, out_tree, outs)
+            self._shardings.check_fit(tuple(call.dynamic_args.values()), avals, out_tree, outs)
         program = of_moderate_depth(program_from_ops(trace, trace.take_ops(), inputs, outs, self._name()))
         # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
         reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
@@ -631,38 +597,6 @@ class BoundJitFunction(Generic[R]):
         return self._function.eval_shape(self.__self__, *args, **kwargs)
 
 
-def _resolve(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:
-    """Positions and names of the marked parameters: what is given by one alone also gets the other."""
-    numbers: set[int] = set() if argnums is None else set(np.atleast_1d(argnums).tolist())
-    names: set[str] = set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
-    if not numbers and not names:
-        return numbers, names
-    try:
-        parameters = list(inspect.signature(fun).parameters.values())
-    except (TypeError, ValueError):
-        return numbers, names
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    for n in numbers:
-        if not takes_any and not -len(positional) <= n < len(positional):
-            raise ArgumentError(
-                f"jit: {what}_argnums={argnums!r} does not fit {function_name(fun)}, which has "
-                f"{len(positional)} positional parameters: {', '.join(positional) or 'none'}"
-            )
-    for name in names:
-        if not takes_any_name and name not in {p.name for p in parameters}:
-            raise ArgumentError(
-                f"jit: {what}_argnames={argnames!r}: {function_name(fun)} has no parameter {name!r}; "
-                f"it has {', '.join(p.name for p in parameters) or 'none'}"
-            )
-    if argnums is not None and argnames is not None:  # as in JAX: whoever gives both says all
-        return {n % len(positional) if n < 0 and not takes_any else n for n in numbers}, names
-    resolved_names = names | {positional[n] for n in numbers if -len(positional) <= n < len(positional)}
-    resolved_numbers = {n % len(positional) if n < 0 and not takes_any else n for n in numbers}
-    return resolved_numbers | {i for i, p in enumerate(positional) if p in names}, resolved_names
-
-
 def _warn_of_widening(meeting: Meeting) -> None:
     """Say once, at the user's line, that 64-bit data makes what it meets 64 bits wide."""
     wide, narrow = meeting.wide_dtype.name, meeting.narrow_dtype.name
@@ -675,15 +609,3 @@ def _warn_of_widening(meeting: Meeting) -> None:
         warnings.warn(text, WideningWarning, stacklevel=2)
     else:
         warnings.warn_explicit(text, WideningWarning, meeting.source.code.co_filename, meeting.source.line)
-
-
-def _check_hashable(where: Any, value: Any, fun: Callable[..., Any]) -> None:
-    try:
-        hash(value)
-    except TypeError:
-        name = where if isinstance(where, str) else positional_names(fun, where + 1)[where]
-        raise ArgumentError(
-            f"jit: the static argument `{name}` of {function_name(fun)} has the value {value!r} of type "
-            f"{type(value).__name__}, which has no hash. Static arguments are part of the signature: pass a "
-            "tuple instead of a list, a frozen dataclass instead of a dict; or do not mark it static if it holds arrays"
-        ) from None
