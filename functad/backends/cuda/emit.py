@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from functad.backends.cuda.mapping import LoopMapping, map_nest
+from functad.backends.cuda.mapping import OWNER, LoopMapping, map_nest
 from functad.dtypes import is_narrow_float
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear
@@ -68,6 +68,7 @@ class _CudaEmitter:
         self.lines: list[str] = []
         self.parameters = parameters(nest)
         symbols = {s.name: s for s in nest.loops}
+        symbols |= {loop.name: Symbol(OWNER, 0, loop.extent - 1) for loop in mapping.grid if loop.name == OWNER}
         self.outer = [symbols[loop.name] for loop in (*mapping.grid, *mapping.block)]
         self.inner = [symbols[loop.name] for loop in (*mapping.thread, *mapping.serial)]
 
@@ -225,8 +226,9 @@ class _CudaEmitter:
                 self._line(depth, f"{self._element(store.buffer, store.offset)} = {_stored(store)}")
 
     def _update(self, update: Update, depth: int) -> None:
-        if update.guard:
-            self._line(depth, f"if {update.guard}:")
+        owned = [f"{self.nest.owners.name} == {OWNER}"] if self.nest.owners else []
+        if conditions := [*([update.guard] if update.guard else []), *owned]:
+            self._line(depth, f"if {' and '.join(conditions)}:")
             depth += 1
         element = self._element(update.buffer, update.offset)
         after = updated(update, _loaded(update.buffer, element))

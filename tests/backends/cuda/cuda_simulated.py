@@ -164,8 +164,26 @@ def check_parts_of_kernels_by_text() -> None:
         lambda x, w: list(functad.vjp(lambda x, w: lax.conv(x, w, (2, 1), "SAME"), x, w)[1](jnp.ones((1, 3, 3, 4)))),
         [image, weight],
     )
+    rows = numbers("float32", 9, 3).astype(np.float32)
+    for kind in ("add", "min", "mul"):
+        together.add(
+            f"scatter-{kind}", lambda x, r, k=kind: [getattr(x[:, 0].at[jnp.int32(r[:, 0])], k)(r[:, 1])], [x, rows]
+        )
+        together.add(
+            f"scatter-{kind}, rows", lambda x, r, k=kind: [getattr(x[:, :3].at[jnp.int32(r[:, 0])], k)(r)], [x, rows]
+        )
     together.add("half precision", lambda x: [jnp.sort(x), lax.cumlogsumexp(x)], [x[:, :5].astype(np.float16)])
-    with changed({"PARTED_ROW": 16, "COUNTED_ROW": 4, "NETWORK_ROW": 2, "KEPT_LARGEST": 8, "DIGIT_BITS": 4}):
+    with changed(
+        {
+            "CUDA_PARTED_ROW": 16,
+            "CUDA_SORTED_PIECES": 6,
+            "COUNTED_ROW": 4,
+            "NETWORK_ROW": 2,
+            "KEPT_LARGEST": 8,
+            "DIGIT_BITS": 4,
+            "ELEMENTS_WORTH_THREADS": 4,
+        }
+    ):
         run(together)
 
 
