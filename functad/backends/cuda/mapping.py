@@ -74,7 +74,7 @@ def map_nest(nest: Nest, threads: int) -> LoopMapping:
     adjacent = bool(inner) and nest.loops[-1] is inner[-1]
     gathered = bool(nest.accumulators) and (adjacent or few)
     carried = inner == [nest.carried] and few
-    if nest.points // max(work, 1) >= 2 * threads and (gathered or carried) and _in_any_order(nest):
+    if nest.points // max(work, 1) >= 2 * threads and (gathered or carried) and in_any_order(nest):
         return LoopMapping(block=outer, thread=inside)
     owners = (MappedLoop(OWNER, nest.owners.shares),) if nest.owners else ()
     return LoopMapping(grid=(*owners, *outer), serial=inside)
@@ -85,7 +85,7 @@ def map_range(extent: int, serial: Sequence[MappedLoop] = ()) -> LoopMapping:
     return LoopMapping(grid=(MappedLoop("step", extent),), serial=tuple(serial))
 
 
-def _in_any_order(nest: Nest) -> bool:
+def in_any_order(nest: Nest) -> bool:
     """Whether values may be put together in another order: products of floats would over- or underflow elsewhere."""
     gathered = [(a.kind, a.dtype) for a in nest.accumulators] + [(c.kind, c.dtype) for c in nest.carries]
     return not any(kind == "prod" and kind_of(dtype) in "fc" for kind, dtype in gathered)

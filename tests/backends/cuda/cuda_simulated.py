@@ -151,6 +151,34 @@ def check_products() -> None:
     run(together)
 
 
+def check_rows_by_block() -> None:
+    """Softmax, its gradient and layer norm are one kernel each; what does not lie in rows apart is not joined."""
+    x = numbers("float32", 4, 12).astype(np.float32)
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.where(jnp.tri(4, dtype=bool), q @ k.T, -jnp.inf)
+        return softmax(scores) @ v
+
+    with changed({"CUDA_FEWEST_ROWS": 1}):
+        for fun, args in (
+            (softmax, (x,)),
+            (functad.grad(lambda x: (softmax(x) ** 2).sum()), (x,)),
+            (layer_norm, (x, x[0], x[1])),
+            (lambda x: softmax(x.astype(jnp.float16)), (x,)),
+        ):
+            lowered = functad.jit(fun, backend="cuda").lower(*args)
+            assert len(lowered._lowered.generated.instructions) == 1, lowered.kernels
+            agree(fun, *args)
+        for fun, args in (
+            (lambda x: softmax(x)[::-1] + x.sum(1, keepdims=True), (x,)),  # reads other rows
+            (lambda x: (x - x.max(1, keepdims=True)).sum(0), (x,)),  # sums over all rows
+            (functad.grad(lambda x: layer_norm(x, x[0], x[1]).sum()), (x,)),
+            (attention, (x, x + 1, x)),
+            (lambda x: lax.scan(lambda c, r: (softmax(c + r), c.sum(-1)), x[:2], jnp.stack([x[:2], x[2:]])), (x,)),
+        ):
+            agree(fun, *args)
+
+
 def check_parts_of_kernels_by_text() -> None:
     """What short rows are not enough for: sorts in parts, blocks of Fourier transforms, convolutions beyond a tile."""
     x = numbers("float32", 2, 70).astype(np.float32)
@@ -347,7 +375,13 @@ def check_random_programs(first: int) -> str:
         choose = random.Random(label)
         program = random_program(label, STEPS)
         trial = Trial(program, choose.choice(forms_of(program)), number)
-        with changed({**drawn(choose), "CUDA_SMALL_STEP": choose.choice([0.0, 200.0, 1e9])}):
+        with changed(
+            {
+                **drawn(choose),
+                "CUDA_SMALL_STEP": choose.choice([0.0, 200.0, 1e9]),
+                "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
+            }
+        ):
             try:
                 simplified = simplify(trial.traced)
             except FunctadError:  # a derivative that does not exist
