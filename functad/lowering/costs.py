@@ -15,7 +15,7 @@ from functad.ir import UNKNOWN, Eqn, Program, memoised, subprograms
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.cost import FUNCTION_WEIGHT, functions_in, work_of
 from functad.lowering.steps import GemmStep, KernelStep, NestStep
-from functad.lowering.target import StepWriter, Target
+from functad.lowering.target import Machine, StepWriter, Target
 from functad.lowering_rules import Contraction, ControlFlow, Loops, Reduction, Running, Scalar, Scattered
 from functad.records import Record
 
@@ -95,7 +95,7 @@ def _operations(eqn: Eqn) -> float:
 
 def _operations_of_kernels(eqn: Eqn, rule: Loops) -> float:
     """What a rule with kernels of its own says of these."""
-    writer = StepWriter(config.num_threads)
+    writer = StepWriter(Machine(config.num_threads))
     target: Any = Target(writer, eqn, "cost")
     try:
         rule.rule(target, _buffers(eqn.invars), _buffers(eqn.outvars), **eqn.params)

@@ -30,7 +30,7 @@ from functad.lowering.nests.nest import PRE, Load
 from functad.lowering.scatters import write_scatter
 from functad.lowering.shared import Shared
 from functad.lowering.steps import CallStep, Step
-from functad.lowering.target import PlaceColumns, StepWriter, Target, no_places
+from functad.lowering.target import ANY_MACHINE, Machine, StepWriter, Target
 from functad.lowering_rules import Loops
 from functad.observing import watching
 from functad.optimize.pipeline import sum_few_terms
@@ -61,14 +61,12 @@ class Schedule:
 def make_schedule(
     program: Program,
     donated: Sequence[bool] = (),
-    threads: int = 1,
-    place_columns: PlaceColumns = no_places,
+    machine: Machine = ANY_MACHINE,
     names: Mapping[Var, str] | None = None,
 ) -> Schedule:
     """Fuse a Program and lay out its steps.
 
-    `donated` tells which inputs' memory results may take, `place_columns` what `Target.place_columns` answers, `names`
-    what some variables are called.
+    `donated` tells which inputs' memory results may take, `names` what some variables are called.
     """
     shared = Shared(dict(names or {}))
     shared.add_names(program)
@@ -77,7 +75,7 @@ def make_schedule(
         for k, v in enumerate(program.invars)
     ]
     takers = {b.storage: None for b, is_donated in zip(inputs, donated) if is_donated}
-    steps, outputs = _Scheduler(program, inputs, takers, shared, threads, place_columns).run()
+    steps, outputs = _Scheduler(program, inputs, takers, shared, machine).run()
     return Schedule(program, shared.names, steps, inputs, shared.constants, shared.values, outputs)
 
 
@@ -97,8 +95,7 @@ class _Scheduler:
         inputs: Sequence[Buffer],
         takers: Mapping[Storage, int | None],
         shared: Shared,
-        threads: int,
-        place_columns: PlaceColumns,
+        machine: Machine,
         passes: int = 0,
     ) -> None:
         shared.add_names(program)
@@ -117,7 +114,7 @@ class _Scheduler:
         self.lifetimes = Lifetimes(self.fusion, inputs, takers, passes)
         buffers = dict(zip(program.invars, inputs)) | shared.add_constants(program)
         self.assignment = BufferAssignment(program, buffers, takers, self.lifetimes, shared.names)
-        self.writer = StepWriter(threads, place_columns)
+        self.writer = StepWriter(machine)
         self.values = Values(shared, self.fusion, self.lifetimes, self.assignment, self.writer)
 
     def run(self) -> Scheduled:
@@ -149,8 +146,7 @@ class _Scheduler:
     def _schedule_body(
         self, program: Program, inputs: Sequence[Buffer], takers: Mapping[Storage, int | None], passes: int
     ) -> Scheduled:
-        threads, place_columns = self.writer.threads, self.writer.place_columns
-        return _Scheduler(program, inputs, takers, self.values.shared, threads, place_columns, passes).run()
+        return _Scheduler(program, inputs, takers, self.values.shared, self.writer.machine, passes).run()
 
     def _product(self, unit: Unit) -> None:
         assert unit.product is not None

@@ -14,6 +14,7 @@ import numpy as np
 from functad.ir import Eqn
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.nest import Nest
+from functad.primitives.loops.convolution_geometry import Convolution
 
 
 @dataclass(eq=False)
@@ -93,6 +94,26 @@ class GemmStep:
         start = f"{self.beta:g} {self.c.name} + " if self.beta else ""
         sizes = f"[{self.m},{self.k}]·[{self.k},{self.n}]"
         return f"{self.name}: {times}{sizes} {start}{self.alpha:g} {a} {b} -> {self.c.name}"
+
+
+@dataclass(eq=False)
+class ConvolutionStep:
+    """A convolution of buffers, for a device: `conv` says what is summed, and where it lies."""
+
+    name: str
+    conv: Convolution
+    lhs: Buffer
+    rhs: Buffer
+    out: Buffer
+    eqns: list[Eqn]
+
+    @property
+    def parameters(self) -> tuple[tuple[str, Buffer, str], ...]:
+        # A part of a convolution leaves the elements of other parts.
+        return (("lhs", self.lhs, "r"), ("rhs", self.rhs, "r"), ("out", self.out, "rw"))
+
+    def __str__(self) -> str:
+        return f"{self.name}: convolution {self.lhs.name}, {self.rhs.name} -> {self.out.name}"
 
 
 @dataclass(eq=False)
@@ -242,7 +263,7 @@ class UnlessSameStep:
 
 
 ControlStep = LoopStep | BranchStep | UnlessSameStep
-PlainStep = NestStep | KernelStep | GemmStep | CallStep
+PlainStep = NestStep | KernelStep | GemmStep | ConvolutionStep | CallStep
 Step = PlainStep | ControlStep
 
 
@@ -265,7 +286,7 @@ def written_by(step: Step) -> set[Storage]:
             found.update(s.buffer.storage.memory for s in one.nest.stores)
         elif isinstance(one, GemmStep):
             found.add(one.c.storage.memory)
-        elif isinstance(one, KernelStep):
+        elif isinstance(one, KernelStep | ConvolutionStep):
             found.update(b.storage.memory for _, b, mode in one.parameters if mode != "r")
         else:
             found.update(b.storage.memory for b in one.outs)

@@ -6,7 +6,7 @@ Knows steps and buffers; no Programs, and no target machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
 from functad.lowering.nests.updates import shared_updates
 from functad.lowering.python_functions import NumpyFunction
-from functad.lowering.steps import CallStep, GemmStep, KernelStep, NestStep, Step
+from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelStep, NestStep, Step
+from functad.primitives.loops.convolution_geometry import Convolution
 
 PlaceColumns = Callable[[Any], int]
 
@@ -29,16 +30,28 @@ def no_places(dtype: Any) -> int:
     return 0
 
 
-class StepWriter:
-    """A list of steps that grows.
+class Machine(NamedTuple):
+    """What rules may count on.
 
-    threads: how many there will be, as a hint for rules. place_columns: what `Target.place_columns` answers.
+    threads: how many there will be, as a hint. place_columns: what `Target.place_columns` answers.
+    on_device: whether kernels run on a device with memory of its own: they can call no matrix product, convolutions
+        are steps of their own, and what Python computes is copied to the host and back.
     """
 
-    def __init__(self, threads: int = 1, place_columns: PlaceColumns = no_places) -> None:
+    threads: int = 1
+    place_columns: PlaceColumns = no_places
+    on_device: bool = False
+
+
+ANY_MACHINE = Machine()
+
+
+class StepWriter:
+    """A list of steps that grows, for a machine."""
+
+    def __init__(self, machine: Machine = ANY_MACHINE) -> None:
         self.steps: list[Step] = []
-        self.threads = threads
-        self.place_columns = place_columns
+        self.machine = machine
 
     def add_nest(self, builder: NestBuilder, name: str) -> None:
         """A nest without what no store needs; a long reduction as several nests."""
@@ -57,7 +70,7 @@ class StepWriter:
         nest.drop_unused()
         collapse(nest)
         part(nest)
-        for suffix, one in shared_updates(nest, self.threads):
+        for suffix, one in shared_updates(nest, self.machine.threads):
             collapse(one)
             self.steps.append(NestStep(f"{name}{suffix}", one, list(dict.fromkeys(one.eqns))))
 
@@ -75,7 +88,8 @@ class Target:
         self._writer = writer
         self._eqn = eqn
         self._name = name
-        self.threads_hint = writer.threads
+        self.threads_hint = writer.machine.threads
+        self.on_device = writer.machine.on_device
 
     def kernel(
         self,
@@ -111,7 +125,7 @@ class Target:
 
     def place_columns(self, dtype: Any) -> int:
         """How many columns products of places have on the target machine; 0 if there are none."""
-        return self._writer.place_columns(dtype)
+        return self._writer.machine.place_columns(dtype)
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         if source.size:
@@ -152,3 +166,7 @@ class Target:
         step = GemmStep(f"product_{self._name}", a, b, c, ta, tb, m, n, k, lda, ldb, ldc, **more)
         step.eqns = [self._eqn]
         self._writer.steps.append(step)
+
+    def convolution(self, lhs: Buffer, rhs: Buffer, out: Buffer, conv: Convolution) -> None:
+        """A convolution as a step, for machines that are devices."""
+        self._writer.steps.append(ConvolutionStep(f"convolution_{self._name}", conv, lhs, rhs, out, [self._eqn]))

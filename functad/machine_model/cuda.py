@@ -29,3 +29,11 @@ CUDA_OPERATIONS = 4096
 
 CUDA_COPY_BYTES = 1 << 28
 """bytes. By a copy of so many the bandwidth of a GPU's memory is measured. Chosen: more than its caches hold."""
+
+CUDA_SMALL_STEP = 200.0
+"""ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
+than two launches for each step. Compared on no GPU yet."""
+
+CUDA_PIECES = 1024
+"""threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all
+threads of a GPU busy, few enough for what each piece keeps in memory. Compared on no GPU yet."""

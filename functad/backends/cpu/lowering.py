@@ -26,6 +26,7 @@ from functad.lowering import blocks as plan
 from functad.lowering.contracts import check_schedule
 from functad.lowering.memory.arena import MemoryPlan, plan_memory
 from functad.lowering.schedule import Schedule, make_schedule
+from functad.lowering.target import Machine
 from functad.system.once import imported
 
 
@@ -46,7 +47,7 @@ class CpuLowering:
     def __init__(self, program: Program, donated: Sequence[bool] = (), names: Mapping[Var, str] | None = None) -> None:
         self.fused: bool = config.fuse_multiply_add
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule: Schedule = make_schedule(self.program, donated, place_columns=place_columns, names=names)
+        self.schedule: Schedule = make_schedule(self.program, donated, Machine(place_columns=place_columns), names)
         self.schedule.steps = with_plain_weights(self.schedule.steps)
         if config.check_programs:
             check_schedule(self.schedule)

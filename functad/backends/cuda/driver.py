@@ -461,10 +461,3 @@ class CudaRun:
         self._packed.place(addresses)
         pairs = zip(self._kernels, self._ready)
         return [self._driver.least_time(partial(self._driver.launch, *pair), times) for pair in pairs]
-
-    def whole(self, addresses: Sequence[int], times: int) -> float:
-        """The least time in µs that all launches took together, as a graph."""
-        graph = self.graph(addresses)
-        found = self._driver.least_time(lambda: self.replay(graph), times)
-        self._driver.forget(graph)
-        return found

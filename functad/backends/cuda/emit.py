@@ -5,11 +5,10 @@ Knows grids, blocks and shared memory; nothing of Programs, of memory or of Numb
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from functad import machine_model
+from functad.backends.cuda.mapping import LoopMapping, map_nest
 from functad.dtypes import is_narrow_float
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear
@@ -47,50 +46,41 @@ SHARED_TYPES = {
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """The text of a kernel below its name, its parameters, and how much of the grid it can use.
-
-    work: results, each of which is one thread's work, or one block's if `by_block`.
-    """
+    """The text of a kernel below its name, its parameters, and what its loops have become."""
 
     body: str
     parameters: tuple[Parameter, ...]
-    work: int
-    by_block: bool
+    mapping: LoopMapping
 
 
 def emit(nest: Nest, threads: int) -> CudaKernel:
     """The kernel of a nest whose loops have been merged, for blocks of `threads`.
 
-    A kernel does all of its work on a grid of any size. One thread computes one result, unless it is reduced from many
-    elements that lie side by side, or there are few results: then a block computes it, by a tree in shared memory.
-    What is carried along a loop, or updated in the order of its steps, is one thread's work for all of the loop.
+    A kernel does all of its work on a grid of any size. What a block computes together goes through shared memory: a
+    reduction by a tree, what is carried along by as many sums as the block has threads, at a time.
     """
-    return _CudaEmitter(nest, threads).kernel()
+    return _CudaEmitter(nest, map_nest(nest, threads)).kernel()
 
 
 class _CudaEmitter:
-    def __init__(self, nest: Nest, threads: int) -> None:
-        self.nest = nest
+    def __init__(self, nest: Nest, mapping: LoopMapping) -> None:
+        self.nest, self.mapping = nest, mapping
         self.lines: list[str] = []
         self.parameters = parameters(nest)
-        in_order = {nest.carried, *nest.ordered}
-        self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r or s in in_order]
-        self.outer = [s for s in nest.loops if s not in self.inner]
-        self.work = math.prod(s.extent for s in self.outer)
-        self.terms = nest.points // max(self.work, 1)
-        adjacent = bool(self.inner) and nest.loops[-1] is self.inner[-1]
-        enough = self.terms >= 2 * threads and bool(nest.accumulators)
-        self.by_block = enough and (adjacent or self.work < machine_model.CUDA_FEW_POINTS)
+        symbols = {s.name: s for s in nest.loops}
+        self.outer = [symbols[loop.name] for loop in (*mapping.grid, *mapping.block)]
+        self.inner = [symbols[loop.name] for loop in (*mapping.thread, *mapping.serial)]
 
     def kernel(self) -> CudaKernel:
         for name, value in self.nest.used_constants().items():
             self._line(0, f"{name} = {literal_text(value, value.dtype)}")
-        if self.by_block:
-            self._by_block()
-        else:
+        if not self.mapping.by_block:
             self._by_thread()
-        body = "\n".join(self.lines) + "\n"
-        return CudaKernel(body, tuple(self.parameters.values()), self.work, self.by_block)
+        elif self.nest.carries:
+            self._carried_by_block()
+        else:
+            self._by_block()
+        return CudaKernel("\n".join(self.lines) + "\n", tuple(self.parameters.values()), self.mapping)
 
     # --- forms -------------------------------------------------------------------------------------------
 
@@ -110,14 +100,18 @@ class _CudaEmitter:
         self._statements(POST, None, 1)
         self._stores(POST, 1)
 
-    def _by_block(self) -> None:
+    def _begin_block(self, gathered: Sequence[Accumulator | Carried]) -> None:
+        """Shared memory for what a block gathers, and the loop of blocks."""
         self.depths = depths(self.nest, {**dict.fromkeys(self.outer, 0), **dict.fromkeys(self.inner, 1)})
-        for a in self.nest.accumulators:
+        for a in gathered:
             kind = SHARED_TYPES.get(a.dtype.name, a.dtype.name)
             self._line(0, f"shared_{a.name} = cuda.shared.array(THREADS, {kind})")
         self._line(0, "thread = cuda.threadIdx.x")
         self._loop(0, "point", self.outer, "cuda.blockIdx.x", "cuda.gridDim.x")
         self._statements(PRE, 0, 1)
+
+    def _by_block(self) -> None:
+        self._begin_block(self.nest.accumulators)
         for a in self.nest.accumulators:
             self._line(1, f"{a.name} = {identity(a)}")
         self._loop(1, "term", self.inner, "thread", "THREADS")
@@ -128,6 +122,43 @@ class _CudaEmitter:
         self._line(1, "if thread == 0:")
         self._stores(POST, 2)
         self._line(1, "cuda.syncthreads()")
+
+    def _carried_by_block(self) -> None:
+        """As many steps at a time as a block has threads; `before` is what all earlier ones have come to."""
+        (symbol,) = self.inner
+        inside = f"if {symbol.name} < {symbol.extent}:"
+        self._begin_block(self.nest.carries)
+        for c in self.nest.carries:
+            self._line(1, f"before_{c.name} = {start_of(c)}")
+        self._line(1, f"for first in range(0, {symbol.extent}, THREADS):")
+        self._line(2, f"{symbol.name} = first + thread")
+        for c in self.nest.carries:
+            self._line(2, f"{c.name} = {start_of(c)}")
+        self._line(2, inside)
+        for s in self.nest.statements:
+            if s.level == PRE and self.depths[s] == 1:
+                self._line(3, self._text(s))
+                if isinstance(s, Carried):
+                    self._running(s)
+                    self._line(2, inside)
+        self._stores(PRE, 3)
+        self._line(2, "cuda.syncthreads()")
+
+    def _running(self, c: Carried) -> None:
+        """Every thread's value becomes that of all threads up to it, and of all earlier steps."""
+        shared = f"shared_{c.name}"
+        self._line(2, f"{shared}[thread] = {c.name}")
+        self._line(2, "cuda.syncthreads()")
+        self._line(2, "reach = 1")
+        self._line(2, "while reach < THREADS:")
+        self._line(3, "if thread >= reach:")
+        self._line(4, f"{c.name} = {carried_on(c, f'{shared}[thread - reach]', c.name)}")
+        self._line(3, "cuda.syncthreads()")
+        self._line(3, f"{shared}[thread] = {c.name}")
+        self._line(3, "cuda.syncthreads()")
+        self._line(3, "reach = 2 * reach")
+        self._line(2, f"{c.name} = {carried_on(c, f'before_{c.name}', c.name)}")
+        self._line(2, f"before_{c.name} = {carried_on(c, f'before_{c.name}', f'{shared}[THREADS - 1]')}")
 
     def _innermost(self, depth: int) -> None:
         self._stores(PRE, depth)
@@ -181,7 +212,8 @@ class _CudaEmitter:
             return f"{s.name} = {s.value.text()}"
         if isinstance(s, Carried):
             assert self.nest.carried is not None
-            return f"{s.name} = {carried_on(s, s.name, s.value, self.nest.carried.name)}"
+            step = "" if self.mapping.by_block else self.nest.carried.name
+            return f"{s.name} = {carried_on(s, s.name, s.value, step)}"
         element = self._element(s.buffer, s.offset)
         return f"{s.name} = {_loaded(s.buffer, element)}"
 

@@ -1,6 +1,6 @@
 """The CUDA backend: `compile_program(program) -> executable`, on arrays that lie on a device or are copied there.
 
-Knows where the memory of a call comes from and in which order kernels are started; `lowering` writes them, a driver
+Knows where the memory of a call comes from, and what starts each instruction; `lowering` writes kernels, `running`
 starts them.
 """
 
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -19,20 +18,20 @@ from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
 from functad.backends.cuda.device import CudaDevice, devices
-from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch
-from functad.backends.cuda.lowering import THREADS, CudaLowering, check_operations
+from functad.backends.cuda.launching import Kernel, Launch
+from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
-from functad.backends.cuda.pool import PoolBlock
 from functad.backends.cuda.products import product_kernel, product_launcher
+from functad.backends.cuda.running import DeviceRun, Launcher, LaunchRow, in_rows
 from functad.backends.cuda.scalars import SIMULATED
-from functad.dtypes import is_narrow_float
+from functad.backends.walking import Address
+from functad.errors import ArgumentError
 from functad.ir import Program
 from functad.lowering.blocks import Instruction
-from functad.lowering.memory.buffers import Buffer, Storage
-from functad.lowering.steps import GemmStep
+from functad.lowering.memory.buffers import Storage
+from functad.lowering.steps import ConvolutionStep, GemmStep
 
 MOST_BLOCKS = 2 if SIMULATED else machine_model.CUDA_MOST_BLOCKS
-TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
 CallValue = np.ndarray | DeviceMemory
 
@@ -44,12 +43,9 @@ def compile_program(
 
     Raises:
         DeviceError: there is neither a GPU that can be used nor the simulator.
-        NoRuleError: the Program has an operation that this backend does not have yet.
     """
     devices()
-    program = optimized(program)
-    check_operations(program)
-    return CudaExecutable(program, donated)
+    return CudaExecutable(optimized(program), donated)
 
 
 class CudaExecutable(CudaLowering):
@@ -61,8 +57,7 @@ class CudaExecutable(CudaLowering):
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         super().__init__(program, donated)
-        self.donated = tuple(donated) or (False,) * len(self.program.invars)
-        self._placed: dict[int, _OnDevice] = {}
+        self._placed: dict[int, PlacedExecutable] = {}
         self._lock = threading.Lock()
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -73,148 +68,116 @@ class CudaExecutable(CudaLowering):
 
         Those marked as donated belong to the results afterwards, so nobody else may hold their memory.
         """
-        return self._on(device).run(args)
+        return self.placed(device).run(args)
 
     def profile_on(self, args: Sequence[CallValue], device: CudaDevice) -> report.Profile:
         """The least time of each kernel, by events of the device, beside what its bytes take at least."""
-        return self._on(device).profile(args)
+        return self.placed(device).profile(args)
 
     def ptx(self, device: CudaDevice) -> dict[str, str]:
         """The PTX of each kernel for a device, by name."""
-        return self._on(device).ptx()
+        launches = [launch for row in self.placed(device).rows for launch in row.launches]
+        return {launch.kernel.name: device.driver.ptx(launch) for launch in launches}
 
-    def _on(self, device: CudaDevice) -> _OnDevice:
+    def placed(self, device: CudaDevice) -> PlacedExecutable:
         with self._lock:
             if device.id not in self._placed:
-                self._placed[device.id] = _OnDevice(self, device)
+                self._placed[device.id] = PlacedExecutable(self, device)
             return self._placed[device.id]
 
 
-class _OnDevice:
-    """An executable on one device: its constants lie there, and its launches are ready."""
+class PlacedExecutable:
+    """An executable on one device: its constants lie there, and its launches are ready.
+
+    rows: of launches, in loops and branches, too.
+    """
 
     def __init__(self, executable: CudaExecutable, device: CudaDevice) -> None:
         self._executable = executable
         self._device = device
         self._name = executable.program.name or "a function"
         self._lock = threading.Lock()  # the arguments of launches have one place
-        self._slots: dict[Storage, int] = {}
-        self.instructions = [i for i in executable.generated.instructions if i.n]
-        self.launches = self._launches()
-        self._run = device.driver.prepare(self._name, self.launches)
-        schedule = executable.schedule
-        self._constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in schedule.values]
-        self._graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
-        self._replays = len(self.launches) >= machine_model.CUDA_GRAPH_LAUNCHES
+        self.rows: list[LaunchRow] = []
+        functions = load_source(executable.generated.source, str(keep_source(executable.generated.source)))
+        kernels = {name: Kernel(name, functions[name]) for name in executable.generated.kernels}
+        self._plan = in_rows(executable.generated.instructions, partial(self._row, kernels))
+        values = executable.schedule.values
+        self._constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
 
     def run(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
-        blocks, arena = self._memory(args)
+        run = self._located(args)
         with self._lock:
-            self._start(self._addresses(blocks, arena))
-        return self._results(blocks)
-
-    def _start(self, addresses: tuple[int, ...]) -> None:
-        """Start all launches; where they come with the same addresses again, as one graph."""
-        if not self._replays:
-            self._run.start(addresses)
-            return
-        seen = addresses in self._graphs
-        graph = self._graphs.get(addresses)
-        if graph is not None:
-            self._graphs.move_to_end(addresses)
-            self._run.replay(graph)
-            return
-        if seen:
-            graph = self._run.graph(addresses)
-            self._run.replay(graph)
-        else:
-            self._run.start(addresses)
-        self._graphs[addresses] = graph
-        if len(self._graphs) > machine_model.CUDA_GRAPHS:
-            _, old = self._graphs.popitem(last=False)
-            if old is not None:
-                self._device.driver.forget(old)
-
-    # --- memory -----------------------------------------------------------------------------------------
-
-    def _memory(self, args: Sequence[CallValue]) -> tuple[dict[Storage, PoolBlock], PoolBlock]:
-        """The memory of inputs, constants and results, and that of temporaries."""
-        schedule, device = self._executable.schedule, self._device
-        blocks: dict[Storage, PoolBlock] = {}
-        for buffer, value in zip(schedule.inputs, args):
-            held = value if isinstance(value, DeviceMemory) else device.put(value, f"an argument of {self._name}")
-            blocks[buffer.storage] = held.block
-        for buffer, constant in zip(schedule.constants, self._constants):
-            blocks[buffer.storage] = constant.block
-        for buffer in schedule.outputs:
-            storage = buffer.storage
-            if storage not in blocks:
-                what = described(buffer.shape, buffer.dtype)
-                blocks[storage] = device.pool.take(storage.nbytes, what, f"a result of {self._name}")
-        nbytes = self._executable.memory_plan.arena_bytes
-        return blocks, device.pool.take(nbytes, "temporaries", f"of {self._name}")
-
-    def _addresses(self, blocks: Mapping[Storage, PoolBlock], arena: PoolBlock) -> tuple[int, ...]:
-        """Where the memory of each slot begins."""
-        offsets = self._executable.memory_plan.offsets
-        return tuple([blocks[s].address if s in blocks else arena.address + offsets[s] for s in self._slots])
-
-    def _results(self, blocks: Mapping[Storage, PoolBlock]) -> list[DeviceMemory]:
+            run.run(self._plan)
         results: list[DeviceMemory] = []
         taken: set[Storage] = set()
         for buffer in self._executable.schedule.outputs:
-            result = DeviceMemory(self._device, blocks[buffer.storage], buffer.shape, buffer.dtype)
+            place = run.places[buffer.storage.memory]
+            result = DeviceMemory(self._device, place.memory, buffer.shape, buffer.dtype)
             results.append(result.copy() if buffer.storage in taken else result)  # each has memory of its own
             taken.add(buffer.storage)
         return results
 
+    def _located(self, args: Sequence[CallValue]) -> DeviceRun:
+        """A call, whose buffers lie on the device."""
+        schedule, memory_plan, device = self._executable.schedule, self._executable.memory_plan, self._device
+        run = DeviceRun(device, self._name)
+        for buffer, value in zip(schedule.inputs, args):
+            held = value if isinstance(value, DeviceMemory) else device.put(value, f"an argument of {self._name}")
+            run.places[buffer.storage] = Address(held.block)
+        for buffer, constant in zip(schedule.constants, self._constants):
+            run.places[buffer.storage] = Address(constant.block)
+        for buffer in schedule.outputs:
+            if buffer.storage.kind == "output" and buffer.storage not in run.places:
+                what = described(buffer.shape, buffer.dtype)
+                block = device.pool.take(buffer.storage.nbytes, what, f"a result of {self._name}")
+                run.places[buffer.storage] = Address(block)
+        if memory_plan.arena_bytes:
+            arena = device.pool.take(memory_plan.arena_bytes, "temporaries", f"of {self._name}")
+            run.places.update((storage, Address(arena, offset)) for storage, offset in memory_plan.offsets.items())
+        return run
+
     # --- launches ---------------------------------------------------------------------------------------
 
-    def _launches(self) -> list[Launch]:
-        generated = self._executable.generated
-        functions = load_source(generated.source, str(keep_source(generated.source)))
-        kernels = {name: Kernel(name, functions[name]) for name in generated.kernels}
+    def _row(self, kernels: Mapping[str, Kernel], instructions: Sequence[Instruction]) -> LaunchRow:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Numba warns of small grids: some arrays are small
-            return [self._launch(i, kernels) for i in self.instructions]
+            row = LaunchRow(self._device, self._name, instructions, partial(self._launcher, kernels))
+        self.rows.append(row)
+        return row
 
-    def _launch(self, instruction: Instruction, kernels: Mapping[str, Kernel]) -> Launch:
+    def _launcher(self, kernels: Mapping[str, Kernel], instruction: Instruction) -> Launcher:
+        """A function of arrays' places that gives the launch of an instruction."""
         step = instruction.step
-        places = [self._place(buffer) for _, buffer, _ in instruction.parameters]
         if isinstance(step, GemmStep):
-            launcher: Callable[..., Any] = product_launcher(_product(step.a.dtype), step, TILE, MOST_BLOCKS)
-        else:
-            text = self._executable.generated.kernels[instruction.function]
-            blocks = text.work if text.by_block else -(-text.work // THREADS)
-            launcher = kernels[instruction.function][min(blocks, MOST_BLOCKS), THREADS]
-        launch: Launch = launcher(*places)
-        return launch
-
-    def _place(self, buffer: Buffer) -> ArrayPlace:
-        slot = self._slots.setdefault(buffer.storage.memory, len(self._slots))
-        return ArrayPlace(slot, 0, _device_dtype(buffer.dtype), buffer.size)
+            launcher: Callable[..., Launch] = product_launcher(_product(step.a.dtype), step, TILE, MOST_BLOCKS)
+            return launcher
+        mapping = self._executable.generated.kernels[instruction.function].mapping
+        blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
+        threads = TILE * TILE if isinstance(step, ConvolutionStep) else THREADS
+        return kernels[instruction.function][max(min(blocks, MOST_BLOCKS), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
 
     def profile(self, args: Sequence[CallValue]) -> report.Profile:
-        blocks, arena = self._memory(args)
-        addresses = self._addresses(blocks, arena)
-        with self._lock:
-            times = self._run.profiled(addresses, _TIMES)
-            step = self._run.whole(addresses, _TIMES)
+        if len(self._plan) > 1 or not all(isinstance(item, LaunchRow) for item in self._plan):
+            raise ArgumentError(
+                "a profile takes kernels that run once, in a row: this function has loops, branches or calls of "
+                "Python, so profile what they contain"
+            )
+        run = self._located(args)
         speed = self._device.copy_speed()
-        found = [report.KernelTime(report.label(i), time, i.bytes / speed) for i, time in zip(self.instructions, times)]
+        found: list[report.KernelTime] = []
+        with self._lock:
+            for row in self.rows:
+                times = row.prepared.profiled(run.addresses(row), _TIMES)
+                found += [
+                    report.KernelTime(report.label(i), t, i.bytes / speed) for i, t in zip(row.instructions, times)
+                ]
+            step = self._device.driver.least_time(lambda: run.run(self._plan), _TIMES)
         return report.Profile(tuple(found), step)
-
-    def ptx(self) -> dict[str, str]:
-        return {launch.kernel.name: self._device.driver.ptx(launch) for launch in self.launches}
 
 
 _TIMES = 20
-
-
-def _device_dtype(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.uint16) if is_narrow_float(dtype) else dtype  # kernels take floats of 16 bits as patterns
 
 
 def _product(dtype: np.dtype) -> Kernel:

@@ -7,15 +7,34 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from functad import machine_model
+from functad.backends.cpu.kernels.emit_loop import emit_loop
+from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
+from functad.backends.cuda.convolution import emit_convolution
 from functad.backends.cuda.emit import CudaKernel, emit
 from functad.backends.cuda.scalars import INTRINSICS
-from functad.lowering.blocks import Instruction
+from functad.backends.cuda.text_kernels import emit_text
+from functad.lowering.blocks import ControlPlan, Instruction
+from functad.lowering.fusion.small_products import without_small_products
+from functad.lowering.memory.buffers import Storage
 from functad.lowering.nests.cost import work_of
+from functad.lowering.nests.nest import literal_text
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
-from functad.lowering.steps import GemmStep, KernelStep, NestStep
+from functad.lowering.steps import (
+    CallStep,
+    ControlStep,
+    GemmStep,
+    KernelStep,
+    NestStep,
+    PlainStep,
+    Step,
+    UnlessSameStep,
+)
 from functad.pretty import escaped
 from functad.primitives.user_kernels import PREFIX
 
@@ -23,6 +42,7 @@ NUMBA_NAMES = {
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
     "complex64", "complex128",
 }  # fmt: skip
+_OF_FILES = {"cuda", "THREADS", "TILE"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -30,41 +50,84 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 class CudaKernels:
     """The kernels of a Program.
 
-    source: the Python file. instructions: the calls, in order. kernels: by name; a "gemm" instruction has none.
+    source: the Python file. instructions: the calls, in order, and loops and branches of calls. kernels: by name.
+    An instruction without a kernel is a matrix product, or a call of Python.
     """
 
     source: str
-    instructions: list[Instruction]
+    instructions: list[Instruction | ControlPlan]
     kernels: dict[str, CudaKernel]
 
 
-def generate(schedule: Schedule, threads: int) -> CudaKernels:
-    """Write the kernels of a schedule for blocks of `threads`; steps with the same text share a function."""
-    functions: dict[str, str] = {}
-    kernels: dict[str, CudaKernel] = {}
-    known: dict[tuple[str, tuple[str, ...]], str] = {}
-    instructions = []
-    for step in schedule.steps:
+def generate(schedule: Schedule, threads: int, tile: int) -> CudaKernels:
+    """Write the kernels of a schedule for blocks of `threads`; steps with the same text share a function.
+
+    tile: rows and columns of the tiles of convolutions, for each of which a block has a thread.
+    """
+    return _CudaWriter(schedule, threads, tile).run()
+
+
+class _CudaWriter:
+    def __init__(self, schedule: Schedule, threads: int, tile: int) -> None:
+        self.schedule, self.threads, self.tile = schedule, threads, tile
+        self.functions: dict[str, str] = {}
+        self.kernels: dict[str, CudaKernel] = {}
+        self.known: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def run(self) -> CudaKernels:
+        instructions = self._instructions(self.schedule.steps)
+        source = _file(self.schedule.program.name, self.functions, self.threads, self.tile)
+        return CudaKernels(source, instructions, self.kernels)
+
+    def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
+        return [self._instruction(step) if isinstance(step, PlainStep) else self._control(step) for step in steps]
+
+    def _control(self, step: ControlStep) -> Instruction | ControlPlan:
+        """A loop or branch: one thread's kernel if it is small, or else what its parts are."""
+        small = without_small_products(step)
+        if not isinstance(small, UnlessSameStep) and step_cost(small) < machine_model.CUDA_SMALL_STEP:
+            found = emit_loop(small, self._touched, self.schedule.names)
+            if found is not None:
+                constants = [f"{name} = {literal_text(c, c.dtype)}" for name, c in found.constants.items()]
+                body = "\n".join([*constants, found.body])
+                flops, nbytes, _ = cost_of_steps([small])
+                one = KernelStep(step.name, body, found.parameters, 1, flops, nbytes, False, (), step.eqns)
+                return self._instruction(one)
+        return ControlPlan(step, [self._instructions(part) for part in step.parts])
+
+    @cached_property
+    def _touched(self) -> Mapping[Storage, int]:
+        return touched_by(self.schedule.steps)
+
+    def _instruction(self, step: PlainStep) -> Instruction:
         if isinstance(step, GemmStep):
-            instructions.append(_product(step))
-            continue
-        assert isinstance(step, NestStep), f"{step.name}: operations with kernels of their own are refused before"
-        kernel = emit(step.nest, threads)
-        body, names = own_names_apart(
-            kernel.body, [p for p, _, _ in kernel.parameters], {*INTRINSICS, *NUMBA_NAMES, "cuda"}
-        )
+            return _product(step)
+        if isinstance(step, CallStep):
+            nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
+            return Instruction(step.name, step.parameters, 1, {}, 0.0, 0.0, nbytes, step)
+        if isinstance(step, NestStep):
+            work = work_of(step.nest)
+            return self._call_of(emit(step.nest, self.threads), step, work.flops, work.bytes)
+        if isinstance(step, KernelStep):
+            return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
+        nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
+        return self._call_of(emit_convolution(step, self.tile), step, float(step.conv.flops), nbytes)
+
+    def _call_of(
+        self, kernel: CudaKernel, step: PlainStep, flops: float, nbytes: float, offsets: tuple[int, ...] = ()
+    ) -> Instruction:
+        """The call of a kernel, which is a new function unless there is one that does the same."""
+        given = [p for p, _, _ in kernel.parameters]
+        body, names = own_names_apart(kernel.body, given, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
         parameters = tuple([(name, buffer, mode) for name, (_, buffer, mode) in zip(names, kernel.parameters)])
         kernel = replace(kernel, body=body, parameters=parameters)
         key = (kernel.body, tuple(f"{p}:{b.dtype.name}" for p, b, _ in kernel.parameters))
-        if key not in known:
-            known[key] = _unique(step.name, functions)
-            functions[known[key]] = _function_text(known[key], kernel, step, schedule)
-            kernels[known[key]] = kernel
-        work = work_of(step.nest)
-        instructions.append(
-            Instruction(known[key], kernel.parameters, kernel.work, {}, 0.0, work.flops, work.bytes, step)
-        )
-    return CudaKernels(_file(schedule.program.name, functions, threads), instructions, kernels)
+        if key not in self.known:
+            self.known[key] = _unique(step.name, self.functions)
+            self.functions[self.known[key]] = _function_text(self.known[key], kernel, step, self.schedule)
+            self.kernels[self.known[key]] = kernel
+        work = kernel.mapping.work
+        return Instruction(self.known[key], kernel.parameters, work, {}, 0.0, flops, nbytes, step, offsets=offsets)
 
 
 def _product(step: GemmStep) -> Instruction:
@@ -82,12 +145,13 @@ def _unique(name: str, taken: dict[str, str]) -> str:
     return unique
 
 
-def _function_text(name: str, kernel: CudaKernel, step: NestStep | KernelStep, schedule: Schedule) -> str:
+def _function_text(name: str, kernel: CudaKernel, step: PlainStep, schedule: Schedule) -> str:
     head = f"def {name}({', '.join(p for p, _, _ in kernel.parameters)}):\n"
-    return head + textwrap.indent(comments(step.eqns, schedule.names) + kernel.body.strip("\n"), "    ")
+    notes = f"{comments(step.eqns, schedule.names)}# {kernel.mapping}\n"
+    return head + textwrap.indent(notes + kernel.body.strip("\n"), "    ")
 
 
-def _file(name: str, functions: dict[str, str], threads: int) -> str:
+def _file(name: str, functions: dict[str, str], threads: int, tile: int) -> str:
     text = "\n\n\n".join(functions.values())
     names = set(_NAME.findall(text))
     lines = [
@@ -99,8 +163,10 @@ def _file(name: str, functions: dict[str, str], threads: int) -> str:
     lines.append(f"from numba import {', '.join(['cuda', *sorted(names & NUMBA_NAMES)])}")
     if names & INTRINSICS.keys():
         lines.append(f"from functad.backends.cuda.scalars import {', '.join(sorted(names & INTRINSICS.keys()))}")
-    of_users = sorted(w for w in names if w.startswith(PREFIX))
+    of_users = sorted(w for w in names if w.startswith(PREFIX) or w == "array_view")
     if of_users:
         lines.append(f"from functad.backends.cuda.user_functions import {', '.join(of_users)}")
     lines += ["", f"THREADS = {threads}  # in a block"]
+    if "TILE" in names:
+        lines.append(f"TILE = {tile}  # rows and columns of a part of a convolution, with a thread for each element")
     return "\n".join(lines) + "\n\n\n" + text + "\n"

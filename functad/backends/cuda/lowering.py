@@ -11,36 +11,22 @@ from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cuda.generate import generate
 from functad.backends.cuda.scalars import SIMULATED
+from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
-from functad.errors import NoRuleError
-from functad.ir import Program, registry
-from functad.lowering.blocks import Block
-from functad.lowering.composites import take_composites_apart
+from functad.ir import Program
+from functad.lowering.blocks import Block, ControlPlan, Instruction
+from functad.lowering.contracts import check_schedule
 from functad.lowering.memory.arena import plan_memory
 from functad.lowering.schedule import make_schedule
-from functad.lowering_rules import (
-    Callback,
-    Contraction,
-    ControlFlow,
-    Indexed,
-    Loops,
-    Reduction,
-    Running,
-    Scalar,
-    Scattered,
-)
+from functad.lowering.target import Machine
 
 # The simulator starts a Python thread for every thread of the grid.
 THREADS = 4 if SIMULATED else machine_model.CUDA_THREADS
+TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
 
 def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowering:
-    """Everything up to machine code.
-
-    Raises:
-        NoRuleError: the Program has an operation that this backend does not have yet.
-    """
-    check_operations(program)
+    """Everything up to machine code."""
     return CudaLowering(program, donated)
 
 
@@ -52,9 +38,11 @@ class CudaLowering:
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule = make_schedule(self.program, donated)
-        self.generated = generate(self.schedule, THREADS)
-        self.memory_plan = plan_memory([Block(i.n, [i], [1]) for i in self.generated.instructions])
+        self.schedule = make_schedule(self.program, donated, machine=Machine(machine_model.CUDA_PIECES, on_device=True))
+        if config.check_programs:
+            check_schedule(self.schedule)
+        self.generated = generate(self.schedule, THREADS, TILE)
+        self.memory_plan = plan_memory(_blocks(self.generated.instructions))
 
     @property
     def kernels(self) -> report.SourceText:
@@ -65,15 +53,11 @@ class CudaLowering:
         return report.cost_of(self.generated.instructions)
 
 
-def check_operations(program: Program) -> None:
-    """Raise NoRuleError where this backend does not have an operation."""
-    unknown = (Callback, ControlFlow, Loops)
-    eqns = take_composites_apart(program).eqns
-    missing = sorted({e.primitive.name for e in eqns if isinstance(e.primitive.lower, unknown)})
-    if missing:
-        kinds = (Scalar, Indexed, Reduction, Running, Contraction, Scattered)
-        known = ", ".join(sorted(name for name, p in registry.items() if isinstance(p.lower, kinds)))
-        raise NoRuleError(
-            f"the CUDA backend does not have {', '.join(f'`{name}`' for name in missing)} yet: compile this function "
-            f'with backend="cpu". The operations that it has: {known}'
-        )
+def _blocks(items: Sequence[Instruction | ControlPlan]) -> list[Block | ControlPlan]:
+    """A block for each instruction: one begins when the one before has ended."""
+    return [
+        ControlPlan(item.step, [_blocks(part) for part in item.parts])
+        if isinstance(item, ControlPlan)
+        else Block(item.n, [item], [1])
+        for item in items
+    ]

@@ -120,9 +120,6 @@ class SimulatedRun:
         self.start(addresses)
         return [float("nan")] * len(self._launches)
 
-    def whole(self, addresses: Sequence[int], times: int) -> float:
-        return self._driver.least_time(lambda: self.start(addresses), times)
-
 
 def _in_simulator(function: Any) -> Any:
     return function if hasattr(function, "__getitem__") else import_module("numba.cuda").jit(function)

@@ -45,5 +45,5 @@ def _shared_array(memory: Any, shape: Any, dtype: Any) -> np.ndarray:
         return found
 
 
-_one_at_a_time = threading.Lock()
+_one_at_a_time = threading.RLock()
 _allocation = threading.Lock()

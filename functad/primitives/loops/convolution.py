@@ -36,6 +36,11 @@ def lower_conv_general_dilated(
     left = _converted(target, lhs, dtype)
     right = left if rhs is lhs else _converted(target, rhs, dtype)
     conv = describe(lhs.shape, rhs.shape, out.shape, **params)
+    if target.on_device:
+        target.convolution(left, right, result, conv)
+        if result is not out:
+            _convert(target, result, out)
+        return
     splits = conv.flops > machine_model.DILATION_WORTH_SPLITTING and conv.positions >= conv.taps
     parts = without_dilation(conv) if splits else [conv]
     if any(part.taps == 0 for part in parts):

@@ -70,7 +70,7 @@ def sort_rule(
         if sorts_side_by_side(rows):
             _sort_values_side_by_side(target, rows, ins[0], outs[0])
             return
-        if _numpy_is_faster(rows, ins[0].dtype):
+        if not target.on_device and _numpy_is_faster(rows, ins[0].dtype):
             target.call(sort_values, ins, outs)
             return
         if rows.length > machine_model.COUNTED_ROW:

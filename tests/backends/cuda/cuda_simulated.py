@@ -5,6 +5,7 @@ The simulator runs every CUDA thread as a Python thread, so arrays are tiny. The
 
 from __future__ import annotations
 
+import random
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -12,7 +13,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from primitive_check_tools import to_array
+from fuzz.check import changed
+from fuzz.forms import Trial, expected_of, forms_of
+from fuzz.generator import random_program
+from fuzz.rounding import every_equation
+from fuzz.session import STEPS
+from fuzz.thresholds import drawn
 from primitive_checks import cases_of
 from primitive_form_tools import Together, add_forms, compare
 
@@ -21,39 +27,22 @@ import functad.numpy as jnp
 from functad import interpreter, lax
 from functad.backends.cuda import executable as cuda_backend
 from functad.dtypes import as_dtype
-from functad.errors import ArgumentError, NoRuleError
-from functad.evaluation import aval_of
+from functad.errors import ArgumentError, FunctadError
+from functad.experimental import io_callback
 from functad.ir import Absent, registry
-from functad.lowering_rules import Contraction, Indexed, Loops, Reduction, Running, Scalar, Scattered
-from functad.optimize.pipeline import inline_calls
-from functad.tracing import trace_to_program
+from functad.lowering.blocks import ControlPlan, Instruction
+from functad.optimize.pipeline import simplify
 
-KINDS = (Scalar, Indexed, Reduction, Running, Contraction, Scattered)
-NAMES = sorted(n for n, p in registry.items() if isinstance(p.lower, KINDS) and not isinstance(p.examples, Absent))
-
-
-class OnCuda(Together):
-    """Functions of operations that the CUDA backend has; counts those that it leaves out."""
-
-    left_out = 0
-
-    def add(self, label: str, fun: Callable[..., Sequence[Any]], args: Sequence[Any]) -> None:
-        program = trace_to_program(fun, [aval_of(to_array(np.asarray(a))) for a in args])
-        if any(isinstance(e.primitive.lower, Loops) for e in inline_calls(program).eqns):
-            self.left_out += 1
-        else:
-            super().add(label, fun, args)
+NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples, Absent))
 
 
 def check_examples(name: str) -> str:
     """All examples of a primitive, their derivatives, and mapped, as one Program."""
-    together = OnCuda()
+    together = Together()
     for case in cases_of(registry[name]):
         add_forms(together, case)
     run(together)
-    itself = sum(label.endswith(", itself") for label in together.labels)
-    assert itself >= len(cases_of(registry[name])), "an example was left out"
-    return f"{len(together.functions)} functions, {together.left_out} left out"
+    return f"{len(together.functions)} functions"
 
 
 def run(together: Together) -> None:
@@ -162,6 +151,198 @@ def check_products() -> None:
     run(together)
 
 
+def check_parts_of_kernels_by_text() -> None:
+    """What short rows are not enough for: sorts in parts, blocks of Fourier transforms, convolutions beyond a tile."""
+    x = numbers("float32", 2, 70).astype(np.float32)
+    image, weight = numbers("float32", 1, 2, 5, 4).astype(np.float32), numbers("float32", 3, 2, 2, 3).astype(np.float32)
+    together = Together()
+    together.add("sort", lambda x: [jnp.sort(x), jnp.argsort(x), jnp.sort(jnp.round(x), 0)], [x])
+    together.add("largest", lambda x: [*lax.top_k(x, 3), *lax.top_k(x, 50)], [x])
+    together.add("Fourier transform", lambda x: [jnp.fft.rfft(x), jnp.fft.ifft2(x[:, :6])], [x])
+    together.add(
+        "convolution",
+        lambda x, w: list(functad.vjp(lambda x, w: lax.conv(x, w, (2, 1), "SAME"), x, w)[1](jnp.ones((1, 3, 3, 4)))),
+        [image, weight],
+    )
+    together.add("half precision", lambda x: [jnp.sort(x), lax.cumlogsumexp(x)], [x[:, :5].astype(np.float16)])
+    with changed({"PARTED_ROW": 16, "COUNTED_ROW": 4, "NETWORK_ROW": 2, "KEPT_LARGEST": 8, "DIGIT_BITS": 4}):
+        run(together)
+
+
+# --- loops, branches, and calls of Python ----------------------------------------------------------------
+
+A_LOOP = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+
+
+def recurrence(rows: Any) -> Any:
+    return lax.scan(lambda c, row: (jnp.tanh(c * 0.9 + row), (c.sum(), c[::-1])), rows[0], rows, reverse=True)
+
+
+def grown(x: Any) -> Any:
+    """A loop of a length that only a run tells."""
+    return lax.while_loop(lambda s: jnp.abs(s[0]).sum() < 20, lambda s: (s[0] * 1.5 + x, s[1] + 1), (x, 0))
+
+
+def chosen(x: Any, k: Any) -> Any:
+    return lax.switch(k, [jnp.sin, lambda x: x * 2, lambda x: jnp.sort(x)[::-1]], x)
+
+
+def nested(x: Any) -> Any:
+    def step(k: Any, c: Any) -> Any:
+        return lax.cond(c.sum() > k, lambda c: lax.fori_loop(0, k, lambda _, d: d * 0.5 + x, c), lambda c: c + 1, c)
+
+    return lax.fori_loop(0, 4, step, x)
+
+
+def swapped(x: Any) -> Any:
+    """Carries that change places, and one that is left as it is."""
+    return lax.fori_loop(0, 5, lambda k, s: (s[1] + k, s[0] @ s[2], s[2]), (x[:3], x[1:], x[:3] * 0.1))
+
+
+def check_loops() -> None:
+    """As steps that are launched one by one, and, where a step is small, as one kernel."""
+    with changed({"UNROLLED_STEPS": 0}):
+        for longest in (0.0, 1e9):
+            with changed({"CUDA_SMALL_STEP": longest}):
+                agree(recurrence, A_LOOP)
+                agree(grown, A_LOOP[0])
+                agree(nested, A_LOOP[0])
+                agree(swapped, A_LOOP)
+                for k in (-1, 1, 5):
+                    agree(chosen, A_LOOP[2], np.int32(k))
+    agree(functad.vmap(chosen), A_LOOP, np.int32([0, 1, 2, 1]))
+    agree(lambda x: lax.scan(lambda c, r: (c + r, c), x[0], x[:0]), A_LOOP)
+
+
+def check_derivatives_of_loops() -> None:
+    with changed({"UNROLLED_STEPS": 0}):
+        for longest in (0.0, 1e9):
+            with changed({"CUDA_SMALL_STEP": longest}):
+                agree(functad.grad(lambda x: recurrence(x)[1][0].sum()), A_LOOP)
+                agree(functad.grad(lambda x: nested(x).sum()), A_LOOP[0])
+                agree(functad.grad(lambda x: grown(x)[0].sum()), A_LOOP[0])
+
+
+def check_small_loops_are_one_kernel() -> None:
+    lowered = functad.jit(lambda x: lax.fori_loop(0, 9, lambda k, c: c * 0.5 + k, x), backend="cuda").lower(0.5)
+    (instruction,) = lowered._lowered.generated.instructions[-1:]
+    assert isinstance(instruction, Instruction) and "for " in str(lowered.kernels), lowered.kernels
+    lowered = functad.jit(recurrence, backend="cuda").lower(np.zeros((30, 100), np.float32))
+    assert any(isinstance(i, ControlPlan) for i in lowered._lowered.generated.instructions)
+
+
+def check_calls_of_python() -> None:
+    seen: list[float] = []
+
+    def noted(x: Any) -> Any:
+        functad.debug.callback(lambda x: seen.append(float(x)), x[0], ordered=True)
+        doubled = functad.pure_callback(lambda a: 2 * a, functad.ShapeDtypeStruct(x.shape, x.dtype), x + 1)
+        return io_callback(lambda a: a + 1, functad.ShapeDtypeStruct(x.shape, x.dtype), doubled, ordered=True)
+
+    def over(rows: Any) -> Any:
+        return lax.scan(lambda c, row: (noted(c) * 0.1 + row, c), rows[0], rows)[0]
+
+    expected = functad.jit(over, backend="interpreter")(A_LOOP)
+    before, got = list(seen), functad.jit(over, backend="cuda")(A_LOOP)
+    compare(np.asarray(expected), np.asarray(got), "callbacks in a loop")
+    assert len(seen) == 8 and np.allclose(seen[4:], before), seen
+
+
+@functad.numba_primitive(elementwise=True, jvp=[lambda t, out, x: t * 2 * x])
+def own_square(x: Any) -> Any:
+    return x * x
+
+
+@functad.numba_primitive(out=lambda x: functad.ShapeDtypeStruct(x.shape[:1], x.dtype))
+def row_sums(x: Any, out: Any) -> None:
+    for i in range(x.shape[0]):
+        out[i] = x[i, 0]
+        for j in range(1, x.shape[1]):
+            out[i] += x[i, j]
+
+
+@functad.custom_vjp
+def clipped(x: Any) -> Any:
+    return x * 2
+
+
+clipped.defvjp(lambda x: (clipped(x), x), lambda x, ct: (jnp.clip(ct * x, -1, 1),))
+
+
+@functad.custom_jvp
+def softened(x: Any) -> Any:
+    return jnp.log1p(jnp.exp(x))
+
+
+softened.defjvps(lambda t, out, x: t * lax.logistic(x))
+
+
+def random_words(words: Any) -> Any:
+    key, other = functad.random.split(functad.random.wrap_key_data(words))
+    key = functad.random.clone(functad.random.fold_in(key, 7))
+    return functad.random.normal(key, (5,)), functad.random.bits(other, (3,)), functad.random.key_data(other)
+
+
+def solved(a: Any, b: Any) -> Any:
+    return lax.custom_linear_solve(lambda v: a @ v, b, lambda _, b: jnp.linalg.solve(a, b), symmetric=True)
+
+
+def called_back(x: Any) -> Any:
+    functad.debug.callback(lambda a: None, x)
+    y = functad.pure_callback(lambda a: 2 * a, functad.ShapeDtypeStruct(x.shape, x.dtype), x)
+    return io_callback(lambda a: a + 1, functad.ShapeDtypeStruct(x.shape, x.dtype), y)
+
+
+WORDS = np.array([0, 3], np.uint32)
+# What has no examples of its own, and where it is compiled.
+ELSEWHERE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "scan": (recurrence, (A_LOOP,)),
+    "while": (grown, (A_LOOP[0],)),
+    "cond": (chosen, (A_LOOP[0], np.int32(1))),
+    "closed_call": (functad.grad(lambda x: grown(x)[0].sum()), (A_LOOP[0],)),
+    "jit": (lambda x: functad.jit(jnp.sin)(x), (A_LOOP,)),
+    "remat2": (lambda x: functad.checkpoint(jnp.sin)(x), (A_LOOP,)),
+    "custom_jvp_call": (softened, (A_LOOP,)),
+    "custom_vjp_call": (clipped, (A_LOOP,)),
+    "custom_linear_solve": (solved, (2 * np.eye(3, dtype=np.float32) + 0.1, A_LOOP[0])),
+    "numba_elementwise": (lambda x: own_square(x) + 1, (A_LOOP,)),
+    "numba_call": (lambda x: functad.vmap(row_sums)(jnp.stack([x, x])), (A_LOOP,)),
+    **dict.fromkeys(("debug_callback", "pure_callback", "io_callback"), (called_back, (A_LOOP,))),
+    **{name: (random_words, (WORDS,)) for name in sorted(registry) if name.startswith("random_")},
+}
+
+
+def check_what_has_no_examples(name: str) -> None:
+    fun, args = ELSEWHERE[name]
+    assert name in {eqn.primitive.name for eqn in every_equation(functad.make_jaxpr(fun)(*args).eqns)}
+    agree(fun, *args)
+
+
+# --- random programs ----------------------------------------------------------------------------------------
+
+
+def check_random_programs(first: int) -> str:
+    """Programs of the fuzzer, with thresholds of its choice, against its own expectation."""
+    compared = 0
+    for number in range(first, first + 20):
+        label = f"cuda/{number}"
+        choose = random.Random(label)
+        program = random_program(label, STEPS)
+        trial = Trial(program, choose.choice(forms_of(program)), number)
+        with changed({**drawn(choose), "CUDA_SMALL_STEP": choose.choice([0.0, 200.0, 1e9])}):
+            try:
+                simplified = simplify(trial.traced)
+            except FunctadError:  # a derivative that does not exist
+                continue
+            if sum(a.size for a in trial.args) <= 600:
+                got = cuda_backend.compile_program(simplified)(trial.args)
+                mismatch = trial.expected.mismatch(got, expected_of(simplified, trial.args))
+                assert mismatch is None, f"{label}: {mismatch}"
+                compared += 1
+    assert compared >= 10
+    return f"{compared} programs"
+
+
 # --- whole functions, through jit -----------------------------------------------------------------------
 
 
@@ -230,8 +411,6 @@ def check_stages() -> None:
 
 
 def check_errors() -> None:
-    message = raised(NoRuleError, lambda: functad.jit(jnp.sort, backend="cuda")(X))
-    assert "`sort`" in message and "tanh" in message and "dot_general" in message, message
     message = raised(ArgumentError, lambda: functad.jit(jnp.sin, backend="gpu"))
     assert "'gpu'" in message and "'cuda'" in message, message
 
@@ -246,9 +425,12 @@ def raised(kind: type[Exception], call: Callable[[], Any]) -> str:
 
 CHECKS: dict[str, Callable[[], str | None]] = {
     **{name.removeprefix("check_"): f for name, f in list(globals().items()) if name.startswith("check_")},
+    **{f"random programs {k}": (lambda k=k: check_random_programs(k)) for k in range(0, 60, 20)},  # type: ignore[misc]
+    **{f"primitive {name}": (lambda name=name: check_what_has_no_examples(name)) for name in ELSEWHERE},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_examples(name)) for name in NAMES},  # type: ignore[misc]
 }
-del CHECKS["examples"]
+for name in ("examples", "random_programs", "what_has_no_examples"):
+    del CHECKS[name]
 
 
 def main(names: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from functad.backends.cpu.kernels.emit import CpuKernel, emit
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.numbers_apart import numbers_apart, numbers_of, with_names
 from functad.backends.cpu.kernels.polls import with_polls
-from functad.backends.cpu.kernels.small_loops import is_unrolled, touched_by
+from functad.backends.cpu.kernels.small_loops import cost_of_nest, cost_of_steps, step_cost, touched_by
 from functad.backends.cpu.products import in_kernels as gemm_scalars
 from functad.backends.cpu.products.gemm import by_rows
 from functad.backends.cpu.scalars import complex as complex_scalars
@@ -30,8 +30,7 @@ from functad.backends.cpu.scalars import special as special_scalars
 from functad.lowering.blocks import Block, ControlPlan, Instruction, leaves, make_blocks
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Storage, new_buffer
-from functad.lowering.nests.cost import work_of
-from functad.lowering.nests.nest import Nest, fresh
+from functad.lowering.nests.nest import fresh
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import (
@@ -45,7 +44,6 @@ from functad.lowering.steps import (
     PlainStep,
     Step,
     UnlessSameStep,
-    inner_steps,
 )
 from functad.pretty import escaped
 
@@ -108,7 +106,7 @@ class _Generator:
         if not isinstance(small, UnlessSameStep) and _has_small_steps(small):
             kernel = emit_loop(small, self._touched, self.schedule.names)
             if kernel is not None:
-                return self._call_of(kernel, step, _cost_of_steps([small]))
+                return self._call_of(kernel, step, cost_of_steps([small]))
         return ControlPlan(step, [self._instructions(part) for part in step.parts])
 
     @cached_property
@@ -128,7 +126,8 @@ class _Generator:
             body, rows = textwrap.dedent(step.body), _rows_of_kernel(step)
             kernel = CpuKernel(body, step.parameters, step.n, rows, offsets=step.offsets)
             return self._call_of(kernel, step, (step.flops, step.bytes, cost))
-        return self._call_of(emit(step.nest), step, _cost_of_nest(step.nest))
+        assert isinstance(step, NestStep), f"{step.name} is a step of devices"
+        return self._call_of(emit(step.nest), step, cost_of_nest(step.nest))
 
     def _call_of(self, kernel: CpuKernel, step: Step, work: tuple[float, float, float]) -> Instruction:
         """The call of a kernel, which is a new function unless there is one that does the same."""
@@ -334,34 +333,5 @@ def _matrix_of_batch(offset: int, batch: int, stride: int, rows: int, columns: i
     return batch if offset + (rows - 1) * stride + columns <= batch else None
 
 
-def _cost_of_nest(nest: Nest) -> tuple[float, float, float]:
-    """Operations, bytes and estimated ns."""
-    work = work_of(nest)
-    each = machine_model.OPERATION_NS * work.simple + machine_model.FUNCTION_NS * work.calls
-    each *= machine_model.ONE_BY_ONE if work.one_by_one else 1.0
-    ns = nest.points * each + work.bytes / machine_model.BYTES_PER_NS
-    return work.flops, work.bytes, ns
-
-
 def _has_small_steps(step: LoopStep | BranchStep) -> bool:
-    repeated = [*step.condition, *step.body] if isinstance(step, LoopStep) else [step]
-    by_rows = any(isinstance(s, NestStep) and not is_unrolled(s.nest) for s in inner_steps(repeated))
-    return (
-        _cost_of_steps(repeated)[2] * (machine_model.ROWS_WEIGH if by_rows else 1.0) < machine_model.LONGEST_SMALL_STEP
-    )
-
-
-def _cost_of_steps(steps: Sequence[Step]) -> tuple[float, float, float]:
-    """The same of loop nests, also within loops and branches; of other steps no end of ns."""
-    flops = nbytes = ns = 0.0
-    for step in steps:
-        if isinstance(step, NestStep):
-            costs, times = [_cost_of_nest(step.nest)], [1]
-        elif isinstance(step, ControlStep):
-            costs, times = [_cost_of_steps(part) for part in step.parts], ControlPlan(step, list(step.parts)).times
-        else:
-            return 0.0, 0.0, float("inf")
-        flops += sum(cost[0] * count for cost, count in zip(costs, times))
-        nbytes += sum(cost[1] * count for cost, count in zip(costs, times))
-        ns += sum(cost[2] * count for cost, count in zip(costs, times))
-    return flops, nbytes, ns
+    return step_cost(step) < machine_model.LONGEST_SMALL_STEP

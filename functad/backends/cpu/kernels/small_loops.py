@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from functad import machine_model
+from functad.lowering.blocks import ControlPlan
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine
 from functad.lowering.nests.cost import work_of
@@ -36,6 +37,38 @@ def is_unrolled(nest: Nest) -> bool:
     """Whether a nest is written out point by point."""
     few_results = nest.outer_points <= machine_model.MOST_UNROLLED_RESULTS
     return few_results and nest.points <= machine_model.MOST_UNROLLED_POINTS
+
+
+def step_cost(step: LoopStep | BranchStep) -> float:
+    """The estimated ns of a step of a loop, or of a branch; rows, which threads might share, weigh more."""
+    repeated = [*step.condition, *step.body] if isinstance(step, LoopStep) else [step]
+    by_rows = any(isinstance(s, NestStep) and not is_unrolled(s.nest) for s in inner_steps(repeated))
+    return cost_of_steps(repeated)[2] * (machine_model.ROWS_WEIGH if by_rows else 1.0)
+
+
+def cost_of_steps(steps: Sequence[Step]) -> tuple[float, float, float]:
+    """Operations, bytes and estimated ns of loop nests, also within loops and branches; of other steps no end of ns."""
+    flops = nbytes = ns = 0.0
+    for step in steps:
+        if isinstance(step, NestStep):
+            costs, times = [cost_of_nest(step.nest)], [1]
+        elif isinstance(step, ControlStep):
+            costs, times = [cost_of_steps(part) for part in step.parts], ControlPlan(step, list(step.parts)).times
+        else:
+            return 0.0, 0.0, float("inf")
+        flops += sum(cost[0] * count for cost, count in zip(costs, times))
+        nbytes += sum(cost[1] * count for cost, count in zip(costs, times))
+        ns += sum(cost[2] * count for cost, count in zip(costs, times))
+    return flops, nbytes, ns
+
+
+def cost_of_nest(nest: Nest) -> tuple[float, float, float]:
+    """Operations, bytes and estimated ns."""
+    work = work_of(nest)
+    each = machine_model.OPERATION_NS * work.simple + machine_model.FUNCTION_NS * work.calls
+    each *= machine_model.ONE_BY_ONE if work.one_by_one else 1.0
+    ns = nest.points * each + work.bytes / machine_model.BYTES_PER_NS
+    return work.flops, work.bytes, ns
 
 
 def touched_by(steps: Iterable[Step]) -> Counter[Storage]:

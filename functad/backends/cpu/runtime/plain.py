@@ -6,18 +6,19 @@ Knows schedules and generated source; no compiler. `NUMBA_DISABLE_JIT=1` makes e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad.backends.cpu.products import in_kernels as gemm_scalars
+from functad.backends.walking import Address, Walker
 from functad.dtypes import is_narrow_float
 from functad.lowering.blocks import Block, ControlPlan, Instruction
 from functad.lowering.memory.arena import MemoryPlan
-from functad.lowering.memory.buffers import Buffer, Storage
+from functad.lowering.memory.buffers import Buffer
 from functad.lowering.python_functions import call_into
 from functad.lowering.schedule import Schedule
-from functad.lowering.steps import BranchStep, CallStep, GemmStep, LoopStep, Move, Stack
+from functad.lowering.steps import CallStep, GemmStep, LoopStep
 
 _GEMM: dict[str, Callable[..., None]] = {
     "float32": gemm_scalars.gemm_f32,
@@ -49,60 +50,45 @@ def run_plain(
     """
     runner = _Runner(functions, chunks or chunks_of)
     for buffer, array in zip(schedule.inputs, args):
-        runner.places[buffer.storage] = _Address(_bytes(array))
+        runner.places[buffer.storage] = Address(_bytes(array))
     for buffer, value in zip(schedule.constants, schedule.values):
-        runner.places[buffer.storage] = _Address(_bytes(np.ascontiguousarray(value)))
+        runner.places[buffer.storage] = Address(_bytes(np.ascontiguousarray(value)))
     outputs = dict.fromkeys(b.storage for b in schedule.outputs if b.storage.kind == "output")
     for storage, array in zip(outputs, fresh):
-        runner.places[storage] = _Address(_bytes(array))
+        runner.places[storage] = Address(_bytes(array))
     arena = np.empty(memory.arena_bytes, np.uint8)
     for storage, offset in memory.offsets.items():
-        runner.places[storage] = _Address(arena, offset)
+        runner.places[storage] = Address(arena, offset)
     with np.errstate(all="ignore"):
         runner.run(blocks)
-
-
-class _Address(NamedTuple):
-    """An address: a piece of memory, as bytes, and where in it."""
-
-    memory: np.ndarray
-    offset: int = 0
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
-class _Runner:
-    """Runs blocks, loops and branches. places: the address of each storage; those of pointers change."""
+class _Runner(Walker):
+    """Runs blocks, loops and branches on NumPy arrays of bytes."""
 
     def __init__(
         self, functions: Mapping[str, Callable[..., None]], chunks: Callable[[Block], Iterable[tuple[int, int]]]
     ) -> None:
+        super().__init__()
         self.functions = functions
         self.chunks = chunks
-        self.places: dict[Storage, _Address] = {}
-        self.counts: dict[Storage, int] = {}  # how many steps a loop had whose stacks are in use
 
-    def run(self, items: Sequence[Block | ControlPlan]) -> None:
-        for item in items:
-            if isinstance(item, Block):
-                for start, stop in self.chunks(item):
-                    for instruction, scale in zip(item.instructions, item.scales):
-                        _run(instruction, self.flat, self.functions, start * scale, stop * scale)
-            elif isinstance(item.step, LoopStep) and item.by_rows:
-                self.loop_by_rows(item.step, *item.parts)
-            elif isinstance(item.step, LoopStep):
-                self.loop(item.step, *item.parts)
-            elif isinstance(item.step, BranchStep):
-                index = int(self.flat(item.step.index)[0])
-                self.run(item.parts[min(max(index, 0), len(item.parts) - 1)])
-            else:
-                one, other = (self.places[s.memory] for s in (item.step.one, item.step.other))
-                if one.memory is not other.memory or one.offset != other.offset:
-                    self.run(item.parts[0])
+    def run_leaf(self, item: Block) -> None:
+        for start, stop in self.chunks(item):
+            for instruction, scale in zip(item.instructions, item.scales):
+                _run(instruction, self.flat, self.functions, start * scale, stop * scale)
 
-    def loop_by_rows(self, step: LoopStep, condition: list[Any], body: list[Any], after: list[Any]) -> None:
+    def run_control(self, plan: ControlPlan) -> None:
+        if isinstance(plan.step, LoopStep) and plan.by_rows:
+            self._loop_by_rows(plan.step, *plan.parts)
+        else:
+            super().run_control(plan)
+
+    def _loop_by_rows(self, step: LoopStep, condition: list[Any], body: list[Any], after: list[Any]) -> None:
         """Each chunk goes through all steps before the next one begins."""
         self.move(step.starts)
         before, chunks = self.places, self.chunks
@@ -114,45 +100,15 @@ class _Runner:
         self.chunks = chunks
         self.run(after)
 
-    def loop(self, step: LoopStep, condition: list[Any], body: list[Any], after: list[Any]) -> None:
-        for stack in step.stacks:
-            self.places[stack.memory] = self.places[stack.pointer] = _Address(np.empty(0, np.uint8))
-        self.move(step.starts)
-        if step.predicate is None:
-            length = self.counts[step.count] if step.length is None and step.count is not None else step.length or 0
-            for k in range(length):
-                self.grow(step.stacks, k)
-                self.run(body)
-                self.move(step.moves)
-        else:
-            count = 0
-            while self.holds(step, condition):
-                self.grow(step.stacks, count)
-                self.run(body)
-                self.move(step.moves)
-                count += 1
-            if step.count is not None:
-                self.counts[step.count] = count
-        self.run(after)
+    def number(self, buffer: Buffer) -> Any:
+        return self.flat(buffer)[0]
 
-    def holds(self, step: LoopStep, condition: list[Any]) -> bool:
-        assert step.predicate is not None
-        self.run(condition)
-        return bool(self.flat(step.predicate)[0])
+    def enlarged(self, memory: Any, nbytes: int) -> np.ndarray:
+        kept = np.empty(0, np.uint8) if memory is None else memory
+        return np.concatenate([kept, np.empty(nbytes - kept.size, np.uint8)])
 
-    def grow(self, stacks: Sequence[Stack], count: int) -> None:
-        """Point to the slices of one more step, with room for them."""
-        for memory, pointer, *_ in stacks:
-            whole = self.places[memory].memory
-            if whole.size < (count + 1) * pointer.nbytes:
-                whole = np.concatenate([whole, np.empty(max(whole.size, 16 * pointer.nbytes), np.uint8)])
-                self.places[memory] = _Address(whole)
-            self.places[pointer] = _Address(whole, count * pointer.nbytes)
-
-    def move(self, moves: Sequence[Move]) -> None:
-        for target, source, offset in moves:
-            memory, start = self.places[source.memory]
-            self.places[target.memory] = _Address(memory, start + offset)
+    def size(self, memory: Any) -> int:
+        return 0 if memory is None else int(memory.size)
 
     def flat(self, buffer: Buffer) -> np.ndarray:
         """The elements of a buffer."""

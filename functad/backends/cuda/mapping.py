@@ -1,0 +1,87 @@
+"""What each loop of a kernel becomes on a GPU, as data: a loop of the grid, of its blocks, of their threads, of one.
+
+Knows loops and how many steps they have; neither text nor memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from functad import machine_model
+from functad.dtypes import kind_of
+from functad.lowering.nests.nest import Nest
+
+
+class MappedLoop(NamedTuple):
+    """A loop's variable, and its number of steps."""
+
+    name: str
+    extent: int
+
+
+@dataclass(frozen=True)
+class LoopMapping:
+    """What the loops of a kernel become, the outermost first.
+
+    grid: all threads of the grid share their steps. block: the blocks do, and all threads of a block do each step.
+    thread: the threads of one block share their steps. serial: each thread runs all of their steps.
+    """
+
+    grid: tuple[MappedLoop, ...] = ()
+    block: tuple[MappedLoop, ...] = ()
+    thread: tuple[MappedLoop, ...] = ()
+    serial: tuple[MappedLoop, ...] = ()
+
+    @property
+    def by_block(self) -> bool:
+        """Whether a block does together what is one thread's work otherwise."""
+        return bool(self.thread)
+
+    @property
+    def work(self) -> int:
+        """How many threads, or blocks, have something to do."""
+        return math.prod(loop.extent for loop in (*self.grid, *self.block))
+
+    def __str__(self) -> str:
+        """
+        >>> print(LoopMapping(block=(MappedLoop("i", 20),), thread=(MappedLoop("j", 300),)))
+        block: i < 20; thread: j < 300
+        """
+        kinds = {"grid": self.grid, "block": self.block, "thread": self.thread, "serial": self.serial}
+        parts = [f"{kind}: {', '.join(f'{n} < {e}' for n, e in loops)}" for kind, loops in kinds.items() if loops]
+        return "; ".join(parts) or "one thread"
+
+
+def map_nest(nest: Nest, threads: int) -> LoopMapping:
+    """The mapping of a nest whose loops have been merged, for blocks of `threads`.
+
+    A thread computes one result, unless it is reduced from many elements that lie side by side, or there are few
+    results: then a block does. So, too, where a value is carried along many steps, and there are few such loops.
+    What is updated in the order of a loop's steps is one thread's work for all of the loop.
+    """
+    in_order = {nest.carried, *nest.ordered}
+    inner = [s for s, reduced in zip(nest.loops, nest.reduced) if reduced or s in in_order]
+    inside = tuple(MappedLoop(s.name, s.extent) for s in inner)
+    outer = tuple(MappedLoop(s.name, s.extent) for s in nest.loops if s not in inner)
+    work = math.prod(loop.extent for loop in outer)
+    few = work < machine_model.CUDA_FEW_POINTS
+    adjacent = bool(inner) and nest.loops[-1] is inner[-1]
+    gathered = bool(nest.accumulators) and (adjacent or few)
+    carried = inner == [nest.carried] and few
+    if nest.points // max(work, 1) >= 2 * threads and (gathered or carried) and _in_any_order(nest):
+        return LoopMapping(block=outer, thread=inside)
+    return LoopMapping(grid=outer, serial=inside)
+
+
+def map_range(extent: int, serial: Sequence[MappedLoop] = ()) -> LoopMapping:
+    """The mapping of a kernel whose text has a range of its own, whose steps any threads may share."""
+    return LoopMapping(grid=(MappedLoop("step", extent),), serial=tuple(serial))
+
+
+def _in_any_order(nest: Nest) -> bool:
+    """Whether values may be put together in another order: products of floats would over- or underflow elsewhere."""
+    gathered = [(a.kind, a.dtype) for a in nest.accumulators] + [(c.kind, c.dtype) for c in nest.carries]
+    return not any(kind == "prod" and kind_of(dtype) in "fc" for kind, dtype in gathered)
