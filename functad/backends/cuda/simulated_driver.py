@@ -19,7 +19,7 @@ from functad.backends.cuda.pool import NoMemoryError
 from functad.backends.cuda.simulator import simulation
 from functad.errors import CompilationError
 
-MEMORY = 1 << 30  # bytes of a simulated device
+MEMORY = 1 << 27  # bytes of a simulated device
 DEVICES = 2
 
 
@@ -63,6 +63,9 @@ class SimulatedDriver:
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         ctypes.memmove(target, source, nbytes)
+
+    def owns(self, address: int) -> bool:
+        return any(a <= address < a + piece.nbytes for a, piece in self._memory.items())
 
     def prepare(self, name: str, launches: Sequence[Launch]) -> SimulatedRun:
         return SimulatedRun(self, launches)
