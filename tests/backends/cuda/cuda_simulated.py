@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
+import cuda_array_checks
 import numpy as np
 from fuzz.check import changed
 from fuzz.forms import Trial, expected_of, forms_of
@@ -477,6 +478,7 @@ def raised(kind: type[Exception], call: Callable[[], Any]) -> str:
 
 CHECKS: dict[str, Callable[[], str | None]] = {
     **{name.removeprefix("check_"): f for name, f in list(globals().items()) if name.startswith("check_")},
+    **cuda_array_checks.CHECKS,
     **{f"random programs {k}": (lambda k=k: check_random_programs(k)) for k in range(0, 60, 20)},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_what_has_no_examples(name)) for name in ELSEWHERE},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_examples(name)) for name in NAMES},  # type: ignore[misc]
