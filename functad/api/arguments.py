@@ -20,6 +20,7 @@ from functad.ir import Aval
 from functad.layouts import PartitionSpec, Sharding
 from functad.pytrees.nodes import KINDS, NodeKind, register
 from functad.pytrees.treedef import LEAF, node_def
+from functad.system.once import imported
 from functad.tracing import Origin, Tracer, leak_error
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path
 
@@ -151,6 +152,8 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
                 f"{where()} is {x}, which does not fit in {dtype.name}: pass numpy.array({x}), or enable 64 bits with "
                 "functad.config.update('enable_x64', True)"
             ) from None
+    if hasattr(x, "__cuda_array_interface__"):
+        return imported("functad.backends.cuda.exchange").array_of_interface(x)
     if hasattr(x, "__array__"):
         return as_value(np.asarray(x), where)
     raise DTypeError(

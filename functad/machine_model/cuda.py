@@ -16,6 +16,17 @@ CUDA_SMALL_STEP = 200.0
 """ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
 than two launches for each step. Compared on no GPU yet."""
 
+CUDA_FEWEST_ROWS = 128
+"""rows from which on a block computes all nests of a row, one after another, instead of the grid each nest. Compared on
+no GPU yet: about as many as a large GPU has multiprocessors."""
+
+CUDA_PARTED_ROW = 1 << 12
+"""elements of a row from which on many threads sort it together, instead of one. Compared on no GPU yet."""
+
+CUDA_SORTED_PIECES = 128
+"""pieces of the rows that are sorted together: each thread has one, and one thread counts over all. Compared on no GPU
+yet."""
+
 CUDA_PIECES = 1024
 """threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all
 threads of a GPU busy, few enough for what each piece keeps in memory. Compared on no GPU yet."""

@@ -35,6 +35,7 @@ from functad.numpy import (
 )
 from functad.numpy.promotion import SCALARS, asarray, convert
 from functad.primitives import bitcast, elementwise
+from functad.system.once import imported
 from functad.tracing import Tracer
 
 __all__ = ["astype"]
@@ -165,6 +166,8 @@ def _dlpack(
     copy: bool | None = None,
 ) -> Any:
     """The elements for other libraries: copied, since most do not ask whether they may write, but for `copy=False`."""
+    if isinstance(self, DeviceArray) and dl_device in (None, _dlpack_device(self)):
+        return imported("functad.backends.cuda.exchange").capsule_of(memory_of(self), stream, max_version, copy)
     known = _known(self, "`__dlpack__`")
     if dl_device not in (None, _DLPACK_CPU):
         raise CopyError(f"__dlpack__: {self._describe()} is in the memory of the CPU; {dl_device} is another device")
@@ -185,6 +188,11 @@ def _dlpack(
 
 
 _DLPACK_CPU = (1, 0)  # kDLCPU, device 0
+
+
+def _dlpack_device(self: Any) -> tuple[int, int]:
+    """DLPack's number of the kind of device, CPU or CUDA, and of the device."""
+    return (2, device_of(self).id) if isinstance(self, DeviceArray) else _DLPACK_CPU
 
 
 def _round_protocol(self: Any, ndigits: int | None = None) -> Any:
@@ -404,7 +412,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "__array_namespace__": _namespace,
     "__contains__": _contains,
     "__dlpack__": _dlpack,
-    "__dlpack_device__": lambda self: _DLPACK_CPU,
+    "__dlpack_device__": _dlpack_device,
     "__getitem__": indexing.getitem,
     "__invert__": logic.bitwise_not,
     "__iter__": _iter,

@@ -1,6 +1,6 @@
 """Making arrays: constants, ranges, and what comes from buffers, files and other libraries.
 
-Knows promotion and a few primitives; `device=` is accepted everywhere and ignored, as there is one device.
+Knows promotion and a few primitives; `device=` says where an array shall lie: a device or its name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.api.meshes import device_put
 from functad.array import Array, ArrayImpl, KeyArray
+from functad.device_arrays import DeviceArray, device_of, put_by_default
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, CopyError, TooLargeError
 from functad.layouts import check_device
@@ -26,6 +28,7 @@ from functad.numpy.promotion import (
     canonical_shape,
     constant,
     convert,
+    on_wanted_device,
     operand,
     promote_shapes,
 )
@@ -33,6 +36,9 @@ from functad.primitives import elementwise as el
 from functad.primitives import joining, structure
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.kernels.conversion import converted
+from functad.system.once import imported
+
+_DLPACK_CUDA = 2
 
 __all__ = [
     "arange",
@@ -75,7 +81,7 @@ def array(
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    x = asarray(object, dtype)
+    x = asarray(object, dtype, device=device)
     if ndmin > x.ndim:
         x = reshape_to(x, (1,) * (ndmin - x.ndim) + x.shape)
     return x
@@ -102,7 +108,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     Array([[0., 0.],
            [0., 0.]], dtype=float32)
     """
-    return _constant("zeros", shape, 0, dtype)
+    return on_wanted_device(_constant("zeros", shape, 0, dtype), device)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
@@ -113,7 +119,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     Array([[1.],
            [1.]], dtype=float32)
     """
-    return _constant("ones", shape, 1, dtype)
+    return on_wanted_device(_constant("ones", shape, 1, dtype), device)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
@@ -123,7 +129,7 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     >>> jnp.empty((2, 3)).shape
     (2, 3)
     """
-    return _constant("empty", shape, 0, dtype)
+    return on_wanted_device(_constant("empty", shape, 0, dtype), device)
 
 
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
@@ -146,7 +152,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     wanted = canonical_dtype(dtype)
     sizes = canonical_shape("full", shape)
     value = asarray(fill_value) if wanted is None else convert(operand("full", fill_value), wanted)
-    return broadcast_operand(value, sizes)
+    return on_wanted_device(broadcast_operand(value, sizes), device)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
@@ -156,7 +162,7 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
     >>> jnp.zeros_like(jnp.array([3, 4]))
     Array([0, 0], dtype=int32)
     """
-    return _constant_like(a, 0, dtype, shape)
+    return _constant_like(a, 0, dtype, shape, device)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
@@ -166,7 +172,7 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
     >>> jnp.ones_like(jnp.array([3, 4]))
     Array([1, 1], dtype=int32)
     """
-    return _constant_like(a, 1, dtype, shape)
+    return _constant_like(a, 1, dtype, shape, device)
 
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
@@ -176,12 +182,13 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
     >>> jnp.empty_like(jnp.ones((2, 3))).shape
     (2, 3)
     """
-    return _constant_like(prototype, 0, dtype, shape)
+    return _constant_like(prototype, 0, dtype, shape, device)
 
 
-def _constant_like(a: Any, value: int, dtype: Any, shape: Any) -> Any:
+def _constant_like(a: Any, value: int, dtype: Any, shape: Any, device: Any) -> Any:
     wanted = getattr(a, "dtype", None) if dtype is None else dtype
-    return full_like(a, _filling(value, wanted) if wanted is dtypes.key_fry else value, dtype, shape)
+    fill = _filling(value, wanted) if wanted is dtypes.key_fry else value
+    return full_like(a, fill, dtype, shape, device=device)
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
@@ -196,7 +203,9 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
     sizes = like_shape if shape is None else canonical_shape("full_like", shape)
     wanted = canonical_dtype(dtype)
     value = convert(operand("full_like", fill_value), wanted or like_dtype, wanted is None and like_weak)
-    return broadcast_operand(value, sizes)
+    if device is None and isinstance(a, DeviceArray):
+        device = device_of(a)
+    return on_wanted_device(broadcast_operand(value, sizes), device)
 
 
 def _type_of(name: str, a: Any) -> tuple[tuple[int, ...], np.dtype, bool]:
@@ -220,7 +229,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     bounds = [_known("arange", v) for v in (start, stop, step) if v is not None]
     wanted = canonical_dtype(dtype) or dtypes.result_type(*[v for v in (start, stop, step) if v is not None])
     if stop is None and step is None and kind_of(wanted) in "iuf" and kind_of(bounds[0].dtype) in "iu":
-        return structure.iota(wanted, (max(int(bounds[0]), 0),), 0)
+        return on_wanted_device(structure.iota(wanted, (max(int(bounds[0]), 0),), 0), device)
     first: Any
     last: Any
     first, last = (0, bounds[0]) if stop is None else (bounds[0], bounds[1])
@@ -236,7 +245,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
             f"arange: from {span[0]} to {span[1]} in steps of {span[2]} are more numbers than any array can have here"
             f", or numbers of more than 64 bits ({problem}); check the bounds"
         ) from problem
-    return ArrayImpl(converted(values, wanted))
+    return on_wanted_device(put_by_default(ArrayImpl(converted(values, wanted))), device)
 
 
 _RANGE_REWRITE = """The bounds of a range decide its shape, so they must be known. Instead of
@@ -300,7 +309,7 @@ def linspace(
         values = structure.transpose(values, order)
     if kind_of(result_dtype) in "iu":
         values = el.floor(values)
-    values = convert(values, result_dtype)
+    values = on_wanted_device(convert(values, result_dtype), device)
     return (values, convert(step, inexact)) if retstep else values
 
 
@@ -437,7 +446,9 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of another library's array, copied: with `copy=False` it must be immutable, as functad's are.
+    """An array of another library's array, copied, on a GPU if that lies there.
+
+    With `copy=False` it must be immutable, as functad's are.
 
     Raises:
         CopyError: a copy is needed but refused. DeviceError: a device other than the CPU is asked for.
@@ -451,6 +462,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         return el.copy(x) if copy else x
     if copy is not None and not copy:
         raise CopyError("from_dlpack: copy=False: arrays are immutable, so they copy what others may change")
+    if x.__dlpack_device__()[0] == _DLPACK_CUDA:
+        return device_put(imported("functad.backends.cuda.exchange").array_of_dlpack(x), device)
     try:
         return asarray(np.from_dlpack(x))
     except (BufferError, RuntimeError) as problem:

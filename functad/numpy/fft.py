@@ -19,7 +19,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.numpy import arithmetic, manipulation, padding, ufuncs
 from functad.numpy.building import as_array, named
-from functad.numpy.promotion import asarray, canonical_axes, convert, promote_args_inexact
+from functad.numpy.promotion import asarray, canonical_axes, convert, on_wanted_device, promote_args_inexact
 from functad.primitives import fourier
 from functad.primitives.fourier import FftType
 
@@ -234,13 +234,14 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
         n: the length of the transform.
         d: the distance of the samples.
         dtype: of the result, by default float32.
-        device: has no effect.
+        device: where it shall lie, a device or its name.
 
     >>> import functad.numpy as jnp
     >>> jnp.fft.fftfreq(4, 0.5)
     Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
     """
-    return _frequencies("fftfreq", np.fft.ifftshift(np.arange(-(n // 2), (n + 1) // 2)), n, d, dtype)
+    steps = np.fft.ifftshift(np.arange(-(n // 2), (n + 1) // 2))
+    return on_wanted_device(_frequencies("fftfreq", steps, n, d, dtype), device)
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
@@ -250,7 +251,7 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     >>> jnp.fft.rfftfreq(4, 0.5)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return _frequencies("rfftfreq", np.arange(n // 2 + 1), n, d, dtype)
+    return on_wanted_device(_frequencies("rfftfreq", np.arange(n // 2 + 1), n, d, dtype), device)
 
 
 def _frequencies(name: str, steps: np.ndarray, n: int, d: Any, dtype: Any) -> Any:

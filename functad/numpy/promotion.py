@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes, machine_model
+from functad.api.meshes import device_put
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
 from functad.device_arrays import put_by_default
@@ -32,6 +33,7 @@ from functad.primitives import elementwise, joining
 from functad.primitives.common import broadcast_in_dim, convert_element_type
 from functad.primitives.kernels.conversion import converted
 from functad.system.freed_memory import aligned_copy
+from functad.system.once import imported
 from functad.tracing import Tracer
 from functad.widening import note_meeting
 
@@ -55,16 +57,18 @@ def asarray(
         dtype: the dtype to convert to; by default that of `a`, and 32 bits for Python numbers.
         order: accepted for NumPy's sake; arrays have no visible memory order.
         copy: True for memory of its own; False to refuse a copy, which all but an Array of that dtype need.
-        device: accepted for JAX's sake; there is one device.
+        device: where the array shall lie, a device or its name; by default where `a` lies, or on the default device.
 
     Raises:
-        CopyError: a copy is refused, but needed.
+        CopyError: a copy is refused, but needed. DeviceError: there is no such device.
 
     >>> import functad.numpy as jnp
     >>> jnp.asarray([1, 2.5])
     Array([1. , 2.5], dtype=float32)
     """
     wanted = canonical_dtype(dtype)
+    if device is not None:
+        return on_wanted_device(asarray(a, dtype, order, copy=copy), device)
     if copy is False and not (isinstance(a, Array) and wanted in (None, a.dtype)):
         raise CopyError(
             f"asarray: copy=False: making an Array of {type(a).__name__!r}"
@@ -87,6 +91,11 @@ def asarray(
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)
     return _array_of_object(a, wanted)
+
+
+def on_wanted_device(x: Any, device: Any) -> Any:
+    """An Array on the device that a `device=` argument names; where it lies, if it names none."""
+    return x if device is None else device_put(x, device)
 
 
 def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
@@ -195,6 +204,8 @@ def _array_of_object(x: Any, dtype: np.dtype | None) -> Any:
         return asarray(x.__jax_array__(), dtype)
     if isinstance(x, (int, float, complex)):  # an IntEnum, for example
         return asarray(x.real if isinstance(x, int) else x, dtype)
+    if hasattr(x, "__cuda_array_interface__"):
+        return asarray(imported("functad.backends.cuda.exchange").array_of_interface(x), dtype)
     if hasattr(x, "__array__") or hasattr(x, "__array_interface__") or hasattr(x, "__buffer__"):
         return asarray(np.asarray(x), dtype)
     if isinstance(x, (bytes, bytearray, memoryview)):

@@ -1,6 +1,6 @@
 """Matrices of simple structure: the identity, triangles, Vandermonde's; and the indices of their parts.
 
-Knows promotion and a few primitives; `device=` is accepted and ignored, as there is one device.
+Knows promotion and a few primitives.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from functad.numpy.promotion import (
     canonical_dtype,
     canonical_shape,
     convert,
+    on_wanted_device,
 )
 from functad.primitives import elementwise as el
 from functad.primitives import structure
@@ -53,7 +54,7 @@ def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = None, *, device: Any = N
     """
     sizes = canonical_shape("eye", (N, N if M is None else M))
     wanted = canonical_dtype(dtype) or dtypes.default_float_dtype()
-    return convert(_diagonal_mask(sizes, k, el.eq), wanted)
+    return on_wanted_device(convert(_diagonal_mask(sizes, k, el.eq), wanted), device)
 
 
 def identity(n: Any, dtype: Any = None) -> Array:

@@ -170,6 +170,10 @@ class FakeCuda:
         self._room(source, nbytes)
         ctypes.memmove(target, source, nbytes)
 
+    def _cuPointerGetAttribute(self, out: Any, attribute: int, address: int) -> int:
+        out._obj.value = 0
+        return 0 if any(a <= address < a + len(p) for a, p in self._memory.items()) else INVALID
+
     # --- kernels --------------------------------------------------------------------------------------------
 
     def _cuModuleLoadData(self, out: Any, code: bytes) -> None:

@@ -38,6 +38,7 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuStreamCreate": ("cuStreamCreate", (_out, _uint)),
     "cuStreamSynchronize": ("cuStreamSynchronize", (_pointer,)),
     "cuStreamWaitEvent": ("cuStreamWaitEvent", (_pointer, _pointer, _uint)),
+    "cuPointerGetAttribute": ("cuPointerGetAttribute", (_out, _int, _address)),
     "cuMemGetInfo": ("cuMemGetInfo_v2", (_out, _out)),
     "cuMemAllocAsync": ("cuMemAllocAsync", (_out, _size, _pointer)),
     "cuMemFreeAsync": ("cuMemFreeAsync", (_address, _pointer)),
@@ -68,6 +69,7 @@ OLDEST = 12000  # the driver's version: of CUDA 12.0
 _NON_BLOCKING = 1  # a stream that does not wait for those of other libraries
 _THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
 _MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS = 75, 76, 97, 16, 1  # attributes of devices
+_DEVICE_NUMBER = 9  # attribute of addresses
 _DYNAMIC_SHARED = 8  # attribute of functions
 _DEFAULT_SHARED = 48 << 10  # bytes; more must be asked for
 
@@ -233,6 +235,12 @@ class CudaDriver:
     def copy(self, target: int, source: int, nbytes: int) -> None:
         self.use()
         self._do("cuMemcpyAsync", target, source, nbytes, self.stream)
+
+    def owns(self, address: int) -> bool:
+        """Whether an address, of whichever library, is in this GPU's memory."""
+        number = ctypes.c_int(-1)
+        code = self._code("cuPointerGetAttribute", ctypes.byref(number), _DEVICE_NUMBER, address)
+        return not code and number.value == self._device
 
     # --- kernels ----------------------------------------------------------------------------------------
 
@@ -461,10 +469,3 @@ class CudaRun:
         self._packed.place(addresses)
         pairs = zip(self._kernels, self._ready)
         return [self._driver.least_time(partial(self._driver.launch, *pair), times) for pair in pairs]
-
-    def whole(self, addresses: Sequence[int], times: int) -> float:
-        """The least time in µs that all launches took together, as a graph."""
-        graph = self.graph(addresses)
-        found = self._driver.least_time(lambda: self.replay(graph), times)
-        self._driver.forget(graph)
-        return found

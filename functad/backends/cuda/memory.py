@@ -11,6 +11,7 @@ import numpy as np
 
 from functad.array import read_only_view
 from functad.backends.cuda.pool import PoolBlock
+from functad.dtypes import plain_dtype
 
 
 class DeviceMemory:
@@ -53,6 +54,19 @@ class DeviceMemory:
         block = self.device.pool.take(self.nbytes, described(self.shape, self.dtype), "a copy")
         self.device.driver.copy(block.address, self.address, self.nbytes)
         return DeviceMemory(self.device, block, self.shape, self.dtype)
+
+    def cuda_array_interface(self) -> dict[str, Any]:
+        """Version 3 of the CUDA Array Interface: whoever reads it waits for the stream, and works in its own."""
+        plain = plain_dtype(self.dtype)
+        self.block.shared = True
+        return {
+            "shape": self.shape,
+            "typestr": plain.str,
+            "data": (self.address if self.nbytes else 0, False),  # PyTorch takes nothing that is read-only
+            "strides": None,
+            "stream": self.device.driver.stream or None,
+            "version": 3,
+        }
 
 
 def described(shape: tuple[int, ...], dtype: np.dtype) -> str:

@@ -58,7 +58,7 @@ def product_kernel(dtype: np.dtype, tile: int) -> Callable[..., None]:
     return kernel
 
 
-def product_launcher(kernel: Any, step: GemmStep, tile: int, most_blocks: int) -> Callable[..., None]:
+def product_launcher(kernel: Any, step: GemmStep, tile: int, most_blocks: int) -> Callable[..., Any]:
     """A function of the device arrays a, b, c that runs one product."""
     number = step.a.dtype.type
     grid = (_blocks(step.m, tile, most_blocks), _blocks(step.n, tile, most_blocks), min(step.batch, most_blocks))

@@ -1,12 +1,12 @@
-"""How a plan runs on a device: launches in a row, and loops, branches and calls of Python between them.
+"""How a plan runs on a device: launches in a row are started together, loops and branches around them from Python.
 
-Knows storages, launches and the memory that a call has; neither how kernels are compiled nor what they compute.
+Knows memory as pieces of a device's pool, and what is read back of it; neither how kernels are compiled nor written.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,62 +21,7 @@ from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.python_functions import call_into
 from functad.lowering.steps import CallStep
 
-MakeLaunch = Callable[[Instruction, Callable[[Buffer, int], ArrayPlace]], Launch]
-
-
-class Stretch:
-    """Launches without anything between them, ready to be started. One thread at a time may use it.
-
-    replays: whether the same addresses are likely to come again, so that all of it is kept as a graph.
-    """
-
-    def __init__(
-        self, name: str, device: CudaDevice, instructions: Sequence[Instruction], make: MakeLaunch, replays: bool
-    ) -> None:
-        self.instructions = instructions
-        self._device = device
-        self._slots: dict[Storage, int] = {}
-        self.launches = [make(i, self._place) for i in instructions]
-        self._run = device.driver.prepare(name, self.launches)
-        self.graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
-        self._replays = replays and len(self.launches) >= machine_model.CUDA_GRAPH_LAUNCHES
-
-    def addresses(self, places: Mapping[Storage, Address]) -> tuple[int, ...]:
-        """Where the memory of each slot begins."""
-        return tuple([places[s].memory.address + places[s].offset if s in places else 0 for s in self._slots])
-
-    def start(self, addresses: tuple[int, ...]) -> None:
-        """Start all launches; where they come with the same addresses again, as one graph."""
-        if not self._replays:
-            self._run.start(addresses)
-            return
-        seen = addresses in self.graphs
-        graph = self.graphs.get(addresses)
-        if graph is not None:
-            self.graphs.move_to_end(addresses)
-            self._run.replay(graph)
-            return
-        if seen:
-            graph = self._run.graph(addresses)
-            self._run.replay(graph)
-        else:
-            self._run.start(addresses)
-        self.graphs[addresses] = graph
-        if len(self.graphs) > machine_model.CUDA_GRAPHS:
-            _, old = self.graphs.popitem(last=False)
-            if old is not None:
-                self._device.driver.forget(old)
-
-    def profiled(self, addresses: tuple[int, ...], times: int) -> list[float]:
-        """The least time in µs that each launch took, of so many."""
-        found: list[float] = self._run.profiled(addresses, times)
-        return found
-
-    def _place(self, buffer: Buffer, first: int) -> ArrayPlace:
-        """A buffer from one of its elements on, as an argument."""
-        slot = self._slots.setdefault(buffer.storage.memory, len(self._slots))
-        dtype = device_dtype(buffer.dtype)
-        return ArrayPlace(slot, first * dtype.itemsize, dtype, buffer.size - first)
+Launcher = Callable[..., Launch]
 
 
 def device_dtype(dtype: np.dtype) -> np.dtype:
@@ -84,82 +29,120 @@ def device_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint16) if is_narrow_float(dtype) else dtype
 
 
-def stretches_of(
-    name: str, device: CudaDevice, items: Sequence[Any], make: MakeLaunch, in_loop: bool = False
-) -> list[Any]:
-    """The plan with stretches in the place of instructions that are launched; calls of Python are left."""
-    found: list[Any] = []
+class LaunchRow:
+    """Instructions that are started one after the other, with nothing between them.
+
+    storages: whose addresses the launches are given.
+    """
+
+    def __init__(
+        self,
+        device: CudaDevice,
+        name: str,
+        instructions: Sequence[Instruction],
+        launcher: Callable[[Instruction], Launcher],
+    ) -> None:
+        self._device = device
+        self.instructions = instructions
+        self._slots: dict[Storage, int] = {}
+        self.launches = [launcher(i)(*[self._place(b, first) for b, first in i.arguments]) for i in instructions]
+        self.storages = tuple(self._slots)
+        self.prepared = device.driver.prepare(name, self.launches)
+        self.graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
+
+    def _place(self, buffer: Buffer, first: int) -> ArrayPlace:
+        slot = self._slots.setdefault(buffer.storage.memory, len(self._slots))
+        dtype = device_dtype(buffer.dtype)
+        return ArrayPlace(slot, first * dtype.itemsize, dtype, max(buffer.size - first, 0))
+
+    def start(self, addresses: tuple[int, ...]) -> None:
+        """Start all launches; where they come with the same addresses again, as one graph."""
+        graph = self.graphs.get(addresses)
+        if graph is None:
+            if len(self.launches) < machine_model.CUDA_GRAPH_LAUNCHES or addresses not in self.graphs:
+                self.prepared.start(addresses)
+            else:
+                graph = self.prepared.graph(addresses)
+        if graph is not None:
+            self.prepared.replay(graph)
+        self.graphs[addresses] = graph
+        self.graphs.move_to_end(addresses)
+        if len(self.graphs) > machine_model.CUDA_GRAPHS:
+            _, old = self.graphs.popitem(last=False)
+            if old is not None:
+                self._device.driver.forget(old)
+
+
+def in_rows(
+    items: Sequence[Instruction | ControlPlan], row: Callable[[Sequence[Instruction]], LaunchRow]
+) -> list[LaunchRow | Instruction | ControlPlan]:
+    """A plan in which instructions between loops, branches and calls of Python are rows."""
+    found: list[LaunchRow | Instruction | ControlPlan] = []
     waiting: list[Instruction] = []
 
-    def finish() -> None:
+    def end() -> None:
         if waiting:
-            found.append(Stretch(name, device, list(waiting), make, replays=not in_loop))
+            found.append(row(list(waiting)))
             waiting.clear()
 
     for item in items:
         if isinstance(item, ControlPlan):
-            finish()
-            parts = [stretches_of(name, device, part, make, in_loop=True) for part in item.parts]
-            found.append(ControlPlan(item.step, parts))
+            end()
+            found.append(ControlPlan(item.step, [in_rows(part, row) for part in item.parts]))
         elif isinstance(item.step, CallStep):
-            finish()
+            end()
             found.append(item)
         elif item.n:
             waiting.append(item)
-    finish()
+    end()
     return found
 
 
 class DeviceRun(Walker):
-    """One call of a Program. What Python needs to know, as the condition of a loop, is read back.
-
-    seen: the addresses with which each stretch has run first.
-    """
+    """One call of a Program. Memory is pieces of the device's pool; what Python needs to know is read back."""
 
     def __init__(self, device: CudaDevice, name: str) -> None:
         super().__init__()
-        self.seen: dict[Stretch, tuple[int, ...]] = {}
         self._device = device
         self._name = name
-        self._kept: list[Any] = []  # memory that kernels may not have come to yet
 
-    def run_leaf(self, item: Stretch | Instruction) -> None:
-        if isinstance(item, Stretch):
-            addresses = item.addresses(self.places)
-            self.seen.setdefault(item, addresses)
-            item.start(addresses)
-        else:
-            assert isinstance(item.step, CallStep)
+    def run_leaf(self, item: LaunchRow | Instruction) -> None:
+        if isinstance(item, LaunchRow):
+            item.start(self.addresses(item))
+        elif isinstance(item.step, CallStep):
             self._call(item.step)
 
+    def addresses(self, row: LaunchRow) -> tuple[int, ...]:
+        places = self.places
+        return tuple([_address(places[s]) if s in places else 0 for s in row.storages])  # what is empty has no place
+
+    def on_host(self, buffer: Buffer) -> np.ndarray:
+        """A copy of a buffer."""
+        found = np.empty(buffer.shape, buffer.dtype)
+        if found.size:
+            self._device.driver.download(found, _address(self.places[buffer.storage.memory]))
+        return found
+
     def number(self, buffer: Buffer) -> Any:
-        return self._on_host(buffer).reshape(-1)[0]
+        return self.on_host(buffer).reshape(-1)[0]
 
     def enlarged(self, memory: Any, nbytes: int) -> Any:
-        larger = self._device.pool.take(nbytes, "the steps of a loop", f"of {self._name}")
+        larger = self._device.pool.take(nbytes, "what a loop keeps of its steps", f"of {self._name}")
         if memory is not None:
             self._device.driver.copy(larger.address, memory.address, memory.nbytes)
-            self._kept.append(memory)
         return larger
 
     def size(self, memory: Any) -> int:
         return 0 if memory is None else int(memory.nbytes)
 
-    def _address(self, buffer: Buffer) -> int:
-        memory, offset = self.places[buffer.storage.memory]
-        return int(memory.address + offset)
-
-    def _on_host(self, buffer: Buffer) -> np.ndarray:
-        """A copy of a buffer."""
-        found = np.empty(buffer.shape, buffer.dtype)
-        if found.size:
-            self._device.driver.download(found, self._address(buffer))
-        return found
-
     def _call(self, step: CallStep) -> None:
         """Python computes on copies of the operands, and its results are copied to the device."""
         results = [np.empty(b.shape, b.dtype) for b in step.outs]
-        call_into(step.callback, [self._on_host(b) for b in step.ins], results)
+        call_into(step.callback, [self.on_host(b) for b in step.ins], results)
         for buffer, result in zip(step.outs, results):
             if buffer.size:
-                self._device.driver.upload(self._address(buffer), result)
+                self._device.driver.upload(_address(self.places[buffer.storage.memory]), np.ascontiguousarray(result))
+
+
+def _address(place: Address) -> int:
+    return 0 if place.memory is None else int(place.memory.address) + place.offset

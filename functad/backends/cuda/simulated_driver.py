@@ -19,7 +19,7 @@ from functad.backends.cuda.pool import NoMemoryError
 from functad.backends.cuda.simulator import simulation
 from functad.errors import CompilationError
 
-MEMORY = 1 << 30  # bytes of a simulated device
+MEMORY = 1 << 27  # bytes of a simulated device
 DEVICES = 2
 
 
@@ -63,6 +63,9 @@ class SimulatedDriver:
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         ctypes.memmove(target, source, nbytes)
+
+    def owns(self, address: int) -> bool:
+        return any(a <= address < a + piece.nbytes for a, piece in self._memory.items())
 
     def prepare(self, name: str, launches: Sequence[Launch]) -> SimulatedRun:
         return SimulatedRun(self, launches)
@@ -119,9 +122,6 @@ class SimulatedRun:
     def profiled(self, addresses: Sequence[int], times: int) -> list[float]:
         self.start(addresses)
         return [float("nan")] * len(self._launches)
-
-    def whole(self, addresses: Sequence[int], times: int) -> float:
-        return self._driver.least_time(lambda: self.start(addresses), times)
 
 
 def _in_simulator(function: Any) -> Any:

@@ -20,7 +20,7 @@ from functad.backends.cuda import driver as cuda_driver
 from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.device import CudaDevice
 from functad.backends.cuda.driver import PROTOTYPES, CudaDriver, library
-from functad.backends.cuda.launching import ArrayPlace, Kernel, PackedLaunches
+from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch, PackedLaunches
 from functad.backends.cuda.memory import DeviceMemory
 from functad.backends.cuda.pool import rounded
 from functad.errors import CompilationError, DeviceError, DeviceFaultError, TooLargeError
@@ -51,6 +51,10 @@ def device_of(fake: FakeCuda, number: int = 0) -> CudaDevice:
 
 def executable(fun: Any, *avals: Aval, donated: tuple[bool, ...] = ()) -> cuda_backend.CudaExecutable:
     return cuda_backend.CudaExecutable(trace_to_program(fun, avals, name="step"), donated)
+
+
+def launches_of(step: cuda_backend.CudaExecutable, device: CudaDevice) -> list[Launch]:
+    return [launch for row in step.placed(device).rows for launch in row.launches]
 
 
 X = Aval((6,), F32)
@@ -101,7 +105,7 @@ def test_a_call_starts_kernels_in_order_and_waits_for_nothing() -> None:
     assert isinstance(result, DeviceMemory) and result.shape == () and result.dtype == F32
     assert "cuStreamSynchronize" not in fake.calls and "cuMemcpyDtoHAsync" not in fake.calls
     names = [launch["entry"] for launch in fake.launches]
-    assert names == [launch.kernel.name for launch in step._on(device).launches] and len(names) >= 2
+    assert names == [launch.kernel.name for launch in launches_of(step, device)] and len(names) >= 2
     assert fake.launches[0]["words"][4] == x.address and result.address in fake.launches[-1]["words"]
     result.host()
     assert fake.calls[-2:] == ["cuMemcpyDtoHAsync", "cuStreamSynchronize"]
@@ -127,7 +131,7 @@ def test_a_step_that_comes_again_is_replayed_as_one_graph() -> None:
     fake = FakeCuda()
     device = device_of(fake)
     step = executable(lambda w, x: [w - jnp.cumsum(w * x)[0] * jnp.cumsum(x)], X, X, donated=(True, False))
-    launches = len(step._on(device).launches)
+    launches = len(launches_of(step, device))
     assert launches >= 2
     x = device.put(np.ones(6, F32))
     w: Any = device.put(np.ones(6, F32))
@@ -154,8 +158,7 @@ def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch
         kept.append(device.put(np.ones(6, F32)))
         for _ in range(2):
             step.on_device([kept[-1]], device)  # where its result lay, the next one lies
-    (stretch,) = step._on(device).stretches
-    assert len(stretch.graphs) <= 2 and "cuGraphExecDestroy" in fake.calls
+    assert all(len(row.graphs) <= 2 for row in step.placed(device).rows) and "cuGraphExecDestroy" in fake.calls
 
 
 def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +167,7 @@ def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> N
     device = device_of(fake)
     step = executable(lambda x: [jnp.cumsum(jnp.sin(x))], X)
     profile = step.profile_on([np.ones(6, F32)], device)
-    assert len(profile.kernels) == len(step._on(device).launches)
+    assert len(profile.kernels) == len(launches_of(step, device))
     assert all(k.time > 0 and k.floor > 0 for k in profile.kernels) and profile.step > 0
     assert fake.calls.count("cuEventCreate") == fake.calls.count("cuEventDestroy")
     assert step.ptx(device) == {k: ".target sm_90" for k in step.generated.kernels}
@@ -316,7 +319,7 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
     except CompilationError as problem:
         pytest.skip(f"no NVVM: {problem.__cause__}")
     step = executable(lambda x: [(jnp.tanh(x) + 1j)[:, None], x[:, None] @ x[None]], X)
-    launches = step._on(device_of(FakeCuda())).launches
+    launches = launches_of(step, device_of(FakeCuda()))
     assert len(launches) == 2
     for launch, (first, last) in zip(launches, PackedLaunches(launches).spans):
         code, entry = compiler.machine_code(launch, (9, 0))

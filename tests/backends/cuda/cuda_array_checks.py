@@ -1,0 +1,315 @@
+"""Checks of arrays on devices, for the simulator's process: `cuda_simulated.py` runs them.
+
+The simulator has two devices. What is compared with is the CPU.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import functad
+import functad.numpy as jnp
+from functad import nn, optim, random
+from functad.device_arrays import DeviceArray, memory_of
+from functad.errors import ArgumentError, CompilationError, DeviceError, DonatedArrayError, TooLargeError
+from functad.tree_util import tree_leaves, tree_map
+
+
+def raised(kind: type[Exception], call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def gpu(number: int = 0) -> Any:
+    return functad.devices("cuda")[number]
+
+
+def on_gpu(x: Any, number: int = 0) -> Any:
+    return functad.device_put(x, gpu(number))
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+class Transfers:
+    """Counts what is copied from a device while it is entered."""
+
+    def __enter__(self) -> Transfers:
+        self.count = 0
+        self._driver = gpu().driver
+        download = self._driver.download
+
+        def counted(array: Any, address: int) -> None:
+            self.count += 1
+            download(array, address)
+
+        self._driver.download = counted
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        del self._driver.download
+
+
+def check_devices() -> None:
+    one, other = functad.devices("cuda")
+    assert functad.devices("gpu")[0] is functad.devices("cuda:0")[0] is one
+    assert (one.platform, one.id, other.id, str(one), repr(other)) == ("gpu", 0, 1, "cuda:0", "CudaDevice(id=1)")
+    assert one.device_kind == "Numba's simulator" and functad.device_count("cuda") == 2
+    assert functad.devices() == functad.devices("cpu") and functad.default_backend() == "cpu"
+    assert "there are cuda:0, cuda:1" in raised(DeviceError, lambda: functad.devices("cuda:7"))
+    assert "'tpu'" in raised(DeviceError, lambda: functad.device_put(1.0, "tpu"))
+    assert copy.deepcopy(one) is one and pickle.loads(pickle.dumps(other)) is other
+    stats = one.memory_stats()
+    assert stats["bytes_in_use"] <= stats["bytes_reserved"] <= stats["bytes_limit"]
+
+
+def check_arrays() -> None:
+    x = on_gpu(X)
+    assert isinstance(x, DeviceArray) and x.device is gpu() and x.devices() == {gpu()} and x.committed
+    assert x.sharding.device_set == {gpu()} and x.sharding == functad.sharding.SingleDeviceSharding(gpu())
+    assert (x.shape, x.ndim, x.size, x.dtype, x.nbytes) == ((2, 3), 2, 6, np.float32, 24)
+    assert repr(x) == repr(jnp.asarray(X)) and str(x) == str(X) and x.tolist() == X.tolist()
+    assert np.array_equal(np.asarray(x), X) and np.array_equal(functad.device_get({"x": x})["x"], X)
+    assert float(x[1, 2]) == 5 and bool(x[0, 1] > 0) and int(x[0, 1]) == 1 and [float(r.sum()) for r in x] == [3, 12]
+    assert functad.device_put(x) is x and functad.device_put(x, gpu()) is x
+    moved = functad.device_put(x, gpu(1))
+    assert moved.device is gpu(1) and np.array_equal(moved, X)
+    back = functad.device_put(x, functad.devices("cpu")[0])
+    assert back.device is functad.devices()[0] and not isinstance(back, DeviceArray)
+    assert x.to_device("cpu").device is back.device
+    copied = copy.copy(x)
+    assert copied.device is gpu() and copied.unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
+    loaded = pickle.loads(pickle.dumps(x))
+    assert np.array_equal(loaded, X) and not isinstance(loaded, DeviceArray)
+    weak = on_gpu(2.0)
+    assert weak.weak_type and (weak * on_gpu(np.float16(3))).dtype == np.float16
+    assert x.block_until_ready() is x and functad.block_until_ready([x, 3])[0] is x
+    for dtype in ("bool", "int8", "uint8", "float16", "int64", "complex64", "float64"):
+        values = (X > 2) if dtype == "bool" else X.astype(dtype)
+        same = on_gpu(values)
+        assert same.dtype == dtype and np.array_equal(same, values)
+    empty = on_gpu(np.zeros((0, 3), np.float32))
+    assert (empty + 1).shape == (0, 3) and empty.sum().device is gpu() and float(empty.sum()) == 0
+
+
+def check_nothing_is_copied_back() -> None:
+    x, w = on_gpu(X), on_gpu(np.ones((3, 2), np.float32))
+    step = functad.jit(lambda w, x: (w - 0.1 * functad.grad(lambda w: jnp.tanh(x @ w).sum())(w), (x @ w).mean()))
+    with Transfers() as transfers:
+        for _ in range(3):
+            w, loss = step(w, x)
+        y = jnp.tanh(x @ w) * 2 + jnp.arange(2) - np.float32(1)
+        y = jnp.where(y > 0, y, 0.0).at[0].add(1.0)[:, ::-1].astype(jnp.float16)
+        g = functad.grad(lambda x: (jnp.sin(x) ** 2).sum())(x)
+        v = functad.vmap(lambda row: row / row.max())(x)
+        _, t = functad.jvp(jnp.exp, (x,), (x,))
+        assert all(isinstance(a, DeviceArray) for a in (w, loss, y, g, v, t))
+        assert transfers.count == 0
+        float(loss)
+        assert transfers.count == 1
+        float(loss)
+        print(loss)
+        assert transfers.count == 1  # it is known by now
+
+
+def check_the_same_as_on_the_cpu() -> None:
+    """Un-jitted, each operation is a kernel; under transforms, too."""
+    functions: list[Callable[[Any], Any]] = [
+        lambda x: x[x > 2],  # a mask is read by Python, so its result lies on the host
+        lambda x: x.var(0) + x.mean(),
+        lambda x: jnp.sort(jnp.concatenate([x @ x.T, -x], 1), 1),
+        lambda x: (
+            x[jnp.array([1, 0])] + x[on_gpu(np.array([1, 0])) if isinstance(x, DeviceArray) else np.array([1, 0])]
+        ),
+        lambda x: nn.softmax(x) * jnp.cumsum(x, 1) + x.argmax(1)[:, None] // 2,
+        lambda x: jnp.linalg.norm(x),
+        functad.grad(lambda x: nn.relu(x - 2).sum() + jnp.max(x * x)),
+        functad.vmap(lambda row: jnp.sum(row**3)),
+        functad.hessian(lambda x: (x**3).sum()),
+        lambda x: functad.vjp(jnp.sin, x)[1](x)[0],
+        lambda x: functad.lax.scan(lambda c, r: (c + r, c * r), x[0], x)[1],
+        lambda x: functad.lax.cond(x[0, 0] > 1, jnp.sin, jnp.cos, x),
+        functad.checkpoint(lambda x: jnp.sin(x) * 2),
+        lambda x: functad.jit(jnp.cos)(x) + 1,
+        lambda x: functad.pure_callback(lambda a: np.asarray(a) * 2, functad.ShapeDtypeStruct((2, 3), np.float32), x),
+    ]
+    for i, f in enumerate(functions):
+        expected, got = f(jnp.asarray(X)), f(on_gpu(X))
+        for e, g in zip(tree_leaves(expected), tree_leaves(got), strict=True):
+            assert (e.dtype, e.shape, e.weak_type) == (g.dtype, g.shape, g.weak_type), i
+            np.testing.assert_allclose(np.asarray(g), np.asarray(e), rtol=2e-6, atol=1e-6, err_msg=str(i))
+            assert isinstance(g, DeviceArray) or not i, f"{i} left the device"
+
+
+def on_or_off(x: Any, indices: Any) -> Any:
+    return on_gpu(indices) if isinstance(x, DeviceArray) else indices
+
+
+def check_mixing() -> None:
+    x, y = on_gpu(X), on_gpu(X, 1)
+    message = raised(DeviceError, lambda: x + y)
+    assert "`add`" in message and "cuda:0" in message and "cuda:1" in message and "functad.device_put(x, " in message
+    add = functad.jit(lambda a, b: a + b["c"])
+    message = raised(DeviceError, lambda: add(x, {"c": y}))
+    assert "b['c']" in message.replace('"', "'") and "functad.devices('cuda')[0]" in message, message
+    put_here = functad.device_put(X, functad.devices("cpu")[0])
+    assert "cpu:0" in raised(DeviceError, lambda: add(x, {"c": put_here}))
+    for other in (X, jnp.asarray(X), 2.0, np.float32(2)):  # what nobody put anywhere follows
+        for a, b in ((x, other), (other, x)):
+            assert add(a, {"c": b}).device is gpu() and (a + b).device is gpu()
+    assert add(jnp.asarray(X), {"c": X}).device is functad.devices()[0]  # another call, on the CPU again
+    table = on_gpu(X, 1)
+    closed = functad.jit(lambda a: a * table)
+    assert closed(X).device is gpu(1) and "closes over" in raised(DeviceError, lambda: closed(x))
+
+
+def check_where_functions_run() -> None:
+    f = functad.jit(lambda x: x + 1, device=gpu(1))
+    assert [f(x).device for x in (X, jnp.asarray(X), on_gpu(X), on_gpu(X, 1))] == [gpu(1)] * 4
+    g = functad.jit(lambda x: x + 1, device="cpu")
+    assert [g(x).device for x in (X, on_gpu(X), on_gpu(X))] == functad.devices() * 3
+    h = functad.jit(lambda x: x + 1, backend="cuda")
+    assert h(X).device is gpu() and h(on_gpu(X, 1)).device is gpu(1)
+    with functad.config.context(default_backend="cuda"):
+        assert functad.jit(lambda x: x - 1)(X).device is gpu() and functad.devices() == functad.devices("cuda")
+    with functad.default_device(gpu(1)):
+        made = [jnp.ones(2), jnp.asarray([1, 2]), jnp.arange(3.0), random.key(0), random.normal(random.key(0), (2,))]
+        assert [x.device for x in made] == [gpu(1)] * 5
+        assert (
+            functad.jit(lambda x: x + 1)(X).device is gpu(1) and functad.jit(lambda x: x + 1)(on_gpu(X)).device is gpu()
+        )
+        assert functad.devices() == functad.devices("cuda") and functad.device_put(1.0).device is gpu(1)
+    assert jnp.ones(2).device is functad.devices()[0]
+    functad.config.update("jax_default_device", "cuda")
+    try:
+        assert jnp.ones(2).device is gpu()
+    finally:
+        functad.config.update("jax_default_device", None)
+    assert "'tpu'" in raised(DeviceError, lambda: functad.jit(jnp.sin, device="tpu"))
+
+
+def check_donation() -> None:
+    step = functad.jit(lambda p, g: tree_map(lambda a, b: a - 0.5 * b, p, g), donate_argnums=0)
+    p = on_gpu({"a": X, "b": np.ones(3, np.float32)})
+    addresses = [leaf.unsafe_buffer_pointer() for leaf in tree_leaves(p)]
+    for _ in range(3):
+        before, p = p, step(p, on_gpu({"a": X, "b": np.ones(3, np.float32)}))
+        assert [leaf.unsafe_buffer_pointer() for leaf in tree_leaves(p)] == addresses
+        assert "argument `p['a']`" in raised(DonatedArrayError, partial(jnp.negative, before["a"]))
+    np.testing.assert_allclose(p["a"], -0.5 * X)
+    kept = p["b"]
+    shared = functad.device_put(kept, functad.sharding.SingleDeviceSharding(gpu()))
+    view = memory_of(kept)  # somebody else holds the memory
+    q = step(p, on_gpu({"a": X, "b": np.ones(3, np.float32)}))
+    assert q["b"].unsafe_buffer_pointer() != view.address and shared is not None
+    np.testing.assert_allclose(view.host(), np.full(3, -0.5))
+
+
+def check_stages_on_devices() -> None:
+    x = on_gpu(X)
+    lowered = functad.jit(lambda x: jnp.sin(x) + 1).lower(x)
+    assert "from numba import cuda" in str(lowered.kernels)
+    compiled = lowered.compile()
+    assert compiled(x).device is gpu() and compiled(on_gpu(X, 1)).device is gpu(1) and compiled(x).device is gpu()
+    assert len(compiled.profile(x).kernels) == 1
+    assert "simulator" in raised(CompilationError, lambda: compiled.ptx)
+    on_cpu = functad.jit(lambda x: x + 1).lower(X).compile()
+    assert "only kernels for GPUs" in raised(ArgumentError, lambda: on_cpu.ptx)
+
+
+def check_sharing() -> None:
+    """What other libraries read of arrays, and take of theirs."""
+    x = on_gpu(X)
+    interface = x.__cuda_array_interface__
+    assert interface["shape"] == (2, 3) and interface["typestr"] == "<f4" and interface["version"] == 3
+    assert interface["data"] == (x.unsafe_buffer_pointer(), False) and interface["strides"] is None
+    assert not hasattr(jnp.asarray(X), "__cuda_array_interface__")
+    assert x.__dlpack_device__() == (2, 0) and jnp.asarray(X).__dlpack_device__() == (1, 0)
+
+    class Foreign:
+        __cuda_array_interface__ = interface
+
+    taken = jnp.asarray(Foreign())
+    assert taken.device is gpu() and np.array_equal(taken, X)
+    again = jnp.from_dlpack(x)
+    assert again is x
+    capsule = Capsule(x)
+    assert np.array_equal(jnp.from_dlpack(capsule), X) and jnp.from_dlpack(capsule).device is gpu()
+
+
+class Capsule:
+    """Another library's array: all that it shows is DLPack."""
+
+    def __init__(self, x: Any) -> None:
+        self._x = x
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self._x.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        return self._x.__dlpack_device__()
+
+
+def check_memory_runs_out() -> None:
+    held = on_gpu(np.ones(1 << 23, np.float32), 1)
+    message = raised(TooLargeError, lambda: jnp.broadcast_to(held, (8, 1 << 23)))
+    assert "cuda:1 has no memory left" in message and "float32[8,8388608]" in message
+    assert "1 × float32[8388608], put there" in message, message
+
+
+def check_training() -> None:
+    """W1's step at a tiny size: convolution, pooling, dense layers, cross-entropy; SGD and Adam."""
+    rng = np.random.default_rng(0)
+    params: Any = {
+        "kernel": rng.normal(size=(2, 1, 3, 3)), "hidden": rng.normal(size=(8, 4)), "out": rng.normal(size=(4, 3))
+    }  # fmt: skip
+    params = tree_map(lambda p: (0.5 * p).astype(np.float32), params)
+    images, labels = rng.normal(size=(2, 1, 6, 6)).astype(np.float32), np.array([0, 2], np.int32)
+
+    def loss(params: Any, images: Any, labels: Any) -> Any:
+        x = functad.lax.conv_general_dilated(images, params["kernel"], (1, 1), "VALID")
+        x = jnp.reshape(nn.MaxPool((2, 2)).apply((), nn.relu(x)), (2, -1))
+        scores = nn.relu(x @ params["hidden"]) @ params["out"]
+        return nn.softmax_cross_entropy_with_integer_labels(scores, labels).mean()
+
+    for optimizer in (optim.sgd(0.1), optim.adam(0.1)):
+
+        def step(params: Any, state: Any, images: Any, labels: Any, optimizer: Any = optimizer) -> Any:
+            value, grads = functad.value_and_grad(loss)(params, images, labels)
+            updates, state = optimizer.update(grads, state, params)
+            return optim.apply_updates(params, updates), state, value
+
+        ends = []
+        for put in (functad.device_put, on_gpu):
+            jitted = functad.jit(step, donate_argnums=(0, 1))
+            p = put(tree_map(jnp.asarray, params))
+            state = optimizer.init(p)
+            with Transfers() as transfers:
+                for _ in range(3):
+                    p, state, value = jitted(p, state, images, labels)
+                assert transfers.count == 0
+            ends.append((p, value))
+        for e, g in zip(tree_leaves(ends[0]), tree_leaves(ends[1]), strict=True):
+            assert isinstance(g, DeviceArray)
+            np.testing.assert_allclose(np.asarray(g), np.asarray(e), rtol=2e-5, atol=1e-6)
+    unjitted = functad.grad(loss)(on_gpu(params), images, labels)
+    expected = functad.grad(loss)(params, images, labels)
+    for e, g in zip(tree_leaves(expected), tree_leaves(unjitted), strict=True):
+        assert isinstance(g, DeviceArray)
+        np.testing.assert_allclose(np.asarray(g), np.asarray(e), rtol=2e-5, atol=1e-6)
+
+
+CHECKS: dict[str, Callable[[], None]] = {
+    f"arrays: {name.removeprefix('check_').replace('_', ' ')}": value
+    for name, value in list(globals().items())
+    if name.startswith("check_")
+}
