@@ -24,9 +24,12 @@ from benchmarks.__main__ import BENCHMARKS, GROUPS, main
 from benchmarks.agreement import disagreement
 from benchmarks.measure import Timing, summary
 from benchmarks.processes import WorkerError, compete, worker
+from benchmarks.published import operators
 from benchmarks.record import Options, Section, compared
 from benchmarks.task import Adam, Outcome, Training
 from functad.__main__ import main as functad_main
+from functad.data import Reviews
+from functad.train.text import review_sets
 
 OPTIONS = Options(["functad"], rounds=1, seconds=0.01, threads=1)
 
@@ -403,7 +406,33 @@ def test_a_training_that_fails_is_told(monkeypatch):
 def test_programs_of_users_are_as_long_as_is_said():
     folder = Path(training.__file__).parent / "published"
     page = (folder.parent / "published.md").read_text(encoding="utf-8")
-    for name in ("cnn", "rnn", "text"):
-        lines = (folder / f"{name}.py").read_text(encoding="utf-8").splitlines()
-        count = sum(bool(line.strip()) and not line.startswith('"""') for line in lines)
-        assert f"published/{name}.py`: {count} lines" in page
+    counts = {}
+    for path in folder.glob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        counts[path.stem] = sum(bool(line.strip()) and not line.startswith('"""') for line in lines)
+    for name in ("cnn", "rnn", "text", "operators", "perceptron"):
+        own, peer = counts.pop(name), counts.pop(f"{name}_torch")
+        assert (
+            f"Lines of user code: {own} (`published/{name}.py`), PyTorch {peer} (`published/{name}_torch.py`)." in page
+        )
+    assert counts == {"__init__": 0}
+
+
+def test_operators_of_the_published_system_and_their_derivatives():
+    """Derivatives of their sums along the arrays themselves, against differences."""
+    arrays = np.random.default_rng(0).uniform(0.5, 1.5, (2, 6, 6))
+    for operation in operators.OPERATIONS.values():
+        arguments = [functad.numpy.asarray(a) for a in arrays[: operation.__code__.co_argcount]]
+        result, grads = operators.both_ways.__wrapped__(operation, *arguments)
+        up, down = (operation(*(a * (1 + h) for a in arguments)) for h in (1e-5, -1e-5))
+        slope = sum(float((g * a).sum()) for g, a in zip(grads, arguments, strict=True))
+        assert slope == pytest.approx(float((up - down).sum()) / 2e-5, rel=1e-5)
+        assert result.shape == up.shape
+    assert len(operators.OPERATIONS) == 15
+
+
+def test_reviews_are_read_as_a_user_of_pytorch_reads_them():
+    texts = ["The film's the best<br />of 'all' FILMS", "worst film''ever it's", ""]
+    own = review_sets(Reviews(texts, np.zeros(3), texts[::-1], np.zeros(3)), words=9, length=5)
+    for part, plain in zip(own, training_peers.numbered_words(texts, texts[::-1], 9, 5)):
+        np.testing.assert_array_equal(part.inputs, plain)

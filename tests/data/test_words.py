@@ -17,6 +17,7 @@ from functad.errors import ArgumentError
         ("<br /><br/>", []),
         ("One<br />two<BR>three", ["one", "two", "three"]),
         ("don't 'quote' 90's rock'n'roll'", ["don't", "quote", "90's", "rock'n'roll"]),
+        ("''a' ' 'b'''c''d e'f' '", ["a", "b", "c", "d", "e'f"]),
         ("well-made, 10/10!", ["well", "made", "10", "10"]),
         ("Café_NAÏVE", ["café", "naïve"]),
     ],

@@ -30,6 +30,9 @@ def test_reviews_as_numbers():
     train, test, vocabulary = review_sets(REVIEWS, words=4, length=2, keep="last", skip=1)
     assert vocabulary.words == ("<pad>", "<unk>", "film", "all")
     assert train.inputs.tolist() == [[2, 1], [1, 3], [0, 0]]
+    empty = Reviews(["", "a film", "!"], np.zeros(3), [""], np.zeros(1))
+    train, test, _ = review_sets(empty, words=9, length=2)
+    assert train.inputs.tolist() == [[0, 0], [2, 3], [0, 0]] and test.inputs.tolist() == [[0, 0]]
     with pytest.raises(ArgumentError, match="vocabulary of .* after the 99 most frequent ones"):
         review_sets(REVIEWS, skip=99)
 
