@@ -192,7 +192,7 @@ _SCRIPT = """
   const svg = new DOMParser().parseFromString(new TextDecoder().decode(bytes), 'image/svg+xml').documentElement;
   for (const style of svg.querySelectorAll('style')) style.remove();
   still.replaceWith(document.adoptNode(svg));
-  told.textContent = 'Point at a box, or go along the arrows with the arrow keys; + and − zoom, 0 shows all; drag to move.';
+  told.textContent = 'Point at a box, or go along the arrows with the arrow keys; + and − zoom, 0 shows all.';
   const frame = root.querySelector('.fg-scroll'), bar = document.createElement('div');
   const width = +svg.getAttribute('width'), height = +svg.getAttribute('height');
   let scale = 1;
